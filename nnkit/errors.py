@@ -1,0 +1,89 @@
+"""The one error hierarchy: every error a user can meet has a place, a reason, a remedy and an exit code."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Exit codes of the command line; `docs/exit_codes.md` is the page for users."""
+
+    OK = 0
+    GATE_FAILED = 1
+    USER = 2
+    MODEL = 3
+    MEMORY = 4
+    TOOL = 5
+    INTERNAL = 70
+    INTERRUPTED = 130
+
+
+class NnkitError(Exception):
+    """Base of all errors meant for users.
+
+    Args:
+        reason: what is wrong, one sentence, no final newline.
+        where: the place: `file:line:column`, a file, or a layer's name. May be empty.
+        remedy: what the user can do about it. May be empty only where nothing can be said.
+    """
+
+    exit_code: ExitCode = ExitCode.INTERNAL
+
+    def __init__(self, reason: str, *, where: str = "", remedy: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.where = where
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        remedy = f"\n  fix: {self.remedy}" if self.remedy else ""
+        return f"{place}{self.reason}{remedy}"
+
+
+class RecipeError(NnkitError):
+    """The recipe is wrong: syntax, an unknown key, a bad value, a glob that matches nothing."""
+
+    exit_code = ExitCode.USER
+
+
+class UsageError(NnkitError):
+    """The command line is wrong, or names something that does not exist."""
+
+    exit_code = ExitCode.USER
+
+
+class UserFileError(NnkitError):
+    """A file or folder of the user's: unreadable image, missing file, unwritable output."""
+
+    exit_code = ExitCode.USER
+
+
+class ModelError(NnkitError):
+    """The model file is broken or cannot be deployed on the target."""
+
+    exit_code = ExitCode.MODEL
+
+
+class DoesNotFitError(NnkitError):
+    """The program does not fit a memory region, or a weight budget."""
+
+    exit_code = ExitCode.MEMORY
+
+
+class ToolError(NnkitError):
+    """A compiler, emulator or vendor tool is missing or failed."""
+
+    exit_code = ExitCode.TOOL
+
+
+class GateFailedError(NnkitError):
+    """A gate of the recipe failed, or an artifact disagrees with its Program."""
+
+    exit_code = ExitCode.GATE_FAILED
+
+
+class InternalError(NnkitError):
+    """A bug of ours: an invariant does not hold."""
+
+    exit_code = ExitCode.INTERNAL

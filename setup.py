@@ -1,0 +1,25 @@
+"""Package discovery that pyproject.toml cannot express: targets, recipes and templates live beside nnkit/."""
+
+from setuptools import find_packages, setup
+
+setup(
+    packages=[
+        *find_packages(".", include=["nnkit", "nnkit.*"]),
+        *find_packages("targets"),
+        "nnkit_recipes",
+        "nnkit_cfg_templates",
+    ],
+    package_dir={
+        "": ".",
+        "nnkit": "nnkit",
+        "nnkit_gap8": "targets/nnkit_gap8",
+        "nnkit_recipes": "recipes",
+        "nnkit_cfg_templates": "cfg_templates",
+    },
+    package_data={
+        "nnkit": ["**/*.json", "**/*.j2", "**/*.c", "**/*.h", "py.typed"],
+        "nnkit_gap8": ["**/*.c", "**/*.h", "**/*.j2", "**/*.ld", "**/*.S", "**/*.mk"],
+        "nnkit_recipes": ["**/*"],
+        "nnkit_cfg_templates": ["**/*"],
+    },
+)
