@@ -1,0 +1,110 @@
+"""MemoryPlan: where every byte lives, when, and what is proven of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+BufferKind: TypeAlias = Literal["activation", "weights", "scratch", "context", "stack", "code"]
+
+
+@dataclass(frozen=True)
+class Region:
+    """A memory of the machine. Names are lower case: `l1`, `l2`, `l3`."""
+
+    name: str
+    capacity_bytes: int
+    alignment_bytes: int = 4
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """One allocation: bytes [offset, offset + size) of `region`, live in steps first..last, both included."""
+
+    name: str
+    kind: BufferKind
+    region: str
+    offset_bytes: int
+    size_bytes: int
+    first_step: int
+    last_step: int
+
+
+@dataclass(frozen=True)
+class TensorPlace:
+    """A tensor's bytes: `offset_bytes` inside `buffer` (not 0 for a part of a concatenation)."""
+
+    tensor: str
+    buffer: str
+    offset_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class WeightChunk:
+    """Consecutive weight blocks of one op, streamed from L3 into a buffer before `step` runs.
+
+    fetch_step: the step at whose start the copy is issued; smaller than `step` where it is prefetched.
+    """
+
+    op: str
+    first_block: int
+    blocks: int
+    l3_offset_bytes: int
+    size_bytes: int
+    buffer: str
+    fetch_step: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """One unit of execution: an op, or one weight chunk of it. `chunk` indexes `MemoryPlan.chunks`; None: no weights.
+
+    reads/writes name tensors. A concat whose parts are written in place has a step that moves nothing.
+    """
+
+    index: int
+    op: str
+    chunk: int | None
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RegionUse:
+    """What a region's plan comes to. `proven_optimal`: peak equals the lower bound, or a search was exhausted."""
+
+    capacity_bytes: int
+    peak_bytes: int
+    lower_bound_bytes: int
+    proven_optimal: bool
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Every buffer of a program on one target."""
+
+    planner: str
+    regions: Mapping[str, RegionUse]
+    buffers: Mapping[str, Buffer]
+    places: Mapping[str, TensorPlace]
+    steps: tuple[Step, ...]
+    chunks: tuple[WeightChunk, ...]
+    l3_weight_bytes: int
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("regions", "buffers", "places"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    def step_peak_bytes(self, region: str, step: int) -> int:
+        """End of the highest buffer live in `step`, in bytes from the region's base."""
+        ends = [
+            b.offset_bytes + b.size_bytes
+            for b in self.buffers.values()
+            if b.region == region and b.first_step <= step <= b.last_step
+        ]
+        return max(ends, default=0)

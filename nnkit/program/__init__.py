@@ -1,0 +1,45 @@
+"""The Program and its parts."""
+
+from nnkit.program.formats import Fixed, Float, Format
+from nnkit.program.ops import (
+    Activation,
+    Add,
+    Concat,
+    Conv2d,
+    ConvTranspose2d,
+    FusedPool,
+    Leaky,
+    Mul,
+    Op,
+    OutputStage,
+    Pad,
+    Pool,
+    Reshape,
+    Upsample,
+    Window,
+)
+from nnkit.program.program import Program, Tensor, macs
+
+__all__ = [
+    "Activation",
+    "Add",
+    "Concat",
+    "Conv2d",
+    "ConvTranspose2d",
+    "Fixed",
+    "Float",
+    "Format",
+    "FusedPool",
+    "Leaky",
+    "Mul",
+    "Op",
+    "OutputStage",
+    "Pad",
+    "Pool",
+    "Program",
+    "Reshape",
+    "Tensor",
+    "Upsample",
+    "Window",
+    "macs",
+]

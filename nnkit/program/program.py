@@ -1,0 +1,122 @@
+"""Program: what the hardware executes, with explicit formats and integer weights."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from nnkit.program.formats import Fixed, Float, Format
+from nnkit.program.ops import Conv2d, ConvTranspose2d, Op
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A value of the program. `shape` has no batch axis; `low`..`high` are the integers it can hold.
+
+    The range is enforced by its producer's clip (or, for an input, by quantisation), so proofs may rely on it.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    format: Format
+    low: int
+    high: int
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64)) if self.shape else 1
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the tensor as stored."""
+        return self.elements * self.format.bytes
+
+    @property
+    def fixed(self) -> Fixed:
+        """The format, for tensors of integer segments. Raises TypeError for a float tensor."""
+        if isinstance(self.format, Float):
+            raise TypeError(f"tensor {self.name!r} is float")
+        return self.format
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Ops in execution order over named tensors.
+
+    numerics: the module whose docstring defines the arithmetic, e.g. `nnkit.program.ops`.
+    """
+
+    name: str
+    tensors: Mapping[str, Tensor]
+    ops: tuple[Op, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    numerics: str = "nnkit.program.ops"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
+        for op in self.ops:
+            for value in _arrays(op):
+                value.setflags(write=False)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over every field, arrays included: equal digests mean the same program."""
+        state = hashlib.sha256()
+        _hash_into(state, self)
+        return state.hexdigest()
+
+    def producer(self, tensor: str) -> Op | None:
+        """The op that writes `tensor`; None for a program input."""
+        return next((op for op in self.ops if op.output == tensor), None)
+
+    def consumers(self, tensor: str) -> tuple[Op, ...]:
+        """The ops that read `tensor`, in order."""
+        return tuple(op for op in self.ops if tensor in op.inputs)
+
+
+def macs(op: Op, program: Program) -> int:
+    """Multiply-accumulates of one op; 0 for ops without weights. A fused pool does not change the count."""
+    if isinstance(op, Conv2d):
+        height, width = program.tensors[op.inputs[0]].shape[-2:]
+        out_h, out_w = op.window.output_hw(height, width)
+        return out_h * out_w * int(op.weight.size)
+    if isinstance(op, ConvTranspose2d):
+        height, width = program.tensors[op.inputs[0]].shape[-2:]
+        return height * width * int(op.weight.size)
+    return 0
+
+
+def _arrays(value: Any) -> Iterator[np.ndarray[Any, Any]]:
+    if isinstance(value, np.ndarray):
+        yield value
+    elif is_dataclass(value):
+        for item in fields(value):
+            yield from _arrays(getattr(value, item.name))
+
+
+def _hash_into(state: Any, value: Any) -> None:
+    if isinstance(value, np.ndarray):
+        state.update(f"{value.dtype.str}{value.shape}".encode())
+        state.update(np.ascontiguousarray(value).tobytes())
+    elif is_dataclass(value):
+        state.update(type(value).__name__.encode())
+        for item in fields(value):
+            state.update(item.name.encode())
+            _hash_into(state, getattr(value, item.name))
+    elif isinstance(value, Mapping):
+        for key in sorted(value):
+            state.update(str(key).encode())
+            _hash_into(state, value[key])
+    elif isinstance(value, tuple | list):
+        state.update(f"({len(value)}".encode())
+        for entry in value:
+            _hash_into(state, entry)
+    else:
+        state.update(repr(value).encode() + b";")
