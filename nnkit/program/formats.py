@@ -49,6 +49,10 @@ class Fixed:
         q = np.floor(np.asarray(values, dtype=np.float64) * 2.0**self.frac + 0.5)
         return np.clip(q, self.qmin, self.qmax).astype(np.int64)
 
+    def quantize_scalar(self, value: float) -> int:
+        """`quantize` of one number."""
+        return int(self.quantize(np.asarray(value)))
+
     def dequantize(self, stored: NDArray[Any]) -> NDArray[np.float64]:
         """Integers -> real values (exact in float64)."""
         return np.asarray(stored, dtype=np.float64) * 2.0**-self.frac

@@ -1,0 +1,15 @@
+"""Quantisation: restructured model and calibrated ranges -> Program."""
+
+from nnkit.quantize.fixed_point import quantize, unproven
+from nnkit.quantize.pinned import PinnedFormats, PinnedLayer, read_pinned_formats
+from nnkit.quantize.scheme import FixedPointScheme, InputRange
+
+__all__ = [
+    "FixedPointScheme",
+    "InputRange",
+    "PinnedFormats",
+    "PinnedLayer",
+    "quantize",
+    "read_pinned_formats",
+    "unproven",
+]

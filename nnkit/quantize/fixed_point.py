@@ -1,0 +1,76 @@
+"""The power-of-two fixed-point quantiser: float layers + ranges -> Program.
+
+Sources: the published GAP8 quantiser for fraction bits and norm; the accumulator proofs are ours
+(`nnkit.quantize.proof`) and replace the published overflow guard, which bounds the output but not the sums.
+"""
+
+from __future__ import annotations
+
+from nnkit.calibrate.stats import CalibrationStats
+from nnkit.graph import Model
+from nnkit.program import Op, Program, Tensor
+from nnkit.program.ops import Conv2d
+from nnkit.quantize.formats import FormatTable, choose_formats
+from nnkit.quantize.layers import FloatLayers
+from nnkit.quantize.lowering import lower
+from nnkit.quantize.op_builders import build_op, settle_layer
+from nnkit.quantize.scheme import FixedPointScheme
+
+
+def quantize(model: Model, stats: CalibrationStats, scheme: FixedPointScheme, *, name: str = "network") -> Program:
+    """Restructured model + calibrated ranges -> Program with explicit formats and integer weights.
+
+    Raises ModelError for layers that cannot be deployed (all at once) or ranges that fit no format, RecipeError
+    for pinned formats that are missing or contradict each other.
+    """
+    layers = lower(model)
+    formats = choose_formats(layers, stats, scheme)
+    _settle(layers, formats, scheme)
+    return _program(layers, formats, scheme, name)
+
+
+def _settle(layers: FloatLayers, formats: FormatTable, scheme: FixedPointScheme) -> None:
+    """Lower fractions until every layer's shift is non-negative; ends because fractions only decrease."""
+    changed = True
+    while changed:
+        changed = False
+        tensors = _tensors(layers, formats, scheme)
+        for layer in layers.layers:
+            if settle_layer(layer, formats, tensors, scheme):
+                changed = True
+                tensors = _tensors(layers, formats, scheme)
+
+
+def _tensors(layers: FloatLayers, formats: FormatTable, scheme: FixedPointScheme) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = {}
+    outputs = {layer.output: layer for layer in layers.layers}
+    for value in (*layers.inputs, *outputs):
+        form = formats.format(value)
+        low, high = formats.integer_range(value)
+        if scheme.pinned is not None and value in outputs:
+            low, high = form.qmin, form.qmax
+            activation = outputs[value].activation
+            if activation is not None and activation.low is not None:
+                low = form.quantize_scalar(activation.low)
+            if activation is not None and activation.high is not None:
+                high = form.quantize_scalar(activation.high)
+        tensors[value] = Tensor(value, layers.shapes[value], form, low, high)
+    return tensors
+
+
+def _program(layers: FloatLayers, formats: FormatTable, scheme: FixedPointScheme, name: str) -> Program:
+    tensors = _tensors(layers, formats, scheme)
+    ops: list[Op] = [build_op(layer, tensors, scheme) for layer in layers.layers]
+    used = {value for op in ops for value in (*op.inputs, op.output)}
+    return Program(
+        name=name,
+        tensors={n: t for n, t in tensors.items() if n in used or n in layers.inputs},
+        ops=tuple(ops),
+        inputs=layers.inputs,
+        outputs=layers.outputs,
+    )
+
+
+def unproven(program: Program) -> tuple[Conv2d, ...]:
+    """The convolutions whose accumulator could overflow on some input (pinned formats only)."""
+    return tuple(op for op in program.ops if isinstance(op, Conv2d) and op.proof == "pinned_unproven")

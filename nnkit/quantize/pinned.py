@@ -1,0 +1,109 @@
+"""Pinned formats: a file that fixes every layer's fraction bits, so that an existing release is reproduced.
+
+JSON: {"bits": 16, "input_frac": 0, "accumulation": "...", "layers": [{"layer", "input_frac", "weight_frac",
+"bias_frac", "output_frac", "norm"}, ...]}. Other top-level keys are notes for readers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from nnkit.errors import RecipeError, UserFileError
+
+_FIELDS = ("input_frac", "weight_frac", "bias_frac", "output_frac", "norm")
+
+
+@dataclass(frozen=True)
+class PinnedLayer:
+    """Fraction bits of one layer with weights; norm = input_frac + weight_frac - output_frac."""
+
+    input_frac: int
+    weight_frac: int
+    bias_frac: int
+    output_frac: int
+    norm: int
+
+
+@dataclass(frozen=True)
+class PinnedFormats:
+    """The whole file. `source` names it in messages."""
+
+    source: str
+    bits: int
+    input_frac: int
+    layers: Mapping[str, PinnedLayer]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", MappingProxyType(dict(self.layers)))
+
+    def of(self, names: Iterable[str]) -> PinnedLayer:
+        """The entry for a layer known by any of `names`. Raises RecipeError with the nearest entry."""
+        wanted = tuple(names)
+        for name in wanted:
+            if name in self.layers:
+                return self.layers[name]
+        near = get_close_matches(wanted[0] if wanted else "", list(self.layers), n=1)
+        hint = f"; the nearest entry is {near[0]!r}" if near else ""
+        raise RecipeError(
+            f"no pinned formats for layer {wanted[0]!r}{hint}",
+            where=self.source,
+            remedy="add an entry for this layer, or drop `formats` to let nnkit choose",
+        )
+
+
+def read_pinned_formats(path: Path) -> PinnedFormats:
+    """Read and check a pinned-formats file. Raises UserFileError (missing, not JSON) or RecipeError (content)."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserFileError(
+            f"cannot read the pinned formats: {error}", where=path.name, remedy="check the path under `formats`"
+        ) from error
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserFileError(
+            f"not valid JSON: {error.msg}",
+            where=f"{path.name}:{error.lineno}:{error.colno}",
+            remedy="pinned formats are a JSON object with `bits`, `input_frac` and `layers`",
+        ) from error
+    return _parse(data, path.name)
+
+
+def _parse(data: Any, source: str) -> PinnedFormats:
+    if not isinstance(data, dict) or not isinstance(data.get("layers"), list):
+        raise RecipeError("no list `layers`", where=source, remedy='write {"bits": 16, "layers": [...]}')
+    layers: dict[str, PinnedLayer] = {}
+    for index, entry in enumerate(data["layers"]):
+        place = f"{source}: layers[{index}]"
+        if not isinstance(entry, dict) or not isinstance(entry.get("layer"), str):
+            raise RecipeError("an entry needs `layer`, the layer's name", where=place)
+        values = [_integer(entry, key, place) for key in _FIELDS]
+        if entry["layer"] in layers:
+            raise RecipeError(f"layer {entry['layer']!r} is listed twice", where=place)
+        pinned = PinnedLayer(*values)
+        expected = pinned.input_frac + pinned.weight_frac - pinned.output_frac
+        if pinned.norm != expected or pinned.norm < 0:
+            raise RecipeError(
+                f"norm is {pinned.norm}, but input_frac + weight_frac - output_frac is {expected}",
+                where=place,
+                remedy="norm must equal that sum and must not be negative",
+            )
+        layers[entry["layer"]] = pinned
+    bits = _integer(data, "bits", source)
+    if bits not in (8, 16):
+        raise RecipeError(f"bits is {bits}; 8 and 16 are supported", where=source)
+    return PinnedFormats(source, bits, _integer(data, "input_frac", source), layers)
+
+
+def _integer(data: Mapping[str, Any], key: str, place: str) -> int:
+    value = data.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or not -64 <= value <= 64:
+        raise RecipeError(f"`{key}` must be an integer between -64 and 64, not {value!r}", where=place)
+    return value
