@@ -10,6 +10,7 @@ from nnkit.calibrate.stats import CalibrationStats
 from nnkit.graph import Model
 from nnkit.program import Op, Program, Tensor
 from nnkit.program.ops import Conv2d
+from nnkit.quantize.conv_weights import choose_weights
 from nnkit.quantize.formats import FormatTable, choose_formats
 from nnkit.quantize.layers import FloatLayers
 from nnkit.quantize.lowering import lower
@@ -26,6 +27,9 @@ def quantize(model: Model, stats: CalibrationStats, scheme: FixedPointScheme, *,
     layers = lower(model)
     formats = choose_formats(layers, stats, scheme)
     _settle(layers, formats, scheme)
+    if scheme.pinned is None and scheme.accumulator_bits == 32 and scheme.accumulate == "wide":
+        _balance(layers, formats, scheme)
+        _settle(layers, formats, scheme)
     return _program(layers, formats, scheme, name)
 
 
@@ -39,6 +43,25 @@ def _settle(layers: FloatLayers, formats: FormatTable, scheme: FixedPointScheme)
             if settle_layer(layer, formats, tensors, scheme):
                 changed = True
                 tensors = _tensors(layers, formats, scheme)
+
+
+def _balance(layers: FloatLayers, formats: FormatTable, scheme: FixedPointScheme) -> None:
+    """Share what a proof costs between a layer's weights and its input.
+
+    A product of a and b bits fits the accumulator as well as one of a - 1 and b + 1; its noise is least where both
+    are about equal. Where the proof takes k bits from the weights, half of them are taken from the input instead.
+    """
+    tensors = _tensors(layers, formats, scheme)
+    wanted: dict[str, int] = {}
+    for layer in layers.layers:
+        if layer.kind in ("conv2d", "conv_transpose2d"):
+            lost = choose_weights(layer, tensors, scheme).bits_lost
+            source = layer.inputs[0]
+            if lost >= 2 and formats.group(source).bits == 16 and not formats.group(source).fixed_frac:
+                wanted[source] = max(wanted.get(source, lost // 2), lost // 2)
+    coarser = {value: formats.format(value).frac - bits for value, bits in wanted.items()}
+    for value, frac in coarser.items():
+        formats.lower_frac(value, frac)
 
 
 def _tensors(layers: FloatLayers, formats: FormatTable, scheme: FixedPointScheme) -> dict[str, Tensor]:
