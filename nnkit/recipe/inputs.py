@@ -1,0 +1,232 @@
+"""The `model` section: the network's file, and how an image becomes each of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from nnkit.recipe.base import Fault, RecipeModel, fault, faults
+from nnkit.recipe.types import OneOrMany, PathGlobs, RecipePath
+
+MAX_SIDE = 65_536
+MAX_INPUT_VALUES = 1 << 28
+
+Side = Annotated[int, Field(ge=1, le=MAX_SIDE)]
+Color = Literal["gray", "rgb", "bgr"]
+ResizeFilter = Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"]
+CHANNELS: Mapping[str, int] = {"gray": 1, "rgb": 3, "bgr": 3}
+
+
+def _nonzero(value: float) -> float:
+    if value == 0.0:
+        raise fault("a scale of 0 would erase the image", "write the factor that follows the mean, e.g. 0.0078125")
+    return value
+
+
+_Scale = Annotated[float, AfterValidator(_nonzero), Field(json_schema_extra={"not": {"const": 0}})]
+ChannelMeans = Annotated[tuple[float, ...], Field(min_length=1, max_length=3), OneOrMany()]
+ChannelScales = Annotated[tuple[_Scale, ...], Field(min_length=1, max_length=3), OneOrMany()]
+
+
+class CropRectangle(RecipeModel):
+    """A fixed part of the image, in pixels of the image as stored."""
+
+    left: int = Field(ge=0, description="First column that is kept.")
+    top: int = Field(ge=0, description="First row that is kept.")
+    width: Side = Field(description="Columns kept.")
+    height: Side = Field(description="Rows kept.")
+
+
+class Resize(RecipeModel):
+    """Scaling to the size of the network's input."""
+
+    size: tuple[Side, Side] = Field(description="Height and width in pixels.", examples=[[128, 128]])
+    filter: ResizeFilter = Field(
+        default="bilinear",
+        description="Pillow's resizer of this name. When it shrinks an image, every one but `nearest` averages "
+        "over the source area, unlike OpenCV's of the same name.",
+    )
+
+
+class Preprocess(RecipeModel):
+    """From an image file to the network's input: crop, flip, resize, colour, then (pixel - mean) * scale."""
+
+    color: Color | None = Field(
+        default=None,
+        description="Order of the channels the network was trained with. Omitted: `gray` for one channel, `rgb` "
+        "for three.",
+        examples=["gray"],
+    )
+    crop: Literal["center"] | CropRectangle | None = Field(
+        default=None,
+        description="Part of the image that is used: a rectangle, `center` (the largest centred part with the "
+        "aspect ratio of the input), or `null` for the whole image.",
+        examples=[{"left": 0, "top": 0, "width": 96, "height": 112}],
+    )
+    flip: bool = Field(default=False, description="Mirror left and right, after the crop.")
+    resize: Resize | None = Field(
+        default=None, description="Scaling after the crop; `null`: the image must have the input's size already."
+    )
+    mean: ChannelMeans = Field(
+        default=(0.0,),
+        description="Subtracted from the pixels (0 to 255): one number, or one for each channel in the order of "
+        "`color`.",
+        examples=[[0.0]],
+    )
+    scale: ChannelScales = Field(
+        default=(1.0,),
+        description="Factor after the mean was subtracted: one number, or one for each channel; not 0.",
+        examples=[0.0078125],
+    )
+
+    @model_validator(mode="after")
+    def _channels_agree(self) -> Preprocess:
+        if self.color is not None:
+            _check_channels(self, CHANNELS[self.color], f"color: {self.color}", ())
+        return self
+
+
+def _check_channels(preprocess: Preprocess, channels: int, why: str, at: tuple[str | int, ...]) -> None:
+    found = [
+        Fault(
+            (*at, key),
+            f"{key} has {len(values)} numbers, but {why} has {channels} channel{'s' if channels > 1 else ''}",
+            f"give one number, or {channels}" if channels > 1 else "give one number",
+        )
+        for key, values in (("mean", preprocess.mean), ("scale", preprocess.scale))
+        if len(values) not in (1, channels)
+    ]
+    if found:
+        raise faults(found)
+
+
+class CalibrationImages(RecipeModel):
+    """Images whose activations set the formats of quantisation."""
+
+    images: PathGlobs = Field(
+        description="Images (or `.npy` inputs in real units): a path or glob, or a list of them.",
+        examples=["faces/*.pgm"],
+    )
+    count: int | None = Field(
+        default=None, ge=1, description="How many are used, the first in the order of their names; `null`: all."
+    )
+
+
+class InputSpec(RecipeModel):
+    """One input of the network."""
+
+    shape: tuple[Side, ...] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=6,
+        description="Shape, batch first, of which the batch is 1; needed where the model leaves sizes open. "
+        "`null`: as in the model.",
+        examples=[[1, 1, 128, 128]],
+    )
+    preprocess: Preprocess | None = Field(
+        default=None,
+        description="How an image becomes this input. `null`: pixels as they are, in the colour order of "
+        "`Preprocess.color`, for an image of the input's size.",
+    )
+    calibration: CalibrationImages | None = Field(
+        default=None, description="Images for calibration of this input; not needed with a calibration table."
+    )
+
+    @model_validator(mode="after")
+    def _shape_agrees(self) -> InputSpec:
+        if self.shape is None:
+            return self
+        _check_size(self.shape)
+        if self.preprocess is not None:
+            _check_image_shape(self.shape, self.preprocess)
+        return self
+
+
+def _check_size(shape: tuple[int, ...]) -> None:
+    values = 1
+    for side in shape:
+        values *= side
+    if values > MAX_INPUT_VALUES:
+        raise fault(f"the shape holds {values:,} values", "check the shape", ("shape",))
+    if len(shape) == 4 and shape[0] != 1:
+        reason = f"the batch (first number of the shape) is {shape[0]}; a deployed network takes one input at a time"
+        raise fault(reason, "write 1 there", ("shape", 0))
+
+
+def _check_image_shape(shape: tuple[int, ...], preprocess: Preprocess) -> None:
+    """An image needs [1, C, H, W]; colour, mean, scale, crop and resize must lead to that."""
+    if len(shape) != 4:
+        reason = f"an input that is made from images has 4 dimensions, but the shape has {len(shape)}"
+        raise fault(reason, "write [1, channels, height, width]", ("shape",))
+    _, channels, height, width = shape
+    found: list[Fault] = []
+    if preprocess.color is not None and CHANNELS[preprocess.color] != channels:
+        fitting = " or ".join(color for color, count in CHANNELS.items() if count == channels)
+        wanted = CHANNELS[preprocess.color]
+        reason = (
+            f"color {preprocess.color} gives {wanted} channel{'s' if wanted > 1 else ''}, the shape has {channels}"
+        )
+        found.append(
+            Fault(
+                ("preprocess", "color"),
+                reason,
+                f"write {fitting}" if fitting else "correct the shape's second number",
+            )
+        )
+    if preprocess.resize is not None and preprocess.resize.size != (height, width):
+        given = list(preprocess.resize.size)
+        reason = f"resize gives {given} (height, width), but the input is {[height, width]}"
+        found.append(Fault(("preprocess", "resize", "size"), reason, f"write size: {[height, width]}"))
+    crop = preprocess.crop
+    if preprocess.resize is None and isinstance(crop, CropRectangle) and (crop.height, crop.width) != (height, width):
+        reason = f"the crop is {crop.height} high and {crop.width} wide, but the input is {height} x {width}"
+        found.append(Fault(("preprocess", "crop"), reason, f"add resize: {{size: {[height, width]}}}"))
+    if found:
+        raise faults(found)
+    if preprocess.color is None:
+        if channels not in (1, 3):
+            reason = f"an image has 1 or 3 channels, but the shape has {channels}"
+            raise fault(reason, "correct the shape, or remove preprocess and give .npy inputs", ("shape", 1))
+        _check_channels(preprocess, channels, "the input", ("preprocess",))
+
+
+ModelFormat = Literal["onnx", "caffe"]
+_FORMAT_OF_SUFFIX: Mapping[str, ModelFormat] = {".onnx": "onnx", ".prototxt": "caffe"}
+
+
+class ModelSection(RecipeModel):
+    """The trained network."""
+
+    path: RecipePath = Field(description="The network: `.onnx`, or `.prototxt` for Caffe.", examples=["net.onnx"])
+    format: ModelFormat | None = Field(
+        default=None, description="`null`: as the file's suffix says; needed for any other suffix.", examples=["onnx"]
+    )
+    weights: RecipePath | None = Field(
+        default=None, description="Caffe only: the `.caffemodel`.", examples=["net.caffemodel"]
+    )
+    simplify: bool = Field(
+        default=True, description="Simplify the imported graph once (constant folding, shape inference by onnxsim)."
+    )
+    inputs: Mapping[str, InputSpec] = Field(
+        default={}, description="By input name; an input that is not listed is taken as the model has it."
+    )
+
+    @model_validator(mode="after")
+    def _format_and_weights(self) -> ModelSection:
+        if self.format is None and self.file_format is None:
+            reason = f"the format of '{self.path}' cannot be told from its name"
+            raise fault(reason, "name a .onnx or .prototxt file, or add `format: onnx`", ("path",))
+        if self.file_format == "caffe" and self.weights is None:
+            reason = "a Caffe network needs its weights beside the prototxt"
+            raise fault(reason, "add `weights: net.caffemodel`", ("path",))
+        if self.file_format == "onnx" and self.weights is not None:
+            raise fault("an ONNX file holds its weights itself", "remove `weights`", ("weights",))
+        return self
+
+    @property
+    def file_format(self) -> ModelFormat | None:
+        """The format as given, or as the suffix says; never None in a valid recipe."""
+        return self.format or _FORMAT_OF_SUFFIX.get(PurePath(self.path.text).suffix.lower())

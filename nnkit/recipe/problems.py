@@ -1,0 +1,80 @@
+"""Places in recipe files, and the one error that reports everything wrong with a recipe at once."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from nnkit.errors import RecipeError
+
+KeyPath = tuple[str | int, ...]
+"""The way to a value from the root of a recipe: mapping keys and list indices."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a key or a value is written.
+
+    Attributes:
+        file: the file as the user would name it (relative names stay relative).
+        line: counted from 1; 0 means that there is no line (a value from the command line).
+        column: counted from 1, in characters.
+        folder: absolute folder that relative paths written here are relative to.
+    """
+
+    file: str
+    line: int
+    column: int
+    folder: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong in a recipe: the place (`file:line:column`), what is wrong, what would be right."""
+
+    where: str
+    reason: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        remedy = f"\n    fix: {self.remedy}" if self.remedy else ""
+        return f"{self.where}: {self.reason}{remedy}"
+
+
+class InvalidRecipeError(RecipeError):
+    """A recipe is wrong in one or several places; `problems` lists them in the order of the files."""
+
+    def __init__(self, problems: Sequence[Problem], *, file: str) -> None:
+        self.problems = tuple(problems)
+        if len(self.problems) == 1:
+            only = self.problems[0]
+            super().__init__(only.reason, where=only.where, remedy=only.remedy)
+            return
+        lines = "".join(f"\n  {problem}" for problem in self.problems)
+        super().__init__(f"{len(self.problems)} problems in the recipe{lines}", where=file)
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word most like `word` (letter case ignored), or None where nothing is like it."""
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else None
+
+
+def suggestion(word: str, known: Sequence[str], what: str) -> str:
+    """The remedy for an unknown word: the nearest known one, where there is one, and the list of all."""
+    if not known:
+        return f"there are no {what}"
+    match = nearest(word, known)
+    hint = f"did you mean '{match}'? " if match else ""
+    return f"{hint}{what}: {', '.join(known)}"
+
+
+def shown(text: str, limit: int = 60) -> str:
+    """`text` on one line, printable, and cut to `limit` characters, for use in a message."""
+    flat = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[: limit + 1])
+    return flat if len(text) <= limit else flat[: limit - 3] + "..."

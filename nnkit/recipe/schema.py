@@ -1,0 +1,172 @@
+"""The recipe as a whole: its sections, and the checks that need more than one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, PrivateAttr, SerializeAsAny, model_validator
+
+from nnkit.recipe.base import Fault, RecipeModel, faults
+from nnkit.recipe.inputs import ModelSection
+from nnkit.recipe.problems import KeyPath, Place
+from nnkit.recipe.sections import (
+    AUTO,
+    Calibration,
+    CpuStage,
+    FaceCrop,
+    ReleaseSection,
+    RuleName,
+    Tags,
+    TargetOptionsBase,
+    Verify,
+)
+from nnkit.recipe.types import FileName
+
+RECIPE_FORMAT = 1
+
+
+class RecipeBody(RecipeModel):
+    """All of a recipe but its targets, whose options belong to the installed plugins."""
+
+    nnkit: Literal[1] = Field(description="Version of the recipe format.", examples=[RECIPE_FORMAT])
+    name: FileName = Field(
+        description="Names the output folder and the release; letters, digits, `.`, `_`, `-`.", examples=["gap8_reid"]
+    )
+    model: ModelSection = Field(description="The trained network and its inputs.")
+    restructure: tuple[RuleName, ...] | None = Field(
+        default=None,
+        description="Rewrite rules, in this order. `null`: the target's default set; `[]`: none.",
+        examples=[["fold_batch_norm"]],
+    )
+    tags: Tags = Field(default=Tags(), description="Layers treated specially.")
+    calibration: Calibration = Field(default=Calibration(), description="How activations become ranges.")
+    postprocess: tuple[CpuStage, ...] = Field(
+        default=(), description="Stages on the CPU around the network, in Python and in generated C."
+    )
+    verify: Verify = Field(default=Verify(), description="What each run verifies on, and its gates.")
+    release: ReleaseSection = Field(default=ReleaseSection(), description="The release package.")
+
+    @model_validator(mode="after")
+    def _sections_agree(self) -> RecipeBody:
+        found = [
+            *_repeated(self.restructure),
+            *_auto_without_gates(self.tags, self.verify, ("tags", "hp")),
+            *_stage_faults(self),
+            *_verify_faults(self),
+        ]
+        if found:
+            raise faults(found)
+        return self
+
+
+class Recipe(RecipeBody):
+    """A valid recipe. Made by `nnkit.recipe.load_recipe`."""
+
+    targets: Mapping[str, SerializeAsAny[TargetOptionsBase]] = Field(
+        description="What to build for: by target name, that target's options."
+    )
+    _places: Mapping[KeyPath, Place] = PrivateAttr(default_factory=dict)
+    _file: str = PrivateAttr(default="")
+    _sources: tuple[Path, ...] = PrivateAttr(default=())
+
+    @property
+    def file(self) -> str:
+        """The recipe file as named by the user."""
+        return self._file
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """The files that the recipe was read from: the recipe first, then its fragments."""
+        return self._sources
+
+    def where(self, *path: str | int) -> str:
+        """`file:line:column` of a value, e.g. `where("tags", "hp", 0)`; of its nearest parent if not written."""
+        for end in range(len(path), -1, -1):
+            if place := self._places.get(path[:end]):
+                return str(place)
+        return self._file
+
+    def restructure_for(self, target: str) -> tuple[str, ...] | None:
+        """The rewrite rules for a target; None stands for the target's default set."""
+        own = self.targets[target].restructure
+        return self.restructure if own is None else own
+
+    def tags_for(self, target: str) -> Tags:
+        """The tags for a target."""
+        return self.targets[target].tags or self.tags
+
+    def calibration_for(self, target: str) -> Calibration:
+        """The calibration settings for a target."""
+        return self.targets[target].calibration or self.calibration
+
+    def where_override(self, target: str, section: str, *path: str | int) -> str:
+        """As `where`, for a value of `restructure`, `tags` or `calibration` as it holds for a target."""
+        if getattr(self.targets[target], section) is not None:
+            return self.where("targets", target, section, *path)
+        return self.where(section, *path)
+
+
+def target_faults(body: RecipeBody, options: TargetOptionsBase) -> list[Fault]:
+    """What is wrong with a target's options in the light of the rest of the recipe."""
+    found = [*_repeated(options.restructure)]
+    if options.tags is not None:
+        found += _auto_without_gates(options.tags, body.verify, ("tags", "hp"))
+    return found
+
+
+def _repeated(rules: tuple[str, ...] | None) -> Iterator[Fault]:
+    seen: set[str] = set()
+    for index, rule in enumerate(rules or ()):
+        if rule in seen:
+            yield Fault(("restructure", index), f"the rule '{rule}' is listed twice", "keep one of the two")
+        seen.add(rule)
+
+
+def _auto_without_gates(tags: Tags, verify: Verify, at: KeyPath) -> Iterator[Fault]:
+    if tags.hp == AUTO and not verify.gates.given:
+        yield Fault(at, "`hp: auto` has no gate to search for", "add verify: {gates: {cosine: 0.999}}")
+
+
+def _stage_faults(body: RecipeBody) -> Iterator[Fault]:
+    seen: set[tuple[str, str | None]] = set()
+    for index, stage in enumerate(body.postprocess):
+        at: KeyPath = ("postprocess", index)
+        tensor = stage.input if isinstance(stage, FaceCrop) else stage.output
+        if (stage.kind, tensor) in seen:
+            yield Fault(at, f"there is a second stage of kind {stage.kind} for the same tensor", "keep one")
+        seen.add((stage.kind, tensor))
+        if isinstance(stage, FaceCrop):
+            yield from _face_crop_faults(body, stage, at)
+
+
+def _face_crop_faults(body: RecipeBody, stage: FaceCrop, at: KeyPath) -> Iterator[Fault]:
+    inputs = body.model.inputs
+    if stage.input is not None and inputs and stage.input not in inputs:
+        known = ", ".join(inputs)
+        yield Fault((*at, "input"), f"the model section has no input '{stage.input}'", f"inputs: {known}")
+        return
+    if stage.input is None and len(inputs) > 1:
+        yield Fault(at, "the network has several inputs", f"add input: one of {', '.join(inputs)}")
+        return
+    spec = inputs.get(stage.input) if stage.input else next(iter(inputs.values()), None)
+    if spec is not None and spec.shape is not None:
+        wanted = (1, 1, *stage.size)
+        if spec.shape != wanted:
+            reason = f"face_crop makes an input of shape {list(wanted)}, but the network's is {list(spec.shape)}"
+            yield Fault((*at, "size"), reason, f"write size: {list(spec.shape[2:])}, for one gray channel")
+
+
+def _verify_faults(body: RecipeBody) -> Iterator[Fault]:
+    images, inputs = body.verify.images, body.model.inputs
+    if isinstance(images, Mapping):
+        for name in images:
+            if inputs and name not in inputs:
+                known = ", ".join(inputs)
+                yield Fault(
+                    ("verify", "images", name), f"the model section has no input '{name}'", f"inputs: {known}"
+                )
+    elif images is not None and len(inputs) > 1:
+        remedy = f"write images: {{{', '.join(f'{name}: ...' for name in inputs)}}}"
+        yield Fault(("verify", "images"), f"the network has {len(inputs)} inputs", remedy)

@@ -1,0 +1,178 @@
+"""The sections beside the model: tags, calibration, CPU stages, verification, release, target options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from nnkit.recipe.base import RecipeModel, fault
+from nnkit.recipe.inputs import Side
+from nnkit.recipe.types import PathGlobs, RecipePath
+
+Glob = Annotated[str, Field(min_length=1)]
+RuleName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+AUTO = "auto"
+
+
+class Tags(RecipeModel):
+    """Layers treated specially, by globs over the names of the imported layers."""
+
+    hp: tuple[Glob, ...] | Literal["auto"] = Field(
+        default=(),
+        description="Layers in higher precision (16 bits where the others have 8). `auto` searches the fewest "
+        "that pass the gates.",
+        examples=[["fc_*"]],
+    )
+    cpu: tuple[Glob, ...] = Field(
+        default=(), description="Layers kept on the CPU, away from the NPU.", examples=[["*_permute"]]
+    )
+
+
+CalibrationMethod = Literal["max", "percentile", "mse"]
+
+
+class Calibration(RecipeModel):
+    """How observed activations become ranges."""
+
+    method: CalibrationMethod = Field(
+        default="max",
+        description="`max`: the largest magnitude; `percentile`: the range that holds that share of the values; "
+        "`mse`: the range with the least squared quantisation error.",
+    )
+    percentile: float = Field(
+        default=99.99,
+        gt=50.0,
+        le=100.0,
+        description="Share of values inside the range, in percent, for `percentile`.",
+    )
+    headroom: float = Field(
+        default=1.25,
+        ge=1.0,
+        le=16.0,
+        description="Factor on the ranges for values that calibration did not see. 16-bit accuracy is limited by "
+        "clipping of unseen values, not by resolution.",
+    )
+    table: RecipePath | None = Field(
+        default=None,
+        description="A calibration table to use instead of images, perhaps edited.",
+        examples=["table.json"],
+    )
+    bad_images: float = Field(
+        default=0.0,
+        ge=0.0,
+        lt=1.0,
+        description="Share of the images that may be unreadable; they are reported and left out. 0: none.",
+    )
+
+    @model_validator(mode="after")
+    def _percentile_is_used(self) -> Calibration:
+        default = type(self).model_fields["percentile"].default
+        if self.method != "percentile" and self.percentile != default:
+            reason = f"percentile has no effect with method: {self.method}"
+            raise fault(reason, "write method: percentile, or remove this line", ("percentile",))
+        return self
+
+
+class FaceCrop(RecipeModel):
+    """CPU stage before the network: detector box to the square gray input, aspect preserved, bilinear."""
+
+    kind: Literal["face_crop"]
+    size: tuple[Side, Side] = Field(description="Height and width of the network's input.", examples=[[128, 128]])
+    frame: tuple[Side, Side] = Field(
+        description="Height and width of the largest camera frame.", examples=[[240, 320]]
+    )
+    input: str | None = Field(default=None, description="Input that it feeds; `null`: the only one.")
+
+
+class DescriptorMatch(RecipeModel):
+    """CPU stage after the network: nearest descriptor of a gallery, or unknown."""
+
+    kind: Literal["descriptor_match"]
+    threshold: float = Field(
+        gt=0.0, description="Largest distance at which two descriptors match, in the descriptor's real units."
+    )
+    metric: Literal["l2"] = Field(default="l2", description="`l2`: Euclidean distance.")
+    capacity: int = Field(default=16, ge=1, le=65_535, description="Most descriptors the gallery can hold.")
+    output: str | None = Field(default=None, description="Output that holds the descriptor; `null`: the only one.")
+
+
+CpuStage = Annotated[FaceCrop | DescriptorMatch, Field(discriminator="kind")]
+
+
+class Gates(RecipeModel):
+    """Limits that the quantised network must keep; beyond them the run ends with exit code 1."""
+
+    cosine: float | None = Field(
+        default=None,
+        gt=0.0,
+        le=1.0,
+        description="Least cosine similarity of the outputs, float against quantised.",
+        examples=[0.999],
+    )
+    sqnr_db: float | None = Field(
+        default=None,
+        ge=-200.0,
+        le=400.0,
+        description="Least signal-to-quantisation-noise ratio of the outputs, in dB.",
+        examples=[40.0],
+    )
+    max_abs: float | None = Field(
+        default=None, ge=0.0, description="Largest difference of any output value, in real units.", examples=[0.05]
+    )
+
+    @property
+    def given(self) -> bool:
+        """Whether there is any gate."""
+        return any(getattr(self, name) is not None for name in type(self).model_fields)
+
+
+class Verify(RecipeModel):
+    """What each run verifies on."""
+
+    images: PathGlobs | Mapping[str, PathGlobs] | None = Field(
+        default=None,
+        description="Images (or `.npy` inputs) that calibration does not use: a path, glob or list; for several "
+        "inputs one of these by input name. `null`: the calibration images.",
+        examples=["held_out/*.pgm"],
+    )
+    count: int | None = Field(default=None, ge=1, description="How many are used, the first by name; `null`: all.")
+    gates: Gates = Field(default=Gates(), description="Limits on the difference to the float network.")
+
+    def globs_for(self, input_name: str) -> tuple[RecipePath, ...]:
+        """The verification images of one input; empty where the recipe names none."""
+        if isinstance(self.images, Mapping):
+            return self.images.get(input_name, ())
+        return self.images or ()
+
+
+class ReleaseSection(RecipeModel):
+    """The release package."""
+
+    version: str = Field(
+        default="0.0.0",
+        pattern=r"^[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}([-+][0-9A-Za-z][0-9A-Za-z.+-]{0,40})?$",
+        description="Version of the release, as in semantic versioning.",
+        examples=["1.0.0"],
+    )
+    notes: str | None = Field(default=None, max_length=20_000, description="Text for those who receive the release.")
+    key: RecipePath | None = Field(
+        default=None,
+        description="Private key (PEM) for a detached signature; `null`: unsigned.",
+        examples=["release.pem"],
+    )
+
+
+class TargetOptionsBase(RecipeModel):
+    """Base of every target's options: what a target may override of the recipe, each section as a whole."""
+
+    restructure: tuple[RuleName, ...] | None = Field(
+        default=None,
+        description="Rewrite rules for this target, instead of the recipe's.",
+        examples=[["fold_batch_norm"]],
+    )
+    tags: Tags | None = Field(default=None, description="Tags for this target, instead of the recipe's.")
+    calibration: Calibration | None = Field(
+        default=None, description="Calibration for this target, instead of the recipe's."
+    )
