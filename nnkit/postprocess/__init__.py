@@ -1,0 +1,20 @@
+"""The CPU side of a deployed face network, before and after it: in numpy and in generated C, bit for bit."""
+
+from __future__ import annotations
+
+from nnkit.postprocess.descriptor_match import DescriptorMatch, Gallery, Match
+from nnkit.postprocess.emit import Stage, emit_postprocess, postprocess_files, stage_record
+from nnkit.postprocess.face_crop import Box, FaceCrop, crop_face
+
+__all__ = [
+    "Box",
+    "DescriptorMatch",
+    "FaceCrop",
+    "Gallery",
+    "Match",
+    "Stage",
+    "crop_face",
+    "emit_postprocess",
+    "postprocess_files",
+    "stage_record",
+]

@@ -1,0 +1,143 @@
+"""Descriptor matching: the nearest entry of a gallery by squared L2 distance, with a threshold.
+
+Distances are exact integers, in units of 2**(-2 * matched_frac). Raw descriptors are compared as they are, as the
+published application does. With `normalize` each descriptor is first scaled to unit length with 14 fraction bits:
+
+    shifted = d << s,   s >= 0 least with max|shifted| >= 2**14
+    norm    = sqrt(sum shifted**2), rounded to nearest
+    unit    = shifted * 2**14 / norm, rounded half away from zero;   an all-zero descriptor stays zero
+
+`c/nnkit_match.c` computes the same integers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.errors import UsageError
+from nnkit.postprocess._checks import require_range
+
+MAX_LENGTH = 65536  # the sum of as many squares below 2**32 stays within 48 bits
+MAX_CAPACITY = 65536
+UNIT_FRAC = 14
+_MAX_LIMIT = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class DescriptorMatch:
+    """Parameters, fixed when the code is generated.
+
+    length: values of a descriptor, 1 to 65536.
+    frac: fraction bits of the int16 descriptor, -32 to 32.
+    capacity: entries the gallery can hold, 1 to 65536.
+    threshold: largest L2 distance (not squared) that counts as known, in real units: of the descriptor, or of the
+        unit-length descriptor with `normalize`.
+    normalize: scale descriptors to unit length first.
+
+    Raises UsageError for a value out of range.
+    """
+
+    length: int
+    frac: int
+    capacity: int
+    threshold: float
+    normalize: bool = False
+
+    def __post_init__(self) -> None:
+        require_range("descriptor_match.length", self.length, 1, MAX_LENGTH)
+        require_range("descriptor_match.frac", self.frac, -32, 32)
+        require_range("descriptor_match.capacity", self.capacity, 1, MAX_CAPACITY)
+        if not (math.isfinite(self.threshold) and self.threshold >= 0):
+            raise UsageError(
+                f"{self.threshold!r} is not a distance",
+                where="descriptor_match.threshold",
+                remedy="give a finite number that is not negative",
+            )
+
+    @property
+    def matched_frac(self) -> int:
+        """Fraction bits of the values that are compared."""
+        return UNIT_FRAC if self.normalize else self.frac
+
+    @property
+    def limit(self) -> int:
+        """The largest squared integer distance that counts as known: floor((threshold * 2**matched_frac)**2)."""
+        scaled = Fraction(self.threshold) * Fraction(2) ** self.matched_frac
+        return min(math.floor(scaled * scaled), _MAX_LIMIT)
+
+
+@dataclass(frozen=True)
+class Match:
+    """The nearest entry, the first of equals; `index` and `squared_distance` are None where the gallery is empty."""
+
+    known: bool
+    index: int | None
+    squared_distance: int | None
+
+
+class Gallery:
+    """The enrolled descriptors, in order of enrolment."""
+
+    def __init__(self, params: DescriptorMatch) -> None:
+        self.params = params
+        self._entries = np.zeros((params.capacity, params.length), dtype=np.int16)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def enrol(self, descriptor: NDArray[np.int16]) -> int | None:
+        """Adds descriptor [length] int16 and returns its index, or None where the gallery is full.
+
+        Raises UsageError where the descriptor has another shape or type.
+        """
+        entry = self._prepared(descriptor)
+        if self._count == self.params.capacity:
+            return None
+        self._entries[self._count] = entry
+        self._count += 1
+        return self._count - 1
+
+    def match(self, descriptor: NDArray[np.int16]) -> Match:
+        """Finds the entry nearest to descriptor [length] int16.
+
+        Raises UsageError where the descriptor has another shape or type.
+        """
+        query = self._prepared(descriptor).astype(np.int64)
+        if self._count == 0:
+            return Match(known=False, index=None, squared_distance=None)
+        difference = self._entries[: self._count].astype(np.int64) - query
+        squared = np.einsum("ij,ij->i", difference, difference)  # [count] int64, below 2**48
+        index = int(np.argmin(squared))
+        distance = int(squared[index])
+        return Match(known=distance <= self.params.limit, index=index, squared_distance=distance)
+
+    def _prepared(self, descriptor: NDArray[np.int16]) -> NDArray[np.int16]:
+        if descriptor.shape != (self.params.length,) or descriptor.dtype != np.int16:
+            raise UsageError(
+                f"the descriptor is {descriptor.dtype} of shape {list(descriptor.shape)}",
+                where="descriptor_match",
+                remedy=f"pass int16 of shape [{self.params.length}]",
+            )
+        return unit_length(descriptor) if self.params.normalize else descriptor
+
+
+def unit_length(descriptor: NDArray[np.int16]) -> NDArray[np.int16]:
+    """Scales [length] int16 to unit length with 14 fraction bits, by the formula of the module. Zero stays zero."""
+    values = descriptor.astype(np.int64)
+    largest = int(np.abs(values).max())
+    if largest == 0:
+        return np.zeros_like(descriptor)
+    shift = max(0, 15 - largest.bit_length())
+    magnitudes = np.abs(values) << shift
+    total = int(np.sum(magnitudes * magnitudes))
+    root = math.isqrt(total)
+    norm = root + 1 if total - root * root > root else root
+    scaled = ((magnitudes << UNIT_FRAC) + norm // 2) // norm
+    unit: NDArray[np.int16] = (np.sign(values) * scaled).astype(np.int16)
+    return unit

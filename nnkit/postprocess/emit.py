@@ -1,0 +1,86 @@
+"""Writes the C sources of the CPU-side stages, and the header with their sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from nnkit import __version__
+from nnkit.errors import UsageError, UserFileError
+from nnkit.postprocess.descriptor_match import DescriptorMatch
+from nnkit.postprocess.face_crop import FaceCrop
+
+Stage: TypeAlias = FaceCrop | DescriptorMatch
+
+_NAMES: dict[type[Stage], str] = {FaceCrop: "face_crop", DescriptorMatch: "descriptor_match"}
+_SOURCES: dict[type[Stage], tuple[str, ...]] = {
+    FaceCrop: ("nnkit_face_crop.c", "nnkit_face_crop.h"),
+    DescriptorMatch: ("nnkit_match.c", "nnkit_match.h"),
+}
+
+
+def stage_record(stage: Stage) -> dict[str, Any]:
+    """The stage and its parameters as JSON values, for manifests and reports."""
+    return {"stage": _NAMES[type(stage)], **asdict(stage)}
+
+
+def postprocess_files(stages: Sequence[Stage]) -> dict[str, str]:
+    """Sources and headers of `stages` by file name; empty without stages. The same stages give the same text.
+
+    Raises UsageError where a stage appears twice: its sizes are macros, and there is one set of them.
+    """
+    if not stages:
+        return {}
+    by_type: dict[type[Stage], Stage] = {}
+    for stage in stages:
+        if type(stage) in by_type:
+            raise UsageError(
+                f"{_NAMES[type(stage)]} appears twice",
+                where="postprocess",
+                remedy="keep one of each kind",
+            )
+        by_type[type(stage)] = stage
+    names = ["nnkit_postprocess.h", *(name for kind in by_type for name in _SOURCES[kind])]
+    sources = {name: _resource("postprocess", "c", name) for name in names}
+    sources["nnkit_types.h"] = _resource("emit", "c", "nnkit_types.h")
+    sources["nnkit_postprocess_config.h"] = _config_header(by_type)
+    return dict(sorted(sources.items()))
+
+
+def emit_postprocess(stages: Sequence[Stage], out_dir: Path) -> tuple[Path, ...]:
+    """Writes `postprocess_files(stages)` into `out_dir`, which is created; returns the paths, sorted.
+
+    Raises UsageError for a repeated stage, UserFileError where the folder cannot be written.
+    """
+    sources = postprocess_files(stages)
+    paths = []
+    try:
+        out_dir.mkdir(parents=True, exist_ok=True)
+        for name, text in sources.items():
+            path = out_dir / name
+            path.write_bytes(text.encode("utf-8"))
+            paths.append(path)
+    except OSError as error:
+        raise UserFileError(
+            f"cannot be written: {error.strerror or error}",
+            where=str(out_dir),
+            remedy="choose a folder that you may write to",
+        ) from error
+    return tuple(paths)
+
+
+def _config_header(by_type: dict[type[Stage], Stage]) -> str:
+    from jinja2 import Environment, StrictUndefined  # costs 60 ms, which `nnkit --help` must not pay
+
+    environment = Environment(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
+    )
+    template = environment.from_string(_resource("postprocess", "c", "nnkit_postprocess_config.h.j2"))
+    return template.render(version=__version__, crop=by_type.get(FaceCrop), match=by_type.get(DescriptorMatch))
+
+
+def _resource(*parts: str) -> str:
+    return files("nnkit").joinpath(*parts).read_text(encoding="utf-8")
