@@ -108,8 +108,13 @@ class _Case:
 def _example(key: str, field: FieldInfo) -> str:
     if not field.examples:
         return ""
-    text = yaml.safe_dump(field.examples[0], default_flow_style=True, width=10_000)
-    return f"`{key}: {text.removesuffix('...' + chr(10)).strip()}`"
+    return f"`{key}: {_flow(field.examples[0])}`"
+
+
+def _flow(value: Any) -> str:
+    """A value as YAML on one line."""
+    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10_000)
+    return text.removesuffix("...\n").strip()
 
 
 def path_in(data: Any, location: Sequence[str | int]) -> KeyPath:
@@ -239,8 +244,8 @@ def _conversion(case: _Case, wanted: str) -> str:
         return f"write {int(value)}"
     if wanted == "text" and isinstance(value, int | float) and not case.example():
         return f"put it in quotes: '{shown(case.raw or str(value))}'"
-    if wanted == "a list" and isinstance(value, str | int | float) and not case.example():
-        return f"write [{shown(case.raw or str(value))}]"
+    if wanted.startswith("a list") and isinstance(value, str):
+        return f"write {_flow([shown(value)])}"
     return ""
 
 

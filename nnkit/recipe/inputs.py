@@ -56,14 +56,14 @@ class Preprocess(RecipeModel):
 
     color: Color | None = Field(
         default=None,
-        description="Order of the channels the network was trained with. Omitted: `gray` for one channel, `rgb` "
-        "for three.",
+        description="Channels and their order, as the network was trained. `null`: `rgb` for an input of three "
+        "channels, else `gray`. Gray from colour: 0.299 R + 0.587 G + 0.114 B.",
         examples=["gray"],
     )
     crop: Literal["center"] | CropRectangle | None = Field(
         default=None,
-        description="Part of the image that is used: a rectangle, `center` (the largest centred part with the "
-        "aspect ratio of the input), or `null` for the whole image.",
+        description="Part of the image that is used: a rectangle; `center`: the largest centred part with the aspect "
+        "ratio of `resize`, or without a resize the centred part of the input's size; `null`: the whole image.",
         examples=[{"left": 0, "top": 0, "width": 96, "height": 112}],
     )
     flip: bool = Field(default=False, description="Mirror left and right, after the crop.")
@@ -72,13 +72,13 @@ class Preprocess(RecipeModel):
     )
     mean: ChannelMeans = Field(
         default=(0.0,),
-        description="Subtracted from the pixels (0 to 255): one number, or one for each channel in the order of "
-        "`color`.",
+        description="Subtracted from the pixels, which lie in 0 to 255: one number, or one for each channel in the "
+        "order of `color`.",
         examples=[[0.0]],
     )
     scale: ChannelScales = Field(
         default=(1.0,),
-        description="Factor after the mean was subtracted: one number, or one for each channel; not 0.",
+        description="Factor on what is left (1/255, not 255): one number, or one for each channel; not 0.",
         examples=[0.0078125],
     )
 
@@ -111,7 +111,7 @@ class CalibrationImages(RecipeModel):
         examples=["faces/*.pgm"],
     )
     count: int | None = Field(
-        default=None, ge=1, description="How many are used, the first in the order of their names; `null`: all."
+        default=None, ge=1, description="How many are used, spread evenly over the list; `null`: all."
     )
 
 
@@ -128,8 +128,7 @@ class InputSpec(RecipeModel):
     )
     preprocess: Preprocess | None = Field(
         default=None,
-        description="How an image becomes this input. `null`: pixels as they are, in the colour order of "
-        "`Preprocess.color`, for an image of the input's size.",
+        description="How an image becomes this input. `null`: pixels as they are, of an image of the input's size.",
     )
     calibration: CalibrationImages | None = Field(
         default=None, description="Images for calibration of this input; not needed with a calibration table."

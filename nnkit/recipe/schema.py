@@ -125,18 +125,17 @@ def _repeated(rules: tuple[str, ...] | None) -> Iterator[Fault]:
 
 
 def _auto_without_gates(tags: Tags, verify: Verify, at: KeyPath) -> Iterator[Fault]:
-    if tags.hp == AUTO and not verify.gates.given:
+    if tags.hp == AUTO and not verify.gates.limits():
         yield Fault(at, "`hp: auto` has no gate to search for", "add verify: {gates: {cosine: 0.999}}")
 
 
 def _stage_faults(body: RecipeBody) -> Iterator[Fault]:
-    seen: set[tuple[str, str | None]] = set()
+    seen: set[str] = set()
     for index, stage in enumerate(body.postprocess):
         at: KeyPath = ("postprocess", index)
-        tensor = stage.input if isinstance(stage, FaceCrop) else stage.output
-        if (stage.kind, tensor) in seen:
-            yield Fault(at, f"there is a second stage of kind {stage.kind} for the same tensor", "keep one")
-        seen.add((stage.kind, tensor))
+        if stage.kind in seen:
+            yield Fault((*at, "kind"), f"there is a second {stage.kind}", "keep one stage of each kind")
+        seen.add(stage.kind)
         if isinstance(stage, FaceCrop):
             yield from _face_crop_faults(body, stage, at)
 
@@ -152,10 +151,12 @@ def _face_crop_faults(body: RecipeBody, stage: FaceCrop, at: KeyPath) -> Iterato
         return
     spec = inputs.get(stage.input) if stage.input else next(iter(inputs.values()), None)
     if spec is not None and spec.shape is not None:
-        wanted = (1, 1, *stage.size)
+        wanted = (1, 1, stage.size, stage.size)
         if spec.shape != wanted:
             reason = f"face_crop makes an input of shape {list(wanted)}, but the network's is {list(spec.shape)}"
-            yield Fault((*at, "size"), reason, f"write size: {list(spec.shape[2:])}, for one gray channel")
+            square = spec.shape[:2] == (1, 1) and len(set(spec.shape[2:])) == 1
+            remedy = f"write size: {spec.shape[-1]}" if square else "it can feed only a square gray input: remove it"
+            yield Fault((*at, "size"), reason, remedy)
 
 
 def _verify_faults(body: RecipeBody) -> Iterator[Fault]:

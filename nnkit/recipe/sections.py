@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from nnkit.recipe.base import RecipeModel, fault
-from nnkit.recipe.inputs import Side
 from nnkit.recipe.types import PathGlobs, RecipePath
 
 Glob = Annotated[str, Field(min_length=1)]
@@ -76,13 +75,14 @@ class Calibration(RecipeModel):
 
 
 class FaceCrop(RecipeModel):
-    """CPU stage before the network: detector box to the square gray input, aspect preserved, bilinear."""
+    """CPU stage before the network: camera frame and detector box to the square gray input, aspect preserved."""
 
     kind: Literal["face_crop"]
-    size: tuple[Side, Side] = Field(description="Height and width of the network's input.", examples=[[128, 128]])
-    frame: tuple[Side, Side] = Field(
-        description="Height and width of the largest camera frame.", examples=[[240, 320]]
+    size: int = Field(default=128, ge=1, le=1024, description="Side of the network's square input, in pixels.")
+    border: Literal["replicate", "fill"] = Field(
+        default="replicate", description="What a pixel outside the frame reads: the nearest one inside, or `fill`."
     )
+    fill: int = Field(default=0, ge=0, le=255, description="Gray level for `border: fill`.")
     input: str | None = Field(default=None, description="Input that it feeds; `null`: the only one.")
 
 
@@ -91,10 +91,14 @@ class DescriptorMatch(RecipeModel):
 
     kind: Literal["descriptor_match"]
     threshold: float = Field(
-        gt=0.0, description="Largest distance at which two descriptors match, in the descriptor's real units."
+        ge=0.0,
+        description="Largest distance (not squared) at which two descriptors match, in the real units of what is "
+        "compared.",
+        examples=[10.5],
     )
     metric: Literal["l2"] = Field(default="l2", description="`l2`: Euclidean distance.")
-    capacity: int = Field(default=16, ge=1, le=65_535, description="Most descriptors the gallery can hold.")
+    normalize: bool = Field(default=False, description="Scale descriptors to unit length before they are compared.")
+    capacity: int = Field(default=16, ge=1, le=65_536, description="Most descriptors that the gallery can hold.")
     output: str | None = Field(default=None, description="Output that holds the descriptor; `null`: the only one.")
 
 
@@ -122,10 +126,10 @@ class Gates(RecipeModel):
         default=None, ge=0.0, description="Largest difference of any output value, in real units.", examples=[0.05]
     )
 
-    @property
-    def given(self) -> bool:
-        """Whether there is any gate."""
-        return any(getattr(self, name) is not None for name in type(self).model_fields)
+    def limits(self) -> dict[str, float]:
+        """The gates that are given, by name."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 class Verify(RecipeModel):
@@ -137,7 +141,9 @@ class Verify(RecipeModel):
         "inputs one of these by input name. `null`: the calibration images.",
         examples=["held_out/*.pgm"],
     )
-    count: int | None = Field(default=None, ge=1, description="How many are used, the first by name; `null`: all.")
+    count: int | None = Field(
+        default=None, ge=1, description="How many are used, spread evenly over the list; `null`: all."
+    )
     gates: Gates = Field(default=Gates(), description="Limits on the difference to the float network.")
 
     def globs_for(self, input_name: str) -> tuple[RecipePath, ...]:

@@ -1,0 +1,88 @@
+"""Recipes: reading, validating and describing them. Everything is imported at first use, to keep `--help` quick."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nnkit.recipe.base import RecipeModel, fault
+    from nnkit.recipe.inputs import CalibrationImages, CropRectangle, InputSpec, ModelSection, Preprocess, Resize
+    from nnkit.recipe.json_schema import recipe_json_schema
+    from nnkit.recipe.loading import load_recipe
+    from nnkit.recipe.overrides import parse_override
+    from nnkit.recipe.problems import InvalidRecipeError, Problem
+    from nnkit.recipe.resolved import resolved_yaml
+    from nnkit.recipe.schema import Recipe
+    from nnkit.recipe.sections import (
+        Calibration,
+        DescriptorMatch,
+        FaceCrop,
+        Gates,
+        ReleaseSection,
+        Tags,
+        TargetOptionsBase,
+        Verify,
+    )
+    from nnkit.recipe.types import ByteSize, FileName, PathGlobs, RecipePath, format_byte_size, matched_files
+
+__all__ = [
+    "ByteSize",
+    "Calibration",
+    "CalibrationImages",
+    "CropRectangle",
+    "DescriptorMatch",
+    "FaceCrop",
+    "FileName",
+    "Gates",
+    "InputSpec",
+    "InvalidRecipeError",
+    "ModelSection",
+    "PathGlobs",
+    "Preprocess",
+    "Problem",
+    "Recipe",
+    "RecipeModel",
+    "RecipePath",
+    "ReleaseSection",
+    "Resize",
+    "Tags",
+    "TargetOptionsBase",
+    "Verify",
+    "fault",
+    "format_byte_size",
+    "load_recipe",
+    "matched_files",
+    "parse_override",
+    "recipe_json_schema",
+    "resolved_yaml",
+]
+
+_HOME = {
+    "base": ("RecipeModel", "fault"),
+    "inputs": ("CalibrationImages", "CropRectangle", "InputSpec", "ModelSection", "Preprocess", "Resize"),
+    "json_schema": ("recipe_json_schema",),
+    "loading": ("load_recipe",),
+    "overrides": ("parse_override",),
+    "problems": ("InvalidRecipeError", "Problem"),
+    "resolved": ("resolved_yaml",),
+    "schema": ("Recipe",),
+    "sections": (
+        "Calibration",
+        "DescriptorMatch",
+        "FaceCrop",
+        "Gates",
+        "ReleaseSection",
+        "Tags",
+        "TargetOptionsBase",
+        "Verify",
+    ),
+    "types": ("ByteSize", "FileName", "PathGlobs", "RecipePath", "format_byte_size", "matched_files"),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
