@@ -1,0 +1,1 @@
+"""Recipes that run as they are, a folder each, with the models and images they need."""
