@@ -1,0 +1,217 @@
+"""Descriptor matching: numpy against plain Python integers and float64, the generated C against numpy."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nnkit.errors import UsageError
+from nnkit.postprocess import DescriptorMatch, Gallery
+from nnkit.postprocess.descriptor_match import unit_length
+
+ERROR_NULL, ERROR_FULL, ERROR_GALLERY = -1, -5, -6
+NO_INDEX = 0xFFFFFFFF
+ALL_ONES = (1 << 64) - 1
+
+
+def int16(*values: int) -> np.ndarray:
+    return np.array(values, np.int16)
+
+
+def test_hand_worked_example() -> None:
+    """Two fraction bits: 4 is 1.0. Entries (1, 0) and (0, 2), threshold 1.5."""
+    gallery = Gallery(DescriptorMatch(length=2, frac=2, capacity=3, threshold=1.5))
+    assert gallery.params.limit == 36
+    assert gallery.enrol(int16(4, 0)) == 0
+    assert gallery.enrol(int16(0, 8)) == 1
+    near = gallery.match(int16(5, 1))
+    assert (near.known, near.index, near.squared_distance) == (True, 0, 2)
+    at_limit = gallery.match(int16(0, 14))
+    assert (at_limit.known, at_limit.index, at_limit.squared_distance) == (True, 1, 36)
+    beyond = gallery.match(int16(1, 14))
+    assert (beyond.known, beyond.index, beyond.squared_distance) == (False, 1, 37)
+
+
+def test_empty_gallery_knows_nobody_and_a_full_one_takes_nobody() -> None:
+    gallery = Gallery(DescriptorMatch(length=1, frac=0, capacity=2, threshold=100.0))
+    found = gallery.match(int16(3))
+    assert (found.known, found.index, found.squared_distance) == (False, None, None)
+    assert [gallery.enrol(int16(v)) for v in (1, 2, 3)] == [0, 1, None]
+    assert len(gallery) == 2
+    assert gallery.match(int16(3)).index == 1
+
+
+def test_the_first_of_equals_wins() -> None:
+    gallery = Gallery(DescriptorMatch(length=1, frac=0, capacity=3, threshold=0))
+    for value in (7, 3, 7):
+        gallery.enrol(int16(value))
+    assert gallery.match(int16(7)).index == 0
+    assert gallery.match(int16(5)).index == 0
+
+
+def test_an_enrolled_descriptor_is_copied() -> None:
+    gallery = Gallery(DescriptorMatch(length=2, frac=0, capacity=1, threshold=0))
+    mine = int16(1, 2)
+    gallery.enrol(mine)
+    mine[:] = 9
+    assert gallery.match(int16(1, 2)).known
+
+
+@given(
+    entries=st.lists(st.lists(st.integers(-32768, 32767), min_size=3, max_size=3), min_size=1, max_size=6),
+    query=st.lists(st.integers(-32768, 32767), min_size=3, max_size=3),
+    threshold=st.floats(0, 1e5),
+)
+@settings(max_examples=100, deadline=None)
+def test_match_equals_plain_python(entries: list[list[int]], query: list[int], threshold: float) -> None:
+    gallery = Gallery(DescriptorMatch(length=3, frac=0, capacity=6, threshold=threshold))
+    for entry in entries:
+        gallery.enrol(int16(*entry))
+    distances = [sum((a - b) ** 2 for a, b in zip(entry, query, strict=True)) for entry in entries]
+    found = gallery.match(int16(*query))
+    assert found.squared_distance == min(distances)
+    assert found.index == distances.index(min(distances))
+    numerator, denominator = threshold.as_integer_ratio()
+    assert found.known == (min(distances) * denominator**2 <= numerator**2)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "frac", "limit"),
+    [(0.5, 1, 1), (0.75, 1, 2), (3.0, -1, 2), (1.0, 32, 2**64 - 1), (1e30, 0, 2**64 - 1)],
+)
+def test_limit_is_the_floor_of_the_scaled_square(threshold: float, frac: int, limit: int) -> None:
+    assert DescriptorMatch(length=1, frac=frac, capacity=1, threshold=threshold).limit == limit
+
+
+@given(st.lists(st.integers(-32768, 32767), min_size=1, max_size=40))
+@settings(max_examples=200, deadline=None)
+def test_unit_length_is_within_one_of_the_exact_value(values: list[int]) -> None:
+    unit = unit_length(int16(*values))
+    exact = np.array(values, np.float64)
+    if exact.any():
+        exact *= 2.0**14 / np.linalg.norm(exact)
+    assert np.abs(unit - exact).max() <= 1.0 + 1e-6
+    assert np.abs(unit).max() <= 1 << 14
+
+
+def test_normalised_matching_ignores_length() -> None:
+    params = DescriptorMatch(length=3, frac=5, capacity=2, threshold=0.01, normalize=True)
+    gallery = Gallery(params)
+    gallery.enrol(int16(100, -200, 300))
+    assert gallery.match(int16(10000, -20000, 30000)).known
+    opposite = gallery.match(int16(-100, 200, -300))
+    assert not opposite.known
+    assert opposite.squared_distance == pytest.approx(4 * 2**28, rel=1e-3)  # |u - (-u)|^2 = 4
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"length": 0},
+        {"length": 65537},
+        {"capacity": 0},
+        {"capacity": 2.0},
+        {"frac": 33},
+        {"threshold": -1.0},
+        {"threshold": float("nan")},
+        {"threshold": float("inf")},
+    ],
+)
+def test_bad_parameters_are_refused(bad: dict) -> None:
+    good = {"length": 4, "frac": 0, "capacity": 2, "threshold": 1.0}
+    with pytest.raises(UsageError) as caught:
+        DescriptorMatch(**{**good, **bad})
+    assert caught.value.where == f"descriptor_match.{next(iter(bad))}"
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("descriptor", [np.zeros(3, np.int16), np.zeros(4, np.int32), np.zeros((1, 4), np.int16)])
+def test_descriptor_of_another_kind_is_refused(descriptor: np.ndarray) -> None:
+    gallery = Gallery(DescriptorMatch(length=4, frac=0, capacity=2, threshold=1.0))
+    with pytest.raises(UsageError, match="the descriptor is"):
+        gallery.enrol(descriptor)
+    with pytest.raises(UsageError, match="the descriptor is"):
+        gallery.match(descriptor)
+
+
+def random_descriptor(rng: np.random.Generator, length: int) -> np.ndarray:
+    """Ordinary, sparse, tiny, extreme and all-zero descriptors, int16 [length]."""
+    kind = rng.integers(0, 6)
+    if kind == 0:
+        return rng.choice(int16(-32768, 32767), length)
+    if kind == 1:
+        return np.full(length, rng.choice(int16(-32768, 0, 1, 32767)), np.int16)
+    scale = int(rng.choice([2, 300, 5000, 32768]))
+    values = rng.integers(-scale, scale, length).astype(np.int16)
+    return values * (rng.random(length) < rng.choice([0.05, 1.0])).astype(np.int16)
+
+
+def record(status: int, index: int = 0, known: bool = False, distance: int = 0) -> bytes:
+    return struct.pack("=iIIII", status, index, known, distance >> 32, distance & 0xFFFFFFFF)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        DescriptorMatch(length=512, frac=10, capacity=16, threshold=300.0),
+        DescriptorMatch(length=512, frac=10, capacity=16, threshold=1.0, normalize=True),
+        DescriptorMatch(length=1, frac=0, capacity=1, threshold=0.0),
+        DescriptorMatch(length=5, frac=3, capacity=40, threshold=1000.0, normalize=True),
+        DescriptorMatch(length=65536, frac=0, capacity=2, threshold=16.7e6),
+        DescriptorMatch(length=65536, frac=0, capacity=2, threshold=1.4, normalize=True),
+    ],
+    ids=str,
+)
+def test_generated_c_equals_numpy(params: DescriptorMatch, run_driver) -> None:
+    rng = np.random.default_rng(params.length + params.normalize)
+    rounds, queries = (3, 6) if params.length > 1000 else (8, 150)
+    data, expected = [], []
+    outcomes = set()
+    for _ in range(rounds):
+        gallery = Gallery(params)
+        data.append(b"i")
+        expected.append(record(0))
+        for position in range(queries):
+            descriptor = random_descriptor(rng, params.length)
+            if rng.random() < 0.3:
+                index = gallery.enrol(descriptor)
+                data.append(b"e" + descriptor.tobytes())
+                expected.append(record(ERROR_FULL) if index is None else record(0, index))
+                outcomes.add("full" if index is None else "enrolled")
+            else:
+                if position % 3 == 0 and len(gallery):
+                    descriptor = gallery._entries[int(rng.integers(len(gallery)))].copy()
+                found = gallery.match(descriptor)
+                index = NO_INDEX if found.index is None else found.index
+                distance = ALL_ONES if found.squared_distance is None else found.squared_distance
+                data.append(b"m" + descriptor.tobytes())
+                expected.append(record(0, index, found.known, distance))
+                outcomes.add("known" if found.known else "unknown")
+    assert outcomes >= {"enrolled", "known", "unknown"}
+    assert run_driver([params], "match_driver.c", b"".join(data)) == b"".join(expected)
+
+
+def test_largest_distance_does_not_overflow(run_driver) -> None:
+    params = DescriptorMatch(length=65536, frac=0, capacity=1, threshold=2.0**24)
+    low, high = np.full(65536, -32768, np.int16), np.full(65536, 32767, np.int16)
+    gallery = Gallery(params)
+    gallery.enrol(low)
+    found = gallery.match(high)
+    assert found.squared_distance == 65536 * 65535**2
+    answer = run_driver([params], "match_driver.c", b"ie" + low.tobytes() + b"m" + high.tobytes())
+    assert answer == record(0) + record(0, 0) + record(0, 0, True, 65536 * 65535**2)
+
+
+def test_c_refuses_bad_arguments_with_the_documented_codes(run_driver) -> None:
+    params = DescriptorMatch(length=4, frac=0, capacity=2, threshold=1.0)
+    lines = run_driver([params], "match_contract_driver.c").decode().split("\n")[:-1]
+    found = {name: int(status) for name, status in (line.split() for line in lines)}
+    nulls = ["init", "enrol_null_gallery", "enrol_null_descriptor", "enrol_null_index"]
+    nulls += ["match_null_gallery", "match_null_descriptor", "match_null_match"]
+    expected = {name if "null" in name else f"{name}_null": ERROR_NULL for name in nulls}
+    expected |= {"enrol_corrupt": ERROR_GALLERY, "match_corrupt": ERROR_GALLERY, "enrol_full": ERROR_FULL}
+    assert found == expected

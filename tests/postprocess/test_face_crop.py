@@ -1,0 +1,232 @@
+"""Face crop: numpy against OpenCV and exact fractions, the generated C against numpy."""
+
+from __future__ import annotations
+
+import struct
+from fractions import Fraction
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nnkit.errors import UsageError
+from nnkit.postprocess import Box, FaceCrop, crop_face
+
+ERROR_BOX, ERROR_BOX_OUTSIDE = -3, -4
+
+
+def photo_like(height: int, width: int, seed: int) -> np.ndarray:
+    """Smooth shapes with noise and hard edges, uint8 [H, W]."""
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 256, (max(2, height // 16), max(2, width // 16)), dtype=np.uint8)
+    image = cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC)
+    image[height // 3 : height // 2] = 255 - image[height // 3 : height // 2]
+    return cv2.add(image, rng.integers(0, 20, (height, width), dtype=np.uint8))
+
+
+def largest_difference(a: np.ndarray, b: np.ndarray) -> int:
+    return int(np.abs(a.astype(np.int64) - b.astype(np.int64)).max())
+
+
+@pytest.mark.parametrize("side", [1, 2, 3, 31, 64, 100, 127, 128, 129, 200, 256, 333, 1000])
+@pytest.mark.parametrize("size", [128, 96, 50])
+def test_whole_frame_is_within_one_level_of_opencv(side: int, size: int) -> None:
+    frame = photo_like(side, side, side)
+    expected = cv2.resize(frame, (size, size), interpolation=cv2.INTER_LINEAR)
+    assert largest_difference(crop_face(frame, Box(0, 0, side, side), FaceCrop(size=size)), expected) <= 1
+
+
+def test_same_size_is_a_copy() -> None:
+    frame = np.random.default_rng(0).integers(0, 256, (300, 400), dtype=np.uint8)
+    crop = crop_face(frame, Box(57, 91, 128, 128), FaceCrop())
+    assert np.array_equal(crop, frame[91:219, 57:185])
+
+
+@pytest.mark.parametrize("box", [Box(40, 30, 200, 200), Box(100, 20, 180, 300), Box(10, 90, 411, 255)])
+def test_downscaled_box_is_within_one_level_of_opencv(box: Box) -> None:
+    frame = photo_like(480, 640, 1)
+    side = max(box.width, box.height)
+    x, y = box.x + (box.width - side) // 2, box.y + (box.height - side) // 2
+    margin = 200  # the expanded square may reach outside: the border repeats
+    padded = cv2.copyMakeBorder(frame, margin, margin, margin, margin, cv2.BORDER_REPLICATE)
+    square = padded[margin + y : margin + y + side, margin + x : margin + x + side]
+    expected = cv2.resize(square, (128, 128), interpolation=cv2.INTER_LINEAR)
+    assert largest_difference(crop_face(frame, box, FaceCrop()), expected) <= 1
+
+
+@pytest.mark.parametrize("border", ["replicate", "fill"])
+@pytest.mark.parametrize(("x", "y"), [(-20, -10), (100, 70), (30, 20), (-63, 100)])
+def test_upscaled_box_reads_its_surroundings(border: str, x: int, y: int) -> None:
+    """An enlarged crop equals the same region of the enlarged surroundings: it does not repeat its own edge."""
+    frame = photo_like(120, 160, 2)
+    factor, margin = 2, 100
+    kind = cv2.BORDER_REPLICATE if border == "replicate" else cv2.BORDER_CONSTANT
+    padded = cv2.copyMakeBorder(frame, margin, margin, margin, margin, kind, value=77)
+    enlarged = cv2.resize(padded, None, fx=factor, fy=factor, interpolation=cv2.INTER_LINEAR)
+    top, left = factor * (margin + y), factor * (margin + x)
+    crop = crop_face(frame, Box(x, y, 64, 64), FaceCrop(border=border, fill=77))  # type: ignore[arg-type]
+    assert largest_difference(crop, enlarged[top : top + 128, left : left + 128]) <= 1
+
+
+@pytest.mark.parametrize("box", [Box(20, 40, 100, 60), Box(60, 10, 60, 100), Box(60, 10, 61, 100)])
+def test_aspect_is_preserved_and_the_box_is_centred(box: Box) -> None:
+    ramp = np.tile(np.arange(256, dtype=np.uint8), (256, 1))  # gray level = x
+    params = FaceCrop(size=50, frac=7)
+    across = crop_face(ramp, box, params) / 128.0
+    down = crop_face(np.ascontiguousarray(ramp.T), box, params) / 128.0
+    step = 100 / 50
+    assert np.allclose(np.diff(across, axis=1), step, atol=0.02)
+    assert np.allclose(np.diff(down, axis=0), step, atol=0.02)
+    assert across.mean() == pytest.approx(box.x + box.width / 2 - 0.5, abs=0.02)
+    assert down.mean() == pytest.approx(box.y + box.height / 2 - 0.5, abs=0.02)
+
+
+def exact_sample(frame: np.ndarray, box: Box, params: FaceCrop, row: int, column: int) -> Fraction:
+    """One output sample in exact fractions, written from the definition alone."""
+    height, width = frame.shape
+    side = Fraction(max(box.width, box.height))
+
+    def position(start: int, length: int, index: int) -> Fraction:
+        return start + (length - side) / 2 + (index + Fraction(1, 2)) * side / params.size - Fraction(1, 2)
+
+    def level(y: int, x: int) -> int:
+        if params.border == "fill" and not (0 <= y < height and 0 <= x < width):
+            return params.fill
+        return int(frame[min(max(y, 0), height - 1), min(max(x, 0), width - 1)])
+
+    y, x = position(box.y, box.height, row), position(box.x, box.width, column)
+    y0, x0 = y.__floor__(), x.__floor__()
+    dy, dx = y - y0, x - x0
+    upper = level(y0, x0) * (1 - dx) + level(y0, x0 + 1) * dx
+    lower = level(y0 + 1, x0) * (1 - dx) + level(y0 + 1, x0 + 1) * dx
+    return upper * (1 - dy) + lower * dy
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_every_sample_is_within_five_eighths_of_the_exact_value(data: st.DataObject) -> None:
+    """Half a level for the rounding, and 2 * 255 / 4096 for the two weights of 11 bits."""
+    height, width = data.draw(st.integers(1, 24)), data.draw(st.integers(1, 24))
+    frame = np.random.default_rng(data.draw(st.integers(0, 1000))).integers(0, 256, (height, width), dtype=np.uint8)
+    box_width, box_height = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 40))
+    box = Box(
+        data.draw(st.integers(1 - box_width, width - 1)),
+        data.draw(st.integers(1 - box_height, height - 1)),
+        box_width,
+        box_height,
+    )
+    border = data.draw(st.sampled_from(["replicate", "fill"]))
+    params = FaceCrop(size=data.draw(st.integers(1, 12)), border=border, fill=data.draw(st.integers(0, 255)))
+    crop = crop_face(frame, box, params)
+    for row in range(params.size):
+        for column in range(params.size):
+            error = abs(Fraction(int(crop[row, column])) - exact_sample(frame, box, params, row, column))
+            assert error <= Fraction(5, 8)
+
+
+def test_fraction_bits_scale_the_levels() -> None:
+    frame = photo_like(90, 90, 3)
+    plain = crop_face(frame, Box(5, 5, 70, 70), FaceCrop(size=32))
+    fine = crop_face(frame, Box(5, 5, 70, 70), FaceCrop(size=32, frac=7))
+    assert np.abs(fine / 128.0 - plain).max() <= 0.5
+    assert crop_face(np.full((4, 4), 255, np.uint8), Box(0, 0, 4, 4), FaceCrop(size=4, frac=7)).max() == 255 * 128
+
+
+@pytest.mark.parametrize(
+    ("frame", "box", "words"),
+    [
+        (np.zeros((4, 4), np.uint8), Box(0, 0, 0, 4), "box.width"),
+        (np.zeros((4, 4), np.uint8), Box(0, 0, 4, -1), "box.height"),
+        (np.zeros((4, 4), np.uint8), Box(0, 0, 16385, 1), "box.width"),
+        (np.zeros((4, 4), np.uint8), Box(1.5, 0, 2, 2), "box.x"),  # type: ignore[arg-type]
+        (np.zeros((4, 4), np.uint8), Box(4, 0, 4, 4), "outside the frame of 4 x 4"),
+        (np.zeros((4, 4, 3), np.uint8), Box(0, 0, 4, 4), "[4, 4, 3]"),
+        (np.zeros((4, 4), np.float32), Box(0, 0, 4, 4), "float32"),
+        (np.zeros((0, 4), np.uint8), Box(0, 0, 4, 4), "4 x 0 pixels"),
+    ],
+)
+def test_bad_input_is_refused(frame: np.ndarray, box: Box, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        crop_face(frame, box, FaceCrop())
+    assert words in str(caught.value)
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("bad", [{"size": 0}, {"size": 1025}, {"fill": 256}, {"frac": 8}, {"border": "mirror"}])
+def test_bad_parameters_are_refused(bad: dict) -> None:
+    with pytest.raises(UsageError) as caught:
+        FaceCrop(**bad)
+    assert caught.value.where == f"face_crop.{next(iter(bad))}"
+
+
+def test_narrow_integers_of_a_detector_do_not_overflow() -> None:
+    frame = photo_like(100, 100, 4)
+    wide = crop_face(frame, Box(10, 20, 70, 50), FaceCrop())
+    narrow = crop_face(frame, Box(*np.array([10, 20, 70, 50], np.int8)), FaceCrop())
+    assert np.array_equal(narrow, wide)
+
+
+def expected_record(frame: np.ndarray, box: Box, params: FaceCrop) -> bytes:
+    try:
+        return struct.pack("=i", 0) + crop_face(frame, box, params).tobytes()
+    except UsageError as error:
+        return struct.pack("=i", ERROR_BOX_OUTSIDE if "outside" in error.reason else ERROR_BOX)
+
+
+def random_boxes(rng: np.random.Generator, count: int, width: int, height: int) -> list[Box]:
+    """Ordinary, tiny, partly outside, wholly outside, empty and enormous boxes."""
+    boxes = []
+    for kind in rng.integers(0, 10, count):
+        if kind == 0:  # anything, mostly refused
+            boxes.append(Box(*(int(v) for v in rng.integers(-40000, 40000, 4))))
+        elif kind == 1:  # at the limits of what is accepted
+            x, y = (int(v) for v in rng.integers(-16384, 200, 2))
+            boxes.append(Box(x, y, int(rng.integers(16000, 16385)), int(rng.integers(16000, 16385))))
+        else:
+            w, h = (int(v) for v in rng.integers(0, 2 * max(width, height) if kind < 6 else 12, 2))
+            boxes.append(Box(int(rng.integers(-w - 2, width + 2)), int(rng.integers(-h - 2, height + 2)), w, h))
+    return boxes
+
+
+@pytest.mark.parametrize(
+    ("params", "boxes_per_frame"),
+    [
+        (FaceCrop(), 300),
+        (FaceCrop(size=96, border="fill", fill=200, frac=7), 200),
+        (FaceCrop(size=7), 300),
+        (FaceCrop(size=1, border="fill"), 300),
+        (FaceCrop(size=1024, frac=3), 3),
+    ],
+    ids=str,
+)
+def test_generated_c_equals_numpy(params: FaceCrop, boxes_per_frame: int, run_driver) -> None:
+    rng = np.random.default_rng(params.size)
+    data, expected = [], []
+    crops = 0
+    for width, height, padding in [(324, 244, 0), (1024, 1024, 0), (1, 1, 3), (1, 50, 0), (37, 2, 27)]:
+        stored = rng.integers(0, 256, (height, width + padding), dtype=np.uint8)
+        frame = stored[:, :width]
+        boxes = random_boxes(rng, boxes_per_frame, width, height)
+        pixels = stored.tobytes()[: (width + padding) * (height - 1) + width]
+        data.append(struct.pack("=4i", width, height, width + padding, len(boxes)) + pixels)
+        data.extend(struct.pack("=4i", box.x, box.y, box.width, box.height) for box in boxes)
+        records = [expected_record(frame, box, params) for box in boxes]
+        crops += sum(len(record) > 4 for record in records)
+        expected.extend(records)
+    assert 0.2 < crops / len(expected) < 0.95  # both kinds of outcome are really there
+    assert run_driver([params], "face_crop_driver.c", b"".join(data)) == b"".join(expected)
+
+
+def test_c_refuses_bad_arguments_with_the_documented_codes(run_driver) -> None:
+    lines = run_driver([FaceCrop(size=8)], "face_crop_contract_driver.c").decode().split("\n")[:-1]
+    found = {name: (int(status), touched) for name, status, touched in (line.split() for line in lines)}
+    expected = {
+        **dict.fromkeys(["null_frame", "null_pixels", "null_box", "null_scratch", "null_out"], -1),
+        **dict.fromkeys(["no_width", "negative_height", "short_stride", "huge_width"], -2),
+        **dict.fromkeys(["no_width_box", "negative_height_box", "huge_box", "far_box", "largest_int_box"], -3),
+        **dict.fromkeys(["right_of_frame", "above_frame"], -4),
+    }
+    assert found.pop("one_pixel_inside") == (0, "touched")
+    assert found == {name: (status, "untouched") for name, status in expected.items()}
