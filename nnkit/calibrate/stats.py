@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nnkit.calibrate.observers import Histogram
 
 
 @dataclass(frozen=True)
@@ -23,16 +29,49 @@ class ValueRange:
 
 
 @dataclass(frozen=True)
+class SkippedImage:
+    """A calibration file that could not be used, within the share that the recipe allows."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
 class CalibrationStats:
     """Chosen ranges by value name, and how they came about.
 
+    ranges: of every float value that depends on an input, inputs included; without headroom.
     method: `max`, `percentile` or `mse`, or `table` where an edited table was pinned.
+    images: samples that were run (for `table`: as the table says).
+    graph_digest: SHA-256 of the ONNX bytes that were run (for `table`: as the table says).
+    percentile: of the method `percentile`. mse_bits: of the method `mse`, the bits its ranges are meant for.
+    skipped: files that were left out.
+    histograms: by value name, where the method kept them (`percentile`, `mse`): `nnkit.calibrate.ranges` reads
+        ranges for other numbers of bits from them.
     """
 
     ranges: Mapping[str, ValueRange]
     method: str
     images: int
     graph_digest: str
+    percentile: float | None = None
+    mse_bits: int | None = None
+    skipped: tuple[SkippedImage, ...] = ()
+    histograms: Mapping[str, Histogram] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ranges", MappingProxyType(dict(self.ranges)))
+        object.__setattr__(self, "histograms", MappingProxyType(dict(self.histograms)))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over everything; does not depend on the order of the values."""
+        head = (self.method, self.images, self.graph_digest, self.percentile, self.mse_bits, self.skipped)
+        state = hashlib.sha256(repr(head).encode())
+        for name in sorted(self.ranges):
+            state.update(f"{name!r}:{self.ranges[name]!r}\n".encode())
+        for name in sorted(self.histograms):
+            histogram = self.histograms[name]
+            state.update(f"{name!r}:{histogram!r}\n".encode())
+            state.update(histogram.counts.astype("<i8").tobytes())
+        return state.hexdigest()

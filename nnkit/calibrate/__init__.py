@@ -1,0 +1,29 @@
+"""Calibration: what values a network takes on the user's images, as ranges for the quantiser."""
+
+from nnkit.calibrate.observers import Extremes, Histogram
+from nnkit.calibrate.ranges import (
+    max_range,
+    mean_squared_error,
+    mse_fraction_bits,
+    mse_range,
+    percentile_range,
+)
+from nnkit.calibrate.run import Observations, calibrate, observe, to_stats
+from nnkit.calibrate.stats import CalibrationStats, SkippedImage, ValueRange
+
+__all__ = [
+    "CalibrationStats",
+    "Extremes",
+    "Histogram",
+    "Observations",
+    "SkippedImage",
+    "ValueRange",
+    "calibrate",
+    "max_range",
+    "mean_squared_error",
+    "mse_fraction_bits",
+    "mse_range",
+    "observe",
+    "percentile_range",
+    "to_stats",
+]

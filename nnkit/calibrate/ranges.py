@@ -1,0 +1,165 @@
+"""From what was observed to a range: percentile, and least squared quantisation error for a number of bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.calibrate.observers import BINS, Extremes, Histogram
+from nnkit.calibrate.stats import ValueRange
+
+FormatKind = Literal["power_of_two", "symmetric", "affine"]
+"""`power_of_two`: step 2^-frac; `symmetric`: any step, zero in the middle; `affine`: any step, a zero point."""
+
+_POWER_OF_TWO_CANDIDATES = 16
+_CLIP_CANDIDATES = 160
+
+
+def max_range(extremes: Extremes) -> ValueRange:
+    """The extremes as they were seen; 0..0 where nothing was."""
+    if extremes.count == 0:
+        return ValueRange(0.0, 0.0, 0.0, 0.0)
+    return ValueRange(extremes.low, extremes.high, extremes.low, extremes.high)
+
+
+def percentile_range(histogram: Histogram, percentile: float) -> ValueRange:
+    """The range that holds `percentile` percent of the numbers: at most (100 - percentile) / 2 percent lie beyond
+    either end.
+
+    The ends are edges of bins (never beyond the extremes): each is the exact percentile, rounded outwards by less
+    than one bin.
+
+    Args:
+        percentile: above 50, at most 100 (which gives the extremes).
+    """
+    extremes = histogram.extremes
+    if extremes.count == 0:
+        return max_range(extremes)
+    beyond = (100 - Fraction(str(percentile))) / 200  # of the numbers, at one end
+    rank = max(1, math.ceil((1 - beyond) * extremes.count))  # so many numbers lie inside, counted from the other end
+    positions, counts = _points(histogram)
+    from_below = np.cumsum(counts)
+    from_above = np.cumsum(counts[::-1])
+    top = positions[int(np.searchsorted(from_below, rank)), 1]
+    bottom = positions[::-1][int(np.searchsorted(from_above, rank)), 0]
+    low, high = max(float(bottom), extremes.low), min(float(top), extremes.high)
+    return ValueRange(low, high, extremes.low, extremes.high)
+
+
+def mse_range(histogram: Histogram, bits: int, signed: bool, kind: FormatKind = "power_of_two") -> ValueRange:
+    """The range of the format of `bits` bits that stores the numbers with the least mean squared error.
+
+    The error (rounding inside the format, saturation outside) is integrated exactly over each bin, in which numbers
+    are taken as evenly spread. Among equal candidates the widest wins.
+
+    Returns:
+        The ends of the chosen format, cut to the extremes. They need no headroom: the search has weighed clipping.
+    """
+    extremes = histogram.extremes
+    if _is_zero(extremes):
+        return max_range(extremes)
+    grid = _best_grid(histogram, bits, signed, kind)
+    low, high = max(grid.low, extremes.low), min(grid.high, extremes.high)
+    return ValueRange(min(low, high), max(low, high), extremes.low, extremes.high)
+
+
+def mse_fraction_bits(histogram: Histogram, bits: int, signed: bool) -> int | None:
+    """Fraction bits of the power-of-two format with the least mean squared error; None where all numbers are zero."""
+    if _is_zero(histogram.extremes):
+        return None
+    return 1 - math.frexp(_best_grid(histogram, bits, signed, "power_of_two").step)[1]  # 2^n is 0.5 * 2^(n + 1)
+
+
+def mean_squared_error(histogram: Histogram, step: float, qmin: int, qmax: int) -> float:
+    """Mean of (v - q(v))^2 over the numbers, q(v) = step * clamp(round(v / step), qmin, qmax).
+
+    Numbers are taken as evenly spread over their bin; the outermost bins end at the extremes.
+    """
+    extremes = histogram.extremes
+    filled = np.flatnonzero(histogram.counts)
+    if filled.size == 0:
+        return 0.0
+    edges = histogram.edges
+    left, right = np.maximum(edges[filled], extremes.low), np.minimum(edges[filled + 1], extremes.high)
+    width = right - left
+    spread = width > 0.0
+    errors = (left - step * np.clip(np.rint(left / step), qmin, qmax)) ** 2  # for bins of a single number
+    integral = _error_integral(right[spread], step, qmin, qmax) - _error_integral(left[spread], step, qmin, qmax)
+    errors[spread] = np.maximum(integral, 0.0) / width[spread]
+    return float(np.dot(histogram.counts[filled], errors)) / extremes.count
+
+
+@dataclass(frozen=True)
+class _Grid:
+    step: float
+    qmin: int
+    qmax: int
+
+    @property
+    def low(self) -> float:
+        return self.step * self.qmin
+
+    @property
+    def high(self) -> float:
+        return self.step * self.qmax
+
+
+def _is_zero(extremes: Extremes) -> bool:
+    return extremes.count == 0 or extremes.low == extremes.high == 0.0
+
+
+def _best_grid(histogram: Histogram, bits: int, signed: bool, kind: FormatKind) -> _Grid:
+    grids = _candidates(histogram.extremes, bits, signed, kind)
+    errors = [mean_squared_error(histogram, grid.step, grid.qmin, grid.qmax) for grid in grids]
+    return grids[errors.index(min(errors))]
+
+
+def _candidates(extremes: Extremes, bits: int, signed: bool, kind: FormatKind) -> Sequence[_Grid]:
+    """Formats from the one that clips nothing to ever finer ones."""
+    qmin, qmax = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    largest = max(-extremes.low, extremes.high) if signed else max(extremes.high, 0.0)
+    if largest <= 0.0:
+        return [_Grid(1.0, qmin, qmax)]  # nothing positive for an unsigned format: everything becomes 0
+    if kind == "power_of_two":
+        widest = math.frexp(largest)[1] + 1 - (bits - 1 if signed else bits)
+        return [_Grid(math.ldexp(1.0, widest - i), qmin, qmax) for i in range(_POWER_OF_TWO_CANDIDATES)]
+    factors = [1.0 - i / (_CLIP_CANDIDATES + 1) for i in range(_CLIP_CANDIDATES)]
+    if kind == "symmetric":
+        return [_Grid(largest * factor / qmax, max(qmin, -qmax), qmax) for factor in factors]
+    low, high = min(extremes.low, 0.0), max(extremes.high, 0.0)
+    levels = (1 << bits) - 1
+    step = (high - low) / levels
+    below = min(levels, max(0, round(-low / step)))  # integers below zero
+    return [_Grid(step * factor, -below, levels - below) for factor in factors]
+
+
+def _error_integral(x: NDArray[np.float64], step: float, qmin: int, qmax: int) -> NDArray[np.float64]:
+    """The integral from 0 to x of (v - q(v))^2 dv, in closed form.
+
+    Inside: each whole step adds step^3 / 12, the rest (x - n step)^3 / 3. Outside: (v - end)^3 / 3 more.
+    """
+    top, bottom = (qmax + 0.5) * step, (qmin - 0.5) * step
+    inside = np.clip(x, bottom, top)
+    n = np.rint(inside / step)
+    integral = n * (step**3 / 12.0) + (inside - n * step) ** 3 / 3.0
+    end = np.where(x > top, qmax * step, qmin * step)
+    outside = ((x - end) ** 3 - (inside - end) ** 3) / 3.0
+    return np.where(x == inside, integral, integral + outside)
+
+
+def _points(histogram: Histogram) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Intervals in rising order and how many numbers each holds: the bins, with the zeros between them.
+
+    Returns:
+        [BINS + 1, 2] float64 lower and upper ends; [BINS + 1] int64 counts.
+    """
+    half, edges = BINS // 2, histogram.edges
+    intervals = np.stack([edges[:-1], edges[1:]], axis=1)
+    intervals = np.insert(intervals, half, 0.0, axis=0)
+    return intervals, np.insert(histogram.counts, half, histogram.zeros)

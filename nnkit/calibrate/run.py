@@ -1,0 +1,281 @@
+"""Calibration: run the network on the user's images in float and keep what was observed of every value."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from nnkit.calibrate.all_values import AllValues
+from nnkit.calibrate.observers import Extremes, Histogram
+from nnkit.calibrate.ranges import max_range, mse_range, percentile_range
+from nnkit.calibrate.stats import CalibrationStats, SkippedImage, ValueRange
+from nnkit.errors import ModelError, RecipeError, UserFileError
+from nnkit.graph.model import Model
+from nnkit.preprocess.load import as_network_input, load_input
+from nnkit.preprocess.settings import Preprocess
+from nnkit.recipe.problems import suggestion
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Method = Literal["max", "percentile", "mse"]
+Source: TypeAlias = "Path | NDArray[Any]"
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with (samples done, samples in all)."""
+
+_READ_AHEAD = 2
+_LISTED_FILES = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """What was observed of a part of the samples; parts merge bit-identically in any order.
+
+    observers: by value name, all of one kind. images: samples that were run. skipped: files that could not be used.
+    """
+
+    observers: Mapping[str, Extremes] | Mapping[str, Histogram]
+    images: int
+    skipped: tuple[SkippedImage, ...] = ()
+
+    def merged(self, other: Observations) -> Observations:
+        """Of both parts (which must come from the same model and kind of observer)."""
+        mine: Mapping[str, Any] = self.observers
+        theirs: Mapping[str, Any] = other.observers
+        names = [*mine, *(name for name in theirs if name not in mine)]
+        both = {
+            name: mine[name].merged(theirs[name])
+            if name in mine and name in theirs
+            else mine.get(name, theirs.get(name))
+            for name in names
+        }
+        return Observations(both, self.images + other.images, self.skipped + other.skipped)
+
+
+def calibrate(
+    model: Model,
+    sources: Mapping[str, Sequence[Source]],
+    preprocess: Mapping[str, Preprocess],
+    *,
+    method: Method = "max",
+    percentile: float = 99.99,
+    mse_bits: int = 8,
+    allowed_bad_share: float = 0.0,
+    base: Path | None = None,
+    where: str = "",
+    progress: Progress | None = None,
+) -> CalibrationStats:
+    """Ranges of all values over the images, in one streaming pass.
+
+    Memory does not grow with the number of images. The next images are decoded while the network runs.
+
+    Args:
+        sources: by input name, picture or `.npy` files, or arrays in real units; the i-th of each input belong
+            together.
+        preprocess: by input name; an input that is not listed takes pixels as they are.
+        method: `max`: the extremes; `percentile`: the range that holds `percentile` percent of the numbers; `mse`:
+            the range with the least squared error in a power-of-two format of `mse_bits` bits (unsigned where
+            nothing negative was seen).
+        allowed_bad_share: share (0 to 1) of the samples that may be unreadable; they are left out and named in the
+            result's `skipped`.
+        base: folder that names of files in messages and results are given relative to, where they lie in it.
+        where: the place in the recipe, for messages.
+
+    Raises:
+        RecipeError: an input without sources, unequal numbers of sources, settings that cannot give the input.
+        UserFileError: more unreadable files than allowed; all of them are named.
+        ModelError: the network computes NaN or infinity; the place is the value's name.
+    """
+    total = check_sources(model, sources, where=where)
+    allowed = int(allowed_bad_share * total + 1e-9)
+    observed = observe(
+        model,
+        sources,
+        preprocess,
+        histograms=method != "max",
+        allowed_bad=allowed,
+        base=base,
+        where=where,
+        progress=progress,
+    )
+    if len(observed.skipped) > allowed:
+        raise _too_many_bad(observed.skipped, total, allowed)
+    return to_stats(model, observed, method=method, percentile=percentile, mse_bits=mse_bits)
+
+
+def observe(
+    model: Model,
+    sources: Mapping[str, Sequence[Source]],
+    preprocess: Mapping[str, Preprocess],
+    *,
+    histograms: bool,
+    allowed_bad: int = 0,
+    base: Path | None = None,
+    where: str = "",
+    progress: Progress | None = None,
+) -> Observations:
+    """The pass of `calibrate` over some of the samples. Once more than `allowed_bad` are unreadable, the network is
+    not run any more and the rest is only decoded, so that all bad files are known at once.
+
+    Raises:
+        RecipeError, ModelError: as `calibrate`.
+    """
+    total = check_sources(model, sources, where=where)
+    network = AllValues(model)
+    observers: dict[str, Any] = {}
+    skipped: list[SkippedImage] = []
+    images = 0
+    for done, sample in enumerate(_samples(model, sources, preprocess, base, where), start=1):
+        if isinstance(sample.inputs, SkippedImage):
+            skipped.append(sample.inputs)
+        elif len(skipped) <= allowed_bad:
+            _observe_sample(network, sample.name, sample.inputs, observers, Histogram() if histograms else Extremes())
+            images += 1
+        if progress is not None:
+            progress(done, total)
+    return Observations(observers, images, tuple(skipped))
+
+
+def to_stats(
+    model: Model, observed: Observations, *, method: Method, percentile: float = 99.99, mse_bits: int = 8
+) -> CalibrationStats:
+    """The ranges that a method gives for what was observed (histograms for all methods but `max`)."""
+    ranges: dict[str, ValueRange] = {}
+    kept: dict[str, Histogram] = {}
+    for name, observer in observed.observers.items():
+        if isinstance(observer, Extremes):
+            ranges[name] = max_range(observer)
+            continue
+        kept[name] = observer
+        if method == "percentile":
+            ranges[name] = percentile_range(observer, percentile)
+        elif method == "mse":
+            ranges[name] = mse_range(observer, mse_bits, signed=observer.extremes.low < 0.0)
+        else:
+            ranges[name] = max_range(observer.extremes)
+    return CalibrationStats(
+        ranges=ranges,
+        method=method,
+        images=observed.images,
+        graph_digest=hashlib.sha256(model.onnx_bytes).hexdigest(),
+        percentile=percentile if method == "percentile" else None,
+        mse_bits=mse_bits if method == "mse" else None,
+        skipped=observed.skipped,
+        histograms=kept,
+    )
+
+
+def check_sources(model: Model, sources: Mapping[str, Sequence[Source]], *, where: str = "") -> int:
+    """How many samples there are.
+
+    Raises:
+        RecipeError: an unknown input, an input without sources, or inputs with unequal numbers of sources.
+    """
+    names = [spec.name for spec in model.inputs]
+    for name in sources:
+        if name not in names:
+            remedy = suggestion(name, names, "inputs of the network")
+            raise RecipeError(f"the network has no input '{name}'", where=where, remedy=remedy)
+    counts = {name: len(sources.get(name, ())) for name in names}
+    for name, count in counts.items():
+        if count == 0:
+            reason = f"input '{name}' has no calibration images"
+            raise RecipeError(reason, where=where, remedy="add calibration: {images: ...} to it, or pin a table")
+    if len(set(counts.values())) > 1:
+        shown = ", ".join(f"'{name}' has {count}" for name, count in counts.items())
+        remedy = "give the same number for each input: the first of each belong together, and so on"
+        raise RecipeError(f"inputs have unequal numbers of calibration images: {shown}", where=where, remedy=remedy)
+    return next(iter(counts.values()))
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """One sample: its name for messages, and its inputs or the file that could not be used."""
+
+    name: str
+    inputs: dict[str, NDArray[np.float32]] | SkippedImage
+
+
+def _samples(
+    model: Model,
+    sources: Mapping[str, Sequence[Source]],
+    preprocess: Mapping[str, Preprocess],
+    base: Path | None,
+    where: str,
+) -> Iterator[_Sample]:
+    """The samples in order; a thread decodes `_READ_AHEAD` of them ahead."""
+    total = len(sources[model.inputs[0].name])
+    pending: deque[Future[_Sample]] = deque()
+    pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="decode")
+    try:
+        for index in range(total + _READ_AHEAD):
+            if index < total:
+                pending.append(pool.submit(_load_sample, model, sources, preprocess, index, base, where))
+            if index >= _READ_AHEAD:
+                yield pending.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _load_sample(
+    model: Model,
+    sources: Mapping[str, Sequence[Source]],
+    preprocess: Mapping[str, Preprocess],
+    index: int,
+    base: Path | None,
+    where: str,
+) -> _Sample:
+    inputs: dict[str, NDArray[np.float32]] = {}
+    names: list[str] = []
+    for spec in model.inputs:
+        source = sources[spec.name][index]
+        name = _shown(source, base) if isinstance(source, Path) else f"array {index} of input '{spec.name}'"
+        names.append(name)
+        settings = preprocess.get(spec.name) or Preprocess.from_recipe(None, spec.shape)
+        try:
+            if isinstance(source, Path):
+                inputs[spec.name] = load_input(source, settings, spec.shape, where=where)
+            else:
+                inputs[spec.name] = as_network_input(source, spec.shape, where=name)
+        except UserFileError as error:
+            fix = f" (fix: {error.remedy})" if error.remedy else ""
+            return _Sample(name, SkippedImage(name, f"{error.reason}{fix}"))
+    return _Sample(", ".join(names), inputs)
+
+
+def _observe_sample(
+    network: AllValues,
+    sample: str,
+    inputs: Mapping[str, NDArray[np.float32]],
+    observers: dict[str, Any],
+    empty: Extremes | Histogram,
+) -> None:
+    for name, values in network.run(inputs).items():
+        try:
+            observers[name] = observers.get(name, empty).observed(values, name)
+        except ModelError as error:
+            raise ModelError(f"{error.reason}, for {sample}", where=error.where, remedy=error.remedy) from error
+
+
+def _shown(path: Path, base: Path | None) -> str:
+    if base is not None and path.is_relative_to(base):
+        return path.relative_to(base).as_posix()
+    return path.as_posix()
+
+
+def _too_many_bad(skipped: Sequence[SkippedImage], total: int, allowed: int) -> UserFileError:
+    lines = [f"\n  {image.name}: {image.reason}" for image in skipped[:_LISTED_FILES]]
+    if len(skipped) > _LISTED_FILES:
+        lines.append(f"\n  and {len(skipped) - _LISTED_FILES} more")
+    limit = f", {allowed} allowed" if allowed else ""
+    return UserFileError(
+        f"{len(skipped)} of {total} calibration images cannot be used{limit}:{''.join(lines)}",
+        where=skipped[0].name,
+        remedy="repair or remove them, or allow a share of bad images (calibration: {bad_images: 0.05})",
+    )

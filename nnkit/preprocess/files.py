@@ -1,0 +1,66 @@
+"""Which files: globs to a list in an order that does not depend on the machine."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from nnkit.errors import RecipeError
+from nnkit.recipe.types import RecipePath
+
+T = TypeVar("T")
+
+
+def list_images(
+    globs: str | RecipePath | Iterable[str | RecipePath], base: Path, count: int | None = None, *, where: str = ""
+) -> list[Path]:
+    """The files that the globs match: each once, in natural order (`2.pgm` before `10.pgm`).
+
+    Args:
+        globs: paths or globs, relative to `base` unless a `RecipePath` (which knows its folder); `**` crosses
+            folders. A name that exists is taken literally, also when it holds `[` or `*`.
+        count: at most so many, spread evenly over the list, so that a folder sorted by class gives some of each.
+        where: the place in the recipe, for messages.
+
+    Raises:
+        RecipeError: a glob matches no file, or `count` is below 1.
+    """
+    if count is not None and count < 1:
+        raise RecipeError(f"count is {count}", where=where, remedy="count is the number of files to take, from 1")
+    patterns = [globs] if isinstance(globs, (str, RecipePath)) else list(globs)
+    found: dict[Path, None] = {}
+    for pattern in patterns:
+        matched = pattern.matches() if isinstance(pattern, RecipePath) else _matches(pattern, base, where)
+        found.update(dict.fromkeys(Path(os.path.normpath(path)) for path in matched))
+    return spread(sorted(found, key=natural_key), count)
+
+
+def natural_key(path: Path) -> tuple[tuple[tuple[bool, int, str], ...], str]:
+    """Sort key by which numbers in names count as numbers and folders sort before what is in them."""
+    parts = re.findall(r"[0-9]+|[^0-9]+", path.as_posix().replace("/", "\0"))
+    key = tuple((not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts)
+    return key, path.as_posix()
+
+
+def spread(items: Sequence[T], count: int | None) -> list[T]:
+    """`count` items at even distances in their order, the first one included; all where there are no more."""
+    total = len(items)
+    if count is None or count >= total:
+        return list(items)
+    return [items[index * total // count] for index in range(count)]
+
+
+def _matches(pattern: str, base: Path, where: str) -> list[Path]:
+    if (base / pattern).is_file():
+        return [base / pattern]
+    found = [base / name for name in glob.glob(pattern, root_dir=base, recursive=True)]
+    files = [path for path in found if path.is_file()]
+    if not files:
+        what = "matches folders only" if found else "matches no file"
+        remedy = f"check the path; it was looked for at {base / pattern}"
+        raise RecipeError(f"'{pattern}' {what}", where=where, remedy=remedy)
+    return files

@@ -1,0 +1,188 @@
+"""Loading: a picture or an .npy file to the array that the network is fed with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from nnkit.errors import UserFileError
+from nnkit.preprocess.decode import check_regular_file, decode_image
+from nnkit.preprocess.settings import CropBox, Preprocess, check_shape
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from PIL.Image import Image
+
+
+def load_input(path: Path, preprocess: Preprocess, shape: Sequence[int], *, where: str = "") -> NDArray[np.float32]:
+    """The network's input from a file: `.npy` is taken as it is, anything else is a picture.
+
+    Args:
+        shape: of the network's input, batch 1.
+        where: the place in the recipe, for messages about the settings.
+
+    Raises:
+        UserFileError: the file cannot be used. RecipeError: the settings do not give that input.
+    """
+    if path.suffix.lower() == ".npy":
+        return load_array(path, shape)
+    return load_image(path, preprocess, shape, where=where)
+
+
+def load_image(path: Path, preprocess: Preprocess, shape: Sequence[int], *, where: str = "") -> NDArray[np.float32]:
+    """Decode a picture and preprocess it.
+
+    Returns:
+        [1, C, H, W] float32, as `Preprocess` says.
+
+    Raises:
+        UserFileError: the picture cannot be decoded, is smaller than its crop, or has another size than the input
+            and there is no resize. RecipeError: the settings do not give an input of that shape.
+    """
+    check_shape(preprocess, shape, where=where)
+    return preprocess_image(decode_image(path), preprocess, shape, where=str(path))
+
+
+def preprocess_image(
+    image: Image, preprocess: Preprocess, shape: Sequence[int], *, where: str = "image"
+) -> NDArray[np.float32]:
+    """A decoded picture (`L`, `RGB` or `F`, values 0..255) to the network's input.
+
+    Args:
+        where: the picture's name, for messages.
+
+    Returns:
+        [1, C, H, W] float32; mean and scale are applied in float64 and rounded once.
+
+    Raises:
+        UserFileError, RecipeError: as `load_image`.
+    """
+    import numpy as np
+    from PIL.Image import Resampling, Transpose
+
+    height, width = check_shape(preprocess, shape)
+    if preprocess.color == "gray" and image.mode == "RGB":
+        image = image.convert("L")
+    image = _cropped(image, preprocess, height, width, where)
+    if preprocess.flip:
+        image = image.transpose(Transpose.FLIP_LEFT_RIGHT)
+    if preprocess.resize is not None:
+        image = image.resize((width, height), Resampling[preprocess.resize.filter.upper()])
+    if image.size != (width, height):
+        raise UserFileError(
+            f"the picture is {image.height} x {image.width} pixels (height x width), the network takes "
+            f"{height} x {width}",
+            where=where,
+            remedy=f"add resize: {{size: [{height}, {width}], filter: bilinear}} to the input's preprocess",
+        )
+    pixels = np.asarray(image, dtype=np.float64)
+    planes = np.moveaxis(pixels, 2, 0) if pixels.ndim == 3 else pixels[np.newaxis]  # [C, H, W]
+    if preprocess.color == "bgr":
+        planes = planes[::-1]
+    mean = np.asarray(preprocess.mean, dtype=np.float64).reshape(-1, 1, 1)
+    scale = np.asarray(preprocess.scale, dtype=np.float64).reshape(-1, 1, 1)
+    planes = np.broadcast_to(planes, (preprocess.channels, height, width))  # a gray picture for a colour network
+    return np.ascontiguousarray(((planes - mean) * scale)[np.newaxis], dtype=np.float32)
+
+
+def _cropped(image: Image, preprocess: Preprocess, height: int, width: int, where: str) -> Image:
+    if preprocess.crop is None:
+        return image
+    if isinstance(preprocess.crop, CropBox):
+        box = preprocess.crop
+    else:
+        box = _center_box(image.height, image.width, height, width, keep_size=preprocess.resize is None)
+    right, bottom = box.left + box.width, box.top + box.height
+    if box.left < 0 or box.top < 0 or right > image.width or bottom > image.height:
+        raise UserFileError(
+            f"the crop of {box.height} x {box.width} pixels (height x width) at left {box.left}, top {box.top} does "
+            f"not lie in the picture of {image.height} x {image.width}",
+            where=where,
+            remedy="make the crop smaller, or use crop: center with a resize",
+        )
+    return image.crop((box.left, box.top, right, bottom))
+
+
+def _center_box(image_height: int, image_width: int, height: int, width: int, *, keep_size: bool) -> CropBox:
+    """The centred window: the network's own size, or the largest one of its aspect ratio, rounded down."""
+    if keep_size:
+        box_height, box_width = height, width
+    elif image_width * height >= image_height * width:
+        box_height, box_width = image_height, max(1, image_height * width // height)
+    else:
+        box_height, box_width = max(1, image_width * height // width), image_width
+    return CropBox((image_width - box_width) // 2, (image_height - box_height) // 2, box_width, box_height)
+
+
+def load_array(path: Path, shape: Sequence[int]) -> NDArray[np.float32]:
+    """An `.npy` file that already is the network's input, in real units (nothing is applied to it).
+
+    Args:
+        shape: of the network's input; the file's may lack the leading batch axis of 1.
+
+    Returns:
+        float32 of `shape`, C order.
+
+    Raises:
+        UserFileError: missing, broken, an array of another shape, not of numbers, or with NaN or infinite values.
+            The header is checked before any data is read, so that a false size takes no memory.
+    """
+    import numpy as np
+
+    check_regular_file(path)
+    try:
+        with path.open("rb") as file:
+            stored_shape, dtype = _npy_header(file)
+            _check_array(str(path), stored_shape, dtype, tuple(shape))
+            file.seek(0)
+            stored = np.load(file, allow_pickle=False)
+    except UserFileError:
+        raise
+    except (OSError, ValueError, EOFError, SyntaxError, TypeError) as error:
+        reason = f"the file is not a readable .npy array: {error}"
+        raise UserFileError(reason, where=str(path), remedy="save it with numpy.save") from error
+    return as_network_input(stored, shape, where=str(path))
+
+
+def as_network_input(values: NDArray[Any], shape: Sequence[int], *, where: str) -> NDArray[np.float32]:
+    """An array that already is the network's input, in real units, checked.
+
+    Args:
+        values: real numbers of any type; the leading batch axis of 1 may be missing.
+        where: the array's name, for messages.
+
+    Returns:
+        float32 of `shape`, C order.
+
+    Raises:
+        UserFileError: another shape, not of numbers, or with NaN, infinite or too large values.
+    """
+    import numpy as np
+
+    _check_array(where, values.shape, values.dtype, tuple(shape))
+    with np.errstate(over="ignore"):
+        converted = np.ascontiguousarray(values, dtype=np.float32).reshape(tuple(shape))
+    if not np.isfinite(converted).all():
+        reason = "the array holds NaN, infinity or numbers beyond float32"
+        raise UserFileError(reason, where=where, remedy="inputs must be finite numbers")
+    return converted
+
+
+def _npy_header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    from numpy.lib import format as npy
+
+    version = npy.read_magic(file)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    stored_shape, _, dtype = read(file)
+    return stored_shape, dtype
+
+
+def _check_array(where: str, stored: tuple[int, ...], dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    if dtype.kind not in "fiub":
+        reason = f"the array is of type {dtype}, not of real numbers"
+        raise UserFileError(reason, where=where, remedy="save it as float32")
+    if stored != shape and (shape[:1] != (1,) or stored != shape[1:]):
+        reason = f"the array has shape {list(stored)}, the network takes {list(shape)}"
+        raise UserFileError(reason, where=where, remedy="an .npy file is the network's input after preprocessing")
