@@ -1,0 +1,156 @@
+"""Equality of two graphs up to float rounding, judged by ONNX Runtime on sample inputs.
+
+Rules keep the promise that a value name stands for the same numbers before and after, so every value that both
+graphs have is compared, not the outputs alone: the first one that differs names the layer.
+
+How much may it differ? Folding moves factors from one float32 constant to another, so each new constant is rounded
+once more, and sums are taken in another order. First, 1e-5 of the value's largest magnitude is always allowed: a
+sum of K float32 products errs by about sqrt(K) * 2^-24, which for K = 4608 (a 3x3 kernel on 512 channels) is 4e-6.
+A network may amplify rounding beyond that (a batch normalisation that subtracts a large mean). So a value that
+exceeds it is judged by backward error: the original graph is run with every constant and input moved by one unit in
+the last place in random directions, and a rewrite may move the value by at most 32 times what that does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.graph import Model
+
+Sample: TypeAlias = Mapping[str, NDArray[np.float32]]
+Values: TypeAlias = dict[str, list[NDArray[np.float32]]]
+
+MAX_WATCHED_ELEMENTS = 64 * 1024 * 1024
+"""Values are kept for comparison up to this many float32 elements in all; beyond it, the outputs alone are."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """relative: allowed without further question, of a value's largest magnitude. amplification: see the module."""
+
+    relative: float = 1e-5
+    amplification: float = 32.0
+
+
+FLOAT_ROUNDING = Tolerance()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The largest differences over all values, and the first value beyond tolerance ('' when there is none)."""
+
+    max_error: float
+    relative_error: float
+    offending_value: str = ""
+    offending_error: float = 0.0
+    allowed_error: float = 0.0
+
+
+def sample_inputs(model: Model) -> list[dict[str, NDArray[np.float32]]]:
+    """Two deterministic sample inputs: standard normal, and uniform in 0..255 as raw pixels are."""
+    rng = np.random.default_rng(20240229)
+    normal = {spec.name: rng.standard_normal(spec.shape).astype(np.float32) for spec in model.inputs}
+    pixels = {spec.name: rng.uniform(0.0, 255.0, spec.shape).astype(np.float32) for spec in model.inputs}
+    return [normal, pixels]
+
+
+def evaluate(model: Model, samples: Sequence[Sample]) -> Values:
+    """Every float32 value of the graph by name in topological order, one array per sample, by ONNX Runtime."""
+    return _run(model.proto(), samples)
+
+
+def _run(proto: Any, samples: Sequence[Sample]) -> Values:
+    import onnxruntime
+
+    names = _watch(proto, len(samples))
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    values: Values = {name: [] for name in names}
+    for sample in samples:
+        for name, array in zip(names, session.run(names, dict(sample)), strict=True):
+            values[name].append(array)
+    return values
+
+
+def _watch(proto: Any, samples: int) -> list[str]:
+    """Make all float32 values outputs of `proto`, in topological order, and return their names."""
+    import onnx
+
+    graph = proto.graph
+    outputs = {info.name: info for info in graph.output}
+    infos = {info.name: info for info in graph.value_info} | outputs
+    produced = [name for node in graph.node for name in node.output if name in infos]
+    floats = [name for name in produced if infos[name].type.tensor_type.elem_type == onnx.TensorProto.FLOAT]
+    elements = sum(np.prod([d.dim_value for d in infos[n].type.tensor_type.shape.dim]) for n in floats)
+    if elements * samples > MAX_WATCHED_ELEMENTS:
+        floats = [name for name in floats if name in outputs]
+    graph.output.extend(infos[name] for name in floats if name not in outputs)
+    return floats
+
+
+def compare(
+    before: Model, before_values: Values, after_values: Values, samples: Sequence[Sample], tolerance: Tolerance
+) -> Difference:
+    """Differences of all values that both graphs have; `before` is run again only if one exceeds the plain bound."""
+    worst = relative = 0.0
+    noise: Mapping[str, float] | None = None
+    offence: tuple[str, float, float] = ("", 0.0, 0.0)
+    for name in (name for name in before_values if name in after_values):
+        error, peak = _error(before_values[name], after_values[name])
+        worst, relative = max(worst, error), max(relative, error / peak if peak else error)
+        if offence[0] or error <= tolerance.relative * peak:
+            continue
+        if noise is None:
+            noise = rounding_noise(before, before_values, samples)
+        allowed = max(tolerance.relative * peak, tolerance.amplification * noise[name])
+        if not error <= allowed:
+            offence = (name, error, allowed)
+    return Difference(worst, relative, *offence)
+
+
+def _error(before: list[NDArray[np.float32]], after: list[NDArray[np.float32]]) -> tuple[float, float]:
+    """(largest absolute difference, largest finite magnitude before); infinite where only one side is not finite."""
+    error = peak = 0.0
+    for left, right in zip(before, after, strict=True):
+        if left.shape != right.shape:
+            return float("inf"), 1.0
+        a, b = left.astype(np.float64), right.astype(np.float64)
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        with np.errstate(invalid="ignore"):
+            gap = np.where(same, 0.0, np.abs(a - b))
+        gap = np.where(np.isnan(gap), np.inf, gap)
+        error = max(error, float(gap.max(initial=0.0)))
+        peak = max(peak, float(np.abs(a[np.isfinite(a)]).max(initial=0.0)))
+    return error, peak
+
+
+def rounding_noise(model: Model, values: Values, samples: Sequence[Sample], draws: int = 2) -> dict[str, float]:
+    """How far each value moves when all float constants and inputs move by one unit in the last place."""
+    import onnx
+
+    noise = dict.fromkeys(values, 0.0)
+    rng = np.random.default_rng(7)
+
+    def moved(array: NDArray[Any]) -> NDArray[np.float32]:
+        direction = np.where(rng.random(array.shape) < 0.5, -np.inf, np.inf).astype(np.float32)
+        return np.asarray(np.nextafter(array, direction), np.float32)
+
+    for _ in range(draws):
+        proto = model.proto()
+        for tensor in proto.graph.initializer:
+            if tensor.data_type == onnx.TensorProto.FLOAT:
+                array = moved(onnx.numpy_helper.to_array(tensor))
+                tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+        moved_samples = [{name: moved(array) for name, array in sample.items()} for sample in samples]
+        moved_values = _run(proto, moved_samples)
+        for name in noise:
+            noise[name] = max(noise[name], _error(values[name], moved_values[name])[0])
+    return noise

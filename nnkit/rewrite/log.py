@@ -1,0 +1,84 @@
+"""RewriteLog: what each rule did, what it declined and why, and how far the floats moved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class DeclinedSite:
+    """A place that has a rule's pattern and was left alone: the layer's name and the reason, a sentence."""
+
+    site: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class RewriteEntry:
+    """What one rule did.
+
+    fired: the sites, each as the names of its layers joined by " + ".
+    max_error: largest absolute difference of any value that exists before and after, over the sample inputs;
+        None when nothing fired or no samples were given.
+    relative_error: the same, divided by that value's largest magnitude.
+    """
+
+    name: str
+    exact: bool
+    fired: tuple[str, ...] = ()
+    declined: tuple[DeclinedSite, ...] = ()
+    max_error: float | None = None
+    relative_error: float | None = None
+
+    def report(self) -> dict[str, Any]:
+        """The entry as `report.json` has it: `reason` is the sentence a reader needs, `sites` the details."""
+        reasons = dict.fromkeys(f"{d.site}: {d.reason}" for d in self.declined)
+        if not self.fired and not reasons:
+            reasons = {"nothing in the graph has its pattern": None}
+        return {
+            "name": self.name,
+            "exact": self.exact,
+            "fired": len(self.fired),
+            "sites": list(self.fired),
+            "declined": [{"site": d.site, "reason": d.reason} for d in self.declined],
+            "reason": "; ".join(reasons),
+            "max_error": self.max_error,
+            "relative_error": self.relative_error,
+        }
+
+
+@dataclass(frozen=True)
+class RewriteLog:
+    """One entry for each rule of the recipe, in the recipe's order."""
+
+    entries: tuple[RewriteEntry, ...] = ()
+
+    def of(self, name: str) -> RewriteEntry:
+        """The entry of the rule `name`; raises KeyError when the rule was not asked for."""
+        for entry in self.entries:
+            if entry.name == name:
+                return entry
+        raise KeyError(name)
+
+    def report(self) -> list[dict[str, Any]]:
+        """The list `rewrites` of `report.json`."""
+        return [entry.report() for entry in self.entries]
+
+    @staticmethod
+    def from_report(report: list[Mapping[str, Any]]) -> RewriteLog:
+        """The log that `report` was made from (the stage cache keeps it as JSON)."""
+        return RewriteLog(
+            tuple(
+                RewriteEntry(
+                    name=item["name"],
+                    exact=item["exact"],
+                    fired=tuple(item["sites"]),
+                    declined=tuple(DeclinedSite(d["site"], d["reason"]) for d in item["declined"]),
+                    max_error=item["max_error"],
+                    relative_error=item["relative_error"],
+                )
+                for item in report
+            )
+        )

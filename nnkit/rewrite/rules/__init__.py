@@ -1,0 +1,1 @@
+"""The rules, one file each; `nnkit.rewrite.catalogue` is the table of them."""

@@ -1,0 +1,72 @@
+"""Make an affine map that folds nowhere a 1x1 depthwise convolution: the last resort.
+
+Pattern: BatchNormalization, or Mul, Div, Add, Sub with a constant (a scalar, or one number per channel), on
+[1, C, H, W] or [1, C].
+Algebra: s_c x_c + t_c = conv(x) with groups = C, weights [C, 1, 1, 1] = s and bias = t; [1, C] is reshaped to
+[1, C, 1, 1] and back.
+Declines when the constant differs within a channel, or the value has another number of axes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nnkit.rewrite.affine import Affine, affine_input, read_affine
+from nnkit.rewrite.editor import Editor
+from nnkit.rewrite.rule import Declined, Nodes, Rule
+from nnkit.rewrite.rules.fc_to_conv import reshaped
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+@dataclass(frozen=True, eq=False)
+class _Match:
+    node: ir.Node
+    value: ir.Value
+    affine: Affine
+
+
+def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
+    return (node,) if affine_input(editor, node) is not None else None
+
+
+def _check(editor: Editor, nodes: Nodes) -> _Match | Declined:
+    (node,) = nodes
+    value = affine_input(editor, node)
+    affine = read_affine(editor, node)
+    if isinstance(affine, Declined):
+        return affine
+    if value is None or len(editor.shape(value)) not in (2, 4):
+        return Declined("its input is neither [1, C, H, W] nor [1, C]")
+    if editor.shape(value)[0] != 1:
+        return Declined("only batch 1 is supported")
+    return _Match(node, value, affine)
+
+
+def _rewrite(editor: Editor, match: _Match) -> None:
+    node, value, affine = match.node, match.value, match.affine
+    name, channels, result = editor.layer(node), affine.scale.size, node.outputs[0]
+    constants = [
+        editor.constant(f"{name}.weight", affine.scale.astype(np.float32).reshape(-1, 1, 1, 1)),
+        editor.constant(f"{name}.bias", affine.shift.astype(np.float32)),
+    ]
+    attributes = {"kernel_shape": [1, 1], "strides": [1, 1], "pads": [0, 0, 0, 0], "group": channels}
+    if len(editor.shape(value)) == 4:
+        editor.become(node, "Conv", [value, *constants], attributes)
+        return
+    shape = (1, channels, 1, 1)
+    inputs = [reshaped(editor, node, value, shape, f"{name}_input"), *constants]
+    output = editor.insert(node, "Conv", inputs, attributes, shape=shape, name=f"{name}_conv")
+    editor.move_tags(node, output)
+    convolution = output.producer()
+    if convolution is not None:
+        editor.take_layer_name(convolution, node, "_output")
+    target = editor.constant(f"{name}.shape", np.array(editor.shape(result), np.int64))
+    editor.become(node, "Reshape", [output, target], {})
+
+
+RULE = Rule("batch_norm_to_conv", True, "carries", __doc__ or "", _pattern, _check, _rewrite)

@@ -1,0 +1,76 @@
+"""Write pooling over the whole of H and W in one form.
+
+Pattern: ReduceMean or ReduceMax over axes 2 and 3 of [1, C, H, W], with or without keepdims; AveragePool with one
+window of HxW and no padding; GlobalMaxPool.
+Algebra: mean over H and W = GlobalAveragePool; maximum over H and W = MaxPool with an HxW window; without keepdims
+a Reshape to [1, C] follows.
+Declines when other axes are reduced too, or the axes are computed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nnkit.rewrite.editor import Editor
+from nnkit.rewrite.reading import axes_of, data_input, is_op, window_of
+from nnkit.rewrite.rule import Declined, Nodes, Rule
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
+    if not is_op(node, "ReduceMean", "ReduceMax", "GlobalMaxPool", "AveragePool"):
+        return None
+    if len(editor.shape(data_input(node))) != 4:
+        return None
+    return None if is_op(node, "AveragePool") and not _covers_all(editor, node) else (node,)
+
+
+def _covers_all(editor: Editor, node: ir.Node) -> bool:
+    window = window_of(editor, node)
+    return (
+        window is not None
+        and window.kernel == window.input_hw
+        and window.output_hw == (1, 1)
+        and window.dilations == (1, 1)
+        and not any(window.pads)
+    )
+
+
+def _check(editor: Editor, nodes: Nodes) -> ir.Node | Declined:
+    (node,) = nodes
+    if is_op(node, "GlobalMaxPool", "AveragePool"):
+        return node
+    axes = axes_of(editor, node)
+    if axes is None:
+        return Declined("it reduces all axes, or axes that are computed")
+    if sorted(axis % 4 for axis in axes) != [2, 3]:
+        return Declined(f"it reduces the axes {sorted(axis % 4 for axis in axes)} instead of H and W, [2, 3]")
+    return node
+
+
+def _rewrite(editor: Editor, node: ir.Node) -> None:
+    value, result = data_input(node), node.outputs[0]
+    _, channels, height, width = editor.shape(value)
+    if is_op(node, "ReduceMax", "GlobalMaxPool"):
+        op_type = "MaxPool"
+        attributes = {"kernel_shape": [height, width], "strides": [1, 1], "pads": [0, 0, 0, 0]}
+    else:
+        op_type, attributes = "GlobalAveragePool", {}
+    if len(editor.shape(result)) == 4:
+        editor.become(node, op_type, [value], attributes)
+        return
+    name = editor.layer(node)
+    pooled = editor.insert(node, op_type, [value], attributes, shape=(1, channels, 1, 1), name=f"{name}_pool")
+    editor.move_tags(node, pooled)
+    pool = pooled.producer()
+    if pool is not None:
+        editor.take_layer_name(pool, node, "_output")
+    shape = editor.constant(f"{name}.shape", np.array(editor.shape(result), np.int64))
+    editor.become(node, "Reshape", [pooled, shape], {})
+
+
+RULE = Rule("global_pool", True, "carries", __doc__ or "", _pattern, _check, _rewrite)

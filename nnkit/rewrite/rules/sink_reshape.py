@@ -1,0 +1,94 @@
+"""Move reshapes behind the ops that do not mind the shape.
+
+Pattern: (Reshape | Flatten | Squeeze | Unsqueeze) -> Relu, Clip, LeakyRelu, or PRelu, Mul, Div, Add, Sub with a
+constant, or BatchNormalization.
+Algebra: f works element by element, so f(reshape(x)) = reshape(f(x)). Where f has constants per channel, the reshape
+must keep the channels: [1, C, 1, 1] <-> [1, C] and the like.
+Why: a fully connected layer becomes a convolution and a reshape; its activation has to stand next to the former.
+Declines when the reshaped value is read elsewhere, or the constants belong to channels that the reshape changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.rewrite.affine import affine_input
+from nnkit.rewrite.editor import Editor
+from nnkit.rewrite.reading import data_input, is_op, operand, per_channel
+from nnkit.rewrite.rule import Declined, Nodes, Rule
+from nnkit.rewrite.rules.collapse_reshape import keeps_order
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+@dataclass(frozen=True, eq=False)
+class _Match:
+    reshape: ir.Node
+    node: ir.Node
+    constants: tuple[tuple[int, NDArray[Any]], ...]  # input index, constant in the shape it needs before the reshape
+
+
+def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
+    if is_op(node, "Relu", "Clip", "LeakyRelu", "PRelu"):
+        value: ir.Value | None = data_input(node)
+    else:
+        value = affine_input(editor, node)
+    reshape = editor.producer(value)
+    if reshape is None or not keeps_order(editor, reshape) or editor.mark(node) is not None:
+        return None
+    return reshape, node
+
+
+def _check(editor: Editor, nodes: Nodes) -> _Match | Declined:
+    reshape, node = nodes
+    other = editor.other_uses(reshape.outputs[0], node)
+    if other is not None:
+        return Declined(other)
+    if editor.shape(node.outputs[0]) != editor.shape(reshape.outputs[0]):
+        return Declined("its constant widens the result by broadcasting")
+    before, after = editor.shape(data_input(reshape)), editor.shape(reshape.outputs[0])
+    keeps_channels = len(before) >= 2 and before[:2] == after[:2]
+    if is_op(node, "Relu", "Clip", "LeakyRelu"):
+        return _Match(reshape, node, ())
+    if is_op(node, "BatchNormalization"):
+        return _Match(reshape, node, ()) if keeps_channels else Declined("the reshape changes its channels")
+    index = next(i for i, value in enumerate(node.inputs) if value is not reshape.outputs[0])
+    constant = editor.array(operand(node, index))
+    if constant is None:
+        return Declined("its operand is not constant")
+    if constant.size == 1:
+        return _Match(reshape, node, ((index, constant.reshape(())),))
+    channels = per_channel(constant, after)
+    if channels is None or not keeps_channels:
+        return Declined("the reshape changes the channels that its constants belong to")
+    array = channels.astype(constant.dtype).reshape(-1, *[1] * (len(before) - 2))
+    return _Match(reshape, node, ((index, array),))
+
+
+def _rewrite(editor: Editor, match: _Match) -> None:
+    reshape, node = match.reshape, match.node
+    name, value, result = editor.layer(node), data_input(reshape), node.outputs[0]
+    inputs = [value if v is reshape.outputs[0] else v for v in node.inputs]
+    for index, array in match.constants:
+        inputs[index] = editor.constant(f"{name}.constant", np.asarray(array))
+    attributes = dict(node.attributes)
+    moved = editor.insert(
+        node, str(node.op_type), inputs, attributes, shape=editor.shape(value), name=f"{name}_moved"
+    )
+    editor.move_tags(node, moved)
+    moved_node = moved.producer()
+    if moved_node is not None:
+        editor.take_layer_name(moved_node, node, "_output")
+    shape = editor.constant(f"{name}.shape", np.array(editor.shape(result), np.int64))
+    editor.become(node, "Reshape", [moved, shape], {})
+    editor.move_tags(reshape, result)
+    editor.take_layer_name(node, reshape, "_former")
+    editor.remove(reshape)
+
+
+RULE = Rule("sink_reshape", True, "carries", __doc__ or "", _pattern, _check, _rewrite)

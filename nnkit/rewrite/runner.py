@@ -1,0 +1,159 @@
+"""Runs rules over a Model: each to its fixpoint, in order of priority, and holds each to what it promises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from nnkit.errors import InternalError
+from nnkit.graph import Model
+from nnkit.rewrite.editor import Editor
+from nnkit.rewrite.equivalence import FLOAT_ROUNDING, Sample, Tolerance, Values, compare, evaluate, sample_inputs
+from nnkit.rewrite.log import DeclinedSite, RewriteEntry, RewriteLog
+from nnkit.rewrite.rule import AnyRule, Declined
+from nnkit.rewrite.validation import validate
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def restructure(
+    model: Model,
+    rules: Sequence[AnyRule],
+    *,
+    check_inputs: Sequence[Sample] | None = None,
+    tolerance: Tolerance = FLOAT_ROUNDING,
+) -> tuple[Model, RewriteLog]:
+    """Apply `rules` until none of them fires any more.
+
+    Order is priority: a rule is tried only when none of the rules before it fires, so a rule late in the list is a
+    last resort. After every rule that fired the graph is validated, the tags are accounted for, and all values that
+    exist before and after are compared by ONNX Runtime. Calling it is also the dry run: `model` never changes, and
+    the log says what would fire, what would decline and why.
+
+    Args:
+        model: static shapes, constants as initializers, opset 13 or newer, batch 1.
+        rules: see `nnkit.rewrite.catalogue`.
+        check_inputs: sample inputs by input name; None takes two deterministic ones, an empty list compares nothing.
+        tolerance: what counts as float rounding.
+
+    Raises:
+        InternalError: a rule broke its promise; the message names the rule and the layer.
+    """
+    samples = sample_inputs(model) if check_inputs is None else list(check_inputs)
+    values = evaluate(model, samples) if samples else {}
+    states = [_State(rule) for rule in rules]
+    editor = Editor(model)
+    index, rounds = 0, 0
+    while index < len(states):
+        rounds += 1
+        if rounds > 100 * (len(states) + 1):
+            raise InternalError(
+                f"the rewrites do not come to rest: '{states[index].rule.name}' fires again and again"
+            )
+        state = states[index]
+        fired = _to_fixpoint(state, editor)
+        if not fired:
+            index += 1
+            continue
+        candidate = editor.finish()
+        validate(model, candidate, state.rule.name)
+        if samples:
+            values = _compare(state, fired, model, values, candidate, samples, tolerance)
+        model = candidate
+        index = 0
+    return model, RewriteLog(tuple(state.entry() for state in states))
+
+
+@dataclass(eq=False)
+class _State:
+    """What is known of one rule so far; `declined` is by the anchor's layer; a site that fires later leaves it."""
+
+    rule: AnyRule
+    fired: list[str] = field(default_factory=list)
+    declined: dict[str, DeclinedSite] = field(default_factory=dict)
+    max_error: float | None = None
+    relative_error: float | None = None
+
+    def entry(self) -> RewriteEntry:
+        return RewriteEntry(
+            name=self.rule.name,
+            exact=self.rule.exact,
+            fired=tuple(self.fired),
+            declined=tuple(self.declined.values()),
+            max_error=self.max_error,
+            relative_error=self.relative_error,
+        )
+
+
+def _to_fixpoint(state: _State, editor: Editor) -> list[str]:
+    """Fire the rule wherever it applies until it applies nowhere; returns the sites."""
+    fired: list[str] = []
+    limit = 10 * len(editor.nodes()) + 10
+    while True:
+        count = len(fired)
+        for node in editor.nodes():
+            if node.graph is not None:
+                fired += _try_at(state, editor, node)
+        if len(fired) == count:
+            state.fired += fired
+            return fired
+        if len(fired) > limit:
+            raise InternalError(f"rewrite '{state.rule.name}' fires without end", where=fired[-1])
+
+
+def _try_at(state: _State, editor: Editor, node: ir.Node) -> list[str]:
+    rule = state.rule
+    nodes = rule.pattern(editor, node)
+    if nodes is None:
+        return []
+    site = " + ".join(editor.layer(n) for n in nodes)
+    anchor = editor.layer(node)
+    tagged = [n for n in nodes if editor.is_cpu(n)] if rule.cpu == "blocks" else []
+    match = (
+        Declined(f"'{editor.layer(tagged[0])}' is tagged `_cpu`, which keeps it an op of its own")
+        if tagged
+        else rule.check(editor, nodes)
+    )
+    if isinstance(match, Declined):
+        state.declined[anchor] = DeclinedSite(site, match.reason)
+        return []
+    rule.rewrite(editor, match)
+    state.declined.pop(anchor, None)
+    return [site]
+
+
+def _compare(
+    state: _State,
+    fired: list[str],
+    before: Model,
+    before_values: Values,
+    after: Model,
+    samples: Sequence[Sample],
+    tolerance: Tolerance,
+) -> Values:
+    """Record how far the values moved; returns the values after.
+
+    Raises:
+        InternalError: the rule is exact, and a value moved further than float rounding explains.
+    """
+    after_values = evaluate(after, samples)
+    difference = compare(before, before_values, after_values, samples, tolerance)
+    state.max_error = max(state.max_error or 0.0, difference.max_error)
+    state.relative_error = max(state.relative_error or 0.0, difference.relative_error)
+    if state.rule.exact and difference.offending_value:
+        raise InternalError(
+            f"rewrite '{state.rule.name}' is exact, yet it changed value '{difference.offending_value}' by "
+            f"{difference.offending_error:.3g} where float rounding explains {difference.allowed_error:.3g} "
+            f"(sites: {', '.join(fired)})",
+            where=_layer_of(after, difference.offending_value),
+        )
+    return after_values
+
+
+def _layer_of(model: Model, value: str) -> str:
+    for node in model.proto().graph.node:
+        if value in node.output:
+            return str(node.name or value)
+    return value
