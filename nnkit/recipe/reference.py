@@ -43,32 +43,55 @@ _TYPE_NAMES = {
     "boolean": "`true`, `false`",
     "string": "text",
     "null": "`null`",
-    "object": "section",
-    "array": "list",
+    "object": "section of keys",
 }
 
 
 def reference_markdown(target_models: TargetModels) -> str:
     """The page in Markdown, for the core and the given targets."""
     schema = plain_json_schema(target_models)
-    parts = [_INTRODUCTION, _section("The recipe", {**schema, "description": ""})]
-    written: set[str] = set()
-    waiting = list(_references(schema["properties"]))
-    while waiting:
-        name = waiting.pop(0)
-        if name in written:
-            continue
-        written.add(name)
-        section = schema["$defs"][name]
-        targets = [target for target, model in target_models.items() if model.__name__ == name]
-        title = f"Target `{targets[0]}`" if targets else f"`{name}`"
-        parts.append(_section(title, section, anchor=name))
-        waiting = [*_references(section.get("properties", {})), *waiting]
+    titles = dict(_titles(schema, schema["$defs"], ""))
+    parts = [_INTRODUCTION, _section("The recipe", {**schema, "description": ""}, titles)]
+    for name, title in titles.items():
+        parts.append(_section(f"`{title}`", schema["$defs"][name], titles, anchor=name.lower()))
     return "\n".join(parts)
 
 
-def _section(title: str, schema: dict[str, Any], anchor: str = "") -> str:
-    lines = [f'<a id="{anchor.lower()}"></a>', ""] if anchor else []
+def _titles(section: dict[str, Any], defs: dict[str, Any], way: str) -> Iterator[tuple[str, str]]:
+    """Name and title of every section below one: the keys that lead there, e.g. `model.inputs.NAME`.
+
+    A section that stands in several places comes once, for the first of them.
+    """
+    seen: set[str] = set()
+    for key, field in section.get("properties", {}).items():
+        for name, step in _references(field, key):
+            title = f"{way}.{step}" if way else step
+            for found, found_title in [(name, title), *_titles(defs[name], defs, title)]:
+                if found not in seen:
+                    seen.add(found)
+                    yield found, found_title
+
+
+def _references(schema: dict[str, Any], step: str) -> Iterator[tuple[str, str]]:
+    """The definitions that a field refers to, each with the keys that lead to it."""
+    if "$ref" in schema:
+        yield schema["$ref"].rpartition("/")[2], step
+    for member in [*schema.get("anyOf", []), *schema.get("oneOf", []), *schema.get("prefixItems", [])]:
+        yield from _references(member, step)
+    if isinstance(schema.get("items"), dict):
+        kinds = schema["items"].get("discriminator", {}).get("mapping", {})
+        for kind, reference in kinds.items():
+            yield reference.rpartition("/")[2], f"{step}: {kind}"
+        if not kinds:
+            yield from _references(schema["items"], step)
+    if isinstance(schema.get("additionalProperties"), dict):
+        yield from _references(schema["additionalProperties"], f"{step}.NAME")
+    for name, field in schema.get("properties", {}).items():
+        yield from _references(field, f"{step}.{name}")
+
+
+def _section(title: str, schema: dict[str, Any], titles: dict[str, str], anchor: str = "") -> str:
+    lines = [f'<a id="{anchor}"></a>', ""] if anchor else []
     lines += [f"## {title}", ""]
     if schema.get("description"):
         lines += [schema["description"], ""]
@@ -81,7 +104,7 @@ def _section(title: str, schema: dict[str, Any], anchor: str = "") -> str:
         else:
             default = ""
         meaning = field.get("description", "") + _example(field)
-        lines.append(f"| `{key}` | {_type(field)} | {default} | {meaning} |".replace("\n", " "))
+        lines.append(f"| `{key}` | {_type(field, titles)} | {default} | {meaning} |".replace("\n", " "))
     return "\n".join([*lines, ""])
 
 
@@ -98,52 +121,31 @@ def _example(field: dict[str, Any]) -> str:
     return f" Example: `{text}`."
 
 
-def _references(schema: Any) -> Iterator[str]:
-    """Names of the definitions that a schema refers to, in order."""
-    if isinstance(schema, dict):
-        if isinstance(schema.get("$ref"), str):
-            yield _name_of(schema["$ref"])
-        for key, value in schema.items():
-            if key not in ("default", "examples", "discriminator"):
-                yield from _references(value)
-    elif isinstance(schema, list):
-        for item in schema:
-            yield from _references(item)
-
-
-def _name_of(reference: str) -> str:
-    return reference.rpartition("/")[2]
-
-
-def _type(schema: dict[str, Any]) -> str:
-    """A schema in a few words; table cells have their `|` escaped."""
+def _type(schema: dict[str, Any], titles: dict[str, str]) -> str:
+    """A schema in a few words, with links to the sections it refers to."""
     if "$ref" in schema:
-        name = _name_of(schema["$ref"])
-        return f"[`{name}`](#{name.lower()})"
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[`{titles[name]}`](#{name.lower()})"
     if "const" in schema:
-        return f"`{json.dumps(schema['const']).strip(chr(34))}`"
+        return f"`{schema['const']}`"
     if "enum" in schema:
         return ", ".join(f"`{choice}`" for choice in schema["enum"])
-    for union in ("anyOf", "oneOf"):
-        if union in schema:
-            if schema.get("title") == "size":
-                return "size in bytes"
-            return " or ".join(dict.fromkeys(_type(member) for member in schema[union]))
+    if schema.get("title") == "size":
+        return "size in bytes"
     if schema.get("title") == "path":
         return "path"
-    if schema.get("type") == "array":
-        return _array_type(schema)
-    if schema.get("type") == "object" and isinstance(schema.get("additionalProperties"), dict):
-        return f"section: name to {_type(schema['additionalProperties'])}"
-    if schema.get("type") == "object":
-        return ", ".join(f"`{name}`: {_type(field)}" for name, field in schema.get("properties", {}).items())
-    return _TYPE_NAMES.get(schema.get("type", ""), "any value") + _bounds(schema)
-
-
-def _array_type(schema: dict[str, Any]) -> str:
+    for union in ("anyOf", "oneOf"):
+        if union in schema:
+            return " or ".join(dict.fromkeys(_type(member, titles) for member in schema[union]))
     if "prefixItems" in schema:
-        return "[" + ", ".join(_type(item) for item in schema["prefixItems"]) + "]"
-    return f"list of {_type(schema.get('items', {}))}"
+        return "[" + ", ".join(_type(item, titles) for item in schema["prefixItems"]) + "]"
+    if schema.get("type") == "array":
+        return f"[{_type(schema.get('items', {}), titles)}, ...]"
+    if schema.get("type") == "object" and isinstance(schema.get("additionalProperties"), dict):
+        return f"NAME: {_type(schema['additionalProperties'], titles)}"
+    if schema.get("type") == "object":
+        return ", ".join(_type(field, titles) for field in schema.get("properties", {}).values())
+    return _TYPE_NAMES.get(schema.get("type", ""), "any value") + _bounds(schema)
 
 
 def _bounds(schema: dict[str, Any]) -> str:
@@ -156,7 +158,8 @@ def _bounds(schema: dict[str, Any]) -> str:
         ("exclusiveMaximum", "below"),
     ):
         if keyword in schema:
-            words.append(f"{text} {schema[keyword]:,}")
+            bound = schema[keyword]
+            words.append(f"{text} {bound:,}" if isinstance(bound, int) else f"{text} {bound:g}")
     if schema.get("not") == {"const": 0}:
         words.append("not 0")
     return f" {' '.join(words)}" if words else ""

@@ -77,7 +77,7 @@ class Calibration(RecipeModel):
 class FaceCrop(RecipeModel):
     """CPU stage before the network: camera frame and detector box to the square gray input, aspect preserved."""
 
-    kind: Literal["face_crop"]
+    kind: Literal["face_crop"] = Field(description="What this stage is.")
     size: int = Field(default=128, ge=1, le=1024, description="Side of the network's square input, in pixels.")
     border: Literal["replicate", "fill"] = Field(
         default="replicate", description="What a pixel outside the frame reads: the nearest one inside, or `fill`."
@@ -89,7 +89,7 @@ class FaceCrop(RecipeModel):
 class DescriptorMatch(RecipeModel):
     """CPU stage after the network: nearest descriptor of a gallery, or unknown."""
 
-    kind: Literal["descriptor_match"]
+    kind: Literal["descriptor_match"] = Field(description="What this stage is.")
     threshold: float = Field(
         ge=0.0,
         description="Largest distance (not squared) at which two descriptors match, in the real units of what is "
@@ -154,7 +154,7 @@ class Verify(RecipeModel):
 
 
 class ReleaseSection(RecipeModel):
-    """The release package."""
+    """What the release package says of itself."""
 
     version: str = Field(
         default="0.0.0",
