@@ -1,0 +1,233 @@
+"""The command line. Commands only parse here; what they do is in `nnkit.commands`, imported when they run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nnkit import __version__
+from nnkit.errors import ExitCode, NnkitError
+
+app = typer.Typer(
+    name="nnkit",
+    help="From a trained network to a verified release for an NPU, from one recipe.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+targets_app = typer.Typer(help="The installed targets.", no_args_is_help=True)
+package_app = typer.Typer(help="Release packages.", no_args_is_help=True)
+app.add_typer(targets_app, name="targets")
+app.add_typer(package_app, name="package")
+
+RecipeArgument = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe (YAML).")]
+TargetOption = Annotated[
+    list[str] | None, typer.Option("--target", "-t", metavar="NAME", help="Only this target (repeatable).")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr.")]
+NoCacheOption = Annotated[bool, typer.Option("--no-cache", help="Compute every stage anew.")]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.", is_eager=True)]
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"nnkit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: DebugOption = False,
+) -> None:
+    """From a trained network to a verified release for an NPU, from one recipe."""
+
+
+@app.command()
+def run(
+    recipe: RecipeArgument,
+    target: TargetOption = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Output folder.")] = Path("out"),
+    no_cache: NoCacheOption = False,
+    no_qemu: Annotated[bool, typer.Option("--no-qemu", help="Do not run the artifact in an emulator.")] = False,
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Build, verify and pack a release from a recipe."""
+    from nnkit.commands.run import run_command
+
+    run_command(recipe, target or [], out, no_cache=no_cache, no_qemu=no_qemu, json=json, verbose=verbose)
+
+
+@app.command()
+def check(recipe: RecipeArgument, json: JsonOption = False) -> None:
+    """Validate a recipe and the files it names; change nothing."""
+    from nnkit.commands.check import check_command
+
+    check_command(recipe, json=json)
+
+
+@app.command()
+def plan(
+    recipe: RecipeArgument,
+    target: TargetOption = None,
+    no_cache: NoCacheOption = False,
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Dry run: rewrites, placement, formats and memory of what `run` would build."""
+    from nnkit.commands.plan import plan_command
+
+    plan_command(recipe, target or [], no_cache=no_cache, json=json, verbose=verbose)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of recipes, for editors."""
+    from nnkit.commands.schema import schema_command
+
+    schema_command()
+
+
+@app.command()
+def doctor(json: JsonOption = False) -> None:
+    """Show the tools that targets use: what is found, what is missing, how to get it."""
+    from nnkit.commands.doctor import doctor_command
+
+    doctor_command(json=json)
+
+
+@app.command()
+def simulate(
+    build: Annotated[Path, typer.Argument(metavar="BUILD", help="A build folder: out/<name>/<target>.")],
+    output: Annotated[Path, typer.Option("--output", help="Result (.npy).")],
+    input: Annotated[
+        list[str], typer.Option("--input", help="FILE, or NAME=FILE for several inputs: .npy, .png, .pgm, ...")
+    ],
+    on: Annotated[str, typer.Option("--on", help="float, program, or one of the target's runners.")] = "program",
+    raw: Annotated[bool, typer.Option("--raw", help="Write integers as the hardware has them.")] = False,
+    tensor: Annotated[str | None, typer.Option("--tensor", help="Write this tensor instead of the output.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Run a build on one input: in float, in the simulator, or as compiled code."""
+    from nnkit.commands.simulate import simulate_command
+
+    simulate_command(build, input, output, on=on, raw=raw, tensor=tensor, json=json)
+
+
+@app.command()
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="A", help="A build folder, or a tensor file (.npy, .npz).")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="The same kind as A.")],
+    json: JsonOption = False,
+) -> None:
+    """Compare two builds layer by layer, or two tensor files. Exit code 1 when they differ."""
+    from nnkit.commands.compare import compare_command
+
+    compare_command(first, second, json=json)
+
+
+@targets_app.command("list")
+def targets_list(json: JsonOption = False) -> None:
+    """List the installed targets."""
+    from nnkit.commands.targets import list_command
+
+    list_command(json=json)
+
+
+@targets_app.command("show")
+def targets_show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The target.")], json: JsonOption = False
+) -> None:
+    """Show a target's memories, options and constraints."""
+    from nnkit.commands.targets import show_command
+
+    show_command(name, json=json)
+
+
+@package_app.command("build")
+def package_build(
+    build: Annotated[Path, typer.Argument(metavar="BUILD", help="A build folder: out/<name>/<target>.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="The archive.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Pack a verified build into a release archive."""
+    from nnkit.commands.package import build_command
+
+    build_command(build, out, json=json)
+
+
+@package_app.command("verify")
+def package_verify(
+    package: Annotated[Path, typer.Argument(metavar="FILE", help="A release archive.")],
+    key: Annotated[Path | None, typer.Option("--key", help="Public key (PEM) of a detached signature.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Check every byte of a release archive."""
+    from nnkit.commands.package import verify_command
+
+    verify_command(package, key, json=json)
+
+
+@package_app.command("inspect")
+def package_inspect(
+    package: Annotated[Path, typer.Argument(metavar="FILE", help="A release archive.")], json: JsonOption = False
+) -> None:
+    """Show what a release archive says of itself."""
+    from nnkit.commands.package import inspect_command
+
+    inspect_command(package, json=json)
+
+
+def main() -> None:
+    """Entry point: runs a command and turns every failure into a message and a documented exit code."""
+    debug = "--debug" in sys.argv[1:]
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    try:
+        code = app(args=arguments, standalone_mode=False)
+        sys.stdout.flush()
+    except NnkitError as error:
+        if debug:
+            raise
+        _fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        _fail("interrupted; the last good build is unchanged", ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        raise SystemExit(ExitCode.OK) from None
+    except Exception as error:
+        if debug:
+            raise
+        _fail_unexpected(error)
+    raise SystemExit(code if isinstance(code, int) else ExitCode.OK)
+
+
+def _fail_unexpected(error: Exception) -> None:
+    if hasattr(error, "show") and hasattr(error, "exit_code"):  # a usage error of typer's
+        error.show()
+        raise SystemExit(ExitCode.USER) from None
+    if isinstance(error, typer.Abort):
+        _fail("interrupted; the last good build is unchanged", ExitCode.INTERRUPTED)
+    if isinstance(error, MemoryError):
+        _fail(
+            "this machine ran out of memory\n  fix: close other programs, or use a machine with more", ExitCode.USER
+        )
+    if isinstance(error, OSError) and error.filename:
+        reason = error.strerror or type(error).__name__
+        _fail(f"{error.filename}: {reason}\n  fix: check that the file or folder is there and allowed", ExitCode.USER)
+    _fail(
+        f"a bug in nnkit: {type(error).__name__}: {error}\n  fix: run again with --debug and report the traceback",
+        ExitCode.INTERNAL,
+    )
+
+
+def _fail(message: str, code: ExitCode) -> None:
+    sys.stderr.write(f"error: {message}\n")
+    raise SystemExit(int(code))

@@ -1,0 +1,1 @@
+"""The commands behind `nnkit.cli`, one file each."""

@@ -1,0 +1,91 @@
+"""What several commands share: loading recipes and builds, and writing results."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nnkit.errors import UsageError, UserFileError
+
+if TYPE_CHECKING:
+    from nnkit.program import Program
+    from nnkit.recipe import Recipe
+    from nnkit.report.progress import Progress
+    from nnkit.stages import Build
+
+
+def print_line(text: str = "") -> None:
+    """One line of a result on stdout."""
+    sys.stdout.write(text + "\n")
+
+
+def print_json(data: Any) -> None:
+    """A result for machines on stdout."""
+    sys.stdout.write(json_module.dumps(data, indent=2, ensure_ascii=False) + "\n")
+
+
+def load(path: Path) -> Recipe:
+    """The recipe, validated against the installed targets and rules."""
+    from nnkit.recipe import load_recipe
+    from nnkit.rewrite import available_rules
+    from nnkit.target import option_models
+
+    return load_recipe(path, target_models=option_models(), known_rules=available_rules())
+
+
+def builds(recipe: Recipe, wanted: list[str], progress: Progress, *, use_cache: bool, emulate: bool) -> list[Build]:
+    """One Build for each wanted target of the recipe (all of them where none is named)."""
+    from nnkit.cache import StageCache
+    from nnkit.stages import Build
+    from nnkit.target import load_target
+
+    for name in wanted:
+        if name not in recipe.targets:
+            raise UsageError(
+                f"the recipe has no target {name!r}",
+                where="--target",
+                remedy=f"its targets are: {', '.join(recipe.targets)}",
+            )
+    cache = StageCache.default() if use_cache else StageCache.disabled()
+    return [
+        Build(recipe, load_target(name), options, cache, progress, emulate)
+        for name, options in recipe.targets.items()
+        if not wanted or name in wanted
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class BuiltFolder:
+    """A build folder as a run left it."""
+
+    folder: Path
+    report: dict[str, Any]
+    program: Program
+
+
+def open_build(folder: Path) -> BuiltFolder:
+    """Read a build folder. Raises UserFileError where it is not one."""
+    from nnkit.serialize import decode
+
+    remedy = "name a folder that `nnkit run` made: out/<name>/<target>"
+    if not folder.is_dir():
+        raise UserFileError("no such build folder", where=str(folder), remedy=remedy)
+    try:
+        report = json_module.loads((folder / "report.json").read_text(encoding="utf-8"))
+        program: Program = decode((folder / "program.nnkit").read_bytes())
+    except FileNotFoundError as error:
+        name = Path(str(error.filename)).name
+        raise UserFileError(f"not a build: it has no {name}", where=str(folder), remedy=remedy) from error
+    except (ValueError, KeyError, OSError) as error:
+        raise UserFileError(
+            f"this build is damaged: {error}", where=str(folder), remedy="build it again with `nnkit run`"
+        ) from error
+    return BuiltFolder(folder, report, program)
+
+
+def byte_count(size: int) -> str:
+    """Bytes for people: `351,872 B`."""
+    return f"{size:,} B"

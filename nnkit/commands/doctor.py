@@ -1,0 +1,51 @@
+"""`nnkit doctor`: which tools are there, which are missing, and how to get them."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+from nnkit import __version__
+from nnkit.commands.common import print_json, print_line
+
+_PACKAGES = ("numpy", "onnx", "onnx-ir", "onnxruntime", "onnxsim", "pillow", "pydantic")
+
+
+def doctor_command(*, json: bool) -> None:
+    """Report Python packages and every target's external tools; a missing tool is not an error."""
+    from nnkit.target import installed_targets
+
+    packages = {name: _version(name) for name in _PACKAGES}
+    targets = {name: load() for name, load in installed_targets().items()}
+    if json:
+        tools = {
+            name: [
+                {
+                    "name": tool.name,
+                    "purpose": tool.purpose,
+                    "found": tool.found,
+                    "version": tool.version,
+                    "install": tool.install,
+                }
+                for tool in target.tools()
+            ]
+            for name, target in targets.items()
+        }
+        print_json({"nnkit": __version__, "python": platform.python_version(), "packages": packages, "tools": tools})
+        return
+    print_line(f"nnkit {__version__}, Python {platform.python_version()} on {platform.system()} {platform.machine()}")
+    print_line("  packages " + ", ".join(f"{name} {found}" for name, found in packages.items()))
+    for name, target in targets.items():
+        print_line(f"target {name}: {target.summary}")
+        for tool in target.tools():
+            if tool.found:
+                print_line(f"  found    {tool.name} ({tool.purpose}): {tool.version} at {tool.found}")
+            else:
+                print_line(f"  MISSING  {tool.name} ({tool.purpose}); to get it: {tool.install}")
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "missing"

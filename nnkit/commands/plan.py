@@ -1,0 +1,66 @@
+"""`nnkit plan`: the dry run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from nnkit.commands.common import builds, byte_count, load, print_json, print_line
+
+
+def plan_command(path: Path, targets: list[str], *, no_cache: bool, json: bool, verbose: bool) -> None:
+    """What `run` would build: rewrites with reasons, placement, formats, memory. Nothing is written."""
+    from nnkit.pipeline import preview
+    from nnkit.report.progress import Progress
+
+    recipe = load(path)
+    results = []
+    for build in builds(recipe, targets, Progress(verbose=verbose), use_cache=not no_cache, emulate=False):
+        found = preview(build)
+        results.append(_as_json(build.target.name, found))
+        if not json:
+            _print(build.target.name, found)
+    if json:
+        print_json(results[0] if len(results) == 1 else results)
+
+
+def _as_json(target: str, found: Any) -> dict[str, Any]:
+    from nnkit.memory import layer_table, plan_to_json
+
+    return {
+        "target": target,
+        "calibrated": found.calibrated,
+        "rewrites": found.restructured.log.report(),
+        "segments": [{"placement": s.placement, "layers": list(s.layers)} for s in found.segments],
+        "formats": {name: str(t.format) for name, t in found.program.tensors.items()} if found.calibrated else {},
+        "layers": [dict(row) for row in layer_table(found.program, found.plan)],
+        "plan": plan_to_json(found.plan),
+    }
+
+
+def _print(target: str, found: Any) -> None:
+    program, plan = found.program, found.plan
+    print_line(f"plan for {target}")
+    print_line("rewrites")
+    for entry in found.restructured.log.report():
+        state = f"fires {entry['fired']}x" if entry["fired"] else "does not fire"
+        print_line(f"  {entry['name']:<26}{state}")
+        for declined in entry["declined"]:
+            print_line(f"    declines at {declined['site']}: {declined['reason']}")
+    print_line("placement")
+    for segment in found.segments:
+        first, last = segment.layers[0], segment.layers[-1]
+        span = first if first == last else f"{first} .. {last}"
+        print_line(f"  {segment.placement:<5}{len(segment.layers)} layers: {span}")
+    print_line("layers" + ("" if found.calibrated else " (no calibration images: formats are not known yet)"))
+    for op in program.ops:
+        tensor = program.tensors[op.output]
+        form = str(tensor.format) if found.calibrated else f"{tensor.format.bits} bits"
+        tags = f" [{', '.join(op.tags)}]" if op.tags else ""
+        shape = "x".join(str(side) for side in tensor.shape)
+        print_line(f"  {op.name:<32}{op.kind:<18}{shape:<14}{form:<10}{op.placement}{tags}")
+    print_line("memory")
+    for name, use in plan.regions.items():
+        proof = "optimal" if use.proven_optimal else f"lower bound {byte_count(use.lower_bound_bytes)}"
+        print_line(f"  {name:<4}{byte_count(use.peak_bytes)} of {byte_count(use.capacity_bytes)} ({proof})")
+    print_line(f"  weights {byte_count(plan.l3_weight_bytes)}, planner {plan.planner}")

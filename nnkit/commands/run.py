@@ -1,0 +1,105 @@
+"""`nnkit run`: the main job."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from nnkit.commands.common import builds, byte_count, load, print_json, print_line
+from nnkit.errors import GateFailedError
+
+
+def run_command(
+    recipe_path: Path, targets: list[str], out: Path, *, no_cache: bool, no_qemu: bool, json: bool, verbose: bool
+) -> None:
+    """Build every wanted target; the first failure ends the run, builds before it stay."""
+    from nnkit.pipeline import run
+    from nnkit.report.progress import Progress
+
+    recipe = load(recipe_path)
+    reports: list[dict[str, Any]] = []
+    failures: list[str] = []
+    for build in builds(recipe, targets, Progress(verbose=verbose), use_cache=not no_cache, emulate=not no_qemu):
+        progress = build.progress
+        progress.stream.write(f"{recipe.name} for {build.target.name}\n")
+        began = time.perf_counter()
+        progress.timings.clear()
+        outcome = run(build, out)
+        write_run_json(outcome.folder, build, time.perf_counter() - began)
+        reports.append(outcome.report)
+        if not json:
+            _summary(outcome.report, outcome.folder, time.perf_counter() - began)
+        if outcome.status != "ok":
+            failures.append(_failure(outcome.report, outcome.folder))
+    if json:
+        print_json(reports[0] if len(reports) == 1 else reports)
+        sys.stdout.flush()
+    if failures:
+        raise GateFailedError("\n".join(failures), remedy="see report.json there; the last good build is unchanged")
+
+
+def write_run_json(folder: Path, build: Any, seconds: float) -> None:
+    """`run.json`: timings, cache hits and the host; the only file that differs between two runs."""
+    import platform
+
+    from nnkit.report.build import write_json
+
+    data = {
+        "seconds": round(seconds, 3),
+        "stages": [
+            {"name": t.name, "seconds": round(t.seconds, 3), "cached": t.cached} for t in build.progress.timings
+        ],
+        "host": {"system": platform.system(), "machine": platform.machine(), "python": platform.python_version()},
+        "tools": {tool.name: tool.version for tool in build.target.tools() if tool.found},
+    }
+    write_json(folder / "run.json", data)
+
+
+def _failure(report: dict[str, Any], folder: Path) -> str:
+    verify = report["verify"]
+    lines = [f"{report['target']}: {report['status'].replace('_', ' ')} ({folder})"]
+    for gate in verify["gates"]:
+        if not gate["passed"]:
+            relation = "at most" if gate["name"] == "max_abs" else "at least"
+            lines.append(f"gate {gate['name']}: {gate['measured']} measured, {relation} {gate['limit']} demanded")
+    lines += [
+        f"{entry['how']}: {entry['mismatches']} of {entry['values']} values differ; {entry['first_difference']}"
+        for entry in verify["program_vs_artifact"]
+        if entry["mismatches"]
+    ]
+    return "\n  ".join(lines)
+
+
+def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
+    verify = report["verify"]
+    floats = verify["float_vs_program"]
+    print_line(f"{report['recipe']} for {report['target']}: {report['status']}")
+    for name, use in report["memory"].items():
+        share = f"{use['peak_bytes'] / use['capacity_bytes']:.1%}" if use["capacity_bytes"] else "-"
+        proof = "optimal" if use["proven_optimal"] else f"lower bound {byte_count(use['lower_bound_bytes'])}"
+        print_line(
+            f"  {name:<9}{byte_count(use['peak_bytes'])} of {byte_count(use['capacity_bytes'])} ({share}, {proof})"
+        )
+    sqnr = "exact" if floats["sqnr_db"] is None else f"{floats['sqnr_db']:.1f} dB"
+    print_line(f"  accuracy cosine {floats['cosine']:.6f}, SQNR {sqnr} against float on {floats['inputs']} inputs")
+    for entry in verify["program_vs_artifact"]:
+        if entry["contract"] == "not_run":
+            print_line(f"  {entry['how']:<9}not run: {entry['reason']}")
+            continue
+        line = f"  {entry['how']:<9}{entry['mismatches']} of {entry['values']:,} values differ from the simulator"
+        if "instructions" in entry and report["macs"]:
+            per_mac = entry["instructions"] / report["macs"]
+            line += f"; {entry['instructions']:,} instructions ({per_mac:.2f} per MAC)"
+        print_line(line)
+    for gate in verify["gates"]:
+        print_line(f"  gate     {gate['name']} {gate['measured']} ({'passed' if gate['passed'] else 'FAILED'})")
+    unproven = [layer for layer in report["layers"] if layer["proof"] == "pinned_unproven"]
+    if unproven:
+        wraps = sum(layer.get("observed", {}).get("wraps", 0) for layer in unproven)
+        saturated = sum(layer.get("observed", {}).get("saturated", 0) for layer in unproven)
+        print_line(
+            f"  unproven {len(unproven)} pinned layers could overflow; seen: {wraps} wraps, {saturated} saturations"
+        )
+    print_line(f"  build    {folder} ({seconds:.1f} s)")

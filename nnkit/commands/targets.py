@@ -1,0 +1,62 @@
+"""`nnkit targets list|show`."""
+
+from __future__ import annotations
+
+from nnkit.commands.common import byte_count, print_json, print_line
+
+
+def list_command(*, json: bool) -> None:
+    """The installed targets, one a line."""
+    from nnkit.target import installed_targets
+
+    summaries = {name: load().summary for name, load in installed_targets().items()}
+    if json:
+        print_json(summaries)
+        return
+    for name, summary in summaries.items():
+        print_line(f"{name:<10}{summary}")
+
+
+def show_command(name: str, *, json: bool) -> None:
+    """One target: memories, options with defaults, limits, runners, rewrites."""
+    from nnkit.target import load_target
+
+    target = load_target(name)
+    options = target.options()
+    machine = target.machine(options)
+    fields = {
+        key: {"default": field.get_default(call_default_factory=True), "description": field.description or ""}
+        for key, field in target.options.model_fields.items()
+    }
+    runners = [runner.name for runner in target.runners(options)]
+    if json:
+        print_json(
+            {
+                "name": name,
+                "summary": target.summary,
+                "memory": {r.name: r.capacity_bytes for r in machine.regions},
+                "options": {k: {**v, "default": _plain(v["default"])} for k, v in fields.items()},
+                "limits": list(target.limits()),
+                "runners": runners,
+                "default_rules": list(target.default_rules),
+            }
+        )
+        return
+    print_line(f"{name}: {target.summary}")
+    print_line(machine.description)
+    print_line("memory")
+    for region in machine.regions:
+        print_line(f"  {region.name:<18}{byte_count(region.capacity_bytes)}")
+    print_line("options")
+    for key, field in fields.items():
+        print_line(f"  {key:<18}{_plain(field['default'])}: {field['description']}")
+    print_line("limits")
+    for text in target.limits():
+        print_line(f"  {text}")
+    print_line(f"runs on: {', '.join(runners)}")
+    print_line(f"default rewrites: {', '.join(target.default_rules)}")
+
+
+def _plain(value: object) -> object:
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json") if dump is not None else value

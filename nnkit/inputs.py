@@ -1,0 +1,120 @@
+"""From the recipe to files and preprocessing of each network input."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from nnkit.errors import RecipeError
+from nnkit.graph import InputSpec, Model
+from nnkit.preprocess import Preprocess, list_images, load_input
+from nnkit.quantize import InputRange
+from nnkit.recipe import Calibration, Recipe
+from nnkit.verify.samples import Sample
+
+_PIXEL_LOW, _PIXEL_HIGH = 0.0, 255.0
+
+
+def preprocess_by_input(recipe: Recipe, model: Model) -> dict[str, Preprocess]:
+    """The preprocessing of every input; inputs that the recipe does not list get the defaults.
+
+    Raises RecipeError for an input that the model does not have.
+    """
+    known = {spec.name for spec in model.inputs}
+    for name in recipe.model.inputs:
+        if name not in known:
+            raise RecipeError(
+                f"the model has no input '{name}'",
+                where=recipe.where("model", "inputs", name),
+                remedy=f"its inputs are: {', '.join(sorted(known))}",
+            )
+    return {spec.name: _preprocess(recipe, spec) for spec in model.inputs}
+
+
+def _preprocess(recipe: Recipe, spec: InputSpec) -> Preprocess:
+    written = recipe.model.inputs.get(spec.name)
+    return Preprocess.from_recipe(written.preprocess if written is not None else None, spec.shape)
+
+
+def input_ranges(recipe: Recipe, model: Model) -> dict[str, InputRange]:
+    """Exact ranges of inputs that are made from images: pixels lie in 0..255.
+
+    Raw pixels (mean 0, scale 1) are whole numbers, which the hardware can take as they are.
+    """
+    ranges: dict[str, InputRange] = {}
+    for name, preprocess in preprocess_by_input(recipe, model).items():
+        if name not in recipe.model.inputs or recipe.model.inputs[name].preprocess is None:
+            continue
+        ends = [
+            (pixel - mean) * scale
+            for mean in preprocess.mean
+            for scale in preprocess.scale
+            for pixel in (_PIXEL_LOW, _PIXEL_HIGH)
+        ]
+        raw = set(preprocess.mean) == {0.0} and set(preprocess.scale) == {1.0}
+        ranges[name] = InputRange(min(ends), max(ends), integral=raw)
+    return ranges
+
+
+def has_calibration(recipe: Recipe, settings: Calibration, model: Model) -> bool:
+    """Whether the recipe names a table, or images for every input."""
+    if settings.table is not None:
+        return True
+    written = recipe.model.inputs
+    return all(spec.name in written and written[spec.name].calibration is not None for spec in model.inputs)
+
+
+def calibration_files(recipe: Recipe, model: Model) -> dict[str, list[Path]]:
+    """The calibration images of every input. Raises RecipeError where an input has none."""
+    preprocess_by_input(recipe, model)
+    files: dict[str, list[Path]] = {}
+    for spec in model.inputs:
+        written = recipe.model.inputs.get(spec.name)
+        if written is None or written.calibration is None:
+            raise RecipeError(
+                f"no calibration images for input '{spec.name}'",
+                where=recipe.where("model", "inputs", spec.name),
+                remedy=f"add model.inputs.{spec.name}.calibration.images, or calibration.table",
+            )
+        place = recipe.where("model", "inputs", spec.name, "calibration", "images")
+        files[spec.name] = list_images(written.calibration.images, Path(), written.calibration.count, where=place)
+    return files
+
+
+def verification_samples(recipe: Recipe, model: Model, most: int | None = None) -> list[Sample]:
+    """The inputs that a run verifies on: the recipe's held-out images, or the calibration images."""
+    preprocess = preprocess_by_input(recipe, model)
+    files: dict[str, list[Path]] = {}
+    for spec in model.inputs:
+        globs = recipe.verify.globs_for(spec.name)
+        if globs:
+            place = recipe.where("verify", "images")
+            files[spec.name] = list_images(globs, Path(), recipe.verify.count, where=place)
+    if len(files) < len(model.inputs):
+        found = calibration_files(recipe, model)
+        files = {name: found[name][: recipe.verify.count] for name in found}
+    count = min(len(paths) for paths in files.values())
+    if most is not None:
+        count = min(count, most)
+    return [_sample(model, files, preprocess, index) for index in range(count)]
+
+
+def _sample(
+    model: Model, files: Mapping[str, list[Path]], preprocess: Mapping[str, Preprocess], index: int
+) -> Sample:
+    return Sample(
+        source=", ".join(files[spec.name][index].name for spec in model.inputs),
+        inputs={
+            spec.name: load_input(files[spec.name][index], preprocess[spec.name], spec.shape) for spec in model.inputs
+        },
+    )
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes; a file that cannot be read gives its name (the reader reports it)."""
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError:
+        return f"unreadable:{path.name}"

@@ -1,0 +1,50 @@
+"""The pipeline: the stages of a build in their order, and nothing else.
+
+Each stage takes and returns its own type, so an order that makes no sense does not type-check. What a stage does
+is in `nnkit.stages` (which adapts the recipe, the target and the cache) and in the package of its name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nnkit import stages
+from nnkit.report.staging import staged_build
+from nnkit.stages import Build, Preview
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run left: its folder, its status, and the report's data."""
+
+    folder: Path
+    status: str
+    report: dict[str, object]
+
+
+def run(build: Build, out: Path) -> Outcome:
+    """From the recipe to a verified, packed release for one target, in `out/<name>/<target>`."""
+    with staged_build(out / build.recipe.name / build.target.name) as staged:
+        imported = stages.import_model(build)
+        restructured = stages.restructure(build, imported)
+        statistics = stages.calibrate(build, restructured)
+        segments = stages.partition(build, restructured)
+        program = stages.quantize(build, restructured, statistics)
+        plan = stages.plan(build, program)
+        artifact = stages.emit(build, program, plan, staged.folder)
+        verdict = stages.verify(build, imported, restructured, program, artifact)
+        report = stages.report(build, imported, restructured, statistics, segments, program, plan, artifact, verdict)
+        stages.package(build, report, staged.folder)
+        folder = staged.commit(failed=verdict.status != "ok")
+    return Outcome(folder, verdict.status, report)
+
+
+def preview(build: Build) -> Preview:
+    """The dry run: everything up to the memory plan, nothing written."""
+    imported = stages.import_model(build)
+    restructured = stages.restructure(build, imported)
+    segments = stages.partition(build, restructured)
+    statistics, calibrated = stages.calibrate_if_possible(build, restructured)
+    program = stages.quantize(build, restructured, statistics)
+    return Preview(imported, restructured, segments, program, stages.plan(build, program), calibrated)

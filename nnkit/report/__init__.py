@@ -1,0 +1,1 @@
+"""Reports, progress and the output folder."""

@@ -1,0 +1,145 @@
+"""`report.json`: what a build is, what it takes, what was proven and measured of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nnkit import __version__
+from nnkit.memory.plan import MemoryPlan
+from nnkit.partition import Segment
+from nnkit.program import Conv2d, ConvTranspose2d, Program, macs
+from nnkit.rewrite import RewriteLog
+from nnkit.verify.artifact import ArtifactVerdict
+from nnkit.verify.float_vs_program import FloatVerdict
+from nnkit.verify.gates import GateResult
+
+
+def file_entries(folder: Path) -> dict[str, dict[str, Any]]:
+    """sha256 and bytes of every file below `folder`, by relative path, sorted."""
+    entries = {}
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        content = path.read_bytes()
+        entries[path.relative_to(folder).as_posix()] = {
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "bytes": len(content),
+        }
+    return entries
+
+
+def build_report(
+    *,
+    recipe: str,
+    target: str,
+    status: str,
+    program: Program,
+    plan: MemoryPlan,
+    rewrites: RewriteLog,
+    segments: Sequence[Segment],
+    floats: FloatVerdict,
+    artifacts: Sequence[ArtifactVerdict],
+    gates: Sequence[GateResult],
+    artifact_folder: Path,
+    notes: Sequence[str],
+) -> dict[str, Any]:
+    """The report as JSON data; `docs/report.md` describes the fields."""
+    return {
+        "nnkit": __version__,
+        "recipe": recipe,
+        "target": target,
+        "status": status,
+        "notes": list(notes),
+        "memory": {
+            name: {
+                "capacity_bytes": use.capacity_bytes,
+                "peak_bytes": use.peak_bytes,
+                "lower_bound_bytes": use.lower_bound_bytes,
+                "proven_optimal": use.proven_optimal,
+            }
+            for name, use in plan.regions.items()
+        },
+        "planner": {"name": plan.planner, "weight_bytes": plan.l3_weight_bytes, "notes": list(plan.notes)},
+        "inputs": [_tensor(program, name) for name in program.inputs],
+        "outputs": [_tensor(program, name) for name in program.outputs],
+        "macs": sum(macs(op, program) for op in program.ops),
+        "segments": [{"placement": s.placement, "layers": list(s.layers)} for s in segments],
+        "layers": _layers(program, plan, floats, artifacts),
+        "rewrites": rewrites.report(),
+        "verify": {
+            "float_vs_program": {
+                **floats.outputs.as_json(),
+                "inputs": floats.samples,
+                "by_output": {name: d.as_json() for name, d in floats.by_output.items()},
+            },
+            "program_vs_artifact": [verdict.as_json() for verdict in artifacts],
+            "gates": [gate.as_json() for gate in gates],
+        },
+        "artifact": file_entries(artifact_folder),
+    }
+
+
+def _tensor(program: Program, name: str) -> dict[str, Any]:
+    tensor = program.tensors[name]
+    return {
+        "name": name,
+        "shape": list(tensor.shape),
+        "format": str(tensor.format),
+        "bits": tensor.format.bits,
+        "frac": tensor.fixed.frac,
+        "signed": tensor.fixed.signed,
+        "low": tensor.low,
+        "high": tensor.high,
+    }
+
+
+def _layers(
+    program: Program, plan: MemoryPlan, floats: FloatVerdict, artifacts: Sequence[ArtifactVerdict]
+) -> list[dict[str, Any]]:
+    instructions: Mapping[str, int] = {}
+    for verdict in artifacts:
+        instructions = verdict.instructions_by_layer or instructions
+    rows = []
+    for op in program.ops:
+        steps = [step.index for step in plan.steps if step.op == op.name]
+        formats = {"output": str(program.tensors[op.output].format)}
+        formats |= {f"input{i}": str(program.tensors[n].format) for i, n in enumerate(op.inputs)}
+        row: dict[str, Any] = {
+            "name": op.name,
+            "op": op.kind,
+            "placement": op.placement,
+            "tags": list(op.tags),
+            "origins": list(op.origins),
+            "macs": macs(op, program),
+            "formats": formats,
+            "accumulator": op.accumulator,
+            "proof": op.proof,
+            "sqnr_db": floats.layers[op.name].as_json()["sqnr_db"],
+            "peak_bytes": max((plan.step_peak_bytes("l2", s) for s in steps), default=0),
+            "instructions": instructions.get(op.name),
+        }
+        if isinstance(op, Conv2d | ConvTranspose2d):
+            row["formats"] |= {
+                "weight": f"s{op.weight_bits}.{op.weight_frac}",
+                "bias": f"s32.{op.bias_frac}",
+            }
+            row["bits_lost"] = op.bits_lost
+        if op.proof_note:
+            row["proof_note"] = op.proof_note
+        seen = floats.watch.ops.get(op.name)
+        if seen is not None:
+            row["observed"] = {
+                "accumulator_max": seen.accumulator_max,
+                "wraps": seen.wraps,
+                "saturated": seen.saturated,
+                "values": seen.values,
+            }
+        rows.append(row)
+    return rows
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Deterministic, readable JSON: two-space indent, keys in the order given, final newline."""
+    path.write_text(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")

@@ -1,0 +1,95 @@
+"""Progress on stderr: what runs now, how far it is, and what each stage took."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TextIO
+
+
+@dataclass
+class StageTiming:
+    """One stage of a run: wall seconds, and whether its result came from the cache."""
+
+    name: str
+    seconds: float
+    cached: bool
+
+
+@dataclass
+class Progress:
+    """Writes to `stream` (stderr); keeps the timings for `run.json`. `quiet` writes nothing."""
+
+    quiet: bool = False
+    verbose: bool = False
+    stream: TextIO = field(default_factory=lambda: sys.stderr)
+    timings: list[StageTiming] = field(default_factory=list)
+
+    @contextmanager
+    def stage(self, name: str, total: int | None = None) -> Iterator[Step]:
+        """A stage: a live bar on a terminal (plain lines elsewhere), and a line with the time when it ends."""
+        step = Step(self, name, total)
+        step.start()
+        try:
+            yield step
+        except BaseException:
+            step.stop(failed=True)
+            raise
+        step.stop(failed=False)
+
+    def note(self, text: str) -> None:
+        """A line for readers who asked for more (`-v`)."""
+        if self.verbose and not self.quiet:
+            self.stream.write(f"    {text}\n")
+
+
+class Step:
+    """A running stage. `advance` moves the bar; `cached` and `detail` show in its final line."""
+
+    def __init__(self, progress: Progress, name: str, total: int | None) -> None:
+        self._progress, self._name, self._total = progress, name, total
+        self._done = 0
+        self._began = 0.0
+        self._stop_live: Callable[[], None] | None = None
+        self._advance_live: Callable[[int], None] | None = None
+        self.cached = False
+        self.detail = ""
+
+    def start(self) -> None:
+        """Begin; shows a live bar where stderr is a terminal."""
+        self._began = time.perf_counter()
+        if self._progress.quiet or not self._progress.stream.isatty():
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        columns = [SpinnerColumn(), TextColumn("{task.description}")]
+        extra = [BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()] if self._total else []
+        bar = Bar(*columns, *extra, console=Console(file=self._progress.stream), transient=True)
+        task = bar.add_task(self._name, total=self._total)
+        bar.start()
+        self._stop_live = bar.stop
+        self._advance_live = lambda count: bar.advance(task, count)
+
+    def advance(self, count: int = 1) -> None:
+        """Count work done."""
+        self._done += count
+        if self._advance_live is not None:
+            self._advance_live(count)
+
+    def stop(self, *, failed: bool) -> None:
+        """End; writes the final line."""
+        if self._stop_live is not None:
+            self._stop_live()
+        seconds = time.perf_counter() - self._began
+        self._progress.timings.append(StageTiming(self._name, seconds, self.cached))
+        if self._progress.quiet:
+            return
+        mark = "FAILED" if failed else ("cached" if self.cached else f"{seconds:6.2f} s")
+        detail = f"  {self.detail}" if self.detail and not failed else ""
+        self._progress.stream.write(f"  {self._name:<12} {mark:>9}{detail}\n")
+        self._progress.stream.flush()

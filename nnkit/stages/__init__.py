@@ -1,0 +1,26 @@
+"""The stages as the pipeline calls them: each adapts the recipe, the target and the cache to one package."""
+
+from nnkit.stages.build_stages import emit, plan, quantize, report, verify
+from nnkit.stages.model_stages import calibrate, calibrate_if_possible, import_model, partition, restructure
+from nnkit.stages.packaging import package
+from nnkit.stages.types import Artifact, Build, Imported, Preview, Restructured, Verdict
+
+__all__ = [
+    "Artifact",
+    "Build",
+    "Imported",
+    "Preview",
+    "Restructured",
+    "Verdict",
+    "calibrate",
+    "calibrate_if_possible",
+    "emit",
+    "import_model",
+    "package",
+    "partition",
+    "plan",
+    "quantize",
+    "report",
+    "restructure",
+    "verify",
+]

@@ -1,0 +1,152 @@
+"""Stages from numbers to a release: quantize, plan, emit, verify, report, package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from nnkit.calibrate.stats import CalibrationStats
+from nnkit.memory.plan import MemoryPlan
+from nnkit.partition import Segment
+from nnkit.program import Program
+from nnkit.stages.types import Artifact, Build, Imported, Restructured, Verdict
+from nnkit.verify.artifact import ArtifactVerdict
+
+_STRESS_INPUTS = 2  # full-range inputs beside the real ones, so that saturation and extremes are compared too
+_EMULATED_INPUTS = 2
+
+
+def quantize(build: Build, restructured: Restructured, statistics: CalibrationStats) -> Program:
+    """Ranges to formats, weights to integers; the target's limits are checked on the result."""
+    from nnkit.inputs import input_ranges
+    from nnkit.quantize import quantize as to_program
+    from nnkit.quantize import unproven
+
+    with build.progress.stage("quantize") as step:
+        headroom = build.recipe.calibration_for(build.target.name).headroom
+        ranges = input_ranges(build.recipe, restructured.model)
+        scheme = build.target.scheme(build.options, headroom, ranges)
+        program = to_program(restructured.model, statistics, scheme, name=build.recipe.name)
+        build.target.check(program, build.options)
+        open_proofs = len(unproven(program))
+        step.detail = f"{len(program.ops)} ops" + (f", {open_proofs} unproven" if open_proofs else "")
+        return program
+
+
+def plan(build: Build, program: Program) -> MemoryPlan:
+    """Place every buffer; an independent replay proves that nothing live is overwritten."""
+    with build.progress.stage("plan") as step:
+        found = build.target.plan(program, build.options)
+        step.detail = ", ".join(
+            f"{name} {use.peak_bytes:,} of {use.capacity_bytes:,} B" for name, use in found.regions.items()
+        )
+        return found
+
+
+def emit(build: Build, program: Program, plan: MemoryPlan, folder: Path) -> Artifact:
+    """Write the artifact's files."""
+    with build.progress.stage("emit") as step:
+        place = folder / "artifact"
+        place.mkdir()
+        build.target.emit(program, plan, build.recipe, build.options, place)
+        step.detail = f"{sum(1 for p in place.rglob('*') if p.is_file())} files"
+        return Artifact(folder, place)
+
+
+def verify(
+    build: Build, imported: Imported, restructured: Restructured, program: Program, artifact: Artifact
+) -> Verdict:
+    """Float against Program, Program against what the artifact computes, and the recipe's gates."""
+    from nnkit.inputs import verification_samples
+    from nnkit.verify.float_vs_program import compare_with_float
+    from nnkit.verify.gates import check_gates
+    from nnkit.verify.samples import quantized_inputs, stress_inputs
+    from nnkit.verify.store import store_samples
+
+    samples = verification_samples(build.recipe, imported.model)
+    with build.progress.stage("verify float", len(samples)) as step:
+        floats = compare_with_float(imported.model, restructured.model, program, samples, step.advance)
+        step.detail = f"cosine {floats.outputs.cosine:.6f}, {floats.outputs.sqnr_db:.1f} dB"
+    store_samples(artifact.build_folder / "verify", program, samples)
+    real = [quantized_inputs(program, sample) for sample in samples]
+    stress = stress_inputs(program, _STRESS_INPUTS)
+    verdicts = [
+        _run(build, runner, artifact, program, real, stress) for runner in build.target.runners(build.options)
+    ]
+    gates = check_gates(build.recipe.verify.gates.model_dump(exclude_none=True), floats.outputs)
+    status = "ok"
+    if not all(gate.passed for gate in gates):
+        status = "gate_failed"
+    if any(verdict.mismatches for verdict in verdicts):
+        status = "mismatch"
+    return Verdict(floats, tuple(verdicts), gates, status)
+
+
+def _run(
+    build: Build, runner: Any, artifact: Artifact, program: Program, real: list[Any], stress: list[Any]
+) -> ArtifactVerdict:
+    from nnkit.verify.artifact import compare_artifact
+
+    if runner.emulated and not build.emulate:
+        with build.progress.stage(f"verify {runner.name}") as step:
+            step.detail = "not run (--no-qemu)"
+        return ArtifactVerdict(runner.name, "not_run", reason="skipped by --no-qemu")
+    missing = runner.missing()
+    if missing is not None:
+        with build.progress.stage(f"verify {runner.name}") as step:
+            step.detail = f"NOT RUN: {missing}"
+        return ArtifactVerdict(runner.name, "not_run", reason=missing)
+    inputs = [*real[:1], *stress[:1]][:_EMULATED_INPUTS] if runner.emulated else [*real, *stress]
+    with build.progress.stage(f"verify {runner.name}") as step:
+        verdict = compare_artifact(runner, artifact.folder, program, inputs, traced=0 if runner.emulated else 1)
+        step.detail = f"{verdict.mismatches} of {verdict.values:,} values differ"
+        if verdict.instructions is not None:
+            step.detail += f", {verdict.instructions:,} instructions"
+        return verdict
+
+
+def report(
+    build: Build,
+    imported: Imported,
+    restructured: Restructured,
+    statistics: CalibrationStats,
+    segments: tuple[Segment, ...],
+    program: Program,
+    plan: MemoryPlan,
+    artifact: Artifact,
+    verdict: Verdict,
+) -> dict[str, Any]:
+    """Write report.json and the files beside it; returns the report's data."""
+    from nnkit.calibrate import write_table
+    from nnkit.memory import layer_table_csv, memory_map_svg, plan_to_json
+    from nnkit.recipe import resolved_yaml
+    from nnkit.report.build import build_report, write_json
+    from nnkit.serialize import encode
+
+    folder = artifact.build_folder
+    with build.progress.stage("report"):
+        data = build_report(
+            recipe=build.recipe.name,
+            target=build.target.name,
+            status=verdict.status,
+            program=program,
+            plan=plan,
+            rewrites=restructured.log,
+            segments=segments,
+            floats=verdict.floats,
+            artifacts=verdict.artifacts,
+            gates=verdict.gates,
+            artifact_folder=artifact.folder,
+            notes=imported.notes,
+        )
+        write_json(folder / "report.json", data)
+        write_json(folder / "plan.json", plan_to_json(plan))
+        (folder / "layers.csv").write_text(layer_table_csv(program, plan), encoding="utf-8")
+        for region in plan.regions:
+            (folder / f"memory_{region}.svg").write_text(memory_map_svg(plan, region), encoding="utf-8")
+        (folder / "float.onnx").write_bytes(imported.model.onnx_bytes)
+        (folder / "restructured.onnx").write_bytes(restructured.model.onnx_bytes)
+        (folder / "program.nnkit").write_bytes(encode(program))
+        (folder / "recipe.yaml").write_text(resolved_yaml(build.recipe), encoding="utf-8")
+        write_table(statistics, folder / "calibration.txt")
+        return data

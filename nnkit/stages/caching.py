@@ -1,0 +1,54 @@
+"""Calling a stage through the content-addressed cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, TypeVar
+
+from nnkit.report.progress import Step
+from nnkit.stages.types import Build
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Codec:
+    """How a stage's result becomes cache files and back."""
+
+    encode: Callable[[Any], Mapping[str, bytes]]
+    decode: Callable[[Mapping[str, bytes]], Any]
+
+
+@dataclass
+class StageCall:
+    """One cached call: the key's parts; see `nnkit.cache`."""
+
+    stage: str
+    inputs: list[str]
+    options: dict[str, Any]
+    modules: list[ModuleType]
+    tools: dict[str, str] = field(default_factory=dict)
+    total: int | None = None
+
+
+def cached(build: Build, call: StageCall, codec: Codec, compute: Callable[[Step], T]) -> T:
+    key = build.cache.key(
+        call.stage, inputs=call.inputs, options=call.options, modules=call.modules, tools=call.tools
+    )
+    with build.progress.stage(call.stage, call.total) as step:
+        files = build.cache.get(key)
+        if files is not None:
+            step.cached = True
+            result: T = codec.decode(files)
+            return result
+        result = compute(step)
+        build.cache.put(key, dict(codec.encode(result)))
+        return result
+
+
+def object_codec() -> Codec:
+    from nnkit.serialize import decode, encode
+
+    return Codec(lambda value: {"value": encode(value)}, lambda files: decode(files["value"]))

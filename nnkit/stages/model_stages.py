@@ -1,0 +1,135 @@
+"""Stages on the float graph: import, restructure, calibrate, partition."""
+
+from __future__ import annotations
+
+from nnkit.calibrate.stats import CalibrationStats, ValueRange
+from nnkit.partition import Segment
+from nnkit.recipe import Calibration
+from nnkit.report.progress import Step
+from nnkit.stages.caching import StageCall, cached, object_codec
+from nnkit.stages.types import Build, Imported, Restructured
+
+
+def import_model(build: Build) -> Imported:
+    """Read the recipe's model; cached by the file's content (external data included)."""
+    import onnx
+    import onnxsim
+
+    from nnkit import importers
+    from nnkit.importers import TagGlobs, import_onnx, model_file_digest
+
+    section = build.recipe.model
+    path = section.path.existing_file("the model")
+    tags = build.recipe.tags_for(build.target.name)
+    shapes = {name: spec.shape for name, spec in section.inputs.items() if spec.shape is not None}
+    hp = () if tags.hp == "auto" else tags.hp
+
+    def where(kind: str, index: int) -> str:
+        return build.recipe.where_override(build.target.name, "tags", kind, index)
+
+    def compute(step: Step) -> Imported:
+        result = import_onnx(
+            path, inputs=shapes, simplify=section.simplify, tag_globs=TagGlobs(hp=hp, cpu=tags.cpu, where=where)
+        )
+        return Imported(result.model, result.notes)
+
+    call = StageCall(
+        "import",
+        [model_file_digest(path)],
+        {"shapes": {k: list(v) for k, v in shapes.items()}, "simplify": section.simplify, "hp": hp, "cpu": tags.cpu},
+        [importers],
+        {"onnx": onnx.__version__, "onnxsim": onnxsim.__version__},
+    )
+    imported = cached(build, call, object_codec(), compute)
+    for note in imported.notes:
+        build.progress.note(note)
+    return imported
+
+
+def restructure(build: Build, imported: Imported) -> Restructured:
+    """The recipe's rewrites (or the target's default set), then the target's legalisation."""
+    import onnxruntime
+
+    from nnkit import rewrite
+
+    chosen = build.recipe.restructure_for(build.target.name)
+    names = list(build.target.default_rules if chosen is None else chosen)
+    names += [name for name in build.target.legalisation(build.options) if name not in names]
+
+    def compute(step: Step) -> Restructured:
+        return Restructured(*rewrite.restructure(imported.model, rewrite.rules_named(names)))
+
+    call = StageCall(
+        "restructure", [imported.model.digest], {"rules": names}, [rewrite], {"onnxruntime": onnxruntime.__version__}
+    )
+    return cached(build, call, object_codec(), compute)
+
+
+def _calibration_settings(build: Build) -> Calibration:
+    return build.recipe.calibration_for(build.target.name)
+
+
+def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
+    """Observe the recipe's images, or read the pinned table."""
+    import onnxruntime
+    import PIL
+
+    from nnkit import calibrate as package
+    from nnkit import preprocess as preprocess_package
+    from nnkit.calibrate import calibrate as observe
+    from nnkit.calibrate import read_table
+    from nnkit.inputs import calibration_files, file_digest, preprocess_by_input
+
+    settings, model = _calibration_settings(build), restructured.model
+    if settings.table is not None:
+        with build.progress.stage("calibrate") as step:
+            step.detail = "pinned table"
+            return read_table(settings.table.existing_file("the calibration table"), model)
+    files = calibration_files(build.recipe, model)
+    preprocess = preprocess_by_input(build.recipe, model)
+
+    def compute(step: Step) -> CalibrationStats:
+        stats = observe(
+            model,
+            files,
+            preprocess,
+            method=settings.method,
+            percentile=settings.percentile,
+            bad_images=settings.bad_images,
+            progress=lambda: step.advance(),
+        )
+        step.detail = f"{stats.images} images"
+        return stats
+
+    call = StageCall(
+        "calibrate",
+        [model.digest, *(file_digest(path) for paths in files.values() for path in paths)],
+        {"preprocess": repr(preprocess), "settings": settings.model_dump(mode="json")},
+        [package, preprocess_package],
+        {"onnxruntime": onnxruntime.__version__, "pillow": PIL.__version__},
+        total=max((len(paths) for paths in files.values()), default=None),
+    )
+    return cached(build, call, object_codec(), compute)
+
+
+def calibrate_if_possible(build: Build, restructured: Restructured) -> tuple[CalibrationStats, bool]:
+    """For the dry run: real statistics where the recipe has images, else unit ranges (formats then unknown)."""
+    from nnkit.inputs import has_calibration
+
+    if has_calibration(build.recipe, _calibration_settings(build), restructured.model):
+        return calibrate(build, restructured), True
+    unit = ValueRange(-1.0, 1.0, -1.0, 1.0)
+    proto = restructured.model.proto()
+    values = [i.name for i in proto.graph.input] + [name for node in proto.graph.node for name in node.output]
+    stats = CalibrationStats(dict.fromkeys(values, unit), "none", 0, restructured.model.digest)
+    return stats, False
+
+
+def partition(build: Build, restructured: Restructured) -> tuple[Segment, ...]:
+    """Maximal NPU / CPU runs."""
+    from nnkit.partition import partition as split
+
+    with build.progress.stage("partition") as step:
+        segments = split(restructured.model)
+        step.detail = f"{len(segments)} segment{'s' if len(segments) != 1 else ''}"
+        return segments

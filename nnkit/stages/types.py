@@ -1,0 +1,77 @@
+"""What stages take and return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nnkit.cache import StageCache
+from nnkit.graph import Model
+from nnkit.memory.plan import MemoryPlan
+from nnkit.partition import Segment
+from nnkit.program import Program
+from nnkit.recipe import Recipe, TargetOptionsBase
+from nnkit.report.progress import Progress
+from nnkit.rewrite import RewriteLog
+from nnkit.target import Target
+from nnkit.verify.artifact import ArtifactVerdict
+from nnkit.verify.float_vs_program import FloatVerdict
+from nnkit.verify.gates import GateResult
+
+
+@dataclass(frozen=True)
+class Build:
+    """What one run needs beside the stages' results: recipe, target, cache, progress, switches."""
+
+    recipe: Recipe
+    target: Target
+    options: TargetOptionsBase
+    cache: StageCache
+    progress: Progress
+    emulate: bool = True
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The imported model and what the importer changed or noticed."""
+
+    model: Model
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Restructured:
+    """The model after the recipe's and the target's rewrites, and what each did."""
+
+    model: Model
+    log: RewriteLog
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """The emitted files: `<build>/artifact/`."""
+
+    build_folder: Path
+    folder: Path
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """Float against Program, Program against artifact, gates. status: `ok`, `gate_failed` or `mismatch`."""
+
+    floats: FloatVerdict
+    artifacts: tuple[ArtifactVerdict, ...]
+    gates: tuple[GateResult, ...]
+    status: str
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a dry run finds. calibrated: whether formats rest on real images."""
+
+    imported: Imported
+    restructured: Restructured
+    segments: tuple[Segment, ...]
+    program: Program
+    plan: MemoryPlan
+    calibrated: bool

@@ -1,0 +1,169 @@
+"""What a target is: the protocol of plugins, and how installed ones are found.
+
+A target registers under the entry-point group `nnkit.targets`; the entry is an object with the attributes of
+`Target`. Built-in and third-party targets are found the same way. `docs/writing_a_target.md` is the guide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from nnkit.errors import ToolError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from nnkit.memory.plan import MemoryPlan, Region
+    from nnkit.program import Program
+    from nnkit.quantize import FixedPointScheme, InputRange
+    from nnkit.recipe import Recipe, TargetOptionsBase
+
+API_VERSION = 1
+GROUP = "nnkit.targets"
+
+Contract: TypeAlias = Literal["exact", "bounded", "not_run"]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The hardware: its memory regions (names in lower case) and what the docs say of it."""
+
+    name: str
+    regions: tuple[Region, ...]
+    description: str = ""
+
+    def region(self, name: str) -> Region:
+        """A region by name. Raises KeyError."""
+        return {r.name: r for r in self.regions}[name]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """An external program: where it was found, its version, or how to get it."""
+
+    name: str
+    purpose: str
+    found: str | None
+    version: str
+    install: str
+
+
+@dataclass(frozen=True, eq=False)
+class RunResult:
+    """What an artifact computed for one set of inputs.
+
+    outputs: program outputs by name, stored integers in the tensor's shape.
+    tensors: every traced tensor, where tracing was asked for.
+    instructions: whole call, where the runner counts exactly; per layer by op name.
+    measured: further exact measurements, e.g. {"l2_painted_bytes": ..., "code_bytes": ...}.
+    """
+
+    outputs: Mapping[str, NDArray[Any]]
+    tensors: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    instructions: int | None = None
+    instructions_by_layer: Mapping[str, int] = field(default_factory=dict)
+    measured: Mapping[str, int] = field(default_factory=dict)
+
+
+class Runner(Protocol):
+    """Compiles and runs an artifact somewhere: this host, an emulator, a vendor's chip model.
+
+    emulated: slow enough that a run compares few inputs on it, and `--no-qemu` leaves it out.
+    """
+
+    name: str
+    contract: Contract
+    emulated: bool
+
+    def missing(self) -> str | None:
+        """None when it can run here, otherwise what is missing and how to get it."""
+
+    def run(
+        self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[np.int64]]], *, trace: bool
+    ) -> list[RunResult]:
+        """Run the artifact once per set of inputs. Raises ToolError when a tool fails."""
+
+
+class Target(Protocol):
+    """A plugin. See the module's docstring for where it is registered."""
+
+    api_version: int
+    name: str
+    summary: str
+    options: type[TargetOptionsBase]
+    default_rules: tuple[str, ...]
+
+    def machine(self, options: Any) -> Machine:
+        """The hardware as the options describe it."""
+
+    def legalisation(self, options: Any) -> tuple[str, ...]:
+        """Rewrite rules that run after the recipe's, because the hardware needs them."""
+
+    def check(self, program: Program, options: Any) -> None:
+        """Raise ModelError listing every op outside the hardware's limits."""
+
+    def scheme(self, options: Any, headroom: float, input_ranges: Mapping[str, InputRange]) -> FixedPointScheme:
+        """How this target quantises."""
+
+    def plan(self, program: Program, options: Any) -> MemoryPlan:
+        """Place every buffer. Raises DoesNotFitError."""
+
+    def emit(self, program: Program, plan: MemoryPlan, recipe: Recipe, options: Any, folder: Path) -> None:
+        """Write the artifact's files into an empty folder."""
+
+    def runners(self, options: Any) -> tuple[Runner, ...]:
+        """What can execute the artifact, in the order of verification; all are choices of `simulate --on`."""
+
+    def tools(self) -> tuple[Tool, ...]:
+        """External programs, for `nnkit doctor`."""
+
+    def limits(self) -> tuple[str, ...]:
+        """The constraints in words, for `nnkit targets show` and the docs."""
+
+
+def installed_targets() -> dict[str, Callable[[], Target]]:
+    """Loaders of the installed targets by name; nothing is imported until one is called."""
+    return {entry.name: _loader(entry) for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name)}
+
+
+def load_target(name: str) -> Target:
+    """The target of that name. Raises UsageError (unknown) or ToolError (a plugin that does not load)."""
+    loaders = installed_targets()
+    if name not in loaders:
+        near = get_close_matches(name, list(loaders), n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise UsageError(
+            f"no target {name!r} is installed{hint}", remedy=f"installed targets: {', '.join(loaders) or 'none'}"
+        )
+    return loaders[name]()
+
+
+def option_models() -> dict[str, type[TargetOptionsBase]]:
+    """The options model of every installed target, for the recipe loader and `nnkit schema`."""
+    return {name: load().options for name, load in installed_targets().items()}
+
+
+def _loader(entry: EntryPoint) -> Callable[[], Target]:
+    def load() -> Target:
+        try:
+            target: Target = entry.load()
+        except Exception as error:
+            raise ToolError(
+                f"the target plugin {entry.name!r} ({entry.value}) does not load: {error}",
+                remedy="reinstall or remove the package that provides it",
+            ) from error
+        if getattr(target, "api_version", None) != API_VERSION:
+            raise ToolError(
+                f"the target plugin {entry.name!r} has API version {getattr(target, 'api_version', None)}, "
+                f"this nnkit has {API_VERSION}",
+                remedy="install versions of the plugin and of nnkit that belong together",
+            )
+        return target
+
+    return load

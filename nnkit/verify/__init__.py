@@ -1,0 +1,1 @@
+"""Verification: float against Program, Program against the artifact, gates."""

@@ -1,0 +1,63 @@
+"""Float network against Program: distances of the outputs and, layer by layer, of every stored value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from nnkit.graph import Model
+from nnkit.graph.onnx_runtime import FloatSession
+from nnkit.program import Program
+from nnkit.simulate import Watch, simulate
+from nnkit.verify.metrics import Distance, DistanceSum
+from nnkit.verify.samples import Sample, quantized_inputs
+
+
+@dataclass(frozen=True, eq=False)
+class FloatVerdict:
+    """outputs: over all outputs together. layers: by op name. watch: saturations and accumulators seen."""
+
+    outputs: Distance
+    by_output: Mapping[str, Distance]
+    layers: Mapping[str, Distance]
+    watch: Watch
+    samples: int
+
+
+def compare_with_float(
+    original: Model,
+    restructured: Model,
+    program: Program,
+    samples: Sequence[Sample],
+    on_sample: Callable[[], None] = lambda: None,
+) -> FloatVerdict:
+    """Simulate every sample and compare.
+
+    Outputs are compared with the network as imported, inner layers with the restructured one (whose values carry
+    the same names). ONNX Runtime computes both.
+    """
+    values = [op.output for op in program.ops]
+    reference = FloatSession(original, fetch=list(program.outputs))
+    inner = FloatSession(restructured, fetch=values)
+    total, watch = DistanceSum(), Watch()
+    by_output = {name: DistanceSum() for name in program.outputs}
+    by_layer = {op.name: DistanceSum() for op in program.ops}
+    for sample in samples:
+        stored = simulate(program, quantized_inputs(program, sample), watch=watch)
+        expected = reference.run(sample.inputs)
+        for name in program.outputs:
+            got = program.tensors[name].fixed.dequantize(stored[name])
+            total.add(got, expected[name])
+            by_output[name].add(got, expected[name])
+        floats = inner.run(sample.inputs)
+        for op in program.ops:
+            got = program.tensors[op.output].fixed.dequantize(stored[op.output])
+            by_layer[op.name].add(got, floats[op.output])
+        on_sample()
+    return FloatVerdict(
+        outputs=total.result(),
+        by_output={name: part.result() for name, part in by_output.items()},
+        layers={name: part.result() for name, part in by_layer.items()},
+        watch=watch,
+        samples=len(samples),
+    )

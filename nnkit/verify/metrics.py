@@ -1,0 +1,67 @@
+"""How far two tensors are apart: cosine, SQNR, largest difference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Distance:
+    """Differences of a tensor from its reference, over all values of all inputs.
+
+    cosine: sum(a*r) / (|a| |r|). sqnr_db: 10 log10(sum r^2 / sum (a-r)^2), infinite when equal (None in JSON).
+    max_abs: largest |a - r| in real units.
+    """
+
+    cosine: float
+    sqnr_db: float
+    max_abs: float
+
+    def as_json(self) -> dict[str, float | None]:
+        """Numbers for a report; an infinite SQNR is null, JSON has no infinity."""
+        return {
+            "cosine": self.cosine,
+            "sqnr_db": self.sqnr_db if np.isfinite(self.sqnr_db) else None,
+            "max_abs": self.max_abs,
+        }
+
+
+class DistanceSum:
+    """Accumulates a Distance over several inputs; memory does not grow."""
+
+    def __init__(self) -> None:
+        self._dot = self._own = self._reference = self._error = self._max = 0.0
+
+    def add(self, values: NDArray[Any], reference: NDArray[Any]) -> None:
+        """Take one pair of tensors with the same number of elements, in real units."""
+        a = np.asarray(values, dtype=np.float64).ravel()
+        r = np.asarray(reference, dtype=np.float64).ravel()
+        self._dot += float(a @ r)
+        self._own += float(a @ a)
+        self._reference += float(r @ r)
+        error = a - r
+        self._error += float(error @ error)
+        self._max = max(self._max, float(np.abs(error).max(initial=0.0)))
+
+    def result(self) -> Distance:
+        """The distance so far. Two all-zero tensors have cosine 1."""
+        norms = float(np.sqrt(self._own * self._reference))
+        cosine = self._dot / norms if norms else (1.0 if self._own == self._reference else 0.0)
+        if self._error == 0.0:
+            sqnr_db = float("inf")
+        elif self._reference == 0.0:
+            sqnr_db = float("-inf")
+        else:
+            sqnr_db = float(10.0 * np.log10(self._reference / self._error))
+        return Distance(min(cosine, 1.0), sqnr_db, self._max)
+
+
+def distance(values: NDArray[Any], reference: NDArray[Any]) -> Distance:
+    """The distance of one tensor from its reference."""
+    total = DistanceSum()
+    total.add(values, reference)
+    return total.result()

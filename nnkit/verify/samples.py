@@ -1,0 +1,46 @@
+"""Inputs that a build is verified on: real ones and, for the artifact, ones that stress every corner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.program import Program
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """One set of network inputs in real units: name -> float32 with batch 1; `source` for messages."""
+
+    source: str
+    inputs: Mapping[str, NDArray[np.float32]]
+
+
+def quantized_inputs(program: Program, sample: Sample) -> dict[str, NDArray[np.int64]]:
+    """The sample as the program's integers: quantised half up and clipped to each input's range."""
+    stored: dict[str, NDArray[np.int64]] = {}
+    for name in program.inputs:
+        tensor = program.tensors[name]
+        integers = tensor.fixed.quantize(np.asarray(sample.inputs[name], dtype=np.float64))
+        stored[name] = np.clip(integers, tensor.low, tensor.high).reshape(tensor.shape)
+    return stored
+
+
+def stress_inputs(program: Program, count: int, seed: int = 0) -> list[dict[str, NDArray[np.int64]]]:
+    """Inputs over the whole integer range of each input tensor: uniform noise, then both extremes mixed."""
+    generator = np.random.default_rng(seed)
+    results: list[dict[str, NDArray[np.int64]]] = []
+    for index in range(count):
+        chosen: dict[str, NDArray[Any]] = {}
+        for name in program.inputs:
+            tensor = program.tensors[name]
+            if index % 2:
+                chosen[name] = np.where(generator.random(tensor.shape) < 0.5, tensor.low, tensor.high)
+            else:
+                chosen[name] = generator.integers(tensor.low, tensor.high, size=tensor.shape, endpoint=True)
+        results.append({name: value.astype(np.int64) for name, value in chosen.items()})
+    return results

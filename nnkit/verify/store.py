@@ -1,0 +1,34 @@
+"""The inputs that a build was verified on and the outputs it must give, kept in `<build>/verify/`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from nnkit.program import Program
+from nnkit.simulate import simulate
+from nnkit.verify.samples import Sample, quantized_inputs
+
+_KEPT = 4  # enough to run a board against; all of them would dwarf the build
+
+
+def store_samples(folder: Path, program: Program, samples: Sequence[Sample]) -> None:
+    """Write `<n>_<tensor>.npy` for inputs and outputs (stored integers) and `<n>_<input>_float.npy`."""
+    folder.mkdir()
+    for index, sample in enumerate(samples[:_KEPT]):
+        stored = simulate(program, quantized_inputs(program, sample))
+        for name in program.inputs:
+            np.save(float_input_path(folder, index, name), sample.inputs[name])
+        for name in (*program.inputs, *program.outputs):
+            np.save(folder / f"{index}_{_safe(name)}.npy", stored[name])
+
+
+def float_input_path(folder: Path, index: int, name: str) -> Path:
+    """Where the real-unit values of input `name` of sample `index` are kept."""
+    return folder / f"{index}_{_safe(name)}_float.npy"
+
+
+def _safe(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "._-" else "_" for c in name)

@@ -1,0 +1,54 @@
+"""Options of the gap8 target, as the recipe writes them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from nnkit.recipe import ByteSize, RecipeModel, RecipePath, TargetOptionsBase
+
+
+class Gap8Memory(RecipeModel):
+    """Sizes of the chip's memories."""
+
+    l1: ByteSize = Field(default=64 << 10, description="Cluster memory: scratch of the kernels.")
+    l2: ByteSize = Field(default=512 << 10, description="On-chip memory: activations, streamed weights, stack.")
+    l3: ByteSize = Field(default=8 << 20, description="External memory: all weights.")
+
+
+class Gap8Options(TargetOptionsBase):
+    """GreenWaves GAP8: 16-bit or 8-bit power-of-two fixed point, weights streamed from L3."""
+
+    precision: Literal["int16", "int8"] = Field(
+        default="int16", description="Storage of activations and weights; layers tagged `hp` have 16 bits."
+    )
+    accumulate: Literal["wide", "running"] = Field(
+        default="wide",
+        description="`wide`: one rounding after the sum over all channels. `running`: one rounding after each input "
+        "channel, as the vendor's single-precision kernels do.",
+    )
+    accumulator_bits: Literal[32, 64] = Field(
+        default=32,
+        description="Width of the `wide` accumulator. 32 bits are proven not to overflow, at the cost of weight bits "
+        "where needed; 64 bits cost instructions instead.",
+    )
+    unsigned: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        description="Unsigned storage for tensors that cannot be negative: those of 8 bits, all, or none.",
+    )
+    formats: RecipePath | None = Field(
+        default=None,
+        description="Pinned formats (JSON): reproduces an existing release bit for bit.",
+        examples=["formats.json"],
+    )
+    memory: Gap8Memory = Field(default=Gap8Memory(), description="Memory sizes.")
+    planner: Literal["auto", "border", "general"] = Field(
+        default="auto", description="L2 planner; `auto` takes the better of the floating border and the general one."
+    )
+    weight_budget: ByteSize | None = Field(
+        default=None,
+        description="Most bytes that all weights may take; more ends with exit code 4.",
+        examples=["1.5MiB"],
+    )
+    cores: int = Field(default=8, ge=1, le=8, description="Cluster cores that share each kernel's work.")
