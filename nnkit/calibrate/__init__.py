@@ -10,6 +10,8 @@ from nnkit.calibrate.ranges import (
 )
 from nnkit.calibrate.run import Observations, calibrate, observe, to_stats
 from nnkit.calibrate.stats import CalibrationStats, SkippedImage, ValueRange
+from nnkit.calibrate.storage import stats_from_bytes, stats_to_bytes
+from nnkit.calibrate.table import read_table, write_table
 
 __all__ = [
     "CalibrationStats",
@@ -25,5 +27,9 @@ __all__ = [
     "mse_range",
     "observe",
     "percentile_range",
+    "read_table",
+    "stats_from_bytes",
+    "stats_to_bytes",
     "to_stats",
+    "write_table",
 ]

@@ -13,9 +13,13 @@ if TYPE_CHECKING:
     import onnx
     from numpy.typing import NDArray
 
+_FLOATS = frozenset({"tensor(float)", "tensor(double)", "tensor(float16)"})
+
 
 class AllValues:
     """ONNX Runtime on a model, graph optimisations off, so that each value is the one the graph names.
+
+    names: of the floating-point values that depend on an input: the inputs, then the others in the graph's order.
 
     Raises:
         ModelError: ONNX Runtime refuses the network.
@@ -25,10 +29,8 @@ class AllValues:
         import onnxruntime
 
         proto = model.proto()
-        self.names = activation_values(proto)
-        self._inputs = frozenset(spec.name for spec in model.inputs)
-        self._outputs = [name for name in self.names if name not in self._inputs]
-        _set_outputs(proto, self._outputs)
+        inputs = {spec.name for spec in model.inputs}
+        _set_outputs(proto, [name for name in activation_values(proto) if name not in inputs])
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 4
@@ -38,9 +40,11 @@ class AllValues:
             )
         except Exception as error:  # its exception types are not public
             raise _refused(error) from error
+        self._outputs = [output.name for output in self._session.get_outputs() if output.type in _FLOATS]
+        self.names = (*(spec.name for spec in model.inputs), *self._outputs)
 
     def run(self, inputs: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[Any]]:
-        """The floating-point values of one sample by name, inputs included; any shape.
+        """The values of one sample by name, in the order of `names`; any shape.
 
         Raises:
             ModelError: the network fails on this sample.
@@ -49,8 +53,7 @@ class AllValues:
             outputs = self._session.run(self._outputs, dict(inputs))
         except Exception as error:
             raise _refused(error) from error
-        values = {**inputs, **dict(zip(self._outputs, outputs, strict=True))}
-        return {name: value for name, value in values.items() if value.dtype.kind == "f"}
+        return {**inputs, **dict(zip(self._outputs, outputs, strict=True))}
 
 
 def activation_values(proto: onnx.ModelProto) -> list[str]:

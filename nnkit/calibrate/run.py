@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 Method = Literal["max", "percentile", "mse"]
 Source: TypeAlias = "Path | NDArray[Any]"
-Progress: TypeAlias = Callable[[int, int], None]
-"""Called with (samples done, samples in all)."""
+Progress: TypeAlias = Callable[[], object]
 
 _READ_AHEAD = 2
 _LISTED_FILES = 10
@@ -66,7 +65,7 @@ def calibrate(
     method: Method = "max",
     percentile: float = 99.99,
     mse_bits: int = 8,
-    allowed_bad_share: float = 0.0,
+    bad_images: float = 0.0,
     base: Path | None = None,
     where: str = "",
     progress: Progress | None = None,
@@ -82,8 +81,9 @@ def calibrate(
         method: `max`: the extremes; `percentile`: the range that holds `percentile` percent of the numbers; `mse`:
             the range with the least squared error in a power-of-two format of `mse_bits` bits (unsigned where
             nothing negative was seen).
-        allowed_bad_share: share (0 to 1) of the samples that may be unreadable; they are left out and named in the
-            result's `skipped`.
+        bad_images: share (0 to 1) of the samples that may be unreadable; they are left out and named in the result's
+            `skipped`.
+        progress: called after each sample.
         base: folder that names of files in messages and results are given relative to, where they lie in it.
         where: the place in the recipe, for messages.
 
@@ -93,7 +93,7 @@ def calibrate(
         ModelError: the network computes NaN or infinity; the place is the value's name.
     """
     total = check_sources(model, sources, where=where)
-    allowed = int(allowed_bad_share * total + 1e-9)
+    allowed = int(bad_images * total + 1e-9)
     observed = observe(
         model,
         sources,
@@ -105,7 +105,7 @@ def calibrate(
         progress=progress,
     )
     if len(observed.skipped) > allowed:
-        raise _too_many_bad(observed.skipped, total, allowed)
+        raise _too_many_bad(observed.skipped, total, allowed, where)
     return to_stats(model, observed, method=method, percentile=percentile, mse_bits=mse_bits)
 
 
@@ -126,19 +126,19 @@ def observe(
     Raises:
         RecipeError, ModelError: as `calibrate`.
     """
-    total = check_sources(model, sources, where=where)
+    check_sources(model, sources, where=where)
     network = AllValues(model)
     observers: dict[str, Any] = {}
     skipped: list[SkippedImage] = []
     images = 0
-    for done, sample in enumerate(_samples(model, sources, preprocess, base, where), start=1):
+    for sample in _samples(model, sources, preprocess, base, where):
         if isinstance(sample.inputs, SkippedImage):
             skipped.append(sample.inputs)
         elif len(skipped) <= allowed_bad:
             _observe_sample(network, sample.name, sample.inputs, observers, Histogram() if histograms else Extremes())
             images += 1
         if progress is not None:
-            progress(done, total)
+            progress()
     return Observations(observers, images, tuple(skipped))
 
 
@@ -244,8 +244,7 @@ def _load_sample(
             else:
                 inputs[spec.name] = as_network_input(source, spec.shape, where=name)
         except UserFileError as error:
-            fix = f" (fix: {error.remedy})" if error.remedy else ""
-            return _Sample(name, SkippedImage(name, f"{error.reason}{fix}"))
+            return _Sample(name, SkippedImage(name, error.reason))
     return _Sample(", ".join(names), inputs)
 
 
@@ -269,13 +268,13 @@ def _shown(path: Path, base: Path | None) -> str:
     return path.as_posix()
 
 
-def _too_many_bad(skipped: Sequence[SkippedImage], total: int, allowed: int) -> UserFileError:
+def _too_many_bad(skipped: Sequence[SkippedImage], total: int, allowed: int, where: str) -> UserFileError:
+    remedy = "repair or remove them, or allow a share of bad images (calibration: {bad_images: 0.05})"
+    if len(skipped) == 1:
+        return UserFileError(f"a calibration image: {skipped[0].reason}", where=skipped[0].name, remedy=remedy)
     lines = [f"\n  {image.name}: {image.reason}" for image in skipped[:_LISTED_FILES]]
     if len(skipped) > _LISTED_FILES:
         lines.append(f"\n  and {len(skipped) - _LISTED_FILES} more")
-    limit = f", {allowed} allowed" if allowed else ""
-    return UserFileError(
-        f"{len(skipped)} of {total} calibration images cannot be used{limit}:{''.join(lines)}",
-        where=skipped[0].name,
-        remedy="repair or remove them, or allow a share of bad images (calibration: {bad_images: 0.05})",
-    )
+    limit = f" ({allowed} allowed)" if allowed else ""
+    reason = f"{len(skipped)} of {total} calibration images cannot be used{limit}:{''.join(lines)}"
+    return UserFileError(reason, where=where, remedy=remedy)

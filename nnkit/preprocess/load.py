@@ -77,7 +77,7 @@ def preprocess_image(
             where=where,
             remedy=f"add resize: {{size: [{height}, {width}], filter: bilinear}} to the input's preprocess",
         )
-    pixels = np.asarray(image, dtype=np.float64)
+    pixels = np.clip(np.asarray(image, dtype=np.float64), 0.0, 255.0)  # bicubic and lanczos overshoot on `F`
     planes = np.moveaxis(pixels, 2, 0) if pixels.ndim == 3 else pixels[np.newaxis]  # [C, H, W]
     if preprocess.color == "bgr":
         planes = planes[::-1]
