@@ -1,0 +1,20 @@
+"""Importers: model files of other tools become a Model."""
+
+from nnkit.importers.input_shapes import DeclaredInputs
+from nnkit.importers.name_tags import TagGlobError, TagGlobs
+from nnkit.importers.onnx_importer import ImportResult, import_onnx
+from nnkit.importers.operators import OpCheck, Unsupported, raise_unsupported, unsupported
+from nnkit.importers.tool_process import ToolLimits
+
+__all__ = [
+    "DeclaredInputs",
+    "ImportResult",
+    "OpCheck",
+    "TagGlobError",
+    "TagGlobs",
+    "ToolLimits",
+    "Unsupported",
+    "import_onnx",
+    "raise_unsupported",
+    "unsupported",
+]

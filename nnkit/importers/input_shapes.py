@@ -1,0 +1,159 @@
+"""The network's inputs: float32, batch 1, every dimension known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from nnkit.errors import ModelError, RecipeError
+
+if TYPE_CHECKING:
+    import onnx
+
+MAX_VALUE_BYTES = 2**30
+"""Largest single value of a network that the import takes; a guard against absurd shapes."""
+
+
+@dataclass(frozen=True)
+class DeclaredInputs:
+    """Input shapes that the recipe declares, batch first, by input name.
+
+    where: gives the position of an input in the recipe, for messages.
+    """
+
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    where: Callable[[str], str] | None = None
+
+    def place(self, name: str) -> str:
+        """The position of input `name` in the recipe; empty where it is not known."""
+        return self.where(name) if self.where else ""
+
+
+NO_DECLARED_INPUTS = DeclaredInputs()
+
+
+def pin_inputs(
+    graph: onnx.GraphProto, declared: DeclaredInputs, where: str, *, unused: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Give every input a static shape with batch 1 and make it float32; notes on what was changed.
+
+    An open batch becomes 1. Any other open dimension comes from the recipe. An integer input that is only cast to
+    float is fed as float32 (its Cast changes nothing then). `unused`: inputs already left out, which the recipe
+    may still mention.
+
+    Raises:
+        RecipeError: the recipe names an input that is not there, or a shape that contradicts the model.
+        ModelError: a fixed batch other than 1, an open dimension without a declared shape, a type that is no tensor
+            of numbers.
+    """
+    names = [value.name for value in graph.input]
+    for name in declared.shapes:
+        if name not in names and name not in unused:
+            raise RecipeError(
+                f"the network has no input '{name}'",
+                where=declared.place(name),
+                remedy=f"its inputs are: {', '.join(names) or '(none)'}",
+            )
+    if not names:
+        raise ModelError("the network has no input", where=where, remedy="export it with an input")
+    notes: list[str] = []
+    for value in graph.input:
+        notes += _make_float(graph, value, where)
+        notes += _pin(value, declared, where)
+    return tuple(notes)
+
+
+def _make_float(graph: onnx.GraphProto, value: onnx.ValueInfoProto, where: str) -> list[str]:
+    import onnx
+
+    types = onnx.TensorProto
+    if value.type.WhichOneof("value") != "tensor_type":
+        raise ModelError(f"input '{value.name}' is not a tensor", where=where, remedy="export it with a tensor input")
+    kind = value.type.tensor_type.elem_type
+    if kind == types.FLOAT:
+        return []
+    readers = [node for node in graph.node if value.name in node.input]
+    casts = readers and all(
+        node.op_type == "Cast" and any(a.name == "to" and a.i == types.FLOAT for a in node.attribute)
+        for node in readers
+    )
+    whole = (types.UINT8, types.INT8, types.UINT16, types.INT16, types.INT32, types.INT64)
+    if kind not in whole or not casts:
+        name = types.DataType.Name(kind).lower() if kind in types.DataType.values() else f"type {kind}"
+        raise ModelError(
+            f"input '{value.name}' has element type {name}; inputs are float32",
+            where=where,
+            remedy="export the network with a float32 input",
+        )
+    value.type.tensor_type.elem_type = types.FLOAT
+    return [f"input '{value.name}', integers cast to float at once, is taken as float32"]
+
+
+def _pin(value: onnx.ValueInfoProto, declared: DeclaredInputs, where: str) -> list[str]:
+    wanted = declared.shapes.get(value.name)
+    tensor = value.type.tensor_type
+    notes: list[str] = []
+    if not tensor.HasField("shape"):
+        if wanted is None:
+            raise _open(value.name, "leaves its shape open", where)
+        dims: list[int | str] = ["" for _ in wanted]
+    else:
+        dims = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in tensor.shape.dim]
+    if not dims:
+        raise ModelError(
+            f"input '{value.name}' is a single number without a batch",
+            where=where,
+            remedy="export it with a batch axis",
+        )
+    if wanted is not None and len(wanted) != len(dims):
+        raise _contradiction(value.name, wanted, dims, declared)
+    shape: list[int] = []
+    for axis, dim in enumerate(dims):
+        fixed = dim if isinstance(dim, int) and dim > 0 else None  # some exporters write -1 or 0 for "open"
+        given = wanted[axis] if wanted is not None else None
+        if axis == 0 and fixed is not None and fixed != 1:
+            raise ModelError(
+                f"input '{value.name}' has batch {fixed}; a deployed network takes one input at a time",
+                where=where,
+                remedy="export the network with batch 1 or an open batch",
+            )
+        if fixed is None and axis == 0 and given in (None, 1):
+            given = 1
+            notes.append(f"the open batch of input '{value.name}' is pinned to 1")
+        if given is not None and (given < 1 or fixed not in (None, given) or (axis == 0 and given != 1)):
+            raise _contradiction(value.name, wanted or (), dims, declared)
+        size = fixed or given
+        if size is None:
+            label = f" ('{dim}')" if isinstance(dim, str) and dim else ""
+            raise _open(value.name, f"leaves dimension {axis}{label} open", where)
+        shape.append(size)
+    if 4 * math.prod(shape) > MAX_VALUE_BYTES:
+        raise ModelError(
+            f"input '{value.name}' of shape {shape} is larger than {MAX_VALUE_BYTES:,} bytes",
+            where=where,
+            remedy="check the shape",
+        )
+    tensor.shape.Clear()
+    tensor.shape.SetInParent()
+    for size in shape:
+        tensor.shape.dim.add().dim_value = size
+    return notes
+
+
+def _open(name: str, what: str, where: str) -> ModelError:
+    return ModelError(
+        f"input '{name}' {what}", where=where, remedy=f"give it in the recipe, at model.inputs.{name}.shape"
+    )
+
+
+def _contradiction(
+    name: str, wanted: Sequence[int], dims: Sequence[int | str], declared: DeclaredInputs
+) -> RecipeError:
+    shown = ", ".join(str(dim) if dim not in ("", 0, -1) else "?" for dim in dims)
+    return RecipeError(
+        f"the shape {list(wanted)} of input '{name}' contradicts the model's [{shown}]",
+        where=declared.place(name),
+        remedy="write a shape that agrees with the model, batch 1 first",
+    )

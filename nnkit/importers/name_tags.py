@@ -1,0 +1,165 @@
+"""Tags lifted from layer names and from the recipe's globs, and followed through the import's tools.
+
+The rule for names: a name carries `hp` (or `cpu`) where `_hp` (`_cpu`) stands in it as a whole word, that is,
+followed by the end of the name or by a character that is neither letter nor digit: `fc_pca_hp`, `conv1_hp_cpu`,
+`fc_hp/Gemm`, `/layer_hp/Conv`, `conv_hp_1`; not `conv_hpx`, `chp`, `fc_HP`. A module's name tags every layer in
+the module, as exporters put it in front of their names.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from nnkit.errors import ModelError, RecipeError
+from nnkit.graph import LayerTags, ValueTags
+
+if TYPE_CHECKING:
+    import onnx
+
+Tag: TypeAlias = Literal["hp", "cpu"]
+_WORD = re.compile(r"[^/_]_+(hp|cpu)(?![0-9A-Za-z])")
+
+
+@dataclass(frozen=True)
+class TagGlobs:
+    """The recipe's globs (fnmatch, case-sensitive) over the names of imported layers.
+
+    where: gives the position of glob number `index` of a tag in the recipe, for messages.
+    """
+
+    hp: tuple[str, ...] = ()
+    cpu: tuple[str, ...] = ()
+    where: Callable[[Tag, int], str] | None = None
+
+
+NO_GLOBS = TagGlobs()
+
+
+class TagGlobError(RecipeError):
+    """A glob of the recipe that matches no imported layer."""
+
+    def __init__(self, tag: Tag, glob: str, *, where: str, remedy: str) -> None:
+        super().__init__(f"tags.{tag}: '{glob}' matches no layer of the network", where=where, remedy=remedy)
+        self.tag = tag
+        self.glob = glob
+
+
+@dataclass(frozen=True)
+class TaggedLayer:
+    """A tagged layer as imported.
+
+    values: names of its outputs. reasons: what tagged it, e.g. "hp by name '/fc_hp'", "cpu by glob 'conv*'".
+    """
+
+    name: str
+    values: tuple[str, ...]
+    tags: ValueTags
+    reasons: tuple[str, ...]
+
+
+def tags_in_name(name: str) -> dict[Tag, str]:
+    """The tags in a layer's name, each with the part of the name up to and with its word."""
+    found: dict[Tag, str] = {}
+    position = 0
+    while match := _WORD.search(name, position):
+        tag: Tag = "hp" if match.group(1) == "hp" else "cpu"
+        found.setdefault(tag, name[: match.end()])
+        position = match.end() - 1
+    return found
+
+
+def lift_tags(graph: onnx.GraphProto, globs: TagGlobs) -> tuple[TaggedLayer, ...]:
+    """The tagged layers of a graph whose nodes all have names, in graph order.
+
+    Raises:
+        TagGlobError: a glob matches no layer; the nearest names are in the remedy.
+    """
+    names = [node.name for node in graph.node]
+    matches = {tag: _glob_matches(tag, globs, names) for tag in _TAGS}
+    lifted = []
+    for node in graph.node:
+        reasons = [f"{tag} by name '{part}'" for tag, part in tags_in_name(node.name).items()]
+        reasons += [f"{tag} by glob '{glob}'" for tag in _TAGS for glob in matches[tag].get(node.name, ())]
+        if reasons:
+            tagged = {reason.split()[0] for reason in reasons}
+            tags = ValueTags(hp="hp" in tagged, cpu="cpu" in tagged, origins=(node.name,))
+            values = tuple(value for value in node.output if value)
+            lifted.append(TaggedLayer(node.name, values, tags, tuple(reasons)))
+    return tuple(lifted)
+
+
+def follow_tags(
+    layers: Iterable[TaggedLayer], graph: onnx.GraphProto, where: str
+) -> tuple[LayerTags, tuple[str, ...]]:
+    """The tags by value name in `graph`, which the tools have been through, and notes on layers that are gone.
+
+    A layer is found again by its name, else by its value. It may be gone (folded into a constant, or computing
+    nothing that is used) where everything that tagged it still tags another layer: a module's shape arithmetic,
+    for instance, folds away while its convolution stays.
+
+    Raises:
+        ModelError: a tag would vanish; the message names the layer.
+    """
+    by_name = {node.name: node for node in graph.node}
+    by_value = {value: node for node in graph.node for value in node.output if value}
+    tags = LayerTags()
+    gone: list[TaggedLayer] = []
+    kept_reasons: set[str] = set()
+    for layer in layers:
+        node = by_name.get(layer.name) or next((by_value[v] for v in layer.values if v in by_value), None)
+        if node is None:
+            gone.append(layer)
+            continue
+        kept_reasons.update(layer.reasons)
+        for value in node.output:
+            if value:
+                tags = tags.with_tags(value, tags.of(value).merged(layer.tags))
+    lost = [layer for layer in gone if not kept_reasons.issuperset(layer.reasons)]
+    if lost:
+        names = ", ".join(f"'{layer.name}' ({'; '.join(layer.reasons)})" for layer in lost)
+        raise ModelError(
+            f"tagged layers compute nothing at run time, so that their tags would be lost: {names}",
+            where=where,
+            remedy="tag the layer that uses the result, or remove the tag",
+        )
+    return tags, tuple(
+        f"tagged layer '{layer.name}' folded away; its tag stays on the layers around" for layer in gone
+    )
+
+
+_TAGS: tuple[Tag, ...] = ("hp", "cpu")
+
+
+def _glob_matches(tag: Tag, globs: TagGlobs, names: Sequence[str]) -> dict[str, list[str]]:
+    """Globs by the layer they match."""
+    matches: dict[str, list[str]] = {}
+    for index, glob in enumerate(globs.hp if tag == "hp" else globs.cpu):
+        matched = [name for name in names if fnmatch.fnmatchcase(name, glob)]
+        if not matched:
+            place = globs.where(tag, index) if globs.where else ""
+            raise TagGlobError(tag, glob, where=place, remedy=_near(glob, names))
+        for name in matched:
+            matches.setdefault(name, []).append(glob)
+    return matches
+
+
+def _near(glob: str, names: Sequence[str]) -> str:
+    """The layer names most like `glob`, as a remedy."""
+    if not names:
+        return "the network has no layers"
+    by_lower = {name.lower(): name for name in reversed(names)}
+    pattern = glob.lower()
+    same_letters = [name for lower, name in by_lower.items() if fnmatch.fnmatchcase(lower, pattern)]
+    plain = re.sub(r"[*?\[\]]", "", pattern)
+    inside = [name for lower, name in by_lower.items() if plain and plain in lower]
+    close = [by_lower[lower] for lower in get_close_matches(plain, list(by_lower), n=3, cutoff=0.5)]
+    near = list(dict.fromkeys([*reversed(same_letters), *reversed(inside), *close]))[:3]
+    if near:
+        return "did you mean " + " or ".join(f"'{name}'" for name in near) + "? letter case counts"
+    shown = ", ".join(f"'{name}'" for name in names[:5])
+    return f"layers are named like {shown}; `nnkit plan` lists them all"

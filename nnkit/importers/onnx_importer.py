@@ -1,0 +1,148 @@
+"""ONNX import: a file that may be anything becomes a Model with static shapes, names and tags, or a clear refusal.
+
+The order matters: tags are lifted from the names as they stand in the file, before any tool can change them, and
+followed through the tools afterwards. All that runs native code on the untrusted file does so in another process.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nnkit.errors import ModelError
+from nnkit.graph import InputSpec, Model, OutputSpec
+from nnkit.importers.external_data import load_external_data
+from nnkit.importers.float_types import to_float32
+from nnkit.importers.input_shapes import NO_DECLARED_INPUTS, DeclaredInputs, pin_inputs
+from nnkit.importers.model_file import MAX_MODEL_BYTES, read_model_file
+from nnkit.importers.name_tags import NO_GLOBS, TagGlobs, follow_tags, lift_tags
+from nnkit.importers.operators import DEFAULT_DOMAINS, check_operators, check_versions
+from nnkit.importers.static_shapes import static_shapes
+from nnkit.importers.tensors import check_numbers, check_tensors
+from nnkit.importers.tidy import (
+    check_value_names,
+    constants_to_initializers,
+    drop_initializers_from_inputs,
+    drop_unused,
+    name_nodes,
+    strip_annotations,
+)
+from nnkit.importers.tool_process import DEFAULT_LIMITS, ToolLimits, run_steps
+
+if TYPE_CHECKING:
+    import onnx
+
+
+@dataclass(frozen=True, eq=False)
+class ImportResult:
+    """An imported network.
+
+    notes: what the import changed, one sentence each, for the report.
+    files: the files that were read, the model's first; a cache key needs their contents.
+    """
+
+    model: Model
+    notes: tuple[str, ...]
+    files: tuple[Path, ...]
+
+
+def import_onnx(
+    path: str | os.PathLike[str],
+    *,
+    inputs: DeclaredInputs = NO_DECLARED_INPUTS,
+    simplify: bool = True,
+    tag_globs: TagGlobs = NO_GLOBS,
+    limits: ToolLimits = DEFAULT_LIMITS,
+) -> ImportResult:
+    """Import an ONNX file (operator sets 9 to the newest that the installed onnx knows).
+
+    inputs: shapes that the recipe declares; needed where the model leaves more than the batch open.
+    simplify: fold constants once with onnxsim; without it a model that computes shapes may be refused.
+    tag_globs: the recipe's globs over the layers' names.
+    limits: of the process that runs the ONNX tools.
+
+    Raises:
+        UserFileError: the model or its data file is missing or unreadable.
+        ModelError: the model is broken, or cannot be imported.
+        RecipeError: a glob matches no layer (`TagGlobError`), or a declared input contradicts the model.
+    """
+    file = Path(path)
+    where = str(file)
+    proto = read_model_file(file)
+    opset = check_versions(proto, where)
+    data_files = load_external_data(proto, file)
+    check_tensors(proto, where)
+    if proto.ByteSize() >= MAX_MODEL_BYTES:
+        raise ModelError(f"the network is larger than {MAX_MODEL_BYTES:,} bytes", where=where)
+    notes: list[str] = []
+    if proto.functions:
+        proto, inlined = _inlined(proto, where, limits)
+        notes += inlined
+    strip_annotations(proto)
+    graph = proto.graph
+    check_value_names(_without_weight_inputs(graph, notes), where)
+    constants_to_initializers(graph, where)
+    notes += name_nodes(graph)
+    check_operators(graph, opset, where)
+    tagged = lift_tags(graph, tag_globs)
+    all_inputs = {value.name for value in graph.input}
+    notes += drop_unused(graph)
+    notes += to_float32(proto, where)
+    notes += pin_inputs(graph, inputs, where, unused=all_inputs - {value.name for value in graph.input})
+    check_numbers(graph, where)
+    _keep_default_domain(proto)
+    steps = ["check", "convert", *(["simplify"] if simplify else []), "finish"]
+    result = run_steps(proto.SerializeToString(deterministic=True), steps, where=where, limits=limits)
+    notes += result.notes
+
+    import onnx
+
+    finished = onnx.load_model_from_string(result.model)
+    tags, gone = follow_tags(tagged, finished.graph, where)
+    shapes = static_shapes(finished.graph, where)
+    model = Model(
+        onnx_bytes=result.model,
+        tags=tags,
+        inputs=tuple(InputSpec(value.name, shapes[value.name]) for value in finished.graph.input),
+        outputs=tuple(OutputSpec(value.name, shapes[value.name]) for value in finished.graph.output),
+        opset=opset,
+    )
+    return ImportResult(model, (*notes, *gone), (file, *data_files))
+
+
+def _inlined(proto: onnx.ModelProto, where: str, limits: ToolLimits) -> tuple[onnx.ModelProto, tuple[str, ...]]:
+    """The model with its own functions inlined. A call that carries a tag by its name is refused, as the name goes.
+
+    Raises:
+        ModelError: see `run_steps`; or a tagged call.
+    """
+    import onnx
+
+    own = {(function.domain, function.name) for function in proto.functions}
+    calls = onnx.GraphProto()
+    calls.node.extend(node for node in proto.graph.node if (node.domain, node.op_type) in own)
+    name_nodes(calls)
+    for layer in lift_tags(calls, NO_GLOBS):
+        raise ModelError(
+            f"layer '{layer.name}' is a call of a function of the model, which is inlined: its tag would be lost",
+            where=where,
+            remedy="tag layers inside by globs in the recipe, or export the network without functions",
+        )
+    result = run_steps(proto.SerializeToString(deterministic=True), ["inline"], where=where, limits=limits)
+    return onnx.load_model_from_string(result.model), result.notes
+
+
+def _without_weight_inputs(graph: onnx.GraphProto, notes: list[str]) -> onnx.GraphProto:
+    if drop_initializers_from_inputs(graph):
+        notes.append("weights that are listed as inputs too are taken as constants")
+    return graph
+
+
+def _keep_default_domain(proto: onnx.ModelProto) -> None:
+    version = next(entry.version for entry in proto.opset_import if entry.domain in DEFAULT_DOMAINS)
+    del proto.opset_import[:]
+    proto.opset_import.add(domain="", version=version)
+    for node in proto.graph.node:
+        node.domain = ""

@@ -1,0 +1,108 @@
+"""Which operators a model uses: versions, domains, functions, and what a target does not take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from nnkit.errors import ModelError
+
+if TYPE_CHECKING:
+    import onnx
+
+    from nnkit.graph import Model
+
+OLDEST_OPSET = 9
+DEFAULT_DOMAINS = ("", "ai.onnx")
+
+OpCheck: TypeAlias = "Callable[[onnx.NodeProto], str | None]"
+"""Says why a node is not supported; None where it is."""
+
+Unsupported: TypeAlias = tuple[str, str, str]
+"""Layer, operator, reason."""
+
+
+def check_versions(proto: onnx.ModelProto, where: str) -> int:
+    """The version of the default operator set.
+
+    Raises:
+        ModelError: it or the file format is older or newer than what can be read.
+    """
+    import onnx
+
+    newest = int(onnx.defs.onnx_opset_version())
+    if proto.ir_version > onnx.IR_VERSION:
+        raise ModelError(
+            f"the file has ONNX IR version {proto.ir_version}; the installed onnx reads up to {onnx.IR_VERSION}",
+            where=where,
+            remedy="pip install -U onnx, or export with an older version",
+        )
+    versions = [entry.version for entry in proto.opset_import if entry.domain in DEFAULT_DOMAINS]
+    if not versions:
+        raise ModelError(
+            "the file does not say which operator set it uses", where=where, remedy="export the network again"
+        )
+    opset = int(versions[0])
+    if len(versions) > 1 or not OLDEST_OPSET <= opset <= newest:
+        shown = ", ".join(str(version) for version in versions)
+        raise ModelError(
+            f"the network uses operator set {shown}; {OLDEST_OPSET} to {newest} can be imported",
+            where=where,
+            remedy=f"export the network with an operator set from {OLDEST_OPSET} to {newest}, for example 17",
+        )
+    return opset
+
+
+def check_operators(graph: onnx.GraphProto, opset: int, where: str) -> None:
+    """Every operator is one of ONNX's own at this version.
+
+    Raises:
+        ModelError: listing all that are not, with the names of their layers.
+    """
+    import onnx
+
+    found: list[Unsupported] = []
+    for node in graph.node:
+        if node.domain not in DEFAULT_DOMAINS:
+            found.append((node.name, node.op_type, f"the operator set '{node.domain}' is not ONNX's own"))
+            continue
+        try:
+            onnx.defs.get_schema(node.op_type, opset, "")
+        except onnx.defs.SchemaError:
+            found.append((node.name, node.op_type, f"ONNX has no such operator in operator set {opset}"))
+    if found:
+        raise _listed(found, "the network uses operators that cannot be imported", where)
+
+
+def unsupported(model: Model, supported: Mapping[str, OpCheck | None] | OpCheck) -> list[Unsupported]:
+    """All layers of `model` that `supported` does not take, in graph order, as (layer, operator, reason).
+
+    supported: a check for every node; or checks by operator, None for one that is taken as it is.
+    """
+    found = []
+    for node in model.proto().graph.node:
+        if not isinstance(supported, Mapping):
+            reason = supported(node)
+        elif node.op_type not in supported:
+            reason = "the operator is not supported"
+        else:
+            check = supported[node.op_type]
+            reason = check(node) if check is not None else None
+        if reason is not None:
+            found.append((node.name or node.output[0], node.op_type, reason))
+    return found
+
+
+def raise_unsupported(found: Sequence[Unsupported], *, where: str, remedy: str = "") -> None:
+    """Raise one ModelError that lists all of `found`; nothing when it is empty."""
+    if found:
+        raise _listed(found, "the network has layers that the target does not support", where, remedy)
+
+
+def _listed(found: Sequence[Unsupported], what: str, where: str, remedy: str = "") -> ModelError:
+    lines = "".join(f"\n  layer '{layer}' ({op}): {reason}" for layer, op, reason in found)
+    return ModelError(
+        f"{what} ({len(found)}):{lines}",
+        where=where,
+        remedy=remedy or "replace these operators in the network and export it again",
+    )

@@ -1,0 +1,58 @@
+"""Shapes of every value: inferred, static and of a sane size, or the import says which layer breaks that."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from nnkit.errors import ModelError
+from nnkit.importers.input_shapes import MAX_VALUE_BYTES
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def static_shapes(graph: onnx.GraphProto, where: str) -> dict[str, tuple[int, ...]]:
+    """Shape of every input and of every value that a layer computes, by name.
+
+    Raises:
+        ModelError: a shape is not known before run time, is empty, or is larger than `MAX_VALUE_BYTES`; the message
+            names the first such layer.
+    """
+    known = {value.name: value for value in (*graph.value_info, *graph.input, *graph.output)}
+    shapes = {value.name: _dims(value) for value in graph.input}
+    for node in graph.node:
+        for name in node.output:
+            if not name:
+                continue
+            dims = _dims(known[name]) if name in known else None
+            layer = f"layer '{node.name}' ({node.op_type})"
+            if dims is None or any(dim < 0 for dim in dims):
+                raise ModelError(
+                    f"{layer}: the shape of its output '{name}' is not known before run time",
+                    where=where,
+                    remedy="export the network with fixed input sizes, or give them in the recipe at model.inputs; "
+                    "keep model.simplify on",
+                )
+            if 0 in dims:
+                raise ModelError(
+                    f"{layer}: its output '{name}' is empty: {list(dims)}",
+                    where=where,
+                    remedy="the input is too small for the network: check the input's shape",
+                )
+            if 4 * math.prod(dims) > MAX_VALUE_BYTES:
+                raise ModelError(
+                    f"{layer}: its output '{name}' of shape {list(dims)} is larger than {MAX_VALUE_BYTES:,} bytes",
+                    where=where,
+                    remedy="check the input's shape",
+                )
+            shapes[name] = dims
+    return {name: dims for name, dims in shapes.items() if dims is not None}
+
+
+def _dims(value: onnx.ValueInfoProto) -> tuple[int, ...] | None:
+    """Dimensions, -1 for an open one; None where not even the rank is known."""
+    tensor = value.type.tensor_type
+    if not value.type.HasField("tensor_type") or not tensor.HasField("shape"):
+        return None
+    return tuple(int(dim.dim_value) if dim.HasField("dim_value") else -1 for dim in tensor.shape.dim)

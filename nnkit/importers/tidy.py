@@ -1,0 +1,185 @@
+"""Tidying a graph as exporters leave it: constants as initializers, names for all layers, nothing unused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from nnkit.errors import ModelError
+
+if TYPE_CHECKING:
+    import onnx
+
+_CONSTANT_FIELDS = ("value", "value_float", "value_floats", "value_int", "value_ints")
+_OPTIONAL_OUTPUTS = frozenset(["Dropout", "MaxPool", "BatchNormalization"])
+
+
+def strip_annotations(proto: onnx.ModelProto) -> None:
+    """Drop what is of no use in deployment: doc strings and metadata (stack traces with paths of the training
+    machine, marks that look like ours), training graphs and stale shapes of inner values."""
+    del proto.metadata_props[:], proto.training_info[:]
+    proto.doc_string = ""
+    for graph in graphs(proto.graph):
+        graph.doc_string = ""
+        del graph.value_info[:], graph.metadata_props[:]
+        for node in graph.node:
+            node.doc_string = ""
+            del node.metadata_props[:]
+            for attribute in node.attribute:
+                attribute.doc_string = ""
+    for value in (*proto.graph.input, *proto.graph.output):
+        value.doc_string = ""
+    for tensor in proto.graph.initializer:
+        tensor.doc_string = ""
+    if not proto.graph.name:
+        proto.graph.name = "network"
+
+
+def check_value_names(graph: onnx.GraphProto, where: str) -> None:
+    """Every value has one producer, and every network output is computed by a layer.
+
+    Raises:
+        ModelError: naming the value.
+    """
+    produced = [name for node in graph.node for name in node.output if name]
+    fed = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    counts = Counter(produced) + Counter(fed)
+    for kind, names in (("input", graph.input), ("initializer", graph.initializer), ("output", graph.output)):
+        repeated = [name for name, count in Counter(value.name for value in names).items() if count > 1]
+        if repeated or any(not value.name for value in names):
+            which = f"has the name of another: '{repeated[0]}'" if repeated else "has no name"
+            raise ModelError(f"an {kind} of the graph {which}", where=where, remedy="export the network again")
+    twice = next((name for name, count in counts.items() if count > 1), None)
+    if twice is not None:
+        raise ModelError(f"value '{twice}' is produced twice", where=where, remedy="export the network again")
+    for output in graph.output:
+        if output.name not in set(produced):
+            raise ModelError(
+                f"output '{output.name}' is computed by no layer",
+                where=where,
+                remedy="export the network with outputs that layers compute",
+            )
+
+
+def constants_to_initializers(graph: onnx.GraphProto, where: str) -> None:
+    """Constant nodes become initializers; those with text or a sparse value stay, and no target takes them.
+
+    Raises:
+        ModelError: a network output is a constant.
+    """
+    import numpy as np
+    from onnx import numpy_helper
+
+    outputs = {value.name for value in graph.output}
+    kept = []
+    for node in graph.node:
+        fields = {attribute.name: attribute for attribute in node.attribute}
+        field = next((name for name in _CONSTANT_FIELDS if name in fields), None)
+        if node.op_type != "Constant" or node.domain or field is None or len(node.output) != 1:
+            kept.append(node)
+            continue
+        name = node.output[0]
+        if name in outputs:
+            raise ModelError(f"output '{name}' is a constant", where=where, remedy="remove this output")
+        tensor = graph.initializer.add()
+        attribute = fields[field]
+        if field == "value":
+            tensor.CopyFrom(attribute.t)
+        elif field == "value_float":
+            tensor.CopyFrom(numpy_helper.from_array(np.asarray(attribute.f, dtype=np.float32)))
+        elif field == "value_floats":
+            tensor.CopyFrom(numpy_helper.from_array(np.asarray(attribute.floats, dtype=np.float32)))
+        elif field == "value_int":
+            tensor.CopyFrom(numpy_helper.from_array(np.asarray(attribute.i, dtype=np.int64)))
+        else:
+            tensor.CopyFrom(numpy_helper.from_array(np.asarray(attribute.ints, dtype=np.int64)))
+        tensor.name = name
+    _keep(graph.node, kept)
+
+
+def drop_initializers_from_inputs(graph: onnx.GraphProto) -> int:
+    """Old exporters list the weights as inputs too. Returns how many were."""
+    weights = {tensor.name for tensor in graph.initializer}
+    kept = [value for value in graph.input if value.name not in weights]
+    dropped = len(graph.input) - len(kept)
+    _keep(graph.input, kept)
+    return dropped
+
+
+def name_nodes(graph: onnx.GraphProto) -> tuple[str, ...]:
+    """Give every node a name of its own; notes on what was renamed.
+
+    An unnamed node takes its first output's name. Of several nodes of one name the later ones get `_2`, `_3`.
+    """
+    notes = []
+    taken = {node.name for node in graph.node if node.name}
+    seen: set[str] = set()
+    for node in graph.node:
+        wanted = node.name or next((value for value in node.output if value), node.op_type)
+        name, count = wanted, 2
+        while name in seen or (name in taken and name != node.name):
+            name, count = f"{wanted}_{count}", count + 1
+        if node.name and name != node.name:
+            notes.append(f"layer '{node.name}' shares its name with another and is called '{name}'")
+        node.name = name
+        seen.add(name)
+    return tuple(notes)
+
+
+def drop_unused(graph: onnx.GraphProto) -> tuple[str, ...]:
+    """Remove layers that reach no output, unread optional outputs, initializers and inputs; notes on what goes."""
+    notes = []
+    needed = {value.name for value in graph.output}
+    kept = []
+    for node in reversed(graph.node):
+        if needed.isdisjoint(name for name in node.output if name):
+            notes.append(f"layer '{node.name or node.op_type}' reaches no output and is left out")
+            continue
+        needed.update(read_names(node))
+        kept.append(node)
+    notes.reverse()
+    for node in kept:
+        if node.op_type in _OPTIONAL_OUTPUTS and not node.domain:
+            while len(node.output) > 1 and node.output[-1] not in needed:
+                del node.output[-1]
+    _keep(graph.node, kept[::-1])
+    _keep(graph.initializer, [tensor for tensor in graph.initializer if tensor.name in needed])
+    notes += [
+        f"input '{value.name}' is not used and is left out" for value in graph.input if value.name not in needed
+    ]
+    _keep(graph.input, [value for value in graph.input if value.name in needed])
+    return tuple(notes)
+
+
+def read_names(node: onnx.NodeProto) -> set[str]:
+    """Names that a node reads, those in its sub-graphs included."""
+    names = {name for name in node.input if name}
+    for attribute in node.attribute:
+        for graph in _graphs_of(attribute):
+            names.update(value.name for value in graph.output)
+            for inner in graph.node:
+                names |= read_names(inner)
+    return names
+
+
+def graphs(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
+    """The graph and all sub-graphs in it."""
+    found = [graph]
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in _graphs_of(attribute):
+                found += graphs(inner)
+    return found
+
+
+def _graphs_of(attribute: onnx.AttributeProto) -> list[onnx.GraphProto]:
+    return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+
+
+def _keep(field: Any, messages: list[Any]) -> None:
+    """Reduce a repeated field to `messages`, which are some of its own in its order."""
+    if len(messages) == len(field):
+        return
+    copies = [type(message).FromString(message.SerializeToString()) for message in messages]
+    del field[:]
+    field.extend(copies)

@@ -1,0 +1,132 @@
+"""Runs the native ONNX tools in a process of their own, with limits on memory and time.
+
+A damaged model can make a C++ checker, converter or folder crash, hang or take all memory; then that process ends
+and the import reports it. Only the `simplify` step may fail without harm: the import goes on without it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nnkit.errors import ModelError, UserFileError
+
+_OPTIONAL = "simplify"
+_PURPOSE = {
+    "inline": "inlining its functions",
+    "check": "checking it",
+    "convert": "converting its operator set",
+    "simplify": "simplifying it",
+    "finish": "running it",
+}
+
+
+@dataclass(frozen=True)
+class ToolLimits:
+    """Limits of one run of the tools. `memory_bytes` is address space, of which libraries alone take about 1 GiB."""
+
+    memory_bytes: int = 6 * 2**30
+    seconds: float = 120.0
+
+
+DEFAULT_LIMITS = ToolLimits()
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What came of the steps: the model as ONNX bytes, and notes for the user."""
+
+    model: bytes
+    notes: tuple[str, ...]
+
+
+def run_steps(model: bytes, steps: Sequence[str], *, where: str, limits: ToolLimits = DEFAULT_LIMITS) -> ToolResult:
+    """Run `steps` (names in `tool_steps.STEPS`) on `model`.
+
+    Raises:
+        ModelError: a step refused the model, crashed on it, or went over a limit; `simplify` excepted.
+        UserFileError: there is no room for temporary files.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="nnkit-import-", ignore_cleanup_errors=True) as name:
+            folder = Path(name)
+            (folder / "original.onnx").write_bytes(model)
+            return _run(folder, list(steps), where, limits)
+    except OSError as error:
+        raise UserFileError(
+            f"temporary files cannot be written: {error.strerror or error}",
+            where=tempfile.gettempdir(),
+            remedy="free some space there, or set TMPDIR to another folder",
+        ) from error
+
+
+def _run(folder: Path, steps: list[str], where: str, limits: ToolLimits) -> ToolResult:
+    model, notes = "original.onnx", list[str]()
+    attempt = 0
+    while True:
+        request = {
+            "model": model, "original": "original.onnx", "steps": steps, "where": where, "notes": notes,
+            "memory_bytes": limits.memory_bytes, "attempt": attempt,
+        }  # fmt: skip
+        (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
+        (folder / "state.json").unlink(missing_ok=True)
+        ended = _start(folder, limits.seconds)
+        report = _report(folder)
+        refused = report.get("refused")
+        if refused:
+            raise ModelError(refused["reason"], where=refused["where"], remedy=refused["remedy"])
+        model, notes = report.get("model", model), report.get("notes", notes)
+        if ended is None and report.get("done") == steps:
+            return ToolResult((folder / model).read_bytes(), tuple(notes))
+        failed = report.get("step", "")
+        why = "it took more memory than it may" if report.get("out_of_memory") else ended or "the tools crashed on it"
+        if failed != _OPTIONAL:
+            raise ModelError(
+                f"the model cannot be used: {why}, while {_PURPOSE.get(failed, 'reading it')}",
+                where=where,
+                remedy="the file is damaged, or its sizes are absurd: export the network again",
+            )
+        notes = [*notes, f"not simplified: {why}"]
+        steps = steps[steps.index(_OPTIONAL) + 1 :]
+        attempt += 1
+
+
+def _start(folder: Path, seconds: float) -> str | None:
+    """Run the worker; None when it ended well, else what happened to it."""
+    package_root = str(Path(__file__).resolve().parents[2])
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH", "")])),
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    command = [sys.executable, "-m", "nnkit.importers.tool_worker", str(folder)]
+    started = time.monotonic()
+    try:
+        done = subprocess.run(
+            command, env=environment, timeout=seconds, check=False, stdin=subprocess.DEVNULL, capture_output=True
+        )
+    except subprocess.TimeoutExpired:
+        return f"it took longer than {seconds:.0f} s"
+    if done.returncode == 0:
+        return None
+    if b"bad_alloc" in done.stderr or b"MemoryError" in done.stderr:
+        return "it took more memory than it may"
+    how = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
+    return f"the tools crashed on it ({how} after {time.monotonic() - started:.1f} s)"
+
+
+def _report(folder: Path) -> dict[str, Any]:
+    try:
+        report = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return report if isinstance(report, dict) else {}

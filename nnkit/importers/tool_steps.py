@@ -1,0 +1,240 @@
+"""What the import has done by other people's native code: it runs in a process of its own (see tool_process.py).
+
+Steps, in this order: inline (only a model with functions; it ends there), check, convert, simplify, finish.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from nnkit.errors import ModelError
+from nnkit.importers.canonical import canonicalise
+from nnkit.importers.operators import DEFAULT_DOMAINS
+from nnkit.importers.static_shapes import static_shapes
+from nnkit.importers.tidy import constants_to_initializers, drop_unused, name_nodes, read_names
+
+WORKING_OPSET = 21
+"""The operator set that imported models are converted to: the newest that conversion reaches from all older ones
+and to which all newer ones can be taken back."""
+
+WORKING_IR_VERSION = 10
+"""The file format version that goes with it."""
+
+OLDEST_KEPT_OPSET = 13
+"""From here on axes and bounds are inputs as later stages expect them, so that a model may stay as it is."""
+
+_REPRODUCES = 1e-4
+
+
+@dataclass
+class StepState:
+    """What the steps hand on: the model, notes for the user, and the model as it was before any tool."""
+
+    proto: onnx.ModelProto
+    original: bytes
+    where: str
+    notes: list[str]
+
+
+Step = Callable[[StepState], None]
+
+
+def inline(state: StepState) -> None:
+    """Put the bodies of the model's own functions in the place of their calls."""
+    from onnx import inliner
+
+    count = len(state.proto.functions)
+    state.proto = _guarded("the model's functions cannot be inlined", state, inliner.inline_local_functions)
+    state.notes.append(f"{count} functions of the model are inlined")
+
+
+def check(state: StepState) -> None:
+    """Infer shapes, with types checked, and have ONNX's own checker look at the result."""
+    inferred = _inferred(state)
+    if all(value.type.tensor_type.HasField("shape") for value in inferred.graph.output):
+        # The checker wants shapes for outputs, which not every exporter writes and inference may not find yet.
+        _guarded("the model breaks ONNX's rules", state, lambda _: onnx.checker.check_model(inferred))
+    state.proto = inferred
+
+
+def convert(state: StepState) -> None:
+    """Convert to `WORKING_OPSET`; a model that cannot be converted stays as it is from opset 13 on."""
+    from onnx import version_converter
+
+    opset = opset_of(state.proto)
+    if opset == WORKING_OPSET:
+        state.proto.ir_version = WORKING_IR_VERSION
+        return
+    names = {node.output[0]: node.name for node in state.proto.graph.node if node.output}
+    try:
+        converted = version_converter.convert_version(state.proto, WORKING_OPSET)
+    except Exception as error:
+        if opset < OLDEST_KEPT_OPSET:
+            raise ModelError(
+                f"the model cannot be converted from operator set {opset} to {WORKING_OPSET}: {_message(error)}",
+                where=state.where,
+                remedy=f"export the network with operator set {WORKING_OPSET} or near",
+            ) from error
+        state.notes.append(f"kept in operator set {opset}: conversion failed ({_message(error)})")
+        return
+    for node in converted.graph.node:
+        if not node.name and node.output and names.get(node.output[0]):
+            node.name = names[node.output[0]]  # conversion renames an op (Upsample to Resize) and forgets its name
+    converted.ir_version = WORKING_IR_VERSION
+    state.proto = converted
+    state.notes.append(f"converted from operator set {opset} to {WORKING_OPSET}")
+
+
+def simplify(state: StepState) -> None:
+    """Fold constants with onnxsim, where there is anything to fold. Its other optimisations would fuse layers."""
+    constants_to_initializers(state.proto.graph, state.where)
+    if not _folds(state.proto.graph):
+        return
+    # onnxsim imports torch where it is installed, which takes seconds and serves other functions than this one.
+    sys.modules.setdefault("torch", None)  # type: ignore[arg-type]
+    try:
+        import onnxsim
+
+        prepared = _inferred(state)
+        result, _ = onnxsim.simplify(prepared, check_n=0, perform_optimization=False)
+    except Exception as error:
+        state.notes.append(f"not simplified: onnxsim failed ({_message(error)})")
+        return
+    before, after = prepared.graph, result.graph
+    if [v.name for v in before.input] != [v.name for v in after.input] or (
+        [v.name for v in before.output] != [v.name for v in after.output]
+    ):
+        state.notes.append("not simplified: onnxsim changed the inputs or outputs")
+        return
+    folded = len(before.node) - len(after.node)
+    if folded:
+        state.proto = result
+        state.notes.append(f"simplified by onnxsim: {folded} layers folded into constants")
+
+
+def finish(state: StepState) -> None:
+    """Tidy, bring to one spelling, infer all shapes, and run the result against the original in ONNX Runtime."""
+    graph = state.proto.graph
+    constants_to_initializers(graph, state.where)
+    drop_unused(graph)
+    state.proto = _inferred(state)
+    graph = state.proto.graph
+    static_shapes(graph, state.where)
+    imported = [node.name for node in onnx.load_model_from_string(state.original).graph.node]
+    canonicalise(graph, opset_of(state.proto), imported)
+    drop_unused(graph)
+    name_nodes(graph)
+    state.proto = _inferred(state)
+    static_shapes(state.proto.graph, state.where)
+    _compare(state)
+
+
+STEPS: dict[str, Step] = {
+    "inline": inline, "check": check, "convert": convert, "simplify": simplify, "finish": finish
+}  # fmt: skip
+
+
+def opset_of(proto: onnx.ModelProto) -> int:
+    """Version of the default operator set."""
+    return next(int(entry.version) for entry in proto.opset_import if entry.domain in DEFAULT_DOMAINS)
+
+
+def _inferred(state: StepState) -> onnx.ModelProto:
+    """The model with all shapes inferred anew from the inputs' shapes."""
+    proto = onnx.ModelProto()
+    proto.CopyFrom(state.proto)
+    del proto.graph.value_info[:]
+    for value in proto.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    infer = onnx.shape_inference.infer_shapes
+    inferred: onnx.ModelProto = _guarded(
+        "shapes cannot be inferred", state, lambda _: infer(proto, check_type=True, strict_mode=True, data_prop=True)
+    )
+    return inferred
+
+
+def _guarded(what: str, state: StepState, action: Callable[[onnx.ModelProto], Any]) -> Any:
+    try:
+        return action(state.proto)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise ModelError(
+            f"{what}: {_message(error)}", where=state.where, remedy="correct the network, or export it again"
+        ) from error
+
+
+def _folds(graph: onnx.GraphProto) -> bool:
+    """Whether any layer computes from constants and shapes alone."""
+    constant = {tensor.name for tensor in graph.initializer}
+    return any(node.op_type in ("Shape", "Size", "Constant") or read_names(node) <= constant for node in graph.node)
+
+
+def _compare(state: StepState) -> None:
+    """Run original and result on one random input; they must agree.
+
+    Raises:
+        ModelError: ONNX Runtime cannot run the result, or it computes something else.
+    """
+    result = state.proto.SerializeToString()
+    generator = np.random.default_rng(0)
+    feeds = {
+        value.name: generator.uniform(-1, 1, [d.dim_value for d in value.type.tensor_type.shape.dim]).astype(
+            np.float32
+        )
+        for value in state.proto.graph.input
+    }
+    actual: Sequence[NDArray[Any]] = _guarded("ONNX Runtime cannot run it", state, lambda _: _run(result, feeds))
+    if result == state.original:
+        return
+    try:
+        expected = _run(state.original, feeds)
+    except MemoryError:
+        raise
+    except Exception:
+        return  # ONNX Runtime does not know every old or new operator set that conversion knows
+    for value, before, after in zip(state.proto.graph.output, expected, actual, strict=True):
+        if before.dtype.kind != "f":
+            same = before.shape == after.shape
+        else:
+            tolerance = _REPRODUCES * (1 + float(np.abs(before[np.isfinite(before)]).max(initial=0.0)))
+            same = before.shape == after.shape and np.allclose(before, after, rtol=0, atol=tolerance, equal_nan=True)
+        if not same:
+            raise ModelError(
+                f"output '{value.name}' changes when the model is converted to operator set {opset_of(state.proto)}",
+                where=state.where,
+                remedy="set model.simplify to false, or export the network with operator set 17 or newer",
+            )
+
+
+def _run(model: bytes, feeds: dict[str, NDArray[np.float32]]) -> Sequence[NDArray[Any]]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    wanted = {value.name for value in session.get_inputs()}
+    return list(session.run(None, {name: array for name, array in feeds.items() if name in wanted}))
+
+
+def _message(error: BaseException) -> str:
+    """The telling line of a tool's error, without places in its source code."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [
+        line for line in lines if re.search(r"(?i)error|fail|expect|mismatch|invalid|op_type|adapter|field", line)
+    ]
+    line = (telling or lines or [type(error).__name__])[0]
+    line = re.sub(r"\S*/\S+\.(?:h|cc|cpp|cxx)(?::\d+)?:?\s*", "", line)
+    line = re.sub(r"\s+", " ", line).replace(os.getcwd(), "").strip(" :")
+    return line if len(line) <= 300 else line[:297] + "..."
