@@ -96,28 +96,32 @@ def choose_formats(layers: FloatLayers, stats: CalibrationStats, scheme: FixedPo
 
 def value_ranges(layers: FloatLayers, stats: CalibrationStats, scheme: FixedPointScheme) -> dict[str, Range]:
     """Range of every input and layer output, headroom and activation bounds applied."""
+    sixteen = _sixteen_bit_values(layers) if scheme.bits == 8 else None
+
+    def headroom(value: str) -> float:
+        # Eight bits are limited by resolution, not by unseen values: headroom is for 16-bit tensors.
+        return scheme.headroom if sixteen is None or value in sixteen else 1.0
+
     ranges: dict[str, Range] = {}
     for name in layers.inputs:
         declared = scheme.input_ranges.get(name)
         if declared is not None:
             ranges[name] = Range(declared.low, declared.high, declared.low >= 0.0)
         else:
-            ranges[name] = _with_headroom(stats, name, scheme.headroom, name)
+            ranges[name] = _with_headroom(stats, name, headroom(name), name)
     for layer in layers.layers:
-        ranges[layer.output] = _layer_range(layer, ranges, stats, scheme)
+        ranges[layer.output] = _layer_range(layer, ranges, stats, headroom(layer.output))
     return ranges
 
 
-def _layer_range(
-    layer: FloatLayer, ranges: dict[str, Range], stats: CalibrationStats, scheme: FixedPointScheme
-) -> Range:
+def _layer_range(layer: FloatLayer, ranges: dict[str, Range], stats: CalibrationStats, headroom: float) -> Range:
     sources = [ranges[name] for name in layer.inputs]
     if layer.kind in _PASS_THROUGH or layer.kind == "concat":
         low, high = min(r.low for r in sources), max(r.high for r in sources)
         if layer.kind == "pad":
             low, high = min(low, layer.pad_value), max(high, layer.pad_value)
         return Range(low, high, low >= 0.0 and all(r.non_negative for r in sources))
-    found = _with_headroom(stats, layer.range_value, scheme.headroom, layer.name)
+    found = _with_headroom(stats, layer.range_value, headroom, layer.name)
     low, high, non_negative = found.low, found.high, False
     if layer.kind == "average_pool":
         low, high = max(low, min(sources[0].low, 0.0)), min(high, max(sources[0].high, 0.0))

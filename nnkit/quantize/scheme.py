@@ -31,7 +31,8 @@ class FixedPointScheme:
     accumulator_bits: 32 (proven, at the cost of weight bits where needed) or 64 (`wide` only).
     unsigned: `auto` gives tensors of 8 bits that cannot be negative an unsigned format; `always` those of
         16 bits too; `never` none.
-    headroom: factor on the calibrated range; what lies beyond is clipped, which proofs rely on.
+    headroom: factor on the calibrated range of 16-bit tensors (those of 8 bits have none: they are limited by
+        resolution); what lies beyond is clipped, which proofs rely on.
     pinned: formats that are taken as they are instead of chosen.
     input_ranges: exact ranges of inputs by value name; others come from calibration.
     """
