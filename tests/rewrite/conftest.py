@@ -95,6 +95,8 @@ class Graphs:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         options.intra_op_num_threads = 1
+        # The runtime's own graph rewrites are off: they are no truth for ours (and merge Pads into pools too wide).
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         session = onnxruntime.InferenceSession(model.onnx_bytes, options, providers=["CPUExecutionProvider"])
         return session.run(None, dict(feeds))
 
