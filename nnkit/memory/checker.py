@@ -1,0 +1,365 @@
+"""Independent check of a MemoryPlan: replays it step by step over who owns each byte.
+
+Every byte of a region carries a label: which value wrote it, and which byte of that value it is. A read must find
+exactly the labels of the tensor it reads. Nothing here is shared with the planners: what a tensor's bytes should be
+is derived from the program alone.
+
+Order inside a step: copies issued in it land (they may land at any time until they are used, so they own their
+bytes at once), scratch is trampled, inputs are read, outputs are written, scratch and weights must have survived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.errors import InternalError
+from nnkit.memory.needs import KernelNeeds
+from nnkit.memory.plan import Buffer, MemoryPlan, Step, WeightChunk
+from nnkit.program import Activation, Add, Concat, Mul, Op, Program, Reshape
+
+Labels = NDArray[np.int64]
+_INDEX_BITS = 36  # a label is (owner << 36) + byte index
+
+
+def check_plan(
+    program: Program,
+    plan: MemoryPlan,
+    needs: Callable[[Op], KernelNeeds] | None = None,
+    alignment_bytes: int | dict[str, int] = 4,
+) -> None:
+    """Raise InternalError, naming step and buffers, unless the plan is sound.
+
+    Proven: every read finds the bytes its writer wrote, in every step and for every output at the end; weights are
+    whole when used; scratch, context and stack overlap nothing; buffers lie in their regions, aligned; the steps
+    are the program's ops in order; the peaks are those of the buffers.
+
+    Args:
+        needs: with it, scratch and weight blocks must also be what each op's kernel needs.
+        alignment_bytes: of every buffer, for all regions or by region.
+    """
+    _check_regions(plan, alignment_bytes)
+    _check_overlaps(plan)
+    _check_steps(program, plan)
+    _check_chunks(program, plan, needs)
+    _check_scratch(program, plan, needs)
+    _Replay(program, plan).run()
+
+
+def _fail(reason: str, where: str) -> InternalError:
+    return InternalError(f"the memory plan is wrong: {reason}", where=where)
+
+
+def _check_regions(plan: MemoryPlan, alignment: int | dict[str, int]) -> None:
+    peaks = dict.fromkeys(plan.regions, 0)
+    last = max(len(plan.steps) - 1, 0)
+    for key, buffer in plan.buffers.items():
+        if key != buffer.name:
+            raise _fail(f"buffer {buffer.name!r} is listed as {key!r}", key)
+        if buffer.region not in plan.regions:
+            raise _fail(f"it lies in {buffer.region!r}, which is no region", buffer.name)
+        step_bytes = alignment if isinstance(alignment, int) else alignment.get(buffer.region, 1)
+        if buffer.offset_bytes < 0 or buffer.size_bytes < 0 or buffer.offset_bytes % step_bytes:
+            raise _fail(f"offset {buffer.offset_bytes} is not a multiple of {step_bytes}", buffer.name)
+        end = buffer.offset_bytes + buffer.size_bytes
+        if end > plan.regions[buffer.region].capacity_bytes:
+            raise _fail(f"it ends at {end}, beyond {buffer.region}", buffer.name)
+        if not 0 <= buffer.first_step <= buffer.last_step <= last:
+            raise _fail(f"it lives in steps {buffer.first_step}..{buffer.last_step} of 0..{last}", buffer.name)
+        peaks[buffer.region] = max(peaks[buffer.region], end)
+    for name, use in plan.regions.items():
+        peak = plan.l3_weight_bytes if name == "l3" else peaks[name]
+        if use.peak_bytes != peak or not use.lower_bound_bytes <= use.peak_bytes <= use.capacity_bytes:
+            raise _fail(
+                f"it says peak {use.peak_bytes}, bound {use.lower_bound_bytes}, capacity {use.capacity_bytes}; "
+                f"the buffers end at {peak}",
+                name,
+            )
+
+
+def _check_overlaps(plan: MemoryPlan) -> None:
+    """No two buffers share bytes in a step: a sweep over offsets, region by region."""
+    for region in plan.regions:
+        active: list[Buffer] = []
+        for buffer in sorted(
+            (b for b in plan.buffers.values() if b.region == region and b.size_bytes), key=lambda b: b.offset_bytes
+        ):
+            active = [a for a in active if a.offset_bytes + a.size_bytes > buffer.offset_bytes]
+            for other in active:
+                if other.first_step <= buffer.last_step and buffer.first_step <= other.last_step:
+                    step = max(other.first_step, buffer.first_step)
+                    raise _fail(f"{buffer.name!r} overlaps {other.name!r} in {region}", f"step {step}")
+            active.append(buffer)
+
+
+def _check_steps(program: Program, plan: MemoryPlan) -> None:
+    steps = list(plan.steps)
+    position = 0
+    for op in program.ops:
+        start = position
+        while position < len(steps) and steps[position].op == op.name:
+            step = steps[position]
+            if step.index != position:
+                raise _fail(f"it has index {step.index}", f"step {position}")
+            if step.reads != op.inputs or step.writes != (op.output,):
+                raise _fail(f"it does not read and write what {op.name!r} does", f"step {position}")
+            if step.chunk is None and position > start:
+                raise _fail(f"{op.name!r} runs twice", f"step {position}")
+            position += 1
+        if position == start:
+            raise _fail(f"{op.name!r} does not run after its predecessor", f"step {position}")
+    if position != len(steps):
+        raise _fail(f"{steps[position].op!r} runs out of order", f"step {position}")
+
+
+def _check_chunks(program: Program, plan: MemoryPlan, needs: Callable[[Op], KernelNeeds] | None) -> None:
+    by_op: dict[str, list[WeightChunk]] = {}
+    for step in plan.steps:
+        if step.chunk is None:
+            continue
+        if not 0 <= step.chunk < len(plan.chunks):
+            raise _fail(f"chunk {step.chunk} does not exist", f"step {step.index}")
+        chunk = plan.chunks[step.chunk]
+        if chunk.op != step.op or chunk.step != step.index or not 0 <= chunk.fetch_step <= chunk.step:
+            raise _fail(f"chunk {step.chunk} is for {chunk.op!r}, step {chunk.step}", f"step {step.index}")
+        by_op.setdefault(step.op, []).append(chunk)
+    if sum(len(chunks) for chunks in by_op.values()) != len(plan.chunks):
+        raise _fail("a weight chunk is never used, or used twice", program.name)
+    l3_end = 0
+    for op in program.ops:
+        chunks = by_op.get(op.name, [])
+        for before, chunk in zip([None, *chunks], chunks, strict=False):
+            expected_block = before.first_block + before.blocks if before else 0
+            follows = before is None or chunk.l3_offset_bytes == before.l3_offset_bytes + before.size_bytes
+            if (
+                chunk.first_block != expected_block
+                or chunk.blocks < 1
+                or not follows
+                or chunk.l3_offset_bytes < l3_end
+            ):
+                raise _fail(f"the chunk from block {chunk.first_block} does not follow the one before", op.name)
+            l3_end = chunk.l3_offset_bytes + chunk.size_bytes
+        if needs is not None:
+            blocks = needs(op).weight_block_bytes
+            sizes = [sum(blocks[c.first_block : c.first_block + c.blocks]) for c in chunks]
+            if sum(c.blocks for c in chunks) != len(blocks) or sizes != [c.size_bytes for c in chunks]:
+                raise _fail("its weight chunks are not its weight blocks", op.name)
+    if l3_end > plan.l3_weight_bytes:
+        raise _fail(f"weights end at {l3_end} in l3, beyond {plan.l3_weight_bytes}", program.name)
+    for chunk in plan.chunks:
+        buffer = plan.buffers.get(chunk.buffer)
+        if buffer is None or buffer.kind != "weights" or buffer.size_bytes < chunk.size_bytes:
+            raise _fail(f"chunk at block {chunk.first_block} has no buffer of its size", chunk.op)
+        if buffer.first_step > chunk.fetch_step or buffer.last_step < chunk.step:
+            raise _fail(f"{buffer.name!r} does not live from the copy's issue to its use", f"step {chunk.step}")
+
+
+def _check_scratch(program: Program, plan: MemoryPlan, needs: Callable[[Op], KernelNeeds] | None) -> None:
+    if needs is None:
+        return
+    for op in program.ops:
+        wanted: dict[str, int] = {}
+        for region, size in needs(op).scratch_bytes:
+            wanted[region] = wanted.get(region, 0) + size
+        steps = [step.index for step in plan.steps if step.op == op.name]
+        for region, size in wanted.items():
+            found = sum(
+                b.size_bytes
+                for b in plan.buffers.values()
+                if b.kind == "scratch"
+                and b.region == region
+                and b.first_step <= steps[0]
+                and steps[-1] <= b.last_step
+            )
+            if found < size:
+                raise _fail(
+                    f"{op.name!r} needs {size} bytes of scratch in {region} and has {found}", f"step {steps[0]}"
+                )
+
+
+class _Replay:
+    """The bytes of every region and what they hold."""
+
+    def __init__(self, program: Program, plan: MemoryPlan) -> None:
+        self.program = program
+        self.plan = plan
+        self.memory = {
+            region: np.full(
+                max((b.offset_bytes + b.size_bytes for b in plan.buffers.values() if b.region == region), default=0),
+                -1,
+                dtype=np.int64,
+            )
+            for region in plan.regions
+        }
+        self.owners: list[str] = []
+        self.ops = {op.name: op for op in program.ops}
+        self.contents = self._contents()
+        self.begun: set[str] = set()
+        self.whole: set[str] = set(program.inputs)
+
+    def run(self) -> None:
+        for name in self.program.inputs:
+            self._tensor_bytes(name, 0)[:] = self.contents[name]
+        resident = [b for b in self.plan.buffers.values() if b.kind in ("context", "stack", "code")]
+        marks = [(buffer, self._trample(buffer)) for buffer in resident]
+        chunk_labels: dict[int, Labels] = {}
+        last_step_of = {step.op: step.index for step in self.plan.steps}
+        for step in self.plan.steps:
+            for index, chunk in enumerate(self.plan.chunks):
+                if chunk.fetch_step == step.index:
+                    chunk_labels[index] = self._fresh(f"weights of {chunk.op}", chunk.size_bytes)
+                    self._chunk_bytes(chunk)[:] = chunk_labels[index]
+            scratch = [
+                (b, self._trample(b))
+                for b in self.plan.buffers.values()
+                if b.kind == "scratch" and b.first_step <= step.index <= b.last_step
+            ]
+            self._step(step, last_step_of[step.op] == step.index)
+            if step.chunk is not None:
+                chunk = self.plan.chunks[step.chunk]
+                self._expect(
+                    self._chunk_bytes(chunk), chunk_labels[step.chunk], f"weights of {chunk.op!r}", step.index
+                )
+            for buffer, labels in [*scratch, *marks]:
+                self._expect(self._buffer_bytes(buffer), labels, f"{buffer.kind} {buffer.name!r}", step.index)
+        end = max(len(self.plan.steps) - 1, 0)
+        for name in self.program.outputs:
+            self._read(name, end)
+
+    def _step(self, step: Step, is_last: bool) -> None:
+        op = self.ops[step.op]
+        for name in op.inputs:
+            if name not in self.whole:
+                raise _fail(f"{name!r} is read before it is whole", f"step {step.index} ({op.name})")
+            self._read(name, step.index)
+        if isinstance(op, Reshape):
+            self._reshape(op, step.index)
+        elif isinstance(op, Concat):
+            self._concat(op, step.index)
+        else:
+            self._check_apart(op, step.index)
+            target = self._tensor_bytes(op.output, step.index)
+            if op.output in self.begun:  # what earlier chunks of this op wrote must still be there
+                self._expect(target, self.contents[op.output], repr(op.output), step.index)
+            target[:] = self.contents[op.output]
+            self.begun.add(op.output)
+        if is_last:
+            self.whole.add(op.output)
+
+    def _reshape(self, op: Reshape, step: int) -> None:
+        source, target = self._address(op.inputs[0], step), self._address(op.output, step)
+        if source != target:
+            raise _fail(f"{op.output!r} does not lie where {op.inputs[0]!r} does", f"step {step} ({op.name})")
+
+    def _concat(self, op: Concat, step: int) -> None:
+        """Parts that are not in their place are copied there; a copy must not run over a part it has yet to read."""
+        target = self._tensor_bytes(op.output, step)
+        region, base = self._address(op.output, step)[:2]
+        element = self.program.tensors[op.output].format.bytes
+        start, copies = 0, []
+        for position, name in enumerate(op.inputs):
+            size = self.program.tensors[name].elements * element
+            in_place = self._address(name, step)[:2] == (region, base + start)
+            if in_place and not self._stored_as_is(op, position):
+                raise _fail(f"{name!r} needs another format in {op.output!r}", f"step {step} ({op.name})")
+            if not in_place:
+                copies.append((name, start, size))
+            start += size
+        for name, start, size in copies:
+            low, high = base + start, base + start + size
+            for other in op.inputs:
+                other_region, other_base, other_size = self._address(other, step)
+                if other_region == region and other_base < high and low < other_base + other_size:
+                    raise _fail(f"copying {name!r} runs over {other!r}", f"step {step} ({op.name})")
+            target[start : start + size] = self.contents[op.output][start : start + size]
+        self._expect(target, self.contents[op.output], f"{op.output!r}", step)
+
+    def _check_apart(self, op: Op, step: int) -> None:
+        """An output may lie on an input only element on element."""
+        region, base, size = self._address(op.output, step)
+        for name in op.inputs:
+            in_region, in_base, in_size = self._address(name, step)
+            if in_region != region or in_base >= base + size or base >= in_base + in_size:
+                continue
+            a, b = self.program.tensors[name], self.program.tensors[op.output]
+            same = (in_base, in_size) == (base, size) and a.shape == b.shape and a.format.bytes == b.format.bytes
+            if not (same and isinstance(op, Add | Mul | Activation)):
+                raise _fail(f"{op.output!r} is written over {name!r} while it is read", f"step {step} ({op.name})")
+
+    def _contents(self) -> dict[str, Labels]:
+        """The labels each tensor's bytes must carry; bit-identical parts of a concatenation keep theirs."""
+        contents: dict[str, Labels] = {}
+        for name in self.program.inputs:
+            contents[name] = self._fresh(name, self.program.tensors[name].size_bytes)
+        for op in self.program.ops:
+            size = self.program.tensors[op.output].size_bytes
+            if isinstance(op, Reshape):
+                contents[op.output] = contents[op.inputs[0]]
+                if len(contents[op.output]) != size:
+                    raise _fail("a reshape changes the number of bytes", op.name)
+            elif isinstance(op, Concat):
+                fresh = self._fresh(op.output, size)
+                element, start = self.program.tensors[op.output].format.bytes, 0
+                for position, name in enumerate(op.inputs):
+                    part = self.program.tensors[name].elements * element
+                    if self._stored_as_is(op, position):
+                        fresh[start : start + part] = contents[name]
+                    start += part
+                contents[op.output] = fresh
+            else:
+                contents[op.output] = self._fresh(op.output, size)
+        return contents
+
+    def _stored_as_is(self, op: Concat, position: int) -> bool:
+        part: Any = self.program.tensors[op.inputs[position]].format
+        whole: Any = self.program.tensors[op.output].format
+        storage = (part.bits, getattr(part, "signed", None)) == (whole.bits, getattr(whole, "signed", None))
+        return op.shifts[position] == 0 and storage
+
+    def _fresh(self, owner: str, size: int) -> Labels:
+        self.owners.append(owner)
+        return (np.int64(len(self.owners) - 1) << _INDEX_BITS) + np.arange(size, dtype=np.int64)
+
+    def _address(self, tensor: str, step: int) -> tuple[str, int, int]:
+        """(region, offset, bytes) of a tensor; its buffer must live in `step`."""
+        place = self.plan.places.get(tensor)
+        buffer = self.plan.buffers.get(place.buffer) if place else None
+        if place is None or buffer is None:
+            raise _fail(f"{tensor!r} has no place", f"step {step}")
+        size = self.program.tensors[tensor].size_bytes
+        if place.size_bytes != size or place.offset_bytes < 0 or place.offset_bytes + size > buffer.size_bytes:
+            raise _fail(f"{tensor!r} of {size} bytes does not lie inside {buffer.name!r}", f"step {step}")
+        if place.offset_bytes % self.program.tensors[tensor].format.bytes:
+            raise _fail(f"{tensor!r} is not aligned to its elements", f"step {step}")
+        if buffer.kind != "activation" or not buffer.first_step <= step <= buffer.last_step:
+            raise _fail(f"{tensor!r} is used while {buffer.name!r} does not live", f"step {step}")
+        return buffer.region, buffer.offset_bytes + place.offset_bytes, size
+
+    def _tensor_bytes(self, tensor: str, step: int) -> Labels:
+        region, offset, size = self._address(tensor, step)
+        return self.memory[region][offset : offset + size]
+
+    def _buffer_bytes(self, buffer: Buffer) -> Labels:
+        return self.memory[buffer.region][buffer.offset_bytes : buffer.offset_bytes + buffer.size_bytes]
+
+    def _chunk_bytes(self, chunk: WeightChunk) -> Labels:
+        return self._buffer_bytes(self.plan.buffers[chunk.buffer])[: chunk.size_bytes]
+
+    def _trample(self, buffer: Buffer) -> Labels:
+        labels = self._fresh(f"{buffer.kind} {buffer.name}", buffer.size_bytes)
+        self._buffer_bytes(buffer)[:] = labels
+        return labels
+
+    def _read(self, tensor: str, step: int) -> None:
+        self._expect(self._tensor_bytes(tensor, step), self.contents[tensor], repr(tensor), step)
+
+    def _expect(self, found: Labels, wanted: Labels, what: str, step: int) -> None:
+        wrong = np.flatnonzero(found != wanted)
+        if wrong.size:
+            at = int(wrong[0])
+            label = int(found[at])
+            owner = "nobody" if label < 0 else repr(self.owners[label >> _INDEX_BITS])
+            raise _fail(f"byte {at} of {what} was written by {owner}", f"step {step}")

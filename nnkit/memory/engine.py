@@ -1,0 +1,121 @@
+"""The offset allocator: items with lifetimes and sizes -> addresses with the least peak, and what is proven of it.
+
+The problem is two-dimensional strip packing with one axis (time) given, also called dynamic storage allocation;
+it is NP-hard. The road taken, each stage bounded in steps so that a result never depends on the machine's speed:
+
+1. the lower bound: the largest sum of items live at once, with what alignment makes of it;
+2. first fit in several orders (`first_fit`): most networks reach the bound here, which is its own proof;
+3. a short branch and bound at the bound (`search`), which finds what greedy orders miss;
+4. hill climbing over orders (`climb`);
+5. branch and bound with the remaining nodes: a peak below the best one is sought, or refuted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from nnkit.memory import climb, first_fit, search
+from nnkit.memory.packing import Item, Packing, max_live
+
+Reason: TypeAlias = Literal["bound", "exhausted", "open"]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Limits in steps. `climb_steps` placements of the hill climb, `search_nodes` nodes of the branch and bound."""
+
+    climb_steps: int = 300
+    search_nodes: int = 20_000
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Why the peak is what it is.
+
+    reason: "bound": the peak equals the items live at `step`; "exhausted": every packing below the peak was
+    refuted by search; "open": neither, the least peak lies in [lower_bound_bytes, peak_bytes].
+    step, live: the step that gives the lower bound of live items, and those items.
+    """
+
+    reason: Reason
+    step: int
+    live: tuple[str, ...]
+    method: str
+    search_nodes: int
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Offsets by item, the peak (end of the highest item) and the best proven lower bound of it."""
+
+    offsets_bytes: Mapping[str, int]
+    peak_bytes: int
+    lower_bound_bytes: int
+    certificate: Certificate
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "offsets_bytes", MappingProxyType(dict(self.offsets_bytes)))
+
+    @property
+    def proven_optimal(self) -> bool:
+        """Whether no packing has a smaller peak."""
+        return self.peak_bytes == self.lower_bound_bytes
+
+
+def solve(items: tuple[Item, ...], effort: Effort | None = None) -> Solution:
+    """Pack `items` with the least peak that the effort finds. Deterministic.
+
+    Raises:
+        InternalError: two items share an id, or fixed items overlap in bytes and time.
+    """
+    limits = effort or Effort()
+    packing = Packing.of(items)
+    bound, step = max_live(packing)
+    live = tuple(packing.items[i].id for i in packing.live_at(step))
+    if not items:
+        return Solution({}, 0, 0, Certificate("bound", 0, (), "nothing to place", 0))
+
+    method, offsets = first_fit.best_of_orders(packing, bound)
+    best = packing.peak(offsets)
+    nodes = 0
+    if best > bound:
+        # Short: what a directed search finds at all it mostly finds at once.
+        outcome = search.fit_within(packing, bound, min(limits.search_nodes, 40 * len(items) + 200))
+        nodes += outcome.nodes
+        if outcome.offsets is not None:
+            method, offsets, best = "branch and bound", outcome.offsets, packing.peak(outcome.offsets)
+        elif outcome.exhausted:
+            bound += 1
+    if best > bound:
+        climbed = climb.hill_climb(packing, offsets, bound, limits.climb_steps, limits.seed)
+        if packing.peak(climbed) < best:
+            method, offsets, best = "hill climb", climbed, packing.peak(climbed)
+    while best > bound and nodes < limits.search_nodes:
+        # Peaks just below the best one: each answer improves it or proves it.
+        outcome = search.fit_within(packing, best - 1, limits.search_nodes - nodes)
+        nodes += outcome.nodes
+        if outcome.offsets is not None:
+            method, offsets, best = "branch and bound", outcome.offsets, packing.peak(outcome.offsets)
+        elif outcome.exhausted:
+            bound = best
+    packing.check(offsets)
+    live_bound = max_live(packing)[0]
+    reason: Reason = "open" if best > bound else ("bound" if best == live_bound else "exhausted")
+    return Solution(
+        offsets_bytes={item.id: offset for item, offset in zip(packing.items, offsets, strict=True)},
+        peak_bytes=best,
+        lower_bound_bytes=bound,
+        certificate=Certificate(reason, step, live, method, nodes),
+    )
+
+
+def lower_bound(items: tuple[Item, ...]) -> int:
+    """Bytes that no packing of `items` can do without."""
+    return max_live(Packing.of(items))[0]
+
+
+__all__ = ["Certificate", "Effort", "Item", "Solution", "lower_bound", "solve"]

@@ -1,0 +1,179 @@
+"""The memory plan of a Program on GAP8: activations and weight chunks in L2, kernels' scratch in L1, weights in L3.
+
+Policy, in this order:
+
+1. the least L2 peak, with small weight chunks: what the kernels wish, smaller for the ops that bind the peak while
+   that costs few instructions, single blocks where only that fits;
+2. under that peak, the largest chunks: whole layers where they fit, otherwise few and even ones;
+3. under that peak, each chunk's copy issued one step ahead where there is room for it.
+
+Two planners place the activations: the floating border of the published application (`nnkit.memory.border`), where
+weights follow the second buffer, and the general allocator (`nnkit.memory.engine`). `auto` takes the better.
+
+Layout of L2: the pool with activations and weights from offset 0, then the context, then the stack.
+
+The lower bound is, over all ops, the largest sum of live activation buffers, the largest single weight block,
+scratch, context and stack; no placement of these buffers can do with less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from nnkit.errors import DoesNotFitError
+from nnkit.memory import border, engine
+from nnkit.memory.lifetimes import Storages, choose_storages
+from nnkit.memory.packing import align_up
+from nnkit.memory.plan import MemoryPlan
+from nnkit.program import Program
+from nnkit_gap8 import not_fitting
+from nnkit_gap8.assembly import assemble
+from nnkit_gap8.loads import (
+    MemoryMachine,
+    NeedsOf,
+    OpLoad,
+    Placed,
+    chunk_counts,
+    op_loads,
+    parts,
+    reserved_bytes,
+    spend_on_smaller_chunks,
+    with_single_blocks,
+)
+
+PlannerName: TypeAlias = Literal["auto", "border", "general"]
+
+
+def plan(
+    program: Program,
+    needs: NeedsOf,
+    machine: MemoryMachine,
+    *,
+    planner: PlannerName = "auto",
+    weight_budget_bytes: int | None = None,
+    repack_limit: float = 0.01,
+    effort: engine.Effort | None = None,
+) -> MemoryPlan:
+    """Plan every buffer of `program`.
+
+    Args:
+        needs: what each op's kernel needs beside its tensors.
+        planner: "border" (chains and Fires only), "general", or "auto": both, and the better of them.
+        weight_budget_bytes: a gate on the sum of all weights in L3.
+        repack_limit: how much of the run's instructions may be spent on gathering inputs again for smaller
+            chunks, as a fraction, where that lowers the peak.
+
+    Raises:
+        DoesNotFitError: a region or the weight budget is exceeded, or `border` does not apply to this graph.
+        InternalError: the program or the needs contradict themselves.
+    """
+    loads = op_loads(program, needs, machine)
+    not_fitting.check_weights(program, loads, machine.l3, weight_budget_bytes)
+    not_fitting.check_scratch(program, loads, machine.l1)
+    alignment, reserved = machine.l2.alignment_bytes, reserved_bytes(machine)
+    least = with_single_blocks(loads)
+    storages = choose_storages(program, [_extra_bytes(load, alignment) for load in least], alignment)
+    live = storages.live_bytes(len(loads), alignment)[: len(loads)]
+    notes: list[str] = []
+    loads = spend_on_smaller_chunks(program, loads, live, alignment, repack_limit)
+    best = _best_placement(program, storages, loads, alignment, planner, effort, notes)
+    room = machine.l2.capacity_bytes - reserved
+    if best.pool_bytes > room and loads != least:
+        smaller = _best_placement(program, storages, least, alignment, planner, effort, [])
+        if smaller.pool_bytes <= room:
+            notes.append("weights are cut into chunks smaller than the kernels wish, to fit L2")
+            best, loads = smaller, least
+    if best.pool_bytes > room:
+        raise not_fitting.l2_error(program, needs, machine, storages, with_single_blocks(loads), best.pool_bytes)
+    return assemble(program, loads, machine, best, notes)
+
+
+def _extra_bytes(load: OpLoad, alignment: int) -> int:
+    return align_up(load.floor_bytes, alignment) + load.l2_scratch_bytes
+
+
+def _best_placement(
+    program: Program,
+    storages: Storages,
+    loads: Sequence[OpLoad],
+    alignment: int,
+    planner: PlannerName,
+    effort: engine.Effort | None,
+    notes: list[str],
+) -> Placed:
+    tried: list[Placed] = []
+    if planner in ("auto", "general"):
+        # First, so that it wins a tie: it lets weights take any gap, and its chunks are at least as large.
+        placed = _by_engine(storages, loads, alignment, effort)
+        notes.append(f"general planner: {placed.pool_bytes} bytes of activations and weights")
+        tried.append(placed)
+    if planner in ("auto", "border"):
+        found = _by_border(storages, loads, alignment)
+        if isinstance(found, Placed):
+            notes.append(f"border planner: {found.pool_bytes} bytes of activations and weights")
+            tried.append(found)
+        elif planner == "border":
+            raise DoesNotFitError(
+                f"the border planner does not apply: {found.reason}",
+                where=program.name,
+                remedy="use the planner 'general' or 'auto'",
+            )
+        else:
+            notes.append(f"border planner declined: {found.reason}")
+    return min(tried, key=lambda p: p.pool_bytes)
+
+
+def _by_border(storages: Storages, loads: Sequence[OpLoad], alignment: int) -> Placed | border.Declined:
+    layout = border.border_layout(storages.buffers, alignment)
+    if isinstance(layout, border.Declined):
+        return layout
+    floors: list[int] = []
+    scratch: list[int | None] = []
+    pool = border.top_bytes(storages.buffers, layout, 0)
+    for index, load in enumerate(loads):
+        top = align_up(border.top_bytes(storages.buffers, layout, index), alignment)
+        scratch.append(top if load.l2_scratch_bytes else None)
+        floors.append(top + load.l2_scratch_bytes)
+        pool = max(pool, floors[-1] + load.floor_bytes)
+    return Placed("border", storages, layout.offsets_bytes, tuple(scratch), align_up(pool, alignment), tuple(floors))
+
+
+def _by_engine(storages: Storages, loads: Sequence[OpLoad], alignment: int, effort: engine.Effort | None) -> Placed:
+    least = _solve(storages, loads, [load.floor_bytes for load in loads], alignment, effort)
+    # The same peak with the chunks that would be ideal under it, if the activations can be arranged around them.
+    live = storages.live_bytes(len(loads), alignment)
+    ideal = []
+    for index, load in enumerate(loads):
+        room = least.pool_bytes - live[index] - load.l2_scratch_bytes
+        ideal.append(max((sum(part) for part in parts(load.blocks, chunk_counts(load, room))), default=0))
+    roomy = _solve(storages, loads, ideal, alignment, effort)
+    return roomy if roomy.pool_bytes <= least.pool_bytes else least
+
+
+def _solve(
+    storages: Storages,
+    loads: Sequence[OpLoad],
+    chunk_bytes: Sequence[int],
+    alignment: int,
+    effort: engine.Effort | None,
+) -> Placed:
+    items = [
+        engine.Item(f"a{i}", buffer.size_bytes, buffer.first_op, buffer.last_op, alignment)
+        for i, buffer in enumerate(storages.buffers)
+    ]
+    items += [engine.Item(f"w{i}", size, i, i, alignment) for i, size in enumerate(chunk_bytes) if size]
+    items += [
+        engine.Item(f"s{i}", load.l2_scratch_bytes, i, i, alignment)
+        for i, load in enumerate(loads)
+        if load.l2_scratch_bytes
+    ]
+    solution = engine.solve(tuple(items), effort)
+    return Placed(
+        planner="general",
+        storages=storages,
+        offsets=tuple(solution.offsets_bytes[f"a{i}"] for i in range(len(storages.buffers))),
+        scratch_offsets=tuple(solution.offsets_bytes.get(f"s{i}") for i in range(len(loads))),
+        pool_bytes=align_up(solution.peak_bytes, alignment),
+        weight_floor=(0,) * len(loads),
+    )
