@@ -94,7 +94,8 @@ def _to_plain_mode(image: Image, file_format: str, path: Path) -> Image:
     if image.mode in _GRAY_MODES:
         return image.convert("LA").convert("L") if image.mode == "La" else image.convert("L")
     if image.mode in _RGB_MODES:
-        return image.convert("RGBA").convert("RGB") if image.mode in ("PA", "RGBa") else image.convert("RGB")
+        through_alpha = image.mode in ("PA", "RGBa") or "transparency" in image.info
+        return (image.convert("RGBA") if through_alpha else image).convert("RGB")
     if image.mode.startswith("I;16") or (image.mode == "I" and file_format == "PPM"):
         return _from_16_bits(image)
     raise UserFileError(
