@@ -1,0 +1,124 @@
+"""The float reference: a Model in ONNX Runtime, any value of it at hand.
+
+Graph optimisations are off. They would merge layers, so that inner values cease to exist, and reorder sums
+(measured on a SqueezeNet: outputs move by 3e-6), so that a value would depend on which others are fetched. Off,
+each value is what the graph says, at the cost of some speed. One thread, for results that do not depend on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.errors import InternalError, ModelError, UsageError
+from nnkit.graph.model import Model
+
+
+class FloatSession:
+    """Runs a Model in float32.
+
+    fetch: values that `run` returns by default, inner ones too; the network's outputs where it is None.
+    threads: inside an operator; more than one may change the order of sums.
+
+    Raises:
+        InternalError: `fetch` names a value that the model does not have.
+        ModelError: ONNX Runtime refuses the model.
+    """
+
+    def __init__(self, model: Model, fetch: Iterable[str] | None = None, *, threads: int = 1) -> None:
+        self._model = model
+        self._threads = threads
+        self._outputs = tuple(output.name for output in model.outputs)
+        self._default = self._outputs if fetch is None else tuple(dict.fromkeys(fetch))
+        self._constants: dict[str, NDArray[Any]] = {}
+        self._exposed: tuple[str, ...] = ()
+        self._session: Any = None
+        self._open(self._default)
+
+    def run(self, inputs: Mapping[str, NDArray[Any]], fetch: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
+        """The fetched values of one sample by name, shapes as in the graph (batch included).
+
+        inputs: every network input by name, of its shape; converted to float32.
+        fetch: other values than the session's own. Inputs and constants may be fetched too.
+
+        Raises:
+            UsageError: an input is missing, unknown, or of another shape.
+            InternalError: `fetch` names a value that the model does not have.
+            ModelError: the network fails on this sample.
+        """
+        wanted = self._default if fetch is None else tuple(dict.fromkeys(fetch))
+        if fetch is not None:
+            self._open(wanted)
+        feeds = self._feeds(inputs)
+        computed = [name for name in wanted if name not in feeds and name not in self._constants]
+        try:
+            results = self._session.run(computed, feeds) if computed else []
+        except Exception as error:  # its exception types are not public
+            raise _refused(error) from error
+        found = dict(zip(computed, results, strict=True)) | feeds | self._constants
+        return {name: found[name] for name in wanted}
+
+    def _feeds(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:
+        known = {spec.name: spec.shape for spec in self._model.inputs}
+        for name in inputs:
+            if name not in known:
+                raise UsageError(f"the network has no input '{name}'", remedy=f"its inputs are: {', '.join(known)}")
+        feeds = {}
+        for name, shape in known.items():
+            if name not in inputs:
+                raise UsageError(f"no values for input '{name}'", remedy=f"give an array of shape {list(shape)}")
+            array = np.ascontiguousarray(inputs[name], dtype=np.float32)
+            if array.shape != shape:
+                raise UsageError(
+                    f"input '{name}' has shape {list(array.shape)}", remedy=f"the network takes {list(shape)}"
+                )
+            feeds[name] = array
+        return feeds
+
+    def _open(self, wanted: Iterable[str]) -> None:
+        """A session in which every one of `wanted` is an output; the one at hand where it will do."""
+        if self._session is not None and set(wanted) <= set(self._exposed) | set(self._constants):
+            return
+        import onnxruntime
+        from onnx import numpy_helper
+
+        proto = self._model.proto()
+        fed = {spec.name for spec in self._model.inputs}
+        constants = {tensor.name: tensor for tensor in proto.graph.initializer}
+        produced = {name for node in proto.graph.node for name in node.output if name}
+        for name in wanted:
+            if name in constants:
+                self._constants[name] = numpy_helper.to_array(constants[name])
+            elif name not in produced and name not in fed:
+                raise InternalError("the float network has no such value", where=name)
+        inner = [n for n in dict.fromkeys((*self._exposed, *wanted)) if n in produced and n not in self._outputs]
+        for name in inner:
+            proto.graph.output.add(name=name)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = self._threads, 1
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4  # its errors come as exceptions; its warnings are not for our users
+        try:
+            self._session = onnxruntime.InferenceSession(
+                proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # its exception types are not public
+            raise _refused(error) from error
+        self._exposed = (*fed, *self._outputs, *inner)
+
+
+def random_inputs(model: Model, seed: int, *, low: float = -1.0, high: float = 1.0) -> dict[str, NDArray[np.float32]]:
+    """One sample by input name, uniform in [low, high); the same for the same seed."""
+    generator = np.random.default_rng(seed)
+    return {spec.name: generator.uniform(low, high, spec.shape).astype(np.float32) for spec in model.inputs}
+
+
+def _refused(error: Exception) -> ModelError:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return ModelError(
+        f"ONNX Runtime cannot run the network: {(lines or [type(error).__name__])[0][:300]}",
+        remedy="check the model with another ONNX tool, or export it again",
+    )
