@@ -1,0 +1,78 @@
+"""The gap8 plugin: what the framework asks of the target, answered by the modules beside this file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from nnkit_gap8.options import Gap8Options
+
+if TYPE_CHECKING:
+    from nnkit.memory.plan import MemoryPlan
+    from nnkit.program import Program
+    from nnkit.quantize import FixedPointScheme, InputRange
+    from nnkit.recipe import Recipe
+    from nnkit.target import Machine, Runner, Tool
+
+from nnkit.rewrite import DEFAULT_RULES
+from nnkit.target import API_VERSION
+
+
+class Gap8Target:
+    """GreenWaves GAP8; see `docs/gap8.md`."""
+
+    api_version: ClassVar[int] = API_VERSION
+    name: ClassVar[str] = "gap8"
+    summary: ClassVar[str] = "GreenWaves GAP8: 16/8-bit fixed point C, weights streamed from L3 into 512 KiB of L2"
+    options: ClassVar[type[Gap8Options]] = Gap8Options
+    default_rules: ClassVar[tuple[str, ...]] = DEFAULT_RULES
+
+    def machine(self, options: Gap8Options) -> Machine:
+        """L1, L2 and L3 as the options size them."""
+        from nnkit.memory.plan import Region
+        from nnkit.target import Machine
+
+        memory = options.memory
+        return Machine(
+            "GAP8",
+            (Region("l1", memory.l1), Region("l2", memory.l2), Region("l3", memory.l3)),
+            "RISC-V fabric controller and a cluster of 8 cores; int16 or int8 arithmetic, no floating point.",
+        )
+
+    def legalisation(self, options: Gap8Options) -> tuple[str, ...]:
+        """Fully connected layers have no kernel of their own, and formats are chosen per fused layer."""
+        return ("fc_to_conv", "normalize_resize", "fuse_activation", "fuse_pool")
+
+    def check(self, program: Program, options: Gap8Options) -> None:
+        """The kernels' limits."""
+        from nnkit.constraints import check_constraints
+        from nnkit_gap8.constraints import CONSTRAINTS, LIMITS
+
+        check_constraints(program, CONSTRAINTS, LIMITS)
+
+    def limits(self) -> tuple[str, ...]:
+        """The kernels' limits in words."""
+        from nnkit.constraints import constraint_text
+        from nnkit_gap8.constraints import CONSTRAINTS, LIMITS
+
+        return tuple(" ".join(constraint_text(constraint, LIMITS).split()) for constraint in CONSTRAINTS)
+
+    def scheme(
+        self, options: Gap8Options, headroom: float, input_ranges: Mapping[str, InputRange]
+    ) -> FixedPointScheme:
+        """Power-of-two fixed point, as the options say."""
+        from nnkit.quantize import FixedPointScheme, read_pinned_formats
+
+        pinned = None
+        if options.formats is not None:
+            pinned = read_pinned_formats(options.formats.existing_file("the pinned formats"))
+        return FixedPointScheme(
+            bits=16 if options.precision == "int16" else 8,
+            accumulate=options.accumulate,
+            accumulator_bits=options.accumulator_bits,
+            unsigned=options.unsigned,
+            headroom=headroom,
+            pinned=pinned,
+            input_ranges=input_ranges,
+        )
