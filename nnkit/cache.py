@@ -117,7 +117,7 @@ class StageCache:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._note("cannot be read", error)
+            self._failed("cannot be read", error)
             return None
         files = _unpacked(data)
         try:
@@ -135,7 +135,7 @@ class StageCache:
             return False
         data = _packed(files)
         if len(data) > self.max_bytes:
-            self._notes.append(f"a result of {len(data):,} bytes is over the bound of the cache and is not kept")
+            self._note(f"a result of {len(data):,} bytes is over the bound of the cache and is not kept")
             return False
         path = self._path(key)
         temporary = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
@@ -148,7 +148,7 @@ class StageCache:
                 temporary.unlink(missing_ok=True)
             self._evict(keep=path)
         except OSError as error:
-            self._note("cannot be written", error)
+            self._failed("cannot be written", error)
             return False
         return True
 
@@ -177,8 +177,10 @@ class StageCache:
                 path.unlink(missing_ok=True)
                 total -= size
 
-    def _note(self, what: str, error: OSError) -> None:
-        note = f"the cache {what} ({self.root}: {error.strerror or error}); the run goes on without it"
+    def _failed(self, what: str, error: OSError) -> None:
+        self._note(f"the cache {what} ({self.root}: {error.strerror or error}); the run goes on without it")
+
+    def _note(self, note: str) -> None:
         if note not in self._notes:
             self._notes.append(note)
 

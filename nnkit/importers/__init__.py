@@ -1,13 +1,11 @@
 """Importers: model files of other tools become a Model."""
 
-from nnkit.importers.input_shapes import DeclaredInputs
 from nnkit.importers.name_tags import TagGlobError, TagGlobs
-from nnkit.importers.onnx_importer import ImportResult, import_onnx
+from nnkit.importers.onnx_importer import ImportResult, import_onnx, model_file_digest
 from nnkit.importers.operators import OpCheck, Unsupported, raise_unsupported, unsupported
 from nnkit.importers.tool_process import ToolLimits
 
 __all__ = [
-    "DeclaredInputs",
     "ImportResult",
     "OpCheck",
     "TagGlobError",
@@ -15,6 +13,7 @@ __all__ = [
     "ToolLimits",
     "Unsupported",
     "import_onnx",
+    "model_file_digest",
     "raise_unsupported",
     "unsupported",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
@@ -28,11 +29,9 @@ def load_external_data(proto: onnx.ModelProto, path: Path) -> tuple[Path, ...]:
     import onnx
 
     contents: dict[Path, bytes] = {}
-    for tensor in all_tensors(proto):
-        if tensor.data_location != onnx.TensorProto.EXTERNAL:
-            continue
+    for tensor in _external(proto):
         entries = {entry.key: entry.value for entry in tensor.external_data}
-        file = _file_inside(path, entries.get("location", ""), tensor.name)
+        file = _file_inside(path, _location(tensor), tensor.name)
         if file not in contents:
             contents[file] = _read(file, tensor.name, MAX_MODEL_BYTES - sum(map(len, contents.values())))
             _check_sha1(contents[file], entries.get("checksum"), file)
@@ -40,6 +39,21 @@ def load_external_data(proto: onnx.ModelProto, path: Path) -> tuple[Path, ...]:
         del tensor.external_data[:]
         tensor.data_location = onnx.TensorProto.DEFAULT
     return tuple(contents)
+
+
+def external_files(proto: onnx.ModelProto, path: Path) -> tuple[Path, ...]:
+    """The data files of the model at `path`, each once, in order of use; raises as `load_external_data` does."""
+    return tuple(dict.fromkeys(_file_inside(path, _location(tensor), tensor.name) for tensor in _external(proto)))
+
+
+def _external(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    import onnx
+
+    return (tensor for tensor in all_tensors(proto) if tensor.data_location == onnx.TensorProto.EXTERNAL)
+
+
+def _location(tensor: onnx.TensorProto) -> str:
+    return next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
 
 
 def _file_inside(model: Path, location: str, tensor: str) -> Path:

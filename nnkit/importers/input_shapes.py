@@ -31,9 +31,6 @@ class DeclaredInputs:
         return self.where(name) if self.where else ""
 
 
-NO_DECLARED_INPUTS = DeclaredInputs()
-
-
 def pin_inputs(
     graph: onnx.GraphProto, declared: DeclaredInputs, where: str, *, unused: Collection[str] = ()
 ) -> tuple[str, ...]:

@@ -6,19 +6,21 @@ followed through the tools afterwards. All that runs native code on the untruste
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nnkit.errors import ModelError
 from nnkit.graph import InputSpec, Model, OutputSpec
-from nnkit.importers.external_data import load_external_data
+from nnkit.importers.external_data import external_files, load_external_data
 from nnkit.importers.float_types import to_float32
-from nnkit.importers.input_shapes import NO_DECLARED_INPUTS, DeclaredInputs, pin_inputs
-from nnkit.importers.model_file import MAX_MODEL_BYTES, read_model_file
+from nnkit.importers.input_shapes import DeclaredInputs, pin_inputs
+from nnkit.importers.model_file import MAX_MODEL_BYTES, read_model_file, read_regular_file
 from nnkit.importers.name_tags import NO_GLOBS, TagGlobs, follow_tags, lift_tags
-from nnkit.importers.operators import DEFAULT_DOMAINS, check_operators, check_versions
+from nnkit.importers.operators import DEFAULT_DOMAINS, check_inference_mode, check_operators, check_versions
 from nnkit.importers.static_shapes import static_shapes
 from nnkit.importers.tensors import check_numbers, check_tensors
 from nnkit.importers.tidy import (
@@ -51,17 +53,20 @@ class ImportResult:
 def import_onnx(
     path: str | os.PathLike[str],
     *,
-    inputs: DeclaredInputs = NO_DECLARED_INPUTS,
+    inputs: Mapping[str, Sequence[int]] | None = None,
     simplify: bool = True,
     tag_globs: TagGlobs = NO_GLOBS,
     limits: ToolLimits = DEFAULT_LIMITS,
+    input_where: Callable[[str], str] | None = None,
 ) -> ImportResult:
     """Import an ONNX file (operator sets 9 to the newest that the installed onnx knows).
 
-    inputs: shapes that the recipe declares; needed where the model leaves more than the batch open.
+    inputs: shapes that the recipe declares, by input name, batch first; needed where the model leaves more than the
+        batch open.
     simplify: fold constants once with onnxsim; without it a model that computes shapes may be refused.
     tag_globs: the recipe's globs over the layers' names.
     limits: of the process that runs the ONNX tools.
+    input_where: gives the position of a declared input in the recipe, for messages.
 
     Raises:
         UserFileError: the model or its data file is missing or unreadable.
@@ -75,7 +80,11 @@ def import_onnx(
     data_files = load_external_data(proto, file)
     check_tensors(proto, where)
     if proto.ByteSize() >= MAX_MODEL_BYTES:
-        raise ModelError(f"the network is larger than {MAX_MODEL_BYTES:,} bytes", where=where)
+        raise ModelError(
+            f"the network and its data are larger than {MAX_MODEL_BYTES:,} bytes",
+            where=where,
+            remedy="a network for these targets is far smaller: check which file this is",
+        )
     notes: list[str] = []
     if proto.functions:
         proto, inlined = _inlined(proto, where, limits)
@@ -86,11 +95,13 @@ def import_onnx(
     constants_to_initializers(graph, where)
     notes += name_nodes(graph)
     check_operators(graph, opset, where)
+    check_inference_mode(graph, where)
     tagged = lift_tags(graph, tag_globs)
     all_inputs = {value.name for value in graph.input}
     notes += drop_unused(graph)
     notes += to_float32(proto, where)
-    notes += pin_inputs(graph, inputs, where, unused=all_inputs - {value.name for value in graph.input})
+    declared = DeclaredInputs(inputs or {}, input_where)
+    notes += pin_inputs(graph, declared, where, unused=all_inputs - {value.name for value in graph.input})
     check_numbers(graph, where)
     _keep_default_domain(proto)
     steps = ["check", "convert", *(["simplify"] if simplify else []), "finish"]
@@ -110,6 +121,22 @@ def import_onnx(
         opset=opset,
     )
     return ImportResult(model, (*notes, *gone), (file, *data_files))
+
+
+def model_file_digest(path: str | os.PathLike[str]) -> str:
+    """SHA-256 over a model's file and its external data: what a cache key needs to know of it.
+
+    Raises:
+        UserFileError, ModelError: as `import_onnx` does for files that cannot be read.
+    """
+    file = Path(path)
+    proto = read_model_file(file)
+    state = hashlib.sha256()
+    for part in (file, *external_files(proto, file)):
+        content = read_regular_file(part, what=f"the model's file '{part.name}'")
+        state.update(len(content).to_bytes(8, "little"))
+        state.update(content)
+    return state.hexdigest()
 
 
 def _inlined(proto: onnx.ModelProto, where: str, limits: ToolLimits) -> tuple[onnx.ModelProto, tuple[str, ...]]:

@@ -74,6 +74,26 @@ def check_operators(graph: onnx.GraphProto, opset: int, where: str) -> None:
         raise _listed(found, "the network uses operators that cannot be imported", where)
 
 
+def check_inference_mode(graph: onnx.GraphProto, where: str) -> None:
+    """No layer is in training mode, in which batch normalisation and dropout are not what they are in use.
+
+    Raises:
+        ModelError: listing all that are.
+    """
+    from onnx import numpy_helper
+
+    tensors = {tensor.name: tensor for tensor in graph.initializer}
+    found: list[Unsupported] = []
+    for node in graph.node:
+        training = any(attribute.name == "training_mode" and attribute.i for attribute in node.attribute)
+        if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2] in tensors:
+            training = bool(numpy_helper.to_array(tensors[node.input[2]]).any())
+        if training:
+            found.append((node.name, node.op_type, "it is in training mode"))
+    if found:
+        raise _listed(found, "the network was exported in training mode", where, "export it in inference mode")
+
+
 def unsupported(model: Model, supported: Mapping[str, OpCheck | None] | OpCheck) -> list[Unsupported]:
     """All layers of `model` that `supported` does not take, in graph order, as (layer, operator, reason).
 

@@ -12,10 +12,8 @@ from nnkit.stages.types import Build, Imported, Restructured
 
 def import_model(build: Build) -> Imported:
     """Read the recipe's model; cached by the file's content (external data included)."""
-    import onnx
-    import onnxsim
-
     from nnkit import importers
+    from nnkit.cache import installed_version
     from nnkit.importers import TagGlobs, import_onnx, model_file_digest
 
     section = build.recipe.model
@@ -38,7 +36,7 @@ def import_model(build: Build) -> Imported:
         [model_file_digest(path)],
         {"shapes": {k: list(v) for k, v in shapes.items()}, "simplify": section.simplify, "hp": hp, "cpu": tags.cpu},
         [importers],
-        {"onnx": onnx.__version__, "onnxsim": onnxsim.__version__},
+        {name: installed_version(name) for name in ("onnx", "onnxsim", "onnxruntime")},
     )
     imported = cached(build, call, object_codec(), compute)
     for note in imported.notes:
