@@ -24,7 +24,7 @@ _SOURCES: dict[type[Stage], tuple[str, ...]] = {
 
 def stage_record(stage: Stage) -> dict[str, Any]:
     """The stage and its parameters as JSON values, for manifests and reports."""
-    return {"stage": _NAMES[type(stage)], **asdict(stage)}
+    return {"kind": _NAMES[type(stage)], **asdict(stage)}
 
 
 def postprocess_files(stages: Sequence[Stage]) -> dict[str, str]:

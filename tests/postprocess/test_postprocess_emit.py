@@ -83,9 +83,9 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
     assert caught.value.where == str(tmp_path / "out")
 
 
-def test_stage_record_names_the_stage() -> None:
+def test_stage_record_names_the_kind() -> None:
     assert stage_record(FaceCrop(size=64)) == {
-        "stage": "face_crop",
+        "kind": "face_crop",
         "size": 64,
         "border": "replicate",
         "fill": 0,

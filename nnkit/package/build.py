@@ -1,0 +1,154 @@
+"""From a build folder to its release package.
+
+Packed are `report.json`, `plan.json`, `layers.csv`, `recipe.yaml` (the recipe as resolved) and all of `artifact/`.
+`run.json` (it differs between runs), the ONNX stages and `verify/` stay behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from nnkit.errors import GateFailedError, UsageError, UserFileError
+from nnkit.package.archive import file_sha256, write_archive
+from nnkit.package.manifest import Manifest
+
+PACKED = ("report.json", "plan.json", "layers.csv", "recipe.yaml")
+ARTIFACT = "artifact"
+_RUN_FIRST = "run the recipe first: nnkit run RECIPE"
+_EXTRA = {each.name for each in fields(Manifest)} - {"files"}
+
+
+def build_package(build_dir: Path, out: Path | None = None, *, manifest_extra: Mapping[str, Any]) -> Path:
+    """Packs a verified build; returns the archive's path. The same build gives the same bytes.
+
+    Args:
+        build_dir: `out/<name>/<target>/`.
+        out: the archive, or an existing folder for `<name>-<version>-<target>.nnpkg`; None: the build folder.
+        manifest_extra: values of the manifest by key (see `Manifest`) that replace those taken from the build:
+            nnkit, target, memory, accuracy, inputs, outputs and tools from the report; name, version, recipe and
+            postprocess from the recipe.
+
+    Raises UserFileError where the build is incomplete or unreadable, GateFailedError where it did not pass or its
+    artifact is not the one that was verified, UsageError where a value of the manifest is missing or unknown.
+    """
+    report = _json_object(build_dir / "report.json")
+    if report.get("status") != "ok":
+        raise GateFailedError(
+            f"the build ended with status {report.get('status')!r}: only a build with status 'ok' is released",
+            where=str(build_dir / "report.json"),
+            remedy="see the gates and the verification in the report, then run again",
+        )
+    recipe = _recipe(build_dir / "recipe.yaml")
+    manifest = _manifest(report, recipe, manifest_extra)
+    files = {name: build_dir / name for name in PACKED} | _artifact_files(build_dir / ARTIFACT)
+    for name, path in files.items():
+        if not path.is_file():
+            raise UserFileError(f"the build has no {name}", where=str(build_dir), remedy=_RUN_FIRST)
+    _check_artifact(build_dir / ARTIFACT, report)
+    return write_archive(files, manifest, _archive_path(build_dir, out, manifest))
+
+
+def _archive_path(build_dir: Path, out: Path | None, manifest: Manifest) -> Path:
+    if out is None:
+        return build_dir / manifest.file_name
+    return out / manifest.file_name if out.is_dir() else out
+
+
+def _manifest(report: Mapping[str, Any], recipe: Mapping[str, Any], extra: Mapping[str, Any]) -> Manifest:
+    unknown = sorted(extra.keys() - _EXTRA)
+    if unknown:
+        raise UsageError(
+            f"the manifest has no {', '.join(unknown)}",
+            where="package",
+            remedy=f"known are {', '.join(sorted(_EXTRA))}",
+        )
+    values: dict[str, Any] = {
+        key: report.get(key) for key in ("nnkit", "target", "memory", "inputs", "outputs", "tools")
+    }
+    values["accuracy"] = report.get("verify")
+    values["name"] = recipe.get("name")
+    values["version"] = (recipe.get("release") or {}).get("version")
+    values["postprocess"] = recipe.get("postprocess") or []
+    values["recipe"] = recipe
+    values.update(extra)
+    missing = sorted(key for key, value in values.items() if value is None)
+    if missing:
+        raise UsageError(
+            f"the build does not say: {', '.join(missing)}",
+            where="package",
+            remedy="run the recipe again with this version of nnkit",
+        )
+    return Manifest(**values)
+
+
+def _artifact_files(folder: Path) -> dict[str, Path]:
+    """All files below `artifact/` by name in the archive. Raises UserFileError for anything but files and folders."""
+    found: dict[str, Path] = {}
+    for parent, folders, names in os.walk(folder):
+        for name in [*folders, *names]:
+            path = Path(parent, name)
+            if path.is_symlink() or not (path.is_file() or path.is_dir()):
+                raise UserFileError(
+                    "is neither a file nor a folder", where=str(path), remedy="replace it with the file itself"
+                )
+            if path.is_file():
+                found[f"{ARTIFACT}/{path.relative_to(folder).as_posix()}"] = path
+    if not found:
+        raise UserFileError("the build has no artifact", where=str(folder), remedy=_RUN_FIRST)
+    return found
+
+
+def _check_artifact(folder: Path, report: Mapping[str, Any]) -> None:
+    """The report lists what was verified, by path below `artifact/`: exactly that is released."""
+    verified = report.get("artifact")
+    found = {name.removeprefix(f"{ARTIFACT}/"): path for name, path in _artifact_files(folder).items()}
+    if not isinstance(verified, dict) or verified.keys() != found.keys():
+        odd = sorted(set(found) ^ set(verified or {}))
+        raise GateFailedError(
+            f"the artifact is not the one that was verified: {', '.join(odd[:3])} is in one of folder and report",
+            where=str(folder),
+            remedy=_RUN_FIRST,
+        )
+    for name, path in sorted(found.items()):
+        record = verified[name]
+        if not isinstance(record, dict) or file_sha256(path) != record.get("sha256"):
+            raise GateFailedError(
+                "was changed after it was verified: its SHA-256 differs from the report",
+                where=str(path),
+                remedy=_RUN_FIRST,
+            )
+
+
+def _json_object(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(_read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise UserFileError(f"is not JSON: {error}", where=str(path), remedy=_RUN_FIRST) from error
+    if not isinstance(content, dict):
+        raise UserFileError("is not a JSON object", where=str(path), remedy=_RUN_FIRST)
+    return content
+
+
+def _recipe(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(_read_text(path))
+    except (yaml.YAMLError, RecursionError) as error:
+        raise UserFileError("is not YAML", where=str(path), remedy=_RUN_FIRST) from error
+    if not isinstance(content, dict):
+        raise UserFileError("is not a recipe", where=str(path), remedy=_RUN_FIRST)
+    return content
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UserFileError(f"cannot be read: {reason}", where=str(path), remedy=_RUN_FIRST) from error
