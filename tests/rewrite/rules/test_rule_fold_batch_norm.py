@@ -19,7 +19,14 @@ LAYERS = {
         "ConvTranspose", v, net.normal(4, 3, 2, 2), net.normal(6), group=2, name="layer"
     ),
 }
-OUTPUTS = {"conv": 6, "conv without bias": 6, "grouped": 6, "depthwise": 4, "depthwise with multiplier": 8, "dilated": 6}
+OUTPUTS = {
+    "conv": 6,
+    "conv without bias": 6,
+    "grouped": 6,
+    "depthwise": 4,
+    "depthwise with multiplier": 8,
+    "dilated": 6,
+}
 OUTPUTS |= {"transposed": 5, "grouped transposed": 6}
 
 

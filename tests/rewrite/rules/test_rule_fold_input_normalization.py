@@ -113,9 +113,16 @@ def test_declines(graphs, reader):
         outputs.append(net.op("Relu", value, name="r"))
     if reader == "output":
         outputs.append(value)
-    after, log = graphs.apply(net.model(*outputs, cpu={"cpu sub": ["sub"], "cpu conv": ["conv1"]}.get(reader, [])), RULE)
+    after, log = graphs.apply(
+        net.model(*outputs, cpu={"cpu sub": ["sub"], "cpu conv": ["conv1"]}.get(reader, [])), RULE
+    )
     assert "Sub" in graphs.ops(after)
-    expected = {"Relu": "'r' (Relu)", "output": "'sub_v' is an output", "cpu sub": "'sub' is", "cpu conv": "'conv1' is"}
+    expected = {
+        "Relu": "'r' (Relu)",
+        "output": "'sub_v' is an output",
+        "cpu sub": "'sub' is",
+        "cpu conv": "'conv1' is",
+    }
     assert expected[reader] in log.of(RULE).declined[0].reason
 
 

@@ -41,7 +41,9 @@ def test_other_averages_stay(graphs, attributes):
     assert log.of(POOL).declined == ()
 
 
-@pytest.mark.parametrize(("axes", "text"), [((1,), "[1] instead of H and W"), ((1, 2, 3), "[1, 2, 3]"), (None, "all")])
+@pytest.mark.parametrize(
+    ("axes", "text"), [((1,), "[1] instead of H and W"), ((1, 2, 3), "[1, 2, 3]"), (None, "all")]
+)
 def test_global_pool_declines(graphs, axes, text):
     net = graphs.Net(x=(1, 5, 6, 7))
     value = net.op("ReduceMean", "x", **({} if axes is None else {"axes": list(axes)}))
@@ -126,10 +128,15 @@ def test_pad_merges_into_max_pool_where_it_never_wins(graphs):
             "the padded value is not zero",
         ),
         (
-            lambda n: n.op("AveragePool", _pad(n, "x", (1, 1, 1, 1)), kernel_shape=[2, 2], ceil_mode=1, strides=[2, 2]),
+            lambda n: n.op(
+                "AveragePool", _pad(n, "x", (1, 1, 1, 1)), kernel_shape=[2, 2], ceil_mode=1, strides=[2, 2]
+            ),
             "ceil_mode",
         ),
-        (lambda n: n.conv(_pad(n, "x", (1, 1, 1, 1), n.op("ReduceMax", "x", keepdims=0)), (4, 3, 3, 3)), "value is not"),
+        (
+            lambda n: n.conv(_pad(n, "x", (1, 1, 1, 1), n.op("ReduceMax", "x", keepdims=0)), (4, 3, 3, 3)),
+            "value is not",
+        ),
     ],
 )
 def test_merge_pad_declines(graphs, build, text):

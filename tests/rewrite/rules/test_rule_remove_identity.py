@@ -36,7 +36,9 @@ def _no_op(net, value, which):
     raise AssertionError(which)
 
 
-KINDS = "Identity Dropout Cast Reshape Transpose Pad Slice Concat Sum Max Mean Clip MaxPool AveragePool Resize".split()
+KINDS = (
+    "Identity Dropout Cast Reshape Transpose Pad Slice Concat Sum Max Mean Clip MaxPool AveragePool Resize".split()
+)
 
 
 @pytest.mark.parametrize("which", KINDS)

@@ -17,7 +17,9 @@ def test_clip_from_zero_is_relu(graphs):
 
 
 @pytest.mark.parametrize("on_left", [False, True])
-@pytest.mark.parametrize(("op", "bound", "result"), [("Max", 0.0, "Relu"), ("Max", -1.0, "Clip"), ("Min", 6.0, "Clip")])
+@pytest.mark.parametrize(
+    ("op", "bound", "result"), [("Max", 0.0, "Relu"), ("Max", -1.0, "Clip"), ("Min", 6.0, "Clip")]
+)
 def test_max_and_min_with_a_number(graphs, op, bound, result, on_left):
     net = graphs.Net(x=(1, 3, 4, 4))
     operands = ["x", net.const(np.full((3, 1, 1), bound))]
@@ -53,7 +55,9 @@ def test_tags_go_along(graphs):
     assert after.tags.of("m_v").cpu
 
 
-@pytest.mark.parametrize("bounds", [(-1, 3, 0, 6), (0, 6, -2, 1), (-3, -1, 0, 2), (5, 9, 0, 4), (0, np.inf, 0, np.inf)])
+@pytest.mark.parametrize(
+    "bounds", [(-1, 3, 0, 6), (0, 6, -2, 1), (-3, -1, 0, 2), (5, 9, 0, 4), (0, np.inf, 0, np.inf)]
+)
 def test_clips_merge(graphs, bounds):
     net = graphs.Net(x=(1, 3, 8, 8))
     value = net.op("Clip", "x", *(net.const(b) for b in bounds[:2]), name="first")

@@ -1,0 +1,86 @@
+"""How far values may move: the plain bound, the amplified one, and what is never forgiven."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nnkit.rewrite import resolve_rules, restructure
+from nnkit.rewrite.equivalence import FLOAT_ROUNDING, compare, evaluate, rounding_noise, sample_inputs
+
+
+def test_samples_are_deterministic_and_cover_pixels(graphs):
+    net = graphs.Net(x=(1, 3, 8, 8))
+    model = net.model(net.op("Relu", "x"))
+    one, two = sample_inputs(model), sample_inputs(model)
+    assert all(np.array_equal(a["x"], b["x"]) for a, b in zip(one, two, strict=True))
+    assert one[0]["x"].min() < 0
+    assert one[1]["x"].max() > 200
+
+
+def test_all_values_are_seen(graphs):
+    net = graphs.Net(x=(1, 3, 8, 8))
+    model = net.model(net.op("Relu", net.conv("x", (4, 3, 3, 3), name="c"), name="r"))
+    values = evaluate(model, sample_inputs(model))
+    assert list(values) == ["c_v", "r_v"]
+    assert values["r_v"][0].min() == 0
+
+
+def _compare(before, values, moved):
+    return compare(before, values, moved, sample_inputs(before), FLOAT_ROUNDING)
+
+
+def test_plain_bound(graphs):
+    net = graphs.Net(x=(1, 3, 8, 8))
+    model = net.model(net.op("Relu", net.conv("x", (4, 3, 3, 3), name="c"), name="r"))
+    values = evaluate(model, sample_inputs(model))
+    peak = max(np.abs(v).max() for v in values["r_v"])
+    for factor, caught in ((0.5e-5, False), (1e-3, True)):
+        moved = values | {"r_v": [v + np.float32(factor * peak) for v in values["r_v"]]}
+        difference = _compare(model, values, moved)
+        assert (difference.offending_value == "r_v") == caught
+        assert difference.max_error == pytest.approx(factor * peak, rel=0.2)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_value_that_is_no_longer_finite_is_caught(graphs, bad):
+    net = graphs.Net(x=(1, 3))
+    model = net.model(net.op("Relu", "x", name="r"))
+    values = evaluate(model, sample_inputs(model))
+    moved = {"r_v": [np.full_like(v, bad) for v in values["r_v"]]}
+    assert _compare(model, values, moved).offending_value == "r_v"
+    assert _compare(model, moved, moved).offending_value == ""
+
+
+def _cancelling(graphs, mean):
+    """A batch norm that subtracts a mean far above its spread: rounding is amplified by mean / spread."""
+    net = graphs.Net(x=(1, 8, 6, 6))
+    conv = net.op("Conv", "x", net.normal(4, 8, 3, 3), net.const(np.full(4, mean)), name="c")
+    ones = net.const(np.ones(4))
+    return net.model(net.op("BatchNormalization", conv, ones, ones, net.const(np.full(4, mean)), ones, name="bn"))
+
+
+def test_an_ill_conditioned_network_is_not_blamed_on_the_rule(graphs):
+    """Each float32 near 1e6 is known to 0.03; the folded graph does not lose that, the original does."""
+    model = _cancelling(graphs, 1e6)
+    samples = [{"x": np.random.default_rng(0).standard_normal((1, 8, 6, 6)).astype(np.float32)}]
+    _, log = restructure(model, resolve_rules(["fold_batch_norm"]), check_inputs=samples)
+    assert log.of("fold_batch_norm").relative_error > FLOAT_ROUNDING.relative
+
+
+def test_noise_follows_the_conditioning(graphs):
+    samples = [{"x": np.random.default_rng(0).standard_normal((1, 8, 6, 6)).astype(np.float32)}]
+    noises = []
+    for mean in (1.0, 1e6):
+        model = _cancelling(graphs, mean)
+        noises.append(rounding_noise(model, evaluate(model, samples), samples)["bn_v"])
+    assert noises[0] < 1e-4
+    assert noises[1] > 100 * noises[0]
+
+
+def test_conditioning_is_no_excuse_for_a_real_error(graphs):
+    model = _cancelling(graphs, 1e4)
+    samples = sample_inputs(model)
+    values = evaluate(model, samples)
+    moved = values | {"bn_v": [v * np.float32(1.5) for v in values["bn_v"]]}
+    assert compare(model, values, moved, samples, FLOAT_ROUNDING).offending_value == "bn_v"

@@ -1,0 +1,174 @@
+"""The runner: priority, fixpoints, the log, and what it does with rules that break their promise."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+
+from nnkit.errors import InternalError
+from nnkit.rewrite import (
+    DEFAULT_RULES,
+    Declined,
+    RewriteLog,
+    Rule,
+    available_rules,
+    resolve_rules,
+    restructure,
+)
+from nnkit.rewrite.reading import data_input, is_op
+
+
+def _rule(name, rewrite, op="Relu", exact=True, check=lambda editor, nodes: nodes[0], cpu="blocks"):
+    return Rule(name, exact, cpu, "a rule", lambda editor, node: (node,) if is_op(node, op) else None, check, rewrite)
+
+
+@pytest.fixture
+def small(graphs):
+    net = graphs.Net(x=(1, 3, 8, 8))
+    value = net.batch_norm(net.conv("x", (4, 3, 3, 3), name="conv"), 4, name="bn")
+    return net.model(net.op("Sigmoid", net.op("Relu", value, name="act"), name="last"), hp=["bn"])
+
+
+def test_input_is_never_changed(small):
+    before = (hashlib.sha256(small.onnx_bytes).hexdigest(), small.digest, dict(small.tags.values))
+    after, _ = restructure(small, resolve_rules(DEFAULT_RULES))
+    assert after is not small
+    assert before == (hashlib.sha256(small.onnx_bytes).hexdigest(), small.digest, dict(small.tags.values))
+
+
+def test_result_is_deterministic(small):
+    one, two = (restructure(small, resolve_rules(DEFAULT_RULES)) for _ in range(2))
+    assert one[0].digest == two[0].digest
+    assert one[1] == two[1]
+
+
+def test_log_has_an_entry_per_rule_and_the_error(small):
+    _, log = restructure(small, resolve_rules(["fold_batch_norm", "fuse_activation", "fuse_pool"]))
+    assert [entry.name for entry in log.entries] == ["fold_batch_norm", "fuse_activation", "fuse_pool"]
+    assert log.of("fold_batch_norm").fired == ("conv + bn",)
+    assert log.of("fold_batch_norm").max_error > log.of("fold_batch_norm").relative_error > 0
+    assert log.of("fold_batch_norm").relative_error < 1e-5
+    assert log.of("fuse_activation").max_error == 0.0
+    assert log.of("fuse_pool").max_error is None
+
+
+def test_report_is_json_and_comes_back(small):
+    _, log = restructure(small, resolve_rules(DEFAULT_RULES))
+    report = json.loads(json.dumps(log.report()))
+    assert all({"name", "fired", "reason", "max_error"} <= set(item) for item in report)
+    assert RewriteLog.from_report(report) == log
+    by_name = {item["name"]: item for item in report}
+    assert by_name["fold_batch_norm"]["fired"] == 1
+    assert by_name["fuse_pool"]["reason"] == "nothing in the graph has its pattern"
+
+
+def test_order_is_priority(graphs):
+    """A last resort listed after the proper rule must not fire, though other rules fire in between."""
+    net = graphs.Net(x=(1, 12))
+    fc = net.op("Gemm", net.op("Identity", "x"), net.normal(12, 5), name="fc")
+    model = net.model(net.op("Relu", net.batch_norm(net.op("Dropout", fc), 5, name="bn")))
+    names = ["fold_batch_norm", "remove_identity", "batch_norm_to_conv"]
+    _, log = restructure(model, resolve_rules(names))
+    assert log.of("fold_batch_norm").fired == ("fc + bn",)
+    assert log.of("batch_norm_to_conv").fired == ()
+
+
+def test_a_site_that_fires_later_is_not_listed_as_declined(graphs):
+    net = graphs.Net(x=(1, 3, 8, 8))
+    value = net.op("Sub", "x", net.const(2.0), name="sub")
+    value = net.op("Gemm", net.op("Flatten", value), net.normal(192, 5), name="fc")
+    _, log = restructure(net.model(value), resolve_rules(DEFAULT_RULES))
+    assert log.of("fold_input_normalization").fired == ("sub + fc",)
+    assert log.of("fold_input_normalization").declined == ()
+
+
+def test_exact_rule_that_is_wrong_is_caught_and_named(small):
+    def shift(editor, node):
+        bn = editor.producer(data_input(node))
+        gamma = editor.array(bn.inputs[1])
+        bn.replace_input_with(1, editor.constant("gamma", (gamma * 1.001).astype(np.float32)))
+        editor.become(node, "LeakyRelu", [data_input(node)], {"alpha": 0.0})
+
+    with pytest.raises(InternalError) as error:
+        restructure(small, [_rule("wrong", shift)])
+    assert "rewrite 'wrong' is exact, yet it changed value 'bn_v'" in str(error.value)
+    assert error.value.where == "bn"
+
+
+def test_approximate_rule_is_measured_not_refused(small):
+    def soften(editor, node):
+        editor.become(node, "LeakyRelu", [data_input(node)], {"alpha": 0.01})
+
+    _, log = restructure(small, [_rule("soft", soften, exact=False)])
+    assert log.of("soft").max_error > 1e-4
+
+
+def test_rule_that_loses_a_tag_is_caught(small):
+    def lose(editor, node):
+        bn = editor.producer(data_input(node))
+        editor.forget_tags(bn)
+        editor.become(node, "LeakyRelu", [data_input(node)], {"alpha": 0.0})
+
+    with pytest.raises(InternalError, match="rewrite 'careless' lost the tag `_hp` of layer 'bn'"):
+        restructure(small, [_rule("careless", lose)])
+
+
+def test_rule_that_breaks_the_graph_is_caught(small):
+    def break_it(editor, node):
+        editor.become(node, "NoSuchOp", [data_input(node)], {})
+
+    with pytest.raises(InternalError, match="rewrite 'breaker' left a graph that is not valid"):
+        restructure(small, [_rule("breaker", break_it)])
+
+
+def test_rule_that_gives_a_wrong_shape_is_caught(small):
+    import onnx_ir as ir
+
+    def reshape(editor, node):
+        node.outputs[0].shape = ir.Shape([1, 4, 5, 6])
+        editor.become(node, "LeakyRelu", [data_input(node)], {"alpha": 0.0})
+
+    with pytest.raises(InternalError, match="not valid"):
+        restructure(small, [_rule("shapeless", reshape)])
+
+
+def test_rule_that_fires_for_ever_is_stopped(small):
+    with pytest.raises(InternalError, match="fires without end"):
+        restructure(small, [_rule("endless", lambda editor, node: None)], check_inputs=[])
+
+
+def test_rules_that_undo_each_other_are_stopped(graphs):
+    net = graphs.Net(x=(1, 3))
+    model = net.model(net.op("Relu", "x"))
+    there = _rule("there", lambda editor, n: editor.become(n, "LeakyRelu", [data_input(n)], {"alpha": 0.0}))
+    back = _rule("back", lambda editor, n: editor.become(n, "Relu", [data_input(n)], {}), op="LeakyRelu")
+    with pytest.raises(InternalError, match="do not come to rest"):
+        restructure(model, [there, back], check_inputs=[])
+
+
+def test_declining_is_logged_once_per_site(small):
+    rule = _rule("never", lambda editor, node: None, check=lambda editor, nodes: Declined("it is not the day"))
+    _, log = restructure(small, [available_rules()["fold_batch_norm"], rule])
+    (declined,) = log.of("never").declined
+    assert (declined.site, declined.reason) == ("act", "it is not the day")
+
+
+@pytest.mark.parametrize(("value", "error"), [(2.0, 0.0), (-2.0, 1.0)])
+def test_given_samples_are_used(graphs, value, error):
+    def soften(editor, node):
+        editor.become(node, "LeakyRelu", [data_input(node)], {"alpha": 0.5})
+
+    net = graphs.Net(x=(1, 3))
+    model = net.model(net.op("Relu", "x"))
+    samples = [{"x": np.full((1, 3), value, np.float32)}]
+    _, log = restructure(model, [_rule("soft", soften, exact=False)], check_inputs=samples)
+    assert log.of("soft").max_error == error
+
+
+def test_old_opset_is_refused(graphs):
+    net = graphs.Net(opset=12, x=(1, 3))
+    with pytest.raises(InternalError, match="opset 13"):
+        restructure(net.model(net.op("Relu", "x")), [])
