@@ -13,11 +13,9 @@ from nnkit.program import Program
 from nnkit_gap8.loads import MemoryMachine, OpLoad, Placed, chunk_counts, parts, reserved_bytes
 
 
-def assemble(
-    program: Program, loads: Sequence[OpLoad], machine: MemoryMachine, placed: Placed, notes: Sequence[str]
-) -> MemoryPlan:
+def assemble(program: Program, machine: MemoryMachine, placed: Placed, notes: Sequence[str]) -> MemoryPlan:
     """The plan: largest chunks under the pool's ceiling, each prefetched where there is room."""
-    storages, alignment = placed.storages, machine.l2.alignment_bytes
+    storages, loads, alignment = placed.storages, placed.loads, machine.l2.alignment_bytes
     counts: list[list[int]] = []
     for index, load in enumerate(loads):
         spans = _spans_at(placed, loads, index)

@@ -58,9 +58,13 @@ class OpLoad:
 
 @dataclass(frozen=True)
 class Placed:
-    """Activation and L2 scratch offsets. pool_bytes: the ceiling. weight_floor: per op, where weights may start."""
+    """Activation and L2 scratch offsets. pool_bytes: the ceiling. weight_floor: per op, where weights may start.
+
+    loads: with the chunk floors that this placement was made for.
+    """
 
     planner: str
+    loads: tuple[OpLoad, ...]
     storages: Storages
     offsets: tuple[int, ...]
     scratch_offsets: tuple[int | None, ...]
@@ -110,7 +114,7 @@ def spend_on_smaller_chunks(
     """Lower the chunk floors of the ops that bind the peak while gathering again costs at most `limit` of the run.
 
     Args:
-        live_bytes: bytes of activations live at each op.
+        live_bytes: bytes at each op that weights cannot take: of live activations, or up to the last of them.
         limit: extra instructions as a fraction of an estimate of the whole network's.
     """
     budget = limit * _INSTRUCTIONS_PER_MAC * sum(macs(op, program) for op in program.ops)

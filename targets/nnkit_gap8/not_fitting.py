@@ -11,7 +11,7 @@ from nnkit.memory.lifetimes import Storages, choose_storages
 from nnkit.memory.packing import align_up
 from nnkit.memory.plan import Region
 from nnkit.program import Conv2d, ConvTranspose2d, Fixed, Pool, Program
-from nnkit_gap8.loads import MemoryMachine, NeedsOf, OpLoad, reserved_bytes
+from nnkit_gap8.loads import MemoryMachine, OpLoad, reserved_bytes
 
 _SHOWN = 6
 
@@ -64,7 +64,6 @@ def check_scratch(program: Program, loads: Sequence[OpLoad], l1: Region) -> None
 
 def l2_error(
     program: Program,
-    needs: NeedsOf,
     machine: MemoryMachine,
     storages: Storages,
     loads: Sequence[OpLoad],
@@ -91,7 +90,7 @@ def l2_error(
             f"every layer alone fits the {capacity:,} bytes of L2, but no arrangement of the buffers was found that "
             f"takes less than {peak:,} bytes ({peak - capacity:,} too many)"
         )
-    return DoesNotFitError(reason, where=where, remedy=_l2_remedy(program, needs, machine, loads, over, totals, peak))
+    return DoesNotFitError(reason, where=where, remedy=_l2_remedy(program, machine, loads, over, totals, peak))
 
 
 def _totals(storages: Storages, loads: Sequence[OpLoad], machine: MemoryMachine) -> list[int]:
@@ -105,7 +104,6 @@ def _totals(storages: Storages, loads: Sequence[OpLoad], machine: MemoryMachine)
 
 def _l2_remedy(
     program: Program,
-    needs: NeedsOf,
     machine: MemoryMachine,
     loads: Sequence[OpLoad],
     over: Sequence[tuple[int, int]],

@@ -19,6 +19,7 @@ scratch, context and stack; no placement of these buffers can do with less.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from nnkit.errors import DoesNotFitError
@@ -71,52 +72,48 @@ def plan(
     loads = op_loads(program, needs, machine)
     not_fitting.check_weights(program, loads, machine.l3, weight_budget_bytes)
     not_fitting.check_scratch(program, loads, machine.l1)
-    alignment, reserved = machine.l2.alignment_bytes, reserved_bytes(machine)
+    alignment = machine.l2.alignment_bytes
     least = with_single_blocks(loads)
-    storages = choose_storages(program, [_extra_bytes(load, alignment) for load in least], alignment)
-    live = storages.live_bytes(len(loads), alignment)[: len(loads)]
+    extra = [align_up(load.floor_bytes, alignment) + load.l2_scratch_bytes for load in least]
+    storages = choose_storages(program, extra, alignment)
+    job = _Job(program, storages, alignment, planner, effort)
     notes: list[str] = []
-    loads = spend_on_smaller_chunks(program, loads, live, alignment, repack_limit)
-    best = _best_placement(program, storages, loads, alignment, planner, effort, notes)
-    room = machine.l2.capacity_bytes - reserved
-    if best.pool_bytes > room and loads != least:
-        smaller = _best_placement(program, storages, least, alignment, planner, effort, [])
-        if smaller.pool_bytes <= room:
-            notes.append("weights are cut into chunks smaller than the kernels wish, to fit L2")
-            best, loads = smaller, least
+    best = _best_placement(job, loads, repack_limit, notes)
+    room = machine.l2.capacity_bytes - reserved_bytes(machine)
     if best.pool_bytes > room:
-        raise not_fitting.l2_error(program, needs, machine, storages, with_single_blocks(loads), best.pool_bytes)
-    return assemble(program, loads, machine, best, notes)
+        smaller = _best_placement(job, least, 0.0, [])
+        if smaller.pool_bytes > room:
+            raise not_fitting.l2_error(program, machine, storages, least, smaller.pool_bytes)
+        notes.append("weights are cut into chunks smaller than the kernels wish, to fit L2")
+        best = smaller
+    return assemble(program, machine, best, notes)
 
 
-def _extra_bytes(load: OpLoad, alignment: int) -> int:
-    return align_up(load.floor_bytes, alignment) + load.l2_scratch_bytes
+@dataclass(frozen=True)
+class _Job:
+    program: Program
+    storages: Storages
+    alignment: int
+    planner: PlannerName
+    effort: engine.Effort | None
 
 
-def _best_placement(
-    program: Program,
-    storages: Storages,
-    loads: Sequence[OpLoad],
-    alignment: int,
-    planner: PlannerName,
-    effort: engine.Effort | None,
-    notes: list[str],
-) -> Placed:
+def _best_placement(job: _Job, loads: Sequence[OpLoad], repack_limit: float, notes: list[str]) -> Placed:
     tried: list[Placed] = []
-    if planner in ("auto", "general"):
+    if job.planner in ("auto", "general"):
         # First, so that it wins a tie: it lets weights take any gap, and its chunks are at least as large.
-        placed = _by_engine(storages, loads, alignment, effort)
+        placed = _by_engine(job, loads, repack_limit)
         notes.append(f"general planner: {placed.pool_bytes} bytes of activations and weights")
         tried.append(placed)
-    if planner in ("auto", "border"):
-        found = _by_border(storages, loads, alignment)
+    if job.planner in ("auto", "border"):
+        found = _by_border(job, loads, repack_limit)
         if isinstance(found, Placed):
             notes.append(f"border planner: {found.pool_bytes} bytes of activations and weights")
             tried.append(found)
-        elif planner == "border":
+        elif job.planner == "border":
             raise DoesNotFitError(
                 f"the border planner does not apply: {found.reason}",
-                where=program.name,
+                where=job.program.name,
                 remedy="use the planner 'general' or 'auto'",
             )
         else:
@@ -124,40 +121,43 @@ def _best_placement(
     return min(tried, key=lambda p: p.pool_bytes)
 
 
-def _by_border(storages: Storages, loads: Sequence[OpLoad], alignment: int) -> Placed | border.Declined:
-    layout = border.border_layout(storages.buffers, alignment)
+def _by_border(job: _Job, loads: Sequence[OpLoad], repack_limit: float) -> Placed | border.Declined:
+    buffers, alignment = job.storages.buffers, job.alignment
+    layout = border.border_layout(buffers, alignment)
     if isinstance(layout, border.Declined):
         return layout
-    floors: list[int] = []
-    scratch: list[int | None] = []
-    pool = border.top_bytes(storages.buffers, layout, 0)
-    for index, load in enumerate(loads):
-        top = align_up(border.top_bytes(storages.buffers, layout, index), alignment)
-        scratch.append(top if load.l2_scratch_bytes else None)
-        floors.append(top + load.l2_scratch_bytes)
-        pool = max(pool, floors[-1] + load.floor_bytes)
-    return Placed("border", storages, layout.offsets_bytes, tuple(scratch), align_up(pool, alignment), tuple(floors))
+    tops = [align_up(border.top_bytes(buffers, layout, index), alignment) for index in range(len(loads))]
+    loads = spend_on_smaller_chunks(job.program, loads, tops, alignment, repack_limit)
+    scratch = [top if load.l2_scratch_bytes else None for top, load in zip(tops, loads, strict=True)]
+    floors = [top + load.l2_scratch_bytes for top, load in zip(tops, loads, strict=True)]
+    pool = border.top_bytes(buffers, layout, 0)
+    pool = max([pool] + [floor + load.floor_bytes for floor, load in zip(floors, loads, strict=True)])
+    return Placed(
+        planner="border",
+        loads=tuple(loads),
+        storages=job.storages,
+        offsets=layout.offsets_bytes,
+        scratch_offsets=tuple(scratch),
+        pool_bytes=align_up(pool, alignment),
+        weight_floor=tuple(floors),
+    )
 
 
-def _by_engine(storages: Storages, loads: Sequence[OpLoad], alignment: int, effort: engine.Effort | None) -> Placed:
-    least = _solve(storages, loads, [load.floor_bytes for load in loads], alignment, effort)
+def _by_engine(job: _Job, loads: Sequence[OpLoad], repack_limit: float) -> Placed:
+    live = job.storages.live_bytes(len(loads), job.alignment)[: len(loads)]
+    loads = spend_on_smaller_chunks(job.program, loads, live, job.alignment, repack_limit)
+    least = _solve(job, loads, [load.floor_bytes for load in loads])
     # The same peak with the chunks that would be ideal under it, if the activations can be arranged around them.
-    live = storages.live_bytes(len(loads), alignment)
     ideal = []
-    for index, load in enumerate(loads):
-        room = least.pool_bytes - live[index] - load.l2_scratch_bytes
+    for held, load in zip(live, loads, strict=True):
+        room = least.pool_bytes - held - load.l2_scratch_bytes
         ideal.append(max((sum(part) for part in parts(load.blocks, chunk_counts(load, room))), default=0))
-    roomy = _solve(storages, loads, ideal, alignment, effort)
+    roomy = _solve(job, loads, ideal)
     return roomy if roomy.pool_bytes <= least.pool_bytes else least
 
 
-def _solve(
-    storages: Storages,
-    loads: Sequence[OpLoad],
-    chunk_bytes: Sequence[int],
-    alignment: int,
-    effort: engine.Effort | None,
-) -> Placed:
+def _solve(job: _Job, loads: Sequence[OpLoad], chunk_bytes: Sequence[int]) -> Placed:
+    storages, alignment = job.storages, job.alignment
     items = [
         engine.Item(f"a{i}", buffer.size_bytes, buffer.first_op, buffer.last_op, alignment)
         for i, buffer in enumerate(storages.buffers)
@@ -168,9 +168,10 @@ def _solve(
         for i, load in enumerate(loads)
         if load.l2_scratch_bytes
     ]
-    solution = engine.solve(tuple(items), effort)
+    solution = engine.solve(tuple(items), job.effort)
     return Placed(
         planner="general",
+        loads=tuple(loads),
         storages=storages,
         offsets=tuple(solution.offsets_bytes[f"a{i}"] for i in range(len(storages.buffers))),
         scratch_offsets=tuple(solution.offsets_bytes.get(f"s{i}") for i in range(len(loads))),
