@@ -35,7 +35,7 @@ def run(build: Build, out: Path) -> Outcome:
         artifact = stages.emit(build, program, plan, staged.folder)
         verdict = stages.verify(build, imported, restructured, program, artifact)
         report = stages.report(build, imported, restructured, statistics, segments, program, plan, artifact, verdict)
-        stages.package(build, report, staged.folder)
+        stages.package(build, verdict.status, staged.folder)
         folder = staged.commit(failed=verdict.status != "ok")
     return Outcome(folder, verdict.status, report)
 

@@ -44,6 +44,7 @@ def build_report(
     gates: Sequence[GateResult],
     artifact_folder: Path,
     notes: Sequence[str],
+    tools: Mapping[str, str],
 ) -> dict[str, Any]:
     """The report as JSON data; `docs/report.md` describes the fields."""
     return {
@@ -52,6 +53,7 @@ def build_report(
         "target": target,
         "status": status,
         "notes": list(notes),
+        "tools": dict(tools),
         "memory": {
             name: {
                 "capacity_bytes": use.capacity_bytes,

@@ -137,7 +137,8 @@ def report(
             artifacts=verdict.artifacts,
             gates=verdict.gates,
             artifact_folder=artifact.folder,
-            notes=imported.notes,
+            notes=(*imported.notes, *build.cache.notes),
+            tools=tool_versions(build),
         )
         write_json(folder / "report.json", data)
         write_json(folder / "plan.json", plan_to_json(plan))
@@ -150,3 +151,12 @@ def report(
         (folder / "recipe.yaml").write_text(resolved_yaml(build.recipe), encoding="utf-8")
         write_table(statistics, folder / "calibration.txt")
         return data
+
+
+def tool_versions(build: Build) -> dict[str, str]:
+    """Versions of the packages and external tools that had a part in the build."""
+    from nnkit.cache import installed_version
+
+    names = ("numpy", "onnx", "onnxruntime", "onnxsim", "pillow")
+    versions = {name: installed_version(name) for name in names}
+    return versions | {tool.name: tool.version for tool in build.target.tools() if tool.found}

@@ -6,7 +6,7 @@ from nnkit.calibrate.stats import CalibrationStats, ValueRange
 from nnkit.partition import Segment
 from nnkit.recipe import Calibration
 from nnkit.report.progress import Step
-from nnkit.stages.caching import StageCall, cached, object_codec
+from nnkit.stages.caching import Codec, StageCall, cached, object_codec
 from nnkit.stages.types import Build, Imported, Restructured
 
 
@@ -54,8 +54,11 @@ def restructure(build: Build, imported: Imported) -> Restructured:
     names = list(build.target.default_rules if chosen is None else chosen)
     names += [name for name in build.target.legalisation(build.options) if name not in names]
 
+    where = build.recipe.where_override(build.target.name, "restructure")
+    rules = rewrite.resolve_rules(names, where=where)
+
     def compute(step: Step) -> Restructured:
-        return Restructured(*rewrite.restructure(imported.model, rewrite.rules_named(names)))
+        return Restructured(*rewrite.restructure(imported.model, rules))
 
     call = StageCall(
         "restructure", [imported.model.digest], {"rules": names}, [rewrite], {"onnxruntime": onnxruntime.__version__}
@@ -75,7 +78,7 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
     from nnkit import calibrate as package
     from nnkit import preprocess as preprocess_package
     from nnkit.calibrate import calibrate as observe
-    from nnkit.calibrate import read_table
+    from nnkit.calibrate import read_table, stats_from_bytes
     from nnkit.inputs import calibration_files, file_digest, preprocess_by_input
 
     settings, model = _calibration_settings(build), restructured.model
@@ -94,9 +97,10 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
             method=settings.method,
             percentile=settings.percentile,
             bad_images=settings.bad_images,
-            progress=lambda: step.advance(),
+            where=build.recipe.where("model", "inputs"),
+            progress=step.advance,
         )
-        step.detail = f"{stats.images} images"
+        step.detail = f"{stats.images} images" + (f", {len(stats.skipped)} unreadable" if stats.skipped else "")
         return stats
 
     call = StageCall(
@@ -107,7 +111,8 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
         {"onnxruntime": onnxruntime.__version__, "pillow": PIL.__version__},
         total=max((len(paths) for paths in files.values()), default=None),
     )
-    return cached(build, call, object_codec(), compute)
+    codec = Codec(_encode_stats, lambda found: stats_from_bytes(found["stats"]))
+    return cached(build, call, codec, compute)
 
 
 def calibrate_if_possible(build: Build, restructured: Restructured) -> tuple[CalibrationStats, bool]:
@@ -131,3 +136,9 @@ def partition(build: Build, restructured: Restructured) -> tuple[Segment, ...]:
         segments = split(restructured.model)
         step.detail = f"{len(segments)} segment{'s' if len(segments) != 1 else ''}"
         return segments
+
+
+def _encode_stats(stats: CalibrationStats) -> dict[str, bytes]:
+    from nnkit.calibrate import stats_to_bytes
+
+    return {"stats": stats_to_bytes(stats)}

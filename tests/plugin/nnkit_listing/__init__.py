@@ -1,4 +1,4 @@
-"""A small third-party target, as `docs/writing_a_target.md` describes it: 8-bit, one memory, a listing as artifact."""
+"""A small third-party target: 8-bit, one memory, a listing as artifact."""
 
 from __future__ import annotations
 

@@ -1,0 +1,66 @@
+"""`nnkit package build|verify|inspect`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nnkit.commands.common import byte_count, print_json, print_line
+from nnkit.errors import UserFileError
+
+
+def build_command(build: Path, out: Path | None, *, json: bool) -> None:
+    """Pack a verified build again."""
+    from nnkit.package import build_package
+
+    path = build_package(build, out, manifest_extra={})
+    size = path.stat().st_size
+    if json:
+        print_json({"package": str(path), "bytes": size})
+    else:
+        print_line(f"{path} ({byte_count(size)})")
+
+
+def verify_command(package: Path, key: Path | None, *, json: bool) -> None:
+    """Check every byte; with a public key also the detached signature."""
+    from nnkit.package import verify_package, verify_signature
+
+    result = verify_package(package)
+    signed = False
+    if key is not None:
+        try:
+            content = key.read_bytes()
+        except OSError as error:
+            raise UserFileError(
+                f"cannot read the public key: {error.strerror}", where=str(key), remedy="name a PEM file"
+            ) from error
+        verify_signature(package, content)
+        signed = True
+    if json:
+        print_json({"package": str(package), "sha256": result.sha256, "intact": True, "signature_checked": signed})
+        return
+    manifest = result.manifest
+    print_line(f"{package}: intact, {len(manifest.files)} files" + (", signature valid" if signed else ""))
+    print_line(f"  {manifest.name} {manifest.version} for {manifest.target}, sha256 {result.sha256}")
+
+
+def inspect_command(package: Path, *, json: bool) -> None:
+    """What the manifest says."""
+    from dataclasses import asdict
+
+    from nnkit.package import inspect_package
+
+    manifest = inspect_package(package)
+    if json:
+        print_json(asdict(manifest))
+        return
+    print_line(f"{manifest.name} {manifest.version} for {manifest.target}, made by nnkit {manifest.nnkit}")
+    for title, tensors in (("input", manifest.inputs), ("output", manifest.outputs)):
+        for tensor in tensors:
+            shape = "x".join(str(side) for side in tensor["shape"])
+            print_line(f"  {title:<8}{tensor['name']} {shape} {tensor['format']}")
+    for region, use in manifest.memory.items():
+        print_line(f"  {region:<8}{byte_count(use['peak_bytes'])} of {byte_count(use['capacity_bytes'])}")
+    floats = manifest.accuracy["float_vs_program"]
+    print_line(f"  cosine  {floats['cosine']:.6f} against float")
+    for name, record in manifest.files.items():
+        print_line(f"  {record.bytes:>10,} B  {record.sha256[:16]}  {name}")
