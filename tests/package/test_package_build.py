@@ -1,0 +1,155 @@
+"""From a build folder to a package: what goes in, what stays out, and which builds are refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from nnkit.errors import GateFailedError, UsageError, UserFileError
+from nnkit.package import build_package, verify_package
+
+EXTRA = {"tools": {"gcc": "12.2.0"}}
+RECIPE = """\
+nnkit: 1
+name: demo
+postprocess:
+- {kind: face_crop, size: 64}
+release: {version: 2.1.0}
+"""
+
+
+@pytest.fixture
+def build_dir(tmp_path: Path) -> Path:
+    """A finished build, as a run leaves it."""
+    folder = tmp_path / "gap8"
+    (folder / "artifact/src").mkdir(parents=True)
+    (folder / "verify").mkdir()
+    artifact = {"weights.bin": b"\x01\x02", "src/network.c": b"int x;\n"}
+    for name, data in artifact.items():
+        (folder / "artifact" / name).write_bytes(data)
+    for name in ("run.json", "float.onnx", "restructured.onnx", "verify/input.npy", "old-1.0.0-gap8.nnpkg"):
+        (folder / name).write_bytes(b"not for release")
+    (folder / "plan.json").write_text("{}\n")
+    (folder / "layers.csv").write_text("name\n")
+    (folder / "recipe.yaml").write_text(RECIPE)
+    report = {
+        "nnkit": "0.1.0",
+        "recipe": "demo",
+        "target": "gap8",
+        "status": "ok",
+        "memory": {"l2": {"capacity_bytes": 524288, "peak_bytes": 1000}},
+        "inputs": [{"name": "image", "shape": [1, 1, 64, 64], "format": "s16.0"}],
+        "outputs": [{"name": "face", "shape": [1, 8], "format": "s16.10"}],
+        "verify": {"float_vs_program": {"cosine": 0.9999}},
+        "artifact": {
+            name: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)} for name, data in artifact.items()
+        },
+    }
+    (folder / "report.json").write_text(json.dumps(report))
+    return folder
+
+
+def change_report(build_dir: Path, **values: object) -> None:
+    path = build_dir / "report.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def test_the_package_holds_what_is_released_and_nothing_else(build_dir: Path) -> None:
+    package = build_package(build_dir, manifest_extra=EXTRA)
+    assert package == build_dir / "demo-2.1.0-gap8.nnpkg"
+    manifest = verify_package(package).manifest
+    assert sorted(manifest.files) == [
+        "artifact/src/network.c",
+        "artifact/weights.bin",
+        "layers.csv",
+        "plan.json",
+        "recipe.yaml",
+        "report.json",
+    ]
+    assert manifest.recipe["release"] == {"version": "2.1.0"}
+    assert manifest.postprocess == [{"kind": "face_crop", "size": 64}]
+    assert manifest.memory["l2"]["peak_bytes"] == 1000
+    assert manifest.accuracy["float_vs_program"]["cosine"] == 0.9999
+    assert manifest.inputs[0]["shape"] == [1, 1, 64, 64]
+    assert manifest.tools == {"gcc": "12.2.0"}
+
+
+def test_the_same_build_gives_the_same_bytes(build_dir: Path, tmp_path: Path) -> None:
+    first = build_package(build_dir, tmp_path / "a.nnpkg", manifest_extra=EXTRA)
+    os.utime(build_dir / "plan.json", (1, 1))
+    (build_dir / "artifact/weights.bin").chmod(0o755)
+    (tmp_path / "folder").mkdir()
+    second = build_package(build_dir, tmp_path / "folder", manifest_extra=EXTRA)
+    assert second == tmp_path / "folder/demo-2.1.0-gap8.nnpkg"
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_extra_values_replace_those_of_the_build(build_dir: Path) -> None:
+    package = build_package(build_dir, manifest_extra={**EXTRA, "version": "3.0.0"})
+    assert package.name == "demo-3.0.0-gap8.nnpkg"
+
+
+@pytest.mark.parametrize("status", ["gate_failed", "mismatch", None])
+def test_a_build_that_did_not_pass_is_not_released(build_dir: Path, status: str | None) -> None:
+    change_report(build_dir, status=status)
+    with pytest.raises(GateFailedError, match="only a build with status 'ok'"):
+        build_package(build_dir, manifest_extra=EXTRA)
+    assert len(list(build_dir.glob("*.nnpkg"))) == 1  # the old one
+
+
+def test_an_artifact_changed_after_verification_is_not_released(build_dir: Path) -> None:
+    (build_dir / "artifact/src/network.c").write_text("int y;\n")
+    with pytest.raises(GateFailedError, match="was changed after it was verified") as caught:
+        build_package(build_dir, manifest_extra=EXTRA)
+    assert caught.value.where.endswith("network.c")
+
+
+def test_a_file_that_was_not_verified_is_not_released(build_dir: Path) -> None:
+    (build_dir / "artifact/extra.o").write_text("")
+    with pytest.raises(GateFailedError, match=r"extra\.o"):
+        build_package(build_dir, manifest_extra=EXTRA)
+
+
+def test_a_verified_file_that_is_gone_is_named(build_dir: Path) -> None:
+    (build_dir / "artifact/weights.bin").unlink()
+    with pytest.raises(GateFailedError, match=r"weights\.bin"):
+        build_package(build_dir, manifest_extra=EXTRA)
+
+
+@pytest.mark.parametrize("name", ["report.json", "plan.json", "layers.csv", "recipe.yaml"])
+def test_an_incomplete_build_is_refused(build_dir: Path, name: str) -> None:
+    (build_dir / name).unlink()
+    with pytest.raises(UserFileError) as caught:
+        build_package(build_dir, manifest_extra=EXTRA)
+    assert name in str(caught.value)
+    assert "nnkit run" in caught.value.remedy
+
+
+@pytest.mark.parametrize(("name", "text"), [("report.json", "{"), ("report.json", "[]"), ("recipe.yaml", "a: [")])
+def test_an_unreadable_build_is_refused(build_dir: Path, name: str, text: str) -> None:
+    (build_dir / name).write_text(text)
+    with pytest.raises(UserFileError) as caught:
+        build_package(build_dir, manifest_extra=EXTRA)
+    assert caught.value.where == str(build_dir / name)
+
+
+def test_missing_and_unknown_values_are_named(build_dir: Path) -> None:
+    with pytest.raises(UsageError, match="does not say: tools"):
+        build_package(build_dir, manifest_extra={})
+    with pytest.raises(UsageError, match="the manifest has no colour"):
+        build_package(build_dir, manifest_extra={**EXTRA, "colour": "red"})
+
+
+def test_a_link_in_the_artifact_is_refused(build_dir: Path) -> None:
+    (build_dir / "artifact/link").symlink_to("/etc")
+    with pytest.raises(UserFileError, match="neither a file nor a folder"):
+        build_package(build_dir, manifest_extra=EXTRA)
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserFileError, match="cannot be read"):
+        build_package(tmp_path / "none", manifest_extra=EXTRA)
