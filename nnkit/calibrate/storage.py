@@ -39,7 +39,7 @@ def stats_from_bytes(stored: bytes) -> CalibrationStats:
         skipped = tuple(SkippedImage(**image) for image in document.pop("skipped"))
         histograms = {name: _unpacked(packed) for name, packed in document.pop("histograms").items()}
         return CalibrationStats(ranges=ranges, skipped=skipped, histograms=histograms, **document)
-    except (KeyError, TypeError, AttributeError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ValueError(f"these are not stored calibration stats: {error}") from error
 
 

@@ -55,7 +55,11 @@ def format_table(stats: CalibrationStats) -> str:
         lines.append(f"percentile: {stats.percentile!r}")
     if stats.mse_bits is not None:
         lines.append(f"mse_bits: {stats.mse_bits}")
-    lines += [f"images: {stats.images}", f"graph: {_quoted(stats.graph_digest)}", "values:"]
+    lines += [
+        f"images: {stats.images}",
+        f"graph: {_quoted(stats.graph_digest)}",
+        "values:" if stats.ranges else "values: []",
+    ]
     names = {name: _quoted(name) + "," for name in stats.ranges}
     widest = max((len(name) for name in names.values()), default=0)
     for name, found in stats.ranges.items():
