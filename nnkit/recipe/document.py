@@ -7,7 +7,7 @@ are expanded. What can be reported together is: duplicate keys, unset variables 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,7 +42,7 @@ class Document:
         keys: the place of each mapping key.
         raw: scalars as written, where that is not `str(value)`: numbers, and text with variables.
         expansions: the text values that had a `$` in them.
-        sources: every file read, the recipe first, then fragments in the order of their inclusion.
+        sources: every file read, the recipe first, then its fragments.
     """
 
     file: str
@@ -78,7 +78,7 @@ def load_document(path: str | os.PathLike[str], *, environ: Mapping[str, str] | 
     display = os.fspath(path)
     data = builder.build_root(display)
     if builder.problems:
-        raise InvalidRecipeError(builder.problems, file=display)
+        raise InvalidRecipeError(in_order(builder.problems, display), file=display)
     return Document(
         file=display,
         data=data,
@@ -88,6 +88,16 @@ def load_document(path: str | os.PathLike[str], *, environ: Mapping[str, str] | 
         expansions=builder.expansions,
         sources=tuple(builder.real_paths),
     )
+
+
+def in_order(placed: Iterable[tuple[Place, Problem]], file: str) -> list[Problem]:
+    """Problems in the order of lines, those of the recipe `file` first, without repetitions."""
+
+    def order(item: tuple[Place, Problem]) -> tuple[bool, str, int, int]:
+        place = item[0]
+        return place.file != file, place.file, place.line, place.column
+
+    return list(dict.fromkeys(problem for _, problem in sorted(placed, key=order)))
 
 
 def folder_of(text: str, place: Place, *, from_environment: bool) -> Path:
@@ -123,7 +133,7 @@ class _Entry:
 @dataclass(eq=False)
 class _Builder:
     environ: Mapping[str, str]
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[tuple[Place, Problem]] = field(default_factory=list)
     values: dict[KeyPath, Place] = field(default_factory=dict)
     keys: dict[KeyPath, Place] = field(default_factory=dict)
     raw: dict[KeyPath, str] = field(default_factory=dict)
@@ -162,13 +172,13 @@ class _Builder:
 
     def _fail(self, node: yaml.Node, reason: str, remedy: str) -> InvalidRecipeError:
         """The error for what cannot be read past, together with what was found before it."""
-        problem = Problem(str(self._place(node)), reason, remedy)
-        return InvalidRecipeError([*self.problems, problem], file=self.include_chain[0][1])
+        place, file = self._place(node), self.include_chain[0][1]
+        placed = [*self.problems, (place, Problem(str(place), reason, remedy))]
+        return InvalidRecipeError(in_order(placed, file), file=file)
 
     def _report(self, node: yaml.Node, reason: str, remedy: str) -> None:
-        problem = Problem(str(self._place(node)), reason, remedy)
-        if problem not in self.problems:  # an anchor is met at each of its uses
-            self.problems.append(problem)
+        place = self._place(node)
+        self.problems.append((place, Problem(str(place), reason, remedy)))
 
     def _spend(self, node: yaml.Node, values: int) -> None:
         """Bound the work that aliases of aliases can ask for."""

@@ -66,6 +66,7 @@ class _Case:
     data: Any
     path: KeyPath
     raw: str | None
+    name: str
 
     @property
     def type(self) -> str:
@@ -84,7 +85,7 @@ class _Case:
         """The value's key, with indices: `'shape[2]'`."""
         keys = [i for i, part in enumerate(self.path) if isinstance(part, str)]
         if not keys:
-            return "the recipe"
+            return f"'{self.name}'" if self.name else "the recipe"
         indices = "".join(f"[{part}]" for part in self.path[keys[-1] + 1 :])
         return f"'{shown(str(self.path[keys[-1]]))}{indices}'"
 
@@ -136,7 +137,7 @@ def value_at(data: Any, path: KeyPath) -> Any:
 
 
 def explain(
-    errors: Sequence[ErrorDetails], model: type[BaseModel], data: Any, raw: Mapping[KeyPath, str]
+    errors: Sequence[ErrorDetails], model: type[BaseModel], data: Any, raw: Mapping[KeyPath, str], name: str = ""
 ) -> list[Finding]:
     """All findings, without those that only say that another member of a union was meant.
 
@@ -145,9 +146,10 @@ def explain(
         model: the model that refused the data.
         data: what it refused.
         raw: scalars as written, by path, where that is not `str(value)`.
+        name: the key of the data, for messages about it as a whole; empty for the recipe.
     """
     paths = [path_in(data, error["loc"]) for error in errors]
-    cases = [_Case(error, model, data, path, raw.get(path)) for error, path in zip(errors, paths, strict=True)]
+    cases = [_Case(error, model, data, path, raw.get(path), name) for error, path in zip(errors, paths, strict=True)]
     findings: list[Finding] = []
     for case in cases:
         if not case.is_mismatch:

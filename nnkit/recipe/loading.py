@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from nnkit.recipe.anchoring import anchored
-from nnkit.recipe.document import Document, load_document
+from nnkit.recipe.document import Document, in_order, load_document
 from nnkit.recipe.explain import Finding, explain, path_in, value_at
 from nnkit.recipe.overrides import with_overrides
-from nnkit.recipe.problems import InvalidRecipeError, KeyPath, Place, Problem, suggestion
+from nnkit.recipe.problems import InvalidRecipeError, KeyPath, Problem, suggestion
 from nnkit.recipe.scalars import resolve
 from nnkit.recipe.schema import Recipe, RecipeBody, target_faults
 from nnkit.recipe.sections import TargetOptionsBase
@@ -71,7 +71,7 @@ def validate(
             ]
     findings += _unknown_rules(document, known_rules)
     if findings or body is None:
-        raise InvalidRecipeError(_sorted_problems(document, findings), file=document.file)
+        raise InvalidRecipeError(_problems(document, findings), file=document.file)
     return _assembled(document, body, targets)
 
 
@@ -146,7 +146,7 @@ def _read(
         if not any(reread):
             break
     raw = {path[len(at) :]: text for path, text in document.raw.items() if path[: len(at)] == at}
-    for found in explain(errors, explain_with, section, raw):
+    for found in explain(errors, explain_with, section, raw, name=str(at[-1]) if at else ""):
         findings.append(found._replace(path=(*at, *found.path)))
     return None
 
@@ -182,13 +182,6 @@ def _unknown_rules(document: Document, known_rules: Collection[str] | None) -> l
     return found
 
 
-def _sorted_problems(document: Document, findings: list[Finding]) -> list[Problem]:
-    """In the order of the files' lines, the recipe's first; of several at one place the first stands."""
-
-    def order(found: tuple[Place, Finding]) -> tuple[bool, str, int, int]:
-        place = found[0]
-        return place.file != document.file, place.file, place.line, place.column
-
+def _problems(document: Document, findings: list[Finding]) -> list[Problem]:
     placed = [(document.place(finding.path, key=finding.at_key), finding) for finding in findings]
-    problems = [Problem(str(place), f.reason, f.remedy) for place, f in sorted(placed, key=order)]
-    return list(dict.fromkeys(problems))
+    return in_order(((place, Problem(str(place), f.reason, f.remedy)) for place, f in placed), document.file)

@@ -61,7 +61,8 @@ class InvalidRecipeError(RecipeError):
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word most like `word` (letter case ignored), or None where nothing is like it."""
     by_lower = {candidate.lower(): candidate for candidate in known}
-    found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    cutoff = 0.6 if len(word) > 3 else 0.5
+    found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)
     return by_lower[found[0]] if found else None
 
 

@@ -64,9 +64,13 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.Node:
-    return dumper.represent_scalar(
-        "tag:yaml.org,2002:str", text, style="'" if tag_of(text) != "str" or text == "<<" else None
-    )
+    style = None
+    if tag_of(text) != "str" or text == "<<":
+        style = "'"
+    if any(c in _RARE_BREAKS for c in text):
+        style = '"'  # the only style in which PyYAML escapes them
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
+_RARE_BREAKS = "\x85\u2028\u2029\ufeff"
 _Dumper.add_representer(str, _represent_text)

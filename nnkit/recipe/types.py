@@ -24,7 +24,7 @@ from nnkit.recipe.base import fault
 from nnkit.recipe.variables import escape
 
 _BYTE_UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-_BYTE_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?) ?([A-Za-z]*)")
+_BYTE_SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?) ?([A-Za-z]*)")
 _BYTE_FORMS = "write bytes (524288), or a number with KiB, MiB or GiB (512KiB, 1.5MiB)"
 
 

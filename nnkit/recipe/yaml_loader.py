@@ -18,7 +18,7 @@ from nnkit.recipe.scalars import tag_of
 
 MAX_FILE_BYTES = 1 << 20
 MAX_DEPTH = 50
-MAX_NODES = 100_000
+MAX_NODES = 30_000
 """Limits far above any recipe: they keep a broken or hostile file from exhausting time, memory or the stack."""
 
 CORE_PREFIX = "tag:yaml.org,2002:"
@@ -50,9 +50,10 @@ _PLAIN_WORDS: tuple[tuple[str, str, str], ...] = (
         "a second YAML document begins here",
         "a recipe is one document: remove the `---`, or use `!include`",
     ),
-    ("expected the node content", "a key or a value is missing here", "write `key: value`, or quote the text"),
     ("expected ',' or ']'", "a '[' list is not closed, or lacks a ','", "write [a, b, c]"),
     ("expected ',' or '}'", "a '{' section is not closed, or lacks a ','", "write {key: value, key: value}"),
+    ("'<stream end>'", "the file ends inside a '[' list or a '{' section", "close it with ']' or '}'"),
+    ("expected the node content", "a key or a value is missing here", "write `key: value`, or quote the text"),
     ("unexpected end of stream", "a quote is not closed", "close the quote on the same line"),
     ("that cannot start any token", "this character cannot begin a value", "put the text in quotes"),
 )
