@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -131,14 +132,16 @@ def observe(
     observers: dict[str, Any] = {}
     skipped: list[SkippedImage] = []
     images = 0
-    for sample in _samples(model, sources, preprocess, base, where):
-        if isinstance(sample.inputs, SkippedImage):
-            skipped.append(sample.inputs)
-        elif len(skipped) <= allowed_bad:
-            _observe_sample(network, sample.name, sample.inputs, observers, Histogram() if histograms else Extremes())
-            images += 1
-        if progress is not None:
-            progress()
+    with closing(_samples(model, sources, preprocess, base, where)) as samples:
+        for sample in samples:
+            if isinstance(sample.inputs, SkippedImage):
+                skipped.append(sample.inputs)
+            elif len(skipped) <= allowed_bad:
+                empty = Histogram() if histograms else Extremes()
+                _observe_sample(network, sample.name, sample.inputs, observers, empty)
+                images += 1
+            if progress is not None:
+                progress()
     return Observations(observers, images, tuple(skipped))
 
 
@@ -208,7 +211,7 @@ def _samples(
     preprocess: Mapping[str, Preprocess],
     base: Path | None,
     where: str,
-) -> Iterator[_Sample]:
+) -> Generator[_Sample, None, None]:
     """The samples in order; a thread decodes `_READ_AHEAD` of them ahead."""
     total = len(sources[model.inputs[0].name])
     pending: deque[Future[_Sample]] = deque()

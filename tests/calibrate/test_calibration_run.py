@@ -1,0 +1,338 @@
+"""Calibration of a small network against ONNX's own reference evaluator, and what goes wrong with users' files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import cv2
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from nnkit.calibrate import calibrate, observe, read_table, stats_from_bytes, stats_to_bytes, to_stats, write_table
+from nnkit.calibrate.stats import CalibrationStats
+from nnkit.errors import ModelError, RecipeError, UserFileError
+from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
+from nnkit.preprocess import Preprocess, Resize
+
+RNG = np.random.default_rng(8)
+SHAPE = (1, 1, 8, 10)
+SETTINGS = Preprocess(mean=(100.0,), scale=(1 / 64,))
+
+
+def _model(nodes: list[onnx.NodeProto], inputs: dict[str, tuple[int, ...]], weights: dict[str, np.ndarray]) -> Model:
+    output = nodes[-1].output[0]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(values, name) for name, values in weights.items()],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    specs = tuple(InputSpec(name, shape) for name, shape in inputs.items())
+    return Model(proto.SerializeToString(), LayerTags(), specs, (OutputSpec(output, ()),), 17)
+
+
+def _convolutions() -> Model:
+    weights = {
+        "w1": RNG.standard_normal((4, 1, 3, 3)).astype(np.float32),
+        "b1": RNG.standard_normal(4).astype(np.float32),
+        "w2": RNG.standard_normal((2, 4, 1, 1)).astype(np.float32),
+        "one": np.ones(1, np.float32),
+    }
+    nodes = [
+        helper.make_node("Conv", ["image", "w1", "b1"], ["conv1"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["conv1"], ["relu1"]),
+        helper.make_node("Shape", ["relu1"], ["integers"]),
+        helper.make_node("Add", ["one", "one"], ["constant"]),
+        helper.make_node("MaxPool", ["relu1"], ["pool1"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Conv", ["pool1", "w2"], ["conv2"]),
+        helper.make_node("Mul", ["conv2", "constant"], ["out"]),
+    ]
+    return _model(nodes, {"image": SHAPE}, weights)
+
+
+VALUES = ["image", "conv1", "relu1", "pool1", "conv2", "out"]
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return _convolutions()
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("pictures")
+    paths = [folder / f"{index}.png" for index in range(12)]
+    for path in paths:
+        cv2.imwrite(str(path), RNG.integers(0, 256, SHAPE[2:], dtype=np.uint8))
+    return paths
+
+
+def _reference(model: Model, paths: list[Path]) -> dict[str, np.ndarray]:
+    """All numbers of each value over all pictures, by OpenCV, the formula and ONNX's reference evaluator."""
+    proto = model.proto()
+    names = VALUES[1:]
+    del proto.graph.output[:]
+    proto.graph.output.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names)
+    evaluator = ReferenceEvaluator(proto)
+    found: dict[str, list[np.ndarray]] = {name: [] for name in VALUES}
+    for path in paths:
+        pixels = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE).astype(np.float64)
+        image = ((pixels - 100.0) / 64).astype(np.float32).reshape(SHAPE)
+        outputs = evaluator.run(names, {"image": image})
+        for name, values in zip(VALUES, [image, *outputs], strict=True):
+            found[name].append(values.ravel())
+    return {name: np.concatenate(values) for name, values in found.items()}
+
+
+def _calibrated(model: Model, paths: list[Path], **options: object) -> CalibrationStats:
+    return calibrate(model, {"image": paths}, {"image": SETTINGS}, **options)  # type: ignore[arg-type]
+
+
+def test_extremes_are_those_of_the_reference(model: Model, pictures: list[Path]) -> None:
+    stats = _calibrated(model, pictures)
+    expected = _reference(model, pictures)
+    assert list(stats.ranges) == VALUES  # neither weights nor constants nor integers
+    for name, values in expected.items():
+        found = stats.ranges[name]
+        assert found.low == pytest.approx(values.min(), rel=1e-5, abs=1e-6)
+        assert found.high == pytest.approx(values.max(), rel=1e-5, abs=1e-6)
+        assert (found.low, found.high) == (found.observed_low, found.observed_high)
+    assert (stats.method, stats.images, stats.skipped) == ("max", 12, ())
+
+
+def test_percentiles_are_those_of_the_reference(model: Model, pictures: list[Path]) -> None:
+    stats = _calibrated(model, pictures, method="percentile", percentile=98.0)
+    for name, values in _reference(model, pictures).items():
+        found, width = stats.ranges[name], stats.histograms[name].width
+        low, high = np.quantile(values, [0.01, 0.99], method="inverted_cdf")
+        gap = 1.001 * width + 1e-5
+        assert high - gap <= found.high <= np.quantile(values, 0.99, method="higher") + gap
+        assert np.quantile(values, 0.01, method="lower") - gap <= found.low <= low + gap
+    assert stats.percentile == 98.0
+
+
+def test_mse_ranges_fit_the_data(model: Model, pictures: list[Path]) -> None:
+    stats = _calibrated(model, pictures, method="mse", mse_bits=4)
+    for name, values in _reference(model, pictures).items():
+        signed = bool(values.min() < 0)
+        levels = 8 if signed else 16
+        errors = {}
+        for exponent in range(-8, 8):
+            step = 2.0**exponent
+            q = np.clip(np.floor(values / step + 0.5), -levels if signed else 0, levels - 1)
+            errors[(levels - 1) * step] = np.mean((values - q * step) ** 2)
+        best = min(errors, key=lambda high: errors[high])
+        assert stats.ranges[name].high == pytest.approx(min(best, values.max()), rel=1e-5)
+    assert stats.mse_bits == 4
+
+
+def test_parts_merge_to_the_whole(model: Model, pictures: list[Path]) -> None:
+    def part(paths: list[Path]) -> object:
+        return observe(model, {"image": paths}, {"image": SETTINGS}, histograms=True)
+
+    a, b, c = part(pictures[:1]), part(pictures[1:8]), part(pictures[8:])
+    whole = _calibrated(model, pictures, method="percentile")
+    for merged in (a.merged(b).merged(c), c.merged(a.merged(b))):  # type: ignore[attr-defined]
+        assert to_stats(model, merged, method="percentile").digest == whole.digest
+
+
+def test_arrays_as_sources_and_progress(model: Model) -> None:
+    arrays = [RNG.standard_normal(SHAPE), RNG.standard_normal(SHAPE[1:]).astype(np.float32)]
+    calls: list[int] = []
+    stats = calibrate(model, {"image": arrays}, {}, progress=lambda: calls.append(1))
+    assert stats.ranges["image"].high == np.float32(max(array.max() for array in arrays))
+    assert len(calls) == 2
+
+
+def test_inputs_of_one_sample_belong_together(tmp_path: Path) -> None:
+    model = _model(
+        [
+            helper.make_node("ReduceMax", ["a"], ["top"], keepdims=0),
+            helper.make_node("Sub", ["b", "top"], ["difference"]),
+        ],
+        {"a": (1, 1, 2, 2), "b": (1, 3)},
+        {},
+    )
+    pictures, arrays = [], []
+    for index in range(5):
+        pictures.append(tmp_path / f"{index}.png")
+        cv2.imwrite(str(pictures[-1]), np.full((2, 2), 10 * index, np.uint8))
+        arrays.append(tmp_path / f"{index}.npy")
+        np.save(arrays[-1], np.full((1, 3), 10.0 * index))
+    matched = calibrate(model, {"a": pictures, "b": arrays}, {})
+    assert (matched.ranges["difference"].low, matched.ranges["difference"].high) == (0.0, 0.0)
+    shifted = calibrate(model, {"a": pictures, "b": [*arrays[1:], arrays[0]]}, {})
+    assert (shifted.ranges["difference"].low, shifted.ranges["difference"].high) == (-40.0, 10.0)
+    with pytest.raises(RecipeError, match="'a' has 5, 'b' has 4"):
+        calibrate(model, {"a": pictures, "b": arrays[1:]}, {})
+
+
+def _with_bad_files(folder: Path, pictures: list[Path]) -> list[Path]:
+    (folder / "s1").mkdir()
+    text, empty = folder / "s1" / "text.png", folder / "s1" / "empty.png"
+    text.write_text("text")
+    empty.touch()
+    return [pictures[0], text, *pictures[1:], empty]
+
+
+def test_unreadable_images_are_all_named(model: Model, pictures: list[Path], tmp_path: Path) -> None:
+    paths = _with_bad_files(tmp_path, pictures)
+    with pytest.raises(UserFileError) as caught:
+        _calibrated(model, paths, base=tmp_path, where="recipe.yaml:12:5")
+    assert "2 of 14 calibration images" in caught.value.reason
+    assert "\n  s1/text.png: the file is not a picture" in caught.value.reason
+    assert "\n  s1/empty.png: the file is empty" in caught.value.reason
+    assert caught.value.where == "recipe.yaml:12:5"
+    with pytest.raises(UserFileError, match="text") as caught:
+        _calibrated(model, paths[:5])
+    assert caught.value.where == paths[1].as_posix()
+
+
+def test_an_allowed_share_is_left_out_and_reported(model: Model, pictures: list[Path], tmp_path: Path) -> None:
+    paths = _with_bad_files(tmp_path, pictures)
+    stats = _calibrated(model, paths, bad_images=2 / 14, base=tmp_path)
+    assert [image.name for image in stats.skipped] == ["s1/text.png", "s1/empty.png"]
+    assert "empty" in stats.skipped[1].reason
+    assert stats.images == 12
+    assert stats.ranges == _calibrated(model, pictures).ranges
+    with pytest.raises(UserFileError, match=r"2 of 14 calibration images cannot be used \(1 allowed\)"):
+        _calibrated(model, paths, bad_images=0.1)
+
+
+def test_wrong_size_and_nan_arrays_count_as_bad(model: Model, pictures: list[Path], tmp_path: Path) -> None:
+    cv2.imwrite(str(tmp_path / "small.png"), np.zeros((4, 4), np.uint8))
+    np.save(tmp_path / "nan.npy", np.full(SHAPE, np.nan))
+    paths = [*pictures, tmp_path / "small.png", tmp_path / "nan.npy"]
+    stats = _calibrated(model, paths, bad_images=0.5)
+    assert [Path(image.name).name for image in stats.skipped] == ["small.png", "nan.npy"]
+    resized = calibrate(model, {"image": [tmp_path / "small.png"]}, {"image": Preprocess(resize=Resize(8, 10))})
+    assert resized.images == 1
+
+
+def test_settings_that_do_not_fit_stop_at_once(model: Model, pictures: list[Path]) -> None:
+    with pytest.raises(RecipeError, match="color 'rgb' gives 3"):
+        calibrate(model, {"image": pictures}, {"image": Preprocess(color="rgb")}, bad_images=0.9)
+
+
+def test_missing_and_unknown_inputs(model: Model, pictures: list[Path]) -> None:
+    with pytest.raises(RecipeError, match="no calibration images"):
+        calibrate(model, {}, {}, where="r.yaml:3:1")
+    with pytest.raises(RecipeError, match="no calibration images"):
+        calibrate(model, {"image": []}, {})
+    with pytest.raises(RecipeError, match="no input 'imag'") as caught:
+        calibrate(model, {"imag": pictures}, {})
+    assert "did you mean 'image'" in caught.value.remedy
+
+
+def test_nan_activations_name_value_and_picture(tmp_path: Path) -> None:
+    model = _model(
+        [
+            helper.make_node("Relu", ["x"], ["fine"]),
+            helper.make_node("Log", ["fine"], ["logarithm"]),
+            helper.make_node("Relu", ["logarithm"], ["y"]),
+        ],
+        {"x": (1, 1, 2, 2)},
+        {},
+    )
+    paths = [tmp_path / f"{index}.png" for index in range(30)]
+    for path in paths:
+        cv2.imwrite(str(path), np.full((2, 2), 0 if path.stem == "3" else 9, np.uint8))
+    before = threading.active_count()
+    with pytest.raises(ModelError, match="infinity") as caught:
+        calibrate(model, {"x": paths}, {}, base=tmp_path)
+    assert caught.value.where == "logarithm"
+    assert "3.png" in caught.value.reason
+    assert threading.active_count() == before  # the decoding thread has ended
+
+
+def test_a_network_that_onnx_runtime_refuses() -> None:
+    model = _model([helper.make_node("NoSuchOp", ["x"], ["y"])], {"x": (1, 2)}, {})
+    with pytest.raises(ModelError, match="ONNX Runtime cannot run the network"):
+        calibrate(model, {"x": [np.zeros((1, 2))]}, {})
+
+
+def test_a_pinned_table_gives_the_same_ranges(model: Model, pictures: list[Path], tmp_path: Path) -> None:
+    stats = _calibrated(model, pictures, method="percentile")
+    write_table(stats, tmp_path / "table.yaml")
+    pinned = read_table(tmp_path / "table.yaml", model)
+    assert pinned.ranges == stats.ranges
+    assert (pinned.method, pinned.images, pinned.graph_digest) == ("table", 12, stats.graph_digest)
+    text = (tmp_path / "table.yaml").read_text()
+    (tmp_path / "cut.yaml").write_text("".join(line for line in text.splitlines(True) if '"pool1"' not in line))
+    with pytest.raises(RecipeError, match="lacks 1 of the network's values: 'pool1'"):
+        read_table(tmp_path / "cut.yaml", model)
+
+
+def test_calibration_leaves_the_model_alone_and_repeats(model: Model, pictures: list[Path]) -> None:
+    before = model.digest, model.onnx_bytes
+    one, two = (_calibrated(model, pictures, method="mse") for _ in range(2))
+    assert one.digest == two.digest
+    assert stats_from_bytes(stats_to_bytes(one)).digest == one.digest
+    assert (model.digest, model.onnx_bytes) == before
+    assert _calibrated(model, pictures[1:], method="mse").digest != one.digest
+
+
+_PEAK_MEMORY = """
+import resource, sys
+from pathlib import Path
+from nnkit.calibrate import calibrate
+from nnkit.graph import InputSpec, LayerTags, Model
+from nnkit.preprocess import Preprocess, Resize
+folder, count = Path(sys.argv[1]), int(sys.argv[2])
+model = Model((folder / "m.onnx").read_bytes(), LayerTags(), (InputSpec("x", (1, 1, 256, 256)),), (), 17)
+pictures = [folder / f"{index % 8}.png" for index in range(count)]
+settings = {"x": Preprocess(resize=Resize(256, 256))}
+stats = calibrate(model, {"x": pictures}, settings, method="percentile")
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, stats.images, stats.digest)
+"""
+
+
+def test_memory_does_not_grow_with_the_number_of_images(tmp_path: Path) -> None:
+    """Peak memory of whole processes, 40 and 400 images; each image's values are 768 KiB: kept, 360 of them
+    would be 276 MiB. The two processes have other hash seeds: the digest must not depend on them.
+    """
+    model = _model(
+        [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Neg", ["y"], ["z"])], {"x": (1, 1, 256, 256)}, {}
+    )
+    (tmp_path / "m.onnx").write_bytes(model.onnx_bytes)
+    for index in range(8):
+        cv2.imwrite(str(tmp_path / f"{index}.png"), RNG.integers(0, 256, (64, 64), dtype=np.uint8))
+
+    def run(count: int, hash_seed: int) -> tuple[int, str]:
+        environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "OMP_NUM_THREADS": "1"}
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        command = [sys.executable, "-c", _PEAK_MEMORY, str(tmp_path), str(count)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300)
+        peak_kib, images, digest = done.stdout.split()
+        assert int(images) == count
+        return int(peak_kib), digest
+
+    few, digest = run(40, 1)
+    many, _ = run(400, 1)
+    assert many - few < 24 * 1024
+    assert run(40, 2)[1] == digest
+
+
+def test_real_network_and_faces(shared_dir: Path) -> None:
+    """The published face network: ranges of its input and output contain what its own reference descriptor shows."""
+    path = shared_dir / "models" / "gap8_reid" / "reid.onnx"
+    proto = onnx.load(path)
+    name = proto.graph.input[0].name
+    output = proto.graph.output[0].name
+    model = Model(path.read_bytes(), LayerTags(), (InputSpec(name, (1, 1, 128, 128)),), (), 11)
+    faces = sorted((shared_dir / "images" / "faces").glob("s1/*.pgm"))[:3]
+    stats = calibrate(model, {name: faces}, {name: Preprocess(resize=Resize(128, 128))}, method="percentile")
+    assert 0.0 <= stats.ranges[name].observed_low <= stats.ranges[name].observed_high <= 255.0
+    found = stats.ranges[output]
+    assert found.observed_low <= found.low < found.high <= found.observed_high
+    produced = {value for node in proto.graph.node for value in node.output}
+    assert set(stats.ranges) <= produced | {name}
