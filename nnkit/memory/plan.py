@@ -101,10 +101,20 @@ class MemoryPlan:
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     def step_peak_bytes(self, region: str, step: int) -> int:
-        """End of the highest buffer live in `step`, in bytes from the region's base."""
-        ends = [
-            b.offset_bytes + b.size_bytes
-            for b in self.buffers.values()
-            if b.region == region and b.first_step <= step <= b.last_step
-        ]
-        return max(ends, default=0)
+        """Bytes of `region` that `step` needs: the end of its highest buffer, plus what resides behind the pool.
+
+        Context and stack lie behind the pool whatever a step uses of it, so they count by what they add to it.
+        The maximum over all steps is the region's peak.
+        """
+        pool = resident = end = 0
+        for buffer in self.buffers.values():
+            if buffer.region != region:
+                continue
+            buffer_end = buffer.offset_bytes + buffer.size_bytes
+            if buffer.kind in ("context", "stack", "code"):
+                resident = max(resident, buffer_end)
+                continue
+            pool = max(pool, buffer_end)
+            if buffer.first_step <= step <= buffer.last_step:
+                end = max(end, buffer_end)
+        return end + max(resident - pool, 0)
