@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.reading import (
@@ -78,13 +79,26 @@ def _check(editor: Editor, nodes: Nodes) -> _Match | Declined:
 
 def pad_widths(editor: Editor, pad: ir.Node) -> Pads | Declined:
     """(top, left, bottom, right) of a Pad in constant mode that pads H and W alone."""
+    widths = all_widths(editor, pad)
+    if isinstance(widths, Declined):
+        return widths
+    if widths.shape[1] != 4:
+        return Declined(f"it has {widths.shape[1]} axes instead of 4")
+    if widths[:, :2].any():
+        return Declined("it pads the channels or the batch")
+    top, left, bottom, right = widths[:, 2:].reshape(-1).tolist()
+    return top, left, bottom, right
+
+
+def all_widths(editor: Editor, pad: ir.Node) -> NDArray[np.int64] | Declined:
+    """[2, rank] widths (before, after) of a Pad in constant mode that does not crop."""
     mode = string_of(pad, "mode", "constant")
     if mode != "constant":
-        return Declined(f"its mode is {mode}; only constant padding can be merged")
+        return Declined(f"its mode is {mode}; only constant padding can be expressed otherwise")
     array = editor.array(operand(pad, 1))
+    if array is None:
+        return Declined("its widths are not constant")
     rank = len(editor.shape(data_input(pad)))
-    if array is None or rank != 4:
-        return Declined("its widths are not constant" if array is None else f"it has {rank} axes instead of 4")
     widths = np.zeros((2, rank), np.int64)
     if operand(pad, 3) is not None:
         axes = editor.array(operand(pad, 3))
@@ -95,10 +109,7 @@ def pad_widths(editor: Editor, pad: ir.Node) -> Pads | Declined:
         widths[:] = array.reshape(2, rank)
     if widths.min() < 0:
         return Declined("it crops: its widths are negative")
-    if widths[:, :2].any():
-        return Declined("it pads the channels or the batch")
-    top, left, bottom, right = widths[:, 2:].reshape(-1).tolist()
-    return top, left, bottom, right
+    return widths
 
 
 def _obstacle(editor: Editor, pad: ir.Node, reader: ir.Node, widths: Pads, value: float) -> str | None:

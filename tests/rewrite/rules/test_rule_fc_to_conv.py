@@ -128,7 +128,7 @@ def test_collapse_keeps_what_others_read_and_what_is_tagged_cpu(graphs):
     model = net.model(net.op("Neg", first), second)
     after, _ = graphs.apply(model, COLLAPSE)
     assert sorted(graphs.ops(after)) == ["Flatten", "Neg", "Reshape"]
-    assert list(graphs.node(after, "Reshape").input)[0] == "x"
+    assert next(iter(graphs.node(after, "Reshape").input)) == "x"
     after, log = graphs.apply(net.model(net.op("Neg", first), second, cpu=["s"]), COLLAPSE)
     assert "`_cpu`" in log.of(COLLAPSE).declined[0].reason
 

@@ -37,7 +37,7 @@ def test_after_a_layer(graphs, kind):
     after, log = graphs.apply(net.model(net.op("Relu", value)), RULE)
     assert len(graphs.ops(after)) == 2
     assert log.of(RULE).fired == ("layer + bn",)
-    assert [n.name for n in after.proto().graph.node][0] == "layer"
+    assert next(n.name for n in after.proto().graph.node) == "layer"
 
 
 @pytest.mark.parametrize(

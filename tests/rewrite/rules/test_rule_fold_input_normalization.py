@@ -39,7 +39,7 @@ def test_padded_value_is_the_mean_in_raw_pixels(graphs):
     value = net.op("Div", net.op("Sub", "image", net.const(127.5)), _per_channel(net, STDS))
     after, _ = graphs.apply(net.model(net.conv(value, (8, 3, 3, 3), pads=[1] * 4, name="conv1")), RULE)
     pad = graphs.node(after, "Pad")
-    assert list(pad.input)[0] == "image"
+    assert next(iter(pad.input)) == "image"
     assert graphs.constant(after, pad.input[2]) == pytest.approx(127.5, rel=1e-6)
     assert graphs.marks(after) == {"conv1_pad": "conv1_v"}
 
