@@ -32,7 +32,7 @@ ChannelScales = Annotated[tuple[_Scale, ...], Field(min_length=1, max_length=3),
 
 
 class CropRectangle(RecipeModel):
-    """A fixed part of the image, in pixels of the image as stored."""
+    """A fixed part of the image, in pixels of the upright image (the EXIF orientation is applied first)."""
 
     left: int = Field(ge=0, description="First column that is kept.")
     top: int = Field(ge=0, description="First row that is kept.")
@@ -52,7 +52,7 @@ class Resize(RecipeModel):
 
 
 class Preprocess(RecipeModel):
-    """From an image file to the network's input: crop, flip, resize, colour, then (pixel - mean) * scale."""
+    """From an image file to the network's input: colour, crop, flip, resize, then (pixel - mean) * scale."""
 
     color: Color | None = Field(
         default=None,
@@ -215,17 +215,19 @@ class ModelSection(RecipeModel):
 
     @model_validator(mode="after")
     def _format_and_weights(self) -> ModelSection:
-        if self.format is None and self.file_format is None:
-            reason = f"the format of '{self.path}' cannot be told from its name"
-            raise fault(reason, "name a .onnx or .prototxt file, or add `format: onnx`", ("path",))
-        if self.file_format == "caffe" and self.weights is None:
+        if self.format is None:
+            self._infer_format()
+        if self.format == "caffe" and self.weights is None:
             reason = "a Caffe network needs its weights beside the prototxt"
             raise fault(reason, "add `weights: net.caffemodel`", ("path",))
-        if self.file_format == "onnx" and self.weights is not None:
+        if self.format == "onnx" and self.weights is not None:
             raise fault("an ONNX file holds its weights itself", "remove `weights`", ("weights",))
         return self
 
-    @property
-    def file_format(self) -> ModelFormat | None:
-        """The format as given, or as the suffix says; never None in a valid recipe."""
-        return self.format or _FORMAT_OF_SUFFIX.get(PurePath(self.path.text).suffix.lower())
+    def _infer_format(self) -> None:
+        """Part of validation, before anyone sees the frozen model: it always has a format."""
+        found = _FORMAT_OF_SUFFIX.get(PurePath(self.path.text).suffix.lower())
+        if found is None:
+            reason = f"the format of '{self.path}' cannot be told from its name"
+            raise fault(reason, "name a .onnx or .prototxt file, or add `format: onnx`", ("path",))
+        object.__setattr__(self, "format", found)

@@ -151,11 +151,12 @@ def _face_crop_faults(body: RecipeBody, stage: FaceCrop, at: KeyPath) -> Iterato
         return
     spec = inputs.get(stage.input) if stage.input else next(iter(inputs.values()), None)
     if spec is not None and spec.shape is not None:
-        wanted = (1, 1, stage.size, stage.size)
+        wanted = (1, 1, *stage.size)
         if spec.shape != wanted:
             reason = f"face_crop makes an input of shape {list(wanted)}, but the network's is {list(spec.shape)}"
-            square = spec.shape[:2] == (1, 1) and len(set(spec.shape[2:])) == 1
-            remedy = f"write size: {spec.shape[-1]}" if square else "it can feed only a square gray input: remove it"
+            is_square = len(spec.shape) == 4 and spec.shape[1] == 1 and spec.shape[2] == spec.shape[3]
+            right = f"write size: {list(spec.shape[2:])}"
+            remedy = right if is_square else "it can feed only a square gray input: remove it"
             yield Fault((*at, "size"), reason, remedy)
 
 

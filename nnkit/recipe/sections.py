@@ -56,7 +56,7 @@ class Calibration(RecipeModel):
     table: RecipePath | None = Field(
         default=None,
         description="A calibration table to use instead of images, perhaps edited.",
-        examples=["table.json"],
+        examples=["table.yaml"],
     )
     bad_images: float = Field(
         default=0.0,
@@ -74,16 +74,36 @@ class Calibration(RecipeModel):
         return self
 
 
+CropSide = Annotated[int, Field(ge=1, le=1024)]
+FrameSide = Annotated[int, Field(ge=1, le=16_384)]
+
+
 class FaceCrop(RecipeModel):
     """CPU stage before the network: camera frame and detector box to the square gray input, aspect preserved."""
 
     kind: Literal["face_crop"] = Field(description="What this stage is.")
-    size: int = Field(default=128, ge=1, le=1024, description="Side of the network's square input, in pixels.")
+    size: tuple[CropSide, CropSide] = Field(
+        description="Height and width of the network's input, which is square.", examples=[[128, 128]]
+    )
+    frame: tuple[FrameSide, FrameSide] | None = Field(
+        default=None,
+        description="Height and width of the largest camera frame, for those who integrate the release; `null`: "
+        "not said.",
+        examples=[[240, 320]],
+    )
     border: Literal["replicate", "fill"] = Field(
         default="replicate", description="What a pixel outside the frame reads: the nearest one inside, or `fill`."
     )
     fill: int = Field(default=0, ge=0, le=255, description="Gray level for `border: fill`.")
     input: str | None = Field(default=None, description="Input that it feeds; `null`: the only one.")
+
+    @model_validator(mode="after")
+    def _square(self) -> FaceCrop:
+        height, width = self.size
+        if height != width:
+            reason = f"the crop is square, but size is {list(self.size)}"
+            raise fault(reason, f"write size: {[max(self.size)] * 2}", ("size",))
+        return self
 
 
 class DescriptorMatch(RecipeModel):

@@ -113,7 +113,13 @@ CASES = [
     ("threshold: 10.5", "threshold: -1", "-1", "'threshold' must be at least 0", "at least 0"),
     (", threshold: 10.5", "", "{kind", "the key 'threshold' is missing", "add `threshold: 10.5`"),
     ("threshold: 10.5", "threshold: 1, capcity: 3", "capcity", "unknown key 'capcity'", "did you mean 'capacity'?"),
-    ("  - {kind", "  - {kind: face_crop}\n  - {kind", "{kind: face_crop}", "makes an input of shape", "square gray"),
+    (
+        "  - {kind",
+        "  - {kind: face_crop, size: [9, 9]}\n  - {kind",
+        "[9, 9]",
+        "makes an input of shape",
+        "square gray",
+    ),
     (
         "  - {kind",
         "  - {kind: descriptor_match, threshold: 1}\n  - {kind",
@@ -121,6 +127,7 @@ CASES = [
         "second",
         "k",
     ),
+    ("  - {kind", "  - {kind: face_crop, size: [9, 8]}\n  - {kind", "[9, 8]", "the crop is square", "size: [9, 9]"),
     ("held_out/*.pgm", "{imag: a.png}", "a.png", "the model section has no input 'imag'", "inputs: image"),
     ("cosine: 0.999", "cosine: 2", "2}}", "'cosine' must be at most 1, but the number 2", "at most 1"),
     ("cosine: 0.999", "cosine: high", "high", "'cosine' must be a number", "for example `cosine: 0.999`"),

@@ -33,14 +33,14 @@ model:
 restructure: []
 tags: {hp: auto}
 targets: {toy: {cores: "${N}", memory: {l1: 1.5KiB, l2: 300}, formats: f.json, order: [1]}, other: null}
-postprocess: [{kind: face_crop, size: 8}, {kind: descriptor_match, threshold: 3}]
+postprocess: [{kind: face_crop, size: [8, 8]}, {kind: descriptor_match, threshold: 3}]
 verify: {images: {i: x.pgm}, gates: {max_abs: 1e-3}}
 """
 ENVIRON = {"S": "true", "C": "3", "N": "2"}
 
 
 def test_good_recipes_satisfy_it(validator, load) -> None:
-    text = GOOD.replace("{kind: face_crop, size: 8}, ", "")
+    text = GOOD.replace("{kind: face_crop, size: [8, 8]}, ", "")
     recipe = load(text, environ=ENVIRON)
     as_written = load_document("recipe.yaml", environ={name: "${" + name + "}" for name in ENVIRON}).data
     as_written["model"]["inputs"]["i"]["preprocess"]["scale"][1] = "${G:-2}"
@@ -73,7 +73,7 @@ def test_good_recipes_satisfy_it(validator, load) -> None:
     ],
 )
 def test_it_refuses_what_the_loader_refuses(validator, load, path: tuple[Any, ...], value: Any) -> None:
-    load(GOOD.replace("{kind: face_crop, size: 8}, ", ""), environ=ENVIRON)
+    load(GOOD.replace("{kind: face_crop, size: [8, 8]}, ", ""), environ=ENVIRON)
     data = load_document("recipe.yaml", environ=ENVIRON).data
     data["model"]["inputs"]["i"]["shape"][1] = 3
     data["targets"]["toy"]["cores"] = 2

@@ -32,7 +32,7 @@ targets:
   toy: {precision: int16, memory: {l1: 64KiB, l2: 512KiB}, cores: 8}
   other:
 postprocess:
-  - {kind: face_crop, size: 128}
+  - {kind: face_crop, size: [128, 128], frame: [240, 320]}
   - {kind: descriptor_match, threshold: 1e1}
 verify: {images: held_out/*.pgm, gates: {cosine: 0.999}}
 release: {version: 1.0.0}
@@ -43,7 +43,7 @@ def test_the_recipe_of_the_design(load) -> None:
     recipe = load(DESIGN)
     image = recipe.model.inputs["image"]
     assert recipe.name == "gap8_reid"
-    assert recipe.model.file_format == "onnx"
+    assert recipe.model.format == "onnx"
     assert image.shape == (1, 1, 128, 128)
     assert (image.preprocess.color, image.preprocess.mean, image.preprocess.scale) == ("gray", (0.0,), (1.0,))
     assert image.preprocess.resize.size == (128, 128)
@@ -97,8 +97,8 @@ def test_rules_are_checked_where_known(load, minimal: str) -> None:
 
 def test_caffe(load, minimal: str) -> None:
     text = minimal.replace("path: net.onnx", "path: net.prototxt\n  weights: net.caffemodel")
-    assert load(text).model.file_format == "caffe"
-    assert load(minimal.replace("path: net.onnx", "path: net.bin\n  format: onnx")).model.file_format == "onnx"
+    assert load(text).model.format == "caffe"
+    assert load(minimal.replace("path: net.onnx", "path: net.bin\n  format: onnx")).model.format == "onnx"
 
 
 def test_third_party_sections_with_before_validators(load, minimal: str) -> None:
