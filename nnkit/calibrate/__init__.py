@@ -7,6 +7,7 @@ from nnkit.calibrate.ranges import (
     mse_fraction_bits,
     mse_range,
     percentile_range,
+    refit_mse,
 )
 from nnkit.calibrate.run import Observations, calibrate, observe, to_stats
 from nnkit.calibrate.stats import CalibrationStats, SkippedImage, ValueRange
@@ -28,6 +29,7 @@ __all__ = [
     "observe",
     "percentile_range",
     "read_table",
+    "refit_mse",
     "stats_from_bytes",
     "stats_to_bytes",
     "to_stats",

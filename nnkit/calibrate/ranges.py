@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.calibrate.observers import BINS, Extremes, Histogram
-from nnkit.calibrate.stats import ValueRange
+from nnkit.calibrate.stats import CalibrationStats, ValueRange
 
 FormatKind = Literal["power_of_two", "symmetric", "affine"]
 """`power_of_two`: step 2^-frac; `symmetric`: any step, zero in the middle; `affine`: any step, a zero point."""
@@ -74,6 +74,21 @@ def mse_fraction_bits(histogram: Histogram, bits: int, signed: bool) -> int | No
     if _is_zero(histogram.extremes):
         return None
     return 1 - math.frexp(_best_grid(histogram, bits, signed, "power_of_two").step)[1]  # 2^n is 0.5 * 2^(n + 1)
+
+
+def refit_mse(stats: CalibrationStats, bits: Mapping[str, int]) -> CalibrationStats:
+    """Stats of the method `mse` for values of different widths: ranges that fit each value's own number of bits.
+
+    Args:
+        bits: by value name; values that are not listed, and stats of other methods, stay as they are.
+    """
+    if stats.method != "mse":
+        return stats
+    ranges = dict(stats.ranges)
+    for name, histogram in stats.histograms.items():
+        if name in bits:
+            ranges[name] = mse_range(histogram, bits[name], signed=histogram.extremes.low < 0.0)
+    return replace(stats, ranges=ranges)
 
 
 def mean_squared_error(histogram: Histogram, step: float, qmin: int, qmax: int) -> float:

@@ -15,7 +15,16 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from nnkit.calibrate import calibrate, observe, read_table, stats_from_bytes, stats_to_bytes, to_stats, write_table
+from nnkit.calibrate import (
+    calibrate,
+    observe,
+    read_table,
+    refit_mse,
+    stats_from_bytes,
+    stats_to_bytes,
+    to_stats,
+    write_table,
+)
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import ModelError, RecipeError, UserFileError
 from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
@@ -133,6 +142,18 @@ def test_mse_ranges_fit_the_data(model: Model, pictures: list[Path]) -> None:
         best = min(errors, key=lambda high: errors[high])
         assert stats.ranges[name].high == pytest.approx(min(best, values.max()), rel=1e-5)
     assert stats.mse_bits == 4
+
+
+def test_mse_ranges_can_be_refitted_to_each_values_bits(model: Model, pictures: list[Path]) -> None:
+    eight = _calibrated(model, pictures, method="mse", mse_bits=8)
+    three = _calibrated(model, pictures, method="mse", mse_bits=3)
+    assert eight.ranges["out"] != three.ranges["out"]
+    mixed = refit_mse(eight, {"out": 3, "unknown": 3})
+    assert mixed.ranges["out"] == three.ranges["out"]
+    assert mixed.ranges["conv1"] == eight.ranges["conv1"]
+    assert mixed.digest != eight.digest
+    extremes = _calibrated(model, pictures)
+    assert refit_mse(extremes, {"out": 3}) is extremes
 
 
 def test_parts_merge_to_the_whole(model: Model, pictures: list[Path]) -> None:
