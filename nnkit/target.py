@@ -6,7 +6,7 @@ A target registers under the entry-point group `nnkit.targets`; the entry is an 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
@@ -144,9 +144,31 @@ def load_target(name: str) -> Target:
     return loaders[name]()
 
 
-def option_models() -> dict[str, type[TargetOptionsBase]]:
-    """The options model of every installed target, for the recipe loader and `nnkit schema`."""
-    return {name: load().options for name, load in installed_targets().items()}
+class OptionModels(Mapping[str, "type[TargetOptionsBase]"]):
+    """The options model of every installed target; a plugin is imported when its model is asked for.
+
+    A plugin that does not load thereby breaks only what names it.
+    """
+
+    def __init__(self) -> None:
+        self._loaders = installed_targets()
+
+    def __getitem__(self, name: str) -> type[TargetOptionsBase]:
+        return self._loaders[name]().options
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._loaders)
+
+    def __len__(self) -> int:
+        return len(self._loaders)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._loaders
+
+
+def option_models() -> OptionModels:
+    """The options models of the installed targets, for the recipe loader and `nnkit schema`."""
+    return OptionModels()
 
 
 def _loader(entry: EntryPoint) -> Callable[[], Target]:

@@ -149,7 +149,7 @@ def report(
         (folder / "restructured.onnx").write_bytes(restructured.model.onnx_bytes)
         (folder / "program.nnkit").write_bytes(encode(program))
         (folder / "recipe.yaml").write_text(resolved_yaml(build.recipe), encoding="utf-8")
-        write_table(statistics, folder / "calibration.txt")
+        write_table(statistics, folder / "calibration.yaml")
         return data
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
+from nnkit.errors import RecipeError
 from nnkit.partition import Segment
 from nnkit.recipe import Calibration
 from nnkit.report.progress import Step
@@ -17,10 +18,22 @@ def import_model(build: Build) -> Imported:
     from nnkit.importers import TagGlobs, import_onnx, model_file_digest
 
     section = build.recipe.model
+    if section.format == "caffe":
+        raise RecipeError(
+            "this version of nnkit imports ONNX only",
+            where=build.recipe.where("model", "path"),
+            remedy="convert the network to ONNX",
+        )
     path = section.path.existing_file("the model")
     tags = build.recipe.tags_for(build.target.name)
     shapes = {name: spec.shape for name, spec in section.inputs.items() if spec.shape is not None}
-    hp = () if tags.hp == "auto" else tags.hp
+    if isinstance(tags.hp, str):
+        raise RecipeError(
+            "`hp: auto` is not available in this version of nnkit",
+            where=build.recipe.where_override(build.target.name, "tags", "hp"),
+            remedy="list the layers that need 16 bits; `layers[].sqnr_db` of an int8 build's report ranks them",
+        )
+    hp = tags.hp
 
     def where(kind: str, index: int) -> str:
         return build.recipe.where_override(build.target.name, "tags", kind, index)
