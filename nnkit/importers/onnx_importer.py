@@ -29,6 +29,7 @@ from nnkit.importers.tidy import (
     drop_initializers_from_inputs,
     drop_unused,
     name_nodes,
+    sort_nodes,
     strip_annotations,
 )
 from nnkit.importers.tool_process import DEFAULT_LIMITS, ToolLimits, run_steps
@@ -92,6 +93,8 @@ def import_onnx(
     strip_annotations(proto)
     graph = proto.graph
     check_value_names(_without_weight_inputs(graph, notes), where)
+    if sort_nodes(graph, where):
+        notes.append("the layers are brought into an order of execution")
     constants_to_initializers(graph, where)
     notes += name_nodes(graph)
     check_operators(graph, opset, where)

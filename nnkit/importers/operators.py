@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from nnkit.errors import ModelError
+from nnkit.importers.tensors import array_of
 
 if TYPE_CHECKING:
     import onnx
@@ -80,14 +81,12 @@ def check_inference_mode(graph: onnx.GraphProto, where: str) -> None:
     Raises:
         ModelError: listing all that are.
     """
-    from onnx import numpy_helper
-
     tensors = {tensor.name: tensor for tensor in graph.initializer}
     found: list[Unsupported] = []
     for node in graph.node:
         training = any(attribute.name == "training_mode" and attribute.i for attribute in node.attribute)
         if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2] in tensors:
-            training = bool(numpy_helper.to_array(tensors[node.input[2]]).any())
+            training = bool(array_of(tensors[node.input[2]], where).any())
         if training:
             found.append((node.name, node.op_type, "it is in training mode"))
     if found:

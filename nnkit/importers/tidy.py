@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,52 @@ def check_value_names(graph: onnx.GraphProto, where: str) -> None:
                 where=where,
                 remedy="export the network with outputs that layers compute",
             )
+
+
+def sort_nodes(graph: onnx.GraphProto, where: str) -> bool:
+    """Bring the nodes into an order of execution, as near to the given one as possible; whether anything moved.
+
+    Raises:
+        ModelError: a layer reads a value that nothing computes, or layers read one another in a circle.
+    """
+    known = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    produced = known.union(*(node.output for node in graph.node))
+    waiting: dict[str, list[int]] = {}
+    missing: list[int] = []
+    ready: list[int] = []
+    for index, node in enumerate(graph.node):
+        absent = sorted(read_names(node) - known)
+        nowhere = [name for name in absent if name not in produced]
+        if nowhere:
+            raise ModelError(
+                f"layer '{node.name or node.op_type}' reads value '{nowhere[0]}', which nothing computes",
+                where=where,
+                remedy="export the network again",
+            )
+        missing.append(len(absent))
+        for name in absent:
+            waiting.setdefault(name, []).append(index)
+        if not absent:
+            ready.append(index)
+    order: list[int] = []
+    while ready:
+        index = heapq.heappop(ready)
+        order.append(index)
+        for reader in (reader for name in graph.node[index].output for reader in waiting.get(name, ())):
+            missing[reader] -= 1
+            if not missing[reader]:
+                heapq.heappush(ready, reader)
+    if len(order) < len(graph.node):
+        stuck = graph.node[next(index for index, count in enumerate(missing) if count)]
+        raise ModelError(
+            f"layer '{stuck.name or stuck.op_type}' depends on its own result", where=where, remedy="export it again"
+        )
+    moved = order != sorted(order)
+    if moved:
+        nodes = [type(graph.node[0]).FromString(graph.node[index].SerializeToString()) for index in order]
+        del graph.node[:]
+        graph.node.extend(nodes)
+    return moved
 
 
 def constants_to_initializers(graph: onnx.GraphProto, where: str) -> None:
@@ -152,13 +199,14 @@ def drop_unused(graph: onnx.GraphProto) -> tuple[str, ...]:
 
 
 def read_names(node: onnx.NodeProto) -> set[str]:
-    """Names that a node reads, those in its sub-graphs included."""
+    """Names that a node reads; of what its sub-graphs read, those that come from outside."""
     names = {name for name in node.input if name}
     for attribute in node.attribute:
         for graph in _graphs_of(attribute):
-            names.update(value.name for value in graph.output)
-            for inner in graph.node:
-                names |= read_names(inner)
+            inside = {value.name for value in (*graph.input, *graph.initializer)}
+            inside.update(name for inner in graph.node for name in inner.output)
+            read = {value.name for value in graph.output}.union(*map(read_names, graph.node))
+            names |= read - inside
     return names
 
 

@@ -20,7 +20,7 @@ from nnkit.errors import ModelError
 from nnkit.importers.canonical import canonicalise
 from nnkit.importers.operators import DEFAULT_DOMAINS
 from nnkit.importers.static_shapes import static_shapes
-from nnkit.importers.tidy import constants_to_initializers, drop_unused, name_nodes, read_names
+from nnkit.importers.tidy import constants_to_initializers, drop_unused, graphs, name_nodes, read_names
 
 WORKING_OPSET = 21
 """The operator set that imported models are converted to: the newest that conversion reaches from all older ones
@@ -74,7 +74,8 @@ def convert(state: StepState) -> None:
     if opset == WORKING_OPSET:
         state.proto.ir_version = WORKING_IR_VERSION
         return
-    names = {node.output[0]: node.name for node in state.proto.graph.node if node.output}
+    before = state.proto.graph
+    state.proto.ir_version = max(state.proto.ir_version, 4)  # below, the weights would have to be inputs too
     try:
         converted = version_converter.convert_version(state.proto, WORKING_OPSET)
     except Exception as error:
@@ -86,12 +87,28 @@ def convert(state: StepState) -> None:
             ) from error
         state.notes.append(f"kept in operator set {opset}: conversion failed ({_message(error)})")
         return
-    for node in converted.graph.node:
-        if not node.name and node.output and names.get(node.output[0]):
-            node.name = names[node.output[0]]  # conversion renames an op (Upsample to Resize) and forgets its name
+    _restore_upsample_names(before, converted.graph)
     converted.ir_version = WORKING_IR_VERSION
     state.proto = converted
     state.notes.append(f"converted from operator set {opset} to {WORKING_OPSET}")
+
+
+def _restore_upsample_names(before: onnx.GraphProto, after: onnx.GraphProto) -> None:
+    """Conversion turns every Upsample, in order, into a Resize without name and with another result name."""
+    upsamples = [node for node in before.node if node.op_type == "Upsample"]
+    known = {node.name for node in before.node}
+    resizes = [node for node in after.node if node.op_type == "Resize" and node.name not in known]
+    if len(upsamples) != len(resizes):
+        return
+    renamed = {}
+    for old, new in zip(upsamples, resizes, strict=True):
+        new.name = old.name
+        renamed[new.output[0]] = old.output[0]
+        new.output[0] = old.output[0]
+    for graph in graphs(after):
+        for node in graph.node:
+            for position, name in enumerate(node.input):
+                node.input[position] = renamed.get(name, name)
 
 
 def simplify(state: StepState) -> None:
@@ -104,12 +121,12 @@ def simplify(state: StepState) -> None:
     try:
         import onnxsim
 
-        prepared = _inferred(state)
-        result, _ = onnxsim.simplify(prepared, check_n=0, perform_optimization=False)
+        before = _inferred(state).graph
+        result, _ = onnxsim.simplify(_inferred(state), check_n=0, perform_optimization=False)
     except Exception as error:
         state.notes.append(f"not simplified: onnxsim failed ({_message(error)})")
         return
-    before, after = prepared.graph, result.graph
+    after = result.graph
     if [v.name for v in before.input] != [v.name for v in after.input] or (
         [v.name for v in before.output] != [v.name for v in after.output]
     ):
@@ -210,7 +227,8 @@ def _compare(state: StepState) -> None:
             same = before.shape == after.shape and np.allclose(before, after, rtol=0, atol=tolerance, equal_nan=True)
         if not same:
             raise ModelError(
-                f"output '{value.name}' changes when the model is converted to operator set {opset_of(state.proto)}",
+                f"output '{value.name}' changes when the model is converted to operator set {opset_of(state.proto)}"
+                " and simplified",
                 where=state.where,
                 remedy="set model.simplify to false, or export the network with operator set 17 or newer",
             )

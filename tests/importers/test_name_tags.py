@@ -1,0 +1,34 @@
+"""The rule by which names carry tags."""
+
+from __future__ import annotations
+
+import pytest
+
+from nnkit.importers.name_tags import tags_in_name
+
+
+@pytest.mark.parametrize(
+    ("name", "tags"),
+    [
+        ("fc_pca_hp", {"hp": "fc_pca_hp"}),
+        ("conv1_hp_cpu", {"hp": "conv1_hp", "cpu": "conv1_hp_cpu"}),
+        ("conv1_cpu_hp", {"cpu": "conv1_cpu", "hp": "conv1_cpu_hp"}),
+        ("fc_hp/Gemm", {"hp": "fc_hp"}),
+        ("/layer_hp/Conv", {"hp": "/layer_hp"}),
+        ("/a_cpu/b_hp.1/Conv", {"cpu": "/a_cpu", "hp": "/a_cpu/b_hp"}),
+        ("conv_hp_1", {"hp": "conv_hp"}),
+        ("conv_hp_output_0", {"hp": "conv_hp"}),
+        ("conv__hp", {"hp": "conv__hp"}),
+        ("a_hp/b_hp", {"hp": "a_hp"}),
+        ("conv_hpx", {}),
+        ("conv_hp2", {}),
+        ("chp", {}),
+        ("hp", {}),
+        ("_hp", {}),
+        ("fc_HP", {}),
+        ("cpu/conv", {}),
+        ("", {}),
+    ],
+)
+def test_tags_in_name(name: str, tags: dict[str, str]) -> None:
+    assert tags_in_name(name) == tags

@@ -1,0 +1,376 @@
+"""Import as a whole: names, inputs, types, tags, what is left out and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from nnkit.errors import ExitCode, ModelError, RecipeError
+from nnkit.importers import TagGlobError, TagGlobs, import_onnx, model_file_digest
+
+WEIGHT = np.random.default_rng(1).standard_normal((4, 4, 3, 3)).astype(np.float32)
+
+
+def _conv(source: str, output: str, name: str = "") -> onnx.NodeProto:
+    return helper.make_node("Conv", [source, "w"], [output], name=name, pads=[1, 1, 1, 1])
+
+
+def _relu(source: str, output: str, name: str = "") -> onnx.NodeProto:
+    return helper.make_node("Relu", [source], [output], name=name)
+
+
+def _names(model: Any) -> list[str]:
+    return [node.name for node in model.proto().graph.node]
+
+
+def test_open_batch_is_pinned_and_every_value_has_a_static_shape(make_model: Any, save: Any) -> None:
+    nodes = [_conv("x", "a"), helper.make_node("Flatten", ["a"], ["y"])]
+    result = import_onnx(
+        save(make_model(nodes, {"w": WEIGHT}, inputs={"x": ["n", 4, 6, 5]}, outputs={"y": ["n", 120]}))
+    )
+    assert result.model.inputs[0].shape == (1, 4, 6, 5)
+    assert result.model.outputs[0].shape == (1, 120)
+    assert "the open batch of input 'x' is pinned to 1" in result.notes
+    graph = result.model.proto().graph
+    shapes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in (*graph.value_info, *graph.output)}
+    assert shapes == {"a": [1, 4, 6, 5], "y": [1, 120]}
+
+
+@pytest.mark.parametrize("open_size", ["height", -1])
+def test_other_open_sizes_come_from_the_recipe(make_model: Any, save: Any, open_size: Any) -> None:
+    path = save(make_model([_conv("x", "y")], {"w": WEIGHT}, inputs={"x": ["n", 4, open_size, 8]}))
+    with pytest.raises(ModelError, match=r"input 'x' leaves dimension 2.* open") as caught:
+        import_onnx(path)
+    assert "model.inputs.x.shape" in caught.value.remedy
+    model = import_onnx(path, inputs={"x": (1, 4, 10, 8)}).model
+    assert model.outputs[0].shape == (1, 4, 10, 8)
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 8, 8), (1, 4, 8), (2, 4, 8, 8), (1, 4, 0, 8)])
+def test_a_declared_shape_that_contradicts_is_placed_in_the_recipe(make_model: Any, save: Any, shape: Any) -> None:
+    path = save(make_model([_conv("x", "y")], {"w": WEIGHT}, inputs={"x": ["n", 4, "h", 8]}))
+    with pytest.raises(RecipeError, match="contradicts the model's") as caught:
+        import_onnx(path, inputs={"x": shape}, input_where=lambda name: f"r.yaml:5:{len(name)}")
+    assert caught.value.where == "r.yaml:5:1"
+
+
+def test_an_unknown_declared_input_lists_the_known(make_model: Any, save: Any) -> None:
+    path = save(make_model([_relu("x", "y")]))
+    with pytest.raises(RecipeError, match="no input 'image'") as caught:
+        import_onnx(path, inputs={"image": (1, 4, 8, 8)})
+    assert "x" in caught.value.remedy
+
+
+def test_a_fixed_batch_is_refused(make_model: Any, save: Any) -> None:
+    with pytest.raises(ModelError, match="has batch 4"):
+        import_onnx(save(make_model([_relu("x", "y")], inputs={"x": [4, 4, 8, 8]})))
+
+
+def test_an_input_too_small_for_the_network_names_the_layer(make_model: Any, save: Any) -> None:
+    nodes = [helper.make_node("MaxPool", ["x"], ["y"], name="pool9", kernel_shape=[9, 9])]
+    with pytest.raises(ModelError, match="pool9"):
+        import_onnx(save(make_model(nodes)))
+
+
+def test_a_shape_known_at_run_time_only_names_the_layer(make_model: Any, save: Any) -> None:
+    nodes = [_relu("x", "a", "first"), helper.make_node("NonZero", ["a"], ["y"], name="where_positive")]
+    model = make_model(nodes, types={"y": TensorProto.INT64})
+    with pytest.raises(ModelError, match=r"layer 'where_positive' \(NonZero\).*not known before run time"):
+        import_onnx(save(model))
+
+
+def test_unnamed_and_repeated_names_become_unique(make_model: Any, save: Any) -> None:
+    nodes = [
+        _conv("x", "a"),
+        _relu("a", "b", "act"),
+        _relu("b", "c", "act"),
+        _relu("c", "act"),
+        _relu("act", "y", "a"),
+    ]
+    result = import_onnx(save(make_model(nodes, {"w": WEIGHT})))
+    names = _names(result.model)
+    assert names[1:3] == ["act", "act_2"]
+    assert len(set(names)) == 5
+    assert all(names)
+    assert any("act_2" in note for note in result.notes)
+
+
+def test_weights_listed_as_inputs_and_unused_things(make_model: Any, save: Any, run_onnx: Any) -> None:
+    nodes = [
+        _conv("x", "a"),
+        _relu("a", "dead", "dead_branch"),
+        helper.make_node("Dropout", ["a"], ["y", "mask"], name="drop"),
+    ]
+    inputs = {"x": [1, 4, 8, 8], "w": [4, 4, 3, 3], "unused": [3], "spare": [1, 3]}
+    model = make_model(nodes, {"w": WEIGHT, "unused": np.zeros(3, np.float32)}, opset=9, ir_version=3, inputs=inputs)
+    result = import_onnx(save(model))
+    graph = result.model.proto().graph
+    assert [spec.name for spec in result.model.inputs] == ["x"]
+    assert "unused" not in [tensor.name for tensor in graph.initializer]
+    assert [node.op_type for node in graph.node] == ["Conv", "Dropout"]
+    assert list(graph.node[1].output) == ["y"]
+    notes = " | ".join(result.notes)
+    assert "input 'spare' is not used" in notes
+    assert "dead_branch" in notes
+    assert "taken as constants" in notes
+    x = np.random.default_rng(0).standard_normal((1, 4, 8, 8)).astype(np.float32)
+    feeds = {"x": x, "spare": np.zeros((1, 3), np.float32)}
+    np.testing.assert_allclose(
+        run_onnx(result.model.onnx_bytes, {"x": x})["y"], run_onnx(model.SerializeToString(), feeds)["y"], rtol=1e-6
+    )
+
+
+def test_constant_nodes_become_initializers(make_model: Any, save: Any) -> None:
+    nodes = [
+        helper.make_node("Constant", [], ["k"], value_floats=[1.0, 2.0, 3.0, 4.0]),
+        helper.make_node("Constant", [], ["s"], value=helper.make_tensor("t", TensorProto.INT64, [3], [4, 1, 1])),
+        helper.make_node("Reshape", ["k", "s"], ["k3"], name="static"),
+        helper.make_node("Mul", ["x", "k3"], ["y"], name="scale"),
+    ]
+    model = import_onnx(save(make_model(nodes))).model
+    assert _names(model) == ["scale"]
+    (tensor,) = model.proto().graph.initializer
+    np.testing.assert_array_equal(onnx.numpy_helper.to_array(tensor).reshape(-1), [1, 2, 3, 4])
+    kept = import_onnx(save(make_model(nodes)), simplify=False).model
+    assert _names(kept) == ["static", "scale"]
+
+
+@pytest.mark.parametrize(("kind", "name"), [(np.float16, "float16"), (np.float64, "double")])
+def test_other_float_types_become_float32(make_model: Any, save: Any, run_onnx: Any, kind: Any, name: str) -> None:
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    nodes = [
+        helper.make_node("Mul", ["x", "w"], ["a"]),
+        helper.make_node("Cast", ["a"], ["y"], name="cast", to=TensorProto.FLOAT),
+    ]
+    model = make_model(nodes, {"w": WEIGHT[0, :, :1, :1].astype(kind)}, types={"x": element})
+    result = import_onnx(save(model))
+    assert result.notes[0] == f"1 {name} tensors are taken as float32"
+    graph = result.model.proto().graph
+    assert {tensor.data_type for tensor in graph.initializer} == {TensorProto.FLOAT}
+    assert graph.node[1].op_type == "Identity"
+    x = np.random.default_rng(0).standard_normal((1, 4, 8, 8)).astype(np.float32)
+    expected = run_onnx(model.SerializeToString(), {"x": x.astype(kind)})["y"]
+    actual = run_onnx(result.model.onnx_bytes, {"x": x})["y"]
+    np.testing.assert_allclose(actual, expected, atol=2e-2 if kind is np.float16 else 1e-5)
+
+
+def test_a_double_beyond_float32_names_the_tensor(make_model: Any, save: Any) -> None:
+    model = make_model([_conv("x", "y")], {"w": WEIGHT.astype(np.float64) * 1e300}, types={"x": 11, "y": 11})
+    with pytest.raises(ModelError, match="tensor 'w' holds a double beyond"):
+        import_onnx(save(model))
+
+
+def test_integer_input_cast_at_once_is_fed_as_float(make_model: Any, save: Any, run_onnx: Any) -> None:
+    nodes = [helper.make_node("Cast", ["x"], ["f"], name="c", to=TensorProto.FLOAT), _conv("f", "y")]
+    model = make_model(nodes, {"w": WEIGHT}, types={"x": TensorProto.UINT8})
+    result = import_onnx(save(model))
+    x = np.random.default_rng(0).integers(0, 256, (1, 4, 8, 8))
+    actual = run_onnx(result.model.onnx_bytes, {"x": x.astype(np.float32)})["y"]
+    expected = run_onnx(model.SerializeToString(), {"x": x.astype(np.uint8)})["y"]
+    np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1e-4)
+    assert any("integers cast to float" in note for note in result.notes)
+
+
+def test_an_integer_input_used_as_such_is_refused(make_model: Any, save: Any) -> None:
+    nodes = [helper.make_node("Add", ["x", "x"], ["y"])]
+    with pytest.raises(ModelError, match="input 'x' has element type int32"):
+        import_onnx(save(make_model(nodes, types={"x": TensorProto.INT32, "y": TensorProto.INT32})))
+
+
+def test_layers_out_of_order_are_sorted(make_model: Any, save: Any) -> None:
+    nodes = [_relu("b", "y"), _relu("x", "c"), _relu("a", "b"), _relu("x", "a"), _relu("c", "z")]
+    result = import_onnx(save(make_model(nodes, outputs={"y": None, "z": None})))
+    assert _names(result.model) == ["c", "a", "b", "y", "z"]
+    assert "the layers are brought into an order of execution" in result.notes
+
+
+def test_order_of_outputs_and_inputs_is_kept(make_model: Any, save: Any) -> None:
+    nodes = [_relu("b", "late"), _relu("a", "early"), helper.make_node("Add", ["late", "early"], ["both"])]
+    shape = [1, 2]
+    model = make_model(nodes, inputs={"b": shape, "a": shape}, outputs={"both": None, "early": None, "late": None})
+    result = import_onnx(save(model)).model
+    assert [spec.name for spec in result.inputs] == ["b", "a"]
+    assert [spec.name for spec in result.outputs] == ["both", "early", "late"]
+
+
+def test_annotations_of_the_training_machine_are_dropped(make_model: Any, save: Any) -> None:
+    node = _relu("x", "y", "r")
+    node.doc_string = "/home/someone/train.py"
+    node.metadata_props.add(key="nnkit.fuse_into", value="y")
+    model = make_model([node])
+    model.metadata_props.add(key="author", value="/home/someone")
+    data = import_onnx(save(model)).model.onnx_bytes
+    assert b"someone" not in data
+    assert b"fuse_into" not in data
+
+
+def test_same_file_same_bytes(make_model: Any, save: Any) -> None:
+    model = make_model(
+        [_conv("x", "a"), helper.make_node("Clip", ["a"], ["y"], min=0.0, max=6.0)], {"w": WEIGHT}, opset=9
+    )
+    first, second = import_onnx(save(model, "one.onnx")), import_onnx(save(model, "two.onnx"))
+    assert first.model.digest == second.model.digest
+    assert model_file_digest(first.files[0]) == model_file_digest(second.files[0])
+
+
+def test_functions_of_the_model_are_inlined(make_model: Any, save: Any, run_onnx: Any) -> None:
+    model = make_model([helper.make_node("Twice", ["x"], ["y"], name="call", domain="own")])
+    body = [helper.make_node("Relu", ["v"], ["r"]), helper.make_node("Add", ["r", "r"], ["out"])]
+    opsets = [helper.make_opsetid("", 17)]
+    model.functions.append(helper.make_function("own", "Twice", ["v"], ["out"], body, opsets))
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    result = import_onnx(save(model))
+    assert [node.op_type for node in result.model.proto().graph.node] == ["Relu", "Add"]
+    x = np.random.default_rng(0).standard_normal((1, 4, 8, 8)).astype(np.float32)
+    np.testing.assert_array_equal(run_onnx(result.model.onnx_bytes, {"x": x})["y"], np.maximum(x, 0) * 2)
+
+    model.graph.node[0].name = "call_hp"
+    with pytest.raises(ModelError, match="'call_hp' is a call of a function"):
+        import_onnx(save(model))
+
+
+# Tags
+
+
+def test_tags_from_names_and_globs_are_keyed_by_value(make_model: Any, save: Any) -> None:
+    nodes = [
+        _conv("x", "a", "/stem_hp/Conv"),
+        _relu("a", "b", "act"),
+        _conv("b", "y_out", ""),
+        _relu("y_out", "y", "z_cpu"),
+    ]
+    globs = TagGlobs(hp=("y_*",), cpu=("act", "/stem*"))
+    tags = import_onnx(save(make_model(nodes, {"w": WEIGHT})), tag_globs=globs).model.tags
+    assert (tags.of("a").hp, tags.of("a").cpu, tags.of("a").origins) == (True, True, ("/stem_hp/Conv",))
+    assert (tags.of("b").hp, tags.of("b").cpu) == (False, True)
+    assert (tags.of("y_out").hp, tags.of("y_out").origins) == (True, ("y_out",))
+    assert (tags.of("y").hp, tags.of("y").cpu) == (False, True)
+
+
+def test_tags_follow_layers_that_conversion_rewrites(make_model: Any, save: Any) -> None:
+    scales = np.array([1, 1, 2, 2], np.float32)
+    nodes = [
+        helper.make_node("Upsample", ["x", "scales"], ["u"], name="up_cpu", mode="nearest"),
+        helper.make_node("Softmax", ["u"], ["y"], name="soft_hp", axis=1),
+    ]
+    model = import_onnx(save(make_model(nodes, {"scales": scales}, opset=9))).model
+    by_name = {node.name: node for node in model.proto().graph.node}
+    assert by_name["up_cpu"].op_type == "Resize"
+    assert model.tags.of("u").cpu
+    assert by_name["soft_hp"].op_type == "Softmax"
+    assert model.tags.of(by_name["soft_hp"].output[0]).hp
+
+
+def test_a_glob_that_matches_nothing_lists_near_names(make_model: Any, save: Any) -> None:
+    path = save(make_model([_conv("x", "a", "features_conv1"), _relu("a", "y", "Act")], {"w": WEIGHT}))
+    globs = TagGlobs(hp=("Act", "feature_conv*"), where=lambda tag, index: f"r.yaml:{tag}:{index}")
+    with pytest.raises(TagGlobError, match="matches no layer") as caught:
+        import_onnx(path, tag_globs=globs)
+    error = caught.value
+    assert (error.where, error.glob, error.exit_code) == ("r.yaml:hp:1", "feature_conv*", ExitCode.USER)
+    assert "'features_conv1'" in error.remedy
+    with pytest.raises(TagGlobError) as caught:
+        import_onnx(path, tag_globs=TagGlobs(cpu=("act",)))
+    assert "'Act'" in caught.value.remedy
+
+
+def test_a_tag_on_what_folds_away_is_an_error(make_model: Any, save: Any) -> None:
+    nodes = [
+        helper.make_node("Exp", ["k"], ["e"], name="table_hp"),
+        helper.make_node("Mul", ["x", "e"], ["y"], name="m"),
+    ]
+    path = save(make_model(nodes, {"k": np.ones((4, 1, 1), np.float32)}))
+    with pytest.raises(ModelError, match=r"'table_hp' \(hp by name 'table_hp'\)"):
+        import_onnx(path)
+    with pytest.raises(ModelError, match=r"'table_hp'.*hp by glob 'tab\*'"):
+        import_onnx(path, tag_globs=TagGlobs(hp=("tab*",)))
+    assert import_onnx(path, simplify=False).model.tags.of("e").hp
+
+
+def test_a_tagged_layer_that_reaches_no_output_is_an_error(make_model: Any, save: Any) -> None:
+    nodes = [_relu("x", "dead", "left_cpu"), _relu("x", "y", "r")]
+    with pytest.raises(ModelError, match="left_cpu"):
+        import_onnx(save(make_model(nodes)))
+
+
+def test_a_modules_shape_arithmetic_may_fold_while_its_layer_keeps_the_tag(make_model: Any, save: Any) -> None:
+    nodes = [
+        _conv("x", "a", "/head_hp/Conv"),
+        helper.make_node("Shape", ["a"], ["s"], name="/head_hp/Shape"),
+        helper.make_node("Gather", ["s", "first"], ["n"], name="/head_hp/Gather"),
+        helper.make_node("Concat", ["n", "rest"], ["target"], name="/head_hp/Concat", axis=0),
+        helper.make_node("Reshape", ["a", "target"], ["y"], name="reshape"),
+    ]
+    constants = {"w": WEIGHT, "first": np.array([0], np.int64), "rest": np.array([-1], np.int64)}
+    result = import_onnx(save(make_model(nodes, constants)))
+    assert _names(result.model) == ["/head_hp/Conv", "reshape"]
+    assert result.model.tags.of("a").hp
+    assert sum("folded away" in note for note in result.notes) == 3
+
+
+# Refusals
+
+
+def test_operators_of_other_sets_and_unknown_ones_are_listed_together(make_model: Any, save: Any) -> None:
+    nodes = [
+        helper.make_node("FusedConv", ["x", "w"], ["a"], name="fused", domain="com.example"),
+        helper.make_node("Rely", ["a"], ["b"], name="typo"),
+        helper.make_node("HardSwish", ["b"], ["y"], name="too_new"),
+    ]
+    with pytest.raises(ModelError) as caught:
+        import_onnx(save(make_model(nodes, {"w": WEIGHT}, opset=11)))
+    for part in ("'fused' (FusedConv)", "com.example", "'typo' (Rely)", "'too_new' (HardSwish)", "operator set 11"):
+        assert part in caught.value.reason
+
+
+def test_training_mode_is_refused(make_model: Any, save: Any) -> None:
+    stats = {name: np.ones(4, np.float32) for name in "sbmv"}
+    norm = helper.make_node("BatchNormalization", ["x", *stats], ["a", "m2", "v2"], name="bn", training_mode=1)
+    drop = helper.make_node("Dropout", ["a", "ratio", "on"], ["y"], name="drop")
+    model = make_model([norm, drop], {**stats, "ratio": np.float32(0.5), "on": np.bool_(True)})
+    with pytest.raises(ModelError, match=r"'bn'(.|\n)*'drop'"):
+        import_onnx(save(model))
+
+
+@pytest.mark.parametrize(("opset", "ir_version"), [(8, 8), (onnx.defs.onnx_opset_version() + 1, 8), (17, 99)])
+def test_versions_out_of_range(make_model: Any, save: Any, opset: int, ir_version: int) -> None:
+    with pytest.raises(ModelError, match=r"operator set|IR version"):
+        import_onnx(save(make_model([_relu("x", "y")], opset=opset, ir_version=ir_version)))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_no_numbers_name_tensor_and_layer(make_model: Any, save: Any, value: float) -> None:
+    weight = WEIGHT.copy()
+    weight[1, 2, 0, 0] = value
+    with pytest.raises(ModelError, match="tensor 'w', read by layer 'conv7'"):
+        import_onnx(save(make_model([_conv("x", "y", "conv7")], {"w": weight})))
+
+
+def test_an_infinite_bound_is_fine(make_model: Any, save: Any) -> None:
+    nodes = [helper.make_node("Clip", ["x", "low", "high"], ["y"])]
+    constants = {"low": np.float32(0), "high": np.float32(np.inf)}
+    assert import_onnx(save(make_model(nodes, constants))).model.outputs[0].shape == (1, 4, 8, 8)
+
+
+def test_weights_that_do_not_fit_the_layer_name_it(make_model: Any, save: Any) -> None:
+    with pytest.raises(ModelError, match="conv3"):
+        import_onnx(save(make_model([_conv("x", "y", "conv3")], {"w": WEIGHT[:, :3]})))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reason"),
+    [
+        ([_relu("x", "y"), _relu("y", "y")], "produced twice"),
+        ([_relu("x", "a")], "output 'y' is computed by no layer"),
+        ([_relu("nowhere", "y", "r")], "layer 'r' reads value 'nowhere', which nothing computes"),
+        ([_relu("b", "a", "r"), _relu("a", "b"), _relu("b", "y")], "layer 'r' depends on its own result"),
+        ([helper.make_node("Relu", ["x", "x"], ["y"])], "breaks ONNX's rules|cannot be inferred"),
+    ],
+)
+def test_broken_graphs(make_model: Any, save: Any, nodes: Any, reason: str) -> None:
+    with pytest.raises(ModelError, match=reason):
+        import_onnx(save(make_model(nodes)))

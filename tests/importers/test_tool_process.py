@@ -1,0 +1,88 @@
+"""The tools' process: limits hold, and only a failing simplification is survived."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from nnkit.errors import ModelError
+from nnkit.importers import ToolLimits, import_onnx
+
+
+@pytest.fixture
+def foldable(make_model: Any, save: Any) -> Path:
+    nodes = [
+        helper.make_node("Exp", ["k"], ["e"], name="table"),
+        helper.make_node("Mul", ["x", "e"], ["y"], name="m"),
+    ]
+    path: Path = save(make_model(nodes, {"k": np.ones((4, 1, 1), np.float32)}))
+    return path
+
+
+@pytest.fixture
+def fake_onnxsim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Puts a module of the given source in the place of onnxsim, in processes that are started."""
+
+    def install(source: str) -> None:
+        folder = tmp_path / "fake"
+        folder.mkdir()
+        (folder / "onnxsim.py").write_text(source)
+        monkeypatch.setenv("PYTHONPATH", str(folder))
+
+    return install
+
+
+@pytest.mark.parametrize(
+    ("source", "note"),
+    [
+        ("import os\nos.abort()", "not simplified: the tools crashed on it"),
+        ("def simplify(*a, **k):\n    raise RuntimeError('cannot fold')", "not simplified: onnxsim failed"),
+        (
+            "def simplify(model, **k):\n    model.graph.output[0].name = 'z'\n    return model, True",
+            "changed the inputs",
+        ),
+        ("def simplify(*a, **k):\n    return b'x' * 2**40, True", "not simplified"),
+        ("raise ImportError('not installed')", "not simplified: onnxsim failed (not installed)"),
+    ],
+)
+def test_the_import_goes_on_without_onnxsim(foldable: Path, fake_onnxsim: Any, source: str, note: str) -> None:
+    fake_onnxsim(source)
+    result = import_onnx(foldable)
+    assert any(note in line for line in result.notes)
+    assert [node.op_type for node in result.model.proto().graph.node] == ["Exp", "Mul"]
+
+
+def test_a_hanging_onnxsim_is_ended(foldable: Path, fake_onnxsim: Any) -> None:
+    fake_onnxsim("import time\ntime.sleep(300)")
+    started = time.monotonic()
+    result = import_onnx(foldable, limits=ToolLimits(seconds=4))
+    assert time.monotonic() - started < 60
+    assert "not simplified: it took longer than 4 s" in result.notes
+
+
+def test_an_onnxsim_that_changes_results_is_found(foldable: Path, fake_onnxsim: Any) -> None:
+    fake_onnxsim(
+        "def simplify(model, **k):\n"
+        "    from onnx import numpy_helper\n"
+        "    import numpy as np\n"
+        "    del model.graph.node[0]\n"
+        "    model.graph.initializer.append(numpy_helper.from_array(np.zeros((4, 1, 1), np.float32), 'e'))\n"
+        "    return model, True\n"
+    )
+    with pytest.raises(ModelError, match="output 'y' changes"):
+        import_onnx(foldable)
+
+
+def test_a_time_limit_holds(foldable: Path) -> None:
+    with pytest.raises(ModelError, match=r"cannot be used: it took longer than 0 s"):
+        import_onnx(foldable, limits=ToolLimits(seconds=0.05))
+
+
+def test_a_memory_limit_holds(foldable: Path) -> None:
+    with pytest.raises(ModelError, match="cannot be used"):
+        import_onnx(foldable, limits=ToolLimits(memory_bytes=64 * 2**20))
