@@ -15,12 +15,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import UsageError
-from nnkit.postprocess._checks import require_range
+from nnkit.postprocess._checks import require_range, require_storage
+from nnkit.program.formats import Fixed
 
 MAX_LENGTH = 65536  # the sum of as many squares below 2**32 stays within 48 bits
 MAX_CAPACITY = 65536
@@ -33,7 +35,7 @@ class DescriptorMatch:
     """Parameters, fixed when the code is generated.
 
     length: values of a descriptor, 1 to 65536.
-    frac: fraction bits of the int16 descriptor, -32 to 32.
+    format: of a descriptor's values: 8 or 16 bits, -32 to 32 fraction bits.
     capacity: entries the gallery can hold, 1 to 65536.
     threshold: largest L2 distance (not squared) that counts as known, in real units: of the descriptor, or of the
         unit-length descriptor with `normalize`.
@@ -43,14 +45,14 @@ class DescriptorMatch:
     """
 
     length: int
-    frac: int
+    format: Fixed
     capacity: int
     threshold: float
     normalize: bool = False
 
     def __post_init__(self) -> None:
         require_range("descriptor_match.length", self.length, 1, MAX_LENGTH)
-        require_range("descriptor_match.frac", self.frac, -32, 32)
+        require_storage("descriptor_match.format", self.format, -32, 32)
         require_range("descriptor_match.capacity", self.capacity, 1, MAX_CAPACITY)
         if not (math.isfinite(self.threshold) and self.threshold >= 0):
             raise UsageError(
@@ -62,7 +64,7 @@ class DescriptorMatch:
     @property
     def matched_frac(self) -> int:
         """Fraction bits of the values that are compared."""
-        return UNIT_FRAC if self.normalize else self.frac
+        return UNIT_FRAC if self.normalize else self.format.frac
 
     @property
     def limit(self) -> int:
@@ -85,14 +87,15 @@ class Gallery:
 
     def __init__(self, params: DescriptorMatch) -> None:
         self.params = params
-        self._entries = np.zeros((params.capacity, params.length), dtype=np.int16)
+        compared = np.dtype(np.int16) if params.normalize else params.format.dtype
+        self._entries = np.zeros((params.capacity, params.length), dtype=compared)
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def enrol(self, descriptor: NDArray[np.int16]) -> int | None:
-        """Adds descriptor [length] int16 and returns its index, or None where the gallery is full.
+    def enrol(self, descriptor: NDArray[Any]) -> int | None:
+        """Adds descriptor [length] and returns its index, or None where the gallery is full.
 
         Raises UsageError where the descriptor has another shape or type.
         """
@@ -103,8 +106,8 @@ class Gallery:
         self._count += 1
         return self._count - 1
 
-    def match(self, descriptor: NDArray[np.int16]) -> Match:
-        """Finds the entry nearest to descriptor [length] int16.
+    def match(self, descriptor: NDArray[Any]) -> Match:
+        """Finds the entry nearest to descriptor [length].
 
         Raises UsageError where the descriptor has another shape or type.
         """
@@ -117,22 +120,22 @@ class Gallery:
         distance = int(squared[index])
         return Match(known=distance <= self.params.limit, index=index, squared_distance=distance)
 
-    def _prepared(self, descriptor: NDArray[np.int16]) -> NDArray[np.int16]:
-        if descriptor.shape != (self.params.length,) or descriptor.dtype != np.int16:
+    def _prepared(self, descriptor: NDArray[Any]) -> NDArray[Any]:
+        if descriptor.shape != (self.params.length,) or descriptor.dtype != self.params.format.dtype:
             raise UsageError(
                 f"the descriptor is {descriptor.dtype} of shape {list(descriptor.shape)}",
                 where="descriptor_match",
-                remedy=f"pass int16 of shape [{self.params.length}]",
+                remedy=f"pass {self.params.format.dtype} of shape [{self.params.length}]",
             )
         return unit_length(descriptor) if self.params.normalize else descriptor
 
 
-def unit_length(descriptor: NDArray[np.int16]) -> NDArray[np.int16]:
-    """Scales [length] int16 to unit length with 14 fraction bits, by the formula of the module. Zero stays zero."""
+def unit_length(descriptor: NDArray[Any]) -> NDArray[np.int16]:
+    """Scales [length] of 8 or 16 bits to unit length, 14 fraction bits, by the formula of the module."""
     values = descriptor.astype(np.int64)
     largest = int(np.abs(values).max())
     if largest == 0:
-        return np.zeros_like(descriptor)
+        return np.zeros(descriptor.shape, dtype=np.int16)
     shift = max(0, 15 - largest.bit_length())
     magnitudes = np.abs(values) << shift
     total = int(np.sum(magnitudes * magnitudes))

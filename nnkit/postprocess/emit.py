@@ -78,6 +78,7 @@ def _config_header(by_type: dict[type[Stage], Stage]) -> str:
     environment = Environment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
     )
+    environment.filters["c_type"] = lambda number: f"nnkit_{'i' if number.signed else 'u'}{number.bits}"
     template = environment.from_string(_resource("postprocess", "c", "nnkit_postprocess_config.h.j2"))
     return template.render(version=__version__, crop=by_type.get(FaceCrop), match=by_type.get(DescriptorMatch))
 

@@ -14,18 +14,21 @@ any plain bilinear resize. `c/nnkit_face_crop.c` computes the same integers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import UsageError
-from nnkit.postprocess._checks import require_range
+from nnkit.postprocess._checks import require_range, require_storage
+from nnkit.program.formats import Fixed
 
 WEIGHT_BITS = 11
 MAX_SIZE = 1024
 MAX_PIXELS = 16384  # frame side, box side, and |x|, |y| of a box: with MAX_SIZE it keeps the C side within 32 bits
-MAX_FRAC = 7  # 255 * 2**7 is the last that fits an int16
+MAX_FRAC = 8  # 255 * 2**8 is the last that fits 16 bits
+
+PIXELS = Fixed(16, 0)  # gray levels as they are
 
 Border: TypeAlias = Literal["replicate", "fill"]
 
@@ -47,7 +50,8 @@ class FaceCrop:
     size: side of the output in pixels, 1 to 1024.
     border: what a pixel outside the frame reads: `replicate` the nearest one inside, or `fill`.
     fill: gray level 0 to 255 for `border="fill"`.
-    frac: fraction bits of the output, 0 to 7: the format of the network's input. 0 is the pixels as they are.
+    format: of the network's input: 8 or 16 bits, -8 to 8 fraction bits. The default is the pixels as they are, in
+        int16. Levels beyond the format's largest value saturate.
 
     Raises UsageError for a value out of range.
     """
@@ -55,12 +59,12 @@ class FaceCrop:
     size: int = 128
     border: Border = "replicate"
     fill: int = 0
-    frac: int = 0
+    format: Fixed = PIXELS
 
     def __post_init__(self) -> None:
         require_range("face_crop.size", self.size, 1, MAX_SIZE)
         require_range("face_crop.fill", self.fill, 0, 255)
-        require_range("face_crop.frac", self.frac, 0, MAX_FRAC)
+        require_storage("face_crop.format", self.format, -MAX_FRAC, MAX_FRAC)
         if self.border not in ("replicate", "fill"):
             raise UsageError(
                 f"{self.border!r} is not a border rule",
@@ -69,8 +73,8 @@ class FaceCrop:
             )
 
 
-def crop_face(frame: NDArray[np.uint8], box: Box, params: FaceCrop) -> NDArray[np.int16]:
-    """Crops and resizes: frame [H, W] uint8 gray -> [size, size] int16, gray levels with `params.frac` fraction bits.
+def crop_face(frame: NDArray[np.uint8], box: Box, params: FaceCrop) -> NDArray[Any]:
+    """Crops and resizes: frame [H, W] uint8 gray -> [size, size] gray levels in `params.format`.
 
     Raises UsageError where the frame is not gray uint8 or too large, or where the box is empty, too large, or has no
     pixel in common with the frame.
@@ -88,8 +92,10 @@ def crop_face(frame: NDArray[np.uint8], box: Box, params: FaceCrop) -> NDArray[n
     lower = _pixels(frame, top + 1, left, params) * (one - right_weight)
     lower += _pixels(frame, top + 1, left + 1, params) * right_weight
     total = upper * (one - lower_weight)[:, None] + lower * lower_weight[:, None]  # [size, size], 22 fraction bits
-    shift = 2 * WEIGHT_BITS - params.frac
-    return ((total + (1 << (shift - 1))) >> shift).astype(np.int16)
+    shift = 2 * WEIGHT_BITS - params.format.frac
+    levels = (total + (1 << (shift - 1))) >> shift
+    crop: NDArray[Any] = np.minimum(levels, params.format.qmax).astype(params.format.dtype)
+    return crop
 
 
 def _positions(start: int, length: int, side: int, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

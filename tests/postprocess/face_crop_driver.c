@@ -15,7 +15,7 @@ static int read_all(void *to, size_t bytes)
 
 int main(void)
 {
-    static nnkit_i16 out[NNKIT_FACE_CROP_SIZE * NNKIT_FACE_CROP_SIZE];
+    static nnkit_face_crop_value out[NNKIT_FACE_CROP_SIZE * NNKIT_FACE_CROP_SIZE];
     static nnkit_face_crop_scratch scratch;
     nnkit_i32 header[4];
     while (read_all(header, sizeof header)) {

@@ -11,7 +11,7 @@ int main(void)
 {
     static nnkit_gallery gallery;
     static nnkit_match match;
-    static nnkit_i16 descriptor[NNKIT_MATCH_LENGTH];
+    static nnkit_descriptor_value descriptor[NNKIT_MATCH_LENGTH];
     int operation;
     while ((operation = getchar()) != EOF) {
         nnkit_u32 words[5] = {0, 0, 0, 0, 0};

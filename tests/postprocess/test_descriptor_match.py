@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from nnkit.errors import UsageError
 from nnkit.postprocess import DescriptorMatch, Gallery
 from nnkit.postprocess.descriptor_match import unit_length
+from nnkit.program import Fixed
 
 ERROR_NULL, ERROR_FULL, ERROR_GALLERY = -1, -5, -6
 NO_INDEX = 0xFFFFFFFF
@@ -24,7 +25,7 @@ def int16(*values: int) -> np.ndarray:
 
 def test_hand_worked_example() -> None:
     """Two fraction bits: 4 is 1.0. Entries (1, 0) and (0, 2), threshold 1.5."""
-    gallery = Gallery(DescriptorMatch(length=2, frac=2, capacity=3, threshold=1.5))
+    gallery = Gallery(DescriptorMatch(length=2, format=Fixed(16, 2), capacity=3, threshold=1.5))
     assert gallery.params.limit == 36
     assert gallery.enrol(int16(4, 0)) == 0
     assert gallery.enrol(int16(0, 8)) == 1
@@ -37,7 +38,7 @@ def test_hand_worked_example() -> None:
 
 
 def test_empty_gallery_knows_nobody_and_a_full_one_takes_nobody() -> None:
-    gallery = Gallery(DescriptorMatch(length=1, frac=0, capacity=2, threshold=100.0))
+    gallery = Gallery(DescriptorMatch(length=1, format=Fixed(16, 0), capacity=2, threshold=100.0))
     found = gallery.match(int16(3))
     assert (found.known, found.index, found.squared_distance) == (False, None, None)
     assert [gallery.enrol(int16(v)) for v in (1, 2, 3)] == [0, 1, None]
@@ -46,7 +47,7 @@ def test_empty_gallery_knows_nobody_and_a_full_one_takes_nobody() -> None:
 
 
 def test_the_first_of_equals_wins() -> None:
-    gallery = Gallery(DescriptorMatch(length=1, frac=0, capacity=3, threshold=0))
+    gallery = Gallery(DescriptorMatch(length=1, format=Fixed(16, 0), capacity=3, threshold=0))
     for value in (7, 3, 7):
         gallery.enrol(int16(value))
     assert gallery.match(int16(7)).index == 0
@@ -54,7 +55,7 @@ def test_the_first_of_equals_wins() -> None:
 
 
 def test_an_enrolled_descriptor_is_copied() -> None:
-    gallery = Gallery(DescriptorMatch(length=2, frac=0, capacity=1, threshold=0))
+    gallery = Gallery(DescriptorMatch(length=2, format=Fixed(16, 0), capacity=1, threshold=0))
     mine = int16(1, 2)
     gallery.enrol(mine)
     mine[:] = 9
@@ -68,7 +69,7 @@ def test_an_enrolled_descriptor_is_copied() -> None:
 )
 @settings(max_examples=100, deadline=None)
 def test_match_equals_plain_python(entries: list[list[int]], query: list[int], threshold: float) -> None:
-    gallery = Gallery(DescriptorMatch(length=3, frac=0, capacity=6, threshold=threshold))
+    gallery = Gallery(DescriptorMatch(length=3, format=Fixed(16, 0), capacity=6, threshold=threshold))
     for entry in entries:
         gallery.enrol(int16(*entry))
     distances = [sum((a - b) ** 2 for a, b in zip(entry, query, strict=True)) for entry in entries]
@@ -84,7 +85,7 @@ def test_match_equals_plain_python(entries: list[list[int]], query: list[int], t
     [(0.5, 1, 1), (0.75, 1, 2), (3.0, -1, 2), (1.0, 32, 2**64 - 1), (1e30, 0, 2**64 - 1)],
 )
 def test_limit_is_the_floor_of_the_scaled_square(threshold: float, frac: int, limit: int) -> None:
-    assert DescriptorMatch(length=1, frac=frac, capacity=1, threshold=threshold).limit == limit
+    assert DescriptorMatch(length=1, format=Fixed(16, frac), capacity=1, threshold=threshold).limit == limit
 
 
 @given(st.lists(st.integers(-32768, 32767), min_size=1, max_size=40))
@@ -99,7 +100,7 @@ def test_unit_length_is_within_one_of_the_exact_value(values: list[int]) -> None
 
 
 def test_normalised_matching_ignores_length() -> None:
-    params = DescriptorMatch(length=3, frac=5, capacity=2, threshold=0.01, normalize=True)
+    params = DescriptorMatch(length=3, format=Fixed(16, 5), capacity=2, threshold=0.01, normalize=True)
     gallery = Gallery(params)
     gallery.enrol(int16(100, -200, 300))
     assert gallery.match(int16(10000, -20000, 30000)).known
@@ -115,14 +116,15 @@ def test_normalised_matching_ignores_length() -> None:
         {"length": 65537},
         {"capacity": 0},
         {"capacity": 2.0},
-        {"frac": 33},
+        {"format": Fixed(16, 33)},
+        {"format": Fixed(32, 0)},
         {"threshold": -1.0},
         {"threshold": float("nan")},
         {"threshold": float("inf")},
     ],
 )
 def test_bad_parameters_are_refused(bad: dict) -> None:
-    good = {"length": 4, "frac": 0, "capacity": 2, "threshold": 1.0}
+    good = {"length": 4, "format": Fixed(16, 0), "capacity": 2, "threshold": 1.0}
     with pytest.raises(UsageError) as caught:
         DescriptorMatch(**{**good, **bad})
     assert caught.value.where == f"descriptor_match.{next(iter(bad))}"
@@ -131,23 +133,26 @@ def test_bad_parameters_are_refused(bad: dict) -> None:
 
 @pytest.mark.parametrize("descriptor", [np.zeros(3, np.int16), np.zeros(4, np.int32), np.zeros((1, 4), np.int16)])
 def test_descriptor_of_another_kind_is_refused(descriptor: np.ndarray) -> None:
-    gallery = Gallery(DescriptorMatch(length=4, frac=0, capacity=2, threshold=1.0))
+    gallery = Gallery(DescriptorMatch(length=4, format=Fixed(16, 0), capacity=2, threshold=1.0))
     with pytest.raises(UsageError, match="the descriptor is"):
         gallery.enrol(descriptor)
     with pytest.raises(UsageError, match="the descriptor is"):
         gallery.match(descriptor)
 
 
-def random_descriptor(rng: np.random.Generator, length: int) -> np.ndarray:
-    """Ordinary, sparse, tiny, extreme and all-zero descriptors, int16 [length]."""
+def random_descriptor(rng: np.random.Generator, params: DescriptorMatch) -> np.ndarray:
+    """Ordinary, sparse, tiny, extreme and all-zero descriptors [length]."""
+    low, high, length = params.format.qmin, params.format.qmax, params.length
     kind = rng.integers(0, 6)
     if kind == 0:
-        return rng.choice(int16(-32768, 32767), length)
-    if kind == 1:
-        return np.full(length, rng.choice(int16(-32768, 0, 1, 32767)), np.int16)
-    scale = int(rng.choice([2, 300, 5000, 32768]))
-    values = rng.integers(-scale, scale, length).astype(np.int16)
-    return values * (rng.random(length) < rng.choice([0.05, 1.0])).astype(np.int16)
+        values = rng.choice([low, high], length)
+    elif kind == 1:
+        values = np.full(length, rng.choice([low, 0, 1, high]))
+    else:
+        scale = int(rng.choice([2, 30, 300, 5000, 65536]))
+        values = rng.integers(max(low, -scale), min(high, scale) + 1, length)
+        values *= rng.random(length) < rng.choice([0.05, 1.0])
+    return values.astype(params.format.dtype)
 
 
 def record(status: int, index: int = 0, known: bool = False, distance: int = 0) -> bytes:
@@ -157,34 +162,42 @@ def record(status: int, index: int = 0, known: bool = False, distance: int = 0) 
 @pytest.mark.parametrize(
     "params",
     [
-        DescriptorMatch(length=512, frac=10, capacity=16, threshold=300.0),
-        DescriptorMatch(length=512, frac=10, capacity=16, threshold=1.0, normalize=True),
-        DescriptorMatch(length=1, frac=0, capacity=1, threshold=0.0),
-        DescriptorMatch(length=5, frac=3, capacity=40, threshold=1000.0, normalize=True),
-        DescriptorMatch(length=65536, frac=0, capacity=2, threshold=16.7e6),
-        DescriptorMatch(length=65536, frac=0, capacity=2, threshold=1.4, normalize=True),
+        DescriptorMatch(length=512, format=Fixed(16, 10), capacity=16, threshold=300.0),
+        DescriptorMatch(length=512, format=Fixed(16, 10), capacity=16, threshold=1.0, normalize=True),
+        DescriptorMatch(length=1, format=Fixed(16, 0), capacity=1, threshold=0.0),
+        DescriptorMatch(length=5, format=Fixed(16, 3), capacity=40, threshold=1000.0, normalize=True),
+        DescriptorMatch(length=65536, format=Fixed(16, 0), capacity=2, threshold=16.7e6),
+        DescriptorMatch(length=65536, format=Fixed(16, 0), capacity=2, threshold=1.4, normalize=True),
+        DescriptorMatch(length=64, format=Fixed(8, 4), capacity=5, threshold=9.0),
+        DescriptorMatch(length=64, format=Fixed(8, 4), capacity=5, threshold=0.5, normalize=True),
+        DescriptorMatch(length=9, format=Fixed(16, 4, signed=False), capacity=5, threshold=90.0),
+        DescriptorMatch(length=65536, format=Fixed(16, 4, signed=False), capacity=2, threshold=0.5, normalize=True),
+        DescriptorMatch(length=9, format=Fixed(8, 4, signed=False), capacity=5, threshold=3.0),
     ],
     ids=str,
 )
 def test_generated_c_equals_numpy(params: DescriptorMatch, run_driver) -> None:
     rng = np.random.default_rng(params.length + params.normalize)
-    rounds, queries = (3, 6) if params.length > 1000 else (8, 150)
+    rounds, queries = (3, 12) if params.length > 1000 else (8, 150)
     data, expected = [], []
     outcomes = set()
     for _ in range(rounds):
         gallery = Gallery(params)
+        enrolled: list[np.ndarray] = []
         data.append(b"i")
         expected.append(record(0))
-        for position in range(queries):
-            descriptor = random_descriptor(rng, params.length)
+        for _ in range(queries):
+            descriptor = random_descriptor(rng, params)
             if rng.random() < 0.3:
                 index = gallery.enrol(descriptor)
+                if index is not None:
+                    enrolled.append(descriptor)
                 data.append(b"e" + descriptor.tobytes())
                 expected.append(record(ERROR_FULL) if index is None else record(0, index))
                 outcomes.add("full" if index is None else "enrolled")
             else:
-                if position % 3 == 0 and len(gallery):
-                    descriptor = gallery._entries[int(rng.integers(len(gallery)))].copy()
+                if rng.random() < 0.4 and enrolled:
+                    descriptor = enrolled[int(rng.integers(len(enrolled)))]
                 found = gallery.match(descriptor)
                 index = NO_INDEX if found.index is None else found.index
                 distance = ALL_ONES if found.squared_distance is None else found.squared_distance
@@ -196,7 +209,7 @@ def test_generated_c_equals_numpy(params: DescriptorMatch, run_driver) -> None:
 
 
 def test_largest_distance_does_not_overflow(run_driver) -> None:
-    params = DescriptorMatch(length=65536, frac=0, capacity=1, threshold=2.0**24)
+    params = DescriptorMatch(length=65536, format=Fixed(16, 0), capacity=1, threshold=2.0**24)
     low, high = np.full(65536, -32768, np.int16), np.full(65536, 32767, np.int16)
     gallery = Gallery(params)
     gallery.enrol(low)
@@ -207,7 +220,7 @@ def test_largest_distance_does_not_overflow(run_driver) -> None:
 
 
 def test_c_refuses_bad_arguments_with_the_documented_codes(run_driver) -> None:
-    params = DescriptorMatch(length=4, frac=0, capacity=2, threshold=1.0)
+    params = DescriptorMatch(length=4, format=Fixed(16, 0), capacity=2, threshold=1.0)
     lines = run_driver([params], "match_contract_driver.c").decode().split("\n")[:-1]
     found = {name: int(status) for name, status in (line.split() for line in lines)}
     nulls = ["init", "enrol_null_gallery", "enrol_null_descriptor", "enrol_null_index"]

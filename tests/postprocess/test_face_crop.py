@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from nnkit.errors import UsageError
 from nnkit.postprocess import Box, FaceCrop, crop_face
+from nnkit.program import Fixed
 
 ERROR_BOX, ERROR_BOX_OUTSIDE = -3, -4
 
@@ -73,7 +74,7 @@ def test_upscaled_box_reads_its_surroundings(border: str, x: int, y: int) -> Non
 @pytest.mark.parametrize("box", [Box(20, 40, 100, 60), Box(60, 10, 60, 100), Box(60, 10, 61, 100)])
 def test_aspect_is_preserved_and_the_box_is_centred(box: Box) -> None:
     ramp = np.tile(np.arange(256, dtype=np.uint8), (256, 1))  # gray level = x
-    params = FaceCrop(size=50, frac=7)
+    params = FaceCrop(size=50, format=Fixed(16, 7))
     across = crop_face(ramp, box, params) / 128.0
     down = crop_face(np.ascontiguousarray(ramp.T), box, params) / 128.0
     step = 100 / 50
@@ -129,9 +130,25 @@ def test_every_sample_is_within_five_eighths_of_the_exact_value(data: st.DataObj
 def test_fraction_bits_scale_the_levels() -> None:
     frame = photo_like(90, 90, 3)
     plain = crop_face(frame, Box(5, 5, 70, 70), FaceCrop(size=32))
-    fine = crop_face(frame, Box(5, 5, 70, 70), FaceCrop(size=32, frac=7))
+    fine = crop_face(frame, Box(5, 5, 70, 70), FaceCrop(size=32, format=Fixed(16, 7)))
     assert np.abs(fine / 128.0 - plain).max() <= 0.5
-    assert crop_face(np.full((4, 4), 255, np.uint8), Box(0, 0, 4, 4), FaceCrop(size=4, frac=7)).max() == 255 * 128
+    assert (
+        crop_face(np.full((4, 4), 255, np.uint8), Box(0, 0, 4, 4), FaceCrop(size=4, format=Fixed(16, 7))).max()
+        == 255 * 128
+    )
+
+
+@pytest.mark.parametrize(
+    "number",
+    [Fixed(16, 7), Fixed(16, 8), Fixed(16, 8, signed=False), Fixed(8, 0, signed=False), Fixed(8, -1)],
+    ids=str,
+)
+def test_every_format_holds_what_quantisation_of_the_pixels_gives(number: Fixed) -> None:
+    """A crop of the output's size is the frame itself: all gray levels, quantised as the network's input is."""
+    frame = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    crop = crop_face(frame, Box(0, 0, 16, 16), FaceCrop(size=16, format=number))
+    assert crop.dtype == number.dtype
+    assert np.array_equal(crop, number.quantize(frame))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +171,17 @@ def test_bad_input_is_refused(frame: np.ndarray, box: Box, words: str) -> None:
     assert caught.value.remedy
 
 
-@pytest.mark.parametrize("bad", [{"size": 0}, {"size": 1025}, {"fill": 256}, {"frac": 8}, {"border": "mirror"}])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"size": 0},
+        {"size": 1025},
+        {"fill": 256},
+        {"format": Fixed(16, 9)},
+        {"format": Fixed(32, 0)},
+        {"border": "mirror"},
+    ],
+)
 def test_bad_parameters_are_refused(bad: dict) -> None:
     with pytest.raises(UsageError) as caught:
         FaceCrop(**bad)
@@ -194,10 +221,14 @@ def random_boxes(rng: np.random.Generator, count: int, width: int, height: int) 
     ("params", "boxes_per_frame"),
     [
         (FaceCrop(), 300),
-        (FaceCrop(size=96, border="fill", fill=200, frac=7), 200),
+        (FaceCrop(size=96, border="fill", fill=200, format=Fixed(16, 7)), 200),
+        (FaceCrop(size=33, format=Fixed(8, -1)), 100),
+        (FaceCrop(size=33, format=Fixed(8, 0, signed=False), border="fill", fill=255), 100),
+        (FaceCrop(size=33, format=Fixed(16, 8, signed=False)), 100),
+        (FaceCrop(size=33, format=Fixed(16, -8)), 100),
         (FaceCrop(size=7), 300),
         (FaceCrop(size=1, border="fill"), 300),
-        (FaceCrop(size=1024, frac=3), 3),
+        (FaceCrop(size=1024, format=Fixed(16, 3)), 3),
     ],
     ids=str,
 )

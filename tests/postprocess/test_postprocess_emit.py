@@ -10,11 +10,20 @@ import pytest
 
 from nnkit.errors import UsageError, UserFileError
 from nnkit.postprocess import DescriptorMatch, FaceCrop, emit_postprocess, postprocess_files, stage_record
+from nnkit.program import Fixed
 
-BOTH = [FaceCrop(), DescriptorMatch(length=512, frac=10, capacity=16, threshold=1.25)]
+BOTH = [FaceCrop(), DescriptorMatch(length=512, format=Fixed(16, 10), capacity=16, threshold=1.25)]
 VARIANTS = {
     "raw": BOTH,
-    "unit": [FaceCrop(size=96, border="fill", fill=9, frac=7), DescriptorMatch(64, 3, 4, 0.5, normalize=True)],
+    "unit": [
+        FaceCrop(size=96, border="fill", fill=9, format=Fixed(16, 7)),
+        DescriptorMatch(64, Fixed(16, 3), 4, 0.5, normalize=True),
+    ],
+    "int8": [FaceCrop(size=32, format=Fixed(8, -1)), DescriptorMatch(64, Fixed(8, 3), 4, 0.5)],
+    "uint": [
+        FaceCrop(size=32, format=Fixed(16, 8, signed=False)),
+        DescriptorMatch(64, Fixed(8, 3, signed=False), 4, 0.5, normalize=True),
+    ],
 }
 RV32 = ["-march=rv32imc", "-mabi=ilp32", "-ffreestanding"]
 COMPILERS = [
@@ -65,7 +74,9 @@ def test_only_the_stages_asked_for_are_written() -> None:
 
 
 def test_the_threshold_is_written_in_two_halves() -> None:
-    header = postprocess_files([DescriptorMatch(4, 0, 2, threshold=2.0**20 + 1)])["nnkit_postprocess_config.h"]
+    header = postprocess_files([DescriptorMatch(4, Fixed(16, 0), 2, threshold=2.0**20 + 1)])[
+        "nnkit_postprocess_config.h"
+    ]
     high = int(re.search(r"LIMIT_HIGH (0x\w{8})U", header)[1], 16)  # type: ignore[index]
     low = int(re.search(r"LIMIT_LOW (0x\w{8})U", header)[1], 16)  # type: ignore[index]
     assert (high << 32) + low == (2**20 + 1) ** 2
@@ -89,5 +100,5 @@ def test_stage_record_names_the_kind() -> None:
         "size": 64,
         "border": "replicate",
         "fill": 0,
-        "frac": 0,
+        "format": {"bits": 16, "frac": 0, "signed": True},
     }

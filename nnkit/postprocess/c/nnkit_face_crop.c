@@ -7,7 +7,7 @@
 #define WEIGHT_ONE (1 << WEIGHT_BITS)
 
 NNKIT_STATIC_CHECK(face_crop_size, SIZE >= 1 && SIZE <= 1024);
-NNKIT_STATIC_CHECK(face_crop_frac, NNKIT_FACE_CROP_FRAC >= 0 && NNKIT_FACE_CROP_FRAC <= 7);
+NNKIT_STATIC_CHECK(face_crop_frac, NNKIT_FACE_CROP_FRAC >= -8 && NNKIT_FACE_CROP_FRAC <= 8);
 
 typedef struct axis_position {
     nnkit_i32 pixel;  /* the lower one of two source pixels, may lie outside the frame */
@@ -62,17 +62,18 @@ static nnkit_i32 pixel_at(const nnkit_frame *frame, nnkit_i32 x, nnkit_i32 y)
 
 /*
  * Blend of the four pixels around a position. The weights add up to 2^22, so that the sum is at most 255 * 2^22 + 2^21,
- * below 2^30. One rounding, half up, at the end.
+ * below 2^30; half of the last place adds at most 2^29. One rounding, half up, at the end.
  */
-static nnkit_i16 blend(const nnkit_frame *frame, nnkit_i32 x, nnkit_i32 x_weight, axis_position row)
+static nnkit_face_crop_value blend(const nnkit_frame *frame, nnkit_i32 x, nnkit_i32 x_weight, axis_position row)
 {
     const nnkit_i32 upper = pixel_at(frame, x, row.pixel) * (WEIGHT_ONE - x_weight)
         + pixel_at(frame, x + 1, row.pixel) * x_weight;
     const nnkit_i32 lower = pixel_at(frame, x, row.pixel + 1) * (WEIGHT_ONE - x_weight)
         + pixel_at(frame, x + 1, row.pixel + 1) * x_weight;
     const nnkit_i32 sum = upper * (WEIGHT_ONE - row.weight) + lower * row.weight;
-    const int shift = 2 * WEIGHT_BITS - NNKIT_FACE_CROP_FRAC;
-    return (nnkit_i16)((sum + ((nnkit_i32)1 << (shift - 1))) >> shift);
+    const int shift = 2 * WEIGHT_BITS - (NNKIT_FACE_CROP_FRAC);
+    const nnkit_i32 value = (sum + ((nnkit_i32)1 << (shift - 1))) >> shift;
+    return (nnkit_face_crop_value)(value < NNKIT_FACE_CROP_MAX ? value : NNKIT_FACE_CROP_MAX);
 }
 
 static int check_frame(const nnkit_frame *frame)
@@ -97,7 +98,8 @@ static int check_box(const nnkit_frame *frame, const nnkit_box *box)
     return box->x + box->width <= 0 || box->y + box->height <= 0 ? NNKIT_ERROR_BOX_OUTSIDE : NNKIT_OK;
 }
 
-int nnkit_face_crop(const nnkit_frame *frame, const nnkit_box *box, nnkit_face_crop_scratch *scratch, nnkit_i16 *out)
+int nnkit_face_crop(const nnkit_frame *frame, const nnkit_box *box, nnkit_face_crop_scratch *scratch,
+                    nnkit_face_crop_value *out)
 {
     nnkit_i32 side;
     nnkit_i32 x;

@@ -3,7 +3,8 @@
  *
  * The crop is the square around the box's centre whose side is the longer side of the box, so that the aspect is
  * preserved. It is sampled bilinearly on a grid of NNKIT_FACE_CROP_SIZE x NNKIT_FACE_CROP_SIZE pixel centres. Pixels
- * outside the frame repeat its border, or read NNKIT_FACE_CROP_FILL where NNKIT_FACE_CROP_REPLICATE is 0.
+ * outside the frame repeat its border, or read NNKIT_FACE_CROP_FILL where NNKIT_FACE_CROP_REPLICATE is 0. The output is
+ * in the number format of the network's input.
  */
 #ifndef NNKIT_FACE_CROP_H
 #define NNKIT_FACE_CROP_H
@@ -31,6 +32,9 @@ typedef struct nnkit_box {
     nnkit_i32 height;
 } nnkit_box;
 
+/* One value of the network's input. */
+typedef NNKIT_FACE_CROP_TYPE nnkit_face_crop_value;
+
 /* Working memory of one call: needs no initialisation, holds nothing between calls. */
 typedef struct nnkit_face_crop_scratch {
     nnkit_i32 column[NNKIT_FACE_CROP_SIZE]; /* the left one of two source columns */
@@ -38,10 +42,11 @@ typedef struct nnkit_face_crop_scratch {
 } nnkit_face_crop_scratch;
 
 /*
- * Writes NNKIT_FACE_CROP_SIZE rows of as many values to `out`: gray levels with NNKIT_FACE_CROP_FRAC fraction bits.
- * Returns NNKIT_OK, NNKIT_ERROR_NULL, NNKIT_ERROR_FRAME, NNKIT_ERROR_BOX or NNKIT_ERROR_BOX_OUTSIDE.
+ * Writes NNKIT_FACE_CROP_SIZE rows of as many values to `out`: gray levels with NNKIT_FACE_CROP_FRAC fraction bits,
+ * saturated to the type. Returns NNKIT_OK, NNKIT_ERROR_NULL, NNKIT_ERROR_FRAME, NNKIT_ERROR_BOX or NNKIT_ERROR_BOX_OUTSIDE.
  */
-int nnkit_face_crop(const nnkit_frame *frame, const nnkit_box *box, nnkit_face_crop_scratch *scratch, nnkit_i16 *out);
+int nnkit_face_crop(const nnkit_frame *frame, const nnkit_box *box, nnkit_face_crop_scratch *scratch,
+                    nnkit_face_crop_value *out);
 
 NNKIT_EXTERN_C_END
 

@@ -23,9 +23,9 @@ static int is_less(nnkit_distance a, nnkit_distance b)
 
 #if NNKIT_MATCH_NORMALIZE
 
-static nnkit_u32 magnitude(nnkit_i16 value)
+static nnkit_u32 magnitude(nnkit_i32 value)
 {
-    return (nnkit_u32)(value < 0 ? -(nnkit_i32)value : (nnkit_i32)value);
+    return (nnkit_u32)(value < 0 ? -value : value);
 }
 
 static nnkit_distance square_of(nnkit_u32 value)
@@ -41,7 +41,7 @@ static nnkit_distance square_of(nnkit_u32 value)
 }
 
 /*
- * Square root of a sum below 2^46, rounded to nearest. `root` is the floor; the rounded one is larger by 1 where
+ * Square root of a sum below 2^48, rounded to nearest. `root` is the floor; the rounded one is larger by 1 where
  * sum - root^2 > root. That difference is at most 2 * root, so that its low half is all of it.
  */
 static nnkit_u32 rounded_root(nnkit_distance sum)
@@ -56,7 +56,7 @@ static nnkit_u32 rounded_root(nnkit_distance sum)
     return sum.low - square_of(root).low > root ? root + 1 : root;
 }
 
-/* Left shift that brings the largest magnitude to [2^14, 2^15], so that the root has at least 14 bits. */
+/* Left shift that brings the largest magnitude to [2^14, 2^16), so that the root has at least 14 bits. */
 static nnkit_u32 shift_of(nnkit_u32 largest)
 {
     nnkit_u32 shift = 0;
@@ -66,15 +66,15 @@ static nnkit_u32 shift_of(nnkit_u32 largest)
     return shift;
 }
 
-/* value * 2^14 / norm, half away from zero: at most 2^15 * 2^14 + 2^22 before the division, 2^14 after it. */
-static nnkit_i16 unit_value(nnkit_i16 value, nnkit_u32 shift, nnkit_u32 norm)
+/* value * 2^14 / norm, half away from zero: below 2^16 * 2^14 + 2^23 before the division, 2^14 after it. */
+static nnkit_match_value unit_value(nnkit_i32 value, nnkit_u32 shift, nnkit_u32 norm)
 {
     const nnkit_u32 scaled = (((magnitude(value) << shift) << 14) + norm / 2) / norm;
-    return (nnkit_i16)(value < 0 ? -(nnkit_i32)scaled : (nnkit_i32)scaled);
+    return (nnkit_match_value)(value < 0 ? -(nnkit_i32)scaled : (nnkit_i32)scaled);
 }
 
 /* The descriptor scaled to unit length, 14 fraction bits. An all-zero one stays zero. */
-static void prepare(const nnkit_i16 *descriptor, nnkit_i16 *prepared)
+static void prepare(const nnkit_descriptor_value *descriptor, nnkit_match_value *prepared)
 {
     nnkit_distance sum;
     nnkit_u32 largest = 0;
@@ -106,7 +106,7 @@ static void prepare(const nnkit_i16 *descriptor, nnkit_i16 *prepared)
 
 #else
 
-static void prepare(const nnkit_i16 *descriptor, nnkit_i16 *prepared)
+static void prepare(const nnkit_descriptor_value *descriptor, nnkit_match_value *prepared)
 {
     nnkit_i32 i;
     for (i = 0; i < LENGTH; ++i) {
@@ -116,8 +116,8 @@ static void prepare(const nnkit_i16 *descriptor, nnkit_i16 *prepared)
 
 #endif
 
-/* A difference of two int16 is at most 65535 in magnitude: its square fits an unsigned 32-bit integer. */
-static nnkit_distance distance_between(const nnkit_i16 *entry, const nnkit_i16 *query)
+/* A difference of two 16-bit values is at most 65535 in magnitude: its square fits an unsigned 32-bit integer. */
+static nnkit_distance distance_between(const nnkit_match_value *entry, const nnkit_match_value *query)
 {
     nnkit_distance sum;
     nnkit_i32 i;
@@ -140,7 +140,7 @@ int nnkit_gallery_init(nnkit_gallery *gallery)
     return NNKIT_OK;
 }
 
-int nnkit_gallery_enrol(nnkit_gallery *gallery, const nnkit_i16 *descriptor, nnkit_u32 *index)
+int nnkit_gallery_enrol(nnkit_gallery *gallery, const nnkit_descriptor_value *descriptor, nnkit_u32 *index)
 {
     if (gallery == NULL || descriptor == NULL || index == NULL) {
         return NNKIT_ERROR_NULL;
@@ -151,15 +151,15 @@ int nnkit_gallery_enrol(nnkit_gallery *gallery, const nnkit_i16 *descriptor, nnk
     if (gallery->count == CAPACITY) {
         return NNKIT_ERROR_FULL;
     }
-    prepare(descriptor, gallery->descriptors[gallery->count]);
+    prepare(descriptor, gallery->entries[gallery->count]);
     *index = gallery->count++;
     return NNKIT_OK;
 }
 
-int nnkit_gallery_match(const nnkit_gallery *gallery, const nnkit_i16 *descriptor, nnkit_match *match)
+int nnkit_gallery_match(const nnkit_gallery *gallery, const nnkit_descriptor_value *descriptor, nnkit_match *match)
 {
     nnkit_distance limit;
-    const nnkit_i16 *query = descriptor;
+    const nnkit_match_value *query;
     nnkit_u32 index;
     if (gallery == NULL || descriptor == NULL || match == NULL) {
         return NNKIT_ERROR_NULL;
@@ -172,12 +172,14 @@ int nnkit_gallery_match(const nnkit_gallery *gallery, const nnkit_i16 *descripto
 #if NNKIT_MATCH_NORMALIZE
     prepare(descriptor, match->query);
     query = match->query;
+#else
+    query = descriptor;
 #endif
     match->index = NNKIT_NO_INDEX;
     match->distance.high = 0xFFFFFFFFU;
     match->distance.low = 0xFFFFFFFFU;
     for (index = 0; index < gallery->count; ++index) {
-        const nnkit_distance distance = distance_between(gallery->descriptors[index], query);
+        const nnkit_distance distance = distance_between(gallery->entries[index], query);
         if (is_less(distance, match->distance)) {
             match->index = index;
             match->distance = distance;

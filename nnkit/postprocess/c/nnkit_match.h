@@ -19,10 +19,20 @@ typedef struct nnkit_distance {
     nnkit_u32 low;
 } nnkit_distance;
 
+/* One value of a descriptor as the network gives it. */
+typedef NNKIT_MATCH_TYPE nnkit_descriptor_value;
+
+/* One value of a descriptor as it is compared. */
+#if NNKIT_MATCH_NORMALIZE
+typedef nnkit_i16 nnkit_match_value;
+#else
+typedef nnkit_descriptor_value nnkit_match_value;
+#endif
+
 /* Plain data: may be stored and loaded as it is on the same machine. */
 typedef struct nnkit_gallery {
     nnkit_u32 count;
-    nnkit_i16 descriptors[NNKIT_MATCH_CAPACITY][NNKIT_MATCH_LENGTH];
+    nnkit_match_value entries[NNKIT_MATCH_CAPACITY][NNKIT_MATCH_LENGTH];
 } nnkit_gallery;
 
 typedef struct nnkit_match {
@@ -30,7 +40,7 @@ typedef struct nnkit_match {
     nnkit_u32 index;         /* the nearest entry, the first of equals; NNKIT_NO_INDEX where the gallery is empty */
     nnkit_distance distance; /* to that entry, squared; all ones where the gallery is empty */
 #if NNKIT_MATCH_NORMALIZE
-    nnkit_i16 query[NNKIT_MATCH_LENGTH]; /* working memory: the query, scaled to unit length */
+    nnkit_match_value query[NNKIT_MATCH_LENGTH]; /* working memory: the query, scaled to unit length */
 #endif
 } nnkit_match;
 
@@ -41,10 +51,10 @@ int nnkit_gallery_init(nnkit_gallery *gallery);
  * Adds NNKIT_MATCH_LENGTH values as a new entry and writes its index.
  * NNKIT_OK, NNKIT_ERROR_NULL, NNKIT_ERROR_FULL or NNKIT_ERROR_GALLERY.
  */
-int nnkit_gallery_enrol(nnkit_gallery *gallery, const nnkit_i16 *descriptor, nnkit_u32 *index);
+int nnkit_gallery_enrol(nnkit_gallery *gallery, const nnkit_descriptor_value *descriptor, nnkit_u32 *index);
 
 /* Finds the entry nearest to NNKIT_MATCH_LENGTH values. NNKIT_OK, NNKIT_ERROR_NULL or NNKIT_ERROR_GALLERY. */
-int nnkit_gallery_match(const nnkit_gallery *gallery, const nnkit_i16 *descriptor, nnkit_match *match);
+int nnkit_gallery_match(const nnkit_gallery *gallery, const nnkit_descriptor_value *descriptor, nnkit_match *match);
 
 NNKIT_EXTERN_C_END
 
