@@ -51,8 +51,12 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def nnkit(environment: dict[str, str], *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", "from nnkit.cli import main; main()", *arguments],
-        env=environment, cwd=cwd, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env=environment,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_plugin_is_listed_and_in_the_schema(environment: dict[str, str], tmp_path: Path) -> None:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
 from nnkit import __version__
 from nnkit.commands.common import print_json, print_line
+from nnkit.errors import ToolError
+
+if TYPE_CHECKING:
+    from nnkit.target import Target
 
 _PACKAGES = ("numpy", "onnx", "onnx-ir", "onnxruntime", "onnxsim", "pillow", "pydantic")
 
@@ -16,7 +21,13 @@ def doctor_command(*, json: bool) -> None:
     from nnkit.target import installed_targets
 
     packages = {name: _version(name) for name in _PACKAGES}
-    targets = {name: load() for name, load in installed_targets().items()}
+    targets: dict[str, Target] = {}
+    broken: dict[str, str] = {}
+    for name, load in installed_targets().items():
+        try:
+            targets[name] = load()
+        except ToolError as error:
+            broken[name] = error.reason
     if json:
         tools = {
             name: [
@@ -31,7 +42,10 @@ def doctor_command(*, json: bool) -> None:
             ]
             for name, target in targets.items()
         }
-        print_json({"nnkit": __version__, "python": platform.python_version(), "packages": packages, "tools": tools})
+        python = platform.python_version()
+        print_json(
+            {"nnkit": __version__, "python": python, "packages": packages, "tools": tools, "broken_targets": broken}
+        )
         return
     print_line(f"nnkit {__version__}, Python {platform.python_version()} on {platform.system()} {platform.machine()}")
     print_line("  packages " + ", ".join(f"{name} {found}" for name, found in packages.items()))
@@ -42,6 +56,9 @@ def doctor_command(*, json: bool) -> None:
                 print_line(f"  found    {tool.name} ({tool.purpose}): {tool.version} at {tool.found}")
             else:
                 print_line(f"  MISSING  {tool.name} ({tool.purpose}); to get it: {tool.install}")
+
+    for name, reason in broken.items():
+        print_line(f"target {name}: BROKEN: {reason}")
 
 
 def _version(name: str) -> str:

@@ -175,10 +175,19 @@ def test_products_beyond_float64_are_still_exact() -> None:
     taps = (1 << 23) + 1
     form = Fixed(16, 0)
     op = Conv2d(
-        name="conv", inputs=("x",), output="y", weight=np.full((1, taps, 1, 1), -32768, np.int16), weight_bits=16,
-        weight_frac=0, bias=np.array([1], np.int32), bias_frac=0, bias_shift=0, window=Window(1, 1),
-        stage=OutputStage(40, -32768, 32767), accumulator="int64",
-    )  # fmt: skip
+        name="conv",
+        inputs=("x",),
+        output="y",
+        weight=np.full((1, taps, 1, 1), -32768, np.int16),
+        weight_bits=16,
+        weight_frac=0,
+        bias=np.array([1], np.int32),
+        bias_frac=0,
+        bias_shift=0,
+        window=Window(1, 1),
+        stage=OutputStage(40, -32768, 32767),
+        accumulator="int64",
+    )
     x = np.full((taps, 1, 1), -32768, np.int16)
     tensors = [Tensor("x", x.shape, form, -32768, 32767), Tensor("y", (1, 1, 1), form, -32768, 32767)]
     assert int(run(op, tensors, {"x": x})[0, 0, 0]) == norm(taps * (1 << 30) + 1, 40)
@@ -192,12 +201,19 @@ def test_transposed_convolution_equals_loops(seed: int, stride: int, kernel: int
     out_h, out_w = (height - 1) * stride + kernel - 2 * pad, (width - 1) * stride + kernel - 2 * pad
     form = Fixed(16, 0)
     op = ConvTranspose2d(
-        name="up", inputs=("x",), output="y",
+        name="up",
+        inputs=("x",),
+        output="y",
         weight=rng.integers(-2000, 2000, size=(groups * per_in, per_out, kernel, kernel)).astype(np.int16),
-        weight_bits=16, weight_frac=0, bias=rng.integers(-999, 999, size=groups * per_out).astype(np.int32),
-        bias_frac=0, bias_shift=3, window=Window(kernel, kernel, stride, stride, 1, 1, pad, pad),
-        stage=OutputStage(10, -32768, 32767), groups=groups,
-    )  # fmt: skip
+        weight_bits=16,
+        weight_frac=0,
+        bias=rng.integers(-999, 999, size=groups * per_out).astype(np.int32),
+        bias_frac=0,
+        bias_shift=3,
+        window=Window(kernel, kernel, stride, stride, 1, 1, pad, pad),
+        stage=OutputStage(10, -32768, 32767),
+        groups=groups,
+    )
     x = rng.integers(-32768, 32768, size=(groups * per_in, height, width))
     acc = np.zeros((groups * per_out, out_h, out_w), dtype=object)
     for o in range(groups * per_out):
@@ -217,10 +233,17 @@ def test_average_pool_counts_present_taps_by_hand() -> None:
     """2x2 window, stride 1, padded top and left by 1, padding excluded: hand-worked on [[4, 8], [12, 20]]."""
     form = Fixed(16, 0)
     op = Pool(
-        name="pool", inputs=("x",), output="y", pool="average", window=Window(2, 2, 1, 1, 1, 1, 1, 1),
-        multiplier=1 << 14, shift=16, multipliers_by_count=(0, 1 << 16, 1 << 15, 21845, 1 << 14),
-        clip_min=-32768, clip_max=32767,
-    )  # fmt: skip
+        name="pool",
+        inputs=("x",),
+        output="y",
+        pool="average",
+        window=Window(2, 2, 1, 1, 1, 1, 1, 1),
+        multiplier=1 << 14,
+        shift=16,
+        multipliers_by_count=(0, 1 << 16, 1 << 15, 21845, 1 << 14),
+        clip_min=-32768,
+        clip_max=32767,
+    )
     x = np.array([[[4, 8], [12, 20]]])
     tensors = [Tensor("x", (1, 2, 2), form, -32768, 32767), Tensor("y", (1, 2, 2), form, -32768, 32767)]
     assert run(op, tensors, {"x": x}).tolist() == [[[4, 6], [8, 11]]]
@@ -241,10 +264,18 @@ def test_add_and_concat_by_hand() -> None:
 def test_watch_counts_wraps_and_saturation() -> None:
     form = Fixed(16, 0)
     op = Conv2d(
-        name="conv", inputs=("x",), output="y", weight=np.full((1, 3, 1, 1), 32767, np.int16), weight_bits=16,
-        weight_frac=0, bias=np.zeros(1, np.int32), bias_frac=0, bias_shift=0, window=Window(1, 1),
+        name="conv",
+        inputs=("x",),
+        output="y",
+        weight=np.full((1, 3, 1, 1), 32767, np.int16),
+        weight_bits=16,
+        weight_frac=0,
+        bias=np.zeros(1, np.int32),
+        bias_frac=0,
+        bias_shift=0,
+        window=Window(1, 1),
         stage=OutputStage(0, -32768, 32767),
-    )  # fmt: skip
+    )
     tensors = {"x": Tensor("x", (3, 1, 2), form, -32768, 32767), "y": Tensor("y", (1, 1, 2), form, -32768, 32767)}
     program = Program("test", tensors, (op,), ("x",), ("y",))
     watch = Watch()
