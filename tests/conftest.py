@@ -31,8 +31,23 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """In CI with the real data at hand, a skipped test is a failure: it would hide what was not tested."""
     report = yield
-    strict = os.environ.get("CI", "").lower() == "true" and SHARED.is_dir()
-    if strict and report.skipped and not hasattr(report, "wasxfail"):
+    if _nothing_may_skip() and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped, but nothing may be skipped in CI: {report.longrepr}"
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same for whole files that skip themselves."""
+    report = yield
+    if _nothing_may_skip() and report.skipped:
+        report.outcome = "failed"
+        report.longrepr = f"skipped, but nothing may be skipped in CI: {report.longrepr}"
+    return report
+
+
+def _nothing_may_skip() -> bool:
+    return os.environ.get("CI", "").lower() == "true" and SHARED.is_dir()

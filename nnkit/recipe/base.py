@@ -45,4 +45,4 @@ def faults_of(context: dict[str, Any]) -> tuple[Fault, ...]:
 class RecipeModel(BaseModel):
     """A section of a recipe: no unknown keys, no infinities, and frozen."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

@@ -150,20 +150,17 @@ def explain(
     """
     paths = [path_in(data, error["loc"]) for error in errors]
     cases = [_Case(error, model, data, path, raw.get(path), name) for error, path in zip(errors, paths, strict=True)]
+    beneath = {path[:end] for path in paths for end in range(len(path))}
+    right_kind = {case.path for case in cases if not case.is_mismatch}
+    mismatches: dict[KeyPath, list[_Case]] = {}
     findings: list[Finding] = []
     for case in cases:
         if not case.is_mismatch:
             findings.extend(_value_findings(case))
-        elif not any(_is_nearer(other, case) for other in cases):
-            findings.append(_mismatch([c for c in cases if c.path == case.path and c.is_mismatch]))
+        elif case.path not in beneath and case.path not in right_kind:
+            mismatches.setdefault(case.path, []).append(case)
+    findings.extend(_mismatch(alternatives) for alternatives in mismatches.values())
     return list(dict.fromkeys(findings))
-
-
-def _is_nearer(other: _Case, mismatch: _Case) -> bool:
-    """Whether `other` took the value to be of the right kind, or found its culprit within it."""
-    if other.path[: len(mismatch.path)] != mismatch.path:
-        return False
-    return len(other.path) > len(mismatch.path) or not other.is_mismatch
 
 
 def _value_findings(case: _Case) -> list[Finding]:

@@ -45,6 +45,10 @@ class Problem:
         return f"{self.where}: {self.reason}{remedy}"
 
 
+MAX_SHOWN = 40
+"""Problems in a message; an error's `problems` has them all."""
+
+
 class InvalidRecipeError(RecipeError):
     """A recipe is wrong in one or several places; `problems` lists them in the order of the files."""
 
@@ -54,8 +58,10 @@ class InvalidRecipeError(RecipeError):
             only = self.problems[0]
             super().__init__(only.reason, where=only.where, remedy=only.remedy)
             return
-        lines = "".join(f"\n  {problem}" for problem in self.problems)
-        super().__init__(f"{len(self.problems)} problems in the recipe{lines}", where=file)
+        lines = "".join(f"\n  {problem}" for problem in self.problems[:MAX_SHOWN])
+        more = len(self.problems) - MAX_SHOWN
+        rest = f"\n  ... and {more} more" if more > 0 else ""
+        super().__init__(f"{len(self.problems)} problems in the recipe{lines}{rest}", where=file)
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

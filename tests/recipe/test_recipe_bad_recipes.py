@@ -214,6 +214,14 @@ def test_problems_in_a_fragment_are_placed_there(load, write) -> None:
     assert caught.value.where == "parts/model.yaml:3:11"
 
 
+def test_thousands_of_problems_are_counted_and_some_shown(load) -> None:
+    with pytest.raises(InvalidRecipeError) as caught:
+        load(GOOD.replace("[fold_batch_norm]", "[" + "1, " * 3_000 + "]"))
+    assert len(caught.value.problems) == 3_000
+    assert str(caught.value).endswith("\n  ... and 2960 more")
+    assert len(str(caught.value)) < 10_000
+
+
 def test_long_values_are_cut(load) -> None:
     with pytest.raises(InvalidRecipeError) as caught:
         load(GOOD.replace("int16", "x" * 5000).replace("rgb", '"\\e[31m' + "y" * 500 + '"'))

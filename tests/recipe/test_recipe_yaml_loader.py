@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from nnkit.errors import ExitCode, RecipeError
+from nnkit.recipe import InvalidRecipeError
 from nnkit.recipe.document import load_document
 
 Write = Callable[[str, str], Path]
@@ -141,8 +142,8 @@ def read_or_refused(path: Path) -> bool:
     """Whether a file loads, or gives our error with a place; any other exception passes through."""
     try:
         return load_document(path, environ={"A": "1"}).place(()).line >= 1
-    except RecipeError as error:
-        return bool(error.where and error.remedy)
+    except InvalidRecipeError as error:
+        return all(problem.where and problem.reason and problem.remedy for problem in error.problems)
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
