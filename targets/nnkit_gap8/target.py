@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from nnkit_gap8.options import Gap8Options
 
 if TYPE_CHECKING:
+    from nnkit.memory.needs import KernelNeeds
     from nnkit.memory.plan import MemoryPlan
     from nnkit.program import Program
     from nnkit.quantize import FixedPointScheme, InputRange
@@ -76,3 +77,54 @@ class Gap8Target:
             pinned=pinned,
             input_ranges=input_ranges,
         )
+
+    def plan(self, program: Program, options: Gap8Options) -> MemoryPlan:
+        """L1 scratch, L2 activations and streamed weights, L3 weights; replayed by the checker."""
+        from nnkit.memory.checker import check_plan
+        from nnkit.program import Op
+        from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
+        from nnkit_gap8.kernels import kernel_needs
+        from nnkit_gap8.planner import MemoryMachine, plan
+
+        machine = self.machine(options)
+        l1, l2, l3 = (machine.region(name) for name in ("l1", "l2", "l3"))
+
+        def needs(op: Op) -> KernelNeeds:
+            return kernel_needs(op, program, options.cores, l1.capacity_bytes)
+
+        found = plan(
+            program,
+            needs,
+            MemoryMachine(l1, l2, l3, context_bytes=CONTEXT_BYTES, stack_bytes=STACK_BYTES),
+            planner=options.planner,
+            weight_budget_bytes=options.weight_budget,
+        )
+        check_plan(program, found, needs)
+        return found
+
+    def emit(self, program: Program, plan: MemoryPlan, recipe: Recipe, options: Gap8Options, folder: Path) -> None:
+        """The C project, its weights, the three ports and the CPU stages."""
+        from nnkit.postprocess import emit_postprocess
+        from nnkit.postprocess.from_recipe import stages_of
+        from nnkit_gap8.emit import emit_artifact
+
+        files = emit_artifact(program, plan, cores=options.cores, l1_bytes=options.memory.l1, name=recipe.name)
+        for name, content in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        stages = stages_of(recipe, program)
+        if stages:
+            emit_postprocess(stages, folder / "postprocess")
+
+    def runners(self, options: Gap8Options) -> tuple[Runner, ...]:
+        """This host, and rv32imc with the chip's memories under QEMU."""
+        from nnkit_gap8.runners import HostRunner, Rv32Runner
+
+        return (HostRunner(), Rv32Runner())
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Compilers and the emulator."""
+        from nnkit_gap8.tools import found_tools
+
+        return found_tools()
