@@ -125,9 +125,10 @@ def test_padding_that_a_stride_leaves_unread_does_not_matter(graphs):
 
 @pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
 def test_auto_pad_counts_as_padding(graphs, auto_pad):
+    """8 rows, 3x3, stride 2: one row of padding, at the bottom (SAME_UPPER) or at the top (SAME_LOWER)."""
     net = graphs.Net(x=(1, 4, 8, 8))
     value = _same_zero_batch_norm(net, "x", 4, -2.0)
-    after, _ = graphs.apply(net.model(net.conv(value, (6, 4, 4, 4), auto_pad=auto_pad, strides=[3, 3])), RULE)
+    after, _ = graphs.apply(net.model(net.conv(value, (6, 4, 3, 3), auto_pad=auto_pad, strides=[2, 2])), RULE)
     assert graphs.ops(after) == ["Pad", "Conv"]
     assert graphs.attribute(graphs.node(after, "Conv"), "auto_pad") is None
 

@@ -192,6 +192,14 @@ def test_nested_concatenations_decline(graphs):
     assert "`_cpu`" in log.of(FLATTEN).declined[0].reason
 
 
+def test_concatenations_along_different_axes_stay(graphs):
+    net = graphs.Net(x=(1, 2, 4, 4), y=(1, 2, 4, 4))
+    inner = net.op("Concat", "y", "x", axis=1)
+    after, log = graphs.apply(net.model(net.op("Concat", inner, net.op("Concat", "x", "y", axis=1), axis=2)), FLATTEN)
+    assert graphs.ops(after) == ["Concat", "Concat", "Concat"]
+    assert log.of(FLATTEN).declined == ()
+
+
 @pytest.mark.parametrize("terms", [2, 3, 5])
 def test_sum(graphs, terms):
     net = graphs.Net(x=(1, 2, 4, 4), y=(1, 2, 4, 4))

@@ -33,7 +33,9 @@ def test_whole_window_average_and_global_max(graphs):
     assert sorted(graphs.ops(after)) == ["GlobalAveragePool", "MaxPool"]
 
 
-@pytest.mark.parametrize("attributes", [{"kernel_shape": [6, 6]}, {"kernel_shape": [6, 7], "pads": [0, 1, 0, 0]}])
+@pytest.mark.parametrize(
+    "attributes", [{"kernel_shape": [6, 6]}, {"kernel_shape": [6, 7], "pads": [0, 1, 0, 0], "strides": [2, 2]}]
+)
 def test_other_averages_stay(graphs, attributes):
     net = graphs.Net(x=(1, 5, 6, 7))
     after, log = graphs.apply(net.model(net.op("AveragePool", "x", **attributes)), POOL)
