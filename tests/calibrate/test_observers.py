@@ -90,7 +90,7 @@ def test_merging_is_associative(parts: list[np.ndarray]) -> None:
     assert _same(a.merged(b).merged(c), a.merged(b.merged(c)))
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e-3, 1.0, 255.0, 1e30])
+@pytest.mark.parametrize("scale", [1e-35, 1e-30, 1e-3, 1.0, 255.0, 600.0, 1e30])
 def test_activations_of_usual_shapes(scale: float) -> None:
     generator = np.random.default_rng(1)
     values = (generator.standard_normal((3, 1, 8, 16, 16)) * scale).astype(np.float32)
