@@ -75,7 +75,7 @@ def escape(text: str) -> str:
 
 def _lookup(name: str, default: str | None, environ: Mapping[str, str]) -> tuple[str, bool]:
     """The value, and whether it is the default."""
-    value = environ.get(name)
+    value = environ[name] if name in environ else None  # noqa: SIM401 - a mapping may supply what it does not hold
     if default is not None and not value:
         return default, True
     if value is None:

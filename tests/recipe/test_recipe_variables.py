@@ -50,6 +50,17 @@ def test_only_a_leading_value_from_the_environment_counts_for_paths() -> None:
     assert leading == {"${DATA}/x": True, "a/${DATA}": False, "${NONE:-d}/x": False, "$$x": False}
 
 
+def test_a_mapping_may_supply_any_variable() -> None:
+    class Everything(dict[str, str]):
+        def __missing__(self, key: str) -> str:
+            return key.lower()
+
+        def __contains__(self, key: object) -> bool:
+            return True
+
+    assert expand("${A}/${B:-x}", Everything()).text == "a/b"
+
+
 def test_unset_names_the_variable_and_what_to_do() -> None:
     with pytest.raises(VariableError) as caught:
         expand("x${NNKIT_SHARED}/y", {})
