@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from nnkit.errors import InternalError
+from nnkit.errors import InternalError, ModelError
 from nnkit.graph import Model
 from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.equivalence import FLOAT_ROUNDING, Sample, Tolerance, Values, compare, evaluate, sample_inputs
@@ -39,10 +39,11 @@ def restructure(
         tolerance: what counts as float rounding.
 
     Raises:
+        ModelError: ONNX Runtime cannot run the model as it came.
         InternalError: a rule broke its promise; the message names the rule and the layer.
     """
     samples = sample_inputs(model) if check_inputs is None else list(check_inputs)
-    values = evaluate(model, samples) if samples else {}
+    values = _original_values(model, samples)
     states = [_State(rule) for rule in rules]
     editor = Editor(model)
     index, rounds = 0, 0
@@ -64,6 +65,14 @@ def restructure(
         model = candidate
         index = 0
     return model, RewriteLog(tuple(state.entry() for state in states))
+
+
+def _original_values(model: Model, samples: Sequence[Sample]) -> Values:
+    try:
+        return evaluate(model, samples) if samples else {}
+    except Exception as error:  # the runtime's errors have no common base
+        reason = f"ONNX Runtime, the float reference, cannot run the model: {first_line(error)}"
+        raise ModelError(reason, remedy="check that the model runs in ONNX Runtime by itself") from error
 
 
 @dataclass(eq=False)
@@ -136,9 +145,14 @@ def _compare(
     """Record how far the values moved; returns the values after.
 
     Raises:
-        InternalError: the rule is exact, and a value moved further than float rounding explains.
+        InternalError: the rule is exact, and a value moved further than float rounding explains; or the new graph
+            does not run.
     """
-    after_values = evaluate(after, samples)
+    try:
+        after_values = evaluate(after, samples)
+    except Exception as error:  # the runtime's errors have no common base
+        reason = f"rewrite '{state.rule.name}' left a graph that ONNX Runtime cannot run: {first_line(error)}"
+        raise InternalError(reason, where=fired[-1]) from error
     difference = compare(before, before_values, after_values, samples, tolerance)
     state.max_error = max(state.max_error or 0.0, difference.max_error)
     state.relative_error = max(state.relative_error or 0.0, difference.relative_error)
@@ -150,6 +164,11 @@ def _compare(
             where=_layer_of(after, difference.offending_value),
         )
     return after_values
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's text, which is all that a reader of another tool's message needs."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _layer_of(model: Model, value: str) -> str:

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from nnkit.errors import InternalError
+from nnkit.errors import InternalError, ModelError
 from nnkit.rewrite import (
     DEFAULT_RULES,
     Declined,
@@ -166,6 +166,26 @@ def test_given_samples_are_used(graphs, value, error):
     samples = [{"x": np.full((1, 3), value, np.float32)}]
     _, log = restructure(model, [_rule("soft", soften, exact=False)], check_inputs=samples)
     assert log.of("soft").max_error == error
+
+
+def test_graph_that_the_runtime_cannot_run_is_named(graphs):
+    """ONNX allows a pool padded as wide as its window; ONNX Runtime does not."""
+
+    def widen(editor, node):
+        attributes = {"kernel_shape": [2, 2], "pads": [2, 0, 2, 0], "strides": [4, 1]}
+        editor.become(node, "MaxPool", [data_input(node)], attributes)
+
+    net = graphs.Net(x=(1, 3, 10, 8))
+    model = net.model(net.op("AveragePool", "x", kernel_shape=[2, 2], strides=[3, 1], pads=[1, 0, 0, 0], name="p"))
+    with pytest.raises(InternalError, match="rewrite 'wide' left a graph that ONNX Runtime cannot run"):
+        restructure(model, [_rule("wide", widen, op="AveragePool")])
+
+
+def test_model_that_the_runtime_cannot_run_is_the_users(graphs):
+    net = graphs.Net(x=(1, 3, 10, 8))
+    value = net.op("MaxPool", "x", kernel_shape=[2, 2], pads=[2, 0, 2, 0], strides=[4, 1])
+    with pytest.raises(ModelError, match="cannot run the model"):
+        restructure(net.model(value), resolve_rules(DEFAULT_RULES))
 
 
 def test_old_opset_is_refused(graphs):
