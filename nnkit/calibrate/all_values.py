@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from nnkit.errors import ModelError
 from nnkit.graph.model import Model
+from nnkit.graph.onnx_runtime import FloatSession
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +17,7 @@ _FLOATS = frozenset({"tensor(float)", "tensor(double)", "tensor(float16)"})
 
 
 class AllValues:
-    """ONNX Runtime on a model, graph optimisations off, so that each value is the one the graph names.
+    """A model in ONNX Runtime that gives all its activations.
 
     names: of the floating-point values that depend on an input: the inputs, then the others in the graph's order.
 
@@ -26,22 +26,10 @@ class AllValues:
     """
 
     def __init__(self, model: Model) -> None:
-        import onnxruntime
-
-        proto = model.proto()
-        inputs = {spec.name for spec in model.inputs}
-        _set_outputs(proto, [name for name in activation_values(proto) if name not in inputs])
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4
-        try:
-            self._session = onnxruntime.InferenceSession(
-                proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:  # its exception types are not public
-            raise _refused(error) from error
-        self._outputs = [output.name for output in self._session.get_outputs() if output.type in _FLOATS]
-        self.names = (*(spec.name for spec in model.inputs), *self._outputs)
+        computed = activation_values(model.proto())
+        self._session = FloatSession(model, computed)
+        types = self._session.computed_types()
+        self.names = tuple(name for name in computed if name not in types or types[name] in _FLOATS)
 
     def run(self, inputs: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[Any]]:
         """The values of one sample by name, in the order of `names`; any shape.
@@ -49,11 +37,7 @@ class AllValues:
         Raises:
             ModelError: the network fails on this sample.
         """
-        try:
-            outputs = self._session.run(self._outputs, dict(inputs))
-        except Exception as error:
-            raise _refused(error) from error
-        return {**inputs, **dict(zip(self._outputs, outputs, strict=True))}
+        return self._session.run(inputs, self.names)
 
 
 def activation_values(proto: onnx.ModelProto) -> list[str]:
@@ -67,18 +51,3 @@ def activation_values(proto: onnx.ModelProto) -> list[str]:
             names.extend(produced)
             known.update(produced)
     return names
-
-
-def _set_outputs(proto: onnx.ModelProto, names: list[str]) -> None:
-    import onnx
-
-    del proto.graph.output[:]
-    proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
-
-
-def _refused(error: Exception) -> ModelError:
-    lines = str(error).strip().splitlines()
-    return ModelError(
-        f"ONNX Runtime cannot run the network: {lines[0] if lines else type(error).__name__}",
-        remedy="check the model file and the shapes of its inputs",
-    )

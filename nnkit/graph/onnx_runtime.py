@@ -61,6 +61,10 @@ class FloatSession:
         found = dict(zip(computed, results, strict=True)) | feeds | self._constants
         return {name: found[name] for name in wanted}
 
+    def computed_types(self) -> dict[str, str]:
+        """Type of every value that the session computes, as ONNX Runtime writes it: `tensor(float)`."""
+        return {output.name: output.type for output in self._session.get_outputs()}
+
     def _feeds(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:
         known = {spec.name: spec.shape for spec in self._model.inputs}
         for name in inputs:
