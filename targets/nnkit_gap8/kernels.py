@@ -144,7 +144,8 @@ def conv_path(op: Conv2d, geometry: Geometry) -> Path:
     if window.has_padding:
         return "rows"
     pointwise = window.kernel_h == window.kernel_w == window.stride_h == window.stride_w == 1
-    full = window.kernel_h == geometry.in_h and window.kernel_w == geometry.in_w
+    # `running` needs to know where an input channel ends, which the direct kernel does not.
+    full = (window.kernel_h, window.kernel_w) == (geometry.in_h, geometry.in_w) and op.accumulate == "wide"
     return "direct" if pointwise or full else "rows"
 
 

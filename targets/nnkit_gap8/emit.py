@@ -1,0 +1,335 @@
+"""A Program and its MemoryPlan -> the C project: network, kernels, weights, and the three ports.
+
+Everything is deterministic: the same program and plan give the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import nnkit
+from nnkit.errors import InternalError
+from nnkit.memory.plan import MemoryPlan
+from nnkit.program import Conv2d, ConvTranspose2d, Fixed, Program
+from nnkit_gap8.files import render, shared_files, template_environment
+from nnkit_gap8.kernels import DEFAULT_L1_BYTES, ConvKernel, chw, conv_kernel
+from nnkit_gap8.layers import Call, conv_calls, other_calls
+from nnkit_gap8.names import comment_text, identifier, unique_identifiers
+from nnkit_gap8.pack import pack_weights
+from nnkit_gap8.steps import address, layer_comment, step_views
+from nnkit_gap8.variants import Variants, collect, ctype
+
+CONTEXT_BYTES = 16  # the network's context on a machine with 32-bit pointers
+STACK_BYTES = 1024  # reserved in L2; `runners.Rv32Runner` proves that the code stays inside
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output of the network, as the templates use it."""
+
+    role: str
+    tensor: str
+    identifier: str
+    macro: str
+    c: str
+    shape: str
+    elements: int
+    frac: int
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Network:
+    """Names and sizes that the templates share. Sizes in bytes."""
+
+    title: str
+    version: str
+    stem: str
+    prefix: str
+    macro: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    l2_pool_bytes: int
+    l2_peak_bytes: int
+    l2_capacity_bytes: int
+    l1_bytes: int
+    l1_capacity_bytes: int
+    l3_capacity_bytes: int
+    weights_bytes: int
+    context_offset: int
+    stack_offset: int
+    stack_bytes: int
+    cores: int
+    sources: tuple[str, ...] = ()
+
+
+def emit_artifact(
+    program: Program, plan: MemoryPlan, *, cores: int = 8, l1_bytes: int = DEFAULT_L1_BYTES, name: str | None = None
+) -> dict[str, bytes]:
+    """The artifact's files by relative path.
+
+    Args:
+        cores: parts that kernels may be split into; the plan's scratch must be for as many.
+        l1_bytes: L1 that the kernels were chosen for.
+        name: of the network in C; the program's name by default.
+
+    Raises InternalError when plan and program do not belong together.
+    """
+    kernels = {
+        op.name: conv_kernel(op, program, cores, l1_bytes)
+        for op in program.ops
+        if isinstance(op, Conv2d | ConvTranspose2d)
+    }
+    _check(program, plan, kernels)
+    variants = collect(program, kernels)
+    network = _network(program, plan, cores, name or program.name)
+    weights = _weights(program, plan)
+    files: dict[str, bytes] = {"weights.bin": weights}
+    env = template_environment()
+    sources = _kernel_sources(env, network, variants)
+    layers, calls = _layers(program, kernels)
+    steps = step_views(program, plan, calls)
+    files |= {path: text.encode() for path, text in sources.items()}
+    network_sources = tuple(sorted([f"{network.stem}.c", *(path for path in sources if path.endswith(".c"))]))
+    shared: dict[str, Any] = {"n": network, "layers": layers, "steps": steps, "sources": network_sources}
+    files[f"{network.stem}.h"] = render(env, "network.h.j2", shared)
+    files[f"{network.stem}.c"] = render(env, "network.c.j2", shared)
+    files |= shared_files(env, shared)
+    files["network.json"] = _description(program, plan, network, network_sources)
+    return dict(sorted(files.items()))
+
+
+def _check(program: Program, plan: MemoryPlan, kernels: Mapping[str, ConvKernel]) -> None:
+    for tensor in program.tensors.values():
+        if not isinstance(tensor.format, Fixed):
+            raise InternalError("a float tensor has no integer kernel", where=tensor.name)
+        if tensor.name not in plan.places:
+            raise InternalError("the plan has no place for this tensor", where=tensor.name)
+    for op in program.ops:
+        kernel = kernels.get(op.name)
+        if kernel is None or not kernel.scratch_bytes:
+            continue
+        scratch = scratch_buffer(plan, op.name)
+        if scratch is None or plan.buffers[scratch].size_bytes < kernel.scratch_bytes:
+            raise InternalError(f"the plan lacks {kernel.scratch_bytes} bytes of L1 scratch", where=op.name)
+
+
+def scratch_buffer(plan: MemoryPlan, op_name: str) -> str | None:
+    """Name of the L1 scratch buffer that is live while an op runs; None if it has none."""
+    first = next(step.index for step in plan.steps if step.op == op_name)
+    for buffer in plan.buffers.values():
+        if buffer.kind == "scratch" and buffer.region == "l1" and buffer.first_step <= first <= buffer.last_step:
+            return buffer.name
+    return None
+
+
+def _network(program: Program, plan: MemoryPlan, cores: int, name: str) -> Network:
+    stem = identifier(name)
+    by_kind: dict[str, list[tuple[int, int]]] = {}
+    for buffer in plan.buffers.values():
+        by_kind.setdefault(f"{buffer.region}:{buffer.kind}", []).append((buffer.offset_bytes, buffer.size_bytes))
+    pool = max(
+        (o + s for kind in ("activation", "weights", "scratch") for o, s in by_kind.get(f"l2:{kind}", [])), default=0
+    )
+    context = by_kind.get("l2:context", [(-(-pool // 4) * 4, CONTEXT_BYTES)])[0]
+    stack = by_kind.get("l2:stack", [(context[0] + context[1], STACK_BYTES)])[0]
+    identifiers = unique_identifiers((*program.inputs, *program.outputs))
+    regions = plan.regions
+    return Network(
+        title=comment_text(name),
+        version=nnkit.__version__,
+        stem=stem,
+        prefix=f"{stem}_",
+        macro=stem.upper(),
+        inputs=tuple(_port("input", t, program, plan, stem, identifiers) for t in program.inputs),
+        outputs=tuple(_port("output", t, program, plan, stem, identifiers) for t in program.outputs),
+        l2_pool_bytes=pool,
+        l2_peak_bytes=max(pool, context[0] + context[1], stack[0] + stack[1]),
+        l2_capacity_bytes=regions["l2"].capacity_bytes,
+        l1_bytes=regions["l1"].peak_bytes if "l1" in regions else 0,
+        l1_capacity_bytes=regions["l1"].capacity_bytes if "l1" in regions else DEFAULT_L1_BYTES,
+        l3_capacity_bytes=regions["l3"].capacity_bytes if "l3" in regions else 8 << 20,
+        weights_bytes=plan.l3_weight_bytes,
+        context_offset=context[0],
+        stack_offset=stack[0],
+        stack_bytes=stack[1],
+        cores=cores,
+    )
+
+
+def _port(
+    role: str, tensor: str, program: Program, plan: MemoryPlan, stem: str, identifiers: Mapping[str, str]
+) -> Port:
+    value = program.tensors[tensor]
+    name = identifiers[tensor]
+    shape = "x".join(str(side) for side in value.shape) or "1"
+    return Port(
+        role,
+        comment_text(tensor),
+        name,
+        f"{stem}_{name}".upper(),
+        ctype(value.fixed).c,
+        f"{shape} {value.fixed}",
+        value.elements,
+        value.fixed.frac,
+        address(plan, tensor),
+        value.size_bytes,
+    )
+
+
+def _weights(program: Program, plan: MemoryPlan) -> bytes:
+    """weights.bin: every op's blocks where the plan's chunks expect them."""
+    image = bytearray(plan.l3_weight_bytes)
+    blocks = {op.name: pack_weights(op) for op in program.ops}
+    for chunk in plan.chunks:
+        data = b"".join(blocks[chunk.op][chunk.first_block : chunk.first_block + chunk.blocks])
+        if len(data) != chunk.size_bytes or chunk.l3_offset_bytes + len(data) > len(image):
+            raise InternalError(
+                f"{len(data)} bytes of weights packed, {chunk.size_bytes} planned at {chunk.l3_offset_bytes}",
+                where=chunk.op,
+            )
+        image[chunk.l3_offset_bytes : chunk.l3_offset_bytes + len(data)] = data
+    return bytes(image)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer's constants with a comment."""
+
+    comment: str
+    constants: tuple[Any, ...]
+
+
+def _layers(program: Program, kernels: Mapping[str, ConvKernel]) -> tuple[list[Layer], dict[str, tuple[Call, ...]]]:
+    names = unique_identifiers(op.name for op in program.ops)
+    layers: list[Layer] = []
+    calls: dict[str, tuple[Call, ...]] = {}
+    for op in program.ops:
+        name = f"layer_{names[op.name]}"
+        if isinstance(op, Conv2d | ConvTranspose2d):
+            calls[op.name] = conv_calls(op, program, kernels[op.name], name)
+        else:
+            calls[op.name] = other_calls(op, program, name)
+        constants = tuple(constant for call in calls[op.name] for constant in call.constants)
+        layers.append(Layer(layer_comment(op, program), constants))
+    return layers, calls
+
+
+def _kernel_sources(env: Any, network: Network, variants: Variants) -> dict[str, str]:
+    """The generated kernel files: only what the network uses."""
+    prefix, stem = network.prefix, network.stem
+    rows = [
+        {"pool": row.pool, "x": row.x, "y": row.y, "wide": row.wide, "tag": row.tag, "unrolled": sorted(windows)}
+        for row, windows in sorted(variants.rows.items())
+    ]
+    common: dict[str, Any] = {"network": network.title, "stem": stem, "prefix": prefix, "pool_rows": rows}
+    files: dict[str, str] = {}
+    kernels: list[dict[str, str]] = []
+
+    def declare(name: str, comment: str) -> None:
+        kernels.append({"name": prefix + name, "comment": comment})
+
+    by_path: dict[str, list[dict[str, Any]]] = {}
+    for variant, use in sorted(variants.convs.items()):
+        view = {
+            **{
+                field: getattr(variant, field) for field in ("path", "x", "w", "y", "acc", "running", "leaky", "name")
+            },
+            "head": variant.head,
+            "plain": use.plain,
+            "pools": sorted(use.pools),
+            "widths": sorted(use.widths),
+        }
+        group = variant.path if variant.path in ("depthwise", "transposed") else "dense"
+        by_path.setdefault(group, []).append(view)
+        what = f"{variant.path} convolution, {variant.x.tag} x {variant.w.tag} -> {variant.y.tag}"
+        if use.plain:
+            declare(variant.name, f"struct nnkit_conv: {what}")
+        for row in sorted(use.pools):
+            declare(f"{variant.name}_{row.suffix}", f"struct nnkit_conv: {what}, then {row.pool} pool")
+    file_of = {"dense": "conv", "depthwise": "conv_depthwise", "transposed": "conv_transposed"}
+    for group, views in by_path.items():
+        gathers: dict[str, dict[str, Any]] = {}
+        for view in views:
+            if view["path"] == "rows":
+                entry = gathers.setdefault(view["x"].tag, {"tag": view["x"].tag, "c": view["x"].c, "widths": set()})
+                entry["widths"] |= set(view["widths"])
+        context = {
+            **common,
+            "variants": views,
+            "gathers": [{**g, "widths": sorted(g["widths"])} for _, g in sorted(gathers.items())],
+        }
+        files[f"{stem}_{file_of[group]}.c"] = render(env, f"nnkit_{file_of[group]}.c.j2", context).decode()
+    for pool in sorted(variants.pools):
+        declare(pool.name, f"struct nnkit_pool: {pool.row.pool} pool, {pool.row.tag}")
+    if variants.rows:
+        context = {**common, "pools": sorted(variants.pools)}
+        files[f"{stem}_pool.c"] = render(env, "nnkit_pool.c.j2", context).decode()
+    for element in sorted(variants.elementwise, key=lambda v: v.name):
+        declare(element.name, f"struct nnkit_elementwise: {element.op}")
+    if variants.elementwise:
+        context = {**common, "elementwise": sorted(variants.elementwise, key=lambda v: v.name)}
+        files[f"{stem}_elementwise.c"] = render(env, "nnkit_elementwise.c.j2", context).decode()
+    for move in sorted(variants.moves):
+        declare(move.name, f"struct nnkit_move: {move.op}, elements of {move.x.bytes} byte(s)")
+    if variants.moves:
+        files[f"{stem}_move.c"] = render(env, "nnkit_move.c.j2", {**common, "moves": sorted(variants.moves)}).decode()
+    header = {**common, "kernels": kernels, "guard": network.macro}
+    files[f"{stem}_kernels.h"] = render(env, "nnkit_kernels.h.j2", header).decode()
+    return files
+
+
+def _description(program: Program, plan: MemoryPlan, network: Network, sources: tuple[str, ...]) -> bytes:
+    """network.json: what a program needs to know to build, feed and trace the network."""
+
+    def tensor(name: str) -> dict[str, Any]:
+        value = program.tensors[name]
+        fixed = value.fixed
+        return {
+            "name": name,
+            "shape": list(value.shape),
+            "format": {"bits": fixed.bits, "frac": fixed.frac, "signed": fixed.signed},
+            "bytes": value.size_bytes,
+            "l2_offset": address(plan, name),
+        }
+
+    description = {
+        "nnkit": network.version,
+        "name": network.title,
+        "stem": network.stem,
+        "sources": list(sources),
+        "cores": network.cores,
+        "inputs": [tensor(name) for name in program.inputs],
+        "outputs": [tensor(name) for name in program.outputs],
+        "ops": [
+            {
+                "name": op.name,
+                "kind": op.kind,
+                "output": tensor(op.output),
+                "shape_chw": list(chw_of(program, op.output)),
+            }
+            for op in program.ops
+        ],
+        "memory": {
+            "l1_bytes": network.l1_bytes,
+            "l1_capacity_bytes": network.l1_capacity_bytes,
+            "l2_pool_bytes": network.l2_pool_bytes,
+            "l2_peak_bytes": network.l2_peak_bytes,
+            "l2_capacity_bytes": network.l2_capacity_bytes,
+            "context_offset": network.context_offset,
+            "stack_offset": network.stack_offset,
+            "stack_bytes": network.stack_bytes,
+            "weights_bytes": network.weights_bytes,
+            "l3_capacity_bytes": network.l3_capacity_bytes,
+        },
+    }
+    return (json.dumps(description, indent=1) + "\n").encode()
+
+
+def chw_of(program: Program, tensor: str) -> tuple[int, int, int]:
+    """A tensor's (C, H, W)."""
+    return chw(program.tensors[tensor])

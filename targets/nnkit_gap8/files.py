@@ -1,0 +1,53 @@
+"""Reading the package's templates and fixed C files, and rendering them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+_FIXED = ("nnkit_task.h", "nnkit_port.h")
+_FOLDERS = ("host", "rv32", "pmsis")
+
+
+def template_environment() -> Environment:
+    """Jinja2 over `templates/`; an undefined name is an error."""
+
+    def load(name: str) -> str:
+        return (resources.files("nnkit_gap8") / "templates" / name).read_text(encoding="utf-8")
+
+    return Environment(
+        loader=FunctionLoader(load),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+
+
+def render(env: Environment, template: str, values: Mapping[str, Any]) -> bytes:
+    """A template's text, without trailing blanks or doubled empty lines."""
+    lines: list[str] = []
+    for line in env.get_template(template).render(values).split("\n"):
+        text = line.rstrip()
+        if text or (lines and lines[-1]):
+            lines.append(text)
+    return ("\n".join(lines).strip("\n") + "\n").encode()
+
+
+def shared_files(env: Environment, values: Mapping[str, Any]) -> dict[str, bytes]:
+    """Files that are the same for every network, and the ports, whose templates (`*.j2`) know its names."""
+    root = resources.files("nnkit_gap8") / "c"
+    files = {name: (root / name).read_bytes() for name in _FIXED}
+    files["nnkit_types.h"] = (resources.files("nnkit") / "emit" / "c" / "nnkit_types.h").read_bytes()
+    for folder in _FOLDERS:
+        for entry in sorted((root / folder).iterdir(), key=lambda item: item.name):
+            if entry.name.endswith(".j2"):
+                text = env.from_string(entry.read_text(encoding="utf-8")).render(values)
+                files[f"{folder}/{entry.name[:-3]}"] = text.encode()
+            else:
+                files[f"{folder}/{entry.name}"] = entry.read_bytes()
+    return files

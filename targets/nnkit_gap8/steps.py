@@ -1,0 +1,175 @@
+"""The plan's steps as the lines of `<name>_run`: what is fetched, waited for, called and traced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nnkit.memory.plan import MemoryPlan, WeightChunk
+from nnkit.program import Conv2d, ConvTranspose2d, Op, Program, Tensor
+from nnkit_gap8.layers import Call
+from nnkit_gap8.names import comment_text
+
+
+@dataclass(frozen=True)
+class FetchView:
+    """A copy from weights.bin to L2."""
+
+    l3: int
+    l2: int
+    bytes: int
+    layer: str
+
+
+@dataclass(frozen=True)
+class CallView:
+    """A kernel call; the fields are C expressions. weights: empty without weights."""
+
+    kernel: str
+    layer: str
+    inputs: tuple[str, str]
+    output: str
+    weights: str
+    first_block: int
+    blocks: int
+    scratch: str
+    cpu: bool
+
+
+@dataclass(frozen=True)
+class TraceView:
+    """A tensor that is complete after a step."""
+
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class StepView:
+    """One step of the network. op: index of the layer."""
+
+    op: int
+    comment: str
+    fetches_now: tuple[FetchView, ...]
+    wait: bool
+    prefetches: tuple[FetchView, ...]
+    calls: tuple[CallView, ...]
+    trace: TraceView | None
+
+
+def address(plan: MemoryPlan, tensor: str) -> int:
+    """Offset of a tensor from L2's base, in bytes."""
+    place = plan.places[tensor]
+    return plan.buffers[place.buffer].offset_bytes + place.offset_bytes
+
+
+def step_views(program: Program, plan: MemoryPlan, calls: Mapping[str, tuple[Call, ...]]) -> list[StepView]:
+    """All steps in order. A call that would copy a tensor onto itself (a part in place, a reshape) is left out."""
+    index_of = {op.name: index for index, op in enumerate(program.ops)}
+    last_step = {step.op: step.index for step in plan.steps}
+    views = []
+    for step in plan.steps:
+        op = program.ops[index_of[step.op]]
+        chunk = plan.chunks[step.chunk] if step.chunk is not None else None
+        now = (_fetch(plan, chunk),) if chunk is not None and chunk.fetch_step == step.index else ()
+        ahead = tuple(
+            _fetch(plan, other) for other in plan.chunks if other.fetch_step == step.index and other.step > step.index
+        )
+        trace = None
+        if last_step[step.op] == step.index:
+            trace = TraceView(address(plan, op.output), program.tensors[op.output].size_bytes)
+        kernel_calls = tuple(
+            view for call in calls[op.name] if (view := _call(op, call, chunk, program, plan)) is not None
+        )
+        views.append(
+            StepView(
+                index_of[step.op],
+                _step_comment(step.index, op, chunk, kernel_calls, program, plan),
+                now,
+                chunk is not None,
+                ahead,
+                kernel_calls,
+                trace,
+            )
+        )
+    return views
+
+
+def layer_comment(op: Op, program: Program) -> str:
+    """Name, kind, shapes, formats and arithmetic of a layer in one line."""
+    inputs = ", ".join(_shape(program.tensors[name]) for name in op.inputs)
+    notes = [f"{op.accumulator} accumulator, {op.proof}"] if isinstance(op, Conv2d | ConvTranspose2d) else []
+    if isinstance(op, Conv2d | ConvTranspose2d):
+        notes.insert(0, f"{op.window.kernel_h}x{op.window.kernel_w}")
+        if op.groups > 1:
+            notes.insert(1, f"{op.groups} groups")
+    if isinstance(op, Conv2d):
+        notes.append(op.accumulate)
+        if op.pool is not None:
+            notes.append(f"{op.pool.kind} pool {op.pool.window.kernel_h}x{op.pool.window.kernel_w} behind it")
+    text = f"{op.name}: {op.kind} {inputs} -> {_shape(program.tensors[op.output])}"
+    return comment_text("; ".join([text, *notes]))
+
+
+def _shape(tensor: Tensor) -> str:
+    return f"{'x'.join(str(side) for side in tensor.shape)} {tensor.format}"
+
+
+def _step_comment(
+    index: int,
+    op: Op,
+    chunk: WeightChunk | None,
+    calls: tuple[CallView, ...],
+    program: Program,
+    plan: MemoryPlan,
+) -> str:
+    inputs = ", ".join(f"{_shape(program.tensors[name])} at {address(plan, name)}" for name in op.inputs)
+    output = f"{_shape(program.tensors[op.output])} at {address(plan, op.output)}"
+    text = f"{index} {op.name}: {inputs} -> {output}"
+    if chunk is not None:
+        last = chunk.first_block + chunk.blocks - 1
+        where = plan.buffers[chunk.buffer].offset_bytes
+        text += f"; weight blocks {chunk.first_block}..{last}, {chunk.size_bytes} bytes at {where}"
+    if not calls:
+        text += "; already in place"
+    return comment_text(text)
+
+
+def _fetch(plan: MemoryPlan, chunk: WeightChunk) -> FetchView:
+    return FetchView(
+        chunk.l3_offset_bytes,
+        plan.buffers[chunk.buffer].offset_bytes,
+        chunk.size_bytes,
+        comment_text(chunk.op),
+    )
+
+
+def _call(op: Op, call: Call, chunk: WeightChunk | None, program: Program, plan: MemoryPlan) -> CallView | None:
+    output = program.tensors[op.output]
+    plane = output.elements // output.shape[0] if output.shape else 1
+    out_offset = address(plan, op.output) + call.out_channel * plane * output.format.bytes
+    sources = [address(plan, op.inputs[index]) for index in call.inputs]
+    if call.kernel.startswith("copy_") and sources[0] == out_offset:
+        return None
+    inputs = [f"l2 + {source}" for source in sources] + ["0"]
+    scratch = _scratch(plan, op.name)
+    return CallView(
+        call.kernel,
+        call.layer,
+        (inputs[0], inputs[1]),
+        f"l2 + {out_offset}",
+        f"l2 + {plan.buffers[chunk.buffer].offset_bytes}" if chunk is not None else "",
+        chunk.first_block if chunk is not None else 0,
+        chunk.blocks if chunk is not None else 0,
+        f"l1 + {scratch}" if scratch is not None else "0",
+        op.placement == "cpu",
+    )
+
+
+def _scratch(plan: MemoryPlan, op_name: str) -> int | None:
+    """Offset in L1 of the scratch that is live while an op runs."""
+    first = next(step.index for step in plan.steps if step.op == op_name)
+    for buffer in plan.buffers.values():
+        if buffer.kind == "scratch" and buffer.region == "l1" and buffer.first_step <= first <= buffer.last_step:
+            return buffer.offset_bytes
+    return None
