@@ -83,7 +83,7 @@ def choose_formats(layers: FloatLayers, stats: CalibrationStats, scheme: FixedPo
     """Ranges, groups, widths and the finest fraction each group allows (accumulators are settled later)."""
     ranges = value_ranges(layers, stats, scheme)
     roots = _union(layers, scheme)
-    wide_values = _sixteen_bit_values(layers)
+    wide_values = sixteen_bit_values(layers)
     members: dict[str, list[str]] = {}
     for value in ranges:
         members.setdefault(_find(roots, value), []).append(value)
@@ -96,11 +96,13 @@ def choose_formats(layers: FloatLayers, stats: CalibrationStats, scheme: FixedPo
 
 def value_ranges(layers: FloatLayers, stats: CalibrationStats, scheme: FixedPointScheme) -> dict[str, Range]:
     """Range of every input and layer output, headroom and activation bounds applied."""
-    sixteen = _sixteen_bit_values(layers) if scheme.bits == 8 else None
+    sixteen = sixteen_bit_values(layers) if scheme.bits == 8 else None
 
     def headroom(value: str) -> float:
-        # Eight bits are limited by resolution, not by unseen values: headroom is for 16-bit tensors.
-        return scheme.headroom if sixteen is None or value in sixteen else 1.0
+        # Eight bits are limited by resolution, not by unseen values: headroom is for 16-bit tensors. Percentile and
+        # MSE ranges clip on purpose.
+        clips = stats.method in ("percentile", "mse")
+        return scheme.headroom if not clips and (sixteen is None or value in sixteen) else 1.0
 
     ranges: dict[str, Range] = {}
     for name in layers.inputs:
@@ -167,7 +169,7 @@ def _find(roots: dict[str, str], value: str) -> str:
     return value
 
 
-def _sixteen_bit_values(layers: FloatLayers) -> set[str]:
+def sixteen_bit_values(layers: FloatLayers) -> set[str]:
     """Values that a layer tagged `_hp` reads or writes."""
     return {value for layer in layers.layers if layer.tags.hp for value in (*layer.inputs, layer.output)}
 

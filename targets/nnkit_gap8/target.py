@@ -84,7 +84,8 @@ class Gap8Target:
         from nnkit.program import Op
         from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
         from nnkit_gap8.kernels import kernel_needs
-        from nnkit_gap8.planner import MemoryMachine, plan
+        from nnkit_gap8.loads import MemoryMachine
+        from nnkit_gap8.planner import plan
 
         machine = self.machine(options)
         l1, l2, l3 = (machine.region(name) for name in ("l1", "l2", "l3"))
