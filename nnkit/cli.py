@@ -190,6 +190,10 @@ def main() -> None:
     """Entry point: runs a command and turns every failure into a message and a documented exit code."""
     debug = "--debug" in sys.argv[1:]
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    if not debug:
+        import warnings
+
+        warnings.simplefilter("ignore")  # libraries warn in their own words; what matters to users we say ourselves
     try:
         code = app(args=arguments, standalone_mode=False)
         sys.stdout.flush()

@@ -28,7 +28,7 @@ class StageCall:
     stage: str
     inputs: list[str]
     options: dict[str, Any]
-    modules: list[ModuleType]
+    modules: list[ModuleType | str]
     tools: dict[str, str] = field(default_factory=dict)
     total: int | None = None
 

@@ -74,7 +74,11 @@ def restructure(build: Build, imported: Imported) -> Restructured:
         return Restructured(*rewrite.restructure(imported.model, rules))
 
     call = StageCall(
-        "restructure", [imported.model.digest], {"rules": names}, [rewrite], {"onnxruntime": onnxruntime.__version__}
+        "restructure",
+        [imported.model.digest],
+        {"rules": names},
+        [rewrite, "nnkit.graph.onnx_runtime"],
+        {"onnxruntime": onnxruntime.__version__},
     )
     return cached(build, call, object_codec(), compute)
 
@@ -120,7 +124,7 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
         "calibrate",
         [model.digest, *(file_digest(path) for paths in files.values() for path in paths)],
         {"preprocess": repr(preprocess), "settings": settings.model_dump(mode="json")},
-        [package, preprocess_package],
+        [package, preprocess_package, "nnkit.graph.onnx_runtime"],
         {"onnxruntime": onnxruntime.__version__, "pillow": PIL.__version__},
         total=max((len(paths) for paths in files.values()), default=None),
     )
