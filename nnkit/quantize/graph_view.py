@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from nnkit.errors import InternalError
 from nnkit.graph import Model
-
-FUSE_MARK = "nnkit.fuse_into"
+from nnkit.rewrite import FUSE_INTO
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +59,7 @@ class GraphView:
                 inputs=tuple(node.input),
                 output=node.output[0],
                 attributes={a.name: onnx.helper.get_attribute_value(a) for a in node.attribute},
-                fuse_into=next((p.value for p in node.metadata_props if p.key == FUSE_MARK), None),
+                fuse_into=next((p.value for p in node.metadata_props if p.key == FUSE_INTO), None),
             )
             for node in graph.node
         )
