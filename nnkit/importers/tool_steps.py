@@ -254,5 +254,6 @@ def _message(error: BaseException) -> str:
     ]
     line = (telling or lines or [type(error).__name__])[0]
     line = re.sub(r"\S*/\S+\.(?:h|cc|cpp|cxx)(?::\d+)?:?\s*", "", line)
+    line = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ :", "", line)
     line = re.sub(r"\s+", " ", line).replace(os.getcwd(), "").strip(" :")
     return line if len(line) <= 300 else line[:297] + "..."

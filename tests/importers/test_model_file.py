@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 from nnkit.errors import ExitCode, ModelError, NnkitError, UserFileError
 from nnkit.importers import import_onnx
-from nnkit.importers.model_file import MAX_MODEL_BYTES, read_model_file
+from nnkit.importers.model_file import MAX_MODEL_BYTES, read_model_file, walk
 
 
 @pytest.fixture
@@ -108,7 +108,10 @@ def test_flipped_bytes_give_a_model_or_a_clean_error(
     skeleton = [i for i in range(len(data)) if not _inside_weights(small_model, i)]
     for position in rng.choice(skeleton, size=1 + seed % 3):
         data[position] = int(rng.integers(0, 256))
-    path = save(bytes(data))
+    _model_or_clean_error(save(bytes(data)))
+
+
+def _model_or_clean_error(path: Path) -> None:
     try:
         model = import_onnx(path).model
     except NnkitError as refusal:
@@ -120,6 +123,41 @@ def test_flipped_bytes_give_a_model_or_a_clean_error(
     assert error.where == str(path)
     assert error.reason
     assert "Traceback" not in str(error)
+
+
+def _mutate(message: Any, rng: np.random.Generator) -> None:
+    """Change one field of one message inside `message` to something absurd, leaving valid protobuf."""
+    messages = [inner for inner in walk(message) if inner.ListFields()]
+    chosen = messages[int(rng.integers(len(messages)))]
+    fields = chosen.ListFields()
+    field, value = fields[int(rng.integers(len(fields)))]
+    numbers = {field.TYPE_INT64: 1 << 62, field.TYPE_INT32: -1, field.TYPE_ENUM: 2, field.TYPE_FLOAT: float("nan")}
+    if hasattr(value, "append"):
+        index = int(rng.integers(len(value)))
+        copied = value[index]
+        if rng.integers(2):
+            del value[index]
+        elif hasattr(copied, "ListFields"):
+            value.add().CopyFrom(copied)
+        else:
+            value[index] = numbers.get(field.type, "y" if isinstance(copied, str) else copied)
+    elif field.type in numbers:
+        setattr(chosen, field.name, numbers[field.type])
+    elif field.type == field.TYPE_STRING:
+        setattr(chosen, field.name, ["", "x", "y", "Loop", "NonZero"][int(rng.integers(5))])
+    else:
+        chosen.ClearField(field.name)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_absurd_fields_give_a_model_or_a_clean_error(
+    small_model: bytes, save: Callable[..., Path], seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    proto = onnx.load_model_from_string(small_model)
+    for _ in range(1 + seed % 3):
+        _mutate(proto, rng)
+    _model_or_clean_error(save(proto))
 
 
 def _inside_weights(data: bytes, position: int) -> bool:

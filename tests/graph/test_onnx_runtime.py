@@ -1,0 +1,97 @@
+"""The float reference: any value of a network, against plain numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from nnkit.errors import InternalError, ModelError, UsageError
+from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
+from nnkit.graph.onnx_runtime import FloatSession, random_inputs
+
+SCALE = np.array([[2.0, -1.0, 0.5]], np.float32)
+
+
+@pytest.fixture
+def model() -> Model:
+    """y = relu(x * k) + x, z = relu(x * k)."""
+    nodes = [
+        helper.make_node("Mul", ["x", "k"], ["m"]),
+        helper.make_node("Relu", ["m"], ["z"]),
+        helper.make_node("Add", ["z", "x"], ["y"]),
+    ]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3]) for name in ("x", "y", "z")]
+    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], [numpy_helper.from_array(SCALE, "k")])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    specs = (OutputSpec("y", (1, 3)), OutputSpec("z", (1, 3)))
+    return Model(proto.SerializeToString(), LayerTags(), (InputSpec("x", (1, 3)),), specs, 21)
+
+
+X = np.array([[1.0, 2.0, -3.0]], np.float32)
+VALUES = {
+    "x": X,
+    "k": SCALE,
+    "m": np.array([[2.0, -2.0, -1.5]]),
+    "z": np.array([[2.0, 0.0, 0.0]]),
+    "y": np.array([[3.0, 2.0, -3.0]]),
+}
+
+
+def _equal(found: dict[str, Any], names: list[str]) -> None:
+    assert list(found) == names
+    for name in names:
+        np.testing.assert_array_equal(found[name], VALUES[name])
+
+
+def test_outputs_by_default(model: Model) -> None:
+    _equal(FloatSession(model).run({"x": X}), ["y", "z"])
+
+
+def test_any_value_can_be_fetched(model: Model) -> None:
+    session = FloatSession(model, fetch=["m", "y", "x", "k"])
+    _equal(session.run({"x": X}), ["m", "y", "x", "k"])
+    _equal(session.run({"x": X}, fetch=["z"]), ["z"])
+    _equal(session.run({"x": X}, fetch=["k"]), ["k"])
+    _equal(session.run({"x": X}), ["m", "y", "x", "k"])
+    _equal(FloatSession(model).run({"x": X}, fetch=["m"]), ["m"])
+
+
+def test_the_model_does_not_change(model: Model) -> None:
+    before = model.digest
+    FloatSession(model, fetch=["m"]).run({"x": X})
+    assert model.digest == before
+
+
+def test_other_types_are_converted(model: Model) -> None:
+    _equal(FloatSession(model).run({"x": X.astype(np.float64)}), ["y", "z"])
+
+
+@pytest.mark.parametrize("inputs", [{}, {"x": X, "w": X}, {"x": X[0]}, {"x": np.zeros((2, 3))}])
+def test_wrong_inputs_are_usage_errors(model: Model, inputs: Any) -> None:
+    with pytest.raises(UsageError):
+        FloatSession(model).run(inputs)
+
+
+def test_an_unknown_value_is_ours(model: Model) -> None:
+    with pytest.raises(InternalError, match="no such value"):
+        FloatSession(model, fetch=["nothing"])
+
+
+def test_what_onnx_runtime_refuses_is_a_model_error(model: Model) -> None:
+    broken = model.proto()
+    broken.graph.node[1].op_type = "NoSuchOperator"
+    with pytest.raises(ModelError, match="ONNX Runtime cannot run the network"):
+        FloatSession(Model(broken.SerializeToString(), model.tags, model.inputs, model.outputs, 21))
+
+
+def test_random_inputs_depend_on_the_seed_alone(model: Model) -> None:
+    first, again, other = (random_inputs(model, seed)["x"] for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert first.shape == (1, 3)
+    assert first.dtype == np.float32
+    assert np.any(first != other)
+    wide = random_inputs(model, 1, low=5.0, high=6.0)["x"]
+    assert np.all((wide >= 5) & (wide < 6))
