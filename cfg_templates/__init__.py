@@ -1,0 +1,1 @@
+"""Templates of vendor files and of starter recipes; read through `importlib.resources`."""
