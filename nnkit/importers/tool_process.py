@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,7 +108,6 @@ def _start(folder: Path, seconds: float) -> str | None:
         "OPENBLAS_NUM_THREADS": "1",
     }
     command = [sys.executable, "-m", "nnkit.importers.tool_worker", str(folder)]
-    started = time.monotonic()
     try:
         done = subprocess.run(
             command, env=environment, timeout=seconds, check=False, stdin=subprocess.DEVNULL, capture_output=True
@@ -121,7 +119,7 @@ def _start(folder: Path, seconds: float) -> str | None:
     if b"bad_alloc" in done.stderr or b"MemoryError" in done.stderr:
         return "it took more memory than it may"
     how = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
-    return f"the tools crashed on it ({how} after {time.monotonic() - started:.1f} s)"
+    return f"the tools crashed on it ({how})"
 
 
 def _report(folder: Path) -> dict[str, Any]:
