@@ -40,7 +40,11 @@ def import_model(build: Build) -> Imported:
 
     def compute(step: Step) -> Imported:
         result = import_onnx(
-            path, inputs=shapes, simplify=section.simplify, tag_globs=TagGlobs(hp=hp, cpu=tags.cpu, where=where)
+            path,
+            inputs=shapes,
+            simplify=section.simplify,
+            tag_globs=TagGlobs(hp=hp, cpu=tags.cpu, where=where),
+            input_where=lambda name: build.recipe.where("model", "inputs", name, "shape"),
         )
         return Imported(result.model, result.notes)
 
