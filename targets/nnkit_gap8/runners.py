@@ -1,0 +1,279 @@
+"""Runners: compile the artifact and run it, on this host and on an emulated rv32imc with GAP8's memories."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.errors import InternalError, ToolError
+from nnkit.program import Program
+from nnkit.target import Contract, RunResult
+from nnkit_gap8.call_stack import worst_stack_bytes
+from nnkit_gap8.processes import RV32_SIZE, missing_tools, require, run_tool
+from nnkit_gap8.tools import QEMU, RV32_COMPILER, host_compiler
+
+_HOST_TIMEOUT_S = 600.0
+_COMPILE_TIMEOUT_S = 300.0
+_QEMU_TIMEOUT_S = 600.0
+
+RV32_FLAGS = (
+    "-march=rv32imc_zicsr",
+    "-mabi=ilp32",
+    "-mcmodel=medany",
+    "-msmall-data-limit=0",
+    "-ffreestanding",
+    "-fno-common",
+)
+# Scheduling before register allocation makes the kernels spill accumulators.
+RV32_OPTIMISATION = ("-O2", "-fno-schedule-insns", "-fno-tree-reassoc")
+
+
+@dataclass(frozen=True)
+class HostRunner:
+    """Compiles with the host's C compiler (`CC`, or cc, gcc, clang) and runs with all parts, one after another.
+
+    flags: added to the compiler's command line. parts: None takes the artifact's number of cores.
+    """
+
+    compiler: str | None = None
+    flags: tuple[str, ...] = ("-O2",)
+    parts: int | None = None
+    name: str = "host"
+    contract: Contract = "exact"
+
+    def missing(self) -> str | None:
+        """None when a C compiler is there, otherwise what to install."""
+        return None if self.compiler or host_compiler() else "no C compiler (install gcc or clang, or set CC)"
+
+    def run(
+        self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[np.int64]]], *, trace: bool
+    ) -> list[RunResult]:
+        """One result per set of inputs. Raises ToolError when the compiler or the program fails."""
+        compiler = self.compiler or host_compiler()
+        if compiler is None:
+            raise ToolError("no C compiler was found", remedy="install gcc or clang, or set CC")
+        description = _describe(artifact)
+        with tempfile.TemporaryDirectory(prefix="nnkit-host-") as name:
+            folder = Path(name)
+            sources = [artifact / source for source in description["sources"]]
+            sources += [artifact / "host" / "nnkit_port_host.c", artifact / "host" / "main.c"]
+            command = [compiler, *self.flags, *(["-DNNKIT_TRACE"] if trace else [])]
+            command += [f"-I{artifact / 'host'}", f"-I{artifact}", "-o", str(folder / "network")]
+            run_tool([*command, *map(str, sources)], folder, _COMPILE_TIMEOUT_S)
+            (folder / "inputs.bin").write_bytes(_input_bytes(program, inputs))
+            parts = str(self.parts or description["cores"])
+            arguments = [str(artifact / "weights.bin"), "inputs.bin", "outputs.bin", parts]
+            arguments += ["trace.bin"] if trace else []
+            run_tool([str(folder / "network"), *arguments], folder, _HOST_TIMEOUT_S)
+            outputs = _split_outputs(program, (folder / "outputs.bin").read_bytes(), len(inputs))
+            traces = _split_trace(program, folder / "trace.bin", len(inputs)) if trace else [{}] * len(inputs)
+        return [RunResult(out, tensors) for out, tensors in zip(outputs, traces, strict=True)]
+
+
+@dataclass(frozen=True)
+class Rv32Runner:
+    """Compiles for rv32imc and runs under QEMU, where instruction counts are exact.
+
+    L2 has the target's capacity: the linker refuses more, a guard traps accesses behind it. `measured` holds
+    l2_painted_bytes (the extent of L2 that a run touched), stack_used_bytes (touched), stack_worst_bytes (analysed
+    from the call graph) and code_bytes (instructions and constants of the network, which are not in L2 here).
+    """
+
+    parts: int = 1
+    optimisation: tuple[str, ...] = RV32_OPTIMISATION
+    name: str = "rv32"
+    contract: Contract = "exact"
+
+    def missing(self) -> str | None:
+        """None when cross compiler and emulator are there, otherwise what to install."""
+        return missing_tools((RV32_COMPILER, RV32_SIZE, QEMU))
+
+    def run(
+        self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[np.int64]]], *, trace: bool
+    ) -> list[RunResult]:
+        """One result per set of inputs; instructions by layer are those of the first.
+
+        Raises ToolError when a tool fails, the program does not fit, or it touches guarded memory.
+        """
+        if not inputs:
+            return []
+        artifact = artifact.resolve()
+        with tempfile.TemporaryDirectory(prefix="nnkit-rv32-") as name:
+            build = _Rv32Build(artifact, Path(name), _describe(artifact), self.parts, self.optimisation)
+            stack_bytes = build.stack_bytes()
+            code_bytes = build.code_bytes()
+            plain = build.run("plain", program, inputs)
+            traced = build.run("traced", program, inputs if trace else inputs[:1])
+        results = []
+        for index, outputs in enumerate(plain.outputs):
+            values = plain.values
+            measured = {
+                "l2_painted_bytes": values["l2"][index],
+                "stack_used_bytes": values["stack"][index],
+                "stack_worst_bytes": stack_bytes,
+                "code_bytes": code_bytes,
+            }
+            tensors = traced.tensors[index] if trace else {}
+            by_layer = traced.instructions_by_layer if index == 0 else {}
+            results.append(RunResult(outputs, tensors, values["instructions"][index], by_layer, measured))
+        return results
+
+
+def rv32_stack_bytes(artifact: Path) -> int:
+    """Worst-case stack of the network's call on rv32, from the compiler's frames and call graph."""
+    with tempfile.TemporaryDirectory(prefix="nnkit-rv32-") as name:
+        return _Rv32Build(artifact.resolve(), Path(name), _describe(artifact), 1, RV32_OPTIMISATION).stack_bytes()
+
+
+@dataclass(frozen=True)
+class _Rv32Run:
+    """What a QEMU run left. values: measured numbers by name, one per sample."""
+
+    outputs: list[dict[str, NDArray[Any]]]
+    tensors: list[dict[str, NDArray[Any]]]
+    values: dict[str, list[int]]
+    instructions_by_layer: dict[str, int]
+
+
+@dataclass
+class _Rv32Build:
+    """Object files of one artifact in a temporary folder; each source is compiled once."""
+
+    artifact: Path
+    folder: Path
+    description: Mapping[str, Any]
+    parts: int
+    optimisation: tuple[str, ...]
+    _objects: dict[tuple[str, bool], Path] = field(default_factory=dict)
+
+    def object(self, source: str, trace: bool = False) -> Path:
+        """The compiled object of one source, given by its path in the artifact."""
+        key = (source, trace)
+        if key not in self._objects:
+            place = self.folder / f"{source.replace('/', '_')}{'.trace' if trace else ''}.o"
+            flags = [*RV32_FLAGS, *self.optimisation, f"-DNNKIT_PARTS={self.parts}", "-fcallgraph-info=su"]
+            flags += ["-DNNKIT_TRACE"] if trace else []
+            flags += [f"-I{self.artifact / 'rv32'}", f"-I{self.artifact}", "-c", "-o", str(place)]
+            command = [require(RV32_COMPILER), *flags, str(self.artifact / source)]
+            run_tool(command, self.folder, _COMPILE_TIMEOUT_S)
+            self._objects[key] = place
+        return self._objects[key]
+
+    def program_objects(self, trace: bool = False) -> list[Path]:
+        """Objects of the network itself, and of what it calls."""
+        main = f"{self.description['stem']}.c"
+        sources = [*self.description["sources"], "rv32/nnkit_port_rv32.c", "rv32/rv32_runtime.c"]
+        return [self.object(source, trace and source == main) for source in sources]
+
+    def stack_bytes(self) -> int:
+        """Worst-case stack; it must fit what the plan reserves."""
+        graphs = [path.with_suffix(".ci").read_text() for path in self.program_objects()]
+        worst = worst_stack_bytes(graphs, f"{self.description['stem']}_run")
+        reserved = int(self.description["memory"]["stack_bytes"])
+        if worst > reserved:
+            raise InternalError(f"the network needs {worst} bytes of stack, {reserved} are reserved", where="rv32")
+        return worst
+
+    def code_bytes(self) -> int:
+        """Instructions and constants of the network's own objects."""
+        objects = [self.object(source) for source in self.description["sources"]]
+        text = run_tool([require(RV32_SIZE), "-B", *map(str, objects)], self.folder, _COMPILE_TIMEOUT_S)
+        return sum(int(line.split()[0]) for line in text.splitlines()[1:])
+
+    def run(self, variant: str, program: Program, inputs: Sequence[Mapping[str, NDArray[np.int64]]]) -> _Rv32Run:
+        """Link, run under QEMU and read the results. variant: "plain" or "traced"."""
+        trace = variant == "traced"
+        objects = [*self.program_objects(trace), self.object("rv32/main.c", trace), self.object("rv32/crt0.S")]
+        elf = self.folder / f"{variant}.elf"
+        script = self.artifact / "rv32" / "link.ld"
+        link = [require(RV32_COMPILER), *RV32_FLAGS, "-nostdlib", "-nostartfiles", "-T", str(script), "-o", str(elf)]
+        run_tool([*link, *map(str, objects), "-lgcc"], self.folder, _COMPILE_TIMEOUT_S)
+        work = self.folder / variant
+        work.mkdir()
+        (work / "weights.bin").symlink_to(self.artifact / "weights.bin")
+        (work / "inputs.bin").write_bytes(_input_bytes(program, inputs))
+        run_tool([*_qemu_command(), "-kernel", str(elf)], work, _QEMU_TIMEOUT_S * len(inputs))
+        values, by_op = _read_measures((work / "measures.txt").read_text(), len(program.ops))
+        by_layer = {op.name: by_op[index] // len(inputs) for index, op in enumerate(program.ops)} if trace else {}
+        tensors = _split_trace(program, work / "trace.bin", len(inputs)) if trace else []
+        outputs = _split_outputs(program, (work / "outputs.bin").read_bytes(), len(inputs))
+        return _Rv32Run(outputs, tensors, values, by_layer)
+
+
+def _qemu_command() -> list[str]:
+    return [
+        require(QEMU),
+        *("-machine", "virt", "-cpu", "rv32", "-m", "256M", "-smp", "1", "-bios", "none"),
+        *("-display", "none", "-monitor", "none", "-serial", "none", "-chardev", "stdio,id=console"),
+        *("-semihosting-config", "enable=on,target=native,chardev=console", "-icount", "shift=0"),
+    ]
+
+
+def _describe(artifact: Path) -> Mapping[str, Any]:
+    try:
+        description: Mapping[str, Any] = json.loads((artifact / "network.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InternalError(f"network.json cannot be read: {error}", where=str(artifact)) from error
+    return description
+
+
+def _input_bytes(program: Program, inputs: Sequence[Mapping[str, NDArray[np.int64]]]) -> bytes:
+    return b"".join(
+        np.ascontiguousarray(sample[name], dtype=program.tensors[name].fixed.dtype.newbyteorder("<")).tobytes()
+        for sample in inputs
+        for name in program.inputs
+    )
+
+
+def _tensor(program: Program, name: str, data: bytes) -> NDArray[Any]:
+    tensor = program.tensors[name]
+    stored = np.frombuffer(data, dtype=tensor.fixed.dtype.newbyteorder("<"))
+    return stored.astype(tensor.fixed.dtype).reshape(tensor.shape)
+
+
+def _split_outputs(program: Program, data: bytes, samples: int) -> list[dict[str, NDArray[Any]]]:
+    sizes = [program.tensors[name].size_bytes for name in program.outputs]
+    if len(data) != samples * sum(sizes):
+        raise ToolError(f"{len(data)} bytes of output, {samples * sum(sizes)} expected", where="outputs.bin")
+    results, offset = [], 0
+    for _ in range(samples):
+        sample = {}
+        for name, size in zip(program.outputs, sizes, strict=True):
+            sample[name] = _tensor(program, name, data[offset : offset + size])
+            offset += size
+        results.append(sample)
+    return results
+
+
+def _split_trace(program: Program, path: Path, samples: int) -> list[dict[str, NDArray[Any]]]:
+    """Traced tensors by name, per sample: records of (op, bytes) as two 32-bit integers, then the bytes."""
+    data = path.read_bytes()
+    results: list[dict[str, NDArray[Any]]] = [{} for _ in range(samples)]
+    offset = 0
+    for sample in results:
+        while offset < len(data) and len(sample) < len(program.ops):
+            op, size = (int(value) for value in np.frombuffer(data, dtype="<i4", count=2, offset=offset))
+            name = program.ops[op].output
+            sample[name] = _tensor(program, name, data[offset + 8 : offset + 8 + size])
+            offset += 8 + size
+    return results
+
+
+def _read_measures(text: str, ops: int) -> tuple[dict[str, list[int]], list[int]]:
+    """measures.txt: per-sample values by name, and instructions summed by op."""
+    values: dict[str, list[int]] = {"instructions": [], "l2": [], "stack": []}
+    by_op = [0] * ops
+    for line in text.splitlines():
+        name, first, second = line.split()
+        if name == "op":
+            by_op[int(first)] += int(second)
+        else:
+            values[name].append(int(first))
+    return values, by_op
