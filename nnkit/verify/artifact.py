@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.errors import ToolError
 from nnkit.program import Program
 from nnkit.simulate import simulate
 from nnkit.target import Contract, Runner, RunResult
@@ -65,8 +66,16 @@ def compare_artifact(
     """Run `inputs` and compare outputs; the first `traced` of them also tensor by tensor.
 
     On a difference the failing input is run again with tracing, to name the first layer that differs.
+
+    Raises ToolError where the runner fails, or returns something else than one result for each input.
     """
     results = runner.run(artifact, program, inputs, trace=False)
+    if len(results) != len(inputs):
+        raise ToolError(
+            f"{len(inputs)} inputs were given, {len(results)} results came back",
+            where=f"runner {runner.name}",
+            remedy="report this to those who made the target",
+        )
     values = mismatches = 0
     first = ""
     for index, (given, result) in enumerate(zip(inputs, results, strict=True)):
@@ -77,7 +86,7 @@ def compare_artifact(
             first = first_difference(program, runner.run(artifact, program, [given], trace=True)[0], expected)
         if index < traced:
             trace = runner.run(artifact, program, [given], trace=True)[0]
-            inner = [name for name in trace.tensors if name not in program.outputs]
+            inner = [name for name in program.tensors if name in trace.tensors and name not in program.outputs]
             wrong, compared = _count(inner, trace.tensors, expected)
             values, mismatches = values + compared, mismatches + wrong
             if wrong and not first:
@@ -99,34 +108,36 @@ def compare_artifact(
 def _count(
     names: Sequence[str], got: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]]
 ) -> tuple[int, int]:
-    """(values that differ, values compared); a tensor that is missing differs in every value."""
+    """(values that differ, values compared); a tensor that is missing or has another size differs in every value."""
     wrong = compared = 0
     for name in names:
         reference = expected[name]
         compared += reference.size
         value = got.get(name)
-        same_size = value is not None and value.size == reference.size
-        wrong += (
-            int(np.count_nonzero(value.ravel() != reference.ravel()))
-            if same_size and value is not None
-            else (reference.size)
-        )
+        if value is None or value.size != reference.size:
+            wrong += reference.size
+        else:
+            wrong += int(np.count_nonzero(value.ravel() != reference.ravel()))
     return wrong, compared
 
 
 def first_difference(program: Program, trace: RunResult, expected: Mapping[str, NDArray[Any]]) -> str:
-    """The first op in execution order whose traced tensor differs, with the first differing value."""
+    """The first op in execution order whose tensor differs, with the first differing value."""
     for op in program.ops:
-        value = trace.tensors.get(op.output)
+        value = trace.tensors.get(op.output, trace.outputs.get(op.output))
         if value is None:
             continue
-        reference = expected[op.output].ravel()
-        differs = np.flatnonzero(value.ravel() != reference) if value.size == reference.size else np.arange(1)
+        layer, reference = f"layer {op.name!r} ({op.kind})", expected[op.output].ravel()
+        if value.size != reference.size:
+            return f"{layer}: {value.size} values computed, {reference.size} expected"
+        differs = np.flatnonzero(value.ravel() != reference)
         if differs.size:
             at = int(differs[0])
-            got = value.ravel()[at] if value.size > at else "nothing"
             return (
-                f"layer {op.name!r} ({op.kind}): {differs.size} of {reference.size} values differ, "
-                f"the first at index {at}: {got} computed, {reference[at]} expected"
+                f"{layer}: {differs.size} of {reference.size} values differ, "
+                f"the first at index {at}: {value.ravel()[at]} computed, {reference[at]} expected"
             )
-    return "only the output differs, every traced layer agrees: input or output hand-over is wrong"
+    lacking = [name for name in program.outputs if name not in trace.outputs and name not in trace.tensors]
+    if lacking:
+        return f"no values came back for output {', '.join(map(repr, lacking))}"
+    return "the same input gives the expected values when it is traced: something is left over between two calls"

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from nnkit.errors import ModelError
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.program import Program
@@ -35,6 +38,8 @@ def compare_with_float(
 
     Outputs are compared with the network as imported, inner layers with the restructured one (whose values carry
     the same names). ONNX Runtime computes both.
+
+    Raises ModelError where the float network gives NaN or infinity: nothing can be compared with that.
     """
     values = [op.output for op in program.ops]
     reference = FloatSession(original, fetch=list(program.outputs))
@@ -46,6 +51,12 @@ def compare_with_float(
         stored = simulate(program, quantized_inputs(program, sample), watch=watch)
         expected = reference.run(sample.inputs)
         for name in program.outputs:
+            if not np.isfinite(expected[name]).all():
+                raise ModelError(
+                    f"the float network gives NaN or infinity in output {name!r}",
+                    where=sample.source,
+                    remedy="check this input, and the model's weights",
+                )
             got = program.tensors[name].fixed.dequantize(stored[name])
             total.add(got, expected[name])
             by_output[name].add(got, expected[name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ class GateResult:
 
     def as_json(self) -> dict[str, object]:
         """The entry of `gates` in a report."""
-        measured = self.measured if abs(self.measured) != float("inf") else None
+        measured = self.measured if math.isfinite(self.measured) else None
         return {"name": self.name, "limit": self.limit, "measured": measured, "passed": self.passed}
 
     def __str__(self) -> str:
@@ -28,7 +29,10 @@ class GateResult:
 
 
 def check_gates(limits: Mapping[str, float], outputs: Distance) -> tuple[GateResult, ...]:
-    """Compare the outputs' distance with the limits (`cosine`, `sqnr_db` from below, `max_abs` from above)."""
+    """Compare the outputs' distance with the limits (`cosine`, `sqnr_db` from below, `max_abs` from above).
+
+    A distance that is not a number passes no gate.
+    """
     results = []
     for name, limit in limits.items():
         measured = float(getattr(outputs, name))

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 class Distance:
     """Differences of a tensor from its reference, over all values of all inputs.
 
-    cosine: sum(a*r) / (|a| |r|). sqnr_db: 10 log10(sum r^2 / sum (a-r)^2), infinite when equal (None in JSON).
-    max_abs: largest |a - r| in real units.
+    cosine: sum(a*r) / (|a| |r|). sqnr_db: 10 log10(sum r^2 / sum (a-r)^2), infinite when equal.
+    max_abs: largest |a - r| in real units. All are NaN where a tensor holds a value that is not finite.
     """
 
     cosine: float
@@ -22,12 +22,9 @@ class Distance:
     max_abs: float
 
     def as_json(self) -> dict[str, float | None]:
-        """Numbers for a report; an infinite SQNR is null, JSON has no infinity."""
-        return {
-            "cosine": self.cosine,
-            "sqnr_db": self.sqnr_db if np.isfinite(self.sqnr_db) else None,
-            "max_abs": self.max_abs,
-        }
+        """Numbers for a report; what is not finite is null, JSON has no infinity."""
+        values = {"cosine": self.cosine, "sqnr_db": self.sqnr_db, "max_abs": self.max_abs}
+        return {name: value if np.isfinite(value) else None for name, value in values.items()}
 
 
 class DistanceSum:
@@ -35,11 +32,15 @@ class DistanceSum:
 
     def __init__(self) -> None:
         self._dot = self._own = self._reference = self._error = self._max = 0.0
+        self._finite = True
 
     def add(self, values: NDArray[Any], reference: NDArray[Any]) -> None:
         """Take one pair of tensors with the same number of elements, in real units."""
         a = np.asarray(values, dtype=np.float64).ravel()
         r = np.asarray(reference, dtype=np.float64).ravel()
+        if not (np.isfinite(a).all() and np.isfinite(r).all()):
+            self._finite = False  # a maximum would pass over NaN
+            return
         self._dot += float(a @ r)
         self._own += float(a @ a)
         self._reference += float(r @ r)
@@ -49,6 +50,8 @@ class DistanceSum:
 
     def result(self) -> Distance:
         """The distance so far. Two all-zero tensors have cosine 1."""
+        if not self._finite:
+            return Distance(float("nan"), float("nan"), float("nan"))
         norms = float(np.sqrt(self._own * self._reference))
         cosine = self._dot / norms if norms else (1.0 if self._own == self._reference else 0.0)
         if self._error == 0.0:

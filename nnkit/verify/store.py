@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from nnkit.program import Program
 from nnkit.simulate import simulate
 from nnkit.verify.samples import Sample, quantized_inputs
 
+_NAME_LENGTH = 100  # file systems end at 255 bytes
 _KEPT = 4  # enough to run a board against; all of them would dwarf the build
 
 
@@ -31,4 +33,8 @@ def float_input_path(folder: Path, index: int, name: str) -> Path:
 
 
 def _safe(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
+    """`name` as part of a file name; one that has to change gets a digest, so that two names stay two files."""
+    safe = "".join(c if c.isascii() and (c.isalnum() or c in ".-_") else "_" for c in name)[:_NAME_LENGTH]
+    if safe == name and not name.endswith("_float"):
+        return name
+    return f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
