@@ -9,6 +9,7 @@ from pathlib import Path
 from nnkit.errors import RecipeError
 from nnkit.graph import InputSpec, Model
 from nnkit.preprocess import Preprocess, list_images, load_input
+from nnkit.preprocess.files import spread
 from nnkit.quantize import InputRange
 from nnkit.recipe import Calibration, Recipe
 from nnkit.verify.samples import Sample
@@ -48,8 +49,9 @@ def input_ranges(recipe: Recipe, model: Model) -> dict[str, InputRange]:
             continue
         ends = [
             (pixel - mean) * scale
-            for mean in preprocess.mean
-            for scale in preprocess.scale
+            for mean, scale in zip(
+                _by_channel(preprocess.mean, preprocess), _by_channel(preprocess.scale, preprocess), strict=True
+            )
             for pixel in (_PIXEL_LOW, _PIXEL_HIGH)
         ]
         raw = set(preprocess.mean) == {0.0} and set(preprocess.scale) == {1.0}
@@ -57,12 +59,21 @@ def input_ranges(recipe: Recipe, model: Model) -> dict[str, InputRange]:
     return ranges
 
 
+def _by_channel(values: tuple[float, ...], preprocess: Preprocess) -> tuple[float, ...]:
+    """One value for each channel; a single one stands for all."""
+    return values if len(values) == preprocess.channels else values * preprocess.channels
+
+
 def has_calibration(recipe: Recipe, settings: Calibration, model: Model) -> bool:
     """Whether the recipe names a table, or images for every input."""
     if settings.table is not None:
         return True
-    written = recipe.model.inputs
-    return all(spec.name in written and written[spec.name].calibration is not None for spec in model.inputs)
+    return all(_calibrated(recipe, spec.name) for spec in model.inputs)
+
+
+def _calibrated(recipe: Recipe, name: str) -> bool:
+    written = recipe.model.inputs.get(name)
+    return written is not None and written.calibration is not None
 
 
 def calibration_files(recipe: Recipe, model: Model) -> dict[str, list[Path]]:
@@ -92,8 +103,16 @@ def verification_samples(recipe: Recipe, model: Model, most: int | None = None) 
             place = recipe.where("verify", "images")
             files[spec.name] = list_images(globs, Path(), recipe.verify.count, where=place)
     if len(files) < len(model.inputs):
-        found = calibration_files(recipe, model)
-        files = {name: found[name][: recipe.verify.count] for name in found}
+        lacking = [
+            spec.name for spec in model.inputs if spec.name not in files and not _calibrated(recipe, spec.name)
+        ]
+        if lacking:
+            raise RecipeError(
+                f"no images to verify input '{lacking[0]}' on",
+                where=recipe.where("verify", "images"),
+                remedy="add verify.images",
+            )
+        files = {name: spread(found, recipe.verify.count) for name, found in calibration_files(recipe, model).items()}
     count = min(len(paths) for paths in files.values())
     if most is not None:
         count = min(count, most)
