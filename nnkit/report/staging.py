@@ -1,15 +1,27 @@
-"""The output folder: written aside and moved into place at the end, so that the last good build survives."""
+"""The output folder: written aside and moved into place at the end, so that the last good build survives.
+
+Folders that exist for a moment beside `<target>`: `.<target>.new-*` is a build in the making, `.<target>.old-*` the
+build that a commit is just replacing. A run that is killed between the two renames of a commit leaves the good build
+under the second name; the next run puts it back.
+"""
 
 from __future__ import annotations
 
-import os
+import errno
+import glob
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nnkit.errors import UserFileError
+
+_ATTEMPTS = 20  # a commit starts anew when another run's came between its two renames
+_NEW_SECONDS = 24 * 3600.0  # a build in the making of this age belongs to a run that was killed
+_OLD_SECONDS = 10.0  # the two renames of a commit are microseconds apart
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def _unwritable(folder: Path, error: OSError) -> UserFileError:
@@ -28,34 +40,91 @@ class StagedBuild:
         self.folder = folder
 
     def commit(self, *, failed: bool = False) -> Path:
-        """Move into place: `<target>`, or `<target>.failed` for a build that did not pass. Returns where it is."""
-        place = self.destination.with_name(self.destination.name + ".failed") if failed else self.destination
-        old = place.with_name(f".{place.name}.old-{os.getpid()}")
+        """Move into place: `<target>`, or `<target>.failed` for a build that did not pass. Returns where it is.
+
+        Of runs that commit side by side the last one wins. Raises UserFileError where it cannot be moved.
+        """
+        place = _failed_place(self.destination) if failed else self.destination
         try:
-            if place.exists():
-                place.rename(old)
-            self.folder.rename(place)
+            _refuse_file(place)
+            _replace(self.folder, place)
         except OSError as error:
+            raise _unwritable(place, error) from error
+        if not failed:
+            _remove(_failed_place(self.destination))
+        return place
+
+
+def _failed_place(destination: Path) -> Path:
+    return destination.with_name(destination.name + ".failed")
+
+
+def _refuse_file(place: Path) -> None:
+    if place.exists() and not place.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "a file of this name is in the way")
+
+
+def _replace(folder: Path, place: Path) -> None:
+    """Rename `folder` to `place`; what was there is removed only after that."""
+    for attempt in range(_ATTEMPTS):
+        aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.old-", dir=place.parent))
+        old = aside / place.name
+        try:
+            with suppress(FileNotFoundError):
+                place.rename(old)
+            folder.rename(place)
+        except BaseException as error:  # an interruption too must not lose the good build
             if old.exists() and not place.exists():
                 old.rename(place)
-            raise _unwritable(place, error) from error
-        shutil.rmtree(old, ignore_errors=True)
-        if not failed:
-            stale = self.destination.with_name(self.destination.name + ".failed")
-            shutil.rmtree(stale, ignore_errors=True)
-        return place
+            _remove(aside)
+            taken = isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST)
+            if not taken or attempt == _ATTEMPTS - 1:
+                raise
+        else:
+            _remove(aside)
+            return
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink():
+        with suppress(OSError):
+            path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _tidy(destination: Path) -> None:
+    """Put a good build back that a killed commit left aside, and remove what killed runs left."""
+    for place in (destination, _failed_place(destination)):
+        for aside in _left_behind(place, "old", _OLD_SECONDS):
+            if not place.exists():
+                with suppress(OSError):
+                    (aside / place.name).rename(place)
+            _remove(aside)
+    for folder in _left_behind(destination, "new", _NEW_SECONDS):
+        _remove(folder)
+
+
+def _left_behind(place: Path, kind: str, seconds: float) -> list[Path]:
+    """Temporary folders of `place` that are older than a run at work would leave them."""
+    found = []
+    for path in sorted(place.parent.glob(f".{glob.escape(place.name)}.{kind}-*")):
+        with suppress(OSError):  # another run removed it
+            if time.time() - path.stat().st_mtime > seconds:
+                found.append(path)
+    return found
 
 
 @contextmanager
 def staged_build(destination: Path) -> Iterator[StagedBuild]:
     """A staged folder for `destination`; removed on any error or interruption.
 
-    Raises UserFileError where the folder cannot be made or is a file.
+    Raises UserFileError where the folder cannot be made or is a file, or the disk is full.
     """
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
-        if destination.exists() and not destination.is_dir():
-            raise NotADirectoryError(20, "a file of this name is in the way")
+        _refuse_file(destination)
+        _tidy(destination)
         folder = Path(tempfile.mkdtemp(prefix=f".{destination.name}.new-", dir=destination.parent))
         folder.chmod(0o755)
     except OSError as error:
@@ -63,7 +132,8 @@ def staged_build(destination: Path) -> Iterator[StagedBuild]:
     try:
         yield StagedBuild(destination, folder)
     except OSError as error:
-        if Path(str(error.filename or "")).is_relative_to(folder):
+        # A full disk comes without a file's name: writing to an open file does not know it.
+        if error.errno in _FULL or Path(str(error.filename or "")).is_relative_to(folder):
             raise _unwritable(destination, error) from error
         raise
     finally:
