@@ -19,7 +19,7 @@ Constraint: TypeAlias = Callable[[Op, Program, Limits], bool]
 
 def constraint_text(constraint: Constraint, limits: Limits) -> str:
     """The constraint in words, with the limits filled in."""
-    template = inspect.getdoc(constraint) or constraint.__name__
+    template = " ".join((inspect.getdoc(constraint) or constraint.__name__).split())
     return template.format(**{name: f"{value:,}" for name, value in limits.items()})
 
 

@@ -144,6 +144,18 @@ def load_target(name: str) -> Target:
     return loaders[name]()
 
 
+def working_targets() -> tuple[dict[str, Target], dict[str, str]]:
+    """The installed targets that load, by name; and of those that do not, the reason."""
+    targets: dict[str, Target] = {}
+    broken: dict[str, str] = {}
+    for name, load in installed_targets().items():
+        try:
+            targets[name] = load()
+        except ToolError as error:
+            broken[name] = error.reason
+    return targets, broken
+
+
 class OptionModels(Mapping[str, "type[TargetOptionsBase]"]):
     """The options model of every installed target; a plugin is imported when its model is asked for.
 

@@ -4,30 +4,19 @@ from __future__ import annotations
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
 
 from nnkit import __version__
 from nnkit.commands.common import print_json, print_line
-from nnkit.errors import ToolError
-
-if TYPE_CHECKING:
-    from nnkit.target import Target
 
 _PACKAGES = ("numpy", "onnx", "onnx-ir", "onnxruntime", "onnxsim", "pillow", "pydantic")
 
 
 def doctor_command(*, json: bool) -> None:
     """Report Python packages and every target's external tools; a missing tool is not an error."""
-    from nnkit.target import installed_targets
+    from nnkit.target import working_targets
 
     packages = {name: _version(name) for name in _PACKAGES}
-    targets: dict[str, Target] = {}
-    broken: dict[str, str] = {}
-    for name, load in installed_targets().items():
-        try:
-            targets[name] = load()
-        except ToolError as error:
-            broken[name] = error.reason
+    targets, broken = working_targets()
     if json:
         tools = {
             name: [

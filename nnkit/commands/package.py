@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from nnkit.commands.common import byte_count, print_json, print_line
 from nnkit.errors import UserFileError
@@ -43,6 +45,22 @@ def verify_command(package: Path, key: Path | None, *, json: bool) -> None:
     print_line(f"  {manifest.name} {manifest.version} for {manifest.target}, sha256 {result.sha256}")
 
 
+def _field(value: Any, key: str) -> Any:
+    """A field of what another version of nnkit, or another program, may have written otherwise."""
+    return value.get(key) if isinstance(value, Mapping) else None
+
+
+def _bytes(use: Any, key: str) -> str:
+    size = _field(use, key)
+    return byte_count(size) if isinstance(size, int) else "?"
+
+
+def _tensor(tensor: Any) -> str:
+    shape = _field(tensor, "shape")
+    sides = "x".join(str(side) for side in shape) if isinstance(shape, list) else "?"
+    return f"{_field(tensor, 'name') or '?'} {sides} {_field(tensor, 'format') or '?'}"
+
+
 def inspect_command(package: Path, *, json: bool) -> None:
     """What the manifest says."""
     from dataclasses import asdict
@@ -56,11 +74,11 @@ def inspect_command(package: Path, *, json: bool) -> None:
     print_line(f"{manifest.name} {manifest.version} for {manifest.target}, made by nnkit {manifest.nnkit}")
     for title, tensors in (("input", manifest.inputs), ("output", manifest.outputs)):
         for tensor in tensors:
-            shape = "x".join(str(side) for side in tensor["shape"])
-            print_line(f"  {title:<8}{tensor['name']} {shape} {tensor['format']}")
+            print_line(f"  {title:<8}{_tensor(tensor)}")
     for region, use in manifest.memory.items():
-        print_line(f"  {region:<8}{byte_count(use['peak_bytes'])} of {byte_count(use['capacity_bytes'])}")
-    floats = manifest.accuracy["float_vs_program"]
-    print_line(f"  cosine  {floats['cosine']:.6f} against float")
+        print_line(f"  {region:<8}{_bytes(use, 'peak_bytes')} of {_bytes(use, 'capacity_bytes')}")
+    cosine = _field(manifest.accuracy.get("float_vs_program"), "cosine")
+    if isinstance(cosine, int | float):
+        print_line(f"  cosine  {cosine:.6f} against float")
     for name, record in manifest.files.items():
         print_line(f"  {record.bytes:>10,} B  {record.sha256[:16]}  {name}")

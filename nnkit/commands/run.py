@@ -27,6 +27,8 @@ def run_command(
         began = time.perf_counter()
         progress.timings.clear()
         outcome = run(build, out)
+        for note in build.cache.notes:
+            progress.note(note)
         write_run_json(outcome.folder, build, time.perf_counter() - began)
         reports.append(outcome.report)
         if not json:
@@ -51,6 +53,7 @@ def write_run_json(folder: Path, build: Any, seconds: float) -> None:
         "stages": [
             {"name": t.name, "seconds": round(t.seconds, 3), "cached": t.cached} for t in build.progress.timings
         ],
+        "notes": list(build.cache.notes),
         "host": {"system": platform.system(), "machine": platform.machine(), "python": platform.python_version()},
         "tools": {tool.name: tool.version for tool in build.target.tools() if tool.found},
     }
@@ -82,7 +85,8 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
         print_line(
             f"  {name:<9}{byte_count(use['peak_bytes'])} of {byte_count(use['capacity_bytes'])} ({share}, {proof})"
         )
-    sqnr = "exact" if floats["sqnr_db"] is None else f"{floats['sqnr_db']:.1f} dB"
+    sqnr = "-" if floats["sqnr_db"] is None else f"{floats['sqnr_db']:.1f} dB"
+    sqnr = "exact" if floats["max_abs"] == 0.0 else sqnr
     print_line(f"  accuracy cosine {floats['cosine']:.6f}, SQNR {sqnr} against float on {floats['inputs']} inputs")
     for entry in verify["program_vs_artifact"]:
         if entry["contract"] == "not_run":

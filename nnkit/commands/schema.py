@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
 from nnkit.commands.common import print_json
 
 
 def schema_command() -> None:
-    """Print the schema."""
+    """Print the schema; a plugin that does not load is left out, and named on stderr."""
     from nnkit.recipe import recipe_json_schema
-    from nnkit.target import option_models
+    from nnkit.target import working_targets
 
-    print_json(recipe_json_schema(option_models()))
+    targets, broken = working_targets()
+    for reason in broken.values():
+        sys.stderr.write(f"left out: {reason}\n")
+    print_json(recipe_json_schema({name: target.options for name, target in targets.items()}))

@@ -101,17 +101,17 @@ def _recipe(build: BuiltFolder) -> Any:
 
 
 class _Blank(dict[str, str]):
-    """An environment in which a variable that is not set is empty: simulation opens none of the recipe's paths."""
+    """An environment in which a variable that is not set is `.`: simulation opens none of the recipe's paths."""
 
     def __missing__(self, key: str) -> str:
-        return ""
+        return "."
 
     def __contains__(self, key: object) -> bool:
         return True
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value, or the empty string."""
-        return super().get(key, "")
+        """The value, or `.`."""
+        return super().get(key, ".")
 
 
 def _model(build: BuiltFolder, name: str) -> Model:

@@ -7,9 +7,11 @@ from nnkit.commands.common import byte_count, print_json, print_line
 
 def list_command(*, json: bool) -> None:
     """The installed targets, one a line."""
-    from nnkit.target import installed_targets
+    from nnkit.target import working_targets
 
-    summaries = {name: load().summary for name, load in installed_targets().items()}
+    targets, broken = working_targets()
+    summaries = {name: target.summary for name, target in targets.items()}
+    summaries |= {name: f"BROKEN: {reason}" for name, reason in broken.items()}
     if json:
         print_json(summaries)
         return

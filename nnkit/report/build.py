@@ -107,6 +107,7 @@ def _layers(
     for op in program.ops:
         steps = [step.index for step in plan.steps if step.op == op.name]
         formats = {"output": str(program.tensors[op.output].format)}
+        region = plan.buffers[plan.places[op.output].buffer].region
         formats |= {f"input{i}": str(program.tensors[n].format) for i, n in enumerate(op.inputs)}
         row: dict[str, Any] = {
             "name": op.name,
@@ -119,7 +120,7 @@ def _layers(
             "accumulator": op.accumulator,
             "proof": op.proof,
             "sqnr_db": floats.layers[op.name].as_json()["sqnr_db"],
-            "peak_bytes": max((plan.step_peak_bytes("l2", s) for s in steps), default=0),
+            "peak_bytes": max((plan.step_peak_bytes(region, s) for s in steps), default=0),
             "instructions": instructions.get(op.name),
         }
         if isinstance(op, Conv2d | ConvTranspose2d):

@@ -137,7 +137,7 @@ def report(
             artifacts=verdict.artifacts,
             gates=verdict.gates,
             artifact_folder=artifact.folder,
-            notes=(*imported.notes, *build.cache.notes),
+            notes=imported.notes,
             tools=tool_versions(build),
         )
         write_json(folder / "report.json", data)

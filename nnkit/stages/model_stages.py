@@ -127,7 +127,11 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
     call = StageCall(
         "calibrate",
         [model.digest, *(file_digest(path) for paths in files.values() for path in paths)],
-        {"preprocess": repr(preprocess), "settings": settings.model_dump(mode="json")},
+        {
+            "preprocess": repr(preprocess),
+            "settings": settings.model_dump(mode="json"),
+            "files": {name: len(paths) for name, paths in files.items()},  # which digest belongs to which input
+        },
         [package, preprocess_package, "nnkit.graph.onnx_runtime"],
         {"onnxruntime": onnxruntime.__version__, "pillow": PIL.__version__},
         total=max((len(paths) for paths in files.values()), default=None),
