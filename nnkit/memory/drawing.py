@@ -154,14 +154,14 @@ def _draw(box: _Box, frame: _Frame) -> Iterator[str]:
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{max(height, 0.6):.1f}" fill="{fill}" '
         f'stroke="{stroke}" stroke-width="0.8"><title>{escape(title)}</title></rect>'
     )
-    if height >= 11:
-        middle_x, middle_y = x + width / 2, y + height / 2
-        room = int((width - 4) / _CHARACTER_WIDTH)
-        if room >= 4:
-            yield _label(middle_x, middle_y + 3.5, _shorten(box.name, room), "")
-        elif height >= 30 and width >= 11:
-            turn = f' transform="rotate(-90 {middle_x:.1f} {middle_y:.1f})"'
-            yield _label(middle_x, middle_y + 3.5, _shorten(box.name, int((height - 4) / _CHARACTER_WIDTH)), turn)
+    middle_x, middle_y = x + width / 2, y + height / 2
+    across = int((width - 4) / _CHARACTER_WIDTH) if height >= 11 else 0
+    along = int((height - 4) / _CHARACTER_WIDTH) if width >= 11 else 0
+    if across >= min(len(box.name), along) and across >= 4:
+        yield _label(middle_x, middle_y + 3.5, _shorten(box.name, across), "")
+    elif along >= 4:
+        turn = f' transform="rotate(-90 {middle_x:.1f} {middle_y:.1f})"'
+        yield _label(middle_x, middle_y + 3.5, _shorten(box.name, along), turn)
 
 
 def _label(x: float, y: float, text: str, turn: str) -> str:
