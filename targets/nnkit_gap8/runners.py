@@ -46,6 +46,7 @@ class HostRunner:
     flags: tuple[str, ...] = ("-O2",)
     parts: int | None = None
     name: str = "host"
+    emulated: bool = False
     contract: Contract = "exact"
 
     def missing(self) -> str | None:
@@ -89,6 +90,7 @@ class Rv32Runner:
     parts: int = 1
     optimisation: tuple[str, ...] = RV32_OPTIMISATION
     name: str = "rv32"
+    emulated: bool = True
     contract: Contract = "exact"
 
     def missing(self) -> str | None:
