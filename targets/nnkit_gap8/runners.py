@@ -60,6 +60,7 @@ class HostRunner:
         compiler = self.compiler or host_compiler()
         if compiler is None:
             raise ToolError("no C compiler was found", remedy="install gcc or clang, or set CC")
+        artifact = artifact.resolve()
         description = _describe(artifact)
         with tempfile.TemporaryDirectory(prefix="nnkit-host-") as name:
             folder = Path(name)
