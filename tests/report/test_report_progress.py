@@ -1,0 +1,86 @@
+"""Progress: lines where nobody watches, a bar where somebody does, timings for `run.json`."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import pytest
+
+from nnkit.report.progress import Progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_line_a_stage_with_its_time() -> None:
+    stream = io.StringIO()
+    progress = Progress(stream=stream)
+    with progress.stage("import") as step:
+        time.sleep(0.02)
+        step.detail = "12 layers"
+    with progress.stage("restructure") as step:
+        step.cached = True
+    first, second = stream.getvalue().splitlines()
+    assert first.split() == ["import", first.split()[1], "s", "12", "layers"]
+    assert float(first.split()[1]) >= 0.02
+    assert second.split() == ["restructure", "cached"]
+    assert [(t.name, t.cached) for t in progress.timings] == [("import", False), ("restructure", True)]
+    assert 0.02 <= progress.timings[0].seconds < 5
+
+
+@pytest.mark.parametrize("problem", [ValueError, KeyboardInterrupt])
+def test_a_stage_that_fails_says_so_and_lets_the_error_through(problem: type[BaseException]) -> None:
+    stream = io.StringIO()
+    progress = Progress(stream=stream)
+
+    def fail() -> None:
+        with progress.stage("plan") as step:
+            step.detail = "half done"
+            raise problem
+
+    with pytest.raises(problem):
+        fail()
+    assert stream.getvalue().split() == ["plan", "FAILED"]
+    assert [t.name for t in progress.timings] == ["plan"]
+
+
+def test_quiet_writes_nothing_and_keeps_the_timings() -> None:
+    stream = Terminal()
+    progress = Progress(quiet=True, verbose=True, stream=stream)
+    with progress.stage("import", 3) as step:
+        step.advance()
+    progress.note("more")
+    assert stream.getvalue() == ""
+    assert len(progress.timings) == 1
+
+
+def test_notes_are_for_those_who_ask() -> None:
+    plain, wordy = io.StringIO(), io.StringIO()
+    Progress(stream=plain).note("an initializer was renamed")
+    Progress(stream=wordy, verbose=True).note("an initializer was renamed")
+    assert plain.getvalue() == ""
+    assert wordy.getvalue() == "    an initializer was renamed\n"
+
+
+def test_a_terminal_gets_a_bar_that_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    with Progress(stream=stream).stage("calibrate", 2) as step:
+        step.advance()
+        time.sleep(0.15)  # the bar is drawn ten times a second
+        step.advance()
+    shown = stream.getvalue()
+    assert "1/2" in shown
+    assert "calibrate" in shown.splitlines()[-1]
+    assert shown.endswith(" s\n")
+
+
+def test_without_a_terminal_there_is_no_bar() -> None:
+    stream = io.StringIO()
+    with Progress(stream=stream).stage("calibrate", 2) as step:
+        step.advance(2)
+    assert "\x1b" not in stream.getvalue()
+    assert stream.getvalue().count("\n") == 1

@@ -1,0 +1,203 @@
+"""Program against a runner that is right, wrong, silent or malformed, where and how is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from program_builder import ProgramBuilder
+
+from nnkit.errors import ToolError
+from nnkit.program import Program
+from nnkit.target import Contract, RunResult
+from nnkit.verify.artifact import ArtifactVerdict, compare_artifact
+
+Values = dict[str, NDArray[Any]]
+Alter = Callable[[int, Values], None]
+SHAPE = (2, 3, 4)
+SIZE = 24
+
+
+def chain() -> Program:
+    """x -> sum = x + x -> kept = sum -> out = kept + sum, so out = 4 x by hand."""
+    net = ProgramBuilder()
+    x = net.input(*SHAPE, name="x")
+    doubled = net.add(x, x, name="sum")
+    kept = net.activation(doubled, name="kept")
+    return net.build(net.add(kept, doubled, name="out"))
+
+
+def by_hand(x: NDArray[Any]) -> Values:
+    return {"sum_v": 2 * x, "kept_v": 2 * x, "out_v": 4 * x}
+
+
+class FakeRunner:
+    """Computes `by_hand` and lets the test damage it: `alter(input's number, values by name)`."""
+
+    contract: Contract = "exact"
+    emulated = False
+    name = "fake"
+
+    def __init__(self, alter: Alter | None = None, untraced_only: bool = False) -> None:
+        self.alter = alter
+        self.untraced_only = untraced_only
+        self.traces = 0
+
+    def missing(self) -> str | None:
+        return None
+
+    def run(
+        self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[np.int64]]], *, trace: bool
+    ) -> list[RunResult]:
+        self.traces += trace
+        results = []
+        for given in inputs:
+            values = by_hand(given["x"])
+            if self.alter is not None and not (trace and self.untraced_only):
+                self.alter(int(given["x"].flat[0]), values)
+            outputs = {name: value for name, value in values.items() if name == "out_v"}
+            tensors = {name: value for name, value in values.items() if name != "out_v"} if trace else {}
+            results.append(
+                RunResult(outputs, tensors, instructions=1000, instructions_by_layer={"sum": 7}, measured={"m": 3})
+            )
+        return results
+
+
+def inputs(count: int) -> list[dict[str, NDArray[np.int64]]]:
+    """The first value of each is its number, so that a fake runner can tell them apart."""
+    return [{"x": np.arange(SIZE, dtype=np.int64).reshape(SHAPE) + index} for index in range(count)]
+
+
+def compare(alter: Alter | None = None, *, count: int = 3, traced: int = 0, **more: Any) -> ArtifactVerdict:
+    return compare_artifact(FakeRunner(alter, **more), Path(), chain(), inputs(count), traced=traced)
+
+
+def test_a_right_artifact() -> None:
+    verdict = compare()
+    assert verdict.as_json() == {
+        "how": "fake",
+        "contract": "exact",
+        "values": 3 * SIZE,
+        "mismatches": 0,
+        "inputs": 3,
+        "instructions": 1000,
+        "measured": {"m": 3},
+    }
+    assert verdict.instructions_by_layer == {"sum": 7}
+
+
+def test_traced_inputs_are_compared_tensor_by_tensor() -> None:
+    assert compare(traced=2).values == 3 * SIZE + 2 * 2 * SIZE
+
+
+def test_wrong_values_are_counted_and_the_first_layer_is_named() -> None:
+    def alter(number: int, values: Values) -> None:
+        if number == 1:
+            values["kept_v"] = values["kept_v"].copy()
+            values["kept_v"].flat[5] += 1
+            values["out_v"] = values["out_v"].copy()
+            values["out_v"].flat[[2, 5]] -= 3
+
+    verdict = compare(alter)
+    assert (verdict.values, verdict.mismatches) == (3 * SIZE, 2)
+    # Input 1 is 1, 2, 3, ...: value 5 of it is 6, kept is twice that.
+    assert verdict.first_difference == (
+        "layer 'kept' (activation): 1 of 24 values differ, the first at index 5: 13 computed, 12 expected"
+    )
+    assert verdict.as_json()["first_difference"] == verdict.first_difference
+
+
+def test_a_wrong_last_layer_is_named_although_runners_trace_outputs_apart() -> None:
+    def alter(number: int, values: Values) -> None:
+        values["out_v"] = values["out_v"] + 1
+
+    verdict = compare(alter, count=1)
+    assert verdict.mismatches == SIZE
+    assert verdict.first_difference.startswith("layer 'out' (add): 24 of 24 values differ, the first at index 0: 1")
+
+
+def test_a_wrong_inner_tensor_behind_a_right_output_is_found_where_it_is_traced() -> None:
+    def alter(number: int, values: Values) -> None:
+        values["sum_v"] = values["sum_v"] + 1
+
+    assert compare(alter, traced=0).mismatches == 0
+    verdict = compare(alter, traced=1)
+    assert verdict.mismatches == SIZE
+    assert verdict.first_difference.startswith("layer 'sum' (add): 24 of 24 values differ")
+
+
+def test_a_missing_output_differs_in_every_value() -> None:
+    def alter(number: int, values: Values) -> None:
+        del values["out_v"]
+
+    verdict = compare(alter, count=2)
+    assert (verdict.values, verdict.mismatches) == (2 * SIZE, 2 * SIZE)
+    assert verdict.first_difference == "no values came back for output 'out_v'"
+
+
+def test_a_misshapen_output_differs_in_every_value() -> None:
+    def alter(number: int, values: Values) -> None:
+        values["out_v"] = values["out_v"].ravel()[:10]
+
+    verdict = compare(alter, count=1)
+    assert verdict.mismatches == SIZE
+    assert verdict.first_difference == "layer 'out' (add): 10 values computed, 24 expected"
+
+
+def test_a_misshapen_inner_tensor() -> None:
+    def alter(number: int, values: Values) -> None:
+        values["sum_v"] = values["sum_v"][:1]
+
+    verdict = compare(alter, count=1, traced=1)
+    assert verdict.mismatches == SIZE
+    assert verdict.first_difference == "layer 'sum' (add): 12 values computed, 24 expected"
+
+
+def test_a_failure_that_goes_away_when_traced_is_called_that() -> None:
+    def alter(number: int, values: Values) -> None:
+        values["out_v"] = values["out_v"] + 1
+
+    verdict = compare(alter, count=1, untraced_only=True)
+    assert verdict.mismatches == SIZE
+    assert "left over between two calls" in verdict.first_difference
+
+
+def test_only_the_first_failing_input_is_run_again() -> None:
+    def alter(number: int, values: Values) -> None:
+        values["out_v"] = values["out_v"] + 1
+
+    runner = FakeRunner(alter)
+    compare_artifact(runner, Path(), chain(), inputs(5))
+    assert runner.traces == 1
+
+
+def test_tensors_that_the_program_does_not_have_are_left_alone() -> None:
+    def alter(number: int, values: Values) -> None:
+        values["line_buffer"] = np.zeros(3)
+
+    assert compare(alter, traced=1).mismatches == 0
+
+
+def test_a_runner_that_loses_an_input() -> None:
+    class Lossy(FakeRunner):
+        def run(self, *arguments: Any, **more: Any) -> list[RunResult]:
+            return super().run(*arguments, **more)[:-1]
+
+    with pytest.raises(ToolError, match="3 inputs were given, 2 results came back"):
+        compare_artifact(Lossy(), Path(), chain(), inputs(3))
+
+
+def test_not_run_says_why() -> None:
+    entry = ArtifactVerdict("rv32", "not_run", reason="no QEMU").as_json()
+    assert entry == {
+        "how": "rv32",
+        "contract": "not_run",
+        "values": 0,
+        "mismatches": 0,
+        "inputs": 0,
+        "reason": "no QEMU",
+    }
