@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import glob
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -60,7 +61,11 @@ def _failed_place(destination: Path) -> Path:
 
 
 def _refuse_file(place: Path) -> None:
-    if place.exists() and not place.is_dir():
+    try:
+        mode = place.stat().st_mode  # once: another run's commit may come in between two questions
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(mode):
         raise NotADirectoryError(errno.ENOTDIR, "a file of this name is in the way")
 
 
