@@ -237,7 +237,7 @@ def _share_in_place(union: _Union, op: Op, index: int, position: int, program: P
     for member in union.members(op.output):
         offset = union.root(member)[1]
         overlaps = offset < end and start < offset + union.size(member)
-        if overlaps and union.life[member][0] < index:
+        if overlaps and (union.life[member][0] < index or member in program.inputs):
             return False  # another operand already lends its bytes
     for other in op.inputs:
         same_root = union.root(other)[0] == root[0]

@@ -10,7 +10,7 @@ from nnkit.memory.packing import align_up
 from nnkit.memory.plan import Buffer, MemoryPlan, RegionUse, Step, TensorPlace, WeightChunk
 from nnkit.memory.timeline import Timeline, timeline
 from nnkit.program import Program
-from nnkit_gap8.loads import MemoryMachine, OpLoad, Placed, chunk_counts, parts, reserved_bytes
+from nnkit_gap8.loads import MemoryMachine, OpLoad, Placed, chunk_counts, parts, with_reserved
 
 
 def assemble(program: Program, machine: MemoryMachine, placed: Placed, notes: Sequence[str]) -> MemoryPlan:
@@ -164,11 +164,11 @@ def _region_uses(
 
 
 def l2_lower_bound(loads: Sequence[OpLoad], machine: MemoryMachine, storages: Storages) -> int:
-    """Least L2 bytes for these buffers: live activations, one weight block, scratch, context and stack.
+    """Least L2 bytes for these buffers: live activations, one weight block, scratch, then context and stack.
 
     All offsets are multiples of the alignment, so every buffer below another takes its size rounded up.
     """
-    alignment, reserved = machine.l2.alignment_bytes, reserved_bytes(machine)
+    alignment = machine.l2.alignment_bytes
     items = [
         engine.Item(f"a{i}", buffer.size_bytes, buffer.first_op, buffer.last_op, alignment)
         for i, buffer in enumerate(storages.buffers)
@@ -176,9 +176,8 @@ def l2_lower_bound(loads: Sequence[OpLoad], machine: MemoryMachine, storages: St
     for index, load in enumerate(loads):
         items.append(engine.Item(f"w{index}", load.block_bytes, index, index, alignment))
         items.append(engine.Item(f"s{index}", load.l2_scratch_bytes, index, index, alignment))
-    if reserved:
-        items.append(engine.Item("reserved", reserved, 0, max(len(loads) - 1, 0), alignment))
-    return engine.lower_bound(tuple(items))
+    pool = engine.lower_bound(tuple(items))
+    return with_reserved(pool, machine)
 
 
 class _Names:

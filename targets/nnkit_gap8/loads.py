@@ -163,6 +163,10 @@ def parts(blocks: Sequence[int], counts: Sequence[int]) -> list[tuple[int, ...]]
     return found
 
 
-def reserved_bytes(machine: MemoryMachine) -> int:
-    """Bytes of L2 that context and stack take behind the pool."""
-    return align_up(machine.context_bytes, machine.l2.alignment_bytes) + machine.stack_bytes
+def with_reserved(pool_bytes: int, machine: MemoryMachine) -> int:
+    """Bytes of L2 for a pool with context and stack behind it, each aligned."""
+    alignment, total = machine.l2.alignment_bytes, pool_bytes
+    for size in (machine.context_bytes, machine.stack_bytes):
+        if size:
+            total = align_up(total, alignment) + size
+    return total

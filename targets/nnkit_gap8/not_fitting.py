@@ -11,7 +11,7 @@ from nnkit.memory.lifetimes import Storages, choose_storages
 from nnkit.memory.packing import align_up
 from nnkit.memory.plan import Region
 from nnkit.program import Conv2d, ConvTranspose2d, Fixed, Pool, Program
-from nnkit_gap8.loads import MemoryMachine, OpLoad, reserved_bytes
+from nnkit_gap8.loads import MemoryMachine, OpLoad, with_reserved
 
 _SHOWN = 6
 
@@ -74,7 +74,7 @@ def l2_error(
     totals = _totals(storages, loads, machine)
     over = [(index, total - capacity) for index, total in enumerate(totals) if total > capacity]
     where = program.ops[max(range(len(totals)), key=lambda i: totals[i])].name if totals else program.name
-    peak = pool_bytes + reserved_bytes(machine)
+    peak = with_reserved(pool_bytes, machine)
     if over:
         worst = sorted(over, key=lambda pair: (-pair[1], pair[0]))
         lines = [
@@ -97,7 +97,7 @@ def _totals(storages: Storages, loads: Sequence[OpLoad], machine: MemoryMachine)
     alignment = machine.l2.alignment_bytes
     live = storages.live_bytes(len(loads), alignment)
     return [
-        live[index] + align_up(load.block_bytes, alignment) + load.l2_scratch_bytes + reserved_bytes(machine)
+        with_reserved(live[index] + align_up(load.block_bytes, alignment) + load.l2_scratch_bytes, machine)
         for index, load in enumerate(loads)
     ]
 

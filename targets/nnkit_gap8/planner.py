@@ -38,8 +38,8 @@ from nnkit_gap8.loads import (
     chunk_counts,
     op_loads,
     parts,
-    reserved_bytes,
     spend_on_smaller_chunks,
+    with_reserved,
     with_single_blocks,
 )
 
@@ -76,13 +76,13 @@ def plan(
     least = with_single_blocks(loads)
     extra = [align_up(load.floor_bytes, alignment) + load.l2_scratch_bytes for load in least]
     storages = choose_storages(program, extra, alignment)
-    job = _Job(program, storages, alignment, planner, effort)
+    reserves = machine.context_bytes or machine.stack_bytes
+    job = _Job(program, storages, alignment, alignment if reserves else 1, planner, effort)
     notes: list[str] = []
     best = _best_placement(job, loads, repack_limit, notes)
-    room = machine.l2.capacity_bytes - reserved_bytes(machine)
-    if best.pool_bytes > room:
+    if with_reserved(best.pool_bytes, machine) > machine.l2.capacity_bytes:
         smaller = _best_placement(job, least, 0.0, [])
-        if smaller.pool_bytes > room:
+        if with_reserved(smaller.pool_bytes, machine) > machine.l2.capacity_bytes:
             raise not_fitting.l2_error(program, machine, storages, least, smaller.pool_bytes)
         notes.append("weights are cut into chunks smaller than the kernels wish, to fit L2")
         best = smaller
@@ -94,6 +94,7 @@ class _Job:
     program: Program
     storages: Storages
     alignment: int
+    pool_alignment: int  # the pool's end is rounded up where something follows it
     planner: PlannerName
     effort: engine.Effort | None
 
@@ -138,7 +139,7 @@ def _by_border(job: _Job, loads: Sequence[OpLoad], repack_limit: float) -> Place
         storages=job.storages,
         offsets=layout.offsets_bytes,
         scratch_offsets=tuple(scratch),
-        pool_bytes=align_up(pool, alignment),
+        pool_bytes=align_up(pool, job.pool_alignment),
         weight_floor=tuple(floors),
     )
 
@@ -150,7 +151,7 @@ def _by_engine(job: _Job, loads: Sequence[OpLoad], repack_limit: float) -> Place
     # The same peak with the chunks that would be ideal under it, if the activations can be arranged around them.
     ideal = []
     for held, load in zip(live, loads, strict=True):
-        room = least.pool_bytes - held - load.l2_scratch_bytes
+        room = align_up(least.pool_bytes, job.alignment) - held - load.l2_scratch_bytes
         ideal.append(max((sum(part) for part in parts(load.blocks, chunk_counts(load, room))), default=0))
     roomy = _solve(job, loads, ideal)
     return roomy if roomy.pool_bytes <= least.pool_bytes else least
@@ -175,6 +176,6 @@ def _solve(job: _Job, loads: Sequence[OpLoad], chunk_bytes: Sequence[int]) -> Pl
         storages=storages,
         offsets=tuple(solution.offsets_bytes[f"a{i}"] for i in range(len(storages.buffers))),
         scratch_offsets=tuple(solution.offsets_bytes.get(f"s{i}") for i in range(len(loads))),
-        pool_bytes=align_up(solution.peak_bytes, alignment),
+        pool_bytes=align_up(solution.peak_bytes, job.pool_alignment),
         weight_floor=(0,) * len(loads),
     )
