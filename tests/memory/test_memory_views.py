@@ -1,0 +1,139 @@
+"""What people and files see of a plan: JSON, the layer statistics, the drawing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from program_builder import ProgramBuilder, block_needs, face_network
+from random_programs import random_programs
+
+from nnkit.errors import ExitCode, UserFileError
+from nnkit.memory import layer_table, layer_table_csv, memory_map_svg, plan_from_json, plan_to_json
+from nnkit.memory.plan import Region
+from nnkit.program import Program
+from nnkit_gap8.loads import MemoryMachine
+from nnkit_gap8.planner import plan
+
+MACHINE = MemoryMachine(Region("l1", 65536), Region("l2", 524288), Region("l3", 1 << 23), 1000, 2000)
+FACE = face_network()
+PLAN = plan(FACE, block_needs, MACHINE)
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@settings(max_examples=30)
+@given(random_programs())
+def test_json_round_trip(program: Program) -> None:
+    found = plan(program, block_needs, MACHINE)
+    assert plan_from_json(json.loads(json.dumps(plan_to_json(found)))) == found
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data.pop("steps"),
+        lambda data: data.update(version=0),
+        lambda data: data["chunks"][0].pop("buffer"),
+        lambda data: data["buffers"].update(extra={"name": "extra"}),
+        lambda data: data.update(regions=[]),
+    ],
+)
+def test_damaged_json_is_a_kind_error(damage: object) -> None:
+    data = json.loads(json.dumps(plan_to_json(PLAN)))
+    damage(data)  # type: ignore[operator]
+    with pytest.raises(UserFileError) as caught:
+        plan_from_json(data, "some/plan.json")
+    assert caught.value.where == "some/plan.json"
+    assert caught.value.exit_code == ExitCode.USER
+    assert caught.value.remedy
+
+
+def test_layer_statistics_by_hand() -> None:
+    rows = {row["layer"]: row for row in layer_table(FACE, PLAN)}
+    row = rows["fire3.expand3x3"]
+    assert row["op"] == "conv2d"
+    assert row["input_bytes"] == 32 * 15 * 15 * 2
+    assert row["output_bytes"] == 128 * 15 * 15 * 2
+    assert row["weight_bytes"] == 128 * (32 * 9 * 2 + 4)
+    assert row["scratch_bytes"] == 4 * 32 * 9 * 2
+    assert row["in_place"] == "no"
+    assert rows["fire3"]["in_place"] == rows["descriptor"]["in_place"] == "yes"
+    # By hand: the image and both planes of conv1 lie beside each other, then its weights; then what is reserved.
+    assert rows["conv1"]["input_bytes"] == 128 * 128 * 2
+    base = int(rows["fire3"]["output_address"].removeprefix("l2+"))
+    assert rows["fire3.expand1x1"]["output_address"] == f"l2+{base}"
+    assert row["output_address"] == f"l2+{base + 128 * 15 * 15 * 2}"
+
+
+def test_the_largest_row_is_the_peak() -> None:
+    rows = layer_table(FACE, PLAN)
+    assert max(row["peak_bytes"] for row in rows) == PLAN.regions["l2"].peak_bytes
+    assert min(row["peak_bytes"] for row in rows) < PLAN.regions["l2"].peak_bytes
+
+
+def test_csv_holds_the_rows_in_order() -> None:
+    rows = list(csv.DictReader(io.StringIO(layer_table_csv(FACE, PLAN))))
+    assert [row["layer"] for row in rows] == [op.name for op in FACE.ops]
+    assert [{k: str(v) for k, v in row.items()} for row in layer_table(FACE, PLAN)] == rows
+
+
+def boxes(svg: str) -> dict[str, tuple[float, float, float, float]]:
+    """Buffer name -> (x, y, width, height), from the titles of the drawing's boxes."""
+    found = {}
+    for element in ElementTree.fromstring(svg).iter(f"{SVG}rect"):
+        title = element.find(f"{SVG}title")
+        if title is not None and title.text:
+            x, y, width, height = (float(element.get(k, "nan")) for k in ("x", "y", "width", "height"))
+            found[title.text.split(" (")[0]] = (x, y, width, height)
+    return found
+
+
+def test_the_drawing_shows_every_buffer_of_the_region_in_proportion() -> None:
+    drawn = boxes(memory_map_svg(PLAN, "l2"))
+    buffers = {name: b for name, b in PLAN.buffers.items() if b.region == "l2"}
+    assert set(drawn) == set(buffers)
+    large, small = drawn["fire1_v"], drawn["conv1_v"]
+    assert large[3] / small[3] == pytest.approx(246_016 / 98_304, rel=0.01)
+    step_width = drawn["stack"][2] / len(PLAN.steps)
+    for name, (x, _, width, _) in drawn.items():
+        buffer = buffers[name]
+        assert width == pytest.approx((buffer.last_step - buffer.first_step + 1) * step_width, abs=0.2)
+        assert (x - drawn["stack"][0]) / step_width == pytest.approx(buffer.first_step, abs=0.02)
+    # A higher address is drawn further up; boxes that live at once do not cover each other.
+    for a in buffers.values():
+        for b in buffers.values():
+            together = a.first_step <= b.last_step and b.first_step <= a.last_step
+            if a.name != b.name and together and a.offset_bytes < b.offset_bytes:
+                assert drawn[b.name][1] + drawn[b.name][3] <= drawn[a.name][1] + 0.7  # tiny boxes are 0.6 high
+
+
+def test_the_drawing_names_the_layers_and_the_figures() -> None:
+    svg = memory_map_svg(PLAN, "l2")
+    assert f"{PLAN.regions['l2'].peak_bytes:,} of 524,288 bytes" in svg
+    for op in FACE.ops:
+        assert f"<title>{op.name}</title>" in svg
+    assert memory_map_svg(PLAN, "l2") == svg
+
+
+@pytest.mark.parametrize("region", ["l1", "l2", "l3"])
+def test_every_region_can_be_drawn(region: str) -> None:
+    assert boxes(memory_map_svg(PLAN, region))
+
+
+def test_an_empty_region_is_drawn_empty() -> None:
+    net = ProgramBuilder()
+    program = net.build(net.activation(net.input(2, 4, 4)))
+    found = plan(program, block_needs, replace(MACHINE, context_bytes=0, stack_bytes=0))
+    for region in ("l1", "l3"):
+        assert boxes(memory_map_svg(found, region)) == {}
+
+
+def test_names_are_escaped() -> None:
+    net = ProgramBuilder()
+    program = net.build(net.conv(net.input(2, 4, 4), 2, name='<a & "b">'))
+    assert any('<a & "b">' in name for name in boxes(memory_map_svg(plan(program, block_needs, MACHINE), "l2")))
