@@ -147,11 +147,11 @@ def impossible_gate(project: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "code", "said"),
     [
-        (break_key, 2, ["recipe.yaml:10:1", "target", "targets"]),
-        (break_option, 2, ["recipe.yaml:11:18", "l22", "l2"]),
-        (break_glob, 2, ["recipe.yaml:13:12", "fc_*", "matches no layer"]),
+        (break_key, 2, ["recipe.yaml:9:1", "target", "targets"]),
+        (break_option, 2, ["recipe.yaml:10:19", "l22", "l2"]),
+        (break_glob, 2, ["recipe.yaml:12:13", "fc_*", "matches no layer"]),
         (break_image_glob, 2, ["recipe.yaml:8:", "pictures/*.png"]),
-        (break_target, 2, ["recipe.yaml:11:3", "gap9", "gap8"]),
+        (break_target, 2, ["recipe.yaml:10:3", "gap9", "gap8"]),
         (break_model, 3, ["net.onnx"]),
         (empty_model, 3, ["net.onnx"]),
         (remove_model, 2, ["net.onnx", "does not exist"]),

@@ -24,7 +24,7 @@ targets:
 CASES = [
     *((name, "precision: int16", "") for name in NETWORKS),
     *((name, "precision: int8, cores: 3", "") for name in NETWORKS),
-    ("mobilenet_v2", "precision: int8", 'tags: {hp: ["conv2", "gemm*"]}'),
+    ("mobilenet_v2", "precision: int8", 'tags: {hp: ["conv4", "gemm*"]}'),
     ("resnet", "precision: int16, unsigned: always", ""),
     ("resnet", "precision: int16, accumulator_bits: 64", ""),
     ("squeezenet", "precision: int16, accumulate: running", ""),
