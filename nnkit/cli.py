@@ -89,11 +89,16 @@ def plan(
 
 
 @app.command()
-def schema() -> None:
+def schema(
+    report: Annotated[bool, typer.Option("--report", help="The schema of report.json instead.")] = False,
+) -> None:
     """Print the JSON Schema of recipes, for editors."""
-    from nnkit.commands.schema import schema_command
+    from nnkit.commands.schema import report_schema_command, schema_command
 
-    schema_command()
+    if report:
+        report_schema_command()
+    else:
+        schema_command()
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""`nnkit schema`: the JSON Schema of recipes, composed from the installed targets."""
+"""`nnkit schema`: the JSON Schemas of recipes, composed from the installed targets, and of reports."""
 
 from __future__ import annotations
 
@@ -16,3 +16,10 @@ def schema_command() -> None:
     for reason in broken.values():
         sys.stderr.write(f"left out: {reason}\n")
     print_json(recipe_json_schema({name: target.options for name, target in targets.items()}))
+
+
+def report_schema_command() -> None:
+    """Print the schema of `report.json`."""
+    from nnkit.report.schema import report_json_schema
+
+    print_json(report_json_schema())

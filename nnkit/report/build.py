@@ -46,7 +46,7 @@ def build_report(
     notes: Sequence[str],
     tools: Mapping[str, str],
 ) -> dict[str, Any]:
-    """The report as JSON data; `docs/report.md` describes the fields."""
+    """The report as JSON data; `report.schema.json` describes the fields, and `docs/report.md` for readers."""
     return {
         "nnkit": __version__,
         "recipe": recipe,
@@ -114,7 +114,7 @@ def _layers(
             "op": op.kind,
             "placement": op.placement,
             "tags": list(op.tags),
-            "origins": list(op.origins),
+            "origins": list(op.origins) or [op.name],
             "macs": macs(op, program),
             "formats": formats,
             "accumulator": op.accumulator,
