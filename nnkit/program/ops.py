@@ -5,7 +5,8 @@ Conventions (shared by the simulator and every generated kernel):
 * Tensors have no batch axis: [C, H, W] or [F]. Weights are OIHW.
 * NORM(x, n) = (x + 2^(n-1)) >> n for n > 0, x for n = 0: arithmetic shift, half toward +infinity.
 * Every op ends in the same *output stage*: v = NORM(acc, shift); v = clamp(v, storage range of the output);
-  if leaky (signed storage only): v < 0 -> NORM(v * slope, slope_shift), clamp to storage; then clamp(v, clip_min, clip_max).
+  if leaky (signed storage only): v < 0 -> NORM(v * slope, slope_shift), clamp to storage;
+  then clamp(v, clip_min, clip_max).
 * A fused pool sees the values after the output stage.
 * An `int32` accumulator wraps modulo 2^32 (defined behaviour, in C through unsigned arithmetic); an op whose
   `proof` is `proven` never does, and the simulator counts wraps for the others. The rounding constant
@@ -112,7 +113,8 @@ class Conv2d(OpBase):
     """Convolution (also grouped, depthwise, dilated; a fully connected layer is a full-window one).
 
     wide:    acc = (bias << bias_shift) + sum(x * w) over all taps in `accumulator`; output stage.
-    running: (signed storage only) per output value an int plane v starts from bias; for each input channel of the group in order
+    running: (signed storage only) per output value an int plane v starts from bias; for each input channel of the
+             group in order
              v = clamp(NORM((v << stage.shift) + sum_kernel(x * w), stage.shift), storage); then the output
              stage's leaky and clip (its shift is already spent).
     Padded taps read `pad_value` (an integer in the input's format).
