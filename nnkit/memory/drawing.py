@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
+from html import escape as escape_markup
 
 from nnkit.memory.plan import MemoryPlan
 
@@ -54,7 +54,7 @@ def memory_map_svg(plan: MemoryPlan, region: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" '
         f'viewBox="0 0 {width:.0f} {height}" font-family="sans-serif" font-size="10">',
         f'<rect width="{width:.0f}" height="{height}" fill="#ffffff"/>',
-        f'<text x="{_LEFT}" y="20" font-size="14" font-weight="bold">{escape(region)}: {use.peak_bytes:,} of '
+        f'<text x="{_LEFT}" y="20" font-size="14" font-weight="bold">{_text(region)}: {use.peak_bytes:,} of '
         f"{use.capacity_bytes:,} bytes{_proof(use.peak_bytes, use.lower_bound_bytes, use.proven_optimal)}</text>",
         *_legend(boxes),
         *_address_axis(frame, top_bytes, steps),
@@ -138,7 +138,7 @@ def _step_axis(plan: MemoryPlan, frame: _Frame) -> Iterator[str]:
         name = _shorten(step.op, 22)
         yield (
             f'<text x="{at:.1f}" y="{bottom + 10}" text-anchor="end" '
-            f'transform="rotate(-60 {at:.1f} {bottom + 10})">{escape(name)}<title>{escape(step.op)}</title></text>'
+            f'transform="rotate(-60 {at:.1f} {bottom + 10})">{_text(name)}<title>{_text(step.op)}</title></text>'
         )
 
 
@@ -152,7 +152,7 @@ def _draw(box: _Box, frame: _Frame) -> Iterator[str]:
     )
     yield (
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{max(height, 0.6):.1f}" fill="{fill}" '
-        f'stroke="{stroke}" stroke-width="0.8"><title>{escape(title)}</title></rect>'
+        f'stroke="{stroke}" stroke-width="0.8"><title>{_text(title)}</title></rect>'
     )
     middle_x, middle_y = x + width / 2, y + height / 2
     across = int((width - 4) / _CHARACTER_WIDTH) if height >= 11 else 0
@@ -165,7 +165,7 @@ def _draw(box: _Box, frame: _Frame) -> Iterator[str]:
 
 
 def _label(x: float, y: float, text: str, turn: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle" pointer-events="none"{turn}>{escape(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle" pointer-events="none"{turn}>{_text(text)}</text>'
 
 
 def _level(frame: _Frame, offset_bytes: int, steps: int, name: str, colour: str) -> Iterator[str]:
@@ -178,6 +178,11 @@ def _level(frame: _Frame, offset_bytes: int, steps: int, name: str, colour: str)
         f'<text x="{end - 4:.1f}" y="{y - 4:.1f}" text-anchor="end" fill="{colour}">'
         f"{name} {offset_bytes:,} bytes</text>"
     )
+
+
+def _text(text: str) -> str:
+    """Escaped for XML, which has no place for control characters."""
+    return escape_markup("".join(c if c.isprintable() else "?" for c in text))
 
 
 def _shorten(text: str, room: int) -> str:

@@ -106,8 +106,12 @@ def possible_sharings(program: Program) -> list[Sharing]:
 
 def build_storages(program: Program, sharings: Sequence[Sharing]) -> Storages:
     """The buffers when `sharings` are granted in order; one that cannot hold beside the earlier ones is left out."""
-    life = tensor_lifetimes(program)
-    union = _Union(program, life)
+    return _build(_Facts.of(program), sharings)
+
+
+def _build(facts: _Facts, sharings: Sequence[Sharing]) -> Storages:
+    program = facts.program
+    union = _Union(facts)
     for op in program.ops:
         if isinstance(op, Reshape):
             union.embed(op.output, op.inputs[0], 0)
@@ -145,7 +149,8 @@ def choose_storages(program: Program, extra_bytes: Sequence[int] = (), alignment
     wishes = possible_sharings(program)
     # Concatenations first: a value that an element-wise op rewrites then moves into the concatenation as a whole.
     everything = [w for w in wishes if w[0] == "concat"] + [w for w in wishes if w[0] == "in_place"]
-    first = best = build_storages(program, everything)
+    facts = _Facts.of(program)
+    first = best = _build(facts, everything)
     granted = list(first.shared)
     while True:
         binding = _binding_ops(best, extra, len(program.ops), alignment_bytes)
@@ -153,7 +158,7 @@ def choose_storages(program: Program, extra_bytes: Sequence[int] = (), alignment
         for sharing in best.shared:
             buffer = best.buffers[best.places[program.ops[sharing[1]].output][0]]
             if any(buffer.first_op <= op <= buffer.last_op for op in binding):
-                trial = build_storages(program, [w for w in granted if w != sharing])
+                trial = _build(facts, [w for w in granted if w != sharing])
                 trials.append((peak_and_width(trial), len(trials), sharing, trial))
         if not trials:
             break
@@ -166,7 +171,7 @@ def choose_storages(program: Program, extra_bytes: Sequence[int] = (), alignment
         return first  # nothing gained but copies
     for sharing in everything:  # take back what was given up on the way without need
         if sharing not in granted:
-            trial = build_storages(program, [w for w in everything if w in granted or w == sharing])
+            trial = _build(facts, [w for w in everything if w in granted or w == sharing])
             if peak_and_width(trial)[0] <= peak_and_width(best)[0]:
                 best = trial
                 granted.append(sharing)
@@ -219,8 +224,9 @@ def _share_concat_part(union: _Union, op: Op, position: int, program: Program) -
     name = op.inputs[position]
     if not union.covers_root(name) or union.holds_input(name) or union.root(name)[0] == union.root(op.output)[0]:
         return False
-    before = sum(program.tensors[n].elements for n in op.inputs[:position])
-    union.embed(name, op.output, before * program.tensors[op.output].format.bytes)
+    element_bytes = program.tensors[op.output].format.bytes
+    before = sum(union.size(n) // program.tensors[n].format.bytes for n in op.inputs[:position])
+    union.embed(name, op.output, before * element_bytes)
     return True
 
 
@@ -241,20 +247,35 @@ def _share_in_place(union: _Union, op: Op, index: int, position: int, program: P
             return False  # another operand already lends its bytes
     for other in op.inputs:
         same_root = union.root(other)[0] == root[0]
-        if same_root and (union.root(other)[1], program.tensors[other].size_bytes) != (0, union.size(name)):
+        if same_root and (union.root(other)[1], union.size(other)) != (0, union.size(name)):
             return False  # the other operand is a piece of these bytes: it would be overwritten while it is read
     union.embed(name, op.output, 0)
     return True
 
 
+@dataclass(frozen=True)
+class _Facts:
+    """What every trial of sharings asks of a program."""
+
+    program: Program
+    life: dict[str, tuple[int, int]]
+    sizes_bytes: dict[str, int]
+
+    @staticmethod
+    def of(program: Program) -> _Facts:
+        life = tensor_lifetimes(program)
+        return _Facts(program, life, {name: program.tensors[name].size_bytes for name in life})
+
+
 class _Union:
     """Tensors embedded in one another at byte offsets."""
 
-    def __init__(self, program: Program, life: Mapping[str, tuple[int, int]]) -> None:
-        self.life = life
-        self._program = program
+    def __init__(self, facts: _Facts) -> None:
+        self.life = facts.life
+        self._sizes = facts.sizes_bytes
+        self._program = facts.program
         self._parent: dict[str, tuple[str, int]] = {}
-        self._members: dict[str, list[str]] = {name: [name] for name in life}
+        self._members: dict[str, list[str]] = {name: [name] for name in facts.life}
 
     def root(self, name: str) -> tuple[str, int]:
         """The outermost tensor that holds `name`, and the offset inside it."""
@@ -265,7 +286,7 @@ class _Union:
         return name, offset
 
     def size(self, name: str) -> int:
-        return self._program.tensors[name].size_bytes
+        return self._sizes[name]
 
     def members(self, name: str) -> list[str]:
         return self._members[self.root(name)[0]]

@@ -36,15 +36,16 @@ def assemble(program: Program, machine: MemoryMachine, placed: Placed, notes: Se
     steps = _steps(program, time, chunks)
     pool = max((b.offset_bytes + b.size_bytes for b in buffers.values() if b.region == "l2"), default=0)
     _reserve(machine, pool, time, names, buffers)
+    uses = _region_uses(loads, machine, storages, buffers, weight_bytes)
     return MemoryPlan(
         planner=placed.planner,
-        regions=_region_uses(loads, machine, storages, buffers, weight_bytes),
+        regions=uses,
         buffers=buffers,
         places=places,
         steps=steps,
         chunks=tuple(chunks),
         l3_weight_bytes=weight_bytes,
-        notes=tuple(notes),
+        notes=(*notes, *_gap_note(uses["l2"], loads, machine, storages)),
     )
 
 
@@ -163,10 +164,21 @@ def _region_uses(
     }
 
 
-def l2_lower_bound(loads: Sequence[OpLoad], machine: MemoryMachine, storages: Storages) -> int:
+def _gap_note(use: RegionUse, loads: Sequence[OpLoad], machine: MemoryMachine, storages: Storages) -> list[str]:
+    """Why the peak is above the bound, where only the chunks' size is the reason."""
+    gap = use.peak_bytes - use.lower_bound_bytes
+    if not gap or use.peak_bytes != l2_lower_bound(loads, machine, storages, single_blocks=False):
+        return []
+    return [f"the least for weight chunks of this size; single weight blocks would save {gap} bytes of l2 at most"]
+
+
+def l2_lower_bound(
+    loads: Sequence[OpLoad], machine: MemoryMachine, storages: Storages, single_blocks: bool = True
+) -> int:
     """Least L2 bytes for these buffers: live activations, one weight block, scratch, then context and stack.
 
-    All offsets are multiples of the alignment, so every buffer below another takes its size rounded up.
+    With `single_blocks` false the least chunk that the loads allow stands for the block. All offsets are multiples
+    of the alignment, so every buffer below another takes its size rounded up.
     """
     alignment = machine.l2.alignment_bytes
     items = [
@@ -174,10 +186,10 @@ def l2_lower_bound(loads: Sequence[OpLoad], machine: MemoryMachine, storages: St
         for i, buffer in enumerate(storages.buffers)
     ]
     for index, load in enumerate(loads):
-        items.append(engine.Item(f"w{index}", load.block_bytes, index, index, alignment))
+        weights = load.block_bytes if single_blocks else load.floor_bytes
+        items.append(engine.Item(f"w{index}", weights, index, index, alignment))
         items.append(engine.Item(f"s{index}", load.l2_scratch_bytes, index, index, alignment))
-    pool = engine.lower_bound(tuple(items))
-    return with_reserved(pool, machine)
+    return with_reserved(engine.lower_bound(tuple(items)), machine)
 
 
 class _Names:

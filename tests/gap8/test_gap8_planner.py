@@ -270,3 +270,10 @@ def test_fires_concatenate_without_copies() -> None:
     for op in FACE.ops:
         if isinstance(op, Reshape):
             assert found.places[op.output].buffer == found.places[op.inputs[0]].buffer
+
+
+def test_a_gap_that_only_chunk_sizes_make_is_explained() -> None:
+    found = plan(FACE, block_needs, machine(), repack_limit=0.0)
+    gap = found.regions["l2"].peak_bytes - found.regions["l2"].lower_bound_bytes
+    assert gap == 3 * FIRE1_BLOCK
+    assert any(f"single weight blocks would save {gap} bytes" in note for note in found.notes)
