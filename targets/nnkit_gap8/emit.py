@@ -15,12 +15,13 @@ from nnkit.errors import InternalError
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Conv2d, ConvTranspose2d, Fixed, Program
 from nnkit_gap8.files import render, shared_files, template_environment
+from nnkit_gap8.kernel_sources import kernel_sources
 from nnkit_gap8.kernels import DEFAULT_L1_BYTES, ConvKernel, chw, conv_kernel
 from nnkit_gap8.layers import Call, conv_calls, other_calls
 from nnkit_gap8.names import comment_text, identifier, unique_identifiers
 from nnkit_gap8.pack import pack_weights
-from nnkit_gap8.steps import address, layer_comment, step_views
-from nnkit_gap8.variants import Variants, collect, ctype
+from nnkit_gap8.steps import address, layer_comment, scratch_buffer, step_views
+from nnkit_gap8.variants import collect, ctype
 
 CONTEXT_BYTES = 16  # the network's context on a machine with 32-bit pointers
 STACK_BYTES = 1024  # reserved in L2; `runners.Rv32Runner` proves that the code stays inside
@@ -90,7 +91,7 @@ def emit_artifact(
     weights = _weights(program, plan)
     files: dict[str, bytes] = {"weights.bin": weights}
     env = template_environment()
-    sources = _kernel_sources(env, network, variants)
+    sources = kernel_sources(env, network.title, network.stem, network.prefix, variants)
     layers, calls = _layers(program, kernels)
     steps = step_views(program, plan, calls)
     files |= {path: text.encode() for path, text in sources.items()}
@@ -114,17 +115,8 @@ def _check(program: Program, plan: MemoryPlan, kernels: Mapping[str, ConvKernel]
         if kernel is None or not kernel.scratch_bytes:
             continue
         scratch = scratch_buffer(plan, op.name)
-        if scratch is None or plan.buffers[scratch].size_bytes < kernel.scratch_bytes:
+        if scratch is None or scratch.size_bytes < kernel.scratch_bytes:
             raise InternalError(f"the plan lacks {kernel.scratch_bytes} bytes of L1 scratch", where=op.name)
-
-
-def scratch_buffer(plan: MemoryPlan, op_name: str) -> str | None:
-    """Name of the L1 scratch buffer that is live while an op runs; None if it has none."""
-    first = next(step.index for step in plan.steps if step.op == op_name)
-    for buffer in plan.buffers.values():
-        if buffer.kind == "scratch" and buffer.region == "l1" and buffer.first_step <= first <= buffer.last_step:
-            return buffer.name
-    return None
 
 
 def _network(program: Program, plan: MemoryPlan, cores: int, name: str) -> Network:
@@ -217,70 +209,6 @@ def _layers(program: Program, kernels: Mapping[str, ConvKernel]) -> tuple[list[L
         constants = tuple(constant for call in calls[op.name] for constant in call.constants)
         layers.append(Layer(layer_comment(op, program), constants))
     return layers, calls
-
-
-def _kernel_sources(env: Any, network: Network, variants: Variants) -> dict[str, str]:
-    """The generated kernel files: only what the network uses."""
-    prefix, stem = network.prefix, network.stem
-    rows = [
-        {"pool": row.pool, "x": row.x, "y": row.y, "wide": row.wide, "tag": row.tag, "unrolled": sorted(windows)}
-        for row, windows in sorted(variants.rows.items())
-    ]
-    common: dict[str, Any] = {"network": network.title, "stem": stem, "prefix": prefix, "pool_rows": rows}
-    files: dict[str, str] = {}
-    kernels: list[dict[str, str]] = []
-
-    def declare(name: str, comment: str) -> None:
-        kernels.append({"name": prefix + name, "comment": comment})
-
-    by_path: dict[str, list[dict[str, Any]]] = {}
-    for variant, use in sorted(variants.convs.items()):
-        view = {
-            **{
-                field: getattr(variant, field) for field in ("path", "x", "w", "y", "acc", "running", "leaky", "name")
-            },
-            "head": variant.head,
-            "plain": use.plain,
-            "pools": sorted(use.pools),
-            "widths": sorted(use.widths),
-        }
-        group = variant.path if variant.path in ("depthwise", "transposed") else "dense"
-        by_path.setdefault(group, []).append(view)
-        what = f"{variant.path} convolution, {variant.x.tag} x {variant.w.tag} -> {variant.y.tag}"
-        if use.plain:
-            declare(variant.name, f"struct nnkit_conv: {what}")
-        for row in sorted(use.pools):
-            declare(f"{variant.name}_{row.suffix}", f"struct nnkit_conv: {what}, then {row.pool} pool")
-    file_of = {"dense": "conv", "depthwise": "conv_depthwise", "transposed": "conv_transposed"}
-    for group, views in by_path.items():
-        gathers: dict[str, dict[str, Any]] = {}
-        for view in views:
-            if view["path"] == "rows":
-                entry = gathers.setdefault(view["x"].tag, {"tag": view["x"].tag, "c": view["x"].c, "widths": set()})
-                entry["widths"] |= set(view["widths"])
-        context = {
-            **common,
-            "variants": views,
-            "gathers": [{**g, "widths": sorted(g["widths"])} for _, g in sorted(gathers.items())],
-        }
-        files[f"{stem}_{file_of[group]}.c"] = render(env, f"nnkit_{file_of[group]}.c.j2", context).decode()
-    for pool in sorted(variants.pools):
-        declare(pool.name, f"struct nnkit_pool: {pool.row.pool} pool, {pool.row.tag}")
-    if variants.rows:
-        context = {**common, "pools": sorted(variants.pools)}
-        files[f"{stem}_pool.c"] = render(env, "nnkit_pool.c.j2", context).decode()
-    for element in sorted(variants.elementwise, key=lambda v: v.name):
-        declare(element.name, f"struct nnkit_elementwise: {element.op}")
-    if variants.elementwise:
-        context = {**common, "elementwise": sorted(variants.elementwise, key=lambda v: v.name)}
-        files[f"{stem}_elementwise.c"] = render(env, "nnkit_elementwise.c.j2", context).decode()
-    for move in sorted(variants.moves):
-        declare(move.name, f"struct nnkit_move: {move.op}, elements of {move.x.bytes} byte(s)")
-    if variants.moves:
-        files[f"{stem}_move.c"] = render(env, "nnkit_move.c.j2", {**common, "moves": sorted(variants.moves)}).decode()
-    header = {**common, "kernels": kernels, "guard": network.macro}
-    files[f"{stem}_kernels.h"] = render(env, "nnkit_kernels.h.j2", header).decode()
-    return files
 
 
 def _description(program: Program, plan: MemoryPlan, network: Network, sources: tuple[str, ...]) -> bytes:

@@ -35,7 +35,7 @@ RV32_FLAGS = (
 RV32_OPTIMISATION = ("-O2", "-fno-schedule-insns", "-fno-tree-reassoc")
 
 
-@dataclass(frozen=True)
+@dataclass
 class HostRunner:
     """Compiles with the host's C compiler (`CC`, or cc, gcc, clang) and runs with all parts, one after another.
 
@@ -57,29 +57,47 @@ class HostRunner:
         self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[np.int64]]], *, trace: bool
     ) -> list[RunResult]:
         """One result per set of inputs. Raises ToolError when the compiler or the program fails."""
+        with tempfile.TemporaryDirectory(prefix="nnkit-host-") as name:
+            binary = self.compile(artifact, Path(name), trace=trace)
+            parts = self.parts or int(_describe(artifact)["cores"])
+            return execute_on_host(binary, artifact, program, inputs, parts=parts, trace=trace)
+
+    def compile(self, artifact: Path, folder: Path, *, trace: bool) -> Path:
+        """Compile the artifact's host side in `folder`; returns the executable. Raises ToolError."""
         compiler = self.compiler or host_compiler()
         if compiler is None:
             raise ToolError("no C compiler was found", remedy="install gcc or clang, or set CC")
         artifact = artifact.resolve()
-        description = _describe(artifact)
-        with tempfile.TemporaryDirectory(prefix="nnkit-host-") as name:
-            folder = Path(name)
-            sources = [artifact / source for source in description["sources"]]
-            sources += [artifact / "host" / "nnkit_port_host.c", artifact / "host" / "main.c"]
-            command = [compiler, *self.flags, *(["-DNNKIT_TRACE"] if trace else [])]
-            command += [f"-I{artifact / 'host'}", f"-I{artifact}", "-o", str(folder / "network")]
-            run_tool([*command, *map(str, sources)], folder, _COMPILE_TIMEOUT_S)
-            (folder / "inputs.bin").write_bytes(_input_bytes(program, inputs))
-            parts = str(self.parts or description["cores"])
-            arguments = [str(artifact / "weights.bin"), "inputs.bin", "outputs.bin", parts]
-            arguments += ["trace.bin"] if trace else []
-            run_tool([str(folder / "network"), *arguments], folder, _HOST_TIMEOUT_S)
-            outputs = _split_outputs(program, (folder / "outputs.bin").read_bytes(), len(inputs))
-            traces = _split_trace(program, folder / "trace.bin", len(inputs)) if trace else [{}] * len(inputs)
-        return [RunResult(out, tensors) for out, tensors in zip(outputs, traces, strict=True)]
+        sources = [artifact / source for source in _describe(artifact)["sources"]]
+        sources += [artifact / "host" / "nnkit_port_host.c", artifact / "host" / "main.c"]
+        binary = folder / "network"
+        command = [compiler, *self.flags, *(["-DNNKIT_TRACE"] if trace else [])]
+        command += [f"-I{artifact / 'host'}", f"-I{artifact}", "-o", str(binary), *map(str, sources)]
+        run_tool(command, folder, _COMPILE_TIMEOUT_S)
+        return binary
 
 
-@dataclass(frozen=True)
+def execute_on_host(
+    binary: Path,
+    artifact: Path,
+    program: Program,
+    inputs: Sequence[Mapping[str, NDArray[np.int64]]],
+    *,
+    parts: int,
+    trace: bool,
+) -> list[RunResult]:
+    """Run what `HostRunner.compile` made (with the same `trace`), every kernel in `parts` parts."""
+    folder = binary.parent
+    (folder / "inputs.bin").write_bytes(_input_bytes(program, inputs))
+    arguments = [str(artifact.resolve() / "weights.bin"), "inputs.bin", "outputs.bin", str(parts)]
+    arguments += ["trace.bin"] if trace else []
+    run_tool([str(binary), *arguments], folder, _HOST_TIMEOUT_S)
+    outputs = _split_outputs(program, (folder / "outputs.bin").read_bytes(), len(inputs))
+    traces = _split_trace(program, folder / "trace.bin", len(inputs)) if trace else [{}] * len(inputs)
+    return [RunResult(out, tensors) for out, tensors in zip(outputs, traces, strict=True)]
+
+
+@dataclass
 class Rv32Runner:
     """Compiles for rv32imc and runs under QEMU, where instruction counts are exact.
 

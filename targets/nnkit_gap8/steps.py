@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nnkit.memory.plan import MemoryPlan, WeightChunk
+from nnkit.memory.plan import Buffer, MemoryPlan, WeightChunk
 from nnkit.program import Conv2d, ConvTranspose2d, Op, Program, Tensor
 from nnkit_gap8.layers import Call
 from nnkit_gap8.names import comment_text
@@ -61,6 +61,15 @@ def address(plan: MemoryPlan, tensor: str) -> int:
     """Offset of a tensor from L2's base, in bytes."""
     place = plan.places[tensor]
     return plan.buffers[place.buffer].offset_bytes + place.offset_bytes
+
+
+def scratch_buffer(plan: MemoryPlan, op_name: str) -> Buffer | None:
+    """The L1 scratch that is live while an op runs; None if it has none."""
+    first = next(step.index for step in plan.steps if step.op == op_name)
+    for buffer in plan.buffers.values():
+        if buffer.kind == "scratch" and buffer.region == "l1" and buffer.first_step <= first <= buffer.last_step:
+            return buffer
+    return None
 
 
 def step_views(program: Program, plan: MemoryPlan, calls: Mapping[str, tuple[Call, ...]]) -> list[StepView]:
@@ -152,7 +161,7 @@ def _call(op: Op, call: Call, chunk: WeightChunk | None, program: Program, plan:
     if call.kernel.startswith("copy_") and sources[0] == out_offset:
         return None
     inputs = [f"l2 + {source}" for source in sources] + ["0"]
-    scratch = _scratch(plan, op.name)
+    scratch = scratch_buffer(plan, op.name)
     return CallView(
         call.kernel,
         call.layer,
@@ -161,15 +170,6 @@ def _call(op: Op, call: Call, chunk: WeightChunk | None, program: Program, plan:
         f"l2 + {plan.buffers[chunk.buffer].offset_bytes}" if chunk is not None else "",
         chunk.first_block if chunk is not None else 0,
         chunk.blocks if chunk is not None else 0,
-        f"l1 + {scratch}" if scratch is not None else "0",
+        f"l1 + {scratch.offset_bytes}" if scratch is not None else "0",
         op.placement == "cpu",
     )
-
-
-def _scratch(plan: MemoryPlan, op_name: str) -> int | None:
-    """Offset in L1 of the scratch that is live while an op runs."""
-    first = next(step.index for step in plan.steps if step.op == op_name)
-    for buffer in plan.buffers.values():
-        if buffer.kind == "scratch" and buffer.region == "l1" and buffer.first_step <= first <= buffer.last_step:
-            return buffer.offset_bytes
-    return None

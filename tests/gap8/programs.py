@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nnkit.memory.plan import Buffer, MemoryPlan, RegionUse, Step, TensorPlace, WeightChunk
 from nnkit.program import Conv2d, Fixed, Leaky, Op, OutputStage, Program, Tensor, Window
 from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
-from nnkit_gap8.kernels import align4, kernel_needs
+from nnkit_gap8.kernels import DEFAULT_L1_BYTES, align4, kernel_needs
 
 S8, U8, S16, U16 = Fixed(8, 0), Fixed(8, 0, False), Fixed(16, 0), Fixed(16, 0, False)
 
@@ -116,7 +116,11 @@ def conv(
 
 
 def naive_plan(
-    program: Program, cores: int = 1, blocks_per_chunk: int | None = None, l2_capacity: int = 512 << 10
+    program: Program,
+    cores: int = 1,
+    blocks_per_chunk: int | None = None,
+    l2_capacity: int = 512 << 10,
+    l1_bytes: int = DEFAULT_L1_BYTES,
 ) -> MemoryPlan:
     """Every tensor and chunk has bytes of its own; scratch of every op starts at L1's base.
 
@@ -127,7 +131,7 @@ def naive_plan(
     steps: list[Step] = []
     chunks: list[WeightChunk] = []
     offset = l3_offset = l1_peak = 0
-    needs = {op.name: kernel_needs(op, program, cores) for op in program.ops}
+    needs = {op.name: kernel_needs(op, program, cores, l1_bytes) for op in program.ops}
     total = sum(_chunk_count(len(need.weight_block_bytes), blocks_per_chunk) for need in needs.values())
     for tensor in program.tensors.values():
         buffers[tensor.name] = Buffer(tensor.name, "activation", "l2", offset, tensor.size_bytes, 0, total)
@@ -158,7 +162,7 @@ def naive_plan(
         buffers[kind] = Buffer(kind, kind, "l2", offset, size_bytes, 0, len(steps))  # type: ignore[arg-type]
         offset += size_bytes
     regions = {
-        "l1": RegionUse(64 << 10, l1_peak, l1_peak, True),
+        "l1": RegionUse(l1_bytes, l1_peak, l1_peak, True),
         "l2": RegionUse(l2_capacity, offset, offset, False),
         "l3": RegionUse(8 << 20, l3_offset, l3_offset, True),
     }
