@@ -42,11 +42,17 @@ def _print(target: str, found: Any) -> None:
     program, plan = found.program, found.plan
     print_line(f"plan for {target}")
     print_line("rewrites")
+    idle = []
     for entry in found.restructured.log.report():
+        if not entry["fired"] and not entry["declined"]:
+            idle.append(entry["name"])
+            continue
         state = f"fires {entry['fired']}x" if entry["fired"] else "does not fire"
         print_line(f"  {entry['name']:<26}{state}")
         for declined in entry["declined"]:
             print_line(f"    declines at {declined['site']}: {declined['reason']}")
+    if idle:
+        print_line(f"  nothing to do for          {', '.join(idle)}")
     print_line("placement")
     for segment in found.segments:
         first, last = segment.layers[0], segment.layers[-1]
