@@ -136,7 +136,7 @@ def load_target(name: str) -> Target:
     """The target of that name. Raises UsageError (unknown) or ToolError (a plugin that does not load)."""
     loaders = installed_targets()
     if name not in loaders:
-        near = get_close_matches(name, list(loaders), n=1)
+        near = get_close_matches(name.lower(), list(loaders), n=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         raise UsageError(
             f"no target {name!r} is installed{hint}", remedy=f"installed targets: {', '.join(loaders) or 'none'}"

@@ -25,7 +25,9 @@ def compare_command(first: Path, second: Path, *, json: bool) -> None:
             print_line(f"{name:<{width}}  {d.cosine:>10.7f} {sqnr:>9} {d.max_abs:>12.6g}  {note}".rstrip())
     different = [name for name, d, _ in rows if d.max_abs != 0.0]
     if different:
-        raise GateFailedError(f"{len(different)} of {len(rows)} tensors differ, the first is {different[0]!r}")
+        raise GateFailedError(
+            f"{len(different)} of {len(rows)} tensors differ, the first is {different[0]!r}", where=str(second)
+        )
 
 
 Row = tuple[str, Distance, str]
