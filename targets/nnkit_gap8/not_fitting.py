@@ -82,7 +82,10 @@ def l2_error(
             for index, excess in sorted(worst[:_SHOWN])
         ]
         more = f" (and {len(over) - _SHOWN} more)" if len(over) > _SHOWN else ""
-        reason = f"{len(over)} of {len(totals)} layers {'does' if len(over) == 1 else 'do'} not fit the {capacity:,} bytes of L2: {'; '.join(lines)}{more}"
+        do = "does" if len(over) == 1 else "do"
+        reason = (
+            f"{len(over)} of {len(totals)} layers {do} not fit the {capacity:,} bytes of L2: {'; '.join(lines)}{more}"
+        )
     else:
         reason = (
             f"every layer alone fits the {capacity:,} bytes of L2, but no arrangement of the buffers was found that "
