@@ -23,6 +23,8 @@ _HOST_TIMEOUT_S = 600.0
 _COMPILE_TIMEOUT_S = 300.0
 _QEMU_TIMEOUT_S = 600.0
 
+_ARGUMENT_REGISTERS = 8  # of the calling convention
+
 RV32_FLAGS = (
     "-march=rv32imc_zicsr",
     "-mabi=ilp32",
@@ -196,7 +198,9 @@ class _Rv32Build:
     def stack_bytes(self) -> int:
         """Worst-case stack; it must fit what the plan reserves."""
         graphs = [path.with_suffix(".ci").read_text() for path in self.program_objects()]
-        worst = worst_stack_bytes(graphs, f"{self.description['stem']}_run")
+        arguments = 1 + len(self.description["inputs"]) + len(self.description["outputs"])
+        passed_on_stack = -(-max(arguments - _ARGUMENT_REGISTERS, 0) // 4) * 16  # words, in units of 16 bytes
+        worst = passed_on_stack + worst_stack_bytes(graphs, f"{self.description['stem']}_run")
         reserved = int(self.description["memory"]["stack_bytes"])
         if worst > reserved:
             raise InternalError(f"the network needs {worst} bytes of stack, {reserved} are reserved", where="rv32")

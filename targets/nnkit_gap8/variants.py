@@ -262,7 +262,7 @@ def _collect_op(found: Variants, op: Op, program: Program, kernels: Mapping[str,
 
 def _add_row(found: Variants, row: PoolRow, kernel_h: int, kernel_w: int) -> None:
     windows = found.rows.setdefault(row, set())
-    if row.pool == "max" and 1 < kernel_h * kernel_w <= 9:
+    if row.pool == "max" and kernel_h > 1 and kernel_h * kernel_w <= 9:
         windows.add((kernel_h, kernel_w))
 
 

@@ -74,10 +74,10 @@ rv32_call:
     mv   sp, a3
     li   t2, 8
     ble  a2, t2, 6f
-    sub  t3, a2, t2         /* words on the stack, rounded up to a multiple of 4 */
-    addi t4, t3, 3
-    andi t4, t4, -4
-    slli t4, t4, 2
+    sub  t3, a2, t2         /* words on the stack, rounded up to a multiple of 4: the array is that long */
+    addi t3, t3, 3
+    andi t3, t3, -4
+    slli t4, t3, 2
     sub  sp, sp, t4
     addi t5, t1, 32
     mv   t6, sp
