@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.memory.plan import MemoryPlan
 from nnkit.partition import Segment
 from nnkit.program import Program
 from nnkit.stages.types import Artifact, Build, Imported, Restructured, Verdict
+from nnkit.target import Runner
 from nnkit.verify.artifact import ArtifactVerdict
 
 _STRESS_INPUTS = 2  # full-range inputs beside the real ones, so that saturation and extremes are compared too
-_EMULATED_INPUTS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One set of inputs of the Program and its outputs for them, stored integers."""
+
+    inputs: Mapping[str, NDArray[np.int64]]
+    outputs: Mapping[str, NDArray[Any]]
 
 
 def quantize(build: Build, restructured: Restructured, statistics: CalibrationStats) -> Program:
@@ -58,6 +71,7 @@ def verify(
 ) -> Verdict:
     """Float against Program, Program against what the artifact computes, and the recipe's gates."""
     from nnkit.inputs import verification_samples
+    from nnkit.simulate import simulate
     from nnkit.verify.float_vs_program import compare_with_float
     from nnkit.verify.gates import check_gates
     from nnkit.verify.samples import quantized_inputs, stress_inputs
@@ -67,12 +81,14 @@ def verify(
     with build.progress.stage("verify float", len(samples)) as step:
         floats = compare_with_float(imported.model, restructured.model, program, samples, step.advance)
         step.detail = f"cosine {floats.outputs.cosine:.6f}, {floats.outputs.sqnr_db:.1f} dB"
-    store_samples(artifact.build_folder / "verify", program, samples)
-    real = [quantized_inputs(program, sample) for sample in samples]
-    stress = stress_inputs(program, _STRESS_INPUTS)
-    verdicts = [
-        _run(build, runner, artifact, program, real, stress) for runner in build.target.runners(build.options)
+    store_samples(artifact.build_folder / "verify", program, samples, floats.simulated)
+    real = [
+        Case(quantized_inputs(program, sample), outputs)
+        for sample, outputs in zip(samples, floats.simulated, strict=True)
     ]
+    stress = [Case(given, simulate(program, given)) for given in stress_inputs(program, _STRESS_INPUTS)]
+    runners = build.target.runners(build.options)
+    verdicts = [_run(build, runner, artifact, program, real, stress) for runner in runners]
     gates = check_gates(build.recipe.verify.gates.model_dump(exclude_none=True), floats.outputs)
     status = "ok"
     if not all(gate.passed for gate in gates):
@@ -83,7 +99,7 @@ def verify(
 
 
 def _run(
-    build: Build, runner: Any, artifact: Artifact, program: Program, real: list[Any], stress: list[Any]
+    build: Build, runner: Runner, artifact: Artifact, program: Program, real: list[Case], stress: list[Case]
 ) -> ArtifactVerdict:
     from nnkit.verify.artifact import compare_artifact
 
@@ -96,9 +112,16 @@ def _run(
         with build.progress.stage(f"verify {runner.name}") as step:
             step.detail = f"NOT RUN: {missing}"
         return ArtifactVerdict(runner.name, "not_run", reason=missing)
-    inputs = [*real[:1], *stress[:1]][:_EMULATED_INPUTS] if runner.emulated else [*real, *stress]
+    cases = [*real[:1], *stress[:1]] if runner.emulated else [*real, *stress]
     with build.progress.stage(f"verify {runner.name}") as step:
-        verdict = compare_artifact(runner, artifact.folder, program, inputs, traced=0 if runner.emulated else 1)
+        verdict = compare_artifact(
+            runner,
+            artifact.folder,
+            program,
+            [case.inputs for case in cases],
+            traced=0 if runner.emulated else 1,
+            outputs=[case.outputs for case in cases],
+        )
         step.detail = f"{verdict.mismatches} of {verdict.values:,} values differ"
         if verdict.instructions is not None:
             step.detail += f", {verdict.instructions:,} instructions"

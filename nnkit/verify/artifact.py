@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,35 +63,44 @@ def compare_artifact(
     inputs: Sequence[Mapping[str, NDArray[np.int64]]],
     *,
     traced: int = 0,
+    outputs: Sequence[Mapping[str, NDArray[Any]]] | None = None,
 ) -> ArtifactVerdict:
     """Run `inputs` and compare outputs; the first `traced` of them also tensor by tensor.
 
+    outputs: the Program's outputs for these inputs, where they were simulated already.
     On a difference the failing input is run again with tracing, to name the first layer that differs.
 
     Raises ToolError where the runner fails, or returns something else than one result for each input.
     """
-    results = runner.run(artifact, program, inputs, trace=False)
-    if len(results) != len(inputs):
-        raise ToolError(
-            f"{len(inputs)} inputs were given, {len(results)} results came back",
-            where=f"runner {runner.name}",
-            remedy="report this to those who made the target",
-        )
+    # The traced run needs a build of its own: both are made at the same time.
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        tracing = pool.submit(runner.run, artifact, program, inputs[:traced], trace=True) if traced else None
+        results = runner.run(artifact, program, inputs, trace=False)
+        traces = tracing.result() if tracing is not None else []
+    for found, asked in ((results, inputs), (traces, inputs[:traced])):
+        if len(found) != len(asked):
+            raise ToolError(
+                f"{len(asked)} inputs were given, {len(found)} results came back",
+                where=f"runner {runner.name}",
+                remedy="report this to those who made the target",
+            )
     values = mismatches = 0
     first = ""
     for index, (given, result) in enumerate(zip(inputs, results, strict=True)):
-        expected = simulate(program, given)
+        known = outputs[index] if outputs is not None and index >= traced else None
+        expected = simulate(program, given) if known is None else known
         wrong, compared = _count(program.outputs, result.outputs, expected)
         values, mismatches = values + compared, mismatches + wrong
         if wrong and not first:
-            first = first_difference(program, runner.run(artifact, program, [given], trace=True)[0], expected)
-        if index < traced:
             trace = runner.run(artifact, program, [given], trace=True)[0]
-            inner = [name for name in program.tensors if name in trace.tensors and name not in program.outputs]
-            wrong, compared = _count(inner, trace.tensors, expected)
+            first = first_difference(program, trace, simulate(program, given))
+        if index < traced:
+            tensors = traces[index].tensors
+            inner = [name for name in program.tensors if name in tensors and name not in program.outputs]
+            wrong, compared = _count(inner, tensors, expected)
             values, mismatches = values + compared, mismatches + wrong
             if wrong and not first:
-                first = first_difference(program, trace, expected)
+                first = first_difference(program, traces[index], expected)
     head = results[0] if results else RunResult({})
     return ArtifactVerdict(
         how=runner.name,

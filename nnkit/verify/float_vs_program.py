@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nnkit.errors import ModelError
 from nnkit.graph import Model
@@ -18,13 +20,17 @@ from nnkit.verify.samples import Sample, quantized_inputs
 
 @dataclass(frozen=True, eq=False)
 class FloatVerdict:
-    """outputs: over all outputs together. layers: by op name. watch: saturations and accumulators seen."""
+    """outputs: over all outputs together. layers: by op name. watch: saturations and accumulators seen.
+
+    simulated: the Program's outputs (stored integers) for every sample, so that nobody need simulate them again.
+    """
 
     outputs: Distance
     by_output: Mapping[str, Distance]
     layers: Mapping[str, Distance]
     watch: Watch
     samples: int
+    simulated: tuple[Mapping[str, NDArray[Any]], ...] = ()
 
 
 def compare_with_float(
@@ -47,8 +53,10 @@ def compare_with_float(
     total, watch = DistanceSum(), Watch()
     by_output = {name: DistanceSum() for name in program.outputs}
     by_layer = {op.name: DistanceSum() for op in program.ops}
+    simulated: list[Mapping[str, NDArray[Any]]] = []
     for sample in samples:
         stored = simulate(program, quantized_inputs(program, sample), watch=watch)
+        simulated.append({name: stored[name] for name in program.outputs})
         expected = reference.run(sample.inputs)
         for name in program.outputs:
             if not np.isfinite(expected[name]).all():
@@ -71,4 +79,5 @@ def compare_with_float(
         layers={name: part.result() for name, part in by_layer.items()},
         watch=watch,
         samples=len(samples),
+        simulated=tuple(simulated),
     )

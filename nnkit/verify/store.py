@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nnkit.program import Program
-from nnkit.simulate import simulate
 from nnkit.verify.samples import Sample, quantized_inputs
 
 _NAME_LENGTH = 100  # file systems end at 255 bytes
 _KEPT = 4  # enough to run a board against; all of them would dwarf the build
 
 
-def store_samples(folder: Path, program: Program, samples: Sequence[Sample]) -> None:
-    """Write `<n>_<tensor>.npy` for inputs and outputs (stored integers) and `<n>_<input>_float.npy`."""
+def store_samples(
+    folder: Path, program: Program, samples: Sequence[Sample], outputs: Sequence[Mapping[str, NDArray[Any]]]
+) -> None:
+    """Keep the first few samples, with the Program's outputs for them.
+
+    Writes `<n>_<tensor>.npy` (stored integers) for inputs and outputs, and `<n>_<input>_float.npy` (real units).
+    outputs: stored integers by name, one mapping a sample.
+    """
     folder.mkdir()
     for index, sample in enumerate(samples[:_KEPT]):
-        stored = simulate(program, quantized_inputs(program, sample))
+        stored = {**quantized_inputs(program, sample), **outputs[index]}
         for name in program.inputs:
             np.save(float_input_path(folder, index, name), sample.inputs[name])
         for name in (*program.inputs, *program.outputs):
-            np.save(folder / f"{index}_{_safe(name)}.npy", stored[name])
+            np.save(folder / f"{index}_{_safe(name)}.npy", stored[name].astype(program.tensors[name].fixed.dtype))
 
 
 def float_input_path(folder: Path, index: int, name: str) -> Path:

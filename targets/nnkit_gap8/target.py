@@ -99,6 +99,7 @@ class Gap8Target:
             MemoryMachine(l1, l2, l3, context_bytes=CONTEXT_BYTES, stack_bytes=STACK_BYTES),
             planner=options.planner,
             weight_budget_bytes=options.weight_budget,
+            repack_limit=options.repack_limit,
         )
         check_plan(program, found, needs)
         return found

@@ -62,7 +62,9 @@ def test_stress_is_the_same_every_time_and_differs_between_inputs() -> None:
 def test_stored_samples_hold_real_and_stored_values(tmp_path: Path) -> None:
     tensor = Tensor("x", (1, 1, 2), Fixed(16, 8), -32768, 32767)
     samples = [Sample("", {"x": np.array([[[[0.5, index]]]], np.float32)}) for index in range(6)]
-    store_samples(tmp_path / "verify", program(tensor), samples)
+    store_samples(
+        tmp_path / "verify", program(tensor), samples, [quantized_inputs(program(tensor), s) for s in samples]
+    )
     names = sorted(path.name for path in (tmp_path / "verify").iterdir())
     assert names == sorted(f"{i}_x{kind}.npy" for i in range(4) for kind in ("", "_float"))  # the first four are kept
     np.testing.assert_array_equal(np.load(tmp_path / "verify/2_x.npy").ravel(), [128, 512])
@@ -75,7 +77,7 @@ def test_names_that_are_no_file_names_stay_apart(tmp_path: Path) -> None:
     sample = Sample("", {name: np.array([[index]], np.float32) for index, name in enumerate(names)})
     folder = tmp_path / "inner" / "verify"
     folder.parent.mkdir()
-    store_samples(folder, program(*tensors), [sample])
+    store_samples(folder, program(*tensors), [sample], [quantized_inputs(program(*tensors), sample)])
     assert len(list(folder.iterdir())) == 2 * len(names)
     assert [path.name for path in folder.parent.iterdir()] == ["verify"]
     for index, name in enumerate(names):
