@@ -182,6 +182,18 @@ def package_verify(
     verify_command(package, key, json=json)
 
 
+@package_app.command("extract")
+def package_extract(
+    package: Annotated[Path, typer.Argument(metavar="FILE", help="A release archive.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new or empty.")],
+    json: JsonOption = False,
+) -> None:
+    """Check every byte of a release archive and unpack it."""
+    from nnkit.commands.package import extract_command
+
+    extract_command(package, folder, json=json)
+
+
 @package_app.command("inspect")
 def package_inspect(
     package: Annotated[Path, typer.Argument(metavar="FILE", help="A release archive.")], json: JsonOption = False

@@ -1,4 +1,4 @@
-"""`nnkit package build|verify|inspect`."""
+"""`nnkit package build|verify|extract|inspect`."""
 
 from __future__ import annotations
 
@@ -43,6 +43,19 @@ def verify_command(package: Path, key: Path | None, *, json: bool) -> None:
     manifest = result.manifest
     print_line(f"{package}: intact, {len(manifest.files)} files" + (", signature valid" if signed else ""))
     print_line(f"  {manifest.name} {manifest.version} for {manifest.target}, sha256 {result.sha256}")
+
+
+def extract_command(package: Path, folder: Path, *, json: bool) -> None:
+    """Verify and unpack; the folder holds all of an intact package, or is left as it was."""
+    from nnkit.package import extract_package
+
+    manifest = extract_package(package, folder)
+    if json:
+        print_json({"package": str(package), "folder": str(folder), "files": len(manifest.files)})
+    else:
+        print_line(
+            f"{folder}: {len(manifest.files)} files of {manifest.name} {manifest.version} for {manifest.target}"
+        )
 
 
 def _field(value: Any, key: str) -> Any:

@@ -165,6 +165,7 @@ def _pool_hint(program: Program, index: int) -> str:
             and op.output not in program.outputs
             and len(readers) == 1
             and isinstance(readers[0], Pool)
+            and readers[0].window.kernel_h < program.tensors[op.output].shape[1]  # a global pool fuses nowhere
         ):
             saved = program.tensors[op.output].size_bytes - program.tensors[readers[0].output].size_bytes
             return f"fusing {readers[0].name} into {op.name} would save {saved:,} bytes there"
