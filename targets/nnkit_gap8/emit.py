@@ -6,7 +6,7 @@ Everything is deterministic: the same program and plan give the same bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,8 +92,9 @@ def emit_artifact(
     files: dict[str, bytes] = {"weights.bin": weights}
     env = template_environment()
     sources = kernel_sources(env, network.title, network.stem, network.prefix, variants)
-    layers, calls = _layers(program, kernels)
+    calls = _calls(program, kernels)
     steps = step_views(program, plan, calls)
+    layers = _layers(program, calls, {call.layer for step in steps for call in step.calls})
     files |= {path: text.encode() for path, text in sources.items()}
     network_sources = tuple(sorted([f"{network.stem}.c", *(path for path in sources if path.endswith(".c"))]))
     shared: dict[str, Any] = {"n": network, "layers": layers, "steps": steps, "sources": network_sources}
@@ -196,9 +197,9 @@ class Layer:
     constants: tuple[Any, ...]
 
 
-def _layers(program: Program, kernels: Mapping[str, ConvKernel]) -> tuple[list[Layer], dict[str, tuple[Call, ...]]]:
+def _calls(program: Program, kernels: Mapping[str, ConvKernel]) -> dict[str, tuple[Call, ...]]:
+    """The kernel calls of every op by its name."""
     names = unique_identifiers(op.name for op in program.ops)
-    layers: list[Layer] = []
     calls: dict[str, tuple[Call, ...]] = {}
     for op in program.ops:
         name = f"layer_{names[op.name]}"
@@ -206,9 +207,18 @@ def _layers(program: Program, kernels: Mapping[str, ConvKernel]) -> tuple[list[L
             calls[op.name] = conv_calls(op, program, kernels[op.name], name)
         else:
             calls[op.name] = other_calls(op, program, name)
-        constants = tuple(constant for call in calls[op.name] for constant in call.constants)
-        layers.append(Layer(layer_comment(op, program), constants))
-    return layers, calls
+    return calls
+
+
+def _layers(program: Program, calls: Mapping[str, tuple[Call, ...]], used: Collection[str]) -> list[Layer]:
+    """Every layer with the constants of its calls; those of calls that nothing is left of would be unused."""
+    return [
+        Layer(
+            layer_comment(op, program),
+            tuple(constant for call in calls[op.name] if call.layer in used for constant in call.constants),
+        )
+        for op in program.ops
+    ]
 
 
 def _description(program: Program, plan: MemoryPlan, network: Network, sources: tuple[str, ...]) -> bytes:
