@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json as json_module
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnkit.errors import UsageError, UserFileError
+from nnkit.errors import UsageError
 
 if TYPE_CHECKING:
-    from nnkit.program import Program
     from nnkit.recipe import Recipe
     from nnkit.report.progress import Progress
     from nnkit.stages import Build
@@ -55,35 +53,6 @@ def builds(recipe: Recipe, wanted: list[str], progress: Progress, *, use_cache: 
         for name, options in recipe.targets.items()
         if not wanted or name in wanted
     ]
-
-
-@dataclass(frozen=True, eq=False)
-class BuiltFolder:
-    """A build folder as a run left it."""
-
-    folder: Path
-    report: dict[str, Any]
-    program: Program
-
-
-def open_build(folder: Path) -> BuiltFolder:
-    """Read a build folder. Raises UserFileError where it is not one."""
-    from nnkit.serialize import decode
-
-    remedy = "name a folder that `nnkit run` made: out/<name>/<target>"
-    if not folder.is_dir():
-        raise UserFileError("no such build folder", where=str(folder), remedy=remedy)
-    try:
-        report = json_module.loads((folder / "report.json").read_text(encoding="utf-8"))
-        program: Program = decode((folder / "program.nnkit").read_bytes())
-    except FileNotFoundError as error:
-        name = Path(str(error.filename)).name
-        raise UserFileError(f"not a build: it has no {name}", where=str(folder), remedy=remedy) from error
-    except (ValueError, KeyError, OSError) as error:
-        raise UserFileError(
-            f"this build is damaged: {error}", where=str(folder), remedy="build it again with `nnkit run`"
-        ) from error
-    return BuiltFolder(folder, report, program)
 
 
 def byte_count(size: int) -> str:

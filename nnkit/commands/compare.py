@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from nnkit.commands.common import BuiltFolder, open_build, print_json, print_line
+from nnkit.builds import BuiltFolder, open_build
+from nnkit.commands.common import print_json, print_line
 from nnkit.errors import GateFailedError, UsageError, UserFileError
 from nnkit.verify.metrics import Distance, DistanceSum, distance
 

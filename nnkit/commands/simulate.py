@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnkit.commands.common import BuiltFolder, open_build, print_json, print_line
+from nnkit.builds import BuiltFolder, open_build
+from nnkit.commands.common import print_json, print_line
 from nnkit.errors import ToolError, UsageError, UserFileError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ A pair of pictures is taken for one person where the L2 distance of the two raw 
 threshold. The threshold is chosen on pairs of people who take no further part; accuracy, recall and flipped
 decisions are then counted on at least 20,000 pairs of other people, half of them of one person.
 
-    python verification.py --model reid.onnx
+    python verification.py --model reid.onnx --build int16=out/gap8_reid/gap8 --build int8=out8/gap8_reid/gap8
 
 A describer is any function from pictures, uint8 [N, 1, 128, 128], to descriptors, float [N, 512], so that the
 float network, a simulator and a program are measured by the same code: see `ablation`.
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -195,6 +196,27 @@ def float_describer(model: Path, *, batch: int = 64, threads: int = 2) -> Descri
     return describe
 
 
+def build_describer(folder: Path, *, processes: int = 2) -> Describer:
+    """A build of nnkit (`out/gap8_reid/gap8`), executed by the bit-exact simulator; the C gives the same."""
+
+    def describe(images: ByteArray) -> FloatArray:
+        parts = np.array_split(images, processes)
+        with ProcessPoolExecutor(processes) as pool:
+            return np.concatenate(list(pool.map(_simulated, [folder] * processes, parts)))
+
+    return describe
+
+
+def _simulated(folder: Path, images: ByteArray) -> FloatArray:
+    from nnkit.builds import open_build
+    from nnkit.simulate import simulate
+
+    program = open_build(folder).program
+    source, result = program.tensors[program.inputs[0]], program.tensors[program.outputs[0]]
+    stored = [simulate(program, {source.name: source.fixed.quantize(image)})[result.name] for image in images]
+    return result.fixed.dequantize(np.stack(stored)).reshape(len(images), -1)
+
+
 def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The ablation without the single decisions, for machines."""
     return [
@@ -229,10 +251,15 @@ def as_table(rows: Sequence[Row]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--model", type=Path, default=Path(__file__).with_name("reid.onnx"))
+    parser.add_argument("--build", action="append", default=[], metavar="NAME=FOLDER", help="a build (repeatable)")
     parser.add_argument("--normalise", action="store_true", help="scale descriptors to length 1 first")
     parser.add_argument("--json", type=Path, help="write the numbers to this file too")
     arguments = parser.parse_args()
-    rows = ablation({"float": float_describer(arguments.model)}, normalise=arguments.normalise)
+    describers = {"float": float_describer(arguments.model)}
+    for text in arguments.build:
+        name, _, folder = text.partition("=")
+        describers[name] = build_describer(Path(folder))
+    rows = ablation(describers, normalise=arguments.normalise)
     print(f"{rows[0].result.pairs} pairs")
     print(as_table(rows))
     if arguments.json:
