@@ -1,0 +1,89 @@
+"""The tutorial does what it says: its commands are run in order, and what it shows is what comes out.
+
+Numbers are left out of the comparison where machines and versions of tools differ in them: times, digests,
+instructions and the last digits of accuracies.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGE = REPOSITORY / "docs" / "tutorial.md"
+TOOLS = ("cc", "make", "riscv64-unknown-elf-gcc", "qemu-system-riscv32")
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def steps() -> list[tuple[str, list[str]]]:
+    """Each command with the lines shown behind it."""
+    found: list[tuple[str, list[str]]] = []
+    for line in "".join(blocks("console")).splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:], []))
+        else:
+            found[-1][1].append(line)
+    return found
+
+
+def without_varying_numbers(line: str) -> str:
+    """Figures that must agree stay: bytes, values, mismatches, shapes and formats."""
+    line = re.sub(r"\b[0-9a-f]{64}\b", "_", line)
+    line = re.sub(r"[0-9,]+ instructions", "_ instructions", line)
+    line = re.sub(r"-?\b[0-9]+\.[0-9]+\b|\b[0-9]+%", "_", line)  # not the s16.12 of a format
+    return " ".join(line.split())
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A working folder with the repository's docs, and `nnkit` and `python` on the path."""
+    folder = tmp_path_factory.mktemp("tutorial")
+    programs = folder / "bin"
+    programs.mkdir()
+    python = shlex.quote(sys.executable)
+    for name, call in (("python", python), ("nnkit", f"{python} -c 'from nnkit.cli import main; main()'")):
+        (programs / name).write_text(f'#!/bin/sh\nexec {call} "$@"\n')
+        (programs / name).chmod(0o755)
+    work = folder / "work"
+    work.mkdir()
+    (work / "docs").symlink_to(REPOSITORY / "docs")
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    return work, {**os.environ, "PATH": path, "NNKIT_CACHE": str(folder / "cache"), "COLUMNS": "200"}
+
+
+@pytest.mark.skipif(any(shutil.which(tool) is None for tool in TOOLS), reason=f"needs {', '.join(TOOLS)}")
+def test_every_command_gives_what_is_shown_and_the_folder_holds_what_is_listed(
+    environment: tuple[Path, dict[str, str]],
+) -> None:
+    work, variables = environment
+    commands = steps()
+    assert len(commands) > 15
+    (recipe,) = blocks("yaml")
+    for command, shown in commands:
+        done = subprocess.run(
+            command, shell=True, cwd=work, env=variables, capture_output=True, text=True, check=False
+        )
+        printed = {without_varying_numbers(line) for line in (done.stdout + done.stderr).splitlines()}
+        missing = [line for line in shown if line.strip() != "..." and without_varying_numbers(line) not in printed]
+        assert missing == [], f"{command}\n{done.stdout}{done.stderr}"
+        assert "Traceback" not in done.stderr
+        if not any(line.startswith("error:") for line in shown) and not command.startswith("nnkit compare"):
+            assert done.returncode == 0, f"{command}\n{done.stderr}"
+        if (work / "shapes").is_dir():
+            (work / "shapes/recipe.yaml").write_text(recipe)
+
+    # The page's table of the build folder, and what docs/how_it_works.md adds.
+    listed = re.findall(r"^\| ((?:`[^`]+`(?:, )?)+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    named = {name.rstrip("/") for cell in listed for name in re.findall(r"`([^`]+)`", cell)}
+    named |= {"memory_l1.svg", "memory_l3.svg", "plan.json", "program.nnkit", "recipe.yaml", "run.json"}
+    assert {path.name for path in (work / "out/shapes/gap8").iterdir()} == named
