@@ -8,6 +8,7 @@ from nnkit.graph import Model
 from nnkit.program.ops import Placement
 from nnkit.quantize.layers import FloatLayer
 from nnkit.quantize.lowering import lower
+from nnkit.rewrite import RewriteLog
 
 
 @dataclass(frozen=True)
@@ -18,13 +19,14 @@ class Segment:
     layers: tuple[str, ...]
 
 
-def partition(model: Model) -> tuple[Segment, ...]:
+def partition(model: Model, log: RewriteLog | None = None) -> tuple[Segment, ...]:
     """Split the restructured model's layers at every change of placement (`_cpu` tags).
 
+    log: of the restructuring, for the reasons in messages.
     Raises ModelError for layers that no side can run (all of them in one message).
     """
     segments: list[Segment] = []
-    for layer in lower(model).layers:
+    for layer in lower(model, log).layers:
         side = _placement(layer)
         if segments and segments[-1].placement == side:
             segments[-1] = Segment(side, (*segments[-1].layers, layer.name))

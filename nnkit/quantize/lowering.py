@@ -5,14 +5,16 @@ Everything the quantiser cannot take is collected and reported in one ModelError
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from nnkit.errors import ModelError
 from nnkit.graph import Model
 from nnkit.quantize import node_layers
 from nnkit.quantize.graph_view import GraphView, NodeView
 from nnkit.quantize.layers import FloatActivation, FloatLayer, FloatLayers, FloatPool
+from nnkit.rewrite import RewriteLog
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,28 @@ class Refusal:
     reason: str
 
 
-def lower(model: Model) -> FloatLayers:
+_REWRITES: Mapping[str, str] = MappingProxyType(
+    {
+        "BatchNormalization": "fold_batch_norm",
+        "Gemm": "fc_to_conv",
+        "MatMul": "fc_to_conv",
+        "Sub": "fold_input_normalization",
+        "Div": "fold_input_normalization",
+        "Dropout": "remove_identity",
+        "Identity": "remove_identity",
+        "ReduceMean": "global_pool",
+        "Min": "simplify_clip",
+        "Max": "simplify_clip",
+        "Sum": "sum_to_add",
+    }
+)
+"""Ops that a rewrite usually takes away before layers are built."""
+
+
+def lower(model: Model, log: RewriteLog | None = None) -> FloatLayers:
     """Turn a restructured model (the normal form of `docs/how_it_works.md`) into layers.
 
+    log: of the restructuring; with it a refusal says why a rewrite left the node alone.
     Raises ModelError naming every unsupported node with its op and the reason.
     """
     view = GraphView(model)
@@ -38,7 +59,7 @@ def lower(model: Model) -> FloatLayers:
         try:
             layers.append(_layer(view, node))
         except node_layers.Unsupported as problem:
-            refusals.append(Refusal(node.name, node.op_type, str(problem)))
+            refusals.append(Refusal(node.name, node.op_type, str(problem) + _why_left(node, log)))
     if refusals:
         raise refusal_error(refusals)
     return FloatLayers(
@@ -47,6 +68,20 @@ def lower(model: Model) -> FloatLayers:
         inputs=tuple(spec.name for spec in model.inputs),
         outputs=tuple(spec.name for spec in model.outputs),
     )
+
+
+def _why_left(node: NodeView, log: RewriteLog | None) -> str:
+    """Why no rewrite took the node away, as far as the log knows; begins with a semicolon, or is empty."""
+    if log is None:
+        return ""
+    for entry in log.entries:
+        for declined in entry.declined:
+            if node.name in declined.site.split(" + "):
+                return f"; {entry.name} left it: {declined.reason}"
+    rule = _REWRITES.get(node.op_type)
+    if rule is not None and rule not in {entry.name for entry in log.entries}:
+        return f"; the rewrite {rule} may take it away: add it to `restructure`"
+    return ""
 
 
 def refusal_error(refusals: Sequence[Refusal]) -> ModelError:

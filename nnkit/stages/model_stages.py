@@ -158,7 +158,7 @@ def partition(build: Build, restructured: Restructured) -> tuple[Segment, ...]:
     from nnkit.partition import partition as split
 
     with build.progress.stage("partition") as step:
-        segments = split(restructured.model)
+        segments = split(restructured.model, restructured.log)
         step.detail = f"{len(segments)} segment{'s' if len(segments) != 1 else ''}"
         return segments
 

@@ -213,6 +213,19 @@ def test_interrupted_run_keeps_the_last_good_build(project: Path, nnkit: Command
     assert [path.name for path in (project / "out/small").iterdir()] == ["gap8"]
 
 
+def test_a_refusal_says_which_rewrite_is_missing_or_why_it_declined(project: Path, nnkit: Command) -> None:
+    net = Net((1, 1, 40, 40))
+    x = net.batch_norm(net.conv("x", 4))
+    product = net.node("MatMul", [x, net.conv("x", 4)], 4)
+    net.save(project / "net.onnx", product)
+    (project / "recipe.yaml").write_text(RECIPE + "restructure: [fc_to_conv]\n")
+    done = nnkit("run", "recipe.yaml", "--no-qemu")
+    assert done.code == 3
+    assert "add it to `restructure`" in done.err
+    assert "fold_batch_norm" in done.err
+    assert "fc_to_conv left it" in done.err
+
+
 def test_check_and_plan_write_nothing(project: Path, nnkit: Command) -> None:
     before = fingerprint(project)
     assert nnkit("check", "recipe.yaml").code == 0

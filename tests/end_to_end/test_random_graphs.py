@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from nnkit_gap8.runners import HostRunner
 
 from nnkit.calibrate import calibrate
 from nnkit.importers import import_onnx
@@ -19,6 +18,7 @@ from nnkit.verify.artifact import compare_artifact
 from nnkit.verify.samples import Sample, quantized_inputs, stress_inputs
 from nnkit_gap8.emit import emit_artifact
 from nnkit_gap8.options import Gap8Options
+from nnkit_gap8.runners import HostRunner
 from nnkit_gap8.target import Gap8Target
 
 from .networks import Net
