@@ -14,6 +14,7 @@ import nnkit
 from nnkit.errors import InternalError
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Conv2d, ConvTranspose2d, Fixed, Program
+from nnkit_gap8.compile_flags import OPTIMISATION, RV32_FLAGS
 from nnkit_gap8.files import render, shared_files, template_environment
 from nnkit_gap8.kernel_sources import kernel_sources
 from nnkit_gap8.kernels import DEFAULT_L1_BYTES, ConvKernel, chw, conv_kernel
@@ -98,6 +99,7 @@ def emit_artifact(
     files |= {path: text.encode() for path, text in sources.items()}
     network_sources = tuple(sorted([f"{network.stem}.c", *(path for path in sources if path.endswith(".c"))]))
     shared: dict[str, Any] = {"n": network, "layers": layers, "steps": steps, "sources": network_sources}
+    shared |= {"optimisation": OPTIMISATION, "rv32_flags": RV32_FLAGS}
     files[f"{network.stem}.h"] = render(env, "network.h.j2", shared)
     files[f"{network.stem}.c"] = render(env, "network.c.j2", shared)
     files |= shared_files(env, shared)

@@ -36,7 +36,8 @@ def kernel_sources(env: Environment, title: str, stem: str, prefix: str, variant
             "head": variant.head,
             "plain": use.plain,
             "pools": sorted(use.pools),
-            "widths": sorted(use.widths),
+            "shapes": sorted(use.shapes),
+            "widths": sorted({width for width, _ in use.shapes}),
         }
         group: str = variant.path if variant.path in ("depthwise", "transposed") else "dense"
         by_path.setdefault(group, []).append(view)
@@ -50,12 +51,15 @@ def kernel_sources(env: Environment, title: str, stem: str, prefix: str, variant
         gathers: dict[str, dict[str, Any]] = {}
         for view in views:
             if view["path"] == "rows":
-                entry = gathers.setdefault(view["x"].tag, {"tag": view["x"].tag, "c": view["x"].c, "widths": set()})
-                entry["widths"] |= set(view["widths"])
+                entry = gathers.setdefault(view["x"].tag, {"tag": view["x"].tag, "c": view["x"].c, "shapes": set()})
+                entry["shapes"] |= set(view["shapes"])
         context = {
             **common,
             "variants": views,
-            "gathers": [{**g, "widths": sorted(g["widths"])} for _, g in sorted(gathers.items())],
+            "gathers": [
+                {**g, "shapes": sorted(g["shapes"]), "widths": sorted({width for width, _ in g["shapes"]})}
+                for _, g in sorted(gathers.items())
+            ],
         }
         files[f"{stem}_{file_of[group]}.c"] = render(env, f"nnkit_{file_of[group]}.c.j2", context).decode()
     for pool in sorted(variants.pools):

@@ -16,6 +16,7 @@ from nnkit.errors import InternalError, ToolError
 from nnkit.program import Program
 from nnkit.target import Contract, RunResult
 from nnkit_gap8.call_stack import worst_stack_bytes
+from nnkit_gap8.compile_flags import OPTIMISATION, RV32_FLAGS
 from nnkit_gap8.processes import RV32_SIZE, missing_tools, require, run_tool
 from nnkit_gap8.tools import QEMU, RV32_COMPILER, host_compiler
 
@@ -24,17 +25,6 @@ _COMPILE_TIMEOUT_S = 300.0
 _QEMU_TIMEOUT_S = 600.0
 
 _ARGUMENT_REGISTERS = 8  # of the calling convention
-
-RV32_FLAGS = (
-    "-march=rv32imc_zicsr",
-    "-mabi=ilp32",
-    "-mcmodel=medany",
-    "-msmall-data-limit=0",
-    "-ffreestanding",
-    "-fno-common",
-)
-# Scheduling before register allocation makes the kernels spill accumulators.
-RV32_OPTIMISATION = ("-O2", "-fno-schedule-insns", "-fno-tree-reassoc")
 
 
 @dataclass
@@ -109,7 +99,7 @@ class Rv32Runner:
     """
 
     parts: int = 1
-    optimisation: tuple[str, ...] = RV32_OPTIMISATION
+    optimisation: tuple[str, ...] = OPTIMISATION
     name: str = "rv32"
     emulated: bool = True
     contract: Contract = "exact"
@@ -152,7 +142,7 @@ class Rv32Runner:
 def rv32_stack_bytes(artifact: Path) -> int:
     """Worst-case stack of the network's call on rv32, from the compiler's frames and call graph."""
     with tempfile.TemporaryDirectory(prefix="nnkit-rv32-") as name:
-        return _Rv32Build(artifact.resolve(), Path(name), _describe(artifact), 1, RV32_OPTIMISATION).stack_bytes()
+        return _Rv32Build(artifact.resolve(), Path(name), _describe(artifact), 1, OPTIMISATION).stack_bytes()
 
 
 @dataclass(frozen=True)

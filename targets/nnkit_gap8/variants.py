@@ -148,11 +148,11 @@ class MoveVariant:
 
 @dataclass
 class ConvUse:
-    """How a network uses one convolution variant: plain, behind which pools; widths: kernel widths to unroll."""
+    """How a network uses one variant: plain, behind which pools; shapes: (kernel_w, stride_w) to unroll."""
 
     plain: bool = False
     pools: set[PoolRow] = field(default_factory=set)
-    widths: set[int] = field(default_factory=set)
+    shapes: set[tuple[int, int]] = field(default_factory=set)
 
 
 @dataclass
@@ -231,8 +231,9 @@ def _collect_op(found: Variants, op: Op, program: Program, kernels: Mapping[str,
     match op:
         case Conv2d() | ConvTranspose2d():
             use = found.convs.setdefault(conv_variant(op, program, kernels[op.name]), ConvUse())
-            if op.window.dilation_w == 1 and 1 < op.window.kernel_w <= _MOST_UNROLLED:
-                use.widths.add(op.window.kernel_w)
+            window = op.window
+            if window.dilation_w == 1 and 1 < window.kernel_w <= _MOST_UNROLLED and window.stride_w <= 2:
+                use.shapes.add((window.kernel_w, window.stride_w))
             if isinstance(op, Conv2d) and op.pool is not None:
                 row = fused_row(op, op.pool, program)
                 use.pools.add(row)

@@ -46,7 +46,7 @@ def test_every_kernel_on_rv32(tmp_path: Path) -> None:
         # The painted extent of L2 is the plan's peak, and no byte of stack beyond the analysed ones was used.
         assert result.measured["l2_painted_bytes"] == plan.regions["l2"].peak_bytes
         assert 0 < result.measured["stack_used_bytes"] <= result.measured["stack_worst_bytes"] <= STACK_BYTES
-        assert result.measured["stack_worst_bytes"] - result.measured["stack_used_bytes"] < 16
+        assert result.measured["stack_used_bytes"] > 0.8 * result.measured["stack_worst_bytes"]
     assert set(results[0].instructions_by_layer) == {op.name for op in program.ops}
 
 

@@ -1,0 +1,22 @@
+"""How the generated C is compiled for RISC-V."""
+
+from __future__ import annotations
+
+# Without these, GCC moves the loads of one tap before the products of the last one, runs out of registers, and
+# spills accumulators inside the innermost loop; or inlines that loop into a function that needs registers itself.
+OPTIMISATION = (
+    "-O2",
+    "-fno-schedule-insns",
+    "-fno-tree-reassoc",
+    "-fno-inline-functions-called-once",
+    "-fira-algorithm=priority",
+)
+
+RV32_FLAGS = (
+    "-march=rv32imc_zicsr",
+    "-mabi=ilp32",
+    "-mcmodel=medany",
+    "-msmall-data-limit=0",
+    "-ffreestanding",
+    "-fno-common",
+)
