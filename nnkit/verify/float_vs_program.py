@@ -56,6 +56,8 @@ def compare_with_float(
     simulated: list[Mapping[str, NDArray[Any]]] = []
     for sample in samples:
         stored = simulate(program, quantized_inputs(program, sample), watch=watch)
+        for name in program.outputs:
+            stored[name].setflags(write=False)
         simulated.append({name: stored[name] for name in program.outputs})
         expected = reference.run(sample.inputs)
         for name in program.outputs:
