@@ -102,6 +102,7 @@ def emit_artifact(
     shared |= {"optimisation": OPTIMISATION, "rv32_flags": RV32_FLAGS}
     files[f"{network.stem}.h"] = render(env, "network.h.j2", shared)
     files[f"{network.stem}.c"] = render(env, "network.c.j2", shared)
+    files["README.md"] = render(env, "README.md.j2", shared)
     files |= shared_files(env, shared)
     files["network.json"] = _description(program, plan, network, network_sources)
     return dict(sorted(files.items()))

@@ -37,6 +37,7 @@ def kernel_sources(env: Environment, title: str, stem: str, prefix: str, variant
             "plain": use.plain,
             "pools": sorted(use.pools),
             "shapes": sorted(use.shapes),
+            "windows": sorted(use.windows),
             "widths": sorted({width for width, _ in use.shapes}),
         }
         group: str = variant.path if variant.path in ("depthwise", "transposed") else "dense"

@@ -5,7 +5,7 @@ Paths of a convolution, all ending in the same register-blocked tile of 4 output
 * direct: the taps of one pixel already lie at a fixed step in L2 (1x1, stride 1; or a window that covers the whole
   input, so that there is one output pixel). Nothing is copied.
 * rows: four output pixels at a time are gathered ("im2row") into L1 as [taps][4].
-* depthwise: one input channel per output channel, no gathering.
+* depthwise: one input channel per output channel; a band of its rows is copied to L1 together with the padding.
 * transposed: rows, one output phase (oy mod stride_h, ox mod stride_w) at a time, so that no tap multiplies a zero.
 
 A fused pool keeps a band of convolution rows in L1 and stores only pooled rows.
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from nnkit.memory.needs import KernelNeeds
-from nnkit.program import Conv2d, ConvTranspose2d, Op, Program, Tensor
+from nnkit.program import Conv2d, ConvTranspose2d, Op, Program, Tensor, Window
 from nnkit_gap8.phases import Phase, output_phases
 
 LANES = 4  # output channels of a weight block
@@ -62,7 +62,8 @@ class ConvKernel:
     taps: multiply-accumulates of one output value, = rows of the packed weights.
     max_parts: parts that may run at once (limited by L1).
     split_blocks: parts divide the weight blocks, not the pixels.
-    row_bytes: L1 of one part for gathered pixels; tile_pixels of them at once.
+    row_bytes: L1 of one part for gathered pixels, tile_pixels of them at once; or for a depthwise layer's band:
+        the input rows of band_rows output rows of one channel, band_width elements each.
     pool_blocks: blocks whose convolution rows fit in L1 together, over all parts (0: no fused pool).
     pool_rows: rows kept per channel; pool_block_bytes: L1 of one block's rows.
     """
@@ -79,6 +80,8 @@ class ConvKernel:
     pool_rows: int
     pool_block_bytes: int
     phases: tuple[Phase, ...] = ()
+    band_rows: int = 0
+    band_width: int = 0
 
     @property
     def scratch_bytes(self) -> int:
@@ -115,7 +118,11 @@ def conv_kernel(
         geometry = Geometry(op.groups, taps, 1, 1, geometry.out_channels, 1, 1)
     blocks = -(-geometry.groups // LANES) if path == "depthwise" else geometry.blocks
     tile = TILE
-    row_bytes = 0
+    row_bytes = band_rows = band_width = 0
+    if path == "depthwise":
+        budget_bytes = l1_bytes // cores // (2 if op.pool is not None else 1)
+        band_rows, band_width = _band(op.window, geometry, x.format.bytes, budget_bytes)
+        row_bytes = align4(_input_rows(op.window, band_rows) * band_width * x.format.bytes)
     if path == "rows":
         tile = TILE if align4(taps * TILE * x.format.bytes) <= l1_bytes else 1
         row_bytes = align4(taps * tile * x.format.bytes)
@@ -132,8 +139,37 @@ def conv_kernel(
         tiles = -(-geometry.out_h * geometry.out_w // TILE)
         split_blocks = path == "depthwise" or tiles < 2 * parts
     return ConvKernel(
-        path, geometry, blocks, taps, parts, split_blocks, tile, row_bytes, pool_blocks, pool_rows, pool_block_bytes
+        path,
+        geometry,
+        blocks,
+        taps,
+        parts,
+        split_blocks,
+        tile,
+        row_bytes,
+        pool_blocks,
+        pool_rows,
+        pool_block_bytes,
+        band_rows=band_rows,
+        band_width=band_width,
     )
+
+
+def _band(window: Window, geometry: Geometry, element_bytes: int, budget_bytes: int) -> tuple[int, int]:
+    """(output rows, elements per input row) of a depthwise band within the budget; at least one output row.
+
+    Rows are wide enough to compute whole tiles, also where the last tile of a row is not full.
+    """
+    columns = -(-geometry.out_w // TILE) * TILE
+    width = (columns - 1) * window.stride_w + (window.kernel_w - 1) * window.dilation_w + 1
+    span = _input_rows(window, 1)
+    rows = (budget_bytes // (width * element_bytes) - span) // window.stride_h + 1
+    return max(1, min(rows, geometry.out_h)), width
+
+
+def _input_rows(window: Window, output_rows: int) -> int:
+    """Input rows that `output_rows` output rows read."""
+    return (output_rows - 1) * window.stride_h + (window.kernel_h - 1) * window.dilation_h + 1
 
 
 def conv_path(op: Conv2d, geometry: Geometry) -> Path:

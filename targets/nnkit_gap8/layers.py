@@ -99,6 +99,7 @@ def conv_calls(op: Conv2d | ConvTranspose2d, program: Program, kernel: ConvKerne
                 (f"{kernel.max_parts}", "parts at most"),
                 (f"{int(kernel.split_blocks)}", "parts divide blocks (1) or pixels (0)"),
                 (f"{kernel.tile_pixels}, {kernel.row_bytes}", "pixels gathered at once; bytes for them"),
+                (f"{kernel.band_rows}, {kernel.band_width}", "depthwise band: output rows, elements per row"),
                 (f"{kernel.pool_blocks}, {kernel.pool_rows}", "pool: blocks in L1, rows kept"),
                 (pool_pointer, "pool"),
                 (phases_pointer, "phases"),

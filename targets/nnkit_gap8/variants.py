@@ -25,6 +25,7 @@ from nnkit.program import (
 from nnkit_gap8.kernels import ConvKernel, Path
 
 _MOST_UNROLLED = 5  # kernels wider than this are looped over
+_MOST_UNROLLED_TAPS = 9  # weights that stay in registers
 
 ElementwiseOp: TypeAlias = Literal["add", "mul", "requantize"]
 MoveOp: TypeAlias = Literal["copy", "upsample", "pad"]
@@ -148,11 +149,15 @@ class MoveVariant:
 
 @dataclass
 class ConvUse:
-    """How a network uses one variant: plain, behind which pools; shapes: (kernel_w, stride_w) to unroll."""
+    """How a network uses one variant: plain, behind which pools, and the windows to unroll.
+
+    shapes: (kernel_w, stride_w); windows, for depthwise kernels: (kernel_h, kernel_w, stride_w).
+    """
 
     plain: bool = False
     pools: set[PoolRow] = field(default_factory=set)
     shapes: set[tuple[int, int]] = field(default_factory=set)
+    windows: set[tuple[int, int, int]] = field(default_factory=set)
 
 
 @dataclass
@@ -234,6 +239,8 @@ def _collect_op(found: Variants, op: Op, program: Program, kernels: Mapping[str,
             window = op.window
             if window.dilation_w == 1 and 1 < window.kernel_w <= _MOST_UNROLLED and window.stride_w <= 2:
                 use.shapes.add((window.kernel_w, window.stride_w))
+                if window.dilation_h == 1 and window.kernel_h * window.kernel_w <= _MOST_UNROLLED_TAPS:
+                    use.windows.add((window.kernel_h, window.kernel_w, window.stride_w))
             if isinstance(op, Conv2d) and op.pool is not None:
                 row = fused_row(op, op.pool, program)
                 use.pools.add(row)

@@ -220,10 +220,12 @@ def test_scratch_for_fewer_cores_limits_the_parts(tmp_path: Path) -> None:
     check(program, write(program, tmp_path, cores=2), parts=(1, 2, 8))
 
 
-def test_gathers_single_pixels_where_l1_is_small(tmp_path: Path) -> None:
+def test_single_pixels_and_narrow_bands_where_l1_is_small(tmp_path: Path) -> None:
+    """1000 bytes hold neither four gathered pixels of 216 taps nor a whole depthwise plane."""
     r = Random(13)
-    name = r.fresh((24, 5, 6), S16)
-    r._conv(name, S16, Window(3, 3, 1, 1, 1, 1, 1, 1, 1, 1), 6)
+    r._conv(r.fresh((24, 5, 6), S16), S16, Window(3, 3, 1, 1, 1, 1, 1, 1, 1, 1), 6)
+    for window in (Window(3, 3, 1, 1, 1, 1, 1, 1, 1, 1), Window(3, 3, 2, 2, 1, 1, 1, 0, 0, 1)):
+        r._conv(r.fresh((5, 23, 14), S16), S16, window, 5, groups=5)
     program = r.program()
     plan = naive_plan(program, 2, l1_bytes=1000)
     assert plan.regions["l1"].peak_bytes <= 1000

@@ -67,7 +67,9 @@ struct nnkit_conv {
     nnkit_i32 max_parts;        /* parts for which there is scratch */
     nnkit_i32 split_blocks;     /* parts divide the weight blocks (1) or the output pixels (0) */
     nnkit_i32 tile_pixels;      /* pixels gathered at once: 4, or 1 where L1 is too small for 4 */
-    nnkit_i32 row_bytes;        /* L1 of one part for gathered pixels */
+    nnkit_i32 row_bytes;        /* L1 of one part for gathered pixels, or for a depthwise layer's band */
+    nnkit_i32 band_rows;        /* depthwise: output rows per band of input rows in L1 */
+    nnkit_i32 band_width;       /* depthwise: elements of a band's row */
     nnkit_i32 pool_blocks;      /* blocks whose rows fit in L1, over all parts */
     nnkit_i32 pool_rows;        /* convolution rows kept per channel */
     const struct nnkit_pool *pool;
