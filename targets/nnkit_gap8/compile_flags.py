@@ -9,7 +9,6 @@ OPTIMISATION = (
     "-fno-schedule-insns",
     "-fno-tree-reassoc",
     "-fno-inline-functions-called-once",
-    "-fira-algorithm=priority",
 )
 
 RV32_FLAGS = (
