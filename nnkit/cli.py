@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -215,12 +216,14 @@ def main() -> None:
         import warnings
 
         warnings.simplefilter("ignore")  # libraries warn in their own words; what matters to users we say ourselves
+    interrupts = _Interrupts()
     try:
         code = app(args=arguments, standalone_mode=False)
         sys.stdout.flush()
     except NnkitError as error:
         if debug:
             raise
+        interrupts.check()
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         _fail("interrupted; the last good build is unchanged", ExitCode.INTERRUPTED)
@@ -230,8 +233,28 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
+        interrupts.check()
         _fail_unexpected(error)
+    interrupts.check()  # typer makes a plain result of it
     raise SystemExit(code if isinstance(code, int) else ExitCode.OK)
+
+
+class _Interrupts:
+    """Remembers that Ctrl-C was pressed: an extension module that is just loading makes an ImportError of it."""
+
+    def __init__(self) -> None:
+        self._happened = False
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored, as after nohup
+            signal.signal(signal.SIGINT, self._interrupt)
+
+    def check(self) -> None:
+        """End with the exit code of an interruption if there was one."""
+        if self._happened:
+            _fail("interrupted; the last good build is unchanged", ExitCode.INTERRUPTED)
+
+    def _interrupt(self, number: int, frame: object) -> None:
+        self._happened = True
+        raise KeyboardInterrupt
 
 
 def _fail_unexpected(error: Exception) -> None:
