@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def available(folder: Path, wanted: list[str] | None = None) -> list[Network]:
             "face_published", model / "reid.onnx", "image", section, model / "published_formats.json"
         )
     for name, builder in (("mobilenet_v2", mobilenet_v2), ("resnet", resnet), ("unet", unet), ("tiny", tiny)):
-        makers[name] = lambda name=name, builder=builder: _seeded(name, builder, folder)
+        makers[name] = partial(_seeded, name, builder, folder)
     unknown = [name for name in wanted or [] if name not in makers]
     if unknown:
         raise SystemExit(f"no network {', '.join(unknown)} here; there are: {', '.join(makers)}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -75,10 +76,10 @@ def run_rows(folder: Path) -> list[Row]:
             return []
     rows: list[Row] = []
     for label, flags in (("without QEMU", ["--no-qemu"]), ("with QEMU", [])):
-        seconds = []
-        for _ in ("cold", "warm"):
+        row: dict[str, str | int | float | None] = {"nnkit run": label}
+        for state in ("cold", "warm"):
             place = folder / label.replace(" ", "_")
-            began = time.perf_counter()
+            began, began_cpu = time.perf_counter(), _children_cpu_s()
             done = subprocess.run(
                 [*_NNKIT, "run", str(recipe), *flags, "--out", str(place / "out")],
                 env={**os.environ, "NNKIT_CACHE": str(place / "cache")},
@@ -88,8 +89,9 @@ def run_rows(folder: Path) -> list[Row]:
             )
             if done.returncode != 0:
                 raise SystemExit(f"nnkit run ended with {done.returncode}\n{done.stderr[-2000:]}")
-            seconds.append(round(time.perf_counter() - began, 2))
-        rows.append({"nnkit run": label, "cold s": seconds[0], "warm s": seconds[1]})
+            row[f"{state} s"] = round(time.perf_counter() - began, 2)
+            row[f"{state} CPU s"] = round(_children_cpu_s() - began_cpu, 2)
+        rows.append(row)
     return rows
 
 
@@ -115,6 +117,11 @@ def _onnx_runtime(built: Built, threads: int, repeats: int) -> float:
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     feeds = {name: np.asarray(value, np.float32) for name, value in built.sample.inputs.items()}
     return _least(lambda: session.run(None, feeds), repeats)
+
+
+def _children_cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _least(work: Callable[[], object], repeats: int) -> float:
