@@ -39,7 +39,7 @@ def steps() -> list[tuple[str, list[str]]]:
 def without_varying_numbers(line: str) -> str:
     """Figures that must agree stay: bytes, values, mismatches, shapes and formats."""
     line = re.sub(r"\b[0-9a-f]{64}\b", "_", line)
-    line = re.sub(r"[0-9,]+ instructions", "_ instructions", line)
+    line = re.sub(r"[0-9,]+ (instructions|files)", r"_ \1", line)
     line = re.sub(r"-?\b[0-9]+\.[0-9]+\b|\b[0-9]+%", "_", line)  # not the s16.12 of a format
     return " ".join(line.split())
 
