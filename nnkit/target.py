@@ -77,9 +77,17 @@ class Runner(Protocol):
     emulated: slow enough that a run compares few inputs on it, and `--no-qemu` leaves it out.
     """
 
-    name: str
-    contract: Contract
-    emulated: bool
+    @property
+    def name(self) -> str:
+        """What `--on` and reports call it."""
+
+    @property
+    def contract(self) -> Contract:
+        """How its results are compared."""
+
+    @property
+    def emulated(self) -> bool:
+        """Whether `--no-qemu` leaves it out."""
 
     def missing(self) -> str | None:
         """None when it can run here, otherwise what is missing and how to get it."""

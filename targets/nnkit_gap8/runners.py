@@ -27,7 +27,7 @@ _QEMU_TIMEOUT_S = 600.0
 _ARGUMENT_REGISTERS = 8  # of the calling convention
 
 
-@dataclass
+@dataclass(frozen=True)
 class HostRunner:
     """Compiles with the host's C compiler (`CC`, or cc, gcc, clang) and runs with all parts, one after another.
 
@@ -89,7 +89,7 @@ def execute_on_host(
     return [RunResult(out, tensors) for out, tensors in zip(outputs, traces, strict=True)]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Rv32Runner:
     """Compiles for rv32imc and runs under QEMU, where instruction counts are exact.
 
