@@ -31,12 +31,13 @@ from nnkit.program import Op
 from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
 from nnkit_gap8.kernels import kernel_needs
 from nnkit_gap8.loads import MemoryMachine, op_loads, spend_on_smaller_chunks, with_reserved
+from nnkit_gap8.options import Gap8Options
 from nnkit_gap8.planner import PlannerName, plan
 
 PUBLISHED_PEAK_BYTES = 351_872  # L2 of the published application, for its network
 _CORES = 8
 _L1_BYTES = 64 << 10
-_REPACK_LIMIT = 0.01  # the target's default
+_REPACK_LIMIT = Gap8Options().repack_limit
 _ROOMY = 1 << 30  # so that a planner that would not fit shows by how much
 
 
