@@ -81,7 +81,7 @@ def test_simulator_and_its_peers() -> None:
     times = {row["implementation"]: row for row in rows}
     assert times["nnkit simulator"]["time/simulator"] == 1.0
     assert times["plain C, host -O2"]["ms"] >= 0
-    assert times["ONNX Runtime float, 1 threads"]["ms"] >= 0
+    assert times["ONNX Runtime float, 1 thread"]["ms"] >= 0
     assert times["int64 numpy"]["ms"] is None  # a transposed convolution: not covered, and said so
 
 
