@@ -54,7 +54,8 @@ def inference_rows(workshop: Workshop, name: str, built: Built, repeats: int) ->
             counts = run_plain(program, inputs, expected, place, style=style, machine="host", optimisation="-O2")
         times[f"{style} C, host -O2"] = sum(counts.values()) / 1e9
     for threads in (1, 2):
-        times[f"ONNX Runtime float, {threads} thread{'s' if threads > 1 else ''}"] = _onnx_runtime(built, threads, repeats)
+        label = f"ONNX Runtime float, {threads} thread" + ("s" if threads > 1 else "")
+        times[label] = _onnx_runtime(built, threads, repeats)
     count = sum(macs(op, program) for op in program.ops)
     ours = times["nnkit simulator"]
     rows: list[Row] = []
