@@ -14,7 +14,7 @@ struct window {
     int kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
 };
 
-/* After an accumulator: shift with rounding, saturation, slope of negative values, clip. slopes: 0, 1 or C of them. */
+/* After an accumulator: shift with rounding, saturation, slope of negative values, clip. slopes: 0, 1 or C. */
 struct stage {
     int shift, min, max, clip_min, clip_max, slope_count, slope_shift;
     const int16_t *slopes;
