@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import overload
 
 from nnkit.errors import RecipeError
 from nnkit.graph import InputSpec, Model
@@ -93,7 +94,31 @@ def calibration_files(recipe: Recipe, model: Model) -> dict[str, list[Path]]:
     return files
 
 
-def verification_samples(recipe: Recipe, model: Model, most: int | None = None) -> list[Sample]:
+class VerificationSamples(Sequence[Sample]):
+    """Samples that are read when they are asked for, so that memory does not grow with their number."""
+
+    def __init__(self, model: Model, files: Mapping[str, list[Path]], preprocess: Mapping[str, Preprocess]) -> None:
+        self._model, self._files, self._preprocess = model, files, preprocess
+        self._count = min(len(paths) for paths in files.values())
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Sample]: ...
+
+    def __getitem__(self, index: int | slice) -> Sample | list[Sample]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._count))]
+        if not -self._count <= index < self._count:
+            raise IndexError(index)
+        return _sample(self._model, self._files, self._preprocess, index % self._count)
+
+
+def verification_samples(recipe: Recipe, model: Model, most: int | None = None) -> VerificationSamples:
     """The inputs that a run verifies on: the recipe's held-out images, or the calibration images."""
     preprocess = preprocess_by_input(recipe, model)
     files: dict[str, list[Path]] = {}
@@ -113,10 +138,9 @@ def verification_samples(recipe: Recipe, model: Model, most: int | None = None) 
                 remedy="add verify.images",
             )
         files = {name: spread(found, recipe.verify.count) for name, found in calibration_files(recipe, model).items()}
-    count = min(len(paths) for paths in files.values())
     if most is not None:
-        count = min(count, most)
-    return [_sample(model, files, preprocess, index) for index in range(count)]
+        files = {name: paths[:most] for name, paths in files.items()}
+    return VerificationSamples(model, files, preprocess)
 
 
 def _sample(

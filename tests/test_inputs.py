@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from nnkit.commands.common import load
-from nnkit.errors import RecipeError
+from nnkit.errors import RecipeError, UserFileError
 from nnkit.graph import InputSpec, LayerTags, Model
 from nnkit.inputs import (
     calibration_files,
@@ -160,6 +160,16 @@ def test_held_out_images_are_verified_on(folder: Path) -> None:
     assert levels(folder, made) == [100, 101, 102, 103, 104, 105]
     assert levels(folder, made, most=2) == [100, 101]
     assert [s.source for s in verification_samples(made, model(a=GRAY), 2)] == ["0.png", "1.png"]
+
+
+def test_images_are_read_only_when_their_sample_is_asked_for(folder: Path) -> None:
+    made = recipe(folder, CALIBRATION, "verify: {images: held/*.png}\n")
+    samples = verification_samples(made, model(a=GRAY))
+    (folder / "held" / "5.png").write_text("no picture")
+    assert len(samples) == 6
+    assert [sample.source for sample in samples[1:3]] == ["1.png", "2.png"]
+    with pytest.raises(UserFileError):
+        samples[-1]
 
 
 def test_count_spreads_over_held_out_and_over_calibration_images_alike(folder: Path) -> None:

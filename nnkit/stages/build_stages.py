@@ -81,10 +81,11 @@ def verify(
     with build.progress.stage("verify float", len(samples)) as step:
         floats = compare_with_float(imported.model, restructured.model, program, samples, step.advance)
         step.detail = f"cosine {floats.outputs.cosine:.6f}, {floats.outputs.sqnr_db:.1f} dB"
-    store_samples(artifact.build_folder / "verify", program, samples, floats.simulated)
+    kept = samples[: len(floats.simulated)]  # what the artifact is run on too
+    store_samples(artifact.build_folder / "verify", program, kept, floats.simulated)
     real = [
         Case(quantized_inputs(program, sample), outputs)
-        for sample, outputs in zip(samples, floats.simulated, strict=True)
+        for sample, outputs in zip(kept, floats.simulated, strict=True)
     ]
     stress = [Case(given, simulate(program, given)) for given in stress_inputs(program, _STRESS_INPUTS)]
     runners = build.target.runners(build.options)
