@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import overload
 
@@ -141,6 +141,19 @@ def verification_samples(recipe: Recipe, model: Model, most: int | None = None) 
     if most is not None:
         files = {name: paths[:most] for name, paths in files.items()}
     return VerificationSamples(model, files, preprocess)
+
+
+def calibration_samples(recipe: Recipe, model: Model, most: int, unreadable: Collection[str] = ()) -> list[Sample]:
+    """At most `most` samples of calibration, spread evenly over its images.
+
+    unreadable: names of samples that calibration left out, as in `CalibrationStats.skipped`.
+    """
+    preprocess = preprocess_by_input(recipe, model)
+    files = calibration_files(recipe, model)
+    count = min(len(paths) for paths in files.values())
+    left_out = tuple(unreadable)
+    usable = [i for i in range(count) if not any(p[i].as_posix().endswith(left_out) for p in files.values())]
+    return [_sample(model, files, preprocess, index) for index in spread(usable, most)]
 
 
 def _sample(

@@ -29,6 +29,7 @@ def run(build: Build, out: Path) -> Outcome:
         imported = stages.import_model(build)
         restructured = stages.restructure(build, imported)
         statistics = stages.calibrate(build, restructured)
+        restructured = stages.choose_precision(build, imported, restructured, statistics)
         segments = stages.partition(build, restructured)
         program = stages.quantize(build, restructured, statistics)
         plan = stages.plan(build, program)
@@ -44,7 +45,9 @@ def preview(build: Build) -> Preview:
     """The dry run: everything up to the memory plan, nothing written."""
     imported = stages.import_model(build)
     restructured = stages.restructure(build, imported)
-    segments = stages.partition(build, restructured)
     statistics, calibrated = stages.calibrate_if_possible(build, restructured)
+    if calibrated:
+        restructured = stages.choose_precision(build, imported, restructured, statistics)
+    segments = stages.partition(build, restructured)
     program = stages.quantize(build, restructured, statistics)
     return Preview(imported, restructured, segments, program, stages.plan(build, program), calibrated)

@@ -45,6 +45,7 @@ def build_report(
     artifact_folder: Path,
     notes: Sequence[str],
     tools: Mapping[str, str],
+    mixed_precision: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The report as JSON data; `report.schema.json` describes the fields, and `docs/report.md` for readers."""
     return {
@@ -69,6 +70,7 @@ def build_report(
         "macs": sum(macs(op, program) for op in program.ops),
         "segments": [{"placement": s.placement, "layers": list(s.layers)} for s in segments],
         "layers": _layers(program, plan, floats, artifacts),
+        **({} if mixed_precision is None else {"mixed_precision": dict(mixed_precision)}),
         "rewrites": rewrites.report(),
         "verify": {
             "float_vs_program": {

@@ -55,6 +55,7 @@ class Step:
         self._began = 0.0
         self._stop_live: Callable[[], None] | None = None
         self._advance_live: Callable[[int], None] | None = None
+        self._describe_live: Callable[[str], None] | None = None
         self.cached = False
         self.detail = ""
 
@@ -74,12 +75,18 @@ class Step:
         bar.start()
         self._stop_live = bar.stop
         self._advance_live = lambda count: bar.advance(task, count)
+        self._describe_live = lambda text: bar.update(task, description=text)
 
     def advance(self, count: int = 1) -> None:
         """Count work done."""
         self._done += count
         if self._advance_live is not None:
             self._advance_live(count)
+
+    def say(self, text: str) -> None:
+        """What it is about just now, beside the live bar; for stages whose length is not known beforehand."""
+        if self._describe_live is not None:
+            self._describe_live(f"{self._name}: {text}")
 
     def stop(self, *, failed: bool) -> None:
         """End; writes the final line."""

@@ -3,6 +3,7 @@
 from nnkit.stages.build_stages import emit, plan, quantize, report, verify
 from nnkit.stages.model_stages import calibrate, calibrate_if_possible, import_model, partition, restructure
 from nnkit.stages.packaging import package
+from nnkit.stages.precision import choose_precision
 from nnkit.stages.types import Artifact, Build, Imported, Preview, Restructured, Verdict
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Verdict",
     "calibrate",
     "calibrate_if_possible",
+    "choose_precision",
     "emit",
     "import_model",
     "package",

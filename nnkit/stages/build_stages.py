@@ -163,6 +163,7 @@ def report(
             artifact_folder=artifact.folder,
             notes=imported.notes,
             tools=tool_versions(build),
+            mixed_precision=restructured.mixed_precision,
         )
         write_json(folder / "report.json", data)
         write_json(folder / "plan.json", plan_to_json(plan))

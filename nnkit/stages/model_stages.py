@@ -27,13 +27,7 @@ def import_model(build: Build) -> Imported:
     path = section.path.existing_file("the model")
     tags = build.recipe.tags_for(build.target.name)
     shapes = {name: spec.shape for name, spec in section.inputs.items() if spec.shape is not None}
-    if isinstance(tags.hp, str):
-        raise RecipeError(
-            "`hp: auto` is not available in this version of nnkit",
-            where=build.recipe.where_override(build.target.name, "tags", "hp"),
-            remedy="list the layers that need 16 bits; `layers[].sqnr_db` of an int8 build's report ranks them",
-        )
-    hp = tags.hp
+    hp = () if isinstance(tags.hp, str) else tags.hp  # `auto`: `choose_precision` decides after calibration
 
     def where(kind: str, index: int) -> str:
         return build.recipe.where_override(build.target.name, "tags", kind, index)

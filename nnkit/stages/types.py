@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nnkit.cache import StageCache
 from nnkit.graph import Model
@@ -41,10 +43,14 @@ class Imported:
 
 @dataclass(frozen=True)
 class Restructured:
-    """The model after the recipe's and the target's rewrites, and what each did."""
+    """The model after the recipe's and the target's rewrites, and what each did.
+
+    mixed_precision: of `hp: auto`, what the search found, as the report has it.
+    """
 
     model: Model
     log: RewriteLog
+    mixed_precision: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

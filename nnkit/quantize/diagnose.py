@@ -1,0 +1,159 @@
+"""Where accuracy is lost: the network with any set of layers in 16 bits, built and run by the exact simulator.
+
+Of a layer: *cumulative* is the SQNR of its output, with the errors of all layers before it; *isolated* is the SQNR
+of the network's outputs when this layer alone is in 8 bits; *alone in 16 bits* the reverse, which is what a search
+can gain. A tensor between two layers has 16 bits as soon as one of them has, so that isolated measures a layer's
+weights, and its output where no 16-bit layer reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from nnkit.calibrate.stats import CalibrationStats
+from nnkit.graph import LayerTags, Model
+from nnkit.graph.onnx_runtime import FloatSession
+from nnkit.program import Conv2d, ConvTranspose2d, Program, macs
+from nnkit.quantize.fixed_point import quantize
+from nnkit.quantize.lowering import lower
+from nnkit.quantize.mixed_precision import Candidate, LayerSet, Trial
+from nnkit.quantize.scheme import FixedPointScheme
+from nnkit.simulate import simulate
+from nnkit.verify.float_vs_program import compare_with_float
+from nnkit.verify.metrics import Distance, DistanceSum
+from nnkit.verify.samples import Sample, quantized_inputs
+
+_ARITHMETIC = ("conv2d", "conv_transpose2d", "add", "mul", "activation", "average_pool")
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """What a layer that may run in 16 bits is and takes. value: the name of its output."""
+
+    name: str
+    value: str
+    macs: int
+    weight_values: int
+
+
+@dataclass(frozen=True)
+class LayerError:
+    """Of one layer in 8 bits over all samples: cumulative SQNR, and the share of values its storage clamped."""
+
+    sqnr_db: float
+    clip_rate: float
+
+
+def with_sixteen_bits(model: Model, values: Sequence[str]) -> Model:
+    """The model with the layers that make `values` tagged for 16 bits, beside those that were."""
+    tags: LayerTags = model.tags
+    for value in values:
+        tags = tags.with_tags(value, replace(tags.of(value), hp=True))
+    return replace(model, tags=tags)
+
+
+class Diagnosis:
+    """Measures a restructured model with chosen layers in 16 bits against the network as imported.
+
+    Layers that only move values (reshape, concat, max pool, ...) have no arithmetic and are no candidates: their
+    format is their neighbours'. Nor are those that the user's tags put into 16 bits.
+    """
+
+    def __init__(
+        self, original: Model, restructured: Model, stats: CalibrationStats, scheme: FixedPointScheme
+    ) -> None:
+        self._original = original
+        self._model = restructured
+        self._stats = stats
+        self._scheme = scheme
+        program = self.program(frozenset())
+        ops = {op.name: op for op in program.ops}
+        self.layers = tuple(
+            LayerCost(
+                layer.name,
+                layer.output,
+                macs(ops[layer.name], program),
+                _weight_values(ops[layer.name]),
+            )
+            for layer in lower(restructured).layers
+            if layer.kind in _ARITHMETIC and not layer.tags.hp
+        )
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The layers for `search`: a weight takes one byte more in 16 bits."""
+        return tuple(Candidate(layer.name, layer.weight_values) for layer in self.layers)
+
+    def values(self, layers: LayerSet) -> tuple[str, ...]:
+        """Output names of layers, in the network's order."""
+        return tuple(layer.value for layer in self.layers if layer.name in layers)
+
+    def program(self, layers: LayerSet) -> Program:
+        """The Program with these layers in 16 bits."""
+        values = self.values(layers) if layers else ()
+        return quantize(with_sixteen_bits(self._model, values), self._stats, self._scheme)
+
+    def reference(self, samples: Sequence[Sample]) -> list[Mapping[str, NDArray[Any]]]:
+        """The float network's outputs for every sample."""
+        session = FloatSession(self._original, fetch=[spec.name for spec in self._original.outputs])
+        return [session.run(sample.inputs) for sample in samples]
+
+    def distance(
+        self, layers: LayerSet, samples: Sequence[Sample], reference: Sequence[Mapping[str, NDArray[Any]]]
+    ) -> Distance:
+        """Of the outputs from the float network's, over all samples."""
+        program = self.program(layers)
+        total = DistanceSum()
+        for sample, expected in zip(samples, reference, strict=True):
+            stored = simulate(program, quantized_inputs(program, sample))
+            for name in program.outputs:
+                total.add(program.tensors[name].fixed.dequantize(stored[name]), expected[name])
+        return total.result()
+
+    def by_layer(self, samples: Sequence[Sample], layers: LayerSet = frozenset()) -> dict[str, LayerError]:
+        """Of every candidate, with `layers` in 16 bits."""
+        verdict = compare_with_float(self._original, self._model, self.program(layers), samples)
+        found = {}
+        for layer in self.layers:
+            seen = verdict.watch.ops.get(layer.name)
+            rate = seen.saturated / seen.values if seen is not None and seen.values else 0.0
+            found[layer.name] = LayerError(verdict.layers[layer.name].sqnr_db, rate)
+        return found
+
+
+def measurer(
+    diagnosis: Diagnosis,
+    sample_sets: Mapping[str, Sequence[Sample]],
+    judge: Callable[[Distance], str],
+    on_trial: Callable[[Trial], None] = lambda trial: None,
+) -> Callable[[LayerSet], Trial]:
+    """For `search`: a set passes where the gates hold on every one of the sample sets.
+
+    sample_sets: by what messages call them. A trial's numbers are the first set's; the others run only where it
+        passes, so that they can veto a choice and do not guide it.
+    judge: the gate that a distance fails, in words; empty where it fails none.
+    """
+    first, *others = sample_sets
+    references = {name: diagnosis.reference(samples) for name, samples in sample_sets.items()}
+
+    def measure(layers: LayerSet) -> Trial:
+        found = diagnosis.distance(layers, sample_sets[first], references[first])
+        failure, where = judge(found), first
+        for name in others:
+            if not failure:
+                failure, where = judge(diagnosis.distance(layers, sample_sets[name], references[name])), name
+        trial = Trial(
+            layers, found.cosine, found.sqnr_db, found.max_abs, f"{failure} on the {where} images" if failure else ""
+        )
+        on_trial(trial)
+        return trial
+
+    return measure
+
+
+def _weight_values(op: object) -> int:
+    return int(op.weight.size) if isinstance(op, Conv2d | ConvTranspose2d) else 0

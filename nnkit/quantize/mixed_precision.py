@@ -1,0 +1,194 @@
+"""Mixed precision: the fewest layers in 16 bits with which an 8-bit network passes its gates.
+
+The search knows layers by name, what each costs, and a function that measures a set of them: the Program is built
+with those layers in 16 bits and executed by the bit-exact simulator. It goes in four steps, all deterministic:
+
+1. none, all, and every layer alone in 16 bits: the ranking by sensitivity, and whether the gates can be met at all;
+2. greedy: the layer that removes most noise for its place is added until the gates pass; a layer's gain is measured
+   again in the company of those chosen before it is taken (lazily: only while it could still be the best);
+3. backward elimination: a layer without which the gates still pass is put back to 8 bits, until none is left;
+4. where no more than `most_trials` smaller sets exist they are all tried, and the result is then a `minimum`: no
+   smaller set passes. Otherwise it is `irreducible`: no layer of it can be left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal, TypeAlias
+
+LayerSet: TypeAlias = frozenset[str]
+Certificate: TypeAlias = Literal["minimum", "irreducible"]
+MOST_TRIALS = 150
+"""Sets tried at most for the proof that no smaller set passes."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A layer that may run in 16 bits. extra_bytes: what its weights then take more than in 8."""
+
+    name: str
+    extra_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What was measured with one set of layers in 16 bits. failure: the gate that did not hold; empty: all did."""
+
+    layers: LayerSet
+    cosine: float
+    sqnr_db: float
+    max_abs: float
+    failure: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether every gate held."""
+        return not self.failure
+
+    @property
+    def noise(self) -> float:
+        """Power of the error relative to the signal; infinite where nothing could be measured."""
+        return math.inf if math.isnan(self.sqnr_db) else 10.0 ** (-self.sqnr_db / 10.0)
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What the search came to.
+
+    chosen: names in the order of the candidates; None where even all layers in 16 bits do not pass.
+    trials: every set measured, in order. needed: by chosen layer, the trial of the set without it.
+    smaller_sets: how many sets smaller than the chosen one exist (all of them fail for a `minimum`).
+    """
+
+    chosen: tuple[str, ...] | None
+    certificate: Certificate
+    trials: tuple[Trial, ...]
+    needed: tuple[tuple[str, Trial], ...] = ()
+    smaller_sets: int = 0
+
+    def of(self, layers: LayerSet) -> Trial:
+        """The trial of a set that was measured. Raises KeyError."""
+        return {trial.layers: trial for trial in self.trials}[layers]
+
+    @property
+    def everything(self) -> Trial:
+        """The trial with most layers in 16 bits."""
+        return max(self.trials, key=lambda trial: len(trial.layers))
+
+    @property
+    def best(self) -> Trial:
+        """The most accurate trial."""
+        return min(self.trials, key=lambda trial: (trial.noise, len(trial.layers)))
+
+
+def search(
+    candidates: Sequence[Candidate],
+    measure: Callable[[LayerSet], Trial],
+    *,
+    most_trials: int = MOST_TRIALS,
+) -> SearchResult:
+    """The fewest candidates in 16 bits whose set passes; among single layers and proven sizes the cheapest.
+
+    measure: builds and runs the network with a set of layers in 16 bits; called once for each set.
+    """
+    return _Search(candidates, measure, most_trials).run()
+
+
+def pareto(trials: Sequence[Trial], candidates: Sequence[Candidate]) -> tuple[Trial, ...]:
+    """The trials that no other one beats: more accurate than all with as many or fewer layers."""
+    cost = {candidate.name: candidate.extra_bytes for candidate in candidates}
+    found: list[Trial] = []
+    ordered = sorted(trials, key=lambda t: (len(t.layers), t.noise, sum(cost[n] for n in t.layers), sorted(t.layers)))
+    for trial in ordered:
+        if not found or trial.noise < found[-1].noise:
+            found.append(trial)
+    return tuple(found)
+
+
+class _Search:
+    def __init__(
+        self, candidates: Sequence[Candidate], measure: Callable[[LayerSet], Trial], most_trials: int
+    ) -> None:
+        self._names = [candidate.name for candidate in candidates]
+        self._cost = {candidate.name: candidate.extra_bytes for candidate in candidates}
+        self._measure = measure
+        self._most_trials = most_trials
+        self._trials: dict[LayerSet, Trial] = {}
+
+    def run(self) -> SearchResult:
+        everything = frozenset(self._names)
+        if self._passes(frozenset()):
+            return self._result(frozenset(), "minimum")
+        if not self._passes(everything):
+            return self._result(None, "minimum")
+        alone = [frozenset({name}) for name in self._names]
+        passing = [layers for layers in alone if self._passes(layers)]
+        if passing:
+            return self._result(min(passing, key=self._order), "minimum")
+        chosen = self._eliminate(self._grow())
+        smaller = self._smaller_sets(len(chosen))
+        if smaller > self._most_trials:
+            return self._result(chosen, "irreducible")
+        for size in range(2, len(chosen)):
+            passing = [frozenset(part) for part in combinations(self._names, size) if self._passes(frozenset(part))]
+            if passing:
+                chosen = min(passing, key=self._order)
+                break
+        return self._result(chosen, "minimum")
+
+    def _trial(self, layers: LayerSet) -> Trial:
+        if layers not in self._trials:
+            self._trials[layers] = self._measure(layers)
+        return self._trials[layers]
+
+    def _passes(self, layers: LayerSet) -> bool:
+        return self._trial(layers).passed
+
+    def _order(self, layers: LayerSet) -> tuple[int, float, list[int]]:
+        """Cheapest first, then the most accurate, then by position in the network."""
+        cost = sum(self._cost[name] for name in layers)
+        return cost, self._trial(layers).noise, sorted(self._names.index(name) for name in layers)
+
+    def _grow(self) -> LayerSet:
+        chosen: LayerSet = frozenset()
+        left = {name: self._trial(frozenset({name})).noise for name in self._names}  # noise once it is added
+        while not self._passes(chosen):
+            measured: set[str] = set()
+            base = self._trial(chosen).noise
+            while True:
+                best = min(left, key=lambda name: (left[name], self._cost[name], self._names.index(name)))
+                if best in measured:
+                    break
+                left[best] = self._trial(chosen | {best}).noise
+                measured.add(best)
+            gained = base - left[best] if math.isfinite(base) else 0.0
+            chosen |= {best}
+            del left[best]
+            # What the others leave, if they gain as much as they did before: optimistic, so that they are measured.
+            left = {name: max(noise - gained, 0.0) for name, noise in left.items()}
+        return chosen
+
+    def _eliminate(self, chosen: LayerSet) -> LayerSet:
+        while True:
+            passing = [chosen - {name} for name in self._names if name in chosen and self._passes(chosen - {name})]
+            if not passing:
+                return chosen
+            chosen = min(passing, key=lambda layers: (self._trial(layers).noise, self._order(layers)))
+
+    def _smaller_sets(self, size: int) -> int:
+        return sum(math.comb(len(self._names), k) for k in range(size))
+
+    def _result(self, chosen: LayerSet | None, certificate: Certificate) -> SearchResult:
+        needed = tuple(
+            (name, self._trial(chosen - {name})) for name in self._names if chosen is not None and name in chosen
+        )
+        return SearchResult(
+            None if chosen is None else tuple(name for name in self._names if name in chosen),
+            certificate,
+            tuple(self._trials.values()),
+            needed,
+            0 if chosen is None else self._smaller_sets(len(chosen)),
+        )

@@ -1,0 +1,161 @@
+"""The stage behind `tags: {hp: auto}`: the fewest 16-bit layers with which the recipe's gates hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from nnkit.calibrate.stats import CalibrationStats
+from nnkit.errors import GateFailedError, RecipeError
+from nnkit.recipe.sections import AUTO
+from nnkit.report.progress import Step
+from nnkit.stages.caching import Codec, StageCall, cached
+from nnkit.stages.types import Build, Imported, Restructured
+
+if TYPE_CHECKING:
+    from nnkit.quantize import FixedPointScheme
+    from nnkit.verify.metrics import Distance
+    from nnkit.verify.samples import Sample
+
+_MOST_CALIBRATION_SAMPLES = 16  # a trial runs them all: more steady the choice little and cost in proportion
+
+
+def choose_precision(
+    build: Build, imported: Imported, restructured: Restructured, statistics: CalibrationStats
+) -> Restructured:
+    """With `hp: auto`: the model with the layers tagged that the search chose. Otherwise the model as it is.
+
+    Raises RecipeError where there is nothing to choose (all in 16 bits, pinned formats), GateFailedError where the
+    gates fail even with every layer in 16 bits.
+    """
+    if build.recipe.tags_for(build.target.name).hp != AUTO:
+        return restructured
+    import onnxruntime
+
+    from nnkit import calibrate as calibrate_package
+    from nnkit import preprocess, quantize, simulate, verify
+    from nnkit.inputs import input_ranges
+    from nnkit.quantize.diagnose import with_sixteen_bits
+
+    where = build.recipe.where_override(build.target.name, "tags", "hp")
+    headroom = build.recipe.calibration_for(build.target.name).headroom
+    scheme = build.target.scheme(build.options, headroom, input_ranges(build.recipe, restructured.model))
+    _check_scheme(scheme, where)
+    samples = _sample_sets(build, imported, restructured, statistics)
+    limits = build.recipe.verify.gates.limits()
+    call = StageCall(
+        "precision",
+        [imported.model.digest, restructured.model.digest, statistics.digest, *_digests(samples)],
+        {"scheme": scheme, "gates": limits, "sets": {name: len(found) for name, found in samples.items()}},
+        [quantize, simulate, verify, preprocess, calibrate_package, "nnkit.graph.onnx_runtime", "nnkit.inputs"],
+        {"onnxruntime": onnxruntime.__version__},
+    )
+    codec = Codec(
+        lambda found: {"search": json.dumps(found, ensure_ascii=False).encode()},
+        lambda files: json.loads(files["search"]),
+    )
+    found: dict[str, Any] = cached(
+        build,
+        call,
+        codec,
+        lambda step: _search(imported, restructured, statistics, scheme, samples, limits, where, step),
+    )
+    values = [row["value"] for row in found["chosen"]]
+    return replace(restructured, model=with_sixteen_bits(restructured.model, values), mixed_precision=found)
+
+
+def _check_scheme(scheme: FixedPointScheme, where: str) -> None:
+    if scheme.bits == 16:
+        raise RecipeError(
+            "`hp: auto` chooses 16-bit layers, but every layer has 16 bits already",
+            where=where,
+            remedy="set `precision: int8` in the target's options, or remove `hp: auto`",
+        )
+    if scheme.pinned is not None:
+        raise RecipeError(
+            "`hp: auto` chooses formats, but all are pinned",
+            where=where,
+            remedy="remove the pinned `formats`, or list the 16-bit layers in `tags: {hp: [...]}`",
+        )
+
+
+def _sample_sets(
+    build: Build, imported: Imported, restructured: Restructured, statistics: CalibrationStats
+) -> dict[str, Sequence[Sample]]:
+    """What the search is judged on: calibration images first, then the recipe's verification images."""
+    from nnkit.inputs import calibration_samples, verification_samples
+
+    recipe, model = build.recipe, imported.model
+    calibrated = all(
+        spec.name in recipe.model.inputs and recipe.model.inputs[spec.name].calibration is not None
+        for spec in model.inputs
+    )
+    held_out = all(recipe.verify.globs_for(spec.name) for spec in model.inputs)
+    sets: dict[str, Sequence[Sample]] = {}
+    if calibrated and held_out:
+        skipped = [image.name for image in statistics.skipped]
+        sets["calibration"] = calibration_samples(recipe, model, _MOST_CALIBRATION_SAMPLES, skipped)
+    sets["verification"] = verification_samples(recipe, model)
+    return sets
+
+
+def _digests(sets: Mapping[str, Sequence[Sample]]) -> list[str]:
+    import hashlib
+
+    import numpy as np
+
+    found = []
+    for samples in sets.values():
+        for sample in samples:
+            state = hashlib.sha256()
+            for name in sorted(sample.inputs):
+                state.update(f"{name}:{sample.inputs[name].shape}".encode())
+                state.update(np.ascontiguousarray(sample.inputs[name]).tobytes())
+            found.append(state.hexdigest())
+    return found
+
+
+def _search(
+    imported: Imported,
+    restructured: Restructured,
+    statistics: CalibrationStats,
+    scheme: FixedPointScheme,
+    samples: Mapping[str, Sequence[Sample]],
+    limits: Mapping[str, float],
+    where: str,
+    step: Step,
+) -> dict[str, Any]:
+    from nnkit.quantize.diagnose import Diagnosis, measurer
+    from nnkit.quantize.mixed_precision import Trial, search
+    from nnkit.report.mixed_precision import gates_in_words, search_report
+    from nnkit.verify.gates import check_gates
+
+    diagnosis = Diagnosis(imported.model, restructured.model, statistics, scheme)
+    count = 0
+
+    def judge(distance: Distance) -> str:
+        return "; ".join(str(gate) for gate in check_gates(limits, distance) if not gate.passed)
+
+    def shown(trial: Trial) -> None:
+        nonlocal count
+        count += 1
+        step.advance()
+        step.say(f"trial {count}, {len(trial.layers)} layers in 16 bits, {trial.sqnr_db:.1f} dB")
+
+    result = search(diagnosis.candidates, measurer(diagnosis, samples, judge, shown))
+    if result.chosen is None:
+        best = result.best
+        raise GateFailedError(
+            f"no choice of 16-bit layers passes the gates ({gates_in_words(limits)}); with all "
+            f"{len(diagnosis.layers)} layers in 16 bits: {result.everything.failure}; the best that was reached is "
+            f"cosine {best.cosine:.6f}, {best.sqnr_db:.1f} dB, max_abs {best.max_abs:.6g} with {len(best.layers)}",
+            where=where,
+            remedy="relax the gates, use more or other calibration images, or another calibration method",
+        )
+    step.detail = (
+        f"{len(result.chosen)} of {len(diagnosis.layers)} layers in 16 bits, {len(result.trials)} sets tried"
+    )
+    step.say("diagnosis")
+    return search_report(diagnosis, result, samples, limits)
