@@ -88,6 +88,9 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
     sqnr = "-" if floats["sqnr_db"] is None else f"{floats['sqnr_db']:.1f} dB"
     sqnr = "exact" if floats["max_abs"] == 0.0 else sqnr
     print_line(f"  accuracy cosine {floats['cosine']:.6f}, SQNR {sqnr} against float on {floats['inputs']} inputs")
+    search = report.get("mixed_precision")
+    if search is not None:
+        print_line(f"  16 bits  {', '.join(row['name'] for row in search['chosen']) or 'none'}: {search['reason']}")
     for entry in verify["program_vs_artifact"]:
         if entry["contract"] == "not_run":
             print_line(f"  {entry['how']:<9}not run: {entry['reason']}")

@@ -148,9 +148,9 @@ def _search(
     if result.chosen is None:
         best = result.best
         raise GateFailedError(
-            f"no choice of 16-bit layers passes the gates ({gates_in_words(limits)}); with all "
-            f"{len(diagnosis.layers)} layers in 16 bits: {result.everything.failure}; the best that was reached is "
-            f"cosine {best.cosine:.6f}, {best.sqnr_db:.1f} dB, max_abs {best.max_abs:.6g} with {len(best.layers)}",
+            f"the gates ({gates_in_words(limits)}) fail even with all {len(diagnosis.layers)} layers in 16 bits: "
+            f"{result.everything.failure}; the best that was reached is cosine {best.cosine:.6f}, "
+            f"{best.sqnr_db:.1f} dB, max_abs {best.max_abs:.6g} with {len(best.layers)} layers in 16 bits",
             where=where,
             remedy="relax the gates, use more or other calibration images, or another calibration method",
         )
