@@ -1,6 +1,6 @@
 """The Program and its parts."""
 
-from nnkit.program.formats import Fixed, Float, Format
+from nnkit.program.formats import Affine, Fixed, Float, Format
 from nnkit.program.ops import (
     Activation,
     Add,
@@ -23,6 +23,7 @@ from nnkit.program.program import Program, Tensor, macs
 __all__ = [
     "Activation",
     "Add",
+    "Affine",
     "Concat",
     "Conv2d",
     "ConvTranspose2d",

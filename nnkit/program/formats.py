@@ -76,4 +76,64 @@ class Float:
         return f"f{self.bits}"
 
 
+@dataclass(frozen=True)
+class Affine:
+    """Affine integers: value = (q - zero_point) * scale, per tensor (axis None) or per index along `axis`.
+
+    scale, zero_point: one each per tensor, or one per index along `axis`. Source: ONNX QuantizeLinear and
+    DequantizeLinear: q = clamp(round_half_even(x / scale) + zero_point).
+    """
+
+    bits: int
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int | None = None
+    signed: bool = False
+
+    @property
+    def qmin(self) -> int:
+        """Smallest stored integer."""
+        return -(1 << (self.bits - 1)) if self.signed else 0
+
+    @property
+    def qmax(self) -> int:
+        """Largest stored integer."""
+        return (1 << (self.bits - 1)) - 1 if self.signed else (1 << self.bits) - 1
+
+    @property
+    def bytes(self) -> int:
+        """Storage of one element in bytes."""
+        return self.bits // 8
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The numpy storage type."""
+        return np.dtype(f"{'i' if self.signed else 'u'}{self.bytes}")
+
+    def quantize(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Real values -> integers, half to even, saturated. The division is in float32, as ONNX Runtime's is."""
+        scale, zero_point = self._shaped(values.ndim)
+        with np.errstate(over="ignore"):
+            q = np.rint(np.asarray(values, np.float32) / scale.astype(np.float32))
+        return np.asarray(np.clip(q.astype(np.float64) + zero_point, self.qmin, self.qmax), np.int64)
+
+    def dequantize(self, stored: NDArray[Any]) -> NDArray[np.float64]:
+        """Integers -> real values."""
+        scale, zero_point = self._shaped(stored.ndim)
+        return (np.asarray(stored, np.float64) - zero_point) * scale
+
+    def _shaped(self, rank: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Scale and zero point in a shape that broadcasts along `axis` of an array of this rank."""
+        shape = [1] * rank
+        if self.axis is not None:
+            shape[self.axis] = -1
+        return np.asarray(self.scale, np.float64).reshape(shape), np.asarray(self.zero_point, np.int64).reshape(shape)
+
+    def __str__(self) -> str:
+        kind = f"{'s' if self.signed else 'u'}{self.bits}"
+        if self.axis is not None:
+            return f"{kind} affine per channel"
+        return f"{kind} affine {self.scale[0]:.6g}, zero at {self.zero_point[0]}"
+
+
 Format: TypeAlias = Fixed | Float

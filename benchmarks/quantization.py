@@ -1,0 +1,266 @@
+"""Accuracy of post-training quantisation: nnkit's integer programs beside ONNX Runtime's quantiser.
+
+    NNKIT_SHARED=... python -m benchmarks.quantization [--networks vww,r20] [--images N] [--no-fixed] [--json]
+
+Same networks, calibration and evaluation images for all rows. SQNR in dB of each output against the float network,
+and top-1 agreement. nnkit's rows are the bit-exact integer program: int32 bias, multiplier and shift.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.networks import shared_folder
+from benchmarks.table import Row, show
+from nnkit import rewrite
+from nnkit.calibrate import observe, to_stats
+from nnkit.graph import Model
+from nnkit.importers import import_onnx
+from nnkit.program import Conv2d, Program
+from nnkit.quantize import FixedPointScheme, quantize
+from nnkit.quantize.affine import AffineScheme, outputs_of, quantize_affine
+from nnkit.simulate import simulate
+from nnkit.verify.metrics import distance
+
+NETWORKS = ("vww", "r20", "digits", "rfb")
+HELD_OUT = 4  # every n-th calibration image decides whether a correction is kept
+AFFINE_SCHEMES = (
+    ("nnkit u8/s8 max, per tensor", AffineScheme(False, True, False, "max", "max", bias_correction=False)),
+    ("nnkit u8/s8 max, per channel", AffineScheme(True, True, False, "max", "max", bias_correction=False)),
+    (
+        "nnkit u8/s8 percentile, per channel",
+        AffineScheme(True, True, False, "percentile", "max", bias_correction=False),
+    ),
+    ("nnkit u8/s8 KL, per channel", AffineScheme(True, True, False, "kl", "max", bias_correction=False)),
+    ("nnkit u8/s8 MSE, per channel", AffineScheme(bias_correction=False)),
+    ("nnkit u8/s8 MSE, per channel, bias correction", AffineScheme()),
+)
+
+Outputs = Mapping[str, NDArray[Any]]
+Finish = Callable[[Outputs], Outputs]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A network with its images in real units [N, C, H, W]. `cut`: where its integer part ends (None: whole)."""
+
+    name: str
+    path: Path
+    input_name: str
+    calibration: NDArray[np.float32]
+    evaluation: NDArray[np.float32]
+    cut: tuple[str, ...] | None
+
+
+def load_case(folder: Path, name: str, images: int | None) -> Case:
+    """The network and its arrays, preprocessed as it was trained."""
+    import onnx
+
+    path, arrays = folder / f"{name}.onnx", np.load(folder / f"{name}.npz")
+    graph = onnx.load(path).graph
+    cut = tuple(node.input[0] for node in graph.node if node.op_type == "Transpose") or None
+    calibration, evaluation = (_real(name, arrays[key]) for key in ("cal", "ev"))
+    return Case(name, path, graph.input[0].name, calibration, evaluation[:images], cut)
+
+
+def _real(name: str, pixels: NDArray[Any]) -> NDArray[np.float32]:
+    x = pixels.astype(np.float32)
+    if name == "vww":
+        return x / np.float32(255)
+    if name == "rfb":
+        return (x - np.float32(127)) / np.float32(128)
+    if name == "r20":
+        mean, deviation = np.float32([0.485, 0.456, 0.406]), np.float32([0.229, 0.224, 0.225])
+        return np.asarray((x / np.float32(255) - mean[:, None, None]) / deviation[:, None, None])
+    return x
+
+
+def rows(case: Case, *, fixed: bool, folder: Path) -> Iterator[Row]:
+    """One row for each method."""
+    reference = _run(case.path, {case.input_name: case.evaluation})
+    for label, options in _peers().items():
+        start = time.perf_counter()
+        quantised = _onnx_runtime_quantised(case, folder, options)
+        seconds = time.perf_counter() - start
+        yield _row(case, label, _run(quantised, {case.input_name: case.evaluation}), reference, seconds)
+    model, finish = _prepared(case, folder)
+    start = time.perf_counter()
+    observed = observe(model, {case.input_name: list(case.calibration)}, {}, histograms=True)
+    calibration_seconds = time.perf_counter() - start
+    held = np.arange(len(case.calibration)) % HELD_OUT == 0
+    for label, scheme in AFFINE_SCHEMES:
+        start = time.perf_counter()
+        affine = quantize_affine(
+            model,
+            to_stats(model, observed, method="mse"),
+            scheme,
+            samples={case.input_name: case.calibration[~held]},
+            held_out={case.input_name: case.calibration[held]},
+        )
+        seconds = calibration_seconds + time.perf_counter() - start
+        outputs = finish(_in_parts(lambda x, p=affine: outputs_of(p, {case.input_name: x}), case.evaluation))
+        yield _row(case, label, outputs, reference, seconds) | {"note": "; ".join(affine.notes)}
+    if not fixed:
+        return
+    for label, fixed_scheme in (
+        ("nnkit power of two s16, 64-bit sums", FixedPointScheme(accumulator_bits=64)),
+        ("nnkit power of two s16, proven 32-bit sums", FixedPointScheme()),
+    ):
+        start = time.perf_counter()
+        program = quantize(model, to_stats(model, observed, method="max"), fixed_scheme)
+        seconds = calibration_seconds + time.perf_counter() - start
+        lost = [op.bits_lost for op in program.ops if isinstance(op, Conv2d)]
+        note = f"bits lost for the proof: {np.mean(lost):.1f} a layer, at most {max(lost):.1f}"
+        yield _row(case, label, finish(_fixed_outputs(program, case)), reference, seconds) | {"note": note}
+
+
+def _row(case: Case, method: str, outputs: Outputs, reference: Outputs, seconds: float) -> dict[str, Any]:
+    ratios = [distance(outputs[name], expected).sqnr_db for name, expected in reference.items()]
+    first = next(iter(reference))
+    agreement = float((np.argmax(outputs[first], axis=-1) == np.argmax(reference[first], axis=-1)).mean())
+    return {
+        "network": case.name,
+        "method": method,
+        "SQNR dB": " / ".join(f"{ratio:.2f}" for ratio in ratios),
+        "top-1 agreement": round(agreement, 3),
+        "seconds": round(seconds, 1),
+        "note": "",
+    }
+
+
+def _prepared(case: Case, folder: Path) -> tuple[Model, Finish]:
+    """The restructured integer part, and what runs in float behind it (nothing, where the network has no cut)."""
+    from onnx.utils import extract_model
+
+    path, finish = case.path, lambda outputs: outputs
+    if case.cut is not None:
+        path, tail = folder / f"{case.name}_body.onnx", folder / f"{case.name}_tail.onnx"
+        names = [value.name for value in _graph(case.path).output]
+        extract_model(str(case.path), str(path), [case.input_name], list(case.cut))
+        extract_model(str(case.path), str(tail), list(case.cut), names)
+        finish = lambda outputs: _run(tail, outputs)  # noqa: E731
+    shape = (1, *case.calibration.shape[1:])
+    imported = import_onnx(path, inputs={case.input_name: shape})
+    model, _ = rewrite.restructure(imported.model, rewrite.resolve_rules(list(rewrite.DEFAULT_RULES)))
+    return model, finish
+
+
+def _graph(path: Path) -> Any:
+    import onnx
+
+    return onnx.load(path).graph
+
+
+def _in_parts(run: Callable[[NDArray[np.float32]], Outputs], inputs: NDArray[np.float32], size: int = 50) -> Outputs:
+    parts = [run(inputs[i : i + size]) for i in range(0, len(inputs), size)]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _fixed_outputs(program: Program, case: Case) -> Outputs:
+    name = program.inputs[0]
+    results = []
+    for image in case.evaluation:
+        values = simulate(program, {name: program.tensors[name].fixed.quantize(image)})
+        results.append({key: program.tensors[key].fixed.dequantize(values[key])[None] for key in program.outputs})
+    return {key: np.concatenate([result[key] for result in results]) for key in program.outputs}
+
+
+def _run(path: Path, inputs: Outputs) -> Outputs:
+    """ONNX Runtime, one image at a time where the network's batch is fixed at 1."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    names = [value.name for value in session.get_outputs()]
+    count = len(next(iter(inputs.values())))
+    found = [
+        session.run(names, {key: np.asarray(x[i : i + 1], np.float32) for key, x in inputs.items()})
+        for i in range(count)
+    ]
+    return {name: np.concatenate([outputs[k] for outputs in found]) for k, name in enumerate(names)}
+
+
+def _peers() -> dict[str, dict[str, Any]]:
+    from onnxruntime.quantization import CalibrationMethod, QuantType
+
+    eight = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}
+    sixteen = {"activation_type": QuantType.QUInt16, "weight_type": QuantType.QInt16}
+    low, share = CalibrationMethod.MinMax, CalibrationMethod.Percentile
+    return {
+        "ONNX Runtime MinMax u8, per tensor": {
+            "activation_type": QuantType.QUInt8,
+            "weight_type": QuantType.QUInt8,
+            "per_channel": False,
+            "calibrate_method": low,
+        },
+        "ONNX Runtime MinMax, per channel": {**eight, "per_channel": True, "calibrate_method": low},
+        "ONNX Runtime Percentile, per channel": {**eight, "per_channel": True, "calibrate_method": share},
+        "ONNX Runtime A16W16, per channel": {
+            **sixteen,
+            "per_channel": True,
+            "calibrate_method": low,
+            "extra_options": {"UseQDQContribOps": True},
+        },
+    }
+
+
+def _onnx_runtime_quantised(case: Case, folder: Path, options: dict[str, Any]) -> Path:
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
+
+    class Reader(CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self._images = iter(case.calibration)
+
+        def get_next(self) -> dict[str, NDArray[np.float32]] | None:
+            image = next(self._images, None)
+            return None if image is None else {case.input_name: image[None]}
+
+    path = folder / f"{case.name}_peer.onnx"
+    with contextlib.redirect_stdout(sys.stderr):  # its histograms report on stdout
+        quantize_static(str(case.path), str(path), Reader(), quant_format=QuantFormat.QDQ, **options)
+    return path
+
+
+def main() -> None:
+    """The command; see the module's docstring."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--networks", default=",".join(NETWORKS), help="some of " + ", ".join(NETWORKS))
+    parser.add_argument("--images", type=int, default=None, help="evaluation images at most (default: all)")
+    parser.add_argument("--no-fixed", action="store_true", help="leave out the 16-bit power-of-two rows (slow)")
+    parser.add_argument("--json", action="store_true", help="rows for machines")
+    chosen = parser.parse_args()
+    shared = shared_folder()
+    if shared is None or not (shared / "quant_bench").is_dir():
+        raise SystemExit("set NNKIT_SHARED to the folder that holds quant_bench")
+    unknown = set(chosen.networks.split(",")) - set(NETWORKS)
+    if unknown:
+        raise SystemExit(f"unknown networks: {', '.join(sorted(unknown))}; there are {', '.join(NETWORKS)}")
+    logging.getLogger().setLevel(logging.ERROR)  # the peer warns about every model it is given
+    everything: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="nnkit-quantization-") as folder:
+        for name in chosen.networks.split(","):
+            case = load_case(shared / "quant_bench", name, chosen.images)
+            found = list(rows(case, fixed=not chosen.no_fixed, folder=Path(folder)))
+            everything += found
+            if not chosen.json:
+                show(found, as_json=False, title=name)
+    if chosen.json:
+        show(everything, as_json=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""The affine integer program: ops over 8-bit tensors with a scale and a zero point, and their exact arithmetic.
+
+Conventions (one definition for the simulator and every export):
+
+* Tensors have no batch axis: [C, H, W] or [F]. Stored integers q mean (q - zero_point) * scale.
+* RQ(x, m, s) = (x * m + 2^(s-1)) >> s: multiplier and shift with a *single* rounding, half toward +infinity, in a
+  64-bit product; m is an int32, 1 <= s <= 62. A real factor f becomes m = round(f * 2^s) with |m| in [2^30, 2^31).
+* Accumulators are int32 and proven: for every conv sum|w| * max|x - zx| + |bias| < 2^31.
+* Every op that computes ends in v = clamp(RQ(acc, m, s) + zero point of the output, clip_min, clip_max).
+* With `negative_multiplier` (leaky slopes) a negative accumulator takes that multiplier instead of m: still one
+  rounding, slope included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.program.formats import Affine
+from nnkit.program.ops import Window
+
+IntArray: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class AffineTensor:
+    """A value of the program: shape without batch, and its format (per tensor)."""
+
+    name: str
+    shape: tuple[int, ...]
+    format: Affine
+
+    @property
+    def scale(self) -> float:
+        """Its one scale."""
+        return self.format.scale[0]
+
+    @property
+    def zero_point(self) -> int:
+        """Its one zero point."""
+        return self.format.zero_point[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Requantize:
+    """RQ and the clamp: `multiplier` and `shift` are [1] or [C] int64; bounds are stored integers of the output."""
+
+    multiplier: IntArray
+    shift: IntArray
+    clip_min: int
+    clip_max: int
+    negative_multiplier: IntArray | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AffineOpBase:
+    """Fields that all ops share."""
+
+    name: str
+    inputs: tuple[str, ...]
+    output: str
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AffineConv(AffineOpBase):
+    """acc = bias + sum((x - zx) * (w - zw)); RQ per output channel. Padding reads `pad_value` (stored; zx for 0).
+
+    weight: stored integers, conv [O, I/g, kh, kw], transposed [I, O/g, kh, kw]; weight_format has their scales (its
+    axis is that of the output channels, or None). bias: int32 [O] in units of input scale * weight scale.
+    """
+
+    weight: NDArray[Any]
+    weight_format: Affine
+    bias: NDArray[np.int32]
+    window: Window
+    groups: int
+    pad_value: int
+    transposed: bool
+    requantize: Requantize
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AffinePool(AffineOpBase):
+    """Maximum (input's format; padding is absent), or average: acc = sum(x - zx) over the present taps; RQ.
+
+    `by_count`: where padded taps do not count, the requantisation of a window of n present taps is by_count[n].
+    """
+
+    pool: Literal["max", "average"]
+    window: Window
+    requantize: Requantize | None = None
+    by_count: tuple[IntArray, ...] = ()
+    count_include_pad: bool = False
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AffineAdd(AffineOpBase):
+    """acc = (a - za) * ma + (b - zb) * mb in int32 (|m| < 2^21); RQ with multiplier 1 and the shared shift."""
+
+    multipliers: tuple[int, int]
+    requantize: Requantize
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AffineMul(AffineOpBase):
+    """acc = (a - za) * (b - zb); RQ. The second input has the first's shape or is [C, 1, 1]."""
+
+    requantize: Requantize
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AffineActivation(AffineOpBase):
+    """acc = x - zx; RQ with bounds or slopes."""
+
+    requantize: Requantize
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AffineConcat(AffineOpBase):
+    """Along the channels; each part: acc = x - zx, its own RQ (a part in the output's format is copied)."""
+
+    requantize: tuple[Requantize | None, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AffineMove(AffineOpBase):
+    """Moves stored integers: `reshape`, nearest `upsample` by scale_hw, or `pad` (top, left, bottom, right)."""
+
+    move: Literal["reshape", "upsample", "pad"]
+    scale_hw: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    pad_value: int = 0
+
+
+AffineOp: TypeAlias = AffineConv | AffinePool | AffineAdd | AffineMul | AffineActivation | AffineConcat | AffineMove
+
+
+@dataclass(frozen=True, eq=False)
+class AffineProgram:
+    """Ops in execution order over named tensors. notes: what the quantiser has to say (corrections undone, ...)."""
+
+    name: str
+    tensors: Mapping[str, AffineTensor]
+    ops: tuple[AffineOp, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    numerics: str = "nnkit.program.affine"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))

@@ -1,0 +1,228 @@
+"""Float layers + formats -> ops of the affine integer program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.calibrate.stats import CalibrationStats
+from nnkit.errors import ModelError
+from nnkit.program.affine import (
+    AffineActivation,
+    AffineAdd,
+    AffineConcat,
+    AffineConv,
+    AffineMove,
+    AffineMul,
+    AffineOp,
+    AffinePool,
+    AffineTensor,
+    Requantize,
+)
+from nnkit.program.formats import Affine
+from nnkit.quantize.affine.multipliers import MAX_SHIFT, multiplier_and_shift, multipliers_and_shifts
+from nnkit.quantize.affine.ranges import activation_format, quantized_weight, weight_format
+from nnkit.quantize.affine.scheme import AffineScheme
+from nnkit.quantize.layers import FloatActivation, FloatLayer, FloatLayers
+
+_ADD_BITS = 20
+"""Bits of an addition's multipliers: 9-bit operands keep the int32 accumulator below 2^30."""
+
+
+def split_pools(layers: FloatLayers) -> FloatLayers:
+    """Convolutions with a fused pool as two layers: affine pools are ops of their own."""
+    result: list[FloatLayer] = []
+    shapes = dict(layers.shapes)
+    for layer in layers.layers:
+        if layer.pool is None or layer.kind != "conv2d":
+            result.append(layer)
+            continue
+        average = layer.pool.kind == "average"
+        before = layer.range_value if average else f"{layer.output}.before_pool"
+        if layer.window is not None and layer.weight is not None:
+            size = layer.window.output_hw(*shapes[layer.inputs[0]][-2:])
+            shapes[before] = (layer.weight.shape[0], *size)
+        result.append(replace(layer, output=before, range_value=before if average else layer.output, pool=None))
+        result.append(
+            FloatLayer(
+                kind="average_pool" if average else "max_pool",
+                name=f"{layer.name}.pool",
+                inputs=(before,),
+                output=layer.output,
+                range_value=layer.output,
+                tags=layer.tags,
+                pool=layer.pool,
+            )
+        )
+    return replace(layers, layers=tuple(result), shapes=shapes)
+
+
+def choose_tensors(layers: FloatLayers, stats: CalibrationStats, scheme: AffineScheme) -> dict[str, AffineTensor]:
+    """Every value's format. What moves or compares stored integers keeps its input's format."""
+    tensors: dict[str, AffineTensor] = {}
+    for name in layers.inputs:
+        tensors[name] = AffineTensor(name, layers.shapes[name], activation_format(stats, name, scheme))
+    for layer in layers.layers:
+        if layer.kind in ("max_pool", "upsample", "reshape", "pad") and layer.activation is None:
+            form = tensors[layer.inputs[0]].format
+        else:
+            form = activation_format(stats, layer.range_value, scheme)
+        tensors[layer.output] = AffineTensor(layer.output, layers.shapes[layer.output], form)
+    return tensors
+
+
+def build_op(
+    layer: FloatLayer,
+    tensors: Mapping[str, AffineTensor],
+    scheme: AffineScheme,
+    bias: NDArray[np.float64] | None = None,
+) -> AffineOp:
+    """The op of one layer. bias: real units, instead of the layer's own (a corrected one).
+
+    Raises ModelError for a scale that fits no multiplier, or an accumulator that int32 cannot hold.
+    """
+    fields: dict[str, Any] = {"name": layer.name, "inputs": layer.inputs, "output": layer.output}
+    sources, out = [tensors[name] for name in layer.inputs], tensors[layer.output]
+    match layer.kind:
+        case "conv2d" | "conv_transpose2d":
+            return _conv(layer, fields, sources[0], out, scheme, bias)
+        case "max_pool" | "average_pool":
+            return _pool(layer, fields, sources[0], out)
+        case "add":
+            return _add(layer, fields, sources, out)
+        case "mul":
+            stage = _requantize(np.array([sources[0].scale * sources[1].scale / out.scale]), out, layer)
+            return AffineMul(**fields, requantize=stage)
+        case "activation":
+            return AffineActivation(
+                **fields, requantize=_requantize(np.array([sources[0].scale / out.scale]), out, layer)
+            )
+        case "concat":
+            stages = tuple(
+                None if part.format == out.format else _requantize(np.array([part.scale / out.scale]), out, layer)
+                for part in sources
+            )
+            return AffineConcat(**fields, requantize=stages)
+        case "reshape" | "upsample":
+            return AffineMove(**fields, move=layer.kind, scale_hw=layer.scale_hw)
+        case "pad":
+            value = int(out.format.quantize(np.asarray([layer.pad_value]))[0])
+            return AffineMove(**fields, move="pad", pads=layer.pads, pad_value=value)
+
+
+def _conv(
+    layer: FloatLayer,
+    fields: dict[str, Any],
+    source: AffineTensor,
+    out: AffineTensor,
+    scheme: AffineScheme,
+    corrected: NDArray[np.float64] | None,
+) -> AffineConv:
+    if layer.weight is None or layer.bias is None or layer.window is None:
+        raise ModelError("a convolution without weights", where=layer.name)
+    transposed = layer.kind == "conv_transpose2d"
+    axis = 1 if transposed else 0
+    bias = layer.bias if corrected is None else corrected
+    form = _wide_enough(weight_format(layer.weight, axis, layer.groups, scheme), bias, source)
+    stored = quantized_weight(layer.weight, form, symmetric=scheme.symmetric_weights)
+    scales = source.scale * np.asarray(form.scale)
+    bias_q = np.rint(bias / scales)
+    zero = np.asarray(form.zero_point, np.int64).reshape([-1 if i == axis else 1 for i in range(4)])
+    sums = np.abs(stored.astype(np.int64) - zero).sum(axis=(0, 2, 3) if transposed else (1, 2, 3))
+    reach = max(out_of - source.zero_point for out_of in (source.format.qmax, 2 * source.zero_point))
+    largest = float(sums.max(initial=0)) * reach + float(np.abs(bias_q).max(initial=0.0))
+    if largest >= 2**31:
+        raise ModelError(
+            f"its sums can reach {largest:.3g}, beyond 32 bits",
+            where=layer.name,
+            remedy="split the layer, or calibrate with images of the network's real input",
+        )
+    return AffineConv(
+        **fields,
+        weight=stored,
+        weight_format=form,
+        bias=bias_q.astype(np.int32),
+        window=layer.window,
+        groups=layer.groups,
+        pad_value=int(source.format.quantize(np.asarray([layer.pad_value]))[0]),
+        transposed=transposed,
+        requantize=_requantize(scales / out.scale, out, layer),
+    )
+
+
+def _wide_enough(form: Affine, bias: NDArray[np.float64], source: AffineTensor) -> Affine:
+    """Scales large enough for the bias to take at most 30 bits (channels whose weights are all but zero)."""
+    if form.axis is None:
+        needed = [float(np.abs(bias).max(initial=0.0))]
+    else:
+        needed = [abs(float(b)) for b in bias]
+    scales = tuple(max(s, need / (source.scale * 2.0**30)) for s, need in zip(form.scale, needed, strict=True))
+    return replace(form, scale=scales)
+
+
+def _pool(layer: FloatLayer, fields: dict[str, Any], source: AffineTensor, out: AffineTensor) -> AffinePool:
+    if layer.pool is None:
+        raise ModelError("a pool without a window", where=layer.name)
+    window = layer.pool.window
+    if layer.pool.kind == "max":
+        return AffinePool(**fields, pool="max", window=window)
+    factor, taps = source.scale / out.scale, window.kernel_h * window.kernel_w
+    stage = _requantize(np.array([factor / taps]), out, layer)
+    by_count: tuple[NDArray[np.int64], ...] = ()
+    if window.has_padding and not layer.pool.count_include_pad:
+        pairs = [(0, 1), *(multiplier_and_shift(factor / n, name=layer.name) for n in range(1, taps + 1))]
+        by_count = tuple(np.array(pair, np.int64) for pair in pairs)
+    return AffinePool(
+        **fields,
+        pool="average",
+        window=window,
+        requantize=stage,
+        by_count=by_count,
+        count_include_pad=layer.pool.count_include_pad,
+    )
+
+
+def _add(layer: FloatLayer, fields: dict[str, Any], sources: list[AffineTensor], out: AffineTensor) -> AffineAdd:
+    factors = [source.scale / out.scale for source in sources]
+    _, shift = multiplier_and_shift(max(factors), bits=_ADD_BITS, name=layer.name)
+    a, b = (round(factor * 2.0**shift) for factor in factors)
+    stage = replace(_requantize(np.array([1.0]), out, layer), multiplier=np.array([1]), shift=np.array([shift]))
+    if stage.negative_multiplier is not None and layer.activation is not None:
+        extra = 20
+        slopes = np.rint(np.asarray(layer.activation.slopes) * 2.0**extra).astype(np.int64)
+        stage = replace(
+            stage,
+            multiplier=np.array([1 << extra]),
+            shift=np.array([min(MAX_SHIFT, shift + extra)]),
+            negative_multiplier=slopes,
+        )
+    return AffineAdd(**fields, multipliers=(a, b), requantize=stage)
+
+
+def _requantize(factors: NDArray[np.float64], out: AffineTensor, layer: FloatLayer) -> Requantize:
+    low, high = _bounds(layer.activation, out)
+    slopes = None if layer.activation is None else layer.activation.slopes
+    if slopes is None:
+        multiplier, shift = multipliers_and_shifts(factors, name=layer.name)
+        return Requantize(multiplier, shift, low, high)
+    count = max(factors.size, slopes.size)
+    positive = np.broadcast_to(factors, (count,))
+    negative = positive * np.broadcast_to(slopes, (count,))
+    _, shift = multipliers_and_shifts(np.maximum(np.abs(positive), np.abs(negative)), name=layer.name)
+    scale = 2.0 ** shift.astype(np.float64)
+    return Requantize(
+        np.rint(positive * scale).astype(np.int64), shift, low, high, np.rint(negative * scale).astype(np.int64)
+    )
+
+
+def _bounds(activation: FloatActivation | None, out: AffineTensor) -> tuple[int, int]:
+    low, high = out.format.qmin, out.format.qmax
+    if activation is not None and activation.low is not None:
+        low = int(out.format.quantize(np.asarray([activation.low]))[0])
+    if activation is not None and activation.high is not None:
+        high = int(out.format.quantize(np.asarray([activation.high]))[0])
+    return low, high

@@ -1,0 +1,241 @@
+"""Affine program -> ONNX in QDQ form (QuantizeLinear / DequantizeLinear around float ops), and scales back from one.
+
+The file holds the program's stored weights, int32 biases, scales and zero points, nothing else: what runs it computes
+the same network with its own rounding (ONNX: half to even, after a float product; the program: half up, after an
+integer one), so a single op differs by at most one unit, and only where a value lies on the edge of rounding.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nnkit.calibrate.stats import ValueRange
+from nnkit.errors import ModelError
+from nnkit.program.affine import (
+    AffineActivation,
+    AffineAdd,
+    AffineConcat,
+    AffineConv,
+    AffineMove,
+    AffineMul,
+    AffineOp,
+    AffinePool,
+    AffineProgram,
+    AffineTensor,
+    Requantize,
+)
+from nnkit.program.formats import Affine
+from nnkit.program.ops import Window
+
+if TYPE_CHECKING:
+    import onnx
+
+OPSET = 13
+
+
+def qdq_model(program: AffineProgram) -> onnx.ModelProto:
+    """The program as a QDQ model: float inputs and outputs of the program's names, any batch."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    graph = _Graph(program)
+    for name in program.inputs:
+        graph.store(name, program.tensors[name])
+    for op in program.ops:
+        _add_op(graph, op)
+    for name in program.outputs:
+        graph.nodes.append(helper.make_node("Identity", [graph.real(name)], [name]))
+
+    def info(name: str, tensor: AffineTensor) -> Any:
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", *tensor.shape])
+
+    model = helper.make_model(
+        helper.make_graph(
+            graph.nodes,
+            program.name,
+            [info(name, program.tensors[name]) for name in program.inputs],
+            [info(name, program.tensors[name]) for name in program.outputs],
+            graph.initializers,
+        ),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=8,
+        producer_name="nnkit",
+    )
+    onnx.checker.check_model(model)
+    return model
+
+
+def read_qdq_ranges(model: onnx.ModelProto) -> dict[str, ValueRange]:
+    """The ranges that a QDQ model's activation scales stand for, by the name of the value that is quantised.
+
+    Only 8-bit per-tensor QuantizeLinear nodes of computed values count; weights have none of their own.
+    Raises ModelError for a scale or zero point that is computed at run time.
+    """
+    from onnx import numpy_helper
+
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    ranges: dict[str, ValueRange] = {}
+    for node in model.graph.node:
+        if node.op_type != "QuantizeLinear" or node.input[0] in constants:
+            continue
+        if any(name not in constants for name in node.input[1:]):
+            raise ModelError("its scale or zero point is computed at run time", where=node.name or node.output[0])
+        scale = np.atleast_1d(constants[node.input[1]])
+        zero = constants[node.input[2]] if len(node.input) > 2 else np.zeros((), np.uint8)
+        if scale.size != 1 or zero.dtype not in (np.dtype(np.int8), np.dtype(np.uint8)):
+            continue
+        info = np.iinfo(zero.dtype)
+        low, high = (float(scale[0]) * (end - int(np.atleast_1d(zero)[0])) for end in (info.min, info.max))
+        ranges[node.input[0]] = ValueRange(low, high, low, high)
+    return ranges
+
+
+class _Graph:
+    """Nodes and initializers as they grow. A value `x` is stored as `x.q` and read as `x.real`."""
+
+    def __init__(self, program: AffineProgram) -> None:
+        self.tensors = program.tensors
+        self.nodes: list[Any] = []
+        self.initializers: list[Any] = []
+
+    def constant(self, name: str, value: Any) -> str:
+        from onnx import numpy_helper
+
+        self.initializers.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def node(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        from onnx import helper
+
+        self.nodes.append(helper.make_node(kind, inputs, [output], name=output, **attributes))
+        return output
+
+    def real(self, name: str) -> str:
+        return f"{name}.real"
+
+    def store(self, source: str, tensor: AffineTensor) -> None:
+        """Quantise a computed value, and dequantise it for those who read it."""
+        name, form = tensor.name, tensor.format
+        scale = self.constant(f"{name}.scale", np.float32(tensor.scale))
+        zero = self.constant(f"{name}.zero_point", np.array(tensor.zero_point, form.dtype))
+        self.node("QuantizeLinear", [source, scale, zero], f"{name}.q")
+        self.node("DequantizeLinear", [f"{name}.q", scale, zero], self.real(name))
+
+    def weights(self, op: AffineConv) -> list[str]:
+        form, source = op.weight_format, self.tensors[op.inputs[0]]
+        axis = {} if form.axis is None else {"axis": form.axis}
+        stored = self.constant(f"{op.name}.weight.q", op.weight)
+        scale = self.constant(f"{op.name}.weight.scale", _vector(form, np.asarray(form.scale, np.float32)))
+        zero = self.constant(f"{op.name}.weight.zero_point", _vector(form, np.asarray(form.zero_point, np.int8)))
+        weight = self.node("DequantizeLinear", [stored, scale, zero], f"{op.name}.weight", **axis)
+        bias_scale = np.float32(source.scale) * np.asarray(form.scale, np.float32)
+        bias = self.constant(f"{op.name}.bias.q", op.bias)
+        scale = self.constant(f"{op.name}.bias.scale", _vector(form, bias_scale))
+        axis = {} if form.axis is None else {"axis": 0}
+        return [weight, self.node("DequantizeLinear", [bias, scale], f"{op.name}.bias", **axis)]
+
+
+def _vector(form: Affine, values: Any) -> Any:
+    return values if form.axis is not None else values[0]
+
+
+def _add_op(graph: _Graph, op: AffineOp) -> None:
+    inputs = [graph.real(name) for name in op.inputs]
+    out, value = graph.tensors[op.output], f"{op.output}.value"
+    stage: Requantize | None = None
+    match op:
+        case AffineConv():
+            value, stage = _conv(graph, op, inputs[0], value), op.requantize
+        case AffinePool():
+            window: dict[str, Any] = {"kernel_shape": [op.window.kernel_h, op.window.kernel_w], **_window(op.window)}
+            if op.pool == "average":
+                window.pop("dilations")
+                window["count_include_pad"] = int(op.count_include_pad)
+            graph.node("MaxPool" if op.pool == "max" else "AveragePool", inputs, value, **window)
+            stage = op.requantize
+        case AffineAdd():
+            graph.node("Add", inputs, value)
+            stage = op.requantize
+        case AffineMul():
+            graph.node("Mul", inputs, value)
+            stage = op.requantize
+        case AffineActivation():
+            value, stage = inputs[0], op.requantize
+        case AffineConcat():
+            graph.node("Concat", inputs, value, axis=1)
+        case AffineMove():
+            _move(graph, op, inputs[0], value, out)
+    if stage is not None:
+        value = _activation(graph, stage, value, out)
+    graph.store(value, out)
+
+
+def _conv(graph: _Graph, op: AffineConv, source: str, value: str) -> str:
+    form, window = graph.tensors[op.inputs[0]], _window(op.window)
+    if op.transposed:
+        size, out = form.shape[-2:], graph.tensors[op.output].shape[-2:]
+        return graph.node(
+            "ConvTranspose", [source, *graph.weights(op)], value, group=op.groups, **_transposed(op.window, size, out)
+        )
+    if op.pad_value != form.zero_point and op.window.has_padding:
+        pads = window["pads"]
+        amounts = graph.constant(f"{op.name}.pads", np.array([0, 0, *pads[:2], 0, 0, *pads[2:]], np.int64))
+        filler = graph.constant(f"{op.name}.pad_value", np.float32((op.pad_value - form.zero_point) * form.scale))
+        source = graph.node("Pad", [source, amounts, filler], f"{op.name}.padded")
+        window["pads"] = [0, 0, 0, 0]
+    return graph.node("Conv", [source, *graph.weights(op)], value, group=op.groups, **window)
+
+
+def _window(window: Window) -> dict[str, Any]:
+    return {
+        "strides": [window.stride_h, window.stride_w],
+        "dilations": [window.dilation_h, window.dilation_w],
+        "pads": [window.pad_top, window.pad_left, window.pad_bottom, window.pad_right],
+    }
+
+
+def _transposed(window: Window, size: tuple[int, ...], out: tuple[int, ...]) -> dict[str, Any]:
+    """Attributes of a ConvTranspose that gives `out`: what lies past the sums becomes output_padding."""
+    strides, dilations = (window.stride_h, window.stride_w), (window.dilation_h, window.dilation_w)
+    kernel, begin = (window.kernel_h, window.kernel_w), (window.pad_top, window.pad_left)
+    natural = [(size[i] - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1 - begin[i] for i in (0, 1)]
+    ends, extra = [max(0, natural[i] - out[i]) for i in (0, 1)], [max(0, out[i] - natural[i]) for i in (0, 1)]
+    return {"strides": strides, "dilations": dilations, "pads": [*begin, *ends], "output_padding": extra}
+
+
+def _activation(graph: _Graph, stage: Requantize, value: str, out: AffineTensor) -> str:
+    if stage.negative_multiplier is not None:
+        slopes = (stage.negative_multiplier / stage.multiplier).astype(np.float32)
+        shape = (-1,) + (1,) * (len(out.shape) - 1)
+        name = graph.constant(f"{out.name}.slope", slopes.reshape(shape) if slopes.size > 1 else slopes.reshape(1))
+        value = graph.node("PRelu", [value, name], f"{out.name}.sloped")
+    if (stage.clip_min, stage.clip_max) != (out.format.qmin, out.format.qmax):
+        bounds = [
+            graph.constant(f"{out.name}.{end}", np.float32((bound - out.zero_point) * out.scale))
+            for end, bound in (("low", stage.clip_min), ("high", stage.clip_max))
+        ]
+        value = graph.node("Clip", [value, *bounds], f"{out.name}.clipped")
+    return value
+
+
+def _move(graph: _Graph, op: AffineMove, source: str, value: str, out: AffineTensor) -> None:
+    if op.move == "reshape":
+        shape = graph.constant(f"{op.output}.shape", np.array([-1, *out.shape], np.int64))
+        graph.node("Reshape", [source, shape], value)
+    elif op.move == "upsample":
+        scales = graph.constant(f"{op.output}.scales", np.array([1, 1, *op.scale_hw], np.float32))
+        graph.node(
+            "Resize",
+            [source, "", scales],
+            value,
+            mode="nearest",
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode="floor",
+        )
+    else:
+        top, left, bottom, right = op.pads
+        amounts = graph.constant(f"{op.output}.pads", np.array([0, 0, top, left, 0, 0, bottom, right], np.int64))
+        filler = graph.constant(f"{op.output}.pad_value", np.float32((op.pad_value - out.zero_point) * out.scale))
+        graph.node("Pad", [source, amounts, filler], value)

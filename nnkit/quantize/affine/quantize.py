@@ -1,0 +1,100 @@
+"""The affine quantiser: model + calibration + samples -> integer program, with corrections that are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.calibrate.stats import CalibrationStats
+from nnkit.graph import Model
+from nnkit.graph.onnx_runtime import FloatSession
+from nnkit.program.affine import AffineProgram
+from nnkit.quantize.affine.build import build_op, choose_tensors, split_pools
+from nnkit.quantize.affine.corrections import corrected_ops
+from nnkit.quantize.affine.scheme import AffineScheme
+from nnkit.quantize.lowering import lower
+from nnkit.simulate.affine import simulate_affine
+from nnkit.verify.metrics import DistanceSum
+
+Samples = Mapping[str, NDArray[np.float32]]
+
+
+def quantize_affine(
+    model: Model,
+    stats: CalibrationStats,
+    scheme: AffineScheme,
+    *,
+    samples: Samples | None = None,
+    held_out: Samples | None = None,
+    name: str = "network",
+) -> AffineProgram:
+    """Restructured model + calibrated ranges -> affine integer program.
+
+    samples: [N, ...] inputs in real units that bias correction measures on; without them there is none.
+    held_out: other inputs; with them a correction that lowers the outputs' SQNR there is undone, and a note says so.
+        One that is kept is measured anew on all inputs.
+    Raises ModelError for layers or ranges that cannot be quantised.
+    """
+    layers = split_pools(lower(model))
+    tensors = choose_tensors(layers, stats, scheme)
+    plain = AffineProgram(
+        name=name,
+        tensors=tensors,
+        ops=tuple(build_op(layer, tensors, scheme) for layer in layers.layers),
+        inputs=layers.inputs,
+        outputs=layers.outputs,
+    )
+    if not scheme.bias_correction or samples is None:
+        return plain
+    ops = corrected_ops(layers, tensors, scheme, samples)
+    corrected = AffineProgram(name, tensors, ops, layers.inputs, layers.outputs)
+    if held_out is None:
+        return corrected
+    kept = keep_better(plain, corrected, model, held_out, "bias correction")
+    if kept.ops is not corrected.ops:
+        return kept
+    everything = {key: np.concatenate([samples[key], held_out[key]]) for key in layers.inputs}
+    return replace(kept, ops=corrected_ops(layers, tensors, scheme, everything))
+
+
+def keep_better(
+    before: AffineProgram, after: AffineProgram, model: Model, held_out: Samples, correction: str
+) -> AffineProgram:
+    """`after` where its outputs are no worse on the held-out inputs (mean SQNR), else `before`; noted."""
+    reference = float_outputs(model, held_out)
+    was, now = (mean_sqnr(outputs_of(program, held_out), reference) for program in (before, after))
+    verdict = "kept" if now >= was else "undone"
+    note = f"{correction} {verdict}: {was:.2f} dB without, {now:.2f} dB with, on held-out inputs"
+    kept = after if now >= was else before
+    return replace(kept, notes=(*kept.notes, note))
+
+
+def outputs_of(program: AffineProgram, samples: Samples) -> dict[str, NDArray[np.float64]]:
+    """The program's outputs in real units for inputs in real units, [N, ...]."""
+    stored = {name: program.tensors[name].format.quantize(samples[name]) for name in program.inputs}
+    return {
+        name: program.tensors[name].format.dequantize(values)
+        for name, values in simulate_affine(program, stored).items()
+    }
+
+
+def float_outputs(model: Model, samples: Samples) -> dict[str, NDArray[Any]]:
+    """The float model's outputs for [N, ...] inputs, by ONNX Runtime."""
+    runner = FloatSession(model)
+    count = len(next(iter(samples.values())))
+    rows = [runner.run({name: values[i : i + 1] for name, values in samples.items()}) for i in range(count)]
+    return {spec.name: np.concatenate([row[spec.name] for row in rows]) for spec in model.outputs}
+
+
+def mean_sqnr(values: Mapping[str, NDArray[Any]], reference: Mapping[str, NDArray[Any]]) -> float:
+    """SQNR in dB, averaged over the outputs."""
+    ratios = []
+    for name, expected in reference.items():
+        total = DistanceSum()
+        total.add(values[name], expected)
+        ratios.append(total.result().sqnr_db)
+    return float(np.mean(ratios))

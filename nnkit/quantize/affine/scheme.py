@@ -1,0 +1,30 @@
+"""What a target, a recipe or a benchmark asks of the affine quantiser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+RangeMethod: TypeAlias = Literal["max", "percentile", "mse", "kl"]
+
+
+@dataclass(frozen=True)
+class AffineScheme:
+    """Affine 8-bit integers: weights per channel or per tensor, activations per tensor, bias int32.
+
+    per_channel: one weight scale per output channel.
+    symmetric_weights: s8 in [-127, 127] with zero in the middle; otherwise s8 with zero points.
+    symmetric_activations: s8 with zero in the middle; otherwise u8 with a zero point.
+    activation_method, weight_method: how ranges are chosen; `percentile` is that of both.
+    equalize: cross-layer equalisation before quantising; bias_correction: strictly layer by layer.
+        Either is kept only where it does not make held-out images worse.
+    """
+
+    per_channel: bool = True
+    symmetric_weights: bool = True
+    symmetric_activations: bool = False
+    activation_method: RangeMethod = "mse"
+    weight_method: RangeMethod = "mse"
+    percentile: float = 99.99
+    equalize: bool = False
+    bias_correction: bool = True
