@@ -30,7 +30,7 @@ from nnkit.graph import Model
 from nnkit.importers import import_onnx
 from nnkit.program import Conv2d, Program
 from nnkit.quantize import FixedPointScheme, quantize
-from nnkit.quantize.affine import AffineScheme, outputs_of, quantize_affine
+from nnkit.quantize.affine import AffineScheme, equalize, keep_better, outputs_of, quantize_affine
 from nnkit.simulate import simulate
 from nnkit.verify.metrics import distance
 
@@ -112,6 +112,21 @@ def rows(case: Case, *, fixed: bool, folder: Path) -> Iterator[Row]:
         seconds = calibration_seconds + time.perf_counter() - start
         outputs = finish(_in_parts(lambda x, p=affine: outputs_of(p, {case.input_name: x}), case.evaluation))
         yield _row(case, label, outputs, reference, seconds) | {"note": "; ".join(affine.notes)}
+    start = time.perf_counter()
+    equalized = equalize(model)
+    again = observe(equalized.model, {case.input_name: list(case.calibration)}, {}, histograms=True)
+    other = quantize_affine(
+        equalized.model,
+        to_stats(equalized.model, again, method="mse"),
+        AffineScheme(),
+        samples={case.input_name: case.calibration[~held]},
+        held_out={case.input_name: case.calibration[held]},
+    )
+    better = keep_better(affine, other, model, {case.input_name: case.calibration[held]}, "equalisation")
+    seconds += time.perf_counter() - start
+    outputs = finish(_in_parts(lambda x: outputs_of(better, {case.input_name: x}), case.evaluation))
+    label = "nnkit u8/s8 MSE, per channel, equalisation, bias correction"
+    yield _row(case, label, outputs, reference, seconds) | {"note": better.notes[-1]}
     if not fixed:
         return
     for label, fixed_scheme in (

@@ -1,6 +1,19 @@
 """Affine 8-bit quantisation: restructured model and calibrated ranges -> AffineProgram."""
 
-from nnkit.quantize.affine.quantize import float_outputs, outputs_of, quantize_affine
+from nnkit.quantize.affine.equalize import Equalized, equalize
+from nnkit.quantize.affine.qdq_export import qdq_model, read_qdq_ranges
+from nnkit.quantize.affine.quantize import float_outputs, keep_better, outputs_of, quantize_affine
 from nnkit.quantize.affine.scheme import AffineScheme, RangeMethod
 
-__all__ = ["AffineScheme", "RangeMethod", "float_outputs", "outputs_of", "quantize_affine"]
+__all__ = [
+    "AffineScheme",
+    "Equalized",
+    "RangeMethod",
+    "equalize",
+    "float_outputs",
+    "keep_better",
+    "outputs_of",
+    "qdq_model",
+    "quantize_affine",
+    "read_qdq_ranges",
+]

@@ -160,10 +160,5 @@ def _weight_range(row: NDArray[np.float64], scheme: AffineScheme) -> tuple[float
     steps = (high - low) * factors[:, None] / levels
     zeros = np.rint(-low * factors[:, None] / steps) + qmin
     back = (np.clip(np.rint(row / steps) + zeros, qmin, qmax) - zeros) * steps
-    best = int(np.argmin(np.square(back - row).sum(axis=1)))
-    if not scheme.symmetric_weights:
-        return low * float(factors[best]), high * float(factors[best])
-    # With the integers settled the best step is a linear least-squares fit; rounding again only lowers the error.
-    integers = np.clip(np.rint(row / steps[best]), qmin, qmax)
-    step = float(row @ integers) / float(integers @ integers)
-    return -127 * step, 127 * step
+    best = float(factors[int(np.argmin(np.square(back - row).sum(axis=1)))])
+    return low * best, high * best

@@ -16,8 +16,7 @@ class AffineScheme:
     symmetric_weights: s8 in [-127, 127] with zero in the middle; otherwise s8 with zero points.
     symmetric_activations: s8 with zero in the middle; otherwise u8 with a zero point.
     activation_method, weight_method: how ranges are chosen; `percentile` is that of both.
-    equalize: cross-layer equalisation before quantising; bias_correction: strictly layer by layer.
-        Either is kept only where it does not make held-out images worse.
+    bias_correction: strictly layer by layer, where the quantiser gets samples.
     """
 
     per_channel: bool = True
@@ -26,5 +25,4 @@ class AffineScheme:
     activation_method: RangeMethod = "mse"
     weight_method: RangeMethod = "mse"
     percentile: float = 99.99
-    equalize: bool = False
     bias_correction: bool = True
