@@ -4,9 +4,11 @@ The search knows layers by name, what each costs, and a function that measures a
 with those layers in 16 bits and executed by the bit-exact simulator. It goes in four steps, all deterministic:
 
 1. none, all, and every layer alone in 16 bits: the ranking by sensitivity, and whether the gates can be met at all;
-2. greedy: the layer that removes most noise for its place is added until the gates pass; a layer's gain is measured
-   again in the company of those chosen before it is taken (lazily: only while it could still be the best);
-3. backward elimination: a layer without which the gates still pass is put back to 8 bits, until none is left;
+2. greedy, from both ends: from none the layer that removes most noise is added until the gates pass, from all the
+   one that adds least is put back while they do. What a layer changes is measured again in the company of the others
+   before it is moved (lazily: only while it could still be the best);
+3. backward elimination: a layer without which the gates still pass is put back to 8 bits, until none is left; of the
+   two sets the smaller one is taken;
 4. where no more than `most_trials` smaller sets exist they are all tried, and the result is then a `minimum`: no
    smaller set passes. Otherwise it is `irreducible`: no layer of it can be left out.
 """
@@ -128,7 +130,8 @@ class _Search:
         passing = [layers for layers in alone if self._passes(layers)]
         if passing:
             return self._result(min(passing, key=self._order), "minimum")
-        chosen = self._eliminate(self._grow())
+        found = [self._eliminate(self._grow()), self._eliminate(self._shrink(everything))]
+        chosen = min(found, key=lambda layers: (len(layers), self._order(layers)))
         smaller = self._smaller_sets(len(chosen))
         if smaller > self._most_trials:
             return self._result(chosen, "irreducible")
@@ -153,23 +156,44 @@ class _Search:
         return cost, self._trial(layers).noise, sorted(self._names.index(name) for name in layers)
 
     def _grow(self) -> LayerSet:
+        """From none: add what removes most noise until the set passes."""
         chosen: LayerSet = frozenset()
         left = {name: self._trial(frozenset({name})).noise for name in self._names}  # noise once it is added
         while not self._passes(chosen):
-            measured: set[str] = set()
             base = self._trial(chosen).noise
-            while True:
-                best = min(left, key=lambda name: (left[name], self._cost[name], self._names.index(name)))
-                if best in measured:
-                    break
-                left[best] = self._trial(chosen | {best}).noise
-                measured.add(best)
-            gained = base - left[best] if math.isfinite(base) else 0.0
+            best = self._quietest(left, chosen, frozenset.union)
+            gained = base - left.pop(best) if math.isfinite(base) else 0.0
             chosen |= {best}
-            del left[best]
             # What the others leave, if they gain as much as they did before: optimistic, so that they are measured.
             left = {name: max(noise - gained, 0.0) for name, noise in left.items()}
         return chosen
+
+    def _shrink(self, chosen: LayerSet) -> LayerSet:
+        """From all: put back what adds least noise while the set passes."""
+        left = {name: self._trial(chosen - {name}).noise for name in self._names}  # noise once it is put back
+        while True:
+            base = self._trial(chosen).noise
+            best = self._quietest(left, chosen, frozenset.difference)
+            if not self._passes(chosen - {best}):
+                return chosen
+            added = left.pop(best) - base
+            chosen -= {best}
+            left = {name: noise + added for name, noise in left.items()}
+
+    def _quietest(
+        self, noise: dict[str, float], chosen: LayerSet, move: Callable[[LayerSet, LayerSet], LayerSet]
+    ) -> str:
+        """The name with the least noise once it is moved into or out of `chosen`.
+
+        Estimates in `noise` are measured while they lead.
+        """
+        measured: set[str] = set()
+        while True:
+            best = min(noise, key=lambda name: (noise[name], self._cost[name], self._names.index(name)))
+            if best in measured:
+                return best
+            noise[best] = self._trial(move(chosen, frozenset({best}))).noise
+            measured.add(best)
 
     def _eliminate(self, chosen: LayerSet) -> LayerSet:
         while True:

@@ -90,9 +90,12 @@ def _layer_rows(
     isolated: dict[str, float] = {}
     if result.chosen:
         reference = diagnosis.reference(samples[first])
-        isolated = {
-            name: diagnosis.distance(everything - {name}, samples[first], reference).sqnr_db for name in everything
-        }
+        for layer in diagnosis.layers:
+            rest = everything - {layer.name}
+            known = trials.get(rest)
+            isolated[layer.name] = (
+                diagnosis.distance(rest, samples[first], reference).sqnr_db if known is None else known.sqnr_db
+            )
     ranked = sorted((t.noise, name) for name, t in alone.items() if t is not None)
     ranks = {name: place for place, (_, name) in enumerate(ranked, start=1)}
     rows = []
