@@ -22,7 +22,8 @@ from nnkit.quantize.lowering import lower
 
 _SWEEPS = 40
 _SETTLED = 1e-3
-_LARGEST_SCALE = 1e3  # a channel all but unused is not blown up beyond this
+_LARGEST_SCALE = 1e3  # of one step
+_DEAD = 1e-4  # of the widest channel: narrower ones are left as they are
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +97,8 @@ def _by_input_channel(layer: FloatLayer) -> FloatArray:
 def _scales(first: FloatLayer, second: FloatLayer) -> NDArray[np.float64]:
     before = np.abs(_weight(first)).reshape(_weight(first).shape[0], -1).max(axis=1)
     behind = np.abs(_by_input_channel(second)).max(axis=1)
-    usable = (before > 0.0) & (behind > 0.0)
+    # A channel all but dead on one side would be blown up until its bias swamps the others.
+    usable = (before > _DEAD * before.max(initial=0.0)) & (behind > _DEAD * behind.max(initial=0.0))
     ratio = np.where(usable, before, 1.0) / np.where(usable, behind, 1.0)
     return np.asarray(np.clip(np.sqrt(ratio), 1.0 / _LARGEST_SCALE, _LARGEST_SCALE))
 
