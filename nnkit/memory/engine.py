@@ -7,7 +7,9 @@ it is NP-hard. The road taken, each stage bounded in steps so that a result neve
 2. first fit in several orders (`first_fit`): most networks reach the bound here, which is its own proof;
 3. a short branch and bound at the bound (`search`), which finds what greedy orders miss;
 4. hill climbing over orders (`climb`);
-5. branch and bound with the remaining nodes: a peak below the best one is sought, or refuted.
+5. branch and bound with the remaining nodes: a peak below the best one is sought, or refuted;
+6. with the extra `[solver]`, the compiled branch and bound (`compiled`) where the peak is still open. It comes last,
+   so that whatever the core alone finishes is the same to the byte with and without the extra.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from nnkit.memory import climb, first_fit, search
+from nnkit.memory import climb, compiled, first_fit, search
 from nnkit.memory.packing import Item, Packing, max_live
 
 Reason: TypeAlias = Literal["bound", "exhausted", "open"]
@@ -25,10 +27,14 @@ Reason: TypeAlias = Literal["bound", "exhausted", "open"]
 
 @dataclass(frozen=True)
 class Effort:
-    """Limits in steps. `climb_steps` placements of the hill climb, `search_nodes` nodes of the branch and bound."""
+    """Limits in steps. `climb_steps` placements of the hill climb, `search_nodes` nodes of the branch and bound.
+
+    solver_nodes: nodes of the compiled branch and bound, used only where the extra `[solver]` is installed; 0: never.
+    """
 
     climb_steps: int = 300
     search_nodes: int = 20_000
+    solver_nodes: int = 0
     seed: int = 1
 
 
@@ -66,8 +72,11 @@ class Solution:
         return self.peak_bytes == self.lower_bound_bytes
 
 
-def solve(items: tuple[Item, ...], effort: Effort | None = None) -> Solution:
+def solve(items: tuple[Item, ...], effort: Effort | None = None, goal_bytes: int | None = None) -> Solution:
     """Pack `items` with the least peak that the effort finds. Deterministic.
+
+    Args:
+        goal_bytes: a peak that is good enough, such as a memory's capacity: the compiled search seeks it first.
 
     Raises:
         InternalError: two items share an id, or fixed items overlap in bytes and time.
@@ -102,6 +111,12 @@ def solve(items: tuple[Item, ...], effort: Effort | None = None) -> Solution:
             method, offsets, best = "branch and bound", outcome.offsets, packing.peak(outcome.offsets)
         elif outcome.exhausted:
             bound = best
+    if best > bound and limits.solver_nodes and compiled.is_installed() and compiled.applies(packing):
+        solved = _close_in(packing, bound, best, limits.solver_nodes, goal_bytes)
+        nodes += solved.nodes
+        bound = solved.bound
+        if solved.offsets is not None:
+            method, offsets, best = "compiled branch and bound", solved.offsets, packing.peak(solved.offsets)
     packing.check(offsets)
     live_bound = max_live(packing)[0]
     reason: Reason = "open" if best > bound else ("bound" if best == live_bound else "exhausted")
@@ -111,6 +126,39 @@ def solve(items: tuple[Item, ...], effort: Effort | None = None) -> Solution:
         lower_bound_bytes=bound,
         certificate=Certificate(reason, step, live, method, nodes),
     )
+
+
+@dataclass(frozen=True)
+class _Closed:
+    """offsets: a better packing, or None. bound: what is proven."""
+
+    offsets: list[int] | None
+    bound: int
+    nodes: int
+
+
+def _close_in(packing: Packing, bound: int, best: int, max_nodes: int, goal: int | None) -> _Closed:
+    """Narrow [bound, best] by compiled search: the goal first, then the bound, then halving what is left.
+
+    A capacity at which the search gives up moves later ones towards the best peak, but no bound.
+    """
+    offsets: list[int] | None = None
+    left = max_nodes
+    easy = bound  # below this, the search has given up
+    wanted = goal if goal is not None and bound <= goal < best else bound
+    while left > 0 and bound < best and easy < best:
+        outcome = compiled.fit_within(packing, wanted, max(2 * left // 3 if wanted == goal else left // 4, 1000))
+        left -= max(outcome.nodes, 1)
+        if outcome.offsets is not None:
+            offsets, best = outcome.offsets, packing.peak(outcome.offsets)
+        elif outcome.exhausted:
+            bound = wanted + 1
+        else:
+            easy = wanted + 1
+        easy = max(easy, bound)
+        first_bound = wanted == goal and bound < wanted
+        wanted = bound if first_bound else (easy + best - 1) // 2
+    return _Closed(offsets, bound, max_nodes - left)
 
 
 def lower_bound(items: tuple[Item, ...]) -> int:

@@ -1,0 +1,176 @@
+"""The branch and bound of `search`, compiled, with two additions: parts and a memory of dead ends.
+
+* Parts: once an item is placed, the remaining ones may fall apart into groups that share no step. Each group is
+  searched alone, and one that cannot be placed refutes the choice whatever the others do.
+* Dead ends: a group is characterised by its items, their lowest offsets and which of them may no longer lie there.
+  Groups that were refuted are remembered by a 128-bit digest (a collision is far less likely than a memory error).
+
+A third prune follows from offsets that never decrease: an item whose lowest offset was passed by must rest on one of
+its remaining neighbours, which bounds it from below.
+
+Imported only where the extra `[solver]` is installed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import int64, njit
+
+_FAR = 1 << 60
+_A1 = int64[::1]
+
+# state: placements used, their limit, entries of the trail.
+
+
+@njit(cache=True)
+def holds(
+    begin: int, end: int, last: int, last_rank: int, capacity: int, pool: Any, size: Any, rounded: Any, slack: Any,
+    first: Any, stop: Any, rank: Any, lowest: Any, floor: Any, need: Any,
+) -> bool:  # fmt: skip
+    """Whether no bound forbids the group pool[begin:end] (in order of time) within the capacity."""
+    low = first[pool[begin]]
+    high = low
+    for p in range(begin, end):
+        high = max(high, stop[pool[p]])
+    for s in range(low, high):
+        floor[s] = _FAR
+        need[s] = 0
+    for p in range(begin, end):
+        i = pool[p]
+        at = lowest[i]
+        if at < last or (at == last and rank[i] < last_rank):
+            rest = _FAR
+            for q in range(begin, end):
+                j = pool[q]
+                if first[j] >= stop[i]:
+                    break
+                if stop[j] > first[i] and j != i:
+                    rest = min(rest, max(lowest[j], last) + size[j])
+            if rest < _FAR:
+                at = max(at, rest)
+        if at + size[i] > capacity:
+            return False
+        for s in range(first[i], stop[i]):
+            need[s] += rounded[i]
+            floor[s] = min(floor[s], at)
+    for s in range(low, high):  # noqa: SIM110 (no generators in compiled code)
+        if need[s] > 0 and floor[s] + need[s] - slack[s] > capacity:
+            return False
+    return True
+
+
+@njit(
+    int64(int64, int64, int64, int64, int64, int64, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1,
+          _A1, _A1, _A1),
+    cache=True,
+)  # fmt: skip
+def place_group(
+    begin: int, end: int, top: int, last: int, last_rank: int, capacity: int, pool: Any, size: Any, rounded: Any,
+    slack: Any, align: Any, first: Any, stop: Any, rank: Any, lowest: Any, offsets: Any, floor: Any, need: Any,
+    trail_item: Any, trail_offset: Any, dead: Any, state: Any,
+) -> int:  # fmt: skip
+    """1: `offsets` of the group pool[begin:end] are a packing; 0: there is none; -1: out of placements.
+
+    The group passed `holds`. `top` is the first free entry of the pool.
+    """
+    count = end - begin
+    if count == 1:
+        offsets[pool[begin]] = lowest[pool[begin]]
+        return 1
+    key = int64(count)
+    key_too = int64(1469598103934665603)
+    ceiling = _FAR
+    for p in range(begin, end):
+        i = pool[p]
+        at = lowest[i]
+        passed = at < last or (at == last and rank[i] < last_rank)
+        # Two sums of differently mixed words (multiply, xor with the high half, multiply, xor).
+        word = at * int64(-7046029254386353131) + int64(2 * i + passed)
+        mixed = word * int64(-4658895280553007687)
+        mixed ^= (mixed >> 29) & int64((1 << 35) - 1)
+        mixed *= int64(-7723592293110705685)
+        mixed ^= (mixed >> 32) & int64((1 << 32) - 1)
+        key += mixed
+        mixed = (word ^ int64(88172645463325252)) * int64(-4417276706812531889)
+        mixed ^= (mixed >> 31) & int64((1 << 33) - 1)
+        mixed *= int64(-7046029254386353131)
+        mixed ^= (mixed >> 30) & int64((1 << 34) - 1)
+        key_too += mixed
+        # Whoever lies at or above the end of another's lowest place comes after that other one.
+        ceiling = min(ceiling, at + size[i])
+    slot = 2 * (key & (dead.shape[0] // 2 - 1))
+    if dead[slot] == key and dead[slot + 1] == key_too:
+        return 0
+    tried = last
+    tried_rank = last_rank
+    while True:
+        k = -1
+        at = ceiling
+        at_rank = _FAR
+        for p in range(begin, end):
+            i = pool[p]
+            here = lowest[i]
+            later = here > tried or (here == tried and rank[i] > tried_rank)
+            if later and here < ceiling and (here < at or (here == at and rank[i] < at_rank)):
+                k = i
+                at = here
+                at_rank = rank[i]
+        if k < 0:
+            dead[slot] = key
+            dead[slot + 1] = key_too
+            return 0
+        if state[0] >= state[1]:
+            return -1
+        state[0] += 1
+        tried = at
+        tried_rank = at_rank
+        above = at + size[k]
+        mark = state[2]
+        free = top
+        for p in range(begin, end):
+            j = pool[p]
+            if j == k:
+                continue
+            pool[free] = j
+            free += 1
+            if first[j] < stop[k] and first[k] < stop[j] and lowest[j] < above:
+                trail_item[state[2]] = j
+                trail_offset[state[2]] = lowest[j]
+                state[2] += 1
+                lowest[j] = -(-above // align[j]) * align[j]
+        offsets[k] = at
+        result = 1
+        for searching in range(2):  # bounds of all parts first: they are cheap
+            part = top
+            while part < free and result == 1:
+                until = stop[pool[part]]
+                after = part + 1
+                while after < free and first[pool[after]] < until:
+                    until = max(until, stop[pool[after]])
+                    after += 1
+                if searching == 0:
+                    if not holds(
+                        part, after, at, at_rank, capacity, pool, size, rounded, slack, first, stop, rank, lowest,
+                        floor, need,
+                    ):  # fmt: skip
+                        result = 0
+                else:
+                    result = place_group(
+                        part, after, free, at, at_rank, capacity, pool, size, rounded, slack, align, first, stop,
+                        rank, lowest, offsets, floor, need, trail_item, trail_offset, dead, state,
+                    )  # fmt: skip
+                part = after
+        if result == 1:
+            return 1
+        while state[2] > mark:
+            state[2] -= 1
+            lowest[trail_item[state[2]]] = trail_offset[state[2]]
+        if result < 0:
+            return -1
+
+
+def empty_dead_ends(entries: int = 1 << 20) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Room for digests of refuted groups; `entries` is a power of two."""
+    return np.zeros(2 * entries, dtype=np.int64)
