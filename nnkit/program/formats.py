@@ -13,16 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
-class Fixed:
-    """Power-of-two fixed point: `bits` stored bits of which `frac` are fraction bits (may be negative).
-
-    Source: the published GAP8 quantiser: q = clamp(floor(x * 2^frac + 0.5)).
-    """
+class _IntegerStorage:
+    """What follows from the stored bits and their sign alone."""
 
     bits: int
-    frac: int
-    signed: bool = True
+    signed: bool
 
     @property
     def qmin(self) -> int:
@@ -43,6 +38,18 @@ class Fixed:
     def dtype(self) -> np.dtype[Any]:
         """The numpy storage type."""
         return np.dtype(f"{'i' if self.signed else 'u'}{self.bytes}")
+
+
+@dataclass(frozen=True)
+class Fixed(_IntegerStorage):
+    """Power-of-two fixed point: `bits` stored bits of which `frac` are fraction bits (may be negative).
+
+    Source: the published GAP8 quantiser: q = clamp(floor(x * 2^frac + 0.5)).
+    """
+
+    bits: int
+    frac: int
+    signed: bool = True
 
     def quantize(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """Real values -> integers, half up, saturated to the format. Any shape; float64 inside."""
@@ -77,7 +84,7 @@ class Float:
 
 
 @dataclass(frozen=True)
-class Affine:
+class Affine(_IntegerStorage):
     """Affine integers: value = (q - zero_point) * scale, per tensor (axis None) or per index along `axis`.
 
     scale, zero_point: one each per tensor, or one per index along `axis`. Source: ONNX QuantizeLinear and
@@ -89,26 +96,6 @@ class Affine:
     zero_point: tuple[int, ...]
     axis: int | None = None
     signed: bool = False
-
-    @property
-    def qmin(self) -> int:
-        """Smallest stored integer."""
-        return -(1 << (self.bits - 1)) if self.signed else 0
-
-    @property
-    def qmax(self) -> int:
-        """Largest stored integer."""
-        return (1 << (self.bits - 1)) - 1 if self.signed else (1 << self.bits) - 1
-
-    @property
-    def bytes(self) -> int:
-        """Storage of one element in bytes."""
-        return self.bits // 8
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The numpy storage type."""
-        return np.dtype(f"{'i' if self.signed else 'u'}{self.bytes}")
 
     def quantize(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """Real values -> integers, half to even, saturated. The division is in float32, as ONNX Runtime's is."""
