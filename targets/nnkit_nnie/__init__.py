@@ -1,0 +1,1 @@
+"""The nnie target: HiSilicon NNIE."""

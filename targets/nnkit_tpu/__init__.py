@@ -1,0 +1,1 @@
+"""The tpu target: Sophgo Tensor Computing Processor."""
