@@ -1,0 +1,354 @@
+"""The ops that the TPU executes after fusion, in float and, once quantised, with their integer parameters.
+
+One graph serves three readers: the Top MLIR emitter (`top_mlir.py`), the planner of layer groups (`layer_group/`) and
+the prediction of the compiler's INT8 arithmetic. Conventions:
+
+* Shapes include the batch axis, as in Top MLIR; axes in an op's fields count it too. `nchw` gives the four
+  dimensions by which local memory is laid out.
+* Weights are float32 as the compiler reads them: convolutions and deconvolutions [O, I/group, kh, kw], a matrix
+  product's right side [K, N].
+* An op's name is that of its output value: the compiler's locations, the calibration table and the qtable use it.
+* `relu` with `relu_limit` (below 0: none) is the activation fused into an op; it comes after everything else.
+* `integer` is None in a float graph. In a quantised one it holds what the compiler's lowered MLIR states too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.program.formats import Format
+from nnkit.program.ops import OpBase, Window
+from nnkit.program.program import Tensor
+
+FloatArray: TypeAlias = NDArray[np.float32]
+Mode: TypeAlias = Literal["INT8", "F16", "BF16", "F32"]
+Rounding: TypeAlias = Literal["half_away", "half_up", "half_even", "down"]
+BinaryFunction: TypeAlias = Literal["add", "sub", "mul", "div", "min", "max"]
+ActivationFunction: TypeAlias = Literal[
+    "relu",
+    "leaky_relu",
+    "prelu",
+    "sigmoid",
+    "silu",
+    "hard_sigmoid",
+    "hard_swish",
+    "tanh",
+    "clip",
+    "exp",
+    "abs",
+    "sqrt",
+]
+ReduceFunction: TypeAlias = Literal["mean", "sum", "max", "min", "l2"]
+
+
+@dataclass(frozen=True)
+class TpuTensor:
+    """A value: shape with the batch axis, and its format once formats are chosen (None in a float graph)."""
+
+    name: str
+    shape: tuple[int, ...]
+    format: Format | None = None
+
+    @property
+    def nchw(self) -> tuple[int, int, int, int]:
+        """The dimensions by which local memory is laid out: missing ones are 1, trailing ones fall into W."""
+        padded = (*self.shape, 1, 1, 1, 1)[: max(4, len(self.shape))]
+        return padded[0], padded[1], padded[2], int(np.prod(padded[3:]))
+
+    @property
+    def elements(self) -> int:
+        """Number of values, batch included."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def element_bytes(self) -> int:
+        """Storage of one value in bytes; 4 while no format is chosen."""
+        return 4 if self.format is None else self.format.bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Requant:
+    """multiplier, shift: [1] or [C] integers; acc * multiplier, then a right shift by `shift` with `rounding`."""
+
+    multiplier: NDArray[np.int64]
+    shift: NDArray[np.int64]
+    rounding: Rounding = "half_away"
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerWeights:
+    """An op with weights in INT8: weight int8, bias int32 (None: none) in units of input scale * weight scale."""
+
+    weight: NDArray[np.int8]
+    bias: NDArray[np.int32] | None
+    requant: Requant
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerOperands:
+    """An op on several INT8 operands: a multiplier and a right shift for each.
+
+    constants: the constant operand's stored integers, where there is one.
+    """
+
+    multipliers: tuple[int, ...]
+    shifts: tuple[int, ...]
+    rounding: Rounding = "half_away"
+    constant: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerScale:
+    """An op on real factors of its INT8 operands: (x * factor) in float, rounded once, plus `offset`."""
+
+    factor: float
+    offset: float = 0.0
+    rounding: Rounding = "half_away"
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerTable:
+    """An INT8 activation as the compiler does it: 256 results, by the stored byte read as unsigned."""
+
+    table: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TpuOp(OpBase):
+    """What all ops of the TPU share. mode: the precision the op runs in (the graph's, or of its `_hp` tag)."""
+
+    kind: ClassVar[str] = "tpu"
+    mode: Mode = "F32"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TpuCast(TpuOp):
+    """A change of format: quantisation of an input, dequantisation of an output, or a border between precisions."""
+
+    kind: ClassVar[str] = "cast"
+    integer: IntegerScale | Requant | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TpuConv(TpuOp):
+    """2-D convolution: grouped, depthwise, dilated. weight [O, I/group, kh, kw], bias [O], padding reads 0."""
+
+    kind: ClassVar[str] = "conv"
+    weight: FloatArray
+    bias: FloatArray | None
+    window: Window
+    group: int = 1
+    relu: bool = False
+    relu_limit: float = -1.0
+    integer: IntegerWeights | None = None
+
+    def multiply_accumulates(self, tensors: Mapping[str, Tensor]) -> int:
+        """One per weight and output position (of one image)."""
+        return int(self.weight.size) * int(np.prod(tensors[self.output].shape[-2:]))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TpuDeconv(TpuOp):
+    """2-D transposed convolution. weight [O, I/group, kh, kw]; `window` as in ONNX: pads are cut off the result."""
+
+    kind: ClassVar[str] = "deconv"
+    weight: FloatArray
+    bias: FloatArray | None
+    window: Window
+    output_padding: tuple[int, int] = (0, 0)
+    group: int = 1
+    relu: bool = False
+    relu_limit: float = -1.0
+    integer: IntegerWeights | None = None
+
+    def multiply_accumulates(self, tensors: Mapping[str, Tensor]) -> int:
+        """One per weight and input position (of one image)."""
+        return int(self.weight.size) * int(np.prod(tensors[self.inputs[0]].shape[-2:]))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TpuMatMul(TpuOp):
+    """[..., M, K] x [K, N] + bias [N], the right side constant (`weight`), or x [..., K, N], a second input."""
+
+    kind: ClassVar[str] = "matmul"
+    weight: FloatArray | None
+    bias: FloatArray | None = None
+    relu: bool = False
+    relu_limit: float = -1.0
+    integer: IntegerWeights | None = None
+
+    def multiply_accumulates(self, tensors: Mapping[str, Tensor]) -> int:
+        """One per element of the left side and column of the right (of one image)."""
+        left, out = tensors[self.inputs[0]].shape, tensors[self.output].shape
+        return int(np.prod(left)) * int(out[-1])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TpuPool(TpuOp):
+    """Maximum (padding is absent) or average pool; a global one has the whole image as its window."""
+
+    kind: ClassVar[str] = "pool"
+    function: Literal["max", "average"]
+    window: Window
+    count_include_pad: bool = False
+    ceil_mode: bool = False
+    relu: bool = False
+    relu_limit: float = -1.0
+    integer: Requant | IntegerScale | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TpuBinary(TpuOp):
+    """Elementwise with numpy's broadcast: two inputs, or one and a `constant` (the left side if `constant_first`)."""
+
+    kind: ClassVar[str] = "binary"
+    function: BinaryFunction
+    constant: FloatArray | None = None
+    constant_first: bool = False
+    relu: bool = False
+    relu_limit: float = -1.0
+    integer: IntegerOperands | IntegerScale | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TpuScale(TpuOp):
+    """x * scale + bias per channel: [C] each."""
+
+    kind: ClassVar[str] = "scale"
+    scale: FloatArray
+    bias: FloatArray
+    relu: bool = False
+    relu_limit: float = -1.0
+    integer: IntegerWeights | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TpuConcat(TpuOp):
+    """Concatenation along `axis`."""
+
+    kind: ClassVar[str] = "concat"
+    axis: int
+    relu: bool = False
+    relu_limit: float = -1.0
+    integer: IntegerOperands | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TpuSlice(TpuOp):
+    """x[offset:end:step] on every axis; positive steps, ends within the input."""
+
+    kind: ClassVar[str] = "slice"
+    offsets: tuple[int, ...]
+    steps: tuple[int, ...]
+    ends: tuple[int, ...]
+    integer: Requant | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TpuReshape(TpuOp):
+    """The same values in the output's shape."""
+
+    kind: ClassVar[str] = "reshape"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TpuPermute(TpuOp):
+    """Transposition: axis i of the output is axis `order[i]` of the input."""
+
+    kind: ClassVar[str] = "permute"
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TpuActivation(TpuOp):
+    """An elementwise function that stands alone.
+
+    slopes: of `leaky_relu` [1], of `prelu` [C]. bounds: of `clip` (low, high) and of `relu` (0, limit).
+    alpha, beta: of `hard_sigmoid`, clamp(alpha * x + beta, 0, 1).
+    """
+
+    kind: ClassVar[str] = "activation"
+    function: ActivationFunction
+    slopes: FloatArray | None = None
+    bounds: tuple[float, float] = (-np.inf, np.inf)
+    alpha: float = 1.0 / 6.0
+    beta: float = 0.5
+    integer: IntegerTable | IntegerOperands | IntegerWeights | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TpuSoftmax(TpuOp):
+    """Softmax, or its logarithm, along `axis`."""
+
+    kind: ClassVar[str] = "softmax"
+    axis: int
+    log: bool = False
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TpuUpsample(TpuOp):
+    """Every pixel repeated scale_h by scale_w times."""
+
+    kind: ClassVar[str] = "upsample"
+    scale_h: int
+    scale_w: int
+    relu: bool = False
+    relu_limit: float = -1.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TpuInterp(TpuOp):
+    """Resize of H and W to the output's size by `method`, pixels aligned as `coordinates` says (ONNX's names)."""
+
+    kind: ClassVar[str] = "interp"
+    method: Literal["nearest", "linear"]
+    coordinates: Literal["align_corners", "half_pixel", "pytorch_half_pixel", "asymmetric"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TpuPad(TpuOp):
+    """Padding: begins of all axes, then ends. `value` counts for `constant`."""
+
+    kind: ClassVar[str] = "pad"
+    pads: tuple[int, ...]
+    method: Literal["constant", "reflect", "edge"] = "constant"
+    value: float = 0.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TpuReduce(TpuOp):
+    """Reduction over `axes`."""
+
+    kind: ClassVar[str] = "reduce"
+    function: ReduceFunction
+    axes: tuple[int, ...]
+    keep_dims: bool
+    integer: IntegerScale | Requant | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class TpuGraph:
+    """Ops in execution order over named tensors; `inputs` and `outputs` by tensor name."""
+
+    name: str
+    tensors: Mapping[str, TpuTensor]
+    ops: tuple[TpuOp, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
+
+    def producer(self, tensor: str) -> TpuOp | None:
+        """The op that writes `tensor`; None for an input."""
+        return next((op for op in self.ops if op.output == tensor), None)
+
+    def consumers(self, tensor: str) -> tuple[TpuOp, ...]:
+        """The ops that read `tensor`, in order."""
+        return tuple(op for op in self.ops if tensor in op.inputs)
