@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from benchmarks.networks import Network
 from nnkit import stages
 from nnkit.cache import StageCache
+from nnkit.calibrate.stats import CalibrationStats
 from nnkit.commands.common import load
 from nnkit.inputs import verification_samples
 from nnkit.program import Program
 from nnkit.report.progress import Progress
-from nnkit.stages import Build, Imported
+from nnkit.stages import Build, Imported, Restructured
 from nnkit.target import load_target
 from nnkit.verify.samples import Sample, quantized_inputs
 
@@ -28,6 +29,8 @@ class Built:
 
     build: Build
     imported: Imported
+    restructured: Restructured
+    statistics: CalibrationStats
     program: Program
     sample: Sample
     inputs: Mapping[str, NDArray[np.int64]] = field(repr=False)
@@ -46,9 +49,10 @@ class Workshop:
         build = self._build(network, options)
         imported = stages.import_model(build)
         restructured = stages.restructure(build, imported)
-        program = stages.quantize(build, restructured, stages.calibrate(build, restructured))
+        statistics = stages.calibrate(build, restructured)
+        program = stages.quantize(build, restructured, statistics)
         sample = verification_samples(build.recipe, imported.model, most=1)[0]
-        return Built(build, imported, program, sample, quantized_inputs(program, sample))
+        return Built(build, imported, restructured, statistics, program, sample, quantized_inputs(program, sample))
 
     def artifact(self, built: Built) -> Path:
         """Plan and emit: the folder of the C project."""
@@ -56,7 +60,10 @@ class Workshop:
         place = self.folder / f"build{self._count}"
         place.mkdir()
         plan: Any = stages.plan(built.build, built.program)
-        return stages.emit(built.build, built.program, plan, place).folder
+        segments = stages.partition(built.build, built.restructured)
+        return stages.emit(
+            built.build, built.imported, built.restructured, built.statistics, segments, built.program, plan, place
+        ).folder
 
     def _build(self, network: Network, options: str) -> Build:
         self._count += 1
@@ -64,4 +71,4 @@ class Workshop:
         path.write_text(network.recipe(options), encoding="utf-8")
         recipe = load(path)
         target = load_target("gap8")
-        return Build(recipe, target, recipe.targets["gap8"], self._cache, Progress(quiet=True))
+        return Build(recipe, "gap8", target, recipe.targets["gap8"], self._cache, Progress(quiet=True))

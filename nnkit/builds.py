@@ -25,17 +25,19 @@ class BuiltFolder:
 def open_build(folder: Path) -> BuiltFolder:
     """Read a build folder. Raises UserFileError where it is not one."""
     from nnkit.serialize import decode
+    from nnkit.target import load_target, plugin_name
 
     remedy = "name a folder that `nnkit run` made: out/<name>/<target>"
     if not folder.is_dir():
         raise UserFileError("no such build folder", where=str(folder), remedy=remedy)
     try:
         report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-        program: Program = decode((folder / "program.nnkit").read_bytes())
+        classes = load_target(plugin_name(str(report["target"]))).program_classes
+        program: Program = decode((folder / "program.nnkit").read_bytes(), classes)
     except FileNotFoundError as error:
         name = Path(str(error.filename)).name
         raise UserFileError(f"not a build: it has no {name}", where=str(folder), remedy=remedy) from error
-    except (ValueError, KeyError, OSError) as error:
+    except (ValueError, KeyError, TypeError, OSError) as error:
         raise UserFileError(
             f"this build is damaged: {error}", where=str(folder), remedy="build it again with `nnkit run`"
         ) from error

@@ -10,11 +10,11 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from nnkit.program import Op, Program
+from nnkit.program import OpBase, Program
 from nnkit.quantize.lowering import Refusal, refusal_error
 
 Limits: TypeAlias = Mapping[str, int]
-Constraint: TypeAlias = Callable[[Op, Program, Limits], bool]
+Constraint: TypeAlias = Callable[[OpBase, Program, Limits], bool]
 
 
 def constraint_text(constraint: Constraint, limits: Limits) -> str:

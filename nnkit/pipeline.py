@@ -25,7 +25,7 @@ class Outcome:
 
 def run(build: Build, out: Path) -> Outcome:
     """From the recipe to a verified, packed release for one target, in `out/<name>/<target>`."""
-    with staged_build(out / build.recipe.name / build.target.name) as staged:
+    with staged_build(out / build.recipe.name / build.key) as staged:
         imported = stages.import_model(build)
         restructured = stages.restructure(build, imported)
         statistics = stages.calibrate(build, restructured)
@@ -33,7 +33,7 @@ def run(build: Build, out: Path) -> Outcome:
         segments = stages.partition(build, restructured)
         program = stages.quantize(build, restructured, statistics)
         plan = stages.plan(build, program)
-        artifact = stages.emit(build, program, plan, staged.folder)
+        artifact = stages.emit(build, imported, restructured, statistics, segments, program, plan, staged.folder)
         verdict = stages.verify(build, imported, restructured, program, artifact)
         report = stages.report(build, imported, restructured, statistics, segments, program, plan, artifact, verdict)
         stages.package(build, verdict.status, staged.folder)

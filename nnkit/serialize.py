@@ -141,8 +141,8 @@ class Codec:
         return made
 
 
-def stage_codec() -> Codec:
-    """The codec for everything that stages hand on."""
+def stage_codec(program_classes: Iterable[type] = ()) -> Codec:
+    """The codec for everything that stages hand on; `program_classes`: those of a target's own programs."""
     from nnkit.calibrate.stats import CalibrationStats, ValueRange
     from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec, ValueTags
     from nnkit.memory.plan import Buffer, MemoryPlan, Region, RegionUse, Step, TensorPlace, WeightChunk
@@ -163,18 +163,19 @@ def stage_codec() -> Codec:
             *(CalibrationStats, ValueRange),
             *(MemoryPlan, Region, RegionUse, Buffer, TensorPlace, WeightChunk, Step),
             *(RewriteLog, RewriteEntry, DeclinedSite, Imported, Restructured),
+            *program_classes,
         ]
     )
 
 
-def encode(value: Any) -> bytes:
+def encode(value: Any, program_classes: Iterable[type] = ()) -> bytes:
     """`value`, of what stages hand on, as bytes; see `Codec.encode`."""
-    return stage_codec().encode(value)
+    return stage_codec(program_classes).encode(value)
 
 
-def decode(data: bytes) -> Any:
-    """What `encode` wrote; see `Codec.decode`."""
-    return stage_codec().decode(data)
+def decode(data: bytes, program_classes: Iterable[type] = ()) -> Any:
+    """What `encode` wrote with the same classes; see `Codec.decode`."""
+    return stage_codec(program_classes).decode(data)
 
 
 def _add(array: NDArray[Any], arrays: list[NDArray[Any]]) -> int:

@@ -16,16 +16,22 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from nnkit.errors import ToolError, UsageError
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
+    from nnkit.calibrate.stats import CalibrationStats
+    from nnkit.graph import Model
     from nnkit.memory.plan import MemoryPlan, Region
+    from nnkit.partition import Segment
     from nnkit.program import Program
     from nnkit.quantize import FixedPointScheme, InputRange
-    from nnkit.recipe import Recipe, TargetOptionsBase
+    from nnkit.recipe import Calibration, Recipe, TargetOptionsBase
+    from nnkit.rewrite import RewriteLog
+    from nnkit.verify.samples import Sample
 
-API_VERSION = 1
+API_VERSION = 2
 GROUP = "nnkit.targets"
+VARIANT = "@"
+"""In a recipe `gap8@small` is a second build for the target `gap8`, with options of its own."""
 
 Contract: TypeAlias = Literal["exact", "bounded", "not_run"]
 
@@ -58,7 +64,7 @@ class Tool:
 class RunResult:
     """What an artifact computed for one set of inputs.
 
-    outputs: program outputs by name, stored integers in the tensor's shape.
+    outputs: program outputs by name, stored values in the tensor's shape.
     tensors: every traced tensor, where tracing was asked for.
     instructions: whole call, where the runner counts exactly; per layer by op name.
     measured: further exact measurements, e.g. {"l2_painted_bytes": ..., "code_bytes": ...}.
@@ -92,20 +98,61 @@ class Runner(Protocol):
     def missing(self) -> str | None:
         """None when it can run here, otherwise what is missing and how to get it."""
 
+    def bound(self, program: Program, tensor: str) -> float:
+        """The largest difference of a stored value that counts as equal; asked where the contract is `bounded`."""
+
     def run(
-        self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[np.int64]]], *, trace: bool
+        self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]], *, trace: bool
     ) -> list[RunResult]:
         """Run the artifact once per set of inputs. Raises ToolError when a tool fails."""
 
 
+@dataclass(frozen=True, eq=False)
+class Quantization:
+    """What a target's quantiser gets beside the restructured model.
+
+    name: of the program. calibration: the recipe's section as it holds for this target. input_ranges: exact ranges
+    of inputs that are made from images. samples: the first so many calibration inputs, preprocessed, for what must
+    run the network; empty where the recipe has a table instead of images.
+    """
+
+    name: str
+    statistics: CalibrationStats
+    calibration: Calibration
+    input_ranges: Mapping[str, InputRange]
+    samples: Callable[[int], Sequence[Sample]]
+
+
+@dataclass(frozen=True, eq=False)
+class Deployment:
+    """What is known of a build when its artifact is written.
+
+    imported, model: the network as imported and as restructured. samples: as in `Quantization`.
+    """
+
+    recipe: Recipe
+    imported: Model
+    model: Model
+    statistics: CalibrationStats
+    segments: tuple[Segment, ...]
+    program: Program
+    plan: MemoryPlan
+    samples: Callable[[int], Sequence[Sample]]
+
+
 class Target(Protocol):
-    """A plugin. See the module's docstring for where it is registered."""
+    """A plugin. See the module's docstring for where it is registered.
+
+    program_classes: dataclasses that its programs consist of beside those of `nnkit.program`, so that a build
+    folder can be read back.
+    """
 
     api_version: int
     name: str
     summary: str
     options: type[TargetOptionsBase]
     default_rules: tuple[str, ...]
+    program_classes: tuple[type, ...]
 
     def machine(self, options: Any) -> Machine:
         """The hardware as the options describe it."""
@@ -113,17 +160,26 @@ class Target(Protocol):
     def legalisation(self, options: Any) -> tuple[str, ...]:
         """Rewrite rules that run after the recipe's, because the hardware needs them."""
 
+    def partition(self, model: Model, log: RewriteLog, options: Any) -> tuple[Segment, ...]:
+        """Split the restructured model between the hardware and the CPU, in order of execution.
+
+        Raises ModelError naming every layer that neither side can run.
+        """
+
+    def quantize(self, model: Model, quantization: Quantization, options: Any) -> Program:
+        """Formats and weights as the hardware has them. Raises ModelError, RecipeError."""
+
     def check(self, program: Program, options: Any) -> None:
         """Raise ModelError listing every op outside the hardware's limits."""
 
-    def scheme(self, options: Any, headroom: float, input_ranges: Mapping[str, InputRange]) -> FixedPointScheme:
-        """How this target quantises."""
-
     def plan(self, program: Program, options: Any) -> MemoryPlan:
-        """Place every buffer. Raises DoesNotFitError."""
+        """Place every buffer that nnkit places. Raises DoesNotFitError."""
 
-    def emit(self, program: Program, plan: MemoryPlan, recipe: Recipe, options: Any, folder: Path) -> None:
+    def emit(self, deployment: Deployment, options: Any, folder: Path) -> None:
         """Write the artifact's files into an empty folder."""
+
+    def details(self, deployment: Deployment, options: Any, folder: Path) -> Mapping[str, Any]:
+        """What the report says of this target alone (its `details`), as JSON data. folder: the artifact."""
 
     def runners(self, options: Any) -> tuple[Runner, ...]:
         """What can execute the artifact, in the order of verification; all are choices of `simulate --on`."""
@@ -138,6 +194,18 @@ class Target(Protocol):
 def installed_targets() -> dict[str, Callable[[], Target]]:
     """Loaders of the installed targets by name; nothing is imported until one is called."""
     return {entry.name: _loader(entry) for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name)}
+
+
+class FixedPointTarget(Target, Protocol):
+    """A target of power-of-two fixed point, for which `hp: auto` can search."""
+
+    def scheme(self, options: Any, headroom: float, input_ranges: Mapping[str, InputRange]) -> FixedPointScheme:
+        """How this target quantises."""
+
+
+def plugin_name(key: str) -> str:
+    """The target's name in a recipe's key: `gap8` of `gap8@small`."""
+    return key.partition(VARIANT)[0]
 
 
 def load_target(name: str) -> Target:
@@ -167,14 +235,14 @@ def working_targets() -> tuple[dict[str, Target], dict[str, str]]:
 class OptionModels(Mapping[str, "type[TargetOptionsBase]"]):
     """The options model of every installed target; a plugin is imported when its model is asked for.
 
-    A plugin that does not load thereby breaks only what names it.
+    A plugin that does not load thereby breaks only what names it. A variant (`gap8@small`) has its target's model.
     """
 
     def __init__(self) -> None:
         self._loaders = installed_targets()
 
     def __getitem__(self, name: str) -> type[TargetOptionsBase]:
-        return self._loaders[name]().options
+        return self._loaders[plugin_name(name)]().options
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._loaders)
@@ -183,7 +251,7 @@ class OptionModels(Mapping[str, "type[TargetOptionsBase]"]):
         return len(self._loaders)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._loaders
+        return isinstance(name, str) and plugin_name(name) in self._loaders
 
 
 def option_models() -> OptionModels:

@@ -58,7 +58,7 @@ def test_a_good_target_is_not_harmed_by_bad_ones() -> None:
     [
         ("broken", "libnpu.so is missing"),
         ("crashing", "division by zero"),
-        ("old", "API version 0, this nnkit has 1"),
+        ("old", "API version 0, this nnkit has 2"),
         ("empty", "API version None"),
     ],
 )

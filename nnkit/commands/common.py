@@ -38,10 +38,10 @@ def builds(recipe: Recipe, wanted: list[str], progress: Progress, *, use_cache: 
     """One Build for each wanted target of the recipe (all of them where none is named)."""
     from nnkit.cache import StageCache
     from nnkit.stages import Build
-    from nnkit.target import load_target
+    from nnkit.target import load_target, plugin_name
 
     for name in wanted:
-        if name not in recipe.targets:
+        if not any(_is_wanted(key, [name]) for key in recipe.targets):
             raise UsageError(
                 f"the recipe has no target {name!r}",
                 where="--target",
@@ -49,10 +49,17 @@ def builds(recipe: Recipe, wanted: list[str], progress: Progress, *, use_cache: 
             )
     cache = StageCache.default() if use_cache else StageCache.disabled()
     return [
-        Build(recipe, load_target(name), options, cache, progress, emulate)
-        for name, options in recipe.targets.items()
-        if not wanted or name in wanted
+        Build(recipe, key, load_target(plugin_name(key)), options, cache, progress, emulate)
+        for key, options in recipe.targets.items()
+        if not wanted or _is_wanted(key, wanted)
     ]
+
+
+def _is_wanted(key: str, wanted: list[str]) -> bool:
+    """Whether a build is named itself, or its target is (which stands for all its variants)."""
+    from nnkit.target import plugin_name
+
+    return key in wanted or plugin_name(key) in wanted
 
 
 def byte_count(size: int) -> str:

@@ -59,8 +59,8 @@ def _builds(first: Path, second: Path) -> list[Row]:
         right = simulate(b.program, quantized_inputs(b.program, sample))
         for name in names:
             sums[name].add(
-                np.asarray(b.program.tensors[name].fixed.dequantize(right[name])),
-                np.asarray(a.program.tensors[name].fixed.dequantize(left[name])),
+                np.asarray(b.program.tensors[name].format.dequantize(right[name])),
+                np.asarray(a.program.tensors[name].format.dequantize(left[name])),
             )
     return [(name, sums[name].result(), _formats(a, b, name)) for name in names]
 

@@ -17,9 +17,9 @@ def plan_command(path: Path, targets: list[str], *, no_cache: bool, json: bool, 
     results = []
     for build in builds(recipe, targets, Progress(verbose=verbose), use_cache=not no_cache, emulate=False):
         found = preview(build)
-        results.append(_as_json(build.target.name, found))
+        results.append(_as_json(build.key, found))
         if not json:
-            _print(build.target.name, found)
+            _print(build.key, found)
     if json:
         print_json(results[0] if len(results) == 1 else results)
 

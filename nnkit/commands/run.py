@@ -23,7 +23,7 @@ def run_command(
     failures: list[str] = []
     for build in builds(recipe, targets, Progress(verbose=verbose), use_cache=not no_cache, emulate=not no_qemu):
         progress = build.progress
-        progress.stream.write(f"{recipe.name} for {build.target.name}\n")
+        progress.stream.write(f"{recipe.name} for {build.key}\n")
         began = time.perf_counter()
         progress.timings.clear()
         outcome = run(build, out)

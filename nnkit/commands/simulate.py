@@ -35,7 +35,7 @@ def simulate_command(
         value: NDArray[Any] = _float(build, sample, name)
     else:
         stored = _stored(build, sample, name, on)
-        value = stored if raw else build.program.tensors[name].fixed.dequantize(stored).astype(np.float32)
+        value = stored if raw else build.program.tensors[name].format.dequantize(stored).astype(np.float32)
     try:
         with output.open("wb") as stream:
             np.save(stream, value)
@@ -149,7 +149,7 @@ def _float(build: BuiltFolder, sample: Sample, name: str) -> NDArray[Any]:
 
 def _stored(build: BuiltFolder, sample: Sample, name: str, on: str) -> NDArray[Any]:
     from nnkit.simulate import simulate
-    from nnkit.target import load_target
+    from nnkit.target import load_target, plugin_name
     from nnkit.verify.samples import quantized_inputs
 
     program = build.program
@@ -160,8 +160,9 @@ def _stored(build: BuiltFolder, sample: Sample, name: str, on: str) -> NDArray[A
     inputs = quantized_inputs(program, sample)
     if on == "program":
         return simulate(program, inputs)[name]
-    target = load_target(str(build.report["target"]))
-    options = _recipe(build).targets[target.name]
+    key = str(build.report["target"])
+    target = load_target(plugin_name(key))
+    options = _recipe(build).targets[key]
     runners = {runner.name: runner for runner in target.runners(options)}
     if on not in runners:
         raise UsageError(

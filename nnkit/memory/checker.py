@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from nnkit.errors import InternalError
 from nnkit.memory.needs import KernelNeeds
 from nnkit.memory.plan import Buffer, MemoryPlan, Step, WeightChunk
-from nnkit.program import Activation, Add, Concat, Mul, Op, Program, Reshape
+from nnkit.program import Activation, Add, Concat, Mul, OpBase, Program, Reshape
 
 Labels = NDArray[np.int64]
 _INDEX_BITS = 36  # a label is (owner << 36) + byte index
@@ -28,7 +28,7 @@ _INDEX_BITS = 36  # a label is (owner << 36) + byte index
 def check_plan(
     program: Program,
     plan: MemoryPlan,
-    needs: Callable[[Op], KernelNeeds] | None = None,
+    needs: Callable[[OpBase], KernelNeeds] | None = None,
     alignment_bytes: int | dict[str, int] = 4,
 ) -> None:
     """Raise InternalError, naming step and buffers, unless the plan is sound.
@@ -115,7 +115,7 @@ def _check_steps(program: Program, plan: MemoryPlan) -> None:
         raise _fail(f"{steps[position].op!r} runs out of order", f"step {position}")
 
 
-def _check_chunks(program: Program, plan: MemoryPlan, needs: Callable[[Op], KernelNeeds] | None) -> None:
+def _check_chunks(program: Program, plan: MemoryPlan, needs: Callable[[OpBase], KernelNeeds] | None) -> None:
     by_op: dict[str, list[WeightChunk]] = {}
     for step in plan.steps:
         if step.chunk is None:
@@ -157,7 +157,7 @@ def _check_chunks(program: Program, plan: MemoryPlan, needs: Callable[[Op], Kern
             raise _fail(f"{buffer.name!r} does not live from the copy's issue to its use", f"step {chunk.step}")
 
 
-def _check_scratch(program: Program, plan: MemoryPlan, needs: Callable[[Op], KernelNeeds] | None) -> None:
+def _check_scratch(program: Program, plan: MemoryPlan, needs: Callable[[OpBase], KernelNeeds] | None) -> None:
     if needs is None:
         return
     for op in program.ops:
@@ -277,7 +277,7 @@ class _Replay:
             target[start : start + size] = self.contents[op.output][start : start + size]
         self._expect(target, self.contents[op.output], f"{op.output!r}", step)
 
-    def _check_apart(self, op: Op, step: int) -> None:
+    def _check_apart(self, op: OpBase, step: int) -> None:
         """An output may lie on an input only element on element."""
         region, base, size = self._address(op.output, step)
         for name in op.inputs:

@@ -7,7 +7,7 @@ import io
 from typing import Any
 
 from nnkit.memory.plan import MemoryPlan
-from nnkit.program import Concat, Op, Program, Reshape
+from nnkit.program import Concat, OpBase, Program, Reshape
 
 COLUMNS = (
     "layer",
@@ -93,7 +93,7 @@ def _buffer_address(plan: MemoryPlan, name: str) -> str:
     return f"{buffer.region}+{buffer.offset_bytes}"
 
 
-def _moves_nothing(op: Op, program: Program, plan: MemoryPlan) -> bool:
+def _moves_nothing(op: OpBase, program: Program, plan: MemoryPlan) -> bool:
     if isinstance(op, Reshape):
         return True
     if not isinstance(op, Concat):

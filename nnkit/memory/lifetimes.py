@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from nnkit.errors import InternalError
-from nnkit.program import Activation, Add, Concat, Mul, Op, Program, Reshape, Tensor
+from nnkit.program import Activation, Add, Concat, Mul, OpBase, Program, Reshape, Tensor
 
 Sharing: TypeAlias = tuple[Literal["concat", "in_place"], int, int]
 """(what, op index, input index): a wish that this input of this op shares bytes with the op's output."""
@@ -178,7 +178,7 @@ def choose_storages(program: Program, extra_bytes: Sequence[int] = (), alignment
     return best
 
 
-def moves_nothing(op: Op, storages: Storages, program: Program) -> bool:
+def moves_nothing(op: OpBase, storages: Storages, program: Program) -> bool:
     """Whether the op's result is already in place: a reshape, or a concatenation whose parts all are."""
     if isinstance(op, Reshape):
         return True
@@ -220,7 +220,7 @@ def _same_elements(a: Tensor, b: Tensor) -> bool:
     return a.shape == b.shape and a.format.bytes == b.format.bytes
 
 
-def _share_concat_part(union: _Union, op: Op, position: int, program: Program) -> bool:
+def _share_concat_part(union: _Union, op: OpBase, position: int, program: Program) -> bool:
     name = op.inputs[position]
     if not union.covers_root(name) or union.holds_input(name) or union.root(name)[0] == union.root(op.output)[0]:
         return False
@@ -230,7 +230,7 @@ def _share_concat_part(union: _Union, op: Op, position: int, program: Program) -
     return True
 
 
-def _share_in_place(union: _Union, op: Op, index: int, position: int, program: Program) -> bool:
+def _share_in_place(union: _Union, op: OpBase, index: int, position: int, program: Program) -> bool:
     name = op.inputs[position]
     root, out_root = union.root(name), union.root(op.output)
     if root[0] == out_root[0] or not union.covers_root(name):

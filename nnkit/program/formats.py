@@ -70,7 +70,7 @@ class Fixed(_IntegerStorage):
 
 @dataclass(frozen=True)
 class Float:
-    """IEEE binary32, for segments that run in float on a CPU."""
+    """IEEE floating point: binary32 for what runs in float on a CPU, binary16 where the hardware has it."""
 
     bits: int = 32
 
@@ -78,6 +78,19 @@ class Float:
     def bytes(self) -> int:
         """Storage of one element in bytes."""
         return self.bits // 8
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The numpy storage type; values of half precision are kept in it."""
+        return np.dtype(f"f{self.bytes}")
+
+    def quantize(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Real values as stored: rounded to this precision, half to even."""
+        return np.asarray(values).astype(self.dtype)
+
+    def dequantize(self, stored: NDArray[Any]) -> NDArray[np.float64]:
+        """Stored values as real ones."""
+        return np.asarray(stored, dtype=np.float64)
 
     def __str__(self) -> str:
         return f"f{self.bits}"
@@ -123,4 +136,4 @@ class Affine(_IntegerStorage):
         return f"{kind} affine {self.scale[0]:.6g}, zero at {self.zero_point[0]}"
 
 
-Format: TypeAlias = Fixed | Float
+Format: TypeAlias = Fixed | Affine | Float

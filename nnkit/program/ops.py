@@ -15,14 +15,20 @@ Conventions (shared by the simulator and every generated kernel):
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.errors import InternalError
+
+if TYPE_CHECKING:
+    from nnkit.program.program import Tensor
+
 Accumulate: TypeAlias = Literal["wide", "running"]
-Accumulator: TypeAlias = Literal["int32", "int64", "running16"]
+Accumulator: TypeAlias = Literal["int32", "int64", "running16", "float32", "float64"]
 Proof: TypeAlias = Literal["proven", "pinned_unproven", "not_applicable"]
 Placement: TypeAlias = Literal["npu", "cpu"]
 PoolKind: TypeAlias = Literal["max", "average"]
@@ -93,7 +99,11 @@ class FusedPool:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OpBase:
-    """Fields that all ops share. `name` is the layer's name in reports (the imported name where there is one)."""
+    """What all ops share. `name` is the layer's name in reports (the imported name where there is one).
+
+    The ops of this module are fixed point and executed by `nnkit.simulate`; the ops of another arithmetic say in
+    `compute` what they do.
+    """
 
     kind: ClassVar[str]
     name: str
@@ -106,6 +116,21 @@ class OpBase:
     proof_note: str = ""
     bits_lost: float = 0.0  # bits of weight resolution given up for the proof
     origins: tuple[str, ...] = field(default=())
+
+    def compute(self, inputs: Sequence[NDArray[Any]], output: Tensor) -> NDArray[Any]:
+        """Stored values in, stored values out (of `output`'s format), neither with a batch axis.
+
+        Raises InternalError where an op has not said what it does.
+        """
+        raise InternalError(f"the op {self.kind!r} has no arithmetic", where=self.name)
+
+    def multiply_accumulates(self, tensors: Mapping[str, Tensor]) -> int:
+        """Multiply-accumulates of one inference; 0 for ops without weights."""
+        return 0
+
+    def weight_formats(self) -> dict[str, str]:
+        """Formats of what the op carries along, by what reports call it: `weight`, `bias`."""
+        return {}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -135,6 +160,15 @@ class Conv2d(OpBase):
     accumulate: Accumulate = "wide"
     pool: FusedPool | None = None
 
+    def multiply_accumulates(self, tensors: Mapping[str, Tensor]) -> int:
+        """One per weight and output position; a fused pool does not change the count."""
+        out_h, out_w = self.window.output_hw(*tensors[self.inputs[0]].shape[-2:])
+        return out_h * out_w * int(self.weight.size)
+
+    def weight_formats(self) -> dict[str, str]:
+        """Of weight and bias."""
+        return {"weight": f"s{self.weight_bits}.{self.weight_frac}", "bias": f"s32.{self.bias_frac}"}
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ConvTranspose2d(OpBase):
@@ -154,6 +188,15 @@ class ConvTranspose2d(OpBase):
     window: Window
     stage: OutputStage
     groups: int = 1
+
+    def multiply_accumulates(self, tensors: Mapping[str, Tensor]) -> int:
+        """One per weight and input position."""
+        height, width = tensors[self.inputs[0]].shape[-2:]
+        return height * width * int(self.weight.size)
+
+    def weight_formats(self) -> dict[str, str]:
+        """Of weight and bias."""
+        return {"weight": f"s{self.weight_bits}.{self.weight_frac}", "bias": f"s32.{self.bias_frac}"}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

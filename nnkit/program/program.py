@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from nnkit.program.formats import Fixed, Float, Format
-from nnkit.program.ops import Conv2d, ConvTranspose2d, Op
+from nnkit.program.formats import Fixed, Format
+from nnkit.program.ops import OpBase
 
 
 @dataclass(frozen=True)
@@ -19,13 +19,14 @@ class Tensor:
     """A value of the program. `shape` has no batch axis; `low`..`high` are the integers it can hold.
 
     The range is enforced by its producer's clip (or, for an input, by quantisation), so proofs may rely on it.
+    A float tensor has none: both are 0.
     """
 
     name: str
     shape: tuple[int, ...]
     format: Format
-    low: int
-    high: int
+    low: int = 0
+    high: int = 0
 
     @property
     def elements(self) -> int:
@@ -39,25 +40,27 @@ class Tensor:
 
     @property
     def fixed(self) -> Fixed:
-        """The format, for tensors of integer segments. Raises TypeError for a float tensor."""
-        if isinstance(self.format, Float):
-            raise TypeError(f"tensor {self.name!r} is float")
+        """The format, for tensors of fixed-point programs. Raises TypeError for any other."""
+        if not isinstance(self.format, Fixed):
+            raise TypeError(f"tensor {self.name!r} is {self.format}, not fixed point")
         return self.format
 
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Ops in execution order over named tensors.
+    """Ops in execution order over named tensors: one container for every arithmetic.
 
     numerics: the module whose docstring defines the arithmetic, e.g. `nnkit.program.ops`.
+    notes: what the quantiser has to say (corrections undone, ...).
     """
 
     name: str
     tensors: Mapping[str, Tensor]
-    ops: tuple[Op, ...]
+    ops: tuple[OpBase, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     numerics: str = "nnkit.program.ops"
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
@@ -72,25 +75,18 @@ class Program:
         _hash_into(state, self)
         return state.hexdigest()
 
-    def producer(self, tensor: str) -> Op | None:
+    def producer(self, tensor: str) -> OpBase | None:
         """The op that writes `tensor`; None for a program input."""
         return next((op for op in self.ops if op.output == tensor), None)
 
-    def consumers(self, tensor: str) -> tuple[Op, ...]:
+    def consumers(self, tensor: str) -> tuple[OpBase, ...]:
         """The ops that read `tensor`, in order."""
         return tuple(op for op in self.ops if tensor in op.inputs)
 
 
-def macs(op: Op, program: Program) -> int:
+def macs(op: OpBase, program: Program) -> int:
     """Multiply-accumulates of one op; 0 for ops without weights. A fused pool does not change the count."""
-    if isinstance(op, Conv2d):
-        height, width = program.tensors[op.inputs[0]].shape[-2:]
-        out_h, out_w = op.window.output_hw(height, width)
-        return out_h * out_w * int(op.weight.size)
-    if isinstance(op, ConvTranspose2d):
-        height, width = program.tensors[op.inputs[0]].shape[-2:]
-        return height * width * int(op.weight.size)
-    return 0
+    return op.multiply_accumulates(program.tensors)
 
 
 def _arrays(value: Any) -> Iterator[np.ndarray[Any, Any]]:

@@ -111,7 +111,7 @@ class Diagnosis:
         for sample, expected in zip(samples, reference, strict=True):
             stored = simulate(program, quantized_inputs(program, sample))
             for name in program.outputs:
-                total.add(program.tensors[name].fixed.dequantize(stored[name]), expected[name])
+                total.add(program.tensors[name].format.dequantize(stored[name]), expected[name])
         return total.result()
 
     def by_layer(self, samples: Sequence[Sample], layers: LayerSet = frozenset()) -> dict[str, LayerError]:

@@ -56,6 +56,7 @@ def plain_json_schema(target_models: TargetModels) -> dict[str, Any]:
         "type": "object",
         "description": Recipe.model_fields["targets"].description,
         "properties": targets,
+        "patternProperties": {f"^{name}@[A-Za-z0-9][A-Za-z0-9_.-]*$": schema for name, schema in targets.items()},
         "additionalProperties": False,
         "minProperties": 1,
     }
@@ -77,7 +78,7 @@ def _with_variables(schema: Any, variable: dict[str, Any]) -> Any:
 
 
 def _below(keyword: str, value: Any, variable: dict[str, Any]) -> Any:
-    if keyword == "properties":
+    if keyword in ("properties", "patternProperties"):
         return {name: _with_variables(field, variable) for name, field in value.items()}
     if keyword in ("additionalProperties", "items", "prefixItems", "anyOf", "oneOf", "allOf"):
         return _with_variables(value, variable)

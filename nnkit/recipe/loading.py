@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
@@ -20,6 +21,9 @@ from nnkit.recipe.schema import Recipe, RecipeBody, target_faults
 from nnkit.recipe.sections import TargetOptionsBase
 
 _Model = TypeVar("_Model", bound=BaseModel)
+
+VARIANT_NAME = re.compile(r"[^@/\\]+(@[A-Za-z0-9][A-Za-z0-9_.-]{0,40})?")
+"""Keys of `targets`: a target, or one of several builds for it."""
 
 _LISTS = frozenset({"tuple_type", "set_type", "frozen_set_type"})
 
@@ -102,6 +106,10 @@ def _read_targets(
         return {}
     targets: dict[str, TargetOptionsBase] = {}
     for name, written in section.items():
+        if VARIANT_NAME.fullmatch(name) is None:
+            remedy = "write the target's name, or NAME@VARIANT with letters, digits, `_`, `-` or `.`"
+            findings.append(Finding((*at, name), True, f"'{name}' cannot name a build", remedy))
+            continue
         if name not in target_models:
             remedy = suggestion(name, installed, "installed targets")
             findings.append(Finding((*at, name), True, f"no target '{name}' is installed", remedy))

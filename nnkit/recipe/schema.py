@@ -65,7 +65,8 @@ class Recipe(RecipeBody):
     """A valid recipe. Made by `nnkit.recipe.load_recipe`."""
 
     targets: Mapping[str, SerializeAsAny[TargetOptionsBase]] = Field(
-        description="What to build for: by target name, that target's options."
+        description="What to build for: by target name, that target's options. `NAME@VARIANT` is one more build "
+        "for the same target, with options of its own."
     )
     _places: Mapping[KeyPath, Place] = PrivateAttr(default_factory=dict)
     _file: str = PrivateAttr(default="")

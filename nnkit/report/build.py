@@ -11,7 +11,7 @@ from typing import Any
 from nnkit import __version__
 from nnkit.memory.plan import MemoryPlan
 from nnkit.partition import Segment
-from nnkit.program import Conv2d, ConvTranspose2d, Program, macs
+from nnkit.program import Fixed, Float, OpBase, Program, macs
 from nnkit.rewrite import RewriteLog
 from nnkit.verify.artifact import ArtifactVerdict
 from nnkit.verify.float_vs_program import FloatVerdict
@@ -45,6 +45,7 @@ def build_report(
     artifact_folder: Path,
     notes: Sequence[str],
     tools: Mapping[str, str],
+    details: Mapping[str, Any],
     mixed_precision: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The report as JSON data; `report.schema.json` describes the fields, and `docs/report.md` for readers."""
@@ -71,6 +72,7 @@ def build_report(
         "segments": [{"placement": s.placement, "layers": list(s.layers)} for s in segments],
         "layers": _layers(program, plan, floats, artifacts),
         **({} if mixed_precision is None else {"mixed_precision": dict(mixed_precision)}),
+        **({"details": dict(details)} if details else {}),
         "rewrites": rewrites.report(),
         "verify": {
             "float_vs_program": {
@@ -87,16 +89,15 @@ def build_report(
 
 def _tensor(program: Program, name: str) -> dict[str, Any]:
     tensor = program.tensors[name]
-    return {
-        "name": name,
-        "shape": list(tensor.shape),
-        "format": str(tensor.format),
-        "bits": tensor.format.bits,
-        "frac": tensor.fixed.frac,
-        "signed": tensor.fixed.signed,
-        "low": tensor.low,
-        "high": tensor.high,
-    }
+    form = tensor.format
+    entry: dict[str, Any] = {"name": name, "shape": list(tensor.shape), "format": str(form), "bits": form.bits}
+    if isinstance(form, Fixed):
+        entry["frac"] = form.frac
+    elif not isinstance(form, Float):
+        entry |= {"scale": list(form.scale), "zero_point": list(form.zero_point)}
+    if isinstance(form, Float):
+        return {**entry, "signed": True}
+    return {**entry, "signed": form.signed, "low": tensor.low, "high": tensor.high}
 
 
 def _layers(
@@ -109,8 +110,8 @@ def _layers(
     for op in program.ops:
         steps = [step.index for step in plan.steps if step.op == op.name]
         formats = {"output": str(program.tensors[op.output].format)}
-        region = plan.buffers[plan.places[op.output].buffer].region
         formats |= {f"input{i}": str(program.tensors[n].format) for i, n in enumerate(op.inputs)}
+        formats |= op.weight_formats()
         row: dict[str, Any] = {
             "name": op.name,
             "op": op.kind,
@@ -121,15 +122,11 @@ def _layers(
             "formats": formats,
             "accumulator": op.accumulator,
             "proof": op.proof,
-            "sqnr_db": floats.layers[op.name].as_json()["sqnr_db"],
-            "peak_bytes": max((plan.step_peak_bytes(region, s) for s in steps), default=0),
+            "sqnr_db": floats.layers[op.name].as_json()["sqnr_db"] if op.name in floats.layers else None,
+            "peak_bytes": _peak_bytes(plan, op, steps),
             "instructions": instructions.get(op.name),
         }
-        if isinstance(op, Conv2d | ConvTranspose2d):
-            row["formats"] |= {
-                "weight": f"s{op.weight_bits}.{op.weight_frac}",
-                "bias": f"s32.{op.bias_frac}",
-            }
+        if op.weight_formats():
             row["bits_lost"] = op.bits_lost
         if op.proof_note:
             row["proof_note"] = op.proof_note
@@ -143,6 +140,15 @@ def _layers(
             }
         rows.append(row)
     return rows
+
+
+def _peak_bytes(plan: MemoryPlan, op: OpBase, steps: Sequence[int]) -> int | None:
+    """The most that the layer's steps take where its output lies; None where nnkit does not place it."""
+    place = plan.places.get(op.output)
+    if place is None:
+        return None
+    region = plan.buffers[place.buffer].region
+    return max((plan.step_peak_bytes(region, step) for step in steps), default=0)
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -15,8 +15,9 @@ from nnkit.program import (
     Concat,
     Conv2d,
     ConvTranspose2d,
+    Float,
     Mul,
-    Op,
+    OpBase,
     Pad,
     Pool,
     Program,
@@ -31,9 +32,9 @@ from nnkit.simulate.watch import Watch
 def simulate(
     program: Program, inputs: Mapping[str, NDArray[Any]], *, watch: Watch | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Execute `program` on integer inputs, exactly as the generated code does.
+    """Execute `program` on stored inputs, exactly as its numerics say and the generated code does.
 
-    inputs: program input name -> stored integers of the tensor's shape (no batch axis).
+    inputs: program input name -> stored values of the tensor's shape (no batch axis).
     Returns every tensor by name, in its storage type. Raises UsageError for a missing, misshapen or
     out-of-range input.
     """
@@ -45,7 +46,7 @@ def simulate(
         result = _run(op, [values[name] for name in op.inputs], tensor, watch)
         if result.shape != tensor.shape:
             raise InternalError(f"shape {result.shape} computed, {tensor.shape} declared", where=op.name)
-        values[op.output] = result.astype(tensor.fixed.dtype)
+        values[op.output] = result.astype(tensor.format.dtype)
     return values
 
 
@@ -54,16 +55,17 @@ def _checked_input(tensor: Tensor, value: NDArray[Any] | None) -> NDArray[Any]:
         raise UsageError("no value given for this input", where=tensor.name, remedy="pass every program input")
     if value.shape != tensor.shape:
         raise UsageError(f"shape {value.shape} given, {tensor.shape} expected", where=tensor.name)
-    if value.size and (int(value.min()) < tensor.low or int(value.max()) > tensor.high):
+    integral = not isinstance(tensor.format, Float)
+    if integral and value.size and (int(value.min()) < tensor.low or int(value.max()) > tensor.high):
         raise UsageError(
             f"values {value.min()}..{value.max()} given, {tensor.low}..{tensor.high} allowed",
             where=tensor.name,
             remedy=f"quantise to {tensor.format} first",
         )
-    return value.astype(tensor.fixed.dtype)
+    return value.astype(tensor.format.dtype)
 
 
-def _run(op: Op, x: list[NDArray[Any]], tensor: Tensor, watch: Watch | None) -> NDArray[Any]:
+def _run(op: OpBase, x: list[NDArray[Any]], tensor: Tensor, watch: Watch | None) -> NDArray[Any]:
     match op:
         case Conv2d():
             return convolution.conv2d(op, x[0], tensor, watch)
@@ -85,3 +87,5 @@ def _run(op: Op, x: list[NDArray[Any]], tensor: Tensor, watch: Watch | None) -> 
             return elementwise.pad(op, x[0])
         case Reshape():
             return np.reshape(x[0], tensor.shape)
+        case _:
+            return np.asarray(op.compute(x, tensor))

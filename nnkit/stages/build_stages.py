@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.calibrate.stats import CalibrationStats
@@ -15,35 +14,58 @@ from nnkit.memory.plan import MemoryPlan
 from nnkit.partition import Segment
 from nnkit.program import Program
 from nnkit.stages.types import Artifact, Build, Imported, Restructured, Verdict
-from nnkit.target import Runner
+from nnkit.target import Deployment, Quantization, Runner
 from nnkit.verify.artifact import ArtifactVerdict
+from nnkit.verify.samples import Sample
 
 _STRESS_INPUTS = 2  # full-range inputs beside the real ones, so that saturation and extremes are compared too
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One set of inputs of the Program and its outputs for them, stored integers."""
+    """One set of inputs of the Program and its outputs for them, stored values."""
 
-    inputs: Mapping[str, NDArray[np.int64]]
+    inputs: Mapping[str, NDArray[Any]]
     outputs: Mapping[str, NDArray[Any]]
 
 
 def quantize(build: Build, restructured: Restructured, statistics: CalibrationStats) -> Program:
-    """Ranges to formats, weights to integers; the target's limits are checked on the result."""
+    """Ranges to formats, weights to stored values; the target's limits are checked on the result."""
     from nnkit.inputs import input_ranges
-    from nnkit.quantize import quantize as to_program
     from nnkit.quantize import unproven
 
     with build.progress.stage("quantize") as step:
-        headroom = build.recipe.calibration_for(build.target.name).headroom
-        ranges = input_ranges(build.recipe, restructured.model)
-        scheme = build.target.scheme(build.options, headroom, ranges)
-        program = to_program(restructured.model, statistics, scheme, name=build.recipe.name)
+        wanted = Quantization(
+            name=build.recipe.name,
+            statistics=statistics,
+            calibration=build.recipe.calibration_for(build.key),
+            input_ranges=input_ranges(build.recipe, restructured.model),
+            samples=calibration_samples_of(build, restructured, statistics),
+        )
+        program = build.target.quantize(restructured.model, wanted, build.options)
         build.target.check(program, build.options)
         open_proofs = len(unproven(program))
         step.detail = f"{len(program.ops)} ops" + (f", {open_proofs} unproven" if open_proofs else "")
+        for note in program.notes:
+            build.progress.note(note)
         return program
+
+
+def calibration_samples_of(
+    build: Build, restructured: Restructured, statistics: CalibrationStats
+) -> Callable[[int], Sequence[Sample]]:
+    """The first so many calibration inputs, preprocessed; none where the recipe names no images."""
+    from nnkit.inputs import calibration_samples
+
+    recipe, model = build.recipe, restructured.model
+    inputs = recipe.model.inputs
+    given = all(spec.name in inputs and inputs[spec.name].calibration is not None for spec in model.inputs)
+    skipped = [image.name for image in statistics.skipped]
+
+    def samples(count: int) -> Sequence[Sample]:
+        return calibration_samples(recipe, model, count, skipped) if given else []
+
+    return samples
 
 
 def plan(build: Build, program: Program) -> MemoryPlan:
@@ -56,14 +78,33 @@ def plan(build: Build, program: Program) -> MemoryPlan:
         return found
 
 
-def emit(build: Build, program: Program, plan: MemoryPlan, folder: Path) -> Artifact:
+def emit(
+    build: Build,
+    imported: Imported,
+    restructured: Restructured,
+    statistics: CalibrationStats,
+    segments: tuple[Segment, ...],
+    program: Program,
+    plan: MemoryPlan,
+    folder: Path,
+) -> Artifact:
     """Write the artifact's files."""
     with build.progress.stage("emit") as step:
         place = folder / "artifact"
         place.mkdir()
-        build.target.emit(program, plan, build.recipe, build.options, place)
+        deployment = Deployment(
+            recipe=build.recipe,
+            imported=imported.model,
+            model=restructured.model,
+            statistics=statistics,
+            segments=segments,
+            program=program,
+            plan=plan,
+            samples=calibration_samples_of(build, restructured, statistics),
+        )
+        build.target.emit(deployment, build.options, place)
         step.detail = f"{sum(1 for p in place.rglob('*') if p.is_file())} files"
-        return Artifact(folder, place)
+        return Artifact(folder, place, deployment)
 
 
 def verify(
@@ -77,7 +118,7 @@ def verify(
     from nnkit.verify.samples import quantized_inputs, stress_inputs
     from nnkit.verify.store import store_samples
 
-    samples = verification_samples(build.recipe, imported.model)
+    samples = verification_samples(build.recipe, restructured.model)
     with build.progress.stage("verify float", len(samples)) as step:
         floats = compare_with_float(imported.model, restructured.model, program, samples, step.advance)
         step.detail = f"cosine {floats.outputs.cosine:.6f}, {floats.outputs.sqnr_db:.1f} dB"
@@ -87,8 +128,10 @@ def verify(
         Case(quantized_inputs(program, sample), outputs)
         for sample, outputs in zip(kept, floats.simulated, strict=True)
     ]
-    stress = [Case(given, simulate(program, given)) for given in stress_inputs(program, _STRESS_INPUTS)]
     runners = build.target.runners(build.options)
+    exact = any(runner.contract == "exact" for runner in runners)
+    inputs = stress_inputs(program, _STRESS_INPUTS) if exact else []
+    stress = [Case(given, simulate(program, given)) for given in inputs]
     verdicts = [_run(build, runner, artifact, program, real, stress) for runner in runners]
     gates = check_gates(build.recipe.verify.gates.model_dump(exclude_none=True), floats.outputs)
     status = "ok"
@@ -114,6 +157,8 @@ def _run(
             step.detail = f"NOT RUN: {missing}"
         return ArtifactVerdict(runner.name, "not_run", reason=missing)
     cases = [*real[:1], *stress[:1]] if runner.emulated else [*real, *stress]
+    if runner.contract != "exact":
+        cases = real[:1] if runner.emulated else real
     with build.progress.stage(f"verify {runner.name}") as step:
         verdict = compare_artifact(
             runner,
@@ -123,7 +168,8 @@ def _run(
             traced=0 if runner.emulated else 1,
             outputs=[case.outputs for case in cases],
         )
-        step.detail = f"{verdict.mismatches} of {verdict.values:,} values differ"
+        beyond = " by more than their bound" if verdict.contract == "bounded" else ""
+        step.detail = f"{verdict.mismatches} of {verdict.values:,} values differ{beyond}"
         if verdict.instructions is not None:
             step.detail += f", {verdict.instructions:,} instructions"
         return verdict
@@ -151,7 +197,7 @@ def report(
     with build.progress.stage("report"):
         data = build_report(
             recipe=build.recipe.name,
-            target=build.target.name,
+            target=build.key,
             status=verdict.status,
             program=program,
             plan=plan,
@@ -161,7 +207,8 @@ def report(
             artifacts=verdict.artifacts,
             gates=verdict.gates,
             artifact_folder=artifact.folder,
-            notes=imported.notes,
+            notes=(*imported.notes, *program.notes),
+            details=build.target.details(artifact.deployment, build.options, artifact.folder),
             tools=tool_versions(build),
             mixed_precision=restructured.mixed_precision,
         )
@@ -172,7 +219,7 @@ def report(
             (folder / f"memory_{region}.svg").write_text(memory_map_svg(plan, region), encoding="utf-8")
         (folder / "float.onnx").write_bytes(imported.model.onnx_bytes)
         (folder / "restructured.onnx").write_bytes(restructured.model.onnx_bytes)
-        (folder / "program.nnkit").write_bytes(encode(program))
+        (folder / "program.nnkit").write_bytes(encode(program, build.target.program_classes))
         (folder / "recipe.yaml").write_text(resolved_yaml(build.recipe), encoding="utf-8")
         write_table(statistics, folder / "calibration.yaml")
         return data

@@ -25,12 +25,12 @@ def import_model(build: Build) -> Imported:
             remedy="convert the network to ONNX",
         )
     path = section.path.existing_file("the model")
-    tags = build.recipe.tags_for(build.target.name)
+    tags = build.recipe.tags_for(build.key)
     shapes = {name: spec.shape for name, spec in section.inputs.items() if spec.shape is not None}
     hp = () if isinstance(tags.hp, str) else tags.hp  # `auto`: `choose_precision` decides after calibration
 
     def where(kind: str, index: int) -> str:
-        return build.recipe.where_override(build.target.name, "tags", kind, index)
+        return build.recipe.where_override(build.key, "tags", kind, index)
 
     def compute(step: Step) -> Imported:
         result = import_onnx(
@@ -61,11 +61,11 @@ def restructure(build: Build, imported: Imported) -> Restructured:
 
     from nnkit import rewrite
 
-    chosen = build.recipe.restructure_for(build.target.name)
+    chosen = build.recipe.restructure_for(build.key)
     names = list(build.target.default_rules if chosen is None else chosen)
     names += [name for name in build.target.legalisation(build.options) if name not in names]
 
-    where = build.recipe.where_override(build.target.name, "restructure")
+    where = build.recipe.where_override(build.key, "restructure")
     rules = rewrite.resolve_rules(names, where=where)
 
     def compute(step: Step) -> Restructured:
@@ -82,7 +82,7 @@ def restructure(build: Build, imported: Imported) -> Restructured:
 
 
 def _calibration_settings(build: Build) -> Calibration:
-    return build.recipe.calibration_for(build.target.name)
+    return build.recipe.calibration_for(build.key)
 
 
 def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
@@ -148,11 +148,9 @@ def calibrate_if_possible(build: Build, restructured: Restructured) -> tuple[Cal
 
 
 def partition(build: Build, restructured: Restructured) -> tuple[Segment, ...]:
-    """Maximal NPU / CPU runs."""
-    from nnkit.partition import partition as split
-
+    """Maximal NPU / CPU runs, as the target divides the layers."""
     with build.progress.stage("partition") as step:
-        segments = split(restructured.model, restructured.log)
+        segments = build.target.partition(restructured.model, restructured.log, build.options)
         step.detail = f"{len(segments)} segment{'s' if len(segments) != 1 else ''}"
         return segments
 

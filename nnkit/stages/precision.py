@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import GateFailedError, RecipeError
@@ -16,6 +16,7 @@ from nnkit.stages.types import Build, Imported, Restructured
 
 if TYPE_CHECKING:
     from nnkit.quantize import FixedPointScheme
+    from nnkit.target import FixedPointTarget
     from nnkit.verify.metrics import Distance
     from nnkit.verify.samples import Sample
 
@@ -30,7 +31,7 @@ def choose_precision(
     Raises RecipeError where there is nothing to choose (all in 16 bits, pinned formats), GateFailedError where the
     gates fail even with every layer in 16 bits.
     """
-    if build.recipe.tags_for(build.target.name).hp != AUTO:
+    if build.recipe.tags_for(build.key).hp != AUTO:
         return restructured
     import onnxruntime
 
@@ -39,9 +40,10 @@ def choose_precision(
     from nnkit.inputs import input_ranges
     from nnkit.quantize.diagnose import with_sixteen_bits
 
-    where = build.recipe.where_override(build.target.name, "tags", "hp")
-    headroom = build.recipe.calibration_for(build.target.name).headroom
-    scheme = build.target.scheme(build.options, headroom, input_ranges(build.recipe, restructured.model))
+    where = build.recipe.where_override(build.key, "tags", "hp")
+    headroom = build.recipe.calibration_for(build.key).headroom
+    target = cast("FixedPointTarget", build.target)
+    scheme = target.scheme(build.options, headroom, input_ranges(build.recipe, restructured.model))
     _check_scheme(scheme, where)
     samples = _sample_sets(build, imported, restructured, statistics)
     limits = build.recipe.verify.gates.limits()

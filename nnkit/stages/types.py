@@ -15,7 +15,7 @@ from nnkit.program import Program
 from nnkit.recipe import Recipe, TargetOptionsBase
 from nnkit.report.progress import Progress
 from nnkit.rewrite import RewriteLog
-from nnkit.target import Target
+from nnkit.target import Deployment, Target
 from nnkit.verify.artifact import ArtifactVerdict
 from nnkit.verify.float_vs_program import FloatVerdict
 from nnkit.verify.gates import GateResult
@@ -23,9 +23,13 @@ from nnkit.verify.gates import GateResult
 
 @dataclass(frozen=True)
 class Build:
-    """What one run needs beside the stages' results: recipe, target, cache, progress, switches."""
+    """What one run needs beside the stages' results: recipe, target, cache, progress, switches.
+
+    key: of the build in the recipe's `targets`: the target's name, or `NAME@VARIANT`.
+    """
 
     recipe: Recipe
+    key: str
     target: Target
     options: TargetOptionsBase
     cache: StageCache
@@ -55,10 +59,11 @@ class Restructured:
 
 @dataclass(frozen=True)
 class Artifact:
-    """The emitted files: `<build>/artifact/`."""
+    """The emitted files, `<build>/artifact/`, and what they were made from."""
 
     build_folder: Path
     folder: Path
+    deployment: Deployment
 
 
 @dataclass(frozen=True, eq=False)

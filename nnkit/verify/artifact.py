@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +21,10 @@ from nnkit.target import Contract, Runner, RunResult
 class ArtifactVerdict:
     """The comparison of one runner.
 
-    values/mismatches: compared integers and how many differ. first_difference: the first layer (in execution
-    order) whose tensor differs, with an example. reason: why nothing was run, for `not_run`.
+    values/mismatches: compared values and how many differ; under contract `bounded`, by more than the runner's bound.
+    max_difference: the largest difference of a stored value, for `bounded` only.
+    first_difference: the first layer (in execution order) whose tensor differs, with an example.
+    reason: why nothing was run, for `not_run`.
     """
 
     how: str
@@ -35,6 +37,7 @@ class ArtifactVerdict:
     measured: Mapping[str, int] = field(default_factory=dict)
     first_difference: str = ""
     reason: str = ""
+    max_difference: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The entry of `program_vs_artifact` in a report."""
@@ -49,6 +52,8 @@ class ArtifactVerdict:
             entry["instructions"] = self.instructions
         if self.measured:
             entry["measured"] = dict(self.measured)
+        if self.max_difference is not None:
+            entry["max_difference"] = self.max_difference
         if self.first_difference:
             entry["first_difference"] = self.first_difference
         if self.reason:
@@ -60,7 +65,7 @@ def compare_artifact(
     runner: Runner,
     artifact: Path,
     program: Program,
-    inputs: Sequence[Mapping[str, NDArray[np.int64]]],
+    inputs: Sequence[Mapping[str, NDArray[Any]]],
     *,
     traced: int = 0,
     outputs: Sequence[Mapping[str, NDArray[Any]]] | None = None,
@@ -84,55 +89,80 @@ def compare_artifact(
                 where=f"runner {runner.name}",
                 remedy="report this to those who made the target",
             )
-    values = mismatches = 0
+    count = _Count(runner, program)
     first = ""
     for index, (given, result) in enumerate(zip(inputs, results, strict=True)):
         known = outputs[index] if outputs is not None and index >= traced else None
         expected = simulate(program, given) if known is None else known
-        wrong, compared = _count(program.outputs, result.outputs, expected)
-        values, mismatches = values + compared, mismatches + wrong
-        if wrong and not first:
+        if count.add(program.outputs, result.outputs, expected) and not first:
             trace = runner.run(artifact, program, [given], trace=True)[0]
-            first = first_difference(program, trace, simulate(program, given))
+            first = first_difference(program, trace, simulate(program, given), count.bound)
         if index < traced:
             tensors = traces[index].tensors
             inner = [name for name in program.tensors if name in tensors and name not in program.outputs]
-            wrong, compared = _count(inner, tensors, expected)
-            values, mismatches = values + compared, mismatches + wrong
-            if wrong and not first:
-                first = first_difference(program, traces[index], expected)
+            if count.add(inner, tensors, expected) and not first:
+                first = first_difference(program, traces[index], expected, count.bound)
     head = results[0] if results else RunResult({})
     return ArtifactVerdict(
         how=runner.name,
         contract=runner.contract,
-        values=values,
-        mismatches=mismatches,
+        values=count.values,
+        mismatches=count.mismatches,
         inputs=len(inputs),
         instructions=head.instructions,
         instructions_by_layer=head.instructions_by_layer,
         measured=head.measured,
+        max_difference=count.largest if runner.contract == "bounded" else None,
         first_difference=first,
     )
 
 
-def _count(
-    names: Sequence[str], got: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]]
-) -> tuple[int, int]:
-    """(values that differ, values compared); a tensor that is missing or has another size differs in every value."""
-    wrong = compared = 0
-    for name in names:
-        reference = expected[name]
-        compared += reference.size
-        value = got.get(name)
-        if value is None or value.size != reference.size:
-            wrong += reference.size
-        else:
-            wrong += int(np.count_nonzero(value.ravel() != reference.ravel()))
-    return wrong, compared
+class _Count:
+    """Compared and differing values of one runner, under its contract."""
+
+    def __init__(self, runner: Runner, program: Program) -> None:
+        self._runner, self._program = runner, program
+        self.values = self.mismatches = 0
+        self.largest = 0.0
+
+    def bound(self, tensor: str) -> float:
+        """The difference that still counts as equal; 0 under contract `exact`."""
+        return self._runner.bound(self._program, tensor) if self._runner.contract == "bounded" else 0.0
+
+    def add(self, names: Sequence[str], got: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]]) -> int:
+        """Compare; returns how many differ. A tensor that is missing or of another size differs in every value."""
+        wrong = 0
+        for name in names:
+            reference = expected[name].ravel()
+            self.values += reference.size
+            value = got.get(name)
+            if value is None or value.size != reference.size:
+                wrong += reference.size
+                continue
+            found = differing(value.ravel(), reference, self.bound(name))
+            wrong += int(np.count_nonzero(found))
+            if self._runner.contract == "bounded" and reference.size:
+                gaps = np.abs(value.ravel().astype(np.float64) - reference.astype(np.float64))
+                self.largest = max(self.largest, float(np.nan_to_num(gaps, nan=np.inf).max()))
+        self.mismatches += wrong
+        return wrong
 
 
-def first_difference(program: Program, trace: RunResult, expected: Mapping[str, NDArray[Any]]) -> str:
-    """The first op in execution order whose tensor differs, with the first differing value."""
+def differing(value: NDArray[Any], reference: NDArray[Any], bound: float) -> NDArray[np.bool_]:
+    """Where two flat arrays differ by more than `bound` (0: at all); a value that is not a number differs."""
+    if bound == 0.0:
+        return np.asarray(value != reference)
+    gaps = np.abs(value.astype(np.float64) - reference.astype(np.float64))
+    return ~(gaps <= bound)
+
+
+def first_difference(
+    program: Program,
+    trace: RunResult,
+    expected: Mapping[str, NDArray[Any]],
+    bound: Callable[[str], float] = lambda tensor: 0.0,
+) -> str:
+    """The first op in execution order whose tensor differs (by more than `bound`), with the first such value."""
     for op in program.ops:
         value = trace.tensors.get(op.output, trace.outputs.get(op.output))
         if value is None:
@@ -140,7 +170,7 @@ def first_difference(program: Program, trace: RunResult, expected: Mapping[str, 
         layer, reference = f"layer {op.name!r} ({op.kind})", expected[op.output].ravel()
         if value.size != reference.size:
             return f"{layer}: {value.size} values computed, {reference.size} expected"
-        differs = np.flatnonzero(value.ravel() != reference)
+        differs = np.flatnonzero(differing(value.ravel(), reference, bound(op.output)))
         if differs.size:
             at = int(differs[0])
             return (

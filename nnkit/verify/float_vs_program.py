@@ -22,9 +22,10 @@ KEPT_OUTPUTS = 32
 
 @dataclass(frozen=True, eq=False)
 class FloatVerdict:
-    """outputs: over all outputs together. layers: by op name. watch: saturations and accumulators seen.
+    """outputs: over all outputs together. layers: by op name, of ops whose output the float network has.
 
-    simulated: the Program's outputs (stored integers) for the first `KEPT_OUTPUTS` samples, so that nobody need
+    watch: saturations and accumulators seen.
+    simulated: the Program's outputs (stored values) for the first `KEPT_OUTPUTS` samples, so that nobody need
         simulate them again.
     """
 
@@ -46,16 +47,20 @@ def compare_with_float(
     """Simulate every sample and compare.
 
     Outputs are compared with the network as imported, inner layers with the restructured one (whose values carry
-    the same names). ONNX Runtime computes both.
+    the same names). ONNX Runtime computes both. Where restructuring changed the inputs or outputs themselves, the
+    restructured network is the reference of both.
 
     Raises ModelError where the float network gives NaN or infinity: nothing can be compared with that.
     """
-    values = [op.output for op in program.ops]
-    reference = FloatSession(original, fetch=list(program.outputs))
+    computed = {name for node in restructured.proto().graph.node for name in node.output}
+    shared = [op for op in program.ops if op.output in computed]  # a target may have ops of its own between them
+    values = [op.output for op in shared]
+    comparable = original.inputs == restructured.inputs and original.outputs == restructured.outputs
+    reference = FloatSession(original if comparable else restructured, fetch=list(program.outputs))
     inner = FloatSession(restructured, fetch=values)
     total, watch = DistanceSum(), Watch()
     by_output = {name: DistanceSum() for name in program.outputs}
-    by_layer = {op.name: DistanceSum() for op in program.ops}
+    by_layer = {op.name: DistanceSum() for op in shared}
     simulated: list[Mapping[str, NDArray[Any]]] = []
     for sample in samples:
         stored = simulate(program, quantized_inputs(program, sample), watch=watch)
@@ -71,12 +76,12 @@ def compare_with_float(
                     where=sample.source,
                     remedy="check this input, and the model's weights",
                 )
-            got = program.tensors[name].fixed.dequantize(stored[name])
+            got = program.tensors[name].format.dequantize(stored[name])
             total.add(got, expected[name])
             by_output[name].add(got, expected[name])
         floats = inner.run(sample.inputs)
-        for op in program.ops:
-            got = program.tensors[op.output].fixed.dequantize(stored[op.output])
+        for op in shared:
+            got = program.tensors[op.output].format.dequantize(stored[op.output])
             by_layer[op.name].add(got, floats[op.output])
         on_sample()
     return FloatVerdict(

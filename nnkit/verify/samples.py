@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.program import Program
+from nnkit.program import Float, Program
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,20 +20,27 @@ class Sample:
     inputs: Mapping[str, NDArray[np.float32]]
 
 
-def quantized_inputs(program: Program, sample: Sample) -> dict[str, NDArray[np.int64]]:
-    """The sample as the program's integers: quantised half up and clipped to each input's range."""
-    stored: dict[str, NDArray[np.int64]] = {}
+def quantized_inputs(program: Program, sample: Sample) -> dict[str, NDArray[Any]]:
+    """The sample as the program stores it: quantised, and integers clipped to each input's range."""
+    stored: dict[str, NDArray[Any]] = {}
     for name in program.inputs:
         tensor = program.tensors[name]
-        integers = tensor.fixed.quantize(np.asarray(sample.inputs[name], dtype=np.float64))
-        stored[name] = np.clip(integers, tensor.low, tensor.high).reshape(tensor.shape)
+        values = tensor.format.quantize(np.asarray(sample.inputs[name], dtype=np.float64))
+        if not isinstance(tensor.format, Float):
+            values = np.clip(values, tensor.low, tensor.high)
+        stored[name] = values.reshape(tensor.shape)
     return stored
 
 
-def stress_inputs(program: Program, count: int, seed: int = 0) -> list[dict[str, NDArray[np.int64]]]:
-    """Inputs over the whole integer range of each input tensor: uniform noise, then both extremes mixed."""
+def stress_inputs(program: Program, count: int, seed: int = 0) -> list[dict[str, NDArray[Any]]]:
+    """Inputs over the whole integer range of each input tensor: uniform noise, then both extremes mixed.
+
+    None where an input is float: it has no range.
+    """
+    if any(isinstance(program.tensors[name].format, Float) for name in program.inputs):
+        return []
     generator = np.random.default_rng(seed)
-    results: list[dict[str, NDArray[np.int64]]] = []
+    results: list[dict[str, NDArray[Any]]] = []
     for index in range(count):
         chosen: dict[str, NDArray[Any]] = {}
         for name in program.inputs:

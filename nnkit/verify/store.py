@@ -31,7 +31,7 @@ def store_samples(
         for name in program.inputs:
             np.save(float_input_path(folder, index, name), sample.inputs[name])
         for name in (*program.inputs, *program.outputs):
-            np.save(folder / f"{index}_{_safe(name)}.npy", stored[name].astype(program.tensors[name].fixed.dtype))
+            np.save(folder / f"{index}_{_safe(name)}.npy", stored[name].astype(program.tensors[name].format.dtype))
 
 
 def float_input_path(folder: Path, index: int, name: str) -> Path:

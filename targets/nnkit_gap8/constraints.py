@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from nnkit.constraints import Constraint, Limits
-from nnkit.program import Conv2d, ConvTranspose2d, Op, Pool, Program
+from nnkit.program import Conv2d, ConvTranspose2d, OpBase, Pool, Program
 
 LIMITS: Limits = MappingProxyType(
     {
@@ -20,7 +20,7 @@ LIMITS: Limits = MappingProxyType(
 )
 
 
-def window_is_small(op: Op, program: Program, limits: Limits) -> bool:
+def window_is_small(op: OpBase, program: Program, limits: Limits) -> bool:
     """kernel sides are at most {max_kernel}, or cover the whole input; strides are at most {max_stride} and
     dilations at most {max_dilation}"""
     if not isinstance(op, Conv2d | ConvTranspose2d | Pool):
@@ -32,7 +32,7 @@ def window_is_small(op: Op, program: Program, limits: Limits) -> bool:
     return (whole or small) and strides and max(window.dilation_h, window.dilation_w) <= limits["max_dilation"]
 
 
-def tensor_is_addressable(op: Op, program: Program, limits: Limits) -> bool:
+def tensor_is_addressable(op: OpBase, program: Program, limits: Limits) -> bool:
     """tensors have at most {max_channels} channels, sides of at most {max_side} and {max_tensor_values} values"""
     shape = program.tensors[op.output].shape
     sides = shape[1:] if len(shape) > 1 else ()
@@ -43,7 +43,7 @@ def tensor_is_addressable(op: Op, program: Program, limits: Limits) -> bool:
     )
 
 
-def running_output_is_signed(op: Op, program: Program, limits: Limits) -> bool:
+def running_output_is_signed(op: OpBase, program: Program, limits: Limits) -> bool:
     """`running` accumulation keeps its sums in a signed tensor"""
     if not isinstance(op, Conv2d) or op.accumulate != "running":
         return True

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from nnkit.memory.needs import KernelNeeds
-from nnkit.program import Conv2d, ConvTranspose2d, Op, Program, Tensor, Window
+from nnkit.program import Conv2d, ConvTranspose2d, OpBase, Program, Tensor, Window
 from nnkit_gap8.phases import Phase, output_phases
 
 LANES = 4  # output channels of a weight block
@@ -185,7 +185,7 @@ def conv_path(op: Conv2d, geometry: Geometry) -> Path:
     return "direct" if pointwise or full else "rows"
 
 
-def kernel_needs(op: Op, program: Program, cores: int, l1_bytes: int = DEFAULT_L1_BYTES) -> KernelNeeds:
+def kernel_needs(op: OpBase, program: Program, cores: int, l1_bytes: int = DEFAULT_L1_BYTES) -> KernelNeeds:
     """What the planner must provide for `op` when up to `cores` parts run at once."""
     if not isinstance(op, Conv2d | ConvTranspose2d):
         return KernelNeeds()

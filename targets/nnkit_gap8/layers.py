@@ -15,7 +15,7 @@ from nnkit.program import (
     Fixed,
     FusedPool,
     Mul,
-    Op,
+    OpBase,
     OutputStage,
     Pad,
     Pool,
@@ -109,7 +109,7 @@ def conv_calls(op: Conv2d | ConvTranspose2d, program: Program, kernel: ConvKerne
     return (Call(function, name, (0,), tuple(constants)),)
 
 
-def other_calls(op: Op, program: Program, name: str) -> tuple[Call, ...]:
+def other_calls(op: OpBase, program: Program, name: str) -> tuple[Call, ...]:
     """The calls of an op without weights; one per part for a concatenation."""
     match op:
         case Pool():

@@ -12,9 +12,9 @@ from nnkit.memory.lifetimes import Storages
 from nnkit.memory.needs import KernelNeeds
 from nnkit.memory.packing import align_up
 from nnkit.memory.plan import Region
-from nnkit.program import Conv2d, ConvTranspose2d, Op, Program, macs
+from nnkit.program import Conv2d, ConvTranspose2d, OpBase, Program, macs
 
-NeedsOf: TypeAlias = Callable[[Op], KernelNeeds]
+NeedsOf: TypeAlias = Callable[[OpBase], KernelNeeds]
 
 _INSTRUCTIONS_PER_MAC = 3.0  # of the blocked kernels; only the ratio to the next line matters
 _INSTRUCTIONS_PER_GATHER = 3.5  # gathering one tap of one output pixel
@@ -88,7 +88,7 @@ def op_loads(program: Program, needs: NeedsOf, machine: MemoryMachine) -> list[O
     return loads
 
 
-def _load(op: Op, program: Program, needs: KernelNeeds, machine: MemoryMachine) -> OpLoad:
+def _load(op: OpBase, program: Program, needs: KernelNeeds, machine: MemoryMachine) -> OpLoad:
     regions = {"l1": machine.l1, "l2": machine.l2}
     scratch = {"l1": 0, "l2": 0}
     for region, size in needs.scratch_bytes:

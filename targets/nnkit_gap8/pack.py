@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import InternalError
-from nnkit.program import Conv2d, ConvTranspose2d, Op
+from nnkit.program import Conv2d, ConvTranspose2d, OpBase
 from nnkit_gap8.kernels import LANES, align4
 from nnkit_gap8.phases import output_phases
 
 
-def pack_weights(op: Op) -> list[bytes]:
+def pack_weights(op: OpBase) -> list[bytes]:
     """The weight blocks of `op` in order; empty for an op without weights."""
     if isinstance(op, Conv2d):
         channels = [op.weight[o].reshape(-1) for o in range(op.weight.shape[0])]

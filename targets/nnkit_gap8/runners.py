@@ -45,8 +45,12 @@ class HostRunner:
         """None when a C compiler is there, otherwise what to install."""
         return None if self.compiler or host_compiler() else "no C compiler (install gcc or clang, or set CC)"
 
+    def bound(self, program: Program, tensor: str) -> float:
+        """Nothing may differ."""
+        return 0.0
+
     def run(
-        self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[np.int64]]], *, trace: bool
+        self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]], *, trace: bool
     ) -> list[RunResult]:
         """One result per set of inputs. Raises ToolError when the compiler or the program fails."""
         with tempfile.TemporaryDirectory(prefix="nnkit-host-") as name:
@@ -108,8 +112,12 @@ class Rv32Runner:
         """None when cross compiler and emulator are there, otherwise what to install."""
         return missing_tools((RV32_COMPILER, RV32_SIZE, QEMU))
 
+    def bound(self, program: Program, tensor: str) -> float:
+        """Nothing may differ."""
+        return 0.0
+
     def run(
-        self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[np.int64]]], *, trace: bool
+        self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]], *, trace: bool
     ) -> list[RunResult]:
         """One result per set of inputs; instructions by layer are those of the first.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nnkit.memory.plan import Buffer, MemoryPlan, WeightChunk
-from nnkit.program import Conv2d, ConvTranspose2d, Op, Program, Tensor
+from nnkit.program import Conv2d, ConvTranspose2d, OpBase, Program, Tensor
 from nnkit_gap8.layers import Call
 from nnkit_gap8.names import comment_text
 
@@ -104,7 +104,7 @@ def step_views(program: Program, plan: MemoryPlan, calls: Mapping[str, tuple[Cal
     return views
 
 
-def layer_comment(op: Op, program: Program) -> str:
+def layer_comment(op: OpBase, program: Program) -> str:
     """Name, kind, shapes, formats and arithmetic of a layer in one line."""
     inputs = ", ".join(_shape(program.tensors[name]) for name in op.inputs)
     notes = [f"{op.accumulator} accumulator, {op.proof}"] if isinstance(op, Conv2d | ConvTranspose2d) else []
@@ -126,7 +126,7 @@ def _shape(tensor: Tensor) -> str:
 
 def _step_comment(
     index: int,
-    op: Op,
+    op: OpBase,
     chunk: WeightChunk | None,
     calls: tuple[CallView, ...],
     program: Program,
@@ -153,7 +153,7 @@ def _fetch(plan: MemoryPlan, chunk: WeightChunk) -> FetchView:
     )
 
 
-def _call(op: Op, call: Call, chunk: WeightChunk | None, program: Program, plan: MemoryPlan) -> CallView | None:
+def _call(op: OpBase, call: Call, chunk: WeightChunk | None, program: Program, plan: MemoryPlan) -> CallView | None:
     output = program.tensors[op.output]
     plane = output.elements // output.shape[0] if output.shape else 1
     out_offset = address(plan, op.output) + call.out_channel * plane * output.format.bytes

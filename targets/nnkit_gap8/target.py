@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nnkit_gap8.options import Gap8Options
 
 if TYPE_CHECKING:
+    from nnkit.graph import Model
     from nnkit.memory.needs import KernelNeeds
     from nnkit.memory.plan import MemoryPlan
+    from nnkit.partition import Segment
     from nnkit.program import Program
     from nnkit.quantize import FixedPointScheme, InputRange
-    from nnkit.recipe import Recipe
-    from nnkit.target import Machine, Runner, Tool
+    from nnkit.rewrite import RewriteLog
+    from nnkit.target import Deployment, Machine, Quantization, Runner, Tool
 
 from nnkit.rewrite import DEFAULT_RULES
 from nnkit.target import API_VERSION
@@ -28,6 +30,7 @@ class Gap8Target:
     summary: ClassVar[str] = "GreenWaves GAP8: 16/8-bit fixed point C, weights streamed from L3 into 512 KiB of L2"
     options: ClassVar[type[Gap8Options]] = Gap8Options
     default_rules: ClassVar[tuple[str, ...]] = DEFAULT_RULES
+    program_classes: ClassVar[tuple[type, ...]] = ()
 
     def machine(self, options: Gap8Options) -> Machine:
         """L1, L2 and L3 as the options size them."""
@@ -44,6 +47,19 @@ class Gap8Target:
     def legalisation(self, options: Gap8Options) -> tuple[str, ...]:
         """Fully connected layers have no kernel of their own, and formats are chosen per fused layer."""
         return ("fc_to_conv", "normalize_resize", "fuse_activation", "fuse_pool")
+
+    def partition(self, model: Model, log: RewriteLog, options: Gap8Options) -> tuple[Segment, ...]:
+        """`_cpu` layers run on the fabric controller, all others on the cluster."""
+        from nnkit.partition import partition
+
+        return partition(model, log)
+
+    def quantize(self, model: Model, quantization: Quantization, options: Gap8Options) -> Program:
+        """Power-of-two fixed point; see `scheme`."""
+        from nnkit.quantize import quantize
+
+        scheme = self.scheme(options, quantization.calibration.headroom, quantization.input_ranges)
+        return quantize(model, quantization.statistics, scheme, name=quantization.name)
 
     def check(self, program: Program, options: Gap8Options) -> None:
         """The kernels' limits."""
@@ -81,7 +97,7 @@ class Gap8Target:
     def plan(self, program: Program, options: Gap8Options) -> MemoryPlan:
         """L1 scratch, L2 activations and streamed weights, L3 weights; replayed by the checker."""
         from nnkit.memory.checker import check_plan
-        from nnkit.program import Op
+        from nnkit.program import OpBase
         from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
         from nnkit_gap8.kernels import kernel_needs
         from nnkit_gap8.loads import MemoryMachine
@@ -90,7 +106,7 @@ class Gap8Target:
         machine = self.machine(options)
         l1, l2, l3 = (machine.region(name) for name in ("l1", "l2", "l3"))
 
-        def needs(op: Op) -> KernelNeeds:
+        def needs(op: OpBase) -> KernelNeeds:
             return kernel_needs(op, program, options.cores, l1.capacity_bytes)
 
         found = plan(
@@ -104,13 +120,16 @@ class Gap8Target:
         check_plan(program, found, needs)
         return found
 
-    def emit(self, program: Program, plan: MemoryPlan, recipe: Recipe, options: Gap8Options, folder: Path) -> None:
+    def emit(self, deployment: Deployment, options: Gap8Options, folder: Path) -> None:
         """The C project, its weights, the three ports and the CPU stages."""
         from nnkit.postprocess import emit_postprocess
         from nnkit.postprocess.from_recipe import stages_of
         from nnkit_gap8.emit import emit_artifact
 
-        files = emit_artifact(program, plan, cores=options.cores, l1_bytes=options.memory.l1, name=recipe.name)
+        recipe, program = deployment.recipe, deployment.program
+        files = emit_artifact(
+            program, deployment.plan, cores=options.cores, l1_bytes=options.memory.l1, name=recipe.name
+        )
         for name, content in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,6 +137,10 @@ class Gap8Target:
         stages = stages_of(recipe, program)
         if stages:
             emit_postprocess(stages, folder / "postprocess")
+
+    def details(self, deployment: Deployment, options: Gap8Options, folder: Path) -> Mapping[str, Any]:
+        """Nothing that the report does not hold for every target."""
+        return {}
 
     def runners(self, options: Gap8Options) -> tuple[Runner, ...]:
         """This host, and rv32imc with the chip's memories under QEMU."""

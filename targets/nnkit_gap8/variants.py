@@ -15,7 +15,7 @@ from nnkit.program import (
     Fixed,
     FusedPool,
     Mul,
-    Op,
+    OpBase,
     Pad,
     Pool,
     Program,
@@ -232,7 +232,7 @@ def collect(program: Program, kernels: Mapping[str, ConvKernel]) -> Variants:
     return found
 
 
-def _collect_op(found: Variants, op: Op, program: Program, kernels: Mapping[str, ConvKernel]) -> None:
+def _collect_op(found: Variants, op: OpBase, program: Program, kernels: Mapping[str, ConvKernel]) -> None:
     match op:
         case Conv2d() | ConvTranspose2d():
             use = found.convs.setdefault(conv_variant(op, program, kernels[op.name]), ConvUse())

@@ -12,7 +12,7 @@ from nnkit.cache import StageCache
 from nnkit.commands.common import load
 from nnkit.report.progress import Progress
 from nnkit.stages import Build
-from nnkit.target import load_target
+from nnkit.target import load_target, plugin_name
 from tests.end_to_end.networks import squeezenet
 
 RECIPE = """\
@@ -49,7 +49,8 @@ def make_build(
     loaded = load(recipe)
     return Build(
         loaded,
-        load_target(target),
+        target,
+        load_target(plugin_name(target)),
         loaded.targets[target],
         cache or StageCache.disabled(),
         Progress(stream=io.StringIO()),

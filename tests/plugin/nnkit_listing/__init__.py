@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
+from nnkit.graph import Model
 from nnkit.memory.plan import Buffer, MemoryPlan, Region, RegionUse, Step, TensorPlace
+from nnkit.partition import Segment, partition
 from nnkit.program import Program
-from nnkit.quantize import FixedPointScheme, InputRange
-from nnkit.recipe import ByteSize, Recipe, TargetOptionsBase
-from nnkit.target import API_VERSION, Machine, Runner, Tool
+from nnkit.quantize import FixedPointScheme, InputRange, quantize
+from nnkit.recipe import ByteSize, TargetOptionsBase
+from nnkit.rewrite import RewriteLog
+from nnkit.target import API_VERSION, Deployment, Machine, Quantization, Runner, Tool
 
 
 class ListingOptions(TargetOptionsBase):
@@ -28,12 +32,20 @@ class ListingTarget:
     summary = "lists the program as text"
     options = ListingOptions
     default_rules = ("fold_batch_norm", "fc_to_conv", "fuse_activation")
+    program_classes = ()
 
     def machine(self, options: ListingOptions) -> Machine:
         return Machine("listing", (Region("ram", options.ram),))
 
     def legalisation(self, options: ListingOptions) -> tuple[str, ...]:
         return ("fc_to_conv",)
+
+    def partition(self, model: Model, log: RewriteLog, options: ListingOptions) -> tuple[Segment, ...]:
+        return partition(model, log)
+
+    def quantize(self, model: Model, quantization: Quantization, options: ListingOptions) -> Program:
+        scheme = self.scheme(options, quantization.calibration.headroom, quantization.input_ranges)
+        return quantize(model, quantization.statistics, scheme, name=quantization.name)
 
     def check(self, program: Program, options: ListingOptions) -> None:
         """Everything can be listed."""
@@ -61,9 +73,13 @@ class ListingTarget:
         use = RegionUse(options.ram, offset, offset, proven_optimal=False)
         return MemoryPlan("all_beside", {"ram": use}, buffers, places, steps, (), 0)
 
-    def emit(self, program: Program, plan: MemoryPlan, recipe: Recipe, options: ListingOptions, folder: Path) -> None:
-        lines = [f"{op.name} {op.kind} {' '.join(op.inputs)} -> {op.output}" for op in program.ops]
+    def emit(self, deployment: Deployment, options: ListingOptions, folder: Path) -> None:
+        ops = deployment.program.ops
+        lines = [f"{op.name} {op.kind} {' '.join(op.inputs)} -> {op.output}" for op in ops]
         (folder / "listing.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def details(self, deployment: Deployment, options: ListingOptions, folder: Path) -> Mapping[str, Any]:
+        return {"lines": len(deployment.program.ops)}
 
     def runners(self, options: ListingOptions) -> tuple[Runner, ...]:
         return ()
