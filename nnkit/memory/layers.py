@@ -31,6 +31,8 @@ COLUMNS = (
 def layer_table(program: Program, plan: MemoryPlan) -> list[dict[str, Any]]:
     """One row per layer in order of execution, with the keys of `COLUMNS`.
 
+    What nnkit does not place itself (the vendor's tool does) has empty entries there.
+
     chunk_bytes: the largest weight chunk. scratch_bytes: over all regions. Addresses: region and offset in bytes.
     in_place: nothing is computed or moved (a reshape, a concatenation whose parts were written in place).
     peak_bytes: the most that the layer's steps take of the region where its output lies.
@@ -39,6 +41,15 @@ def layer_table(program: Program, plan: MemoryPlan) -> list[dict[str, Any]]:
     for op in program.ops:
         steps = [step.index for step in plan.steps if step.op == op.name]
         chunks = [chunk for chunk in plan.chunks if chunk.op == op.name]
+        sizes = {
+            "layer": op.name,
+            "op": op.kind,
+            "input_bytes": sum(program.tensors[name].size_bytes for name in op.inputs),
+            "output_bytes": program.tensors[op.output].size_bytes,
+        }
+        if op.output not in plan.places or not steps:
+            rows.append({column: sizes.get(column, "") for column in COLUMNS})
+            continue
         scratch = [
             buffer
             for buffer in plan.buffers.values()
@@ -46,13 +57,10 @@ def layer_table(program: Program, plan: MemoryPlan) -> list[dict[str, Any]]:
         ]
         region = plan.buffers[plan.places[op.output].buffer].region
         rows.append(
-            {
-                "layer": op.name,
-                "op": op.kind,
+            sizes
+            | {
                 "first_step": steps[0],
                 "last_step": steps[-1],
-                "input_bytes": sum(program.tensors[name].size_bytes for name in op.inputs),
-                "output_bytes": program.tensors[op.output].size_bytes,
                 "weight_bytes": sum(chunk.size_bytes for chunk in chunks),
                 "weight_chunks": len(chunks),
                 "chunk_bytes": max((chunk.size_bytes for chunk in chunks), default=0),
