@@ -7,7 +7,7 @@ the prediction of the compiler's INT8 arithmetic. Conventions:
   dimensions by which local memory is laid out.
 * Weights are float32 as the compiler reads them: convolutions and deconvolutions [O, I/group, kh, kw], a matrix
   product's right side [K, N].
-* An op's name is that of its output value: the compiler's locations, the calibration table and the qtable use it.
+* The compiler, the calibration table and the qtable know an op by the name of its output value.
 * `relu` with `relu_limit` (below 0: none) is the activation fused into an op; it comes after everything else.
 * `integer` is None in a float graph. In a quantised one it holds what the compiler's lowered MLIR states too.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray

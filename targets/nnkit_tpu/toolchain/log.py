@@ -1,0 +1,45 @@
+"""What a log of the compiler says about a failure: the op and the reason, in one line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_ERROR = re.compile(r"^(?:loc\(\"?(?P<loc>[^\")]+)\"?[^)]*\)|(?P<file>[^\s:]+):\d+:\d+): error: (?P<reason>.*)$")
+_NAMED = re.compile(r"loc\(\"(?P<loc>[^\"]+)\"")
+_OP_ERROR = re.compile(r"^error: (?P<reason>.*)$")
+_CRASH = ("PLEASE submit a bug report", "Stack dump:", "#0 0x", "Stack dump without symbol names")
+_REASON = re.compile(
+    r"UNREACHABLE executed|Assertion|LLVM ERROR|terminate called|what\(\)|not support|[Ee]rror|[Ff]ail|[Cc]an't|"
+    r"can not|cannot|invalid|Invalid|unknown option|Unknown",
+)
+_NOISE = re.compile(r"^(==-|Run \w+|bmcpu init|Cannot open libusercpu|in cmodel|The dir path|\[\d|process|find\b)")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """op: location of the op that failed, empty where the log does not say. reason: one line."""
+
+    op: str
+    reason: str
+
+
+def read_failure(log: str) -> Failure | None:
+    """The failure that a log tells of; None where it tells of none."""
+    lines = log.splitlines()
+    crash = next((i for i, line in enumerate(lines) if any(mark in line for mark in _CRASH)), len(lines))
+    before = [line.strip() for line in lines[:crash] if line.strip() and not _NOISE.match(line.strip())]
+    for line in before:
+        match = _ERROR.match(line)
+        if match:
+            return Failure(match["loc"] or "", match["reason"])
+        plain = _OP_ERROR.match(line)
+        if plain:
+            return Failure("", plain["reason"])
+    telling = [line for line in before if _REASON.search(line)]
+    chosen = telling[-1:] or (before[-1:] if crash < len(lines) else [])
+    if not chosen:
+        return None
+    reason = re.sub(r"^\S+/(lib|include|src)/", r"\1/", chosen[0])
+    locations = [match["loc"] for line in before for match in _NAMED.finditer(line)]
+    return Failure(locations[-1] if locations else "", reason[:300])
