@@ -16,6 +16,7 @@ from nnkit.quantize.formats import FormatTable, choose_formats, sixteen_bit_valu
 from nnkit.quantize.layers import FloatLayers
 from nnkit.quantize.lowering import lower
 from nnkit.quantize.op_builders import build_op, settle_layer
+from nnkit.quantize.rounding_bias import without_rounding_bias
 from nnkit.quantize.scheme import FixedPointScheme
 
 
@@ -34,6 +35,9 @@ def quantize(model: Model, stats: CalibrationStats, scheme: FixedPointScheme, *,
     _settle(layers, formats, scheme)
     if scheme.pinned is None and scheme.accumulator_bits == 32 and scheme.accumulate == "wide":
         _balance(layers, formats, scheme)
+        _settle(layers, formats, scheme)
+    if scheme.pinned is None and scheme.accumulate == "wide":
+        layers = without_rounding_bias(layers, {value: formats.format(value) for value in _values(layers)})
         _settle(layers, formats, scheme)
     return _program(layers, formats, scheme, name)
 
@@ -67,6 +71,10 @@ def _balance(layers: FloatLayers, formats: FormatTable, scheme: FixedPointScheme
     coarser = {value: formats.format(value).frac - bits for value, bits in wanted.items()}
     for value, frac in coarser.items():
         formats.lower_frac(value, frac)
+
+
+def _values(layers: FloatLayers) -> tuple[str, ...]:
+    return (*layers.inputs, *(layer.output for layer in layers.layers))
 
 
 def _tensors(layers: FloatLayers, formats: FormatTable, scheme: FixedPointScheme) -> dict[str, Tensor]:
