@@ -1,0 +1,136 @@
+"""The plan of one group: how many slices, what each step does, where everything lies, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from nnkit_tpu.layer_group.cost import CostModel
+from nnkit_tpu.layer_group.model import GroupGraph, GroupOp
+from nnkit_tpu.layer_group.placement import Effort, Placement, place_group
+from nnkit_tpu.layer_group.slices import Refusal, SliceCount, SlicePlan, slice_counts, slice_group
+from nnkit_tpu.layer_group.timesteps import Schedule, live_bytes, lives, part_bytes, schedule_group
+
+
+@dataclass(frozen=True, eq=False)
+class GroupPlan:
+    """One group, ready to be executed.
+
+    load_bytes, store_bytes: global memory traffic. repeated_rows: rows computed or loaded more than once, summed over
+    tensors. tried: slice counts that were looked at.
+    """
+
+    ops: tuple[GroupOp, ...]
+    slices: SlicePlan
+    schedule: Schedule
+    placement: Placement
+    load_bytes: int
+    store_bytes: int
+    repeated_rows: int
+    tried: int = field(default=1)
+
+    @property
+    def cycles(self) -> int:
+        """Estimated cycles of the whole group."""
+        return self.schedule.cycles
+
+
+def plan_with_count(
+    graph: GroupGraph,
+    ops: Sequence[GroupOp],
+    count: SliceCount,
+    model: CostModel,
+    *,
+    balance: bool = True,
+    effort: Effort | None = None,
+) -> GroupPlan | Refusal:
+    """Plan the group with this number of slices, or say why it cannot be."""
+    slices = slice_group(graph, ops, count)
+    if isinstance(slices, Refusal):
+        return slices
+    refusal = Refusal("local memory", ops[0].name, "nothing was tried")
+    # A balanced schedule keeps more in memory: where it finds no place, the shortest lifetimes may.
+    for balanced in (True, False) if balance else (False,):
+        schedule = schedule_group(graph, ops, slices, model, balance=balanced)
+        placement = place_group(model.chip, graph, ops, slices, schedule, effort)
+        if isinstance(placement, Placement):
+            return _plan(graph, ops, slices, schedule, placement)
+        refusal = placement
+    return refusal
+
+
+def fits_by_peak(graph: GroupGraph, ops: Sequence[GroupOp], slices: SlicePlan, model: CostModel) -> bool:
+    """Whether the shortest lifetimes alone stay within a lane: a quick, necessary condition (in place aside)."""
+    schedule = schedule_group(graph, ops, slices, model, balance=False)
+    return (
+        max(live_bytes(lives(model.chip, graph, ops, slices, schedule), schedule), default=0) <= model.chip.lane_bytes
+    )
+
+
+def best_plan(
+    graph: GroupGraph,
+    ops: Sequence[GroupOp],
+    model: CostModel,
+    *,
+    balance: bool = True,
+    further: int | None = 4,
+    effort: Effort | None = None,
+) -> GroupPlan | Refusal:
+    """The plan of least cost over slice counts: the first that fits and `further` ones after it (None: all)."""
+    best: GroupPlan | None = None
+    first_refusal: Refusal | None = None
+    tried = since = 0
+    for count in candidate_counts(graph, ops):
+        tried += 1
+        found = plan_with_count(graph, ops, count, model, balance=balance, effort=effort)
+        if isinstance(found, Refusal):
+            first_refusal = first_refusal or found
+            # More slices only overlap more, and never make an op sliceable.
+            if found.rule in ("not sliceable", "too few rows") and count.h > 1:
+                break
+            if found.rule == "overlap" and further is not None:
+                break
+            if best is not None:
+                since += 1
+        else:
+            since += best is not None
+            if best is None or found.cycles < best.cycles:
+                best = found
+        if further is not None and best is not None and since >= further:
+            break
+    if best is None:
+        return first_refusal or Refusal("local memory", ops[0].name, "no number of slices fits")
+    return GroupPlan(
+        best.ops,
+        best.slices,
+        best.schedule,
+        best.placement,
+        best.load_bytes,
+        best.store_bytes,
+        best.repeated_rows,
+        tried,
+    )
+
+
+def candidate_counts(graph: GroupGraph, ops: Sequence[GroupOp]) -> Iterator[SliceCount]:
+    """Slice counts to try; a group whose outputs cannot be cut has one."""
+    yield from slice_counts(graph, ops)
+
+
+def _plan(
+    graph: GroupGraph, ops: Sequence[GroupOp], slices: SlicePlan, schedule: Schedule, placement: Placement
+) -> GroupPlan:
+    loads = stores = repeated = 0
+    passes = slices.count.total
+    for transfer in schedule.transfers:
+        if transfer.tensor in graph.weights:
+            loads += graph.weights[transfer.tensor].size_bytes
+        elif transfer.kind == "load":
+            loads += sum(part_bytes(graph, transfer.tensor, part) for part in slices.parts[transfer.tensor])
+        else:
+            stores += sum(part_bytes(graph, transfer.tensor, part) for part in slices.shares[transfer.tensor])
+    if passes > 1:
+        for name, parts in slices.parts.items():
+            images, _, height, _ = graph.tensors[name].shape
+            repeated += sum(part.rows.length * part.images.length for part in parts) - images * height
+    return GroupPlan(tuple(ops), slices, schedule, placement, loads, stores, repeated)
