@@ -111,7 +111,7 @@ def solve(items: tuple[Item, ...], effort: Effort | None = None, goal_bytes: int
             method, offsets, best = "branch and bound", outcome.offsets, packing.peak(outcome.offsets)
         elif outcome.exhausted:
             bound = best
-    if best > bound and limits.solver_nodes and compiled.is_installed() and compiled.applies(packing):
+    if best > bound and limits.solver_nodes and compiled.is_installed():
         solved = _close_in(packing, bound, best, limits.solver_nodes, goal_bytes)
         nodes += solved.nodes
         bound = solved.bound

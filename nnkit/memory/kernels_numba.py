@@ -1,12 +1,18 @@
-"""The branch and bound of `search`, compiled, with two additions: parts and a memory of dead ends.
+"""The branch and bound of `search`, compiled, with four additions.
 
 * Parts: once an item is placed, the remaining ones may fall apart into groups that share no step. Each group is
   searched alone, and one that cannot be placed refutes the choice whatever the others do.
+* Ranks made anew: an order that begins with the fullest section may count only what is left to place in a part.
+  Static orders go wrong deep in the search, where the sections that bind are others than at its start.
+* Causes: where a part fails that the item placed last did not raise, no other choice of that item can help: all
+  later choices start from higher offsets. The whole group is refuted at once.
 * Dead ends: a group is characterised by its items, their lowest offsets and which of them may no longer lie there.
   Groups that were refuted are remembered by a 128-bit digest (a collision is far less likely than a memory error).
 
 A third prune follows from offsets that never decrease: an item whose lowest offset was passed by must rest on one of
 its remaining neighbours, which bounds it from below.
+
+A fixed item is never raised (its placement fails instead) and never passed by.
 
 Imported only where the extra `[solver]` is installed.
 """
@@ -27,7 +33,7 @@ _A1 = int64[::1]
 @njit(cache=True)
 def holds(
     begin: int, end: int, last: int, last_rank: int, capacity: int, pool: Any, size: Any, rounded: Any, slack: Any,
-    first: Any, stop: Any, rank: Any, lowest: Any, floor: Any, need: Any,
+    fixed: Any, first: Any, stop: Any, rank: Any, lowest: Any, floor: Any, need: Any,
 ) -> bool:  # fmt: skip
     """Whether no bound forbids the group pool[begin:end] (in order of time) within the capacity."""
     low = first[pool[begin]]
@@ -41,6 +47,8 @@ def holds(
         i = pool[p]
         at = lowest[i]
         if at < last or (at == last and rank[i] < last_rank):
+            if fixed[i]:
+                return False
             rest = _FAR
             for q in range(begin, end):
                 j = pool[q]
@@ -61,19 +69,51 @@ def holds(
     return True
 
 
+@njit(cache=True)
+def ranked_anew(begin: int, end: int, pool: Any, first: Any, stop: Any, need: Any, tie: Any) -> Any:
+    """Ranks of a part by what remains to be placed in its items' fullest sections, then by `tie`."""
+    keys = np.empty(end - begin, dtype=np.int64)
+    for p in range(begin, end):
+        i = pool[p]
+        fullest = int64(0)
+        for s in range(first[i], stop[i]):
+            fullest = max(fullest, need[s])
+        keys[p - begin] = -fullest * int64(len(tie)) + tie[i]
+    order = np.argsort(keys)
+    ranks = np.empty(len(tie), dtype=np.int64)
+    for place in range(end - begin):
+        ranks[pool[begin + order[place]]] = place
+    return ranks
+
+
+@njit(cache=True)
+def untouched(
+    begin: int, end: int, k: int, pool: Any, first: Any, stop: Any, trail_item: Any, mark: int, trail_end: int
+) -> bool:
+    """Whether placing `k` (trail entries from `mark` on) raised no item of the group pool[begin:end]."""
+    for p in range(begin, end):
+        j = pool[p]
+        if first[j] < stop[k] and first[k] < stop[j]:
+            for t in range(mark, trail_end):
+                if trail_item[t] == j:
+                    return False
+    return True
+
+
 @njit(
     int64(int64, int64, int64, int64, int64, int64, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1,
-          _A1, _A1, _A1),
+          _A1, _A1, _A1, _A1, _A1),
     cache=True,
 )  # fmt: skip
 def place_group(
     begin: int, end: int, top: int, last: int, last_rank: int, capacity: int, pool: Any, size: Any, rounded: Any,
-    slack: Any, align: Any, first: Any, stop: Any, rank: Any, lowest: Any, offsets: Any, floor: Any, need: Any,
-    trail_item: Any, trail_offset: Any, dead: Any, state: Any,
+    slack: Any, align: Any, fixed: Any, first: Any, stop: Any, rank: Any, tie: Any, lowest: Any, offsets: Any,
+    floor: Any, need: Any, trail_item: Any, trail_offset: Any, dead: Any, state: Any,
 ) -> int:  # fmt: skip
     """1: `offsets` of the group pool[begin:end] are a packing; 0: there is none; -1: out of placements.
 
-    The group passed `holds`. `top` is the first free entry of the pool.
+    The group passed `holds`. `top` is the first free entry of the pool. `tie`: see `ranked_anew`; [-1]: `rank` holds
+    for all parts.
     """
     count = end - begin
     if count == 1:
@@ -129,6 +169,8 @@ def place_group(
         above = at + size[k]
         mark = state[2]
         free = top
+        independent = False
+        result = 1
         for p in range(begin, end):
             j = pool[p]
             if j == k:
@@ -136,12 +178,14 @@ def place_group(
             pool[free] = j
             free += 1
             if first[j] < stop[k] and first[k] < stop[j] and lowest[j] < above:
+                if fixed[j]:
+                    result = 0
+                    break
                 trail_item[state[2]] = j
                 trail_offset[state[2]] = lowest[j]
                 state[2] += 1
                 lowest[j] = -(-above // align[j]) * align[j]
         offsets[k] = at
-        result = 1
         for searching in range(2):  # bounds of all parts first: they are cheap
             part = top
             while part < free and result == 1:
@@ -152,15 +196,25 @@ def place_group(
                     after += 1
                 if searching == 0:
                     if not holds(
-                        part, after, at, at_rank, capacity, pool, size, rounded, slack, first, stop, rank, lowest,
-                        floor, need,
+                        part, after, at, at_rank, capacity, pool, size, rounded, slack, fixed, first, stop, rank,
+                        lowest, floor, need,
                     ):  # fmt: skip
                         result = 0
+                        independent = untouched(part, after, k, pool, first, stop, trail_item, mark, state[2])
                 else:
+                    part_rank = rank
+                    part_last_rank = at_rank
+                    if tie[0] >= 0 and after - part < free - top:
+                        # `holds` left what remains of every section of this part in `need`.
+                        part_rank = ranked_anew(part, after, pool, first, stop, need, tie)
+                        part_last_rank = -1  # ranks of two orders are not compared: nobody at `at` is passed by
                     result = place_group(
-                        part, after, free, at, at_rank, capacity, pool, size, rounded, slack, align, first, stop,
-                        rank, lowest, offsets, floor, need, trail_item, trail_offset, dead, state,
+                        part, after, free, at, part_last_rank, capacity, pool, size, rounded, slack, align, fixed,
+                        first, stop, part_rank, tie, lowest, offsets, floor, need, trail_item, trail_offset,
+                        dead, state,
                     )  # fmt: skip
+                    if result == 0:
+                        independent = untouched(part, after, k, pool, first, stop, trail_item, mark, state[2])
                 part = after
         if result == 1:
             return 1
@@ -169,6 +223,10 @@ def place_group(
             lowest[trail_item[state[2]]] = trail_offset[state[2]]
         if result < 0:
             return -1
+        if independent:
+            dead[slot] = key
+            dead[slot + 1] = key_too
+            return 0
 
 
 def empty_dead_ends(entries: int = 1 << 20) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
+from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,7 +31,11 @@ def fits_by_trying_every_offset(items: Sequence[Item], capacity: int, placed: tu
             for other, below in zip(items, placed, strict=False)
         )
         and fits_by_trying_every_offset(items, capacity, (*placed, offset))
-        for offset in range(0, capacity - item.size_bytes + 1, item.alignment_bytes)
+        for offset in (
+            range(0, capacity - item.size_bytes + 1, item.alignment_bytes)
+            if item.fixed_offset_bytes is None
+            else [item.fixed_offset_bytes]
+        )
     )
 
 
@@ -74,6 +80,47 @@ def test_without_nodes_it_answers_nothing() -> None:
     assert (outcome.offsets, outcome.exhausted) == (None, False)
 
 
-def test_fixed_items_are_left_to_the_core() -> None:
-    assert not compiled.applies(Packing.of((Item("a", 1, 0, 0, 1, 4),)))
-    assert compiled.applies(Packing.of(GAP_ITEMS))
+@settings(max_examples=150, deadline=None)
+@given(item_lists(), st.integers(1, 11), st.integers(0, 9), st.integers(1, 4), st.sampled_from(compiled.ORDERS))
+def test_items_go_around_a_fixed_one(
+    items: tuple[Item, ...], capacity: int, offset: int, size: int, order: compiled.Order
+) -> None:
+    everything = (Item("fixed", size, 2, 4, 1, offset), *items)
+    packing = Packing.of(everything)
+    outcome = compiled.fit_within(packing, capacity, 1_000_000, (order,))
+    fits = offset + size <= capacity and fits_by_trying_every_offset(everything, capacity)
+    assert (outcome.offsets is not None, outcome.exhausted) == (fits, not fits)
+    if outcome.offsets is not None:
+        packing.check(outcome.offsets)
+        assert packing.peak(outcome.offsets) <= capacity
+
+
+@settings(max_examples=40, deadline=None)
+@given(item_lists(), st.integers(1, 11))
+def test_every_order_gives_the_same_answer(items: tuple[Item, ...], capacity: int) -> None:
+    packing = Packing.of(items)
+    answers = {
+        (outcome.offsets is not None, outcome.exhausted)
+        for outcome in (compiled.fit_within(packing, capacity, 100_000, (order,)) for order in compiled.ORDERS)
+    }
+    assert len(answers) == 1
+
+
+def test_the_hard_instances_are_packed(shared_dir: Path) -> None:
+    """Published to fit 1,048,576 bytes; whether the packing is one is checked without the engine."""
+    for path in sorted((shared_dir / "allocation").glob("*.1048576.csv")):
+        with open(path, newline="") as file:
+            rows = [(int(r["lower"]), int(r["upper"]), int(r["size"])) for r in csv.DictReader(file)]
+        items = tuple(Item(str(n), size, a, b - 1) for n, (a, b, size) in enumerate(rows) if b > a)
+        outcome = compiled.fit_within(Packing.of(items), 1_048_576, 500_000)
+        assert outcome.offsets is not None, path.name
+        boxes = sorted(
+            (o, o + i.size_bytes, i.first_step, i.last_step) for o, i in zip(outcome.offsets, items, strict=True)
+        )
+        assert boxes[0][0] >= 0
+        assert max(end for _, end, _, _ in boxes) <= 1_048_576
+        for n, (start, end, first, last) in enumerate(boxes):
+            for other_start, other_end, other_first, other_last in boxes[n + 1 :]:
+                if other_start >= end:
+                    break
+                assert last < other_first or other_last < first, (path.name, start, other_end)
