@@ -1,0 +1,50 @@
+"""The chips with an NNIE: which generation, how many cores, which mapper compiles for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+ChipName: TypeAlias = Literal["hi3559av100", "hi3519av100", "hi3516cv500", "hi3516dv300", "hi3559v200"]
+Generation: TypeAlias = Literal["1.1", "1.2"]
+
+
+@dataclass(frozen=True)
+class Chip:
+    """One system on chip.
+
+    title: as its maker writes it. generation: of its NNIE. cores: NNIE cores. arch_version: what the runtime compares
+    with the compiled network; a network compiled for the other generation does not load.
+    """
+
+    title: str
+    generation: Generation
+    cores: int
+
+    @property
+    def arch_version(self) -> int:
+        """11 or 12: "arch_version(12) of input model should be 11!" is what a board says to the wrong one."""
+        return 11 if self.generation == "1.1" else 12
+
+    @property
+    def mapper(self) -> str:
+        """The mapper's usual file name."""
+        return f"nnie_mapper_{self.arch_version}"
+
+    @property
+    def template(self) -> str:
+        """Name of the cfg template of its mapper."""
+        return f"mapper_{self.arch_version}.cfg.j2"
+
+
+CHIPS: Mapping[ChipName, Chip] = MappingProxyType(
+    {
+        "hi3559av100": Chip("Hi3559AV100", "1.1", 2),
+        "hi3519av100": Chip("Hi3519AV100", "1.2", 1),
+        "hi3516cv500": Chip("Hi3516CV500", "1.2", 1),
+        "hi3516dv300": Chip("Hi3516DV300", "1.2", 1),
+        "hi3559v200": Chip("Hi3559V200", "1.2", 1),
+    }
+)

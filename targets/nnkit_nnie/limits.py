@@ -1,0 +1,114 @@
+"""What a limit is: a function whose docstring is the message, the remedy and the line in the docs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TypeAlias
+
+from nnkit.errors import ModelError
+from nnkit_nnie.chips import CHIPS, ChipName
+from nnkit_nnie.graph import Graph
+from nnkit_nnie.layers import Layer
+
+Limits: TypeAlias = Mapping[str, int | str]
+
+LIMITS: Limits = MappingProxyType(
+    {
+        "max_side": 4096,
+        "max_parameter": 255,
+        "max_group": 2048,
+        "powers": "-3, -2, -1, -1/2, 1/2, 1, 2, 3",
+        "max_concat_inputs": 32,
+        "normalize_eps": "1e-10",
+        "max_name_bytes": 32,
+        "min_image_side": 8,
+        "max_image_side": 4096,
+        "upsample_factor": 2,
+        "max_segments": 8,
+        "max_segment_tensors": 16,
+        "max_roi_per_segment": 2,
+        "max_roi": 4,
+    }
+)
+
+
+def limits_of(chip: ChipName) -> Limits:
+    """The numbers for one chip: the same for both generations, beside which mapper compiles for it."""
+    found = CHIPS[chip]
+    return MappingProxyType({**LIMITS, "mapper": found.mapper, "arch_version": found.arch_version})
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a limit may look at beside the layer. producers: the layer that computes each value."""
+
+    graph: Graph
+    producers: Mapping[str, Layer]
+    consumers: Mapping[str, tuple[Layer, ...]]
+    compile_mode: int
+    limits: Limits
+
+
+def context_of(graph: Graph, layers: Sequence[Layer], compile_mode: int, chip: ChipName) -> Context:
+    """The context of a network's layers."""
+    producers = {name: layer for layer in layers for name in (*layer.inner, *layer.outputs)}
+    consumers: dict[str, tuple[Layer, ...]] = {}
+    for layer in layers:
+        for name in layer.inputs:
+            consumers[name] = (*consumers.get(name, ()), layer)
+    return Context(graph, producers, consumers, compile_mode, limits_of(chip))
+
+
+LayerLimit: TypeAlias = Callable[[Layer, Context], bool]
+"""Whether the layer is within the limit."""
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A layer outside a limit: the limit in words, and what to do."""
+
+    layer: str
+    kind: str
+    reason: str
+    remedy: str
+
+
+def limit_text(limit: Callable[..., object], limits: Limits) -> str:
+    """The limit in words, with the numbers filled in."""
+    return _parts(limit, limits)[0]
+
+
+def limit_remedy(limit: Callable[..., object], limits: Limits) -> str:
+    """What the docstring says after `fix:`."""
+    return _parts(limit, limits)[1]
+
+
+def _parts(limit: Callable[..., object], limits: Limits) -> tuple[str, str]:
+    template = " ".join((inspect.getdoc(limit) or "").split())
+    text = template.format(**{k: f"{v:,}" if isinstance(v, int) else v for k, v in limits.items()})
+    reason, _, remedy = text.partition(" fix: ")
+    return reason, remedy
+
+
+def violation(limit: LayerLimit, layer: Layer, limits: Limits) -> Violation:
+    """The violation of a limit by a layer."""
+    reason, remedy = _parts(limit, limits)
+    return Violation(layer.name, layer.kind, reason, remedy)
+
+
+def violations_error(found: Sequence[Violation]) -> ModelError:
+    """All violations in one error, each with its layer and its remedy."""
+    lines = "".join(
+        f"\n  {v.layer}{f' ({v.kind})' if v.kind else ''}: {v.reason}"
+        + (f"\n    fix: {v.remedy}" if v.remedy else "")
+        for v in found
+    )
+    count = len(found)
+    return ModelError(
+        f"{count} limit{'s' if count > 1 else ''} of the NNIE {'are' if count > 1 else 'is'} exceeded:{lines}",
+        remedy="change these layers as said, or let them run on the CPU: tag them `cpu`, name them in the option "
+        "`custom`, or set `outside_limits: custom` (docs/nnie_limits.md has all limits)",
+    )

@@ -1,0 +1,199 @@
+"""Segments: NNIE -> CPU -> NNIE -> CPU ..., in order, each with the tensors that enter and leave it.
+
+A layer goes into the earliest segment of its side in which everything it reads is at hand, so that there are as few
+segments as the longest chain of changes between the sides demands. The first segment is the NNIE's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from nnkit.graph import Model
+from nnkit.program.ops import Placement
+from nnkit_nnie.chips import ChipName
+from nnkit_nnie.constraints import LAYER_LIMITS
+from nnkit_nnie.graph import Graph
+from nnkit_nnie.layer_kinds import ROI_KINDS
+from nnkit_nnie.layers import Layer, layers_of
+from nnkit_nnie.limits import Context, Violation, context_of, limit_remedy, limit_text, violation, violations_error
+from nnkit_nnie.tag_rules import CPU_ON_DATA, TAG_RULES, report_notes, reports, tagged_inputs
+
+
+@dataclass(frozen=True, eq=False)
+class NnieSegment:
+    """Layers that run on one side without a break. inputs: network inputs and tensors of earlier segments.
+
+    outputs: what later segments read, network outputs, and tops marked `_report`.
+    """
+
+    index: int
+    placement: Placement
+    layers: tuple[Layer, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """The network as it will run: layers in order of segments, and what is worth saying about them."""
+
+    graph: Graph
+    layers: tuple[Layer, ...]
+    segments: tuple[NnieSegment, ...]
+    notes: tuple[str, ...] = ()
+
+    def segment_of(self, layer: str) -> NnieSegment:
+        """The segment that a layer is in. Raises KeyError."""
+        return {each.name: segment for segment in self.segments for each in segment.layers}[layer]
+
+
+@dataclass(frozen=True)
+class Division:
+    """What decides how a network is divided; from the options."""
+
+    chip: ChipName
+    compile_mode: int = 0
+    custom: tuple[str, ...] = ()
+    outside_limits_custom: bool = False
+
+
+def divide(model: Model, division: Division) -> Network:
+    """Layers, checked against every limit, and their segments.
+
+    Raises ModelError naming every violation at once: of layers, of tags, of segments.
+    """
+    graph = Graph(model)
+    layers = layers_of(graph, division.custom)
+    notes: list[str] = []
+    if division.outside_limits_custom:
+        layers, moved = _moved_to_cpu(graph, layers, division)
+        notes += moved
+    context = context_of(graph, layers, division.compile_mode, division.chip)
+    found = _layer_violations(layers, context)
+    segments = _segments(graph, layers, context)
+    found += _segment_violations(segments, context)
+    if found:
+        raise violations_error(found)
+    notes += report_notes(layers, context)
+    ordered = tuple(layer for segment in segments for layer in segment.layers)
+    return Network(graph, ordered, segments, tuple(notes))
+
+
+def _moved_to_cpu(graph: Graph, layers: tuple[Layer, ...], division: Division) -> tuple[tuple[Layer, ...], list[str]]:
+    """Layers outside the limits written as Custom, until those that are left are all within."""
+    notes: list[str] = []
+    while True:
+        context = context_of(graph, layers, division.compile_mode, division.chip)
+        reasons = {
+            layer.name: limit_text(limit, context.limits)
+            for layer in layers
+            if layer.placement == "npu"
+            for limit in reversed(LAYER_LIMITS)
+            if not limit(layer, context)
+        }
+        if not reasons:
+            return layers, notes
+        notes += [f"layer {name} runs on the CPU: {reason}" for name, reason in reasons.items()]
+        layers = tuple(
+            replace(layer, custom=True, hp=False, why_custom=reasons[layer.name]) if layer.name in reasons else layer
+            for layer in layers
+        )
+
+
+def _layer_violations(layers: Sequence[Layer], context: Context) -> list[Violation]:
+    found = [Violation(name, "data", CPU_ON_DATA, "take the tag off the input") for name in tagged_inputs(context)]
+    for layer in layers:
+        found += [violation(rule, layer, context.limits) for rule in TAG_RULES if not rule(layer, context)]
+        if layer.placement == "npu":
+            found += [violation(limit, layer, context.limits) for limit in LAYER_LIMITS if not limit(layer, context)]
+    return found
+
+
+def _segments(graph: Graph, layers: Sequence[Layer], context: Context) -> tuple[NnieSegment, ...]:
+    level: dict[str, int] = {}
+    for layer in layers:
+        side = 0 if layer.placement == "npu" else 1
+        earliest = side
+        for name in layer.inputs:
+            source = context.producers.get(name)
+            if source is None:
+                continue
+            at = level[source.name]
+            earliest = max(earliest, at if at % 2 == side else at + 1)
+        level[layer.name] = earliest
+    used = sorted(set(level.values()))
+    members = {index: tuple(layer for layer in layers if level[layer.name] == index) for index in used}
+    return tuple(_segment(graph, number, members[index], context) for number, index in enumerate(used))
+
+
+def _segment(graph: Graph, number: int, layers: tuple[Layer, ...], context: Context) -> NnieSegment:
+    names = {layer.name for layer in layers}
+    produced = [(name, layer) for layer in layers for name in layer.outputs]
+    own = {name for name, _ in produced}
+    inputs = dict.fromkeys(name for layer in layers for name in layer.inputs if name not in own)
+    outputs = [
+        name
+        for name, layer in produced
+        if name in graph.outputs
+        or not context.consumers.get(name)
+        or any(reader.name not in names for reader in context.consumers[name])
+        or reports(name, layer, context)
+    ]
+    return NnieSegment(number, layers[0].placement, layers, tuple(inputs), tuple(outputs))
+
+
+def segments_are_few(segments: Sequence[NnieSegment], context: Context) -> bool:
+    """a network has at most {max_segments} segments
+    fix: move layers between the NNIE and the CPU so that the sides change less often"""
+    return len(segments) <= int(context.limits["max_segments"])
+
+
+def segment_tensors_are_few(segment: NnieSegment, context: Context) -> bool:
+    """a segment has at most {max_segment_tensors} inputs and {max_segment_tensors} outputs
+    fix: concatenate tensors, take `_report` tags off, or move layers to the other side"""
+    return max(len(segment.inputs), len(segment.outputs)) <= int(context.limits["max_segment_tensors"])
+
+
+def segment_roi_are_few(segment: NnieSegment, context: Context) -> bool:
+    """a segment has at most {max_roi_per_segment} ROI layers
+    fix: split the network into several"""
+    return _roi_layers(segment) <= int(context.limits["max_roi_per_segment"])
+
+
+def roi_are_few(segments: Sequence[NnieSegment], context: Context) -> bool:
+    """a network has at most {max_roi} ROI layers
+    fix: split the network into several"""
+    return sum(_roi_layers(segment) for segment in segments) <= int(context.limits["max_roi"])
+
+
+def _roi_layers(segment: NnieSegment) -> int:
+    return sum(1 for layer in segment.layers if layer.kind in ROI_KINDS and layer.placement == "npu")
+
+
+def begins_on_the_npu(segments: Sequence[NnieSegment], context: Context) -> bool:
+    """the first segment is the NNIE's
+    fix: what runs before the first layer of the NNIE belongs outside the network"""
+    return not segments or segments[0].placement == "npu"
+
+
+NETWORK_LIMITS = (segments_are_few, roi_are_few, begins_on_the_npu)
+SEGMENT_LIMITS = (segment_tensors_are_few, segment_roi_are_few)
+
+
+def _segment_violations(segments: Sequence[NnieSegment], context: Context) -> list[Violation]:
+    limits = context.limits
+    found = [
+        Violation("the network", "", limit_text(limit, limits), limit_remedy(limit, limits))
+        for limit in NETWORK_LIMITS
+        if not limit(segments, context)
+    ]
+    for segment in segments:
+        if segment.placement != "npu":
+            continue
+        found += [
+            Violation(f"segment {segment.index}", "NNIE", limit_text(rule, limits), limit_remedy(rule, limits))
+            for rule in SEGMENT_LIMITS
+            if not rule(segment, context)
+        ]
+    return found

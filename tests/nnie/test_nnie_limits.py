@@ -1,0 +1,388 @@
+"""Every limit and every tag rule: a network just within it is taken, one beyond it is refused with its own message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from nnie_networks import OWN, Net
+
+from nnkit.errors import ModelError
+from nnkit.graph import Model
+from nnkit_nnie.chips import CHIPS
+from nnkit_nnie.constraints import LAYER_LIMITS
+from nnkit_nnie.limits import limit_remedy, limit_text, limits_of
+from nnkit_nnie.segments import NETWORK_LIMITS, SEGMENT_LIMITS, Division, divide
+from nnkit_nnie.tag_rules import TAG_RULES
+
+CV500 = Division("hi3516cv500")
+Build = Callable[[Net, str], str]
+"""Adds layers that read a [1, 8, 16, 16] value; returns the last."""
+
+
+def network(build: Build) -> Model:
+    net = Net()
+    stem = net.conv(net.input("data", 3, 16, 16), (3, 8), "stem")
+    return net.model(build(net, stem))
+
+
+def refusal(model: Model, division: Division = CV500) -> str:
+    with pytest.raises(ModelError) as caught:
+        divide(model, division)
+    return str(caught.value)
+
+
+def permute(*order: int) -> Build:
+    return lambda net, x: net.node("Transpose", [x], "perm", perm=list(order))
+
+
+def pooled(kernel: int, stride: int, ceil: int = 0) -> Build:
+    return lambda net, x: net.node(
+        "MaxPool", [x], "pool", kernel_shape=[kernel, kernel], strides=[stride, stride], ceil_mode=ceil
+    )
+
+
+def concat(count: int) -> Build:
+    return lambda net, x: net.node("Concat", [x] * count, "cat", axis=1)
+
+
+def power(exponent: float) -> Build:
+    return lambda net, x: net.node("Pow", [x, net.constant("e", exponent)], "power")
+
+
+def upsampled(factor: int, mode: str = "nearest") -> Build:
+    return lambda net, x: net.node(
+        "Resize",
+        [x, "", net.constant("s", [1, 1, factor, factor])],
+        "up",
+        mode=mode,
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
+
+
+def resized(side: int) -> Build:
+    return lambda net, x: net.node(
+        "Resize",
+        [x, "", "", net.constant("s", [1, 8, side, side], np.int64)],
+        "interp",
+        mode="linear",
+        coordinate_transformation_mode="align_corners",
+    )
+
+
+def normalized(eps: float) -> Build:
+    def build(net: Net, x: str) -> str:
+        scale = net.constant("norm.scale", np.ones(8))
+        return net.node("Normalize", [x, scale], "norm", domain=OWN, across_spatial=0, channel_shared=0, eps=eps)
+
+    return build
+
+
+def passed(block: int) -> Build:
+    return lambda net, x: net.node(
+        "PassThrough", [x], "pass", domain=OWN, num_output=8 * block * block, block_height=block, block_width=block
+    )
+
+
+def reshaped(*shape: int) -> Build:
+    return lambda net, x: net.reshape(x, shape, "reshape")
+
+
+def convolved(out: int = 8, kernel: int = 3, group: int = 1, **attributes: object) -> Build:
+    return lambda net, x: net.conv(x, (8, out), "conv", kernel=kernel, group=group, **attributes)
+
+
+def padded(*pads: int) -> Build:
+    def build(net: Net, x: str) -> str:
+        weight = net.weights("w", 4, 8, 3, 3)
+        return net.node("Conv", [x, weight], "conv", kernel_shape=[3, 3], pads=list(pads))
+
+    return build
+
+
+def broadcast(net: Net, x: str) -> str:
+    return net.node("Mul", [x, net.node("GlobalAveragePool", [x], "gap")], "mul")
+
+
+def added(net: Net, x: str) -> str:
+    return net.node("Add", [x, net.conv(x, (8, 8), "other")], "sum")
+
+
+def fully_connected(follower: Callable[[Net, str], str], out: int = 16) -> Build:
+    def build(net: Net, x: str) -> str:
+        return follower(net, net.fc(net.node("Flatten", [x], "flat"), (2048, out), "fc"))
+
+    return build
+
+
+def tiled(net: Net, x: str) -> str:
+    return net.node("Tile", [x, net.constant("r", [1, 2, 1, 1], np.int64)], "tile")
+
+
+def cropped(net: Net, x: str) -> str:
+    sliced = net.node(
+        "Slice",
+        [x, net.constant("b", [2], np.int64), net.constant("e", [6], np.int64), net.constant("a", [2], np.int64)],
+        "crop",
+    )
+    return net.metadata(sliced, caffe_type="Crop", caffe_layer="crop")
+
+
+LIMITS = [
+    (permute(0, 2, 3, 1), permute(0, 3, 1, 2), "Permute can only support (0,1,2,3) -> (0,2,3,1) order", "perm"),
+    (pooled(2, 2), pooled(3, 2), "rounded up (ceil mode)", "pool"),
+    (pooled(3, 2, ceil=1), pooled(3, 2), "rounded up (ceil mode)", "pool"),
+    (concat(32), concat(33), "at most 32 inputs", "cat"),
+    (power(-0.5), power(0.7), "-3, -2, -1, -1/2, 1/2, 1, 2, 3", "power"),
+    (power(3.0), power(4.0), "exponent of a Power", "power"),
+    (upsampled(2), upsampled(3), "Upsample doubles", "up"),
+    (resized(32), resized(24), "whole factors only", "interp"),
+    (normalized(1e-10), normalized(1e-6), "an eps of 1e-10", "norm"),
+    (passed(4), None, "", ""),
+    (reshaped(1, 8, 1, 256), reshaped(1, 8, 256), "four dimensions", "reshape"),
+    (reshaped(1, 8, 1, 256), reshaped(2, 8, 8, 16), "batch dimension", "reshape"),
+    (convolved(out=4096, kernel=1), convolved(out=4097, kernel=1), "at most 4,096", "conv"),
+    (convolved(dilations=[1, 1]), convolved(kernel=1, strides=[256, 256]), "1 to 255", "conv"),
+    (padded(1, 1, 1, 1), padded(0, 0, 1, 1), "the same on both ends", "conv"),
+    (added, broadcast, "there is no broadcast", "mul"),
+    (fully_connected(lambda net, x: net.node("Softmax", [x], "end", axis=1)), None, "", ""),
+    (
+        fully_connected(lambda net, x: net.fc(net.node("Relu", [x], "relu"), (16, 4), "fc2")),
+        fully_connected(lambda net, x: net.node("ReduceMean", [x], "end", axes=[1], keepdims=1)),
+        "after InnerProduct only softmax-like layers",
+        "end",
+    ),
+    (
+        fully_connected(lambda net, x: x, out=4096),
+        fully_connected(lambda net, x: x, out=4097),
+        "at most 4,096",
+        "fc",
+    ),
+    (added, tiled, "there is no Tile", "tile"),
+    (added, cropped, "there is no Crop", "crop"),
+]
+
+
+@pytest.mark.parametrize(("within", "beyond", "message", "layer"), LIMITS, ids=[f"{i}" for i in range(len(LIMITS))])
+def test_limit(within: Build, beyond: Build | None, message: str, layer: str):
+    divide(network(within), CV500)
+    if beyond is not None:
+        text = refusal(network(beyond))
+        line = next(line for line in text.splitlines() if message in line)
+        assert line.strip().startswith(f"{layer} (")
+        assert "fix: " in text.split(line)[1].splitlines()[1]
+
+
+def test_group_limit():
+    """A grouped convolution that is not depthwise: its weights have two input channels a group."""
+
+    def build(groups: int) -> Model:
+        net = Net()
+        x = net.conv(net.input("data", 3, 8, 8), (3, 4096), "stem", kernel=1)
+        return net.model(net.conv(x, (4096, 4096), "grouped", kernel=1, group=groups))
+
+    divide(build(2048), CV500)  # two channels each: 2,048 groups are the most that 4,096 channels can have
+    net = Net()
+    x = net.conv(net.input("data", 3, 8, 8), (3, 2100), "stem", kernel=1)
+    weight = net.weights("w", 4200, 1, 1, 1)
+    text = refusal(net.model(net.node("Conv", [x, weight], "wide", kernel_shape=[1, 1], group=2100)))
+    assert "at most 2,048 groups" in text
+
+
+def test_pass_through_must_divide():
+    """Shapes that do not divide are refused before any limit: the operator itself cannot be."""
+    with pytest.raises(ModelError, match=r"divide|multiple"):
+        divide(network(passed(5)), CV500)
+
+
+def test_all_violations_come_at_once():
+    def build(net: Net, x: str) -> str:
+        x = net.node("Transpose", [x], "perm", perm=[0, 3, 1, 2])
+        x = net.node("Concat", [x] * 33, "cat", axis=1)
+        return net.node("Pow", [x, net.constant("e", 0.7)], "power")
+
+    text = refusal(network(build))
+    assert text.startswith("3 limits of the NNIE are exceeded")
+    assert all(f"{name} (" in text for name in ("perm", "cat", "power"))
+
+
+def test_what_runs_on_the_cpu_is_free_of_limits():
+    def build(net: Net, x: str) -> str:
+        return net.tag(net.node("Transpose", [x], "perm_cpu", perm=[0, 3, 1, 2]), cpu=True)
+
+    divide(network(build), CV500)
+
+
+# ---- tags
+
+
+def hp_conv(net: Net, x: str) -> str:
+    return net.tag(net.conv(x, (8, 8), "conv_hp"), hp=True)
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+def test_hp_needs_compile_mode_2(mode: int):
+    divide(network(hp_conv), Division("hi3516cv500", compile_mode=2))
+    text = refusal(network(hp_conv), Division("hi3516cv500", compile_mode=mode))
+    assert "conv_hp (Convolution): `_hp` may only stand on a layer with compile_mode 2" in text
+
+
+def test_hp_on_a_cpu_layer_is_refused():
+    def build(net: Net, x: str) -> str:
+        return net.tag(net.node("Exp", [x], "exp"), hp=True, cpu=True)
+
+    assert "this layer runs on the CPU" in refusal(network(build), Division("hi3516cv500", compile_mode=2))
+
+
+def test_cpu_on_the_data_layer():
+    net = Net()
+    net.tag(net.input("data", 3, 16, 16), cpu=True)
+    assert "data (data): `_cpu` cannot stand on the data layer" in refusal(net.model(net.conv("data", (3, 8), "c")))
+
+
+def test_cpu_after_data():
+    net = Net()
+    x = net.tag(net.node("Exp", [net.input("data", 3, 16, 16)], "exp"), cpu=True)
+    assert "exp (Exp): a `_cpu` layer cannot follow the data layer" in refusal(net.model(net.conv(x, (3, 8), "c")))
+
+
+def test_cpu_after_custom():
+    def build(net: Net, x: str) -> str:
+        return net.tag(net.node("Exp", [net.node("HardSwish", [x], "swish")], "exp"), cpu=True)
+
+    text = refusal(network(build))
+    assert "exp (Exp): a `_cpu` layer cannot follow a Custom layer" in text
+    assert "name the layer in the option `custom`" in text
+
+    def remedied(net: Net, x: str) -> str:
+        return net.node("Exp", [net.node("HardSwish", [x], "swish")], "exp")
+
+    divide(network(remedied), Division("hi3516cv500", custom=("exp",)))
+
+
+def test_cpu_after_proposal():
+    net = Net()
+    info = net.input("im_info", 3)
+    x = net.conv(net.input("data", 3, 16, 16), (3, 8), "stem")
+    rois = net.node(
+        "Proposal",
+        [net.conv(x, (8, 18), "score"), net.conv(x, (8, 36), "box"), info],
+        "rois",
+        domain=OWN,
+        ratio=[0.5, 1.0, 2.0],
+        scale=[8.0, 16.0, 32.0],
+        post_nms_topn=4,
+    )
+    out = net.tag(net.node("Exp", [rois], "exp"), cpu=True)
+    assert "exp (Exp): a `_cpu` layer cannot follow a Proposal layer" in refusal(net.model(out))
+
+
+def in_place(net: Net, x: str, **tags: bool) -> str:
+    conv = net.metadata(net.conv(x, (8, 8), "conv"), caffe_layer="conv", caffe_type="Convolution")
+    return net.metadata(net.node("Relu", [conv], "relu"), caffe_layer="relu", caffe_type="ReLU", caffe_in_place="1")
+
+
+def test_cpu_on_an_in_place_activation():
+    def build(net: Net, x: str) -> str:
+        return net.tag(in_place(net, x), cpu=True)
+
+    assert "conv (Convolution): `_cpu` cannot stand on an activation that runs in place" in refusal(network(build))
+
+
+def test_in_place_activation_of_a_cpu_layer_is_on_the_cpu_too():
+    def build(net: Net, x: str) -> str:
+        end = in_place(net, x)
+        net.tag("conv", cpu=True)
+        return end
+
+    divided = divide(network(build), CV500)
+    assert [segment.placement for segment in divided.segments] == ["npu", "cpu"]
+    assert [node.name for node in divided.layers[-1].nodes] == ["conv", "relu"]
+
+
+def test_upsample_after_a_cpu_layer():
+    def build(net: Net, x: str) -> str:
+        return upsampled(2)(net, net.tag(net.node("Exp", [x], "exp"), cpu=True))
+
+    assert "up (Upsample): an Upsample layer cannot follow a `_cpu` layer" in refusal(network(build))
+
+
+def test_report_on_a_custom_top():
+    def build(net: Net, x: str) -> str:
+        return net.conv(net.node("HardSwish", [x], "swish_report"), (8, 8), "head")
+
+    text = refusal(network(build))
+    assert "swish_report (HardSwish): `_report` cannot stand on the top of a Custom layer" in text
+
+
+def test_report_on_a_consumed_top_adds_an_output():
+    def build(net: Net, x: str) -> str:
+        return net.conv(net.conv(x, (8, 8), "mid_report"), (8, 8), "head")
+
+    divided = divide(network(build), CV500)
+    assert divided.segments[0].outputs == ("mid_report", "head")
+    assert divided.notes == ()
+
+
+def test_report_on_a_convolution_with_an_in_place_activation():
+    """The two share one top, which is the convolution's: it is reported, after the activation."""
+
+    def build(net: Net, x: str) -> str:
+        conv = net.metadata(net.conv(x, (8, 8), "c_report"), caffe_layer="c", caffe_type="Convolution")
+        relu = net.node("Relu", [conv], "relu_out")
+        net.metadata(relu, caffe_layer="relu", caffe_type="ReLU", caffe_in_place="1")
+        return net.conv(relu, (8, 8), "head")
+
+    assert divide(network(build), CV500).segments[0].outputs == ("relu_out", "head")
+
+
+@pytest.mark.parametrize("case", ["unread", "read by the cpu", "on cpu"])
+def test_report_that_changes_nothing_is_noted(case: str):
+    def build(net: Net, x: str) -> str:
+        if case == "unread":
+            return net.conv(x, (8, 8), "mid_report")
+        if case == "read by the cpu":
+            return net.tag(net.node("Exp", [net.conv(x, (8, 8), "mid_report")], "exp"), cpu=True)
+        return net.tag(net.node("Exp", [x], "exp_report"), cpu=True)
+
+    divided = divide(network(build), CV500)
+    expected = {
+        "unread": "a top that nothing reads is reported",
+        "read by the cpu": "a top that the CPU reads is reported",
+        "on cpu": "on the top of a `_cpu` layer is ignored",
+    }
+    assert len(divided.notes) == 1
+    assert expected[case] in divided.notes[0]
+
+
+def test_report_on_data_and_on_proposal_is_noted():
+    net = Net()
+    info = net.input("im_info", 3)
+    x = net.conv(net.input("data_report", 3, 16, 16), (3, 8), "stem")
+    rois = net.node(
+        "Proposal",
+        [net.conv(x, (8, 18), "score"), net.conv(x, (8, 36), "box"), info],
+        "rois_report",
+        domain=OWN,
+        ratio=[0.5, 1.0, 2.0],
+        scale=[8.0, 16.0, 32.0],
+        post_nms_topn=4,
+    )
+    notes = divide(net.model(rois), CV500).notes
+    assert [note for note in notes if "on data is ignored" in note]
+    assert [note for note in notes if "of a Proposal layer is ignored" in note]
+
+
+# ---- the texts themselves
+
+
+@pytest.mark.parametrize("chip", list(CHIPS))
+def test_every_limit_has_a_text_and_a_remedy(chip):
+    limits = limits_of(chip)
+    texts = [limit_text(limit, limits) for limit in (*LAYER_LIMITS, *TAG_RULES, *NETWORK_LIMITS, *SEGMENT_LIMITS)]
+    assert len(set(texts)) == len(texts)
+    for limit in (*LAYER_LIMITS, *TAG_RULES, *NETWORK_LIMITS, *SEGMENT_LIMITS):
+        assert limit_remedy(limit, limits)
+        assert "{" not in limit_text(limit, limits)
