@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,14 @@ targets_app = typer.Typer(help="The installed targets.", no_args_is_help=True)
 package_app = typer.Typer(help="Release packages.", no_args_is_help=True)
 app.add_typer(targets_app, name="targets")
 app.add_typer(package_app, name="package")
+
+
+class Metric(Enum):
+    """Of `evaluate`: cosine similarity or Euclidean distance."""
+
+    cosine = "cosine"
+    l2 = "l2"
+
 
 RecipeArgument = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe (YAML).")]
 TargetOption = Annotated[
@@ -139,6 +148,44 @@ def compare(
     from nnkit.commands.compare import compare_command
 
     compare_command(first, second, json=json)
+
+
+@app.command()
+def evaluate(
+    features: Annotated[
+        Path, typer.Argument(metavar="FEATURES", help="Descriptors: .npz, .npy, lines of name and numbers, a folder.")
+    ],
+    pairs: Annotated[
+        Path | None, typer.Option("--pairs", metavar="FILE", help="CSV of pairs: first,second,same (1 or 0).")
+    ] = None,
+    by_folder: Annotated[
+        bool, typer.Option("--by-folder", help="Judge all pairs; names in one folder are of one person.")
+    ] = False,
+    metric: Annotated[Metric, typer.Option("--metric", help="How alike two descriptors are.")] = Metric.cosine,
+    fpr: Annotated[
+        float, typer.Option("--fpr", min=0.0, max=1.0, help="False-positive rate at which recall is told.")
+    ] = 0.001,
+    against: Annotated[
+        Path | None, typer.Option("--against", metavar="FEATURES", help="Another run's descriptors to compare with.")
+    ] = None,
+    ranges: Annotated[
+        Path | None, typer.Option("--ranges", metavar="FILE", help="Write vmin and vdiff of every dimension (CSV).")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Score descriptors from a board, a simulation or the float network: verification, ranges, distance."""
+    from nnkit.commands.evaluate import evaluate_command
+
+    evaluate_command(
+        features,
+        pairs=pairs,
+        by_folder=by_folder,
+        metric=metric.value,
+        false_positive_rate=fpr,
+        against=against,
+        ranges=ranges,
+        json=json,
+    )
 
 
 @targets_app.command("list")

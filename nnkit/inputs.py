@@ -164,6 +164,7 @@ def _sample(
         inputs={
             spec.name: load_input(files[spec.name][index], preprocess[spec.name], spec.shape) for spec in model.inputs
         },
+        image=files[model.inputs[0].name][index].as_posix(),
     )
 
 

@@ -65,7 +65,7 @@ def _failure(report: dict[str, Any], folder: Path) -> str:
     lines = [f"{report['target']}: {report['status'].replace('_', ' ')} ({folder})"]
     for gate in verify["gates"]:
         if not gate["passed"]:
-            relation = "at most" if gate["name"] == "max_abs" else "at least"
+            relation = "at most" if gate["name"] in ("max_abs", "drop") else "at least"
             lines.append(f"gate {gate['name']}: {gate['measured']} measured, {relation} {gate['limit']} demanded")
     lines += [
         f"{entry['how']}: {entry['mismatches']} of {entry['values']} values differ; {entry['first_difference']}"
@@ -88,6 +88,10 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
     sqnr = "-" if floats["sqnr_db"] is None else f"{floats['sqnr_db']:.1f} dB"
     sqnr = "exact" if floats["max_abs"] == 0.0 else sqnr
     print_line(f"  accuracy cosine {floats['cosine']:.6f}, SQNR {sqnr} against float on {floats['inputs']} inputs")
+    for metric in verify.get("task", {}).get("metrics", ()):
+        beside = "" if metric["float"] is None else f" (float {metric['float']:.4f})"
+        measured = "-" if metric["program"] is None else f"{metric['program']:.4f}"
+        print_line(f"  task     {metric['name']} {measured}{beside}")
     search = report.get("mixed_precision")
     if search is not None:
         print_line(f"  16 bits  {', '.join(row['name'] for row in search['chosen']) or 'none'}: {search['reason']}")

@@ -19,7 +19,7 @@ from nnkit.package.paths import why_refused, why_refused_together
 FORMAT = 1
 MANIFEST_NAME = "manifest.json"
 MAX_MANIFEST_BYTES = 16 << 20
-_IDENTIFIER = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._+-]{0,78}[A-Za-z0-9])?")
+_IDENTIFIER = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._+@-]{0,78}[A-Za-z0-9])?")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -73,7 +73,7 @@ class Manifest:
                 raise UsageError(
                     f"{value!r} cannot be part of a package's file name",
                     where=f"release.{key}" if key == "version" else key,
-                    remedy="use 1 to 80 letters, digits, dots, dashes, underscores or plus signs",
+                    remedy="use 1 to 80 letters, digits, dots, dashes, underscores, plus or at signs",
                 )
 
     @property

@@ -56,7 +56,9 @@ def plain_json_schema(target_models: TargetModels) -> dict[str, Any]:
         "type": "object",
         "description": Recipe.model_fields["targets"].description,
         "properties": targets,
-        "patternProperties": {f"^{name}@[A-Za-z0-9][A-Za-z0-9_.-]*$": schema for name, schema in targets.items()},
+        "patternProperties": {
+            f"^{name}@[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$": schema for name, schema in targets.items()
+        },
         "additionalProperties": False,
         "minProperties": 1,
     }

@@ -22,7 +22,7 @@ from nnkit.recipe.sections import TargetOptionsBase
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
-VARIANT_NAME = re.compile(r"[^@/\\]+(@[A-Za-z0-9][A-Za-z0-9_.-]{0,40})?")
+VARIANT_NAME = re.compile(r"[^@/\\]+(@[A-Za-z0-9]([A-Za-z0-9_.-]{0,38}[A-Za-z0-9])?)?")
 """Keys of `targets`: a target, or one of several builds for it."""
 
 _LISTS = frozenset({"tuple_type", "set_type", "frozen_set_type"})

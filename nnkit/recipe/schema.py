@@ -55,6 +55,7 @@ class RecipeBody(RecipeModel):
             *_auto_without_gates(self.tags, self.verify, ("tags", "hp")),
             *_stage_faults(self),
             *_verify_faults(self),
+            *_task_faults(self.verify),
         ]
         if found:
             raise faults(found)
@@ -173,3 +174,32 @@ def _verify_faults(body: RecipeBody) -> Iterator[Fault]:
     elif images is not None and len(inputs) > 1:
         remedy = f"write images: {{{', '.join(f'{name}: ...' for name in inputs)}}}"
         yield Fault(("verify", "images"), f"the network has {len(inputs)} inputs", remedy)
+
+
+_TASK_GATES = {
+    "top1_agreement": "classification",
+    "top5_agreement": "classification",
+    "top1_accuracy": "classification",
+    "top5_accuracy": "classification",
+    "recall": "verification",
+    "verification_accuracy": "verification",
+    "mean_average_precision": "detection",
+    "detection_agreement": "detection",
+}
+_LABELLED_GATES = {"top1_accuracy": "labels", "top5_accuracy": "labels", "mean_average_precision": "boxes"}
+
+
+def _task_faults(verify: Verify) -> Iterator[Fault]:
+    """Gates that the recipe's task does not measure."""
+    kind = verify.task.kind if verify.task is not None else None
+    for name in verify.gates.limits():
+        at: KeyPath = ("verify", "gates", name)
+        wanted = _TASK_GATES.get(name)
+        if name == "drop" and kind is None:
+            yield Fault(at, "there is no task whose metrics could drop", "add verify: {task: {kind: ...}}")
+        elif wanted is not None and wanted != kind:
+            found = f"the task is {kind}" if kind else "there is no task"
+            yield Fault(at, f"'{name}' is measured for {wanted}, but {found}", f"add task: {{kind: {wanted}}}")
+        elif name in _LABELLED_GATES and getattr(verify.task, _LABELLED_GATES[name]) is None:
+            key = _LABELLED_GATES[name]
+            yield Fault(at, f"'{name}' needs what is true of the images", f"add task: {{{key}: FILE}}")

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from nnkit.recipe.base import RecipeModel, fault
+from nnkit.recipe.tasks import Task
 from nnkit.recipe.types import PathGlobs, RecipePath
 
 Glob = Annotated[str, Field(min_length=1)]
@@ -29,7 +30,7 @@ class Tags(RecipeModel):
     )
 
 
-CalibrationMethod = Literal["max", "percentile", "mse"]
+CalibrationMethod = Literal["max", "percentile", "mse", "kl"]
 
 
 class Calibration(RecipeModel):
@@ -38,7 +39,7 @@ class Calibration(RecipeModel):
     method: CalibrationMethod = Field(
         default="max",
         description="`max`: the largest magnitude; `percentile`: the range that holds that share of the values; "
-        "`mse`: the range with the least squared quantisation error.",
+        "`mse`: the range with the least squared quantisation error; `kl`: the range that keeps the distribution best.",
     )
     percentile: float = Field(
         default=99.99,
@@ -146,6 +147,53 @@ class Gates(RecipeModel):
         default=None, ge=0.0, description="Largest difference of any output value, in real units.", examples=[0.05]
     )
 
+    top1_agreement: float | None = Field(
+        default=None,
+        gt=0.0,
+        le=1.0,
+        description="Classification: least share of images with the float network's class.",
+    )
+    top5_agreement: float | None = Field(
+        default=None,
+        gt=0.0,
+        le=1.0,
+        description="Classification: least share of images with the float network's class among the five best.",
+    )
+    top1_accuracy: float | None = Field(
+        default=None, gt=0.0, le=1.0, description="Classification: least share of labelled images classified right."
+    )
+    top5_accuracy: float | None = Field(
+        default=None,
+        gt=0.0,
+        le=1.0,
+        description="Classification: least share of labelled images with the right class among the five best.",
+    )
+    recall: float | None = Field(
+        default=None,
+        gt=0.0,
+        le=1.0,
+        description="Verification: least share of pairs of one person that pass at the task's false-positive rate.",
+    )
+    verification_accuracy: float | None = Field(
+        default=None, gt=0.0, le=1.0, description="Verification: least accuracy over pairs at the best threshold."
+    )
+    mean_average_precision: float | None = Field(
+        default=None, gt=0.0, le=1.0, description="Detection: least mean average precision."
+    )
+    detection_agreement: float | None = Field(
+        default=None,
+        gt=0.0,
+        le=1.0,
+        description="Detection: least share of the float network's detections that are found again.",
+    )
+    drop: float | None = Field(
+        default=None,
+        ge=0.0,
+        le=1.0,
+        description="The most that any metric of the task may lie below the float network's.",
+        examples=[0.01],
+    )
+
     def limits(self) -> dict[str, float]:
         """The gates that are given, by name."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
@@ -163,6 +211,9 @@ class Verify(RecipeModel):
     )
     count: int | None = Field(
         default=None, ge=1, description="How many are used, spread evenly over the list; `null`: all."
+    )
+    task: Task | None = Field(
+        default=None, description="What the network is for, to score it by that too; `null`: distances only."
     )
     gates: Gates = Field(default=Gates(), description="Limits on the difference to the float network.")
 

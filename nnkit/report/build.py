@@ -16,6 +16,7 @@ from nnkit.rewrite import RewriteLog
 from nnkit.verify.artifact import ArtifactVerdict
 from nnkit.verify.float_vs_program import FloatVerdict
 from nnkit.verify.gates import GateResult
+from nnkit.verify.tasks import TaskScore
 
 
 def file_entries(folder: Path) -> dict[str, dict[str, Any]]:
@@ -42,6 +43,7 @@ def build_report(
     floats: FloatVerdict,
     artifacts: Sequence[ArtifactVerdict],
     gates: Sequence[GateResult],
+    task: TaskScore | None = None,
     artifact_folder: Path,
     notes: Sequence[str],
     tools: Mapping[str, str],
@@ -81,6 +83,7 @@ def build_report(
                 "by_output": {name: d.as_json() for name, d in floats.by_output.items()},
             },
             "program_vs_artifact": [verdict.as_json() for verdict in artifacts],
+            **({} if task is None else {"task": task.as_json()}),
             "gates": [gate.as_json() for gate in gates],
         },
         "artifact": file_entries(artifact_folder),

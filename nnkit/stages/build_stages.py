@@ -117,11 +117,18 @@ def verify(
     from nnkit.verify.gates import check_gates
     from nnkit.verify.samples import quantized_inputs, stress_inputs
     from nnkit.verify.store import store_samples
+    from nnkit.verify.tasks import OutputPairs, task_scorer
 
     samples = verification_samples(build.recipe, restructured.model)
+    images = [sample.image for sample in samples]
+    scorer = task_scorer(build.recipe, {n: program.tensors[n].shape for n in program.outputs}, images)
+    kept_outputs = OutputPairs(scorer.output if scorer is not None else None)
     with build.progress.stage("verify float", len(samples)) as step:
-        floats = compare_with_float(imported.model, restructured.model, program, samples, step.advance)
+        floats = compare_with_float(
+            imported.model, restructured.model, program, samples, step.advance, kept_outputs.add
+        )
         step.detail = f"cosine {floats.outputs.cosine:.6f}, {floats.outputs.sqnr_db:.1f} dB"
+        task = scorer.score(*kept_outputs.of(images)) if scorer is not None else None
     kept = samples[: len(floats.simulated)]  # what the artifact is run on too
     store_samples(artifact.build_folder / "verify", program, kept, floats.simulated)
     real = [
@@ -133,13 +140,13 @@ def verify(
     inputs = stress_inputs(program, _STRESS_INPUTS) if exact else []
     stress = [Case(given, simulate(program, given)) for given in inputs]
     verdicts = [_run(build, runner, artifact, program, real, stress) for runner in runners]
-    gates = check_gates(build.recipe.verify.gates.model_dump(exclude_none=True), floats.outputs)
+    gates = check_gates(build.recipe.verify.gates.limits(), floats.outputs, task)
     status = "ok"
     if not all(gate.passed for gate in gates):
         status = "gate_failed"
     if any(verdict.mismatches for verdict in verdicts):
         status = "mismatch"
-    return Verdict(floats, tuple(verdicts), gates, status)
+    return Verdict(floats, tuple(verdicts), gates, status, task)
 
 
 def _run(
@@ -206,6 +213,7 @@ def report(
             floats=verdict.floats,
             artifacts=verdict.artifacts,
             gates=verdict.gates,
+            task=verdict.task,
             artifact_folder=artifact.folder,
             notes=(*imported.notes, *program.notes),
             details=build.target.details(artifact.deployment, build.options, artifact.folder),

@@ -19,6 +19,7 @@ from nnkit.target import Deployment, Target
 from nnkit.verify.artifact import ArtifactVerdict
 from nnkit.verify.float_vs_program import FloatVerdict
 from nnkit.verify.gates import GateResult
+from nnkit.verify.tasks import TaskScore
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,16 @@ class Artifact:
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """Float against Program, Program against artifact, gates. status: `ok`, `gate_failed` or `mismatch`."""
+    """Float against Program, Program against artifact, gates. status: `ok`, `gate_failed` or `mismatch`.
+
+    task: both networks' scores by what the recipe says they are for.
+    """
 
     floats: FloatVerdict
     artifacts: tuple[ArtifactVerdict, ...]
     gates: tuple[GateResult, ...]
     status: str
+    task: TaskScore | None = None
 
 
 @dataclass(frozen=True)

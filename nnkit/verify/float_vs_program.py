@@ -43,12 +43,17 @@ def compare_with_float(
     program: Program,
     samples: Sequence[Sample],
     on_sample: Callable[[], None] = lambda: None,
+    on_outputs: Callable[[Mapping[str, NDArray[Any]], Mapping[str, NDArray[Any]]], None] = lambda floats, program: (
+        None
+    ),
 ) -> FloatVerdict:
     """Simulate every sample and compare.
 
     Outputs are compared with the network as imported, inner layers with the restructured one (whose values carry
     the same names). ONNX Runtime computes both. Where restructuring changed the inputs or outputs themselves, the
     restructured network is the reference of both.
+
+    on_outputs: gets every sample's outputs in real units, the float network's and the Program's.
 
     Raises ModelError where the float network gives NaN or infinity: nothing can be compared with that.
     """
@@ -69,6 +74,7 @@ def compare_with_float(
         if len(simulated) < KEPT_OUTPUTS:
             simulated.append({name: stored[name] for name in program.outputs})
         expected = reference.run(sample.inputs)
+        real = {name: program.tensors[name].format.dequantize(stored[name]) for name in program.outputs}
         for name in program.outputs:
             if not np.isfinite(expected[name]).all():
                 raise ModelError(
@@ -76,9 +82,9 @@ def compare_with_float(
                     where=sample.source,
                     remedy="check this input, and the model's weights",
                 )
-            got = program.tensors[name].format.dequantize(stored[name])
-            total.add(got, expected[name])
-            by_output[name].add(got, expected[name])
+            total.add(real[name], expected[name])
+            by_output[name].add(real[name], expected[name])
+        on_outputs(expected, real)
         floats = inner.run(sample.inputs)
         for op in shared:
             got = program.tensors[op.output].format.dequantize(stored[op.output])

@@ -7,6 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nnkit.verify.metrics import Distance
+from nnkit.verify.tasks.score import TaskScore
+
+_FROM_ABOVE = ("max_abs", "drop")
+_DROPPING = ("top1_accuracy", "top5_accuracy", "recall", "verification_accuracy", "mean_average_precision")
+"""Metrics of which more is better and that the float network has too."""
 
 
 @dataclass(frozen=True)
@@ -23,19 +28,31 @@ class GateResult:
         measured = self.measured if math.isfinite(self.measured) else None
         return {"name": self.name, "limit": self.limit, "measured": measured, "passed": self.passed}
 
+    @property
+    def relation(self) -> str:
+        """How the measured value has to lie to the limit."""
+        return "at most" if self.name in _FROM_ABOVE else "at least"
+
     def __str__(self) -> str:
-        relation = "at most" if self.name == "max_abs" else "at least"
-        return f"{self.name}: {self.measured:.6g} measured, {relation} {self.limit:g} demanded"
+        return f"{self.name}: {self.measured:.6g} measured, {self.relation} {self.limit:g} demanded"
 
 
-def check_gates(limits: Mapping[str, float], outputs: Distance) -> tuple[GateResult, ...]:
-    """Compare the outputs' distance with the limits (`cosine`, `sqnr_db` from below, `max_abs` from above).
+def check_gates(
+    limits: Mapping[str, float], outputs: Distance, task: TaskScore | None = None
+) -> tuple[GateResult, ...]:
+    """Compare with the limits: the outputs' distance, and the metrics of the recipe's task.
 
-    A distance that is not a number passes no gate.
+    `max_abs` and `drop` (the most that a metric lies below the float network's) are limits from above, all others
+    from below. What is not a number, or was not measured, passes no gate.
     """
+    measured = {name: float(getattr(outputs, name)) for name in ("cosine", "sqnr_db", "max_abs")}
+    if task is not None:
+        measured |= task.values()
+        drops = [m.float_value - m.value for m in task.metrics if m.float_value is not None and m.name in _DROPPING]
+        measured["drop"] = max(drops, default=float("nan"))
     results = []
     for name, limit in limits.items():
-        measured = float(getattr(outputs, name))
-        passed = measured <= limit if name == "max_abs" else measured >= limit
-        results.append(GateResult(name, limit, measured, passed))
+        value = measured.get(name, float("nan"))
+        passed = value <= limit if name in _FROM_ABOVE else value >= limit
+        results.append(GateResult(name, limit, value, passed))
     return tuple(results)

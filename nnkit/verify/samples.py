@@ -14,10 +14,14 @@ from nnkit.program import Float, Program
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """One set of network inputs in real units: name -> float32 with batch 1; `source` for messages."""
+    """One set of network inputs in real units: name -> float32 with batch 1; `source` for messages.
+
+    image: path of the first input's file, by which label files name the sample; empty where it is none.
+    """
 
     source: str
     inputs: Mapping[str, NDArray[np.float32]]
+    image: str = ""
 
 
 def quantized_inputs(program: Program, sample: Sample) -> dict[str, NDArray[Any]]:

@@ -1,0 +1,40 @@
+"""Classification: top-1 and top-5 agreement with the float network, and accuracy where labels are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.verify.tasks.score import Metric, Outputs, TaskScore
+
+
+def score_classification(floats: Outputs, program: Outputs, labels: Mapping[int, int] | None) -> TaskScore:
+    """Scores [C] an image. labels: the true class by index of the image, for those that have one.
+
+    top5_agreement: share of images whose float top-1 class is among the quantised network's five best. Of equal
+    scores the lower class number ranks first.
+    """
+    own, reference = [_ranked(v) for v in program.values], [_ranked(v) for v in floats.values]
+    count = len(own)
+    metrics = [
+        Metric("top1_agreement", _share(sum(int(a[0] == b[0]) for a, b in zip(own, reference, strict=True)), count)),
+        Metric("top5_agreement", _share(sum(int(b[0] in a[:5]) for a, b in zip(own, reference, strict=True)), count)),
+    ]
+    facts: dict[str, float] = {"images": count}
+    if labels:
+        facts["labelled_images"] = len(labels)
+        for best in (1, 5):
+            hits = [sum(int(c in ranks[i][:best]) for i, c in labels.items()) for ranks in (own, reference)]
+            metrics.append(Metric(f"top{best}_accuracy", _share(hits[0], len(labels)), _share(hits[1], len(labels))))
+    return TaskScore("classification", tuple(metrics), facts)
+
+
+def _ranked(scores: NDArray[Any]) -> list[int]:
+    return [int(i) for i in np.argsort(-np.asarray(scores, np.float64).ravel(), kind="stable")[:5]]
+
+
+def _share(hits: int, count: int) -> float:
+    return hits / count if count else float("nan")

@@ -1,0 +1,68 @@
+"""The recipe's task, ready to score a network's outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TypeAlias
+
+from nnkit.errors import RecipeError
+from nnkit.recipe import Recipe
+from nnkit.recipe.tasks import Classification, Detection, Verification
+from nnkit.verify.tasks.classification import score_classification
+from nnkit.verify.tasks.detection import ROW, score_detection
+from nnkit.verify.tasks.labels import read_boxes, read_classes, read_pairs
+from nnkit.verify.tasks.score import Outputs, TaskScore
+from nnkit.verify.tasks.verification import all_pairs, score_verification
+
+Score: TypeAlias = Callable[[Outputs, Outputs], TaskScore]
+
+
+@dataclass(frozen=True, eq=False)
+class TaskScorer:
+    """output: the network output that the task reads. score: of the float and the quantised network's outputs."""
+
+    output: str
+    score: Score
+
+
+def task_scorer(recipe: Recipe, outputs: dict[str, tuple[int, ...]], images: Sequence[str]) -> TaskScorer | None:
+    """What the recipe's `verify.task` asks for; None where it has none.
+
+    outputs: the network's outputs and their shapes without a batch axis. images: the verification images' paths, in
+    the order in which they will be scored.
+
+    Raises RecipeError (no such output, or not of the task's form), UserFileError (label files).
+    """
+    task = recipe.verify.task
+    if task is None:
+        return None
+    where = recipe.where("verify", "task", "output")
+    name = task.output or next(iter(outputs))
+    if name not in outputs or (task.output is None and len(outputs) > 1):
+        what = f"the network has no output '{name}'" if task.output else f"the network has {len(outputs)} outputs"
+        raise RecipeError(what, where=where, remedy=f"write output: one of {', '.join(outputs)}")
+    if isinstance(task, Classification):
+        labels = read_classes(task.labels.existing_file("the labels"), images) if task.labels else None
+        return TaskScorer(name, lambda floats, program: score_classification(floats, program, labels))
+    if isinstance(task, Detection):
+        if not outputs[name] or outputs[name][-1] != ROW:
+            raise RecipeError(
+                f"output '{name}' has shape {list(outputs[name])}, which is no list of detections",
+                where=where,
+                remedy="name an output with rows of image, class, score, x_min, y_min, x_max, y_max",
+            )
+        truth = read_boxes(task.boxes.existing_file("the true boxes"), images) if task.boxes else None
+        return TaskScorer(
+            name, lambda floats, program: score_detection(floats, program, truth, task.overlap, task.score)
+        )
+    return TaskScorer(name, _verification(task, images))
+
+
+def _verification(task: Verification, images: Sequence[str]) -> Score:
+    if task.pairs is not None:
+        pairs = read_pairs(task.pairs.existing_file("the pairs"), images)
+    else:
+        pairs = all_pairs([PurePath(image).parent.as_posix() for image in images])
+    return lambda floats, program: score_verification(floats, program, pairs, task.metric, task.false_positive_rate)

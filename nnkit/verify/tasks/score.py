@@ -1,0 +1,82 @@
+"""A metric of what the network is for, of the float network and of the quantised one side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """A network's task output for every verification image, real units, without a batch axis.
+
+    images: what names the image in label files: the end of its path, e.g. `s1/3.pgm`.
+    """
+
+    images: tuple[str, ...]
+    values: tuple[NDArray[Any], ...]
+
+
+class OutputPairs:
+    """Collects one output of both networks over the verification images; nothing where there is no task."""
+
+    def __init__(self, output: str | None) -> None:
+        self._output = output
+        self._floats: list[NDArray[Any]] = []
+        self._program: list[NDArray[Any]] = []
+
+    def add(self, floats: Mapping[str, NDArray[Any]], program: Mapping[str, NDArray[Any]]) -> None:
+        """One sample's outputs by name, real units."""
+        if self._output is not None:
+            self._floats.append(np.array(floats[self._output], dtype=np.float32))
+            self._program.append(np.array(program[self._output], dtype=np.float32))
+
+    def of(self, images: Sequence[str]) -> tuple[Outputs, Outputs]:
+        """The float network's and the Program's outputs, for the images in the order in which they were added."""
+        return Outputs(tuple(images), tuple(self._floats)), Outputs(tuple(images), tuple(self._program))
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric. float_value: None where it compares the two networks with each other."""
+
+    name: str
+    value: float
+    float_value: float | None = None
+
+    def as_json(self) -> dict[str, float | str | None]:
+        """Numbers for a report; what is not finite is null."""
+        number = self.float_value
+        return {
+            "name": self.name,
+            "program": self.value if math.isfinite(self.value) else None,
+            "float": number if number is not None and math.isfinite(number) else None,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class TaskScore:
+    """All metrics of a task. facts: what they rest on (numbers of images, pairs, boxes)."""
+
+    kind: str
+    metrics: tuple[Metric, ...]
+    facts: Mapping[str, float]
+
+    def values(self) -> dict[str, float]:
+        """The quantised network's metrics by name, for gates."""
+        return {metric.name: metric.value for metric in self.metrics}
+
+    def as_json(self) -> dict[str, Any]:
+        """The entry `verify.task` of a report."""
+        return {"kind": self.kind, "metrics": [m.as_json() for m in self.metrics], "facts": dict(self.facts)}
+
+
+def matching(name: str, images: Sequence[str]) -> list[int]:
+    """Indices of the images that a name in a label file stands for: the whole path, or its last parts."""
+    wanted = name.strip().replace("\\", "/")
+    return [i for i, image in enumerate(images) if image == wanted or image.endswith("/" + wanted)]

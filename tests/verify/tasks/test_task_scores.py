@@ -1,0 +1,150 @@
+"""Task metrics against hand-worked examples and, for rankings, brute force over thresholds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nnkit.errors import UserFileError
+from nnkit.verify.tasks.classification import score_classification
+from nnkit.verify.tasks.detection import Box, boxes_of, mean_average_precision, overlap, score_detection
+from nnkit.verify.tasks.labels import read_boxes, read_classes, read_pairs
+from nnkit.verify.tasks.score import Outputs
+from nnkit.verify.tasks.verification import all_pairs, pair_scores, score_verification, verify_pairs
+
+
+def outputs(*values: object) -> Outputs:
+    return Outputs(tuple(f"{i}.png" for i in range(len(values))), tuple(np.asarray(v, np.float64) for v in values))
+
+
+def test_classification_by_hand() -> None:
+    floats = outputs([0.1, 0.9, 0, 0, 0, 0], [0.5, 0.4, 0.3, 0.2, 0.1, 0.0], [1, 0, 0, 0, 0, 0])
+    program = outputs([0.1, 0.9, 0, 0, 0, 0], [0.1, 0.2, 0.3, 0.4, 0.5, 0.0], [0.0, 1, 1, 1, 1, 1])
+    score = score_classification(floats, program, {0: 1, 1: 4})
+    found = {m.name: (m.value, m.float_value) for m in score.metrics}
+    assert found["top1_agreement"] == (pytest.approx(1 / 3), None)
+    assert found["top5_agreement"] == (pytest.approx(2 / 3), None)  # the third has class 0 last of six
+    assert found["top1_accuracy"] == (1.0, 0.5)
+    assert found["top5_accuracy"] == (1.0, 1.0)
+
+
+def test_verification_by_hand() -> None:
+    """Four descriptors of two people on a line; distances 1 within, 10 and more between, but for one near pair."""
+    features = np.asarray([[0.0], [1.0], [1.5], [12.0]])
+    pairs = all_pairs(["a", "a", "b", "b"])
+    scores = pair_scores(features, pairs, "l2")
+    assert sorted(-scores) == [0.5, 1.0, 1.5, 10.5, 11.0, 12.0]
+    strict = verify_pairs(scores, pairs.same, 0.01)  # no pair of two people may pass
+    assert strict.threshold == -0.5
+    assert strict.recall == 0.0
+    loose = verify_pairs(scores, pairs.same, 0.5)  # two of four may pass: the threshold is the third-nearest
+    assert loose.threshold == -11.0
+    assert loose.recall == 1.0
+    # best: pass up to distance 1: one of two same pairs, three of four different ones; or up to 10.5: 2/2 and 2/4
+    assert strict.accuracy == pytest.approx(0.75)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 12), st.floats(0.01, 0.99))
+def test_recall_and_accuracy_equal_a_search_over_all_thresholds(seed: int, p: int, n: int, rate: float) -> None:
+    generator = np.random.default_rng(seed)
+    scores = generator.integers(0, 8, p + n).astype(np.float64)  # with ties
+    same = np.arange(p + n) < p
+    result = verify_pairs(scores, same, rate)
+    best, accuracy = 0.0, 0.5
+    for threshold in [*np.unique(scores), -1.0]:
+        passing = scores > threshold
+        recall, false = passing[same].mean(), passing[~same].sum()
+        accuracy = max(accuracy, (recall + 1 - false / n) / 2)
+        if false <= int(rate * n):
+            best = max(best, recall)
+    assert result.recall == pytest.approx(best)
+    assert result.accuracy == pytest.approx(accuracy)
+
+
+def test_a_kept_threshold_lets_more_false_pairs_pass() -> None:
+    pairs = all_pairs(["a", "a", "b", "b"])
+    floats = outputs([0.0], [1.0], [11.0], [12.0])
+    program = outputs([0.0], [1.0], [1.5], [12.0])
+    score = score_verification(floats, program, pairs, "l2", 0.3)
+    found = {m.name: (m.value, m.float_value) for m in score.metrics}
+    # float: distances between people 10, 11, 11, 12; one of four may pass: the threshold is 11. Quantised: 0.5, 1.5,
+    # 11, 12, of which two are nearer.
+    assert found["false_positives_at_float_threshold"] == (pytest.approx(2 / 4), pytest.approx(1 / 4))
+    assert score.facts["same_pairs"] == 2
+    assert score.facts["different_pairs"] == 4
+
+
+def test_a_zero_descriptor_is_like_nothing() -> None:
+    scores = pair_scores(np.asarray([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]), all_pairs(["a", "a", "a"]), "cosine")
+    assert scores.tolist() == [0.0, 0.0, 1.0]
+
+
+def test_overlap_by_hand() -> None:
+    assert overlap(Box(1, 1, 0, 0, 2, 2), Box(1, 1, 1, 1, 3, 3)) == pytest.approx(1 / 7)
+    assert overlap(Box(1, 1, 0, 0, 1, 1), Box(1, 1, 1, 0, 2, 1)) == 0.0
+
+
+def test_average_precision_by_hand() -> None:
+    """Three true boxes; found in order of score: right, wrong, right. Precision 1, 1/2, 2/3 at recall 1/3, 1/3, 2/3.
+
+    Made monotone: 1 up to 1/3, 2/3 up to 2/3: area 1/3 + 2/9.
+    """
+    truth = [[Box(1, 1, 0, 0, 1, 1), Box(1, 1, 2, 0, 3, 1), Box(1, 1, 4, 0, 5, 1)]]
+    found = [[Box(1, 0.9, 0, 0, 1, 1), Box(1, 0.8, 8, 0, 9, 1), Box(1, 0.7, 2, 0, 3, 1)]]
+    assert mean_average_precision(found, truth, 0.5) == pytest.approx(1 / 3 + 2 / 9)
+    twice = [[Box(1, 0.9, 0, 0, 1, 1), Box(1, 0.8, 0, 0, 1, 1)]]
+    assert mean_average_precision(twice, truth, 0.5) == pytest.approx(1 / 3)  # a box counts once
+    assert mean_average_precision([[Box(2, 0.9, 0, 0, 1, 1)]], truth, 0.5) == 0.0
+
+
+def test_detections_of_the_float_network_are_found_again() -> None:
+    rows = np.asarray([[[0, 1, 0.9, 0, 0, 0.5, 0.5], [0, 1, 0.6, 0.5, 0.5, 1, 1], [-1, 0, 0, 0, 0, 0, 0]]])
+    ours = np.asarray([[[0, 1, 0.8, 0, 0, 0.5, 0.5], [-1, 0, 0, 0, 0, 0, 0], [-1, 0, 0, 0, 0, 0, 0]]])
+    assert len(boxes_of(rows)) == 2
+    score = score_detection(outputs(rows), outputs(ours), {0: [Box(1, 1, 0, 0, 0.5, 0.5)]}, 0.5, 0.5)
+    found = {m.name: (m.value, m.float_value) for m in score.metrics}
+    assert found["detection_agreement"] == (0.5, None)
+    assert found["mean_overlap"] == (1.0, None)
+    assert found["mean_average_precision"] == (1.0, 1.0)
+
+
+def test_label_files(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    images = ["a/1.png", "a/2.png", "b/1.png"]
+    classes = tmp_path / "labels.csv"
+    classes.write_text("image,class\n# two of three\na/1.png,3\n2.png,0\n")
+    assert read_classes(classes, images) == {0: 3, 1: 0}
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("a/1.png,a/2.png,1\na/1.png,b/1.png,0\nelsewhere.png,b/1.png,0\n")
+    found = read_pairs(pairs, images)
+    assert (found.first.tolist(), found.second.tolist(), found.same.tolist()) == ([0, 0], [1, 2], [True, False])
+    boxes = tmp_path / "boxes.csv"
+    boxes.write_text("2.png\na/1.png,1,0,0,0.5,0.5\n")
+    assert read_boxes(boxes, images) == {1: [], 0: [Box(1, 1.0, 0.0, 0.0, 0.5, 0.5)]}
+
+
+@pytest.mark.parametrize(
+    ("reader", "content", "said"),
+    [
+        (read_classes, "1.png,3\n", "labels.csv"),
+        (read_classes, "a/1.png,three\n", "'three' is not a number"),
+        (read_classes, "a/1.png,-1\n", "negative"),
+        (read_classes, "a/1.png\n", "1 values in this line"),
+        (read_classes, "other.png,1\n", "none of its images"),
+        (read_pairs, "1.png,a/2.png,1\n", "stands for 2 images"),
+        (read_pairs, "a/1.png,a/2.png,yes\n", "neither 0 nor 1"),
+        (read_pairs, "x,y,1\n", "none of its pairs"),
+        (read_boxes, "a/1.png,1,0,0,200,200\n", "outside 0..1"),
+    ],
+)
+def test_bad_label_files_say_where(tmp_path, reader, content: str, said: str) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "labels.csv"
+    path.write_text(content)
+    if content == "1.png,3\n":  # a name that stands for several images labels all of them
+        assert reader(path, ["a/1.png", "b/1.png"]) == {0: 3, 1: 3}
+        return
+    with pytest.raises(UserFileError, match=said) as caught:
+        reader(path, ["a/1.png", "a/2.png", "b/1.png"])
+    assert "labels.csv" in str(caught.value)
