@@ -1,5 +1,7 @@
 """Calibration: what values a network takes on the user's images, as ranges for the quantiser."""
 
+from nnkit.calibrate.kl import kl_range
+from nnkit.calibrate.methods import Method, range_of, refit
 from nnkit.calibrate.observers import Extremes, Histogram
 from nnkit.calibrate.ranges import (
     max_range,
@@ -7,7 +9,6 @@ from nnkit.calibrate.ranges import (
     mse_fraction_bits,
     mse_range,
     percentile_range,
-    refit_mse,
 )
 from nnkit.calibrate.run import Observations, calibrate, observe, to_stats
 from nnkit.calibrate.stats import CalibrationStats, SkippedImage, ValueRange
@@ -18,18 +19,21 @@ __all__ = [
     "CalibrationStats",
     "Extremes",
     "Histogram",
+    "Method",
     "Observations",
     "SkippedImage",
     "ValueRange",
     "calibrate",
+    "kl_range",
     "max_range",
     "mean_squared_error",
     "mse_fraction_bits",
     "mse_range",
     "observe",
     "percentile_range",
+    "range_of",
     "read_table",
-    "refit_mse",
+    "refit",
     "stats_from_bytes",
     "stats_to_bytes",
     "to_stats",

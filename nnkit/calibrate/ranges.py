@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.calibrate.observers import BINS, Extremes, Histogram
-from nnkit.calibrate.stats import CalibrationStats, ValueRange
+from nnkit.calibrate.stats import ValueRange
 
 FormatKind = Literal["power_of_two", "symmetric", "affine"]
 """`power_of_two`: step 2^-frac; `symmetric`: any step, zero in the middle; `affine`: any step, a zero point."""
@@ -62,7 +62,7 @@ def mse_range(histogram: Histogram, bits: int, signed: bool, kind: FormatKind = 
         The ends of the chosen format, cut to the extremes. They need no headroom: the search has weighed clipping.
     """
     extremes = histogram.extremes
-    if _is_zero(extremes):
+    if is_zero(extremes):
         return max_range(extremes)
     grid = _best_grid(histogram, bits, signed, kind)
     low, high = max(grid.low, extremes.low), min(grid.high, extremes.high)
@@ -71,24 +71,9 @@ def mse_range(histogram: Histogram, bits: int, signed: bool, kind: FormatKind = 
 
 def mse_fraction_bits(histogram: Histogram, bits: int, signed: bool) -> int | None:
     """Fraction bits of the power-of-two format with the least mean squared error; None where all numbers are zero."""
-    if _is_zero(histogram.extremes):
+    if is_zero(histogram.extremes):
         return None
     return 1 - math.frexp(_best_grid(histogram, bits, signed, "power_of_two").step)[1]  # 2^n is 0.5 * 2^(n + 1)
-
-
-def refit_mse(stats: CalibrationStats, bits: Mapping[str, int]) -> CalibrationStats:
-    """Stats of the method `mse` for values of different widths: ranges that fit each value's own number of bits.
-
-    Args:
-        bits: by value name; values that are not listed, and stats of other methods, stay as they are.
-    """
-    if stats.method != "mse":
-        return stats
-    ranges = dict(stats.ranges)
-    for name, histogram in stats.histograms.items():
-        if name in bits:
-            ranges[name] = mse_range(histogram, bits[name], signed=histogram.extremes.low < 0.0)
-    return replace(stats, ranges=ranges)
 
 
 def mean_squared_error(histogram: Histogram, step: float, qmin: int, qmax: int) -> float:
@@ -111,47 +96,52 @@ def mean_squared_error(histogram: Histogram, step: float, qmin: int, qmax: int) 
 
 
 @dataclass(frozen=True)
-class _Grid:
+class Grid:
+    """The real numbers that a format holds: step * q for the integers qmin..qmax (a zero point shifts q alone)."""
+
     step: float
     qmin: int
     qmax: int
 
     @property
     def low(self) -> float:
+        """Its least number."""
         return self.step * self.qmin
 
     @property
     def high(self) -> float:
+        """Its greatest number."""
         return self.step * self.qmax
 
 
-def _is_zero(extremes: Extremes) -> bool:
+def is_zero(extremes: Extremes) -> bool:
+    """Whether nothing but zeros was seen."""
     return extremes.count == 0 or extremes.low == extremes.high == 0.0
 
 
-def _best_grid(histogram: Histogram, bits: int, signed: bool, kind: FormatKind) -> _Grid:
-    grids = _candidates(histogram.extremes, bits, signed, kind)
+def _best_grid(histogram: Histogram, bits: int, signed: bool, kind: FormatKind) -> Grid:
+    grids = candidate_grids(histogram.extremes, bits, signed, kind)
     errors = [mean_squared_error(histogram, grid.step, grid.qmin, grid.qmax) for grid in grids]
     return grids[errors.index(min(errors))]
 
 
-def _candidates(extremes: Extremes, bits: int, signed: bool, kind: FormatKind) -> Sequence[_Grid]:
+def candidate_grids(extremes: Extremes, bits: int, signed: bool, kind: FormatKind) -> Sequence[Grid]:
     """Formats from the one that clips nothing to ever finer ones."""
     qmin, qmax = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
     largest = max(-extremes.low, extremes.high) if signed else max(extremes.high, 0.0)
     if largest <= 0.0:
-        return [_Grid(1.0, qmin, qmax)]  # nothing positive for an unsigned format: everything becomes 0
+        return [Grid(1.0, qmin, qmax)]  # nothing positive for an unsigned format: everything becomes 0
     if kind == "power_of_two":
         widest = math.frexp(largest)[1] + 1 - (bits - 1 if signed else bits)
-        return [_Grid(math.ldexp(1.0, widest - i), qmin, qmax) for i in range(_POWER_OF_TWO_CANDIDATES)]
+        return [Grid(math.ldexp(1.0, widest - i), qmin, qmax) for i in range(_POWER_OF_TWO_CANDIDATES)]
     factors = [1.0 - i / (_CLIP_CANDIDATES + 1) for i in range(_CLIP_CANDIDATES)]
     if kind == "symmetric":
-        return [_Grid(largest * factor / qmax, max(qmin, -qmax), qmax) for factor in factors]
+        return [Grid(largest * factor / qmax, max(qmin, -qmax), qmax) for factor in factors]
     low, high = min(extremes.low, 0.0), max(extremes.high, 0.0)
     levels = (1 << bits) - 1
     step = (high - low) / levels
     below = min(levels, max(0, round(-low / step)))  # integers below zero
-    return [_Grid(step * factor, -below, levels - below) for factor in factors]
+    return [Grid(step * factor, -below, levels - below) for factor in factors]
 
 
 def _error_integral(x: NDArray[np.float64], step: float, qmin: int, qmax: int) -> NDArray[np.float64]:

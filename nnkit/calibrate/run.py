@@ -9,11 +9,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nnkit.calibrate.all_values import AllValues
+from nnkit.calibrate.methods import SEARCHES, Method, range_of
 from nnkit.calibrate.observers import Extremes, Histogram
-from nnkit.calibrate.ranges import max_range, mse_range, percentile_range
+from nnkit.calibrate.ranges import max_range
 from nnkit.calibrate.stats import CalibrationStats, SkippedImage, ValueRange
 from nnkit.errors import ModelError, RecipeError, UserFileError
 from nnkit.graph.model import Model
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Method = Literal["max", "percentile", "mse"]
 Source: TypeAlias = "Path | NDArray[Any]"
 Progress: TypeAlias = Callable[[], object]
 
@@ -81,7 +81,7 @@ def calibrate(
         preprocess: by input name; an input that is not listed takes pixels as they are.
         method: `max`: the extremes; `percentile`: the range that holds `percentile` percent of the numbers; `mse`:
             the range with the least squared error in a power-of-two format of `mse_bits` bits (unsigned where
-            nothing negative was seen).
+            nothing negative was seen); `kl`: the one that keeps the distribution best in such a format.
         bad_images: share (0 to 1) of the samples that may be unreadable; they are left out and named in the result's
             `skipped`.
         progress: called after each sample.
@@ -120,6 +120,7 @@ def observe(
     base: Path | None = None,
     where: str = "",
     progress: Progress | None = None,
+    network: AllValues | None = None,
 ) -> Observations:
     """The pass of `calibrate` over some of the samples. Once more than `allowed_bad` are unreadable, the network is
     not run any more and the rest is only decoded, so that all bad files are known at once.
@@ -128,7 +129,7 @@ def observe(
         RecipeError, ModelError: as `calibrate`.
     """
     check_sources(model, sources, where=where)
-    network = AllValues(model)
+    network = network or AllValues(model)
     observers: dict[str, Any] = {}
     skipped: list[SkippedImage] = []
     images = 0
@@ -156,19 +157,14 @@ def to_stats(
             ranges[name] = max_range(observer)
             continue
         kept[name] = observer
-        if method == "percentile":
-            ranges[name] = percentile_range(observer, percentile)
-        elif method == "mse":
-            ranges[name] = mse_range(observer, mse_bits, signed=observer.extremes.low < 0.0)
-        else:
-            ranges[name] = max_range(observer.extremes)
+        ranges[name] = range_of(observer, method, bits=mse_bits, percentile=percentile)
     return CalibrationStats(
         ranges=ranges,
         method=method,
         images=observed.images,
         graph_digest=hashlib.sha256(model.onnx_bytes).hexdigest(),
         percentile=percentile if method == "percentile" else None,
-        mse_bits=mse_bits if method == "mse" else None,
+        mse_bits=mse_bits if method in SEARCHES else None,
         skipped=observed.skipped,
         histograms=kept,
     )

@@ -44,7 +44,7 @@ class CalibrationStats:
     method: `max`, `percentile` or `mse`, or `table` where an edited table was pinned.
     images: samples that were run (for `table`: as the table says).
     graph_digest: SHA-256 of the ONNX bytes that were run (for `table`: as the table says).
-    percentile: of the method `percentile`. mse_bits: of the method `mse`, the bits its ranges are meant for.
+    percentile: of the method `percentile`. mse_bits: of `mse` and `kl`, the bits the ranges are meant for.
     skipped: files that were left out.
     histograms: by value name, where the method kept them (`percentile`, `mse`): `nnkit.calibrate.ranges` reads
         ranges for other numbers of bits from them.

@@ -6,7 +6,7 @@ Sources: the published GAP8 quantiser for fraction bits and norm; the accumulato
 
 from __future__ import annotations
 
-from nnkit.calibrate.ranges import refit_mse
+from nnkit.calibrate.methods import SEARCHES, refit
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.graph import Model
 from nnkit.program import Op, Program, Tensor
@@ -27,10 +27,10 @@ def quantize(model: Model, stats: CalibrationStats, scheme: FixedPointScheme, *,
     for pinned formats that are missing or contradict each other.
     """
     layers = lower(model)
-    if stats.method == "mse" and stats.histograms:
+    if stats.method in SEARCHES and stats.histograms:
         wide_values = sixteen_bit_values(layers)
         bits = {value: 16 if scheme.bits == 16 or value in wide_values else 8 for value in stats.histograms}
-        stats = refit_mse(stats, bits)
+        stats = refit(stats, bits)
     formats = choose_formats(layers, stats, scheme)
     _settle(layers, formats, scheme)
     if scheme.pinned is None and scheme.accumulator_bits == 32 and scheme.accumulate == "wide":

@@ -99,9 +99,9 @@ def value_ranges(layers: FloatLayers, stats: CalibrationStats, scheme: FixedPoin
     sixteen = sixteen_bit_values(layers) if scheme.bits == 8 else None
 
     def headroom(value: str) -> float:
-        # Eight bits are limited by resolution, not by unseen values: headroom is for 16-bit tensors. Percentile and
-        # MSE ranges clip on purpose.
-        clips = stats.method in ("percentile", "mse")
+        # Eight bits are limited by resolution, not by unseen values: headroom is for 16-bit tensors. The other
+        # methods clip on purpose.
+        clips = stats.method in ("percentile", "mse", "kl")
         return scheme.headroom if not clips and (sixteen is None or value in sixteen) else 1.0
 
     ranges: dict[str, Range] = {}

@@ -31,6 +31,7 @@ class Tags(RecipeModel):
 
 
 CalibrationMethod = Literal["max", "percentile", "mse", "kl"]
+Correction = Literal["equalize", "bias_correction", "adaround"]
 
 
 class Calibration(RecipeModel):
@@ -39,7 +40,8 @@ class Calibration(RecipeModel):
     method: CalibrationMethod = Field(
         default="max",
         description="`max`: the largest magnitude; `percentile`: the range that holds that share of the values; "
-        "`mse`: the range with the least squared quantisation error; `kl`: the range that keeps the distribution best.",
+        "`mse`: the range with the least squared quantisation error; `kl`: the range that keeps the distribution "
+        "best.",
     )
     percentile: float = Field(
         default=99.99,
@@ -58,6 +60,14 @@ class Calibration(RecipeModel):
         default=None,
         description="A calibration table to use instead of images, perhaps edited.",
         examples=["table.yaml"],
+    )
+    corrections: tuple[Correction, ...] | None = Field(
+        default=None,
+        description="What improves quantised weights, for targets that offer it. `equalize`: channels of "
+        "neighbouring layers are scaled to equal widths; `bias_correction`: the shift of a layer's mean goes off its "
+        "bias; `adaround`: weights are rounded up or down as the layer's outputs need (minutes). One that harms is "
+        "undone. `null`: the target's own choice.",
+        examples=[["equalize", "bias_correction"]],
     )
     bad_images: float = Field(
         default=0.0,

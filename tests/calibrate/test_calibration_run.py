@@ -19,7 +19,7 @@ from nnkit.calibrate import (
     calibrate,
     observe,
     read_table,
-    refit_mse,
+    refit,
     stats_from_bytes,
     stats_to_bytes,
     to_stats,
@@ -148,12 +148,12 @@ def test_mse_ranges_can_be_refitted_to_each_values_bits(model: Model, pictures: 
     eight = _calibrated(model, pictures, method="mse", mse_bits=8)
     coarse = _calibrated(model, pictures, method="mse", mse_bits=2)
     assert eight.ranges["out"] != coarse.ranges["out"]
-    mixed = refit_mse(eight, {"out": 2, "unknown": 2})
+    mixed = refit(eight, {"out": 2, "unknown": 2})
     assert mixed.ranges["out"] == coarse.ranges["out"]
     assert mixed.ranges["conv1"] == eight.ranges["conv1"]
     assert mixed.digest != eight.digest
     extremes = _calibrated(model, pictures)
-    assert refit_mse(extremes, {"out": 2}) is extremes
+    assert refit(extremes, {"out": 2}) is extremes
 
 
 def test_parts_merge_to_the_whole(model: Model, pictures: list[Path]) -> None:

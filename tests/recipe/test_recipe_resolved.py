@@ -70,6 +70,7 @@ def test_every_default_is_written_out(load, minimal: str) -> None:
         "percentile": 99.99,
         "headroom": 1.25,
         "table": None,
+        "corrections": None,
         "bad_images": 0.0,
     }
     assert data["targets"]["toy"]["memory"] == {"l1": 65536, "l2": 524288}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.calibrate.methods import range_of
 from nnkit.calibrate.observers import Histogram
-from nnkit.calibrate.ranges import mse_range, percentile_range
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import ModelError
 from nnkit.program.formats import Affine
-from nnkit.quantize.affine.scheme import AffineScheme, RangeMethod
+from nnkit.quantize.affine.scheme import AffineScheme
 
 _WEIGHT_CANDIDATES = 100
 _SMALLEST_SHARE = 0.3  # of the largest weight: no 8-bit grid with the least squared error lies below
@@ -44,72 +44,14 @@ def activation_format(stats: CalibrationStats, value: str, scheme: AffineScheme)
             where=value,
             remedy="calibrate with the method mse or percentile, which keep histograms",
         )
-    low, high = _histogram_range(histogram, method, scheme.percentile, symmetric=symmetric)
-    return affine_format(low, high, symmetric=symmetric)
-
-
-def _histogram_range(
-    histogram: Histogram, method: RangeMethod, percentile: float, *, symmetric: bool
-) -> tuple[float, float]:
-    if method == "percentile":
-        chosen = percentile_range(histogram, percentile)
-    elif method == "mse":
-        chosen = mse_range(histogram, 8, signed=symmetric, kind="symmetric" if symmetric else "affine")
-    else:
-        return kl_range(histogram, symmetric=symmetric)
-    return chosen.low, chosen.high
-
-
-def kl_range(histogram: Histogram, *, symmetric: bool, levels: int = 256) -> tuple[float, float]:
-    """The range whose 256 levels keep the distribution best, by Kullback-Leibler divergence KL(P || Q).
-
-    Zeros do not count: every format holds them exactly, and their one bin would outweigh the shape of the rest.
-
-    P: the histogram's 4,096 bins (2,048 a side) cut to a candidate range, what lies beyond in its end bins. Q: the
-    bins inside the range *without* what lies beyond, their mass merged into the levels that rounding gives and spread
-    evenly over the bins of a level that P fills. A range with fewer bins than levels is no candidate: each level
-    would hold one bin, and the divergence would vanish for no reason.
-    Source: Migacz, "8-bit inference with TensorRT", 2017.
-    """
-    extremes = histogram.extremes
-    if extremes.count == 0 or extremes.low == extremes.high == 0.0:
-        return 0.0, 0.0
-    low, high = min(extremes.low, 0.0), max(extremes.high, 0.0)
-    if symmetric:
-        high = max(-low, high)
-        low = -high
-    counts, edges = histogram.counts.astype(np.float64), histogram.edges
-    centres = (edges[:-1] + edges[1:]) / 2
-    best, best_range = np.inf, (low, high)
-    factor = 1.0
-    while factor * (high - low) >= levels * histogram.width:
-        divergence = _divergence(counts, centres, low * factor, high * factor, levels)
-        if divergence < best:
-            best, best_range = divergence, (low * factor, high * factor)
-        factor *= 0.98
-    return best_range
-
-
-def _divergence(
-    counts: NDArray[np.float64], centres: NDArray[np.float64], low: float, high: float, levels: int
-) -> float:
-    inside = np.flatnonzero((centres >= low) & (centres <= high))
-    if inside.size == 0:
-        return float("inf")
-    kept = counts[inside]
-    p = kept.copy()
-    p[0] += counts[: inside[0]].sum()
-    p[-1] += counts[inside[-1] + 1 :].sum()
-    if kept.sum() == 0.0:
-        return float("inf")
-    level = np.clip(np.rint((centres[inside] - low) / (high - low) * (levels - 1)), 0, levels - 1).astype(np.intp)
-    mass = np.bincount(level, weights=kept, minlength=levels)
-    filled = np.bincount(level, weights=(p > 0).astype(np.float64), minlength=levels)
-    q = np.where(p > 0, mass[level] / np.maximum(filled[level], 1.0), 0.0)
-    p, q = p / p.sum(), q / q.sum()
-    some = p > 0
-    # An end bin may hold clipped numbers alone: q is 0 there. 2^-40 stands for it, the usual smoothing.
-    return float(np.sum(p[some] * np.log(p[some] / np.maximum(q[some], 2.0**-40))))
+    chosen = range_of(
+        histogram,
+        method,
+        signed=symmetric,
+        kind="symmetric" if symmetric else "affine",
+        percentile=scheme.percentile,
+    )
+    return affine_format(chosen.low, chosen.high, symmetric=symmetric)
 
 
 def weight_format(weight: NDArray[np.float64], channel_axis: int, groups: int, scheme: AffineScheme) -> Affine:
@@ -148,7 +90,11 @@ def _weight_range(row: NDArray[np.float64], scheme: AffineScheme) -> tuple[float
         beyond = (100.0 - scheme.percentile) / 2
         return min(float(np.percentile(row, beyond)), 0.0), max(float(np.percentile(row, 100 - beyond)), 0.0)
     if scheme.weight_method == "kl":
-        return kl_range(Histogram().observed(row, "weights"), symmetric=scheme.symmetric_weights)
+        symmetric = scheme.symmetric_weights
+        chosen = range_of(
+            Histogram().observed(row, "weights"), "kl", signed=symmetric, kind="symmetric" if symmetric else "affine"
+        )
+        return chosen.low, chosen.high
     if scheme.weight_method == "max":
         return low, high
     if scheme.symmetric_weights:

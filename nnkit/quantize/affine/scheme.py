@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
-RangeMethod: TypeAlias = Literal["max", "percentile", "mse", "kl"]
+from nnkit.calibrate.methods import Method
+
+RangeMethod: TypeAlias = Method
 
 
 @dataclass(frozen=True)

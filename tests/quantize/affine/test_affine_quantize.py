@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from nnkit.calibrate import calibrate
-from nnkit.calibrate.observers import Histogram
 from nnkit.errors import ModelError
 from nnkit.graph import Model
 from nnkit.graph.model import InputSpec, OutputSpec
@@ -25,7 +24,7 @@ from nnkit.quantize.affine import AffineScheme, float_outputs, outputs_of, quant
 from nnkit.quantize.affine.multipliers import multiplier_and_shift
 from nnkit.quantize.affine.qdq_export import qdq_model, read_qdq_ranges
 from nnkit.quantize.affine.quantize import keep_better, mean_sqnr
-from nnkit.quantize.affine.ranges import affine_format, kl_range, weight_format
+from nnkit.quantize.affine.ranges import affine_format, weight_format
 from nnkit.simulate.affine import requantized, run_op, simulate_affine
 
 CHANNELS, SIZE = 4, 8
@@ -194,13 +193,6 @@ def test_format_holds_zero_exactly_and_both_ends() -> None:
     ends = form.dequantize(form.quantize(np.array([-0.3, 1.7])))
     assert np.abs(ends - [-0.3, 1.7]).max() <= form.scale[0] / 2 * 1.01
     assert affine_format(0.5, 2.0, symmetric=False).zero_point == (0,)
-
-
-def test_kl_cuts_a_far_outlier_and_keeps_an_even_spread() -> None:
-    even = np.linspace(0.001, 1.0, 100_000)
-    assert kl_range(Histogram().observed(even, "v"), symmetric=False)[1] > 0.95
-    tailed = np.append(np.abs(np.random.default_rng(0).normal(0, 1, 100_000)), 12.0)
-    assert 2.0 < kl_range(Histogram().observed(tailed, "v"), symmetric=False)[1] < 9.0
 
 
 @pytest.mark.parametrize("symmetric", [True, False])

@@ -1,0 +1,58 @@
+"""The range methods of calibration by name, for formats of any number of bits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from nnkit.calibrate.kl import kl_range
+from nnkit.calibrate.observers import Histogram
+from nnkit.calibrate.ranges import FormatKind, max_range, mse_range, percentile_range
+from nnkit.calibrate.stats import CalibrationStats, ValueRange
+
+Method: TypeAlias = Literal["max", "percentile", "mse", "kl"]
+
+SEARCHES: frozenset[str] = frozenset({"mse", "kl"})
+"""Methods that weigh clipping against resolution: their ranges depend on the format's bits."""
+
+
+def range_of(
+    histogram: Histogram,
+    method: Method,
+    *,
+    bits: int = 8,
+    signed: bool | None = None,
+    kind: FormatKind = "power_of_two",
+    percentile: float = 99.99,
+) -> ValueRange:
+    """The range that a method gives.
+
+    signed: whether the format is; None: where negative numbers were seen.
+    """
+    if method == "max":
+        return max_range(histogram.extremes)
+    if method == "percentile":
+        return percentile_range(histogram, percentile)
+    search = kl_range if method == "kl" else mse_range
+    return search(histogram, bits, histogram.extremes.low < 0.0 if signed is None else signed, kind)
+
+
+def refit(stats: CalibrationStats, bits: Mapping[str, int]) -> CalibrationStats:
+    """Stats of `mse` or `kl` for values of different widths: ranges that fit each value's own number of bits.
+
+    Args:
+        bits: by value name; values that are not listed, and stats of other methods, stay as they are.
+    """
+    method: Method
+    if stats.method == "mse":
+        method = "mse"
+    elif stats.method == "kl":
+        method = "kl"
+    else:
+        return stats
+    ranges = dict(stats.ranges)
+    for name, histogram in stats.histograms.items():
+        if name in bits:
+            ranges[name] = range_of(histogram, method, bits=bits[name])
+    return replace(stats, ranges=ranges)
