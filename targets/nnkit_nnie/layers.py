@@ -17,9 +17,9 @@ from nnkit.program.ops import Placement
 from nnkit_nnie.graph import Graph, Node
 from nnkit_nnie.layer_kinds import ACTIVATIONS, CPU_KINDS, KNOWN_KINDS, kind_of_op
 
-CAFFE_LAYER, CAFFE_TYPE = "nnkit.caffe_layer", "nnkit.caffe_type"
+CAFFE_LAYER, CAFFE_TYPE, CAFFE_IN_PLACE = "nnkit.caffe_layer", "nnkit.caffe_type", "nnkit.caffe_in_place"
 REPORT_SUFFIX = "_report"
-DATA_KIND = "Data"
+SHAPING_OPS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity")
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,7 @@ class Layer:
     @property
     def main(self) -> Node:
         """The node that does the layer's work: the first that is no mere change of shape."""
-        shaping = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity")
-        return next((node for node in self.nodes if node.op_type not in shaping), self.nodes[0])
+        return next((node for node in self.nodes if node.op_type not in SHAPING_OPS), self.nodes[0])
 
     @property
     def placement(self) -> Placement:
@@ -122,7 +121,7 @@ def _runs_in_place(graph: Graph, node: Node, before: Node) -> bool:
         return False
     tags = graph.tags
     own, other = tags.of(node.outputs[0]), tags.of(before.outputs[0])
-    return CAFFE_LAYER in node.metadata or own.cpu == other.cpu
+    return CAFFE_IN_PLACE in node.metadata or own.cpu == other.cpu
 
 
 def _only_flattens(graph: Graph, node: Node) -> bool:
@@ -151,7 +150,7 @@ def _layer(graph: Graph, nodes: Sequence[Node]) -> Layer:
     )
     tags = _merged(graph.tags.of(name) for node in body for name in node.outputs)
     kind = _kind(graph, body)
-    named = next((n for n in body if n.op_type not in ("Flatten", "Reshape", "Squeeze", "Identity")), body[-1])
+    named = next((n for n in body if n.op_type not in SHAPING_OPS), body[-1])
     return Layer(
         name=origin if origin is not None else named.name,
         kind=kind,

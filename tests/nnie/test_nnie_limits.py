@@ -1,4 +1,4 @@
-"""Every limit and every tag rule: a network just within it is taken, one beyond it is refused with its own message."""
+"""Every limit and tag rule: a network just within is taken, one beyond is refused with a message of its own."""
 
 from __future__ import annotations
 

@@ -1,0 +1,282 @@
+"""The network and its calibration to a Program: which layer reads what in which format, and its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnkit.calibrate.stats import CalibrationStats
+from nnkit.errors import InternalError, ModelError
+from nnkit.program import Fixed, Float, OpBase, Program, Tensor, Window
+from nnkit.program.gfpq import Gfpq, GfpqBits
+from nnkit.program.ops import Accumulator, Placement
+from nnkit_nnie.float64_layers import ActivationKind, InPlaceActivation
+from nnkit_nnie.graph import Graph, Node
+from nnkit_nnie.layer_kinds import MOVING_KINDS
+from nnkit_nnie.layers import SHAPING_OPS, Layer
+from nnkit_nnie.ops import STORED, CpuLayer, NnieLayer, NnieWeighted
+from nnkit_nnie.segments import Network
+from nnkit_nnie.subgraph import subgraph
+
+_WEIGHTED = frozenset({"Convolution", "DepthwiseConv", "Deconvolution", "InnerProduct"})
+_MIXED, _HIGH = 2, 1
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Bits of each layer. hp: names of layers in 16 bits in compile mode 2 (beside 0: none, and 1: all)."""
+
+    compile_mode: int
+    hp: frozenset[str]
+
+    def bits(self, layer: Layer) -> GfpqBits:
+        """8 or 16."""
+        if self.compile_mode == _HIGH or (self.compile_mode == _MIXED and layer.name in self.hp):
+            return 16
+        return 8
+
+    @classmethod
+    def of(cls, network: Network, compile_mode: int) -> Precision:
+        """As the layers are tagged."""
+        return cls(compile_mode, frozenset(layer.name for layer in network.layers if layer.hp))
+
+
+def to_program(
+    network: Network,
+    statistics: CalibrationStats,
+    precision: Precision,
+    *,
+    name: str,
+    pixels: Collection[str] = (),
+) -> Program:
+    """The program of a divided network.
+
+    pixels: inputs that are raw 8-bit pixels; other inputs are float, as what normalises them hands them on.
+
+    Raises ModelError where calibration has no range for a value that the NNIE reads.
+    """
+    graph = network.graph
+    tensors: dict[str, Tensor] = {}
+    for spec in graph.model.inputs:
+        shape = stored_shape(spec.shape)
+        if spec.name in pixels:
+            tensors[spec.name] = Tensor(spec.name, shape, Fixed(8, 0, signed=False), 0, 255)
+        else:
+            tensors[spec.name] = Tensor(spec.name, shape, Float(32))
+    ops: list[OpBase] = []
+    for layer in network.layers:
+        for position, value in enumerate(layer.outputs):
+            op = _op(graph, layer, value, position, tensors, statistics, precision.bits(layer))
+            ops.append(op)
+            tensors[value] = _tensor(value, graph.shape(value), layer.placement)
+    return Program(
+        name=name,
+        tensors=tensors,
+        ops=tuple(ops),
+        inputs=graph.inputs,
+        outputs=graph.outputs,
+        numerics="nnkit_nnie.ops",
+        notes=network.notes,
+    )
+
+
+def stored_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a tensor of the program: without the batch axis, where that is 1."""
+    return shape[1:] if shape[:1] == (1,) else shape
+
+
+def _tensor(name: str, shape: tuple[int, ...], placement: Placement) -> Tensor:
+    if placement == "cpu":
+        return Tensor(name, stored_shape(shape), Float(32))
+    return Tensor(name, stored_shape(shape), STORED, STORED.qmin, STORED.qmax)
+
+
+def _op(
+    graph: Graph,
+    layer: Layer,
+    value: str,
+    position: int,
+    tensors: Mapping[str, Tensor],
+    statistics: CalibrationStats,
+    bits: GfpqBits,
+) -> OpBase:
+    inputs = layer.inputs
+    formats = tuple(_storage(tensors[name]) for name in inputs)
+    shapes = tuple(graph.shape(name) for name in inputs)
+    op_name = layer.name if position == 0 else f"{layer.name}:{position}"
+    tags = tuple(tag for tag, on in (("hp", layer.hp), ("cpu", layer.cpu)) if on)
+    accumulator: Accumulator = "float64" if layer.kind in _WEIGHTED else "float32"
+    if layer.placement == "cpu":
+        part = subgraph(graph, layer.nodes, inputs, layer.outputs)
+        return CpuLayer(
+            name=op_name,
+            inputs=inputs,
+            output=value,
+            placement="cpu",
+            tags=tags,
+            accumulator="float32",
+            layer=layer.name,
+            caffe_type=layer.kind,
+            stored=formats,
+            shapes=shapes,
+            output_shape=graph.shape(value),
+            graph=part.onnx_bytes,
+            names=inputs,
+            fetch=value,
+        )
+    read_as = tuple(_read_format(name, layer, statistics, bits) for name in inputs)
+    if layer.kind in _WEIGHTED and read_as[0] is not None and len(inputs) == 1:
+        return _weighted(graph, layer, value, op_name, tags, formats, shapes, read_as[0], bits)
+    part = subgraph(graph, layer.nodes, inputs, layer.outputs)
+    return NnieLayer(
+        name=op_name,
+        inputs=inputs,
+        output=value,
+        tags=tags,
+        accumulator=accumulator,
+        layer=layer.name,
+        caffe_type=layer.kind,
+        stored=formats,
+        shapes=shapes,
+        output_shape=graph.shape(value),
+        read_as=read_as,
+        graph=part.onnx_bytes,
+        names=inputs,
+        fetch=value,
+    )
+
+
+def _storage(tensor: Tensor) -> Fixed | Float:
+    return tensor.format if isinstance(tensor.format, Float) else tensor.fixed
+
+
+def _read_format(value: str, layer: Layer, statistics: CalibrationStats, bits: GfpqBits) -> Gfpq | None:
+    """The format in which a layer reads a value; None for layers that only place values."""
+    if layer.kind in MOVING_KINDS and not layer.in_place:
+        return None
+    found = statistics.ranges.get(value)
+    if found is None or not np.isfinite(found.max_abs):
+        raise ModelError(
+            f"calibration has no range for value {value!r}",
+            where=layer.name,
+            remedy="calibrate again with the network as it is now",
+        )
+    return Gfpq.for_magnitude(bits, found.max_abs)
+
+
+def _weighted(
+    graph: Graph,
+    layer: Layer,
+    value: str,
+    name: str,
+    tags: tuple[str, ...],
+    formats: tuple[Fixed | Float, ...],
+    shapes: tuple[tuple[int, ...], ...],
+    read_as: Gfpq,
+    bits: GfpqBits,
+) -> OpBase:
+    node = layer.main
+    others = [n for n in layer.nodes if n is not node and n.op_type not in (*SHAPING_OPS, *_ACTIVATIONS)]
+    if others:
+        raise InternalError(f"node {others[0].op_type} has no place in a {layer.kind}", where=layer.name)
+    weight = graph.constant_float(node.inputs[1])
+    if weight is None:
+        raise ModelError("its weights are computed", where=layer.name, remedy="fold them into constants")
+    outputs = weight.shape[0]
+    groups = 1
+    if layer.kind == "InnerProduct":
+        transposed = node.op_type == "Gemm" and node.integer("transB", 0) == 1
+        weight = weight if transposed else weight.T
+        outputs = weight.shape[0]
+        if node.op_type == "Gemm":
+            weight = weight * node.number("alpha", 1.0)
+    else:
+        groups = node.integer("group", 1)
+        outputs = weight.shape[1] * groups if layer.kind == "Deconvolution" else outputs
+    bias = np.zeros(outputs)
+    if len(node.inputs) > 2 and node.inputs[2]:
+        given = graph.constant_float(node.inputs[2])
+        bias = np.zeros(outputs) if given is None else np.broadcast_to(given.ravel(), (outputs,)).copy()
+        bias = bias * (node.number("beta", 1.0) if node.op_type == "Gemm" else 1.0)
+    weight_format = Gfpq.for_magnitude(bits, float(np.abs(weight).max(initial=0.0)))
+    return NnieWeighted(
+        name=name,
+        inputs=layer.inputs,
+        output=value,
+        tags=tags,
+        accumulator="float64",
+        layer=layer.name,
+        caffe_type=layer.kind,
+        stored=formats,
+        shapes=shapes,
+        output_shape=graph.shape(value),
+        read_as=read_as,
+        weight=weight_format.quantize(weight),
+        weight_format=weight_format,
+        bias=bias,
+        window=_window(graph, node) if layer.kind != "InnerProduct" else Window(1, 1),
+        groups=groups,
+        activations=tuple(_activation(graph, each) for each in layer.nodes if _is_in_place(each, layer)),
+    )
+
+
+def _is_in_place(node: Node, layer: Layer) -> bool:
+    return node.op_type in _ACTIVATIONS and node.index > layer.main.index
+
+
+_ACTIVATIONS: Mapping[str, ActivationKind] = {
+    "Relu": "relu",
+    "LeakyRelu": "leaky",
+    "PRelu": "prelu",
+    "Sigmoid": "sigmoid",
+    "Tanh": "tanh",
+    "Abs": "abs",
+    "Softplus": "softplus",
+    "Elu": "elu",
+}
+
+
+def _activation(graph: Graph, node: Node) -> InPlaceActivation:
+    kind = _ACTIVATIONS[node.op_type]
+    slopes = np.zeros(1)
+    if kind == "leaky":
+        slopes = np.asarray([node.number("alpha", 0.01)])
+    elif kind == "elu":
+        slopes = np.asarray([node.number("alpha", 1.0)])
+    elif kind == "prelu":
+        given = graph.constant_float(node.inputs[1])
+        slopes = np.zeros(1) if given is None else given.ravel()
+    return InPlaceActivation(kind, slopes)
+
+
+def _window(graph: Graph, node: Node) -> Window:
+    """The window with the padding that is really read."""
+    kernel = node.ints("kernel_shape") or graph.shape(node.inputs[1])[2:]
+    strides, dilations = node.ints("strides", (1, 1)), node.ints("dilations", (1, 1))
+    shape, result = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+    pads = node.ints("pads", (0, 0, 0, 0))
+    span = tuple((kernel[a] - 1) * dilations[a] + 1 for a in (0, 1))
+    auto = node.text("auto_pad", "NOTSET")
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
+        totals = tuple(max(0, (result[2 + a] - 1) * strides[a] + span[a] - shape[2 + a]) for a in (0, 1))
+        begins = tuple((t if auto == "SAME_UPPER" else t + 1) // 2 for t in totals)
+        pads = (*begins, *(t - b for t, b in zip(totals, begins, strict=True)))
+    ends = (pads[2], pads[3])
+    if node.op_type == "Conv":
+        ends = tuple(  # type: ignore[assignment]
+            max(0, (result[2 + a] - 1) * strides[a] - pads[a] + span[a] - shape[2 + a]) for a in (0, 1)
+        )
+    return Window(
+        kernel_h=kernel[0],
+        kernel_w=kernel[1],
+        stride_h=strides[0],
+        stride_w=strides[1],
+        dilation_h=dilations[0],
+        dilation_w=dilations[1],
+        pad_top=pads[0],
+        pad_left=pads[1],
+        pad_bottom=ends[0],
+        pad_right=ends[1],
+    )
