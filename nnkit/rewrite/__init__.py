@@ -1,10 +1,11 @@
 """Restructuring: rewrite rules over the ONNX graph that keep its numbers and its tags."""
 
-from nnkit.rewrite.catalogue import DEFAULT_RULES, available_rules, resolve_rules
+from nnkit.rewrite.catalogue import DEFAULT_RULES, available_rules, known_names, resolve_rules, resolve_steps
+from nnkit.rewrite.edit import Edit
 from nnkit.rewrite.equivalence import Tolerance
 from nnkit.rewrite.log import DeclinedSite, RewriteEntry, RewriteLog
 from nnkit.rewrite.rule import FUSE_INTO, AnyRule, Declined, Rule
-from nnkit.rewrite.runner import restructure
+from nnkit.rewrite.runner import Restructuring, restructure, restructure_steps
 
 __all__ = [
     "DEFAULT_RULES",
@@ -12,11 +13,16 @@ __all__ = [
     "AnyRule",
     "Declined",
     "DeclinedSite",
+    "Edit",
+    "Restructuring",
     "RewriteEntry",
     "RewriteLog",
     "Rule",
     "Tolerance",
     "available_rules",
+    "known_names",
     "resolve_rules",
+    "resolve_steps",
     "restructure",
+    "restructure_steps",
 ]

@@ -1,13 +1,18 @@
-"""The table of rules, the default order, and the lookup by the names in a recipe."""
+"""The table of rules and edits, the default order, and the lookup by the names in a recipe."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from nnkit.errors import RecipeError
+from nnkit.rewrite.edit import Edit
 from nnkit.rewrite.rule import AnyRule
+
+if TYPE_CHECKING:
+    from nnkit.recipe.restructure import RestructureEntry
 
 DEFAULT_RULES: tuple[str, ...] = (
     # clean up and write things in one form
@@ -39,11 +44,28 @@ DEFAULT_RULES: tuple[str, ...] = (
     "fuse_activation",
     "fuse_pool",
 )
-"""Every rule, in the order (= priority) of a recipe that names none."""
+"""The rules of a recipe that names none, in their order (= priority)."""
+
+OPTIONAL_RULES: tuple[str, ...] = ("nonfinal_fc_to_conv", "norm_from_concat", "merge_fc_pca")
+"""Rules that a recipe or a target must name; in the order in which they are usually written."""
+
+EDITS: tuple[str, ...] = (
+    "replace_input",
+    "merge_components",
+    "strip_var",
+    "keep_output",
+    "drop_output",
+    "replace_tail",
+    "mean_normalize",
+    "add_pca",
+    "half_face_pca",
+    "split_full_face_pca",
+)
+"""Every edit, in the order in which they are usually written."""
 
 
 def available_rules() -> Mapping[str, AnyRule]:
-    """All rules by name."""
+    """All rules by name, those with options as they are without them."""
     from nnkit.rewrite.rules import (
         add_constant_to_bias,
         batch_norm_to_conv,
@@ -58,8 +80,11 @@ def available_rules() -> Mapping[str, AnyRule]:
         fuse_pool,
         global_pool,
         merge_clips,
+        merge_fc_pca,
         merge_pad,
         merge_subsampling,
+        nonfinal_fc_to_conv,
+        norm_from_concat,
         normalize_resize,
         order_mul,
         pad_channels_to_conv,
@@ -96,8 +121,50 @@ def available_rules() -> Mapping[str, AnyRule]:
         pool_before_concat.RULE,
         fuse_activation.RULE,
         fuse_pool.RULE,
+        nonfinal_fc_to_conv.RULE,
+        norm_from_concat.RULE,
+        merge_fc_pca.RULE,
     )
     return MappingProxyType({rule.name: rule for rule in rules})
+
+
+def known_names() -> tuple[str, ...]:
+    """What a recipe may name under `restructure`: all rules and edits."""
+    return (*DEFAULT_RULES, *OPTIONAL_RULES, *EDITS)
+
+
+def make_edit(name: str, options: Any, where: str = "") -> Edit:
+    """The edit `name` with its options, a model of `nnkit.recipe.restructure`.
+
+    Raises:
+        KeyError: there is no such edit.
+    """
+    from nnkit.rewrite.edits import (
+        add_pca,
+        drop_output,
+        half_face_pca,
+        keep_output,
+        mean_normalize,
+        merge_components,
+        replace_input,
+        replace_tail,
+        split_full_face_pca,
+        strip_var,
+    )
+
+    makers: dict[str, Callable[[Any, str], Edit]] = {
+        "replace_input": replace_input.make,
+        "merge_components": merge_components.make,
+        "strip_var": strip_var.make,
+        "keep_output": keep_output.make,
+        "drop_output": drop_output.make,
+        "replace_tail": replace_tail.make,
+        "mean_normalize": mean_normalize.make,
+        "add_pca": add_pca.make,
+        "half_face_pca": half_face_pca.make,
+        "split_full_face_pca": split_full_face_pca.make,
+    }
+    return makers[name](options, where)
 
 
 def resolve_rules(names: Sequence[str], *, where: str = "") -> tuple[AnyRule, ...]:
@@ -112,13 +179,83 @@ def resolve_rules(names: Sequence[str], *, where: str = "") -> tuple[AnyRule, ..
     """
     rules = available_rules()
     for position, name in enumerate(names):
-        if name not in rules:
-            near = difflib.get_close_matches(name, rules, n=1, cutoff=0.4)
-            known = ", ".join(rules)
-            remedy = f"did you mean '{near[0]}'? Known rewrites: {known}" if near else f"known rewrites: {known}"
-            raise RecipeError(f"there is no rewrite '{name}'", where=where, remedy=remedy)
+        _check_known(name, tuple(rules), where)
         if name in names[:position]:
-            raise RecipeError(
-                f"rewrite '{name}' is named twice", where=where, remedy="name it once; rewrites run until none fires"
-            )
+            raise _twice(name, where)
     return tuple(rules[name] for name in names)
+
+
+def resolve_steps(
+    entries: Sequence[RestructureEntry], *, where: Callable[[int], str] = lambda index: ""
+) -> tuple[AnyRule | Edit, ...]:
+    """The rules and edits that a recipe names, in its order, with their options.
+
+    Args:
+        entries: names, or names with options; equal entries may not appear twice.
+        where: the place of an entry in the recipe, for messages.
+
+    Raises:
+        RecipeError: a name is unknown (the nearest one is suggested), repeated, or stands without options that it
+            needs.
+    """
+    from nnkit.recipe.restructure import OPTION_MODELS, entry_name, required_options
+
+    rules = available_rules()
+    steps: list[AnyRule | Edit] = []
+    for position, entry in enumerate(entries):
+        name, place = entry_name(entry), where(position)
+        _check_known(name, known_names(), place)
+        if entry in entries[:position]:
+            raise _twice(name, place)
+        if isinstance(entry, str) and (missing := required_options(name)):
+            remedy = f"write `{name}: {{{', '.join(f'{key}: ...' for key in missing)}}}`"
+            raise RecipeError(f"'{name}' cannot be without {' and '.join(missing)}", where=place, remedy=remedy)
+        if name in EDITS:
+            steps.append(make_edit(name, OPTION_MODELS[name]() if isinstance(entry, str) else entry.options, place))
+        elif isinstance(entry, str):
+            steps.append(rules[name])
+        else:
+            steps.append(_with_options(name, entry.options))
+    return tuple(steps)
+
+
+def _with_options(name: str, options: Any) -> AnyRule:
+    from nnkit.rewrite.rules import norm_from_concat
+
+    makers: dict[str, Callable[..., AnyRule]] = {"norm_from_concat": norm_from_concat.make}
+    return makers[name](**{key: getattr(options, key) for key in type(options).model_fields})
+
+
+def entry_key(entry: RestructureEntry) -> Any:
+    """An entry as JSON values that change whenever it, or a file that it names, does: for the stage cache."""
+    return entry if isinstance(entry, str) else {entry.name: _key(entry.options)}
+
+
+def _key(value: Any) -> Any:
+    from pydantic import BaseModel
+
+    from nnkit.inputs import file_digest
+    from nnkit.recipe.types import RecipePath
+
+    if isinstance(value, RecipePath):
+        return {"path": value.written, "sha256": file_digest(value.existing_file())}
+    if isinstance(value, BaseModel):
+        return {name: _key(getattr(value, name)) for name in type(value).model_fields}
+    if isinstance(value, tuple | list):
+        return [_key(item) for item in value]
+    return value
+
+
+def _check_known(name: str, known: Sequence[str], where: str) -> None:
+    if name in known:
+        return
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    listed = ", ".join(known)
+    remedy = f"did you mean '{near[0]}'? Known rewrites: {listed}" if near else f"known rewrites: {listed}"
+    raise RecipeError(f"there is no rewrite '{name}'", where=where, remedy=remedy)
+
+
+def _twice(name: str, where: str) -> RecipeError:
+    return RecipeError(
+        f"rewrite '{name}' is named twice", where=where, remedy="name it once; rewrites run until none fires"
+    )

@@ -1,10 +1,13 @@
-"""docs/rewrites.md, made from the rules themselves: `python -m nnkit.rewrite.documentation > docs/rewrites.md`."""
+"""docs/rewrites.md, made from rules and edits: `python -m nnkit.rewrite.documentation > docs/rewrites.md`."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
-from nnkit.rewrite.catalogue import DEFAULT_RULES, available_rules
+from nnkit.recipe.restructure import OPTION_MODELS
+from nnkit.rewrite.catalogue import DEFAULT_RULES, EDITS, OPTIONAL_RULES, available_rules, make_edit
+from nnkit.rewrite.edit import Edit
 from nnkit.rewrite.rule import AnyRule
 
 _HEAD = """# Rewrites
@@ -24,26 +27,62 @@ difference, what fired, and what declined with its reason. `nnkit plan` shows th
 A value name that exists before and after a rewrite stands for the same numbers. Fusion leaves the graph as it is and
 marks the absorbed op with `nnkit.fuse_into` in its metadata: the value of the op that computes it too.
 
+A rule with options is an entry with one key, `- norm_from_concat: {reduce: mean}`; the
+[recipe reference](recipe_reference.md) lists all options. [Edits](#edits) change what the network computes.
+
 Tags: `_hp` and the names of the original layers move to the op that takes over the arithmetic; where several do, to
 each of them. `_cpu` keeps its op from being removed or fused; where a rewrite replaces an op one to one, the tag
 goes along.
+
+## Rewrites of the default set
 
 | rewrite | what it does | equal up to | an op tagged `_cpu` |
 |---|---|---|---|
 """
 
 
+_OPTIONAL = """
+
+## Rewrites that must be named
+
+They bring a network into the form that particular hardware has layers for;
+[NNIE restructuring](nnie_restructuring.md) shows them at work.
+
+| rewrite | what it does | equal up to | an op tagged `_cpu` |
+|---|---|---|---|
+"""
+
+_EDITS = """
+
+## Edits
+
+An edit changes the inputs, the outputs, or what the layers between them compute. It is made once, when the rewrites
+that stand before it have come to rest; at the end all rewrites of the list run again. Each edit says what the new
+outputs are in terms of the network before it, and ONNX Runtime holds it to that on sample inputs, up to 1e-5 of the
+magnitude of the sums that it takes. What cannot be edited as asked is an error at the recipe's line. The network as
+the last edit leaves it is the float reference of everything that follows.
+
+| edit | what it does |
+|---|---|
+"""
+
+
 def rewrites_markdown() -> str:
     """The page as Markdown, ending in a newline."""
     rules = available_rules()
-    rows = [
-        f"| [`{name}`](#{name}) | {rules[name].title} | {_equality(rules[name])} | {_cpu(rules[name])} |"
-        for name in DEFAULT_RULES
-    ]
-    sections = [
-        f"## {name}\n\n{rules[name].title}.\n\n```text\n{_details(rules[name])}\n```\n" for name in DEFAULT_RULES
-    ]
-    return _HEAD + "\n".join(rows) + "\n\n" + "\n".join(sections)
+    edits = {name: make_edit(name, OPTION_MODELS[name].model_construct()) for name in EDITS}
+
+    def rows(names: Sequence[str]) -> str:
+        return "\n".join(
+            f"| [`{name}`](#{name}) | {rules[name].title} | {_equality(rules[name])} | {_cpu(rules[name])} |"
+            for name in names
+        )
+
+    edit_rows = "\n".join(f"| [`{name}`](#{name}) | {edits[name].title} |" for name in EDITS)
+    items: list[AnyRule | Edit] = [*(rules[name] for name in (*DEFAULT_RULES, *OPTIONAL_RULES)), *edits.values()]
+    sections = [f"## {item.name}\n\n{item.title}.\n\n```text\n{_details(item)}\n```\n" for item in items]
+    tables = rows(DEFAULT_RULES) + _OPTIONAL + rows(OPTIONAL_RULES) + _EDITS + edit_rows
+    return _HEAD + tables + "\n\n" + "\n".join(sections)
 
 
 def _equality(rule: AnyRule) -> str:
@@ -54,8 +93,8 @@ def _cpu(rule: AnyRule) -> str:
     return "is left alone" if rule.cpu == "blocks" else "keeps its tag"
 
 
-def _details(rule: AnyRule) -> str:
-    return "\n".join(rule.summary.strip().splitlines()[1:]).strip()
+def _details(item: AnyRule | Edit) -> str:
+    return "\n".join(item.summary.strip().splitlines()[1:]).strip()
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ class RewriteEntry:
     max_error: largest absolute difference of any value that exists before and after, over the sample inputs;
         None when nothing fired or no samples were given.
     relative_error: the same, divided by that value's largest magnitude.
+    effect: of an edit, what it changed, one sentence; empty for a rewrite, which changes no number.
     """
 
     name: str
@@ -31,10 +32,12 @@ class RewriteEntry:
     declined: tuple[DeclinedSite, ...] = ()
     max_error: float | None = None
     relative_error: float | None = None
+    effect: str = ""
 
     def report(self) -> dict[str, Any]:
         """The entry as `report.json` has it: `reason` is the sentence a reader needs, `sites` the details."""
-        reasons = dict.fromkeys(f"{d.site}: {d.reason}" for d in self.declined)
+        reasons: dict[str, None] = {self.effect: None} if self.effect else {}
+        reasons |= dict.fromkeys(f"{d.site}: {d.reason}" for d in self.declined)
         if not self.fired and not reasons:
             reasons = {"nothing in the graph has its pattern": None}
         return {
@@ -46,12 +49,13 @@ class RewriteEntry:
             "reason": "; ".join(reasons),
             "max_error": self.max_error,
             "relative_error": self.relative_error,
+            **({"effect": self.effect} if self.effect else {}),
         }
 
 
 @dataclass(frozen=True)
 class RewriteLog:
-    """One entry for each rule of the recipe, in the recipe's order."""
+    """One entry for each rule and edit of the recipe, in the recipe's order."""
 
     entries: tuple[RewriteEntry, ...] = ()
 
@@ -78,6 +82,7 @@ class RewriteLog:
                     declined=tuple(DeclinedSite(d["site"], d["reason"]) for d in item["declined"]),
                     max_error=item["max_error"],
                     relative_error=item["relative_error"],
+                    effect=item.get("effect", ""),
                 )
                 for item in report
             )

@@ -1,4 +1,8 @@
-"""Runs rules over a Model: each to its fixpoint, in order of priority, and holds each to what it promises."""
+"""Runs rules over a Model: each to its fixpoint, in order of priority, and holds each to what it promises.
+
+Edits stand among the rules where the recipe puts them: one is made, once, when the rules before it have come to
+rest; at the end all rules run to rest together.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from nnkit.errors import InternalError, ModelError
 from nnkit.graph import Model
+from nnkit.rewrite.edit import Edit
+from nnkit.rewrite.edit_runner import make_edit
 from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.equivalence import FLOAT_ROUNDING, Sample, Tolerance, Values, compare, evaluate, sample_inputs
 from nnkit.rewrite.log import DeclinedSite, RewriteEntry, RewriteLog
@@ -42,9 +48,60 @@ def restructure(
         ModelError: ONNX Runtime cannot run the model as it came.
         InternalError: a rule broke its promise; the message names the rule and the layer.
     """
+    done = restructure_steps(model, rules, check_inputs=check_inputs, tolerance=tolerance)
+    return done.model, done.log
+
+
+@dataclass(frozen=True, eq=False)
+class Restructuring:
+    """What became of a network: the model, the log, and the network that the model must be compared with.
+
+    reference: the network as the last edit left it, or as it came where there was none. Rewrites keep its numbers.
+    """
+
+    model: Model
+    log: RewriteLog
+    reference: Model
+
+
+def restructure_steps(
+    model: Model,
+    steps: Sequence[AnyRule | Edit],
+    *,
+    check_inputs: Sequence[Sample] | None = None,
+    tolerance: Tolerance = FLOAT_ROUNDING,
+) -> Restructuring:
+    """As `restructure`, with edits among the rules.
+
+    Raises:
+        RecipeError: an edit does not suit the network.
+        ModelError, InternalError: as `restructure`; an edit that is not what it says is a bug, too.
+    """
     samples = sample_inputs(model) if check_inputs is None else list(check_inputs)
+    entries: list[_State | RewriteEntry] = []
+    reference = model
+    for step in steps:
+        if not isinstance(step, Edit):
+            entries.append(_State(step))
+            continue
+        model = _to_rest(model, entries, samples, tolerance)
+        edited, entry = make_edit(model, step, samples)
+        model = reference = edited.model
+        samples = sample_inputs(model) if check_inputs is None else [dict(edited.feeds(s)) for s in samples]
+        entries.append(entry)
+    model = _to_rest(model, entries, samples, tolerance)
+    log = RewriteLog(tuple(entry.entry() if isinstance(entry, _State) else entry for entry in entries))
+    return Restructuring(model, log, reference)
+
+
+def _to_rest(
+    model: Model, entries: Sequence[_State | RewriteEntry], samples: Sequence[Sample], tolerance: Tolerance
+) -> Model:
+    """The model after all rules among the entries, none of which fires any more."""
     values = _original_values(model, samples)
-    states = [_State(rule) for rule in rules]
+    states = [entry for entry in entries if isinstance(entry, _State)]
+    for state in states:
+        state.declined.clear()
     editor = Editor(model)
     index, rounds = 0, 0
     while index < len(states):
@@ -64,7 +121,7 @@ def restructure(
             values = _compare(state, fired, model, values, candidate, samples, tolerance)
         model = candidate
         index = 0
-    return model, RewriteLog(tuple(state.entry() for state in states))
+    return model
 
 
 def _original_values(model: Model, samples: Sequence[Sample]) -> Values:

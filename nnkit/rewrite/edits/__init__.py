@@ -1,0 +1,1 @@
+"""The edits, one file each: changes of a network's inputs, outputs or layers that a recipe asks for by name."""
