@@ -1,5 +1,6 @@
 """Importers: model files of other tools become a Model."""
 
+from nnkit.importers.caffe_importer import caffe_digest, caffe_model, import_caffe
 from nnkit.importers.name_tags import TagGlobError, TagGlobs
 from nnkit.importers.onnx_importer import ImportResult, import_onnx, model_file_digest
 from nnkit.importers.operators import OpCheck, Unsupported, raise_unsupported, unsupported
@@ -12,6 +13,9 @@ __all__ = [
     "TagGlobs",
     "ToolLimits",
     "Unsupported",
+    "caffe_digest",
+    "caffe_model",
+    "import_caffe",
     "import_onnx",
     "model_file_digest",
     "raise_unsupported",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
-from nnkit.errors import RecipeError
 from nnkit.partition import Segment
 from nnkit.recipe import Calibration
 from nnkit.report.progress import Step
@@ -12,19 +11,14 @@ from nnkit.stages.types import Build, Imported, Restructured
 
 
 def import_model(build: Build) -> Imported:
-    """Read the recipe's model; cached by the file's content (external data included)."""
+    """Read the recipe's model; cached by the files' content (external data included)."""
     from nnkit import importers
     from nnkit.cache import installed_version
-    from nnkit.importers import TagGlobs, import_onnx, model_file_digest
+    from nnkit.importers import TagGlobs, caffe_digest, import_caffe, import_onnx, model_file_digest
 
     section = build.recipe.model
-    if section.format == "caffe":
-        raise RecipeError(
-            "this version of nnkit imports ONNX only",
-            where=build.recipe.where("model", "path"),
-            remedy="convert the network to ONNX",
-        )
     path = section.path.existing_file("the model")
+    weights = section.weights.existing_file("the model's weights") if section.weights is not None else None
     tags = build.recipe.tags_for(build.key)
     shapes = {name: spec.shape for name, spec in section.inputs.items() if spec.shape is not None}
     hp = () if isinstance(tags.hp, str) else tags.hp  # `auto`: `choose_precision` decides after calibration
@@ -32,21 +26,24 @@ def import_model(build: Build) -> Imported:
     def where(kind: str, index: int) -> str:
         return build.recipe.where_override(build.key, "tags", kind, index)
 
+    def input_where(name: str) -> str:
+        return build.recipe.where("model", "inputs", name, "shape")
+
     def compute(step: Step) -> Imported:
-        result = import_onnx(
-            path,
-            inputs=shapes,
-            simplify=section.simplify,
-            tag_globs=TagGlobs(hp=hp, cpu=tags.cpu, where=where),
-            input_where=lambda name: build.recipe.where("model", "inputs", name, "shape"),
-        )
+        globs = TagGlobs(hp=hp, cpu=tags.cpu, where=where)
+        if weights is not None:
+            result = import_caffe(path, weights, inputs=shapes, tag_globs=globs, input_where=input_where)
+        else:
+            result = import_onnx(
+                path, inputs=shapes, simplify=section.simplify, tag_globs=globs, input_where=input_where
+            )
         return Imported(result.model, result.notes)
 
     call = StageCall(
         "import",
-        [model_file_digest(path)],
+        [model_file_digest(path) if weights is None else caffe_digest(path, weights)],
         {"shapes": {k: list(v) for k, v in shapes.items()}, "simplify": section.simplify, "hp": hp, "cpu": tags.cpu},
-        [importers],
+        [importers, "nnkit.caffe", "nnkit.custom_ops"],
         {name: installed_version(name) for name in ("onnx", "onnxsim", "onnxruntime")},
     )
     imported = cached(build, call, object_codec(), compute)

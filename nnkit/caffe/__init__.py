@@ -1,0 +1,1 @@
+"""Caffe networks: prototxt and caffemodel read, understood and written."""

@@ -1,0 +1,153 @@
+"""Convolution, its depthwise forms, Deconvolution and InnerProduct."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from nnkit.caffe.layers.context import LayerContext, Shape
+
+MAX_GEOMETRY = 1 << 16
+
+
+def pair(context: LayerContext, parameter: Any, name: str, default: int | None, least: int) -> tuple[int, int]:
+    """Height and width of a kernel, stride, pad or dilation, from `name`, `name_h` and `name_w`.
+
+    Caffe lets a file give either the repeated field (one value or two) or the pair.
+    """
+    stem = "kernel" if name == "kernel_size" else name
+    field = parameter.DESCRIPTOR.fields_by_name[name]
+    listed = getattr(parameter, name)
+    single = isinstance(listed, int)
+    values = ([listed] if parameter.HasField(name) else []) if single else list(listed[:3])
+    names = [f"{stem}_h", f"{stem}_w"]
+    has_pair = all(other in parameter.DESCRIPTOR.fields_by_name for other in names)
+    given = [other for other in names if has_pair and parameter.HasField(other)]
+    if values and given:
+        context.fail(f"it gives both {field.name} and {given[0]}", "keep one of the two")
+    if given:
+        if len(given) < 2 and default is None:
+            context.fail(f"it gives {given[0]} alone", f"give {' and '.join(names)}")
+        values = [getattr(parameter, other) if parameter.HasField(other) else default for other in names]
+    elif not values:
+        if default is None:
+            context.fail(f"it has no {name}", f"write {name}")
+        values = [default]
+    if len(values) > 2:
+        context.fail(f"its {name} has more than two values", "give one, or height and width")
+    for value in values:
+        if not least <= value <= MAX_GEOMETRY:
+            context.fail(f"its {name} is {value}", f"a value from {least} to {MAX_GEOMETRY} is needed")
+    return int(values[0]), int(values[-1])
+
+
+def convolution(context: LayerContext) -> None:
+    """Conv. The depthwise types of various forks group by input channel where they give no group."""
+    context.counts(1)
+    parameter = context.parameter("convolution_param")
+    channels, height, width = context.image()
+    depthwise = context.layer.type != "Convolution"
+    outputs = parameter.num_output or (channels if depthwise else 0)
+    group = parameter.group if parameter.HasField("group") or not depthwise else channels
+    kernel, stride, pad, dilation = _geometry(context, parameter)
+    _check_groups(context, channels, outputs, group)
+    inputs = _parameters(context, parameter, (outputs, channels // group, *kernel), outputs)
+    extent = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
+    sizes = [(side + 2 * p - e) // s + 1 for side, p, e, s in zip((height, width), pad, extent, stride, strict=True)]
+    if min(height + 2 * pad[0] - extent[0], width + 2 * pad[1] - extent[1]) < 0:
+        context.fail(f"its kernel {kernel[0]}x{kernel[1]} is larger than the padded input {height}x{width}")
+    context.result(
+        "Conv",
+        [context.bottoms[0], *inputs],
+        (context.shape()[0], outputs, *sizes),
+        kernel_shape=list(kernel),
+        strides=list(stride),
+        pads=[*pad, *pad],
+        dilations=list(dilation),
+        group=group,
+    )
+
+
+def deconvolution(context: LayerContext) -> None:
+    """ConvTranspose; weights [C, outputs / group, kh, kw]."""
+    context.counts(1)
+    parameter = context.parameter("convolution_param")
+    channels, height, width = context.image()
+    outputs, group = parameter.num_output, parameter.group
+    kernel, stride, pad, dilation = _geometry(context, parameter)
+    _check_groups(context, channels, outputs, group)
+    inputs = _parameters(context, parameter, (channels, outputs // group, *kernel), outputs)
+    sizes = [
+        s * (side - 1) + d * (k - 1) + 1 - 2 * p
+        for side, p, k, d, s in zip((height, width), pad, kernel, dilation, stride, strict=True)
+    ]
+    context.result(
+        "ConvTranspose",
+        [context.bottoms[0], *inputs],
+        (context.shape()[0], outputs, *sizes),
+        kernel_shape=list(kernel),
+        strides=list(stride),
+        pads=[*pad, *pad],
+        dilations=list(dilation),
+        group=group,
+    )
+
+
+def inner_product(context: LayerContext) -> None:
+    """Gemm; what it lumps together is flattened before, and what it keeps apart is restored after."""
+    context.counts(1)
+    parameter = context.parameter("inner_product_param")
+    shape, outputs = context.shape(), parameter.num_output
+    axis = context.axis(parameter.axis, len(shape))
+    if not outputs:
+        context.fail("it has no num_output", "write num_output")
+    rows, columns = math.prod(shape[:axis]), math.prod(shape[axis:])
+    stored = (columns, outputs) if parameter.transpose else (outputs, columns)
+    weights = context.array(0, stored, "weight")
+    weights = weights.T.copy() if parameter.transpose else weights
+    inputs = [context.constant("weight", weights)]
+    if parameter.bias_term:
+        inputs.append(context.constant("bias", context.array(1, (outputs,), "bias")))
+    context.array_count(1 + parameter.bias_term)
+    value = context.bottoms[0]
+    if axis == 1 and len(shape) > 2:
+        value = context.part("Flatten", [value], (rows, columns), "flatten", axis=1)
+    elif len(shape) != 2 or axis != 1:
+        target = context.integers("rows", (rows, columns))
+        value = context.part("Reshape", [value, target], (rows, columns), "flatten")
+    result: Shape = (*shape[:axis], outputs)
+    if len(result) == 2:
+        context.result("Gemm", [value, *inputs], result, transB=1)
+        return
+    product = context.part("Gemm", [value, *inputs], (rows, outputs), "gemm", transB=1)
+    context.result("Reshape", [product, context.integers("shape", result)], result)
+
+
+def _geometry(
+    context: LayerContext, parameter: Any
+) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int], tuple[int, int]]:
+    if parameter.axis not in (1, -3):
+        context.fail(f"its axis is {parameter.axis}", "only convolution over height and width can be taken: axis 1")
+    return (
+        pair(context, parameter, "kernel_size", None, 1),
+        pair(context, parameter, "stride", 1, 1),
+        pair(context, parameter, "pad", 0, 0),
+        pair(context, parameter, "dilation", 1, 1),
+    )
+
+
+def _check_groups(context: LayerContext, channels: int, outputs: int, group: int) -> None:
+    if not outputs:
+        context.fail("it has no num_output", "write num_output")
+    if not group or channels % group or outputs % group:
+        context.fail(
+            f"group {group} does not divide its {channels} input and {outputs} output channels", "correct the group"
+        )
+
+
+def _parameters(context: LayerContext, parameter: Any, shape: Shape, outputs: int) -> list[str]:
+    names = [context.constant("weight", context.array(0, shape, "weight"))]
+    if parameter.bias_term:
+        names.append(context.constant("bias", context.array(1, (outputs,), "bias")))
+    context.array_count(1 + parameter.bias_term)
+    return names
