@@ -50,6 +50,11 @@ def is_installed() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
+def applies(packing: Packing) -> bool:
+    """Whether the kernels know all rules of `packing`: banks are left to `search`."""
+    return not packing.bank_bytes
+
+
 def fit_within(packing: Packing, capacity_bytes: int, max_nodes: int, orders: tuple[Order, ...] = ORDERS) -> Outcome:
     """Search for a packing whose peak is at most `capacity_bytes` with at most `max_nodes` placements.
 
@@ -58,41 +63,61 @@ def fit_within(packing: Packing, capacity_bytes: int, max_nodes: int, orders: tu
     Raises:
         ImportError: the extra `[solver]` is not installed.
     """
-    from nnkit.memory import kernels_numba as kernels
+    return Search(packing, capacity_bytes, orders).advance(max_nodes)
 
-    result_offsets = [item.fixed_offset_bytes or 0 for item in packing.items]
-    job = _Job.of(packing)
-    count = len(job.members)
-    if not count:
-        return Outcome(result_offsets, False, 0)
-    if not job.may_fit(capacity_bytes):
-        return Outcome(None, True, 0)
-    pool = np.zeros(count * (count + 3), dtype=np.int64)
-    trail = np.zeros((2, count * count + 1), dtype=np.int64)
-    section = np.zeros((2, len(job.slack) + 1), dtype=np.int64)
-    dead = kernels.empty_dead_ends()
-    ranks = [job.ranks(order) for order in orders]
-    offsets = np.zeros(count, dtype=np.int64)
-    nodes = 0
-    for begin, end in job.groups():
-        share, turn, answer = FIRST_SHARE, 0, -1
-        while answer < 0 and nodes < max_nodes:
-            state = np.array([0, min(share, max_nodes - nodes), 0], dtype=np.int64)
+
+class Search:
+    """A search for one capacity that can be continued: `advance` goes on where it stopped."""
+
+    def __init__(self, packing: Packing, capacity_bytes: int, orders: tuple[Order, ...] = ORDERS) -> None:
+        self._packing = packing
+        self._capacity = capacity_bytes
+        self._job = job = _Job.of(packing)
+        self._groups = job.groups() if job.members else []
+        self._group = 0
+        self._share, self._turn = FIRST_SHARE, 0
+        self._refuted = bool(job.members) and not job.may_fit(capacity_bytes)
+        self._ranks = [job.ranks(order) for order in orders]
+        self._offsets = np.zeros(len(job.members), dtype=np.int64)
+        self._dead: Numbers | None = None
+
+    def advance(self, max_nodes: int) -> Outcome:
+        """Go on with at most `max_nodes` placements; the outcome's nodes are those of this call."""
+        from nnkit.memory import kernels_numba as kernels
+
+        job, count = self._job, len(self._job.members)
+        if self._dead is None:
+            self._dead = kernels.empty_dead_ends()
+        pool = np.zeros(count * (count + 3), dtype=np.int64)
+        trail = np.zeros((2, count * count + 1), dtype=np.int64)
+        section = np.zeros((2, len(job.slack) + 1), dtype=np.int64)
+        nodes = 0
+        while not self._refuted and self._group < len(self._groups):
+            if nodes >= max_nodes:
+                return Outcome(None, False, nodes)
+            begin, end = self._groups[self._group]
+            state = np.array([0, min(self._share, max_nodes - nodes), 0], dtype=np.int64)
             pool[:count] = np.arange(count)
-            rank, tie = ranks[turn]
+            rank, tie = self._ranks[self._turn]
             answer = kernels.place_group(
-                begin, end, count, -1, -1, capacity_bytes, pool, job.size, job.rounded, job.slack, job.align,
-                job.fixed, job.first, job.stop, rank, tie, job.lowest.copy(), offsets, section[0], section[1],
-                trail[0], trail[1], dead, state,
+                begin, end, count, -1, -1, self._capacity, pool, job.size, job.rounded, job.slack, job.align,
+                job.fixed, job.first, job.stop, rank, tie, job.reach, job.lowest.copy(), self._offsets, section[0],
+                section[1], trail[0], trail[1], self._dead, state,
             )  # fmt: skip
             nodes += int(state[0])
-            turn = (turn + 1) % len(ranks)
-            share *= 2 if turn == 0 else 1
-        if answer <= 0:
-            return Outcome(None, answer == 0, nodes)
-    for k, index in enumerate(job.members):
-        result_offsets[index] = int(offsets[k])
-    return Outcome(result_offsets, False, nodes)
+            self._refuted = answer == 0
+            if answer == 1:
+                self._group += 1
+                self._share, self._turn = FIRST_SHARE, 0
+            else:
+                self._turn = (self._turn + 1) % len(self._ranks)
+                self._share *= 2 if self._turn == 0 else 1
+        if self._refuted:
+            return Outcome(None, True, nodes)
+        offsets = [item.fixed_offset_bytes or 0 for item in self._packing.items]
+        for k, index in enumerate(job.members):
+            offsets[index] = int(self._offsets[k])
+        return Outcome(offsets, False, nodes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +125,8 @@ class _Job:
     """A packing as arrays: items of some size in order of time, their sections as ranges first..stop-1.
 
     rounded: sizes rounded up to the common grain of all offsets; all items of a section but the topmost take that.
-    slack: per section, what the topmost may take less. lowest: where an item may start (its place, if fixed).
+    slack: per section, what the topmost may take less, and what diagonal overlaps may save.
+    lowest: where an item may start (its place, if fixed). reach: from an item's start to the least start above it.
     """
 
     members: tuple[int, ...]
@@ -113,6 +139,7 @@ class _Job:
     length: Numbers
     first: Numbers
     stop: Numbers
+    reach: Numbers
 
     @staticmethod
     def of(packing: Packing) -> _Job:
@@ -136,9 +163,13 @@ class _Job:
         slack = np.zeros(len(steps), dtype=np.int64)
         for a, b, spare in zip(first, stop, rounded - size, strict=True):
             slack[a:b] = np.maximum(slack[a:b], spare)
-        return _Job(
-            tuple(members), size, rounded, slack, align, fixed, lowest, last_step - first_step + 1, first, stop
-        )
+        slack += np.array(packing.section_savings(grain), dtype=np.int64)
+        reach = np.repeat(size[:, None], len(members), axis=1)
+        local = {index: k for k, index in enumerate(members)}
+        for (lower, upper), distance in packing.reach.items():
+            reach[local[lower], local[upper]] = distance
+        length = last_step - first_step + 1
+        return _Job(tuple(members), size, rounded, slack, align, fixed, lowest, length, first, stop, reach)
 
     def section_bytes(self, sizes: Numbers) -> Numbers:
         """Sum of `sizes` of each section's items."""

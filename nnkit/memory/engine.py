@@ -8,8 +8,9 @@ it is NP-hard. The road taken, each stage bounded in steps so that a result neve
 3. a short branch and bound at the bound (`search`), which finds what greedy orders miss;
 4. hill climbing over orders (`climb`);
 5. branch and bound with the remaining nodes: a peak below the best one is sought, or refuted;
-6. with the extra `[solver]`, the compiled branch and bound (`compiled`) where the peak is still open. It comes last,
-   so that whatever the core alone finishes is the same to the byte with and without the extra.
+6. with the extra `[solver]` and nodes for it, a race of the compiled branch and bound and CP-SAT (`race`) where the
+   peak is still open. It comes last, so that whatever the core alone finishes is the same to the byte with and
+   without the extra.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from nnkit.memory import climb, compiled, first_fit, search
-from nnkit.memory.packing import Item, Packing, max_live
+from nnkit.memory import climb, first_fit, race, search
+from nnkit.memory.packing import Item, Packing, Rules, max_live
 
 Reason: TypeAlias = Literal["bound", "exhausted", "open"]
 
@@ -29,13 +30,21 @@ Reason: TypeAlias = Literal["bound", "exhausted", "open"]
 class Effort:
     """Limits in steps. `climb_steps` placements of the hill climb, `search_nodes` nodes of the branch and bound.
 
-    solver_nodes: nodes of the compiled branch and bound, used only where the extra `[solver]` is installed; 0: never.
+    solver_nodes: nodes of the race of solvers, used only where the extra `[solver]` is installed; 0: never.
     """
 
     climb_steps: int = 300
     search_nodes: int = 20_000
     solver_nodes: int = 0
     seed: int = 1
+
+    @staticmethod
+    def of_steps(steps: int, solver: bool = False) -> Effort:
+        """The effort that a budget of `steps` nodes buys; with `solver`, ten times as many for the extra's race.
+
+        The hill climb gets one placement of all items for every 50 nodes, at most 2,000.
+        """
+        return Effort(min(steps // 50, 2000), steps, 10 * steps if solver else 0)
 
 
 @dataclass(frozen=True)
@@ -72,17 +81,24 @@ class Solution:
         return self.peak_bytes == self.lower_bound_bytes
 
 
-def solve(items: tuple[Item, ...], effort: Effort | None = None, goal_bytes: int | None = None) -> Solution:
+def solve(
+    items: tuple[Item, ...],
+    effort: Effort | None = None,
+    goal_bytes: int | None = None,
+    rules: Rules | None = None,
+) -> Solution:
     """Pack `items` with the least peak that the effort finds. Deterministic.
 
     Args:
+        rules: what holds beside "no byte twice" (diagonal overlaps, banks).
         goal_bytes: a peak that is good enough, such as a memory's capacity: the compiled search seeks it first.
 
     Raises:
-        InternalError: two items share an id, or fixed items overlap in bytes and time.
+        InternalError: two items share an id, fixed items overlap in bytes and time, or the rules contradict.
     """
     limits = effort or Effort()
-    packing = Packing.of(items)
+    packing = Packing.of(items, rules)
+    grain = packing.grain_bytes
     bound, step = max_live(packing)
     live = tuple(packing.items[i].id for i in packing.live_at(step))
     if not items:
@@ -98,25 +114,25 @@ def solve(items: tuple[Item, ...], effort: Effort | None = None, goal_bytes: int
         if outcome.offsets is not None:
             method, offsets, best = "branch and bound", outcome.offsets, packing.peak(outcome.offsets)
         elif outcome.exhausted:
-            bound += 1
+            bound += grain
     if best > bound:
         climbed = climb.hill_climb(packing, offsets, bound, limits.climb_steps, limits.seed)
         if packing.peak(climbed) < best:
             method, offsets, best = "hill climb", climbed, packing.peak(climbed)
     while best > bound and nodes < limits.search_nodes:
         # Peaks just below the best one: each answer improves it or proves it.
-        outcome = search.fit_within(packing, best - 1, limits.search_nodes - nodes)
+        outcome = search.fit_within(packing, best - grain, limits.search_nodes - nodes)
         nodes += outcome.nodes
         if outcome.offsets is not None:
             method, offsets, best = "branch and bound", outcome.offsets, packing.peak(outcome.offsets)
         elif outcome.exhausted:
             bound = best
-    if best > bound and limits.solver_nodes and compiled.is_installed():
+    if best > bound and limits.solver_nodes and race.is_installed():
         solved = _close_in(packing, bound, best, limits.solver_nodes, goal_bytes)
         nodes += solved.nodes
         bound = solved.bound
         if solved.offsets is not None:
-            method, offsets, best = "compiled branch and bound", solved.offsets, packing.peak(solved.offsets)
+            method, offsets, best = solved.method, solved.offsets, packing.peak(solved.offsets)
     packing.check(offsets)
     live_bound = max_live(packing)[0]
     reason: Reason = "open" if best > bound else ("bound" if best == live_bound else "exhausted")
@@ -130,35 +146,40 @@ def solve(items: tuple[Item, ...], effort: Effort | None = None, goal_bytes: int
 
 @dataclass(frozen=True)
 class _Closed:
-    """offsets: a better packing, or None. bound: what is proven."""
+    """offsets: a better packing, or None. bound: what is proven. method: who found the packing."""
 
     offsets: list[int] | None
     bound: int
     nodes: int
+    method: str
 
 
 def _close_in(packing: Packing, bound: int, best: int, max_nodes: int, goal: int | None) -> _Closed:
-    """Narrow [bound, best] by compiled search: the goal first, then the bound, then halving what is left.
+    """Narrow [bound, best] by the extra's solvers: the goal first, then the bound, then halving what is left.
 
-    A capacity at which the search gives up moves later ones towards the best peak, but no bound.
+    A capacity at which they give up moves later ones towards the best peak, but no bound.
     """
+    grain = packing.grain_bytes
     offsets: list[int] | None = None
+    method = ""
     left = max_nodes
     easy = bound  # below this, the search has given up
+    goal = None if goal is None else goal // grain * grain
     wanted = goal if goal is not None and bound <= goal < best else bound
     while left > 0 and bound < best and easy < best:
-        outcome = compiled.fit_within(packing, wanted, max(2 * left // 3 if wanted == goal else left // 4, 1000))
+        result = race.fit_within(packing, wanted, max(2 * left // 3 if wanted == goal else left // 4, 1000))
+        outcome = result.outcome
         left -= max(outcome.nodes, 1)
         if outcome.offsets is not None:
-            offsets, best = outcome.offsets, packing.peak(outcome.offsets)
+            offsets, best, method = outcome.offsets, packing.peak(outcome.offsets), result.method
         elif outcome.exhausted:
-            bound = wanted + 1
+            bound = wanted + grain
         else:
-            easy = wanted + 1
+            easy = wanted + grain
         easy = max(easy, bound)
         first_bound = wanted == goal and bound < wanted
-        wanted = bound if first_bound else (easy + best - 1) // 2
-    return _Closed(offsets, bound, max_nodes - left)
+        wanted = bound if first_bound else (easy + best - grain) // 2 // grain * grain
+    return _Closed(offsets, bound, max_nodes - left, method)
 
 
 def lower_bound(items: tuple[Item, ...]) -> int:
@@ -166,4 +187,4 @@ def lower_bound(items: tuple[Item, ...]) -> int:
     return max_live(Packing.of(items))[0]
 
 
-__all__ = ["Certificate", "Effort", "Item", "Solution", "lower_bound", "solve"]
+__all__ = ["Certificate", "Effort", "Item", "Rules", "Solution", "lower_bound", "solve"]

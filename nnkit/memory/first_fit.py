@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nnkit.errors import InternalError
-from nnkit.memory.packing import Item, Packing, align_up
+from nnkit.memory.packing import Item, Packing
 
 
 def place(packing: Packing, order: Sequence[int]) -> list[int]:
@@ -23,16 +23,18 @@ def place(packing: Packing, order: Sequence[int]) -> list[int]:
 
 def lowest_offset(packing: Packing, offsets: Sequence[int], index: int) -> int:
     """The lowest free offset for item `index` beside its placed neighbours (offset >= 0)."""
-    item = packing.items[index]
-    taken = sorted(
-        (offsets[j], offsets[j] + packing.items[j].size_bytes) for j in packing.neighbours[index] if offsets[j] >= 0
+    # Open intervals (below, above) of starts that a placed neighbour forbids.
+    forbidden = sorted(
+        (packing.highest_below(index, j, offsets[j]), packing.end_below(j, offsets[j], index))
+        for j in packing.neighbours[index]
+        if offsets[j] >= 0
     )
     offset = 0
-    for start, end in taken:
-        if offset + item.size_bytes <= start:
+    for below, above in forbidden:
+        if offset <= below:
             break
-        if end > offset:
-            offset = align_up(end, item.alignment_bytes)
+        if above > offset:
+            offset = packing.settle(index, above)
     return offset
 
 
@@ -92,5 +94,7 @@ def _check_fixed(packing: Packing) -> None:
         for j in packing.neighbours[i]:
             a, other = item.fixed_offset_bytes, packing.items[j]
             b = other.fixed_offset_bytes
-            if a is not None and b is not None and a < b + other.size_bytes and b < a + item.size_bytes:
+            if a is None or b is None:
+                continue
+            if packing.end_below(i, a, j) > b and packing.end_below(j, b, i) > a:
                 raise InternalError(f"the fixed items {item.id!r} and {other.id!r} overlap")

@@ -26,6 +26,7 @@ from numba import int64, njit
 
 _FAR = 1 << 60
 _A1 = int64[::1]
+_A2 = int64[:, ::1]
 
 # state: placements used, their limit, entries of the trail.
 
@@ -33,7 +34,7 @@ _A1 = int64[::1]
 @njit(cache=True)
 def holds(
     begin: int, end: int, last: int, last_rank: int, capacity: int, pool: Any, size: Any, rounded: Any, slack: Any,
-    fixed: Any, first: Any, stop: Any, rank: Any, lowest: Any, floor: Any, need: Any,
+    fixed: Any, first: Any, stop: Any, rank: Any, reach: Any, lowest: Any, floor: Any, need: Any,
 ) -> bool:  # fmt: skip
     """Whether no bound forbids the group pool[begin:end] (in order of time) within the capacity."""
     low = first[pool[begin]]
@@ -55,7 +56,7 @@ def holds(
                 if first[j] >= stop[i]:
                     break
                 if stop[j] > first[i] and j != i:
-                    rest = min(rest, max(lowest[j], last) + size[j])
+                    rest = min(rest, max(lowest[j], last) + reach[j, i])
             if rest < _FAR:
                 at = max(at, rest)
         if at + size[i] > capacity:
@@ -101,14 +102,14 @@ def untouched(
 
 
 @njit(
-    int64(int64, int64, int64, int64, int64, int64, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1,
-          _A1, _A1, _A1, _A1, _A1),
+    int64(int64, int64, int64, int64, int64, int64, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A2, _A1, _A1,
+          _A1, _A1, _A1, _A1, _A1, _A1),
     cache=True,
 )  # fmt: skip
 def place_group(
     begin: int, end: int, top: int, last: int, last_rank: int, capacity: int, pool: Any, size: Any, rounded: Any,
-    slack: Any, align: Any, fixed: Any, first: Any, stop: Any, rank: Any, tie: Any, lowest: Any, offsets: Any,
-    floor: Any, need: Any, trail_item: Any, trail_offset: Any, dead: Any, state: Any,
+    slack: Any, align: Any, fixed: Any, first: Any, stop: Any, rank: Any, tie: Any, reach: Any, lowest: Any,
+    offsets: Any, floor: Any, need: Any, trail_item: Any, trail_offset: Any, dead: Any, state: Any,
 ) -> int:  # fmt: skip
     """1: `offsets` of the group pool[begin:end] are a packing; 0: there is none; -1: out of placements.
 
@@ -166,7 +167,6 @@ def place_group(
         state[0] += 1
         tried = at
         tried_rank = at_rank
-        above = at + size[k]
         mark = state[2]
         free = top
         independent = False
@@ -177,7 +177,10 @@ def place_group(
                 continue
             pool[free] = j
             free += 1
-            if first[j] < stop[k] and first[k] < stop[j] and lowest[j] < above:
+            if first[j] >= stop[k] or first[k] >= stop[j]:
+                continue
+            above = at + reach[k, j]
+            if lowest[j] < above:
                 if fixed[j]:
                     result = 0
                     break
@@ -197,7 +200,7 @@ def place_group(
                 if searching == 0:
                     if not holds(
                         part, after, at, at_rank, capacity, pool, size, rounded, slack, fixed, first, stop, rank,
-                        lowest, floor, need,
+                        reach, lowest, floor, need,
                     ):  # fmt: skip
                         result = 0
                         independent = untouched(part, after, k, pool, first, stop, trail_item, mark, state[2])
@@ -210,7 +213,7 @@ def place_group(
                         part_last_rank = -1  # ranks of two orders are not compared: nobody at `at` is passed by
                     result = place_group(
                         part, after, free, at, part_last_rank, capacity, pool, size, rounded, slack, align, fixed,
-                        first, stop, part_rank, tie, lowest, offsets, floor, need, trail_item, trail_offset,
+                        first, stop, part_rank, tie, reach, lowest, offsets, floor, need, trail_item, trail_offset,
                         dead, state,
                     )  # fmt: skip
                     if result == 0:

@@ -9,6 +9,9 @@ It prunes where
 * the offsets would decrease, or equal offsets come out of index order (the same packing, reached twice);
 * another item that meets this one fits entirely below it: then this one is not next in a pushed-down packing.
 
+Rules of banks and diagonal overlaps keep the shape "an upper item starts no lower than a function of the lower one
+that never falls"; the pruning by what fits below counts an item with bank conflicts up to the end of its last bank.
+
 The idea of searching pushed-down orders with section bounds is that of MiniMalloc (Moffitt, ASPLOS 2023).
 """
 
@@ -19,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.memory.packing import Packing
+from nnkit.memory.packing import Packing, align_up
 
 _FAR = np.int64(1) << 60
 
@@ -105,6 +108,23 @@ class _Part:
         self.rounded = -(-self.size // self.grain) * self.grain
         slack = self.rounded - self.size
         self.section_slack = np.array([int(slack[s].max()) for s in self.sections], dtype=np.int64)
+        for row, saved in enumerate(
+            saved
+            for members_of, saved in zip(packing.sections, packing.section_savings(self.grain), strict=True)
+            if members_of and members_of[0] in local
+        ):
+            self.section_slack[row] += saved
+        self.reach = np.repeat(self.size[:, None], count, axis=1)
+        for (lower, upper), distance in packing.reach.items():
+            if lower in local:
+                self.reach[local[lower], local[upper]] = distance
+        self.bank = packing.bank_bytes
+        self.within = np.array([item.within_bank for item in items], dtype=bool)
+        self.conflict = np.zeros((count, count), dtype=bool)
+        for i, j in packing.conflicts:
+            if i in local and j in local:
+                self.conflict[local[i], local[j]] = True
+        self.any_conflict: NDArray[np.bool_] = np.any(self.conflict, axis=1)
         length = np.array([item.last_step - item.first_step + 1 for item in items], dtype=np.int64)
         pressure = np.array([int(self.rounded @ s) for s in self.sections], dtype=np.int64)
         worst = np.array([int(pressure[self.sections[:, k]].max()) for k in range(count)], dtype=np.int64)
@@ -158,21 +178,32 @@ class _Part:
         self, lowest: NDArray[np.int64], remaining: NDArray[np.bool_], k: int, offset: int
     ) -> NDArray[np.int64] | None:
         """The remaining items' lowest offsets once `k` is placed; None where a fixed item is overrun."""
-        end = offset + int(self.size[k])
-        above = -(-end // self.align) * self.align
+        ends = offset + self.reach[k]
+        if self.any_conflict[k]:
+            bank_end = align_up(offset + int(self.size[k]), self.bank)
+            ends = np.where(self.conflict[k], np.maximum(ends, bank_end), ends)
+        above = self._settle(ends)
         touched = self.meets[k] & remaining
         if self.any_fixed:
-            if bool((touched & self.is_fixed & (lowest < end)).any()):
+            if bool((touched & self.is_fixed & (lowest < ends)).any()):
                 return None
             touched &= ~self.is_fixed
         return np.where(touched, np.maximum(lowest, above), lowest)
+
+    def _settle(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The least offsets from `offsets` on that suit the members' alignments and banks."""
+        settled = -(-offsets // self.align) * self.align
+        if not self.bank:
+            return settled
+        across = self.within & (settled % self.bank + self.size > self.bank)
+        return np.where(across, -(-settled // self.bank) * self.bank, settled)
 
     def _candidates(
         self, lowest: NDArray[np.int64], remaining: NDArray[np.bool_], rank: NDArray[np.int64], last: tuple[int, int]
     ) -> list[int] | None:
         """Items that may come next, best last; None where the node cannot lead to a packing."""
         # Offsets never decrease from here on.
-        floor = -(-max(last[0], 0) // self.align) * self.align
+        floor = self._settle(np.full(len(self.members), max(last[0], 0), dtype=np.int64))
         reachable = np.where(self.is_fixed, lowest, np.maximum(lowest, floor))
         if bool((remaining & (reachable + self.size > self.capacity)).any()):
             return None
@@ -181,10 +212,13 @@ class _Part:
         masked = np.where(remaining, reachable, _FAR)
         section_floor = np.where(self.sections, masked, _FAR).min(axis=1)
         need = self.sections @ np.where(remaining, self.rounded, 0)
-        if bool((section_floor + need - self.section_slack > self.capacity)[section_floor < _FAR].any()):
+        if bool(((section_floor + need - self.section_slack > self.capacity) & (section_floor < _FAR)).any()):
             return None
         # Whoever fits below k's lowest offset, meeting it, comes before k.
-        ends = np.where(remaining, lowest + self.size, _FAR)
+        ends = lowest + self.size
+        if self.bank:
+            ends = np.where(self.any_conflict, -(-ends // self.bank) * self.bank, ends)
+        ends = np.where(remaining, ends, _FAR)
         lowest_end = np.where(self.meets, ends[None, :], _FAR).min(axis=1)
         later = (lowest > last[0]) | ((lowest == last[0]) & (rank > last[1]))
         ready = np.flatnonzero(remaining & later & (lowest_end > lowest))
