@@ -68,10 +68,10 @@ class Packing:
     neighbours: tuple[tuple[int, ...], ...]
     sections: tuple[tuple[int, ...], ...]
     section_steps: tuple[int, ...]
-    reach: Mapping[tuple[int, int], int]
-    bank_bytes: int
-    conflicts: frozenset[tuple[int, int]]
-    grain_bytes: int
+    reach: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    bank_bytes: int = 0
+    conflicts: frozenset[tuple[int, int]] = frozenset()
+    grain_bytes: int = 1
 
     @staticmethod
     def of(items: Sequence[Item], rules: Rules | None = None) -> Packing:
