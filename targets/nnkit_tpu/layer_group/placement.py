@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from nnkit.memory.packing import Item, Packing
-from nnkit.memory.search import fit_within
 from nnkit_tpu.layer_group.chips import Chip, align_up
+from nnkit_tpu.layer_group.exact import pack
 from nnkit_tpu.layer_group.model import GroupGraph, GroupOp
 from nnkit_tpu.layer_group.slices import Refusal, SlicePlan
 from nnkit_tpu.layer_group.timesteps import Life, Schedule, live_bytes, lives
@@ -90,7 +89,13 @@ def place_group(
             method: Literal["first fit", "first fit, banks aside"]
             method = "first fit" if preferring_banks else "first fit, banks aside"
             return _placement(chip, blocks, offsets, min(bound, section), method, shared)
-    outcome = fit_within(_packing(chip, blocks), capacity, (effort or Effort()).search_nodes)
+    outcome = pack(
+        [block.size_bytes for block in blocks],
+        _live_sets(blocks),
+        capacity,
+        chip.eu_bytes,
+        (effort or Effort()).search_nodes,
+    )
     if outcome.offsets is None:
         how = "an exhaustive search proves it" if outcome.exhausted else f"{outcome.nodes} nodes of search found none"
         reason = f"no packing into {capacity} bytes per lane ({section} live at once): {how}"
@@ -217,25 +222,10 @@ def _rival_banks(chip: Chip, block: _Block, placed: Sequence[tuple[_Block, int]]
     return frozenset(banks)
 
 
-def _packing(chip: Chip, blocks: Sequence[_Block]) -> Packing:
-    """The exact search's form of the problem. Lifetimes on a circle are no intervals: who meets whom is given."""
-    longest = max((len(block.steps) for block in blocks), default=1)
-    items = tuple(
-        Item(block.names[0], block.size_bytes, longest - len(block.steps), longest - 1, chip.eu_bytes)
-        for block in blocks
-    )
-    neighbours = tuple(
-        tuple(
-            j
-            for j, other in enumerate(blocks)
-            if j != i and block.size_bytes and other.size_bytes and block.steps & other.steps
-        )
-        for i, block in enumerate(blocks)
-    )
+def _live_sets(blocks: Sequence[_Block]) -> list[frozenset[int]]:
+    """Blocks live together, by index, in every step of the circle or line."""
     steps = sorted(frozenset().union(*(block.steps for block in blocks))) if blocks else []
-    live = {tuple(i for i, b in enumerate(blocks) if step in b.steps and b.size_bytes): step for step in steps}
-    maximal = {m: step for m, step in live.items() if not any(set(m) < set(other) for other in live)}
-    return Packing(items, neighbours, tuple(maximal), tuple(maximal.values()))
+    return [frozenset(i for i, block in enumerate(blocks) if step in block.steps) for step in steps]
 
 
 def _placement(

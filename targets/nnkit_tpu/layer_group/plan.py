@@ -134,3 +134,42 @@ def _plan(
             images, _, height, _ = graph.tensors[name].shape
             repeated += sum(part.rows.length * part.images.length for part in parts) - images * height
     return GroupPlan(tuple(ops), slices, schedule, placement, loads, stores, repeated)
+
+
+def quick_plan(
+    graph: GroupGraph, ops: Sequence[GroupOp], model: CostModel
+) -> tuple[int, SliceCount, int, tuple[str, ...]] | Refusal:
+    """(cycles, slices, bytes per lane live in the last step, what is loaded before the first op) by the shortest
+    schedule of the first slice count that fits by its live bytes, and of two more. Not a plan: nothing is placed."""
+    refusal: Refusal | None = None
+    best: tuple[int, SliceCount, int, tuple[str, ...]] | None = None
+    further = 0
+    for count in _thinned(candidate_counts(graph, ops)):
+        slices = slice_group(graph, ops, count)
+        if isinstance(slices, Refusal):
+            refusal = refusal if refusal is not None and best is None and slices.rule == "too few rows" else slices
+            break
+        schedule = schedule_group(graph, ops, slices, model, balance=False)
+        items = lives(model.chip, graph, ops, slices, schedule)
+        live = live_bytes(items, schedule)
+        if max(live, default=0) > model.chip.lane_bytes:
+            reason = (
+                f"{max(live)} bytes per lane are live at once in {count.total} slices, of {model.chip.lane_bytes}"
+            )
+            refusal = Refusal("local memory", ops[0].name, reason)
+            continue
+        head = tuple(t.tensor for t in schedule.transfers if t.kind == "load" and t.step < 0)
+        if best is None or schedule.cycles < best[0]:
+            best = (schedule.cycles, count, live[-1], head)
+        further += 1
+        if further > 2 or count.total == 1:
+            break
+    return best if best is not None else refusal or Refusal("local memory", ops[0].name, "no number of slices fits")
+
+
+def _thinned(counts: Iterator[SliceCount]) -> Iterator[SliceCount]:
+    """Every count up to 8 slices, every second up to 16, every fourth beyond."""
+    for count in counts:
+        step = 1 if count.total <= 8 else 2 if count.total <= 16 else 4
+        if count.total % step == 0:
+            yield count

@@ -1,0 +1,274 @@
+"""The compiler's lowered program, before it forms groups, as graphs for the planner.
+
+`lower` text is what the compiler prints after its own topological sort: every op of a function in the order in
+which its group files number them, with weights packed as they lie in local memory. One graph a function: the
+cv18xx put the quantisation of the input into a function of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from nnkit.errors import ToolError
+from nnkit.program.ops import Window
+from nnkit_tpu.layer_group.buffers import buffer_rule
+from nnkit_tpu.layer_group.chips import Chip
+from nnkit_tpu.layer_group.model import GroupGraph, GroupOp, GroupTensor, GroupWeight, Kind, Shape
+
+_FUNCTION = re.compile(r"func\.func @(\w+)\((.*?)\) ->")
+_OP = re.compile(r'^\s*(%\d+) = "\w+\.(\w+)"\((.*?)\) (?:\{(.*)\} )?: \(.*\) -> (.*?) loc\((.*)\)$')
+_ARGUMENT = re.compile(r"(%arg\d+): (tensor<.*?>)(?: loc\((.*?)\))?(?=, %arg|$)")
+_LOCATION = re.compile(r'^(#loc\d*) = loc\("(.*)"\)$', re.M)
+_TENSOR = re.compile(r"tensor<((?:\d+x)*)(.*)>$")
+_RETURN = re.compile(r"^\s*return (%[^:]*) :", re.M)
+_BITS = re.compile(r"[a-z]+(\d+)")
+_KINDS: Mapping[str, Kind] = {
+    "Conv2D": "conv",
+    "Deconv": "deconv",
+    "Add": "binary",
+    "Sub": "binary",
+    "Mul": "binary",
+    "Div": "binary",
+    "Max": "binary",
+    "Min": "binary",
+    "AddConst": "unary",
+    "MulConst": "unary",
+    "MulShift": "unary",
+    "Cast": "unary",
+    "Lut": "unary",
+    "Active": "unary",
+    "Relu": "unary",
+    "LeakyRelu": "unary",
+    "PRelu": "unary",
+    "Clip": "unary",
+    "RequantInt": "unary",
+    "RequantIntAxis": "unary",
+    "Scale": "scale",
+    "Concat": "concat",
+    "Upsample": "upsample",
+    "Interp": "interp",
+    "Pad": "pad",
+    "Slice": "slice",
+    "Reshape": "reshape",
+    "Permute": "permute",
+    "MatMul": "matmul",
+    "Softmax": "softmax",
+    "Reduce": "reduce",
+}
+_MOVES_DATA = ("permute", "matmul", "softmax", "reduce", "other")
+
+
+@dataclass(frozen=True, eq=False)
+class LoweredFunction:
+    """One function: its graph, and the line of the text each op stands on, for reordering."""
+
+    name: str
+    graph: GroupGraph
+    lines: tuple[int, ...]
+
+
+def read_lowered(text: str, chip: Chip) -> tuple[LoweredFunction, ...]:
+    """The functions that hold ops, in order. Raises ToolError for a line that is not as this compiler writes it."""
+    locations = dict(_LOCATION.findall(text))
+    functions: list[LoweredFunction] = []
+    lines = text.splitlines()
+    starts = [index for index, line in enumerate(lines) if "func.func @" in line]
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        heading = _FUNCTION.search(lines[start])
+        if heading is None or heading.group(1) == "main":
+            continue
+        functions.append(_Reader(chip, locations).read(heading.group(1), heading.group(2), lines, start, end))
+    if not functions:
+        raise ToolError("the compiler's lowered program has no function with ops", where="layer groups")
+    return tuple(functions)
+
+
+class _Reader:
+    """Values of one function by their names in the text."""
+
+    def __init__(self, chip: Chip, locations: Mapping[str, str]) -> None:
+        self.chip, self.locations = chip, locations
+        self.tensors: dict[str, GroupTensor] = {}
+        self.weights: dict[str, GroupWeight] = {}
+        self.names: dict[str, str] = {}  # "%5" -> tensor or weight
+        self.ops: list[GroupOp] = []
+
+    def read(self, name: str, arguments: str, lines: list[str], start: int, end: int) -> LoweredFunction:
+        inputs, outputs, places = [], [], []
+        for value, type_text, location in _ARGUMENT.findall(arguments):
+            tensor = self._tensor(self._location(location) or value, type_text)
+            self.names[value] = tensor.name
+            inputs.append(tensor.name)
+        for index in range(start + 1, end):
+            line = lines[index]
+            returned = _RETURN.match(line)
+            if returned:
+                outputs += [self.names[value.strip()] for value in returned.group(1).split(",")]
+                break
+            if ' = "' not in line:
+                continue
+            match = _OP.match(line)
+            if match is None:
+                raise ToolError(f"this line of the lowered program cannot be read: {line.strip()[:100]}")
+            if self._add(*match.groups()):
+                places.append(index)
+        graph = GroupGraph(name, self.tensors, self.weights, tuple(self.ops), tuple(inputs), tuple(outputs))
+        return LoweredFunction(name, graph, tuple(places))
+
+    def _add(
+        self,
+        value: str,
+        dialect: str,
+        kind: str,
+        operands: str,
+        attributes: str,
+        types: str,
+        result: str,
+        location: str,
+    ) -> bool:
+        """Take in one line; whether it is an op."""
+        if kind == "None":
+            return False
+        name = self._location(location)
+        if kind == "Weight":
+            shape, size = _shape(result)
+            self.names[value] = f"{value}:{name}"
+            self.weights[self.names[value]] = GroupWeight(self.names[value], shape, size)
+            return False
+        tensor = self._tensor(name, result)
+        self.names[value] = name
+        read = [self.names[operand.strip()] for operand in operands.split(",") if operand.strip() in self.names]
+        inputs = tuple(item for item in read if item in self.tensors)
+        weights = tuple(dict.fromkeys(item for item in read if item in self.weights))
+        self.ops.append(self._op(name, kind, inputs, weights, tensor, attributes or ""))
+        return True
+
+    def _op(
+        self,
+        name: str,
+        kind_name: str,
+        inputs: tuple[str, ...],
+        weights: tuple[str, ...],
+        result: GroupTensor,
+        text: str,
+    ) -> GroupOp:
+        kind: Kind = _KINDS.get(kind_name, "other")
+        if kind_name == "Pool2D":
+            kind = "max_pool" if "pool_mode Max" in text else "average_pool"
+        source = self.tensors[inputs[0]].shape if inputs else result.shape
+        window = _window(text) if kind in ("conv", "deconv", "max_pool", "average_pool") else None
+        group = _integer(text, "group", 1)
+        taps = window.kernel_h * window.kernel_w if window else 1
+        macs = 0
+        if kind == "conv":
+            macs = prod(result.shape) * (source[1] // group) * taps
+        elif kind == "deconv":
+            macs = prod(source) * (result.shape[1] // group) * taps
+        elif kind == "matmul":
+            macs = prod(source) * result.shape[3] if result.shape[3] > 1 else prod(source) * result.shape[1]
+        integer = result.dtype_bytes == 1
+        return GroupOp(
+            name=name,
+            kind=kind,
+            inputs=inputs,
+            output=result.name,
+            weights=weights,
+            window=window,
+            group=group,
+            function=_function(kind_name, text),
+            axis=_integer(text, "axis", 1),
+            begins=_begins(kind, text),
+            steps=_integers(text, "steps")[1:4] if kind == "slice" else (),
+            scale=(result.shape[2] / source[2], result.shape[3] / source[3]),
+            order=_integers(text, "order"),
+            buffer=buffer_rule(
+                self.chip,
+                kind,
+                integer=integer,
+                source=source,
+                result=result.shape,
+                group=group,
+                taps=taps,
+                spread=bool(_integer(text, "use_3ic_optimize", 0) & 3),
+            ),
+            not_local=self._not_local(kind_name, kind, source, result),
+            in_place=kind == "unary" and self.tensors[inputs[0]].dtype_bytes == result.dtype_bytes
+            if inputs
+            else False,
+            macs=macs,
+        )
+
+    def _not_local(self, kind_name: str, kind: Kind, source: Shape, result: GroupTensor) -> str:
+        if kind_name == "GenericCpu":
+            return "it runs on the host processor"
+        if kind == "reshape":
+            kept = source[:2] == result.shape[:2]
+            return "" if kept else "it moves values between lanes"
+        if kind in _MOVES_DATA:
+            return f"{kind_name} works on global memory"
+        if self.chip.name.startswith("cv") and result.dtype_bytes > 1:
+            return "conversions to float work on global memory"
+        return ""
+
+    def _tensor(self, name: str, type_text: str) -> GroupTensor:
+        shape, size = _shape(type_text)
+        tensor = GroupTensor(name, shape, size)
+        self.tensors[name] = tensor
+        return tensor
+
+    def _location(self, text: str) -> str:
+        text = text.strip()
+        return self.locations.get(text, text.strip('"'))
+
+
+def _shape(type_text: str) -> tuple[Shape, int]:
+    """([n, c, h, w], bytes of a value) of a tensor type; missing dimensions are 1, surplus ones fall into w."""
+    match = _TENSOR.search(type_text.strip())
+    if match is None:
+        raise ToolError(f"this type of the lowered program cannot be read: {type_text[:100]}")
+    sizes = [int(part) for part in match.group(1).split("x") if part]
+    padded = [*sizes, 1, 1, 1, 1][: max(4, len(sizes))]
+    element = match.group(2)
+    if element.startswith("!quant.calibrated<"):
+        element = element.removeprefix("!quant.calibrated<")
+    elif element.startswith("!quant.uniform<"):
+        element = element.removeprefix("!quant.uniform<")
+    bits = _BITS.match(element)
+    return (padded[0], padded[1], padded[2], prod(padded[3:])), max(int(bits.group(1)) // 8, 1) if bits else 4
+
+
+def _integer(text: str, attribute: str, default: int) -> int:
+    match = re.search(rf"\b{attribute} = (-?\d+)", text)
+    return int(match.group(1)) if match else default
+
+
+def _integers(text: str, attribute: str) -> tuple[int, ...]:
+    match = re.search(rf"\b{attribute} = \[([-\d, ]*)\]", text)
+    return tuple(int(part) for part in match.group(1).split(",") if part.strip()) if match else ()
+
+
+def _window(text: str) -> Window:
+    kernel, strides = _integers(text, "kernel_shape"), _integers(text, "strides") or (1, 1)
+    pads, dilations = _integers(text, "pads") or (0, 0, 0, 0), _integers(text, "dilations") or (1, 1)
+    return Window(*kernel, *strides, *dilations, *pads)
+
+
+def _begins(kind: Kind, text: str) -> tuple[int, ...]:
+    if kind == "slice":
+        return _integers(text, "offset")[1:4]
+    if kind == "pad":
+        return _integers(text, "paddings")[2:4]
+    return ()
+
+
+def _function(kind_name: str, text: str) -> str:
+    if kind_name == "Interp":
+        mode = "linear" if "interp_mode linear" in text else "nearest"
+        found = re.search(r"interp_coord (\w+)", text)
+        return f"{mode} {found.group(1) if found else 'half_pixel'}"
+    if kind_name == "Pad":
+        return "constant" if "constant" in text else "reflect"
+    return kind_name.lower()

@@ -1,0 +1,60 @@
+"""Topological orders of a graph: which branch comes first decides what must be kept and which groups there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from nnkit_tpu.layer_group.model import GroupGraph, GroupOp
+
+
+def topological_orders(graph: GroupGraph) -> Mapping[str, tuple[str, ...]]:
+    """Distinct orders by name; "given", the graph's own, first."""
+    orders = {"given": tuple(op.name for op in graph.ops)}
+    for name, choose in (
+        ("breadth first", _breadth_first),
+        ("depth first", _depth_first),
+        ("least live bytes", _least_live),
+    ):
+        order = _ordered(graph, choose)
+        if order not in orders.values():
+            orders[name] = order
+    return MappingProxyType(orders)
+
+
+_Choice = Callable[[GroupGraph, list[GroupOp], dict[str, int]], GroupOp]
+
+
+def _ordered(graph: GroupGraph, choose: _Choice) -> tuple[str, ...]:
+    """Take, one after another, the op that `choose` picks among those whose inputs are there."""
+    at = dict.fromkeys(graph.inputs, 0)  # tensor -> when it came to be
+    waiting = list(graph.ops)
+    order: list[str] = []
+    while waiting:
+        ready = [op for op in waiting if all(name in at for name in op.inputs)]
+        op = choose(graph, ready, at)
+        waiting.remove(op)
+        at[op.output] = len(order) + 1
+        order.append(op.name)
+    return tuple(order)
+
+
+def _breadth_first(graph: GroupGraph, ready: list[GroupOp], at: dict[str, int]) -> GroupOp:
+    """The op whose inputs are oldest."""
+    return min(ready, key=lambda op: max((at[name] for name in op.inputs), default=0))
+
+
+def _depth_first(graph: GroupGraph, ready: list[GroupOp], at: dict[str, int]) -> GroupOp:
+    """The op that goes on with the newest value."""
+    return max(ready, key=lambda op: max((at[name] for name in op.inputs), default=0))
+
+
+def _least_live(graph: GroupGraph, ready: list[GroupOp], at: dict[str, int]) -> GroupOp:
+    """The op after which the least is live: its output, less the inputs that nobody else waits for."""
+    readers = {name: [op for op in graph.ops if name in op.inputs] for name in graph.tensors}
+
+    def growth(op: GroupOp) -> int:
+        dying = [n for n in set(op.inputs) if all(r.name == op.name or r.output in at for r in readers[n])]
+        return graph.tensors[op.output].size_bytes - sum(graph.tensors[n].size_bytes for n in dying)
+
+    return min(ready, key=growth)
