@@ -119,15 +119,7 @@ class _Reader:
         return LoweredFunction(name, graph, tuple(places))
 
     def _add(
-        self,
-        value: str,
-        dialect: str,
-        kind: str,
-        operands: str,
-        attributes: str,
-        types: str,
-        result: str,
-        location: str,
+        self, value: str, kind: str, operands: str, attributes: str | None, result: str, location: str
     ) -> bool:
         """Take in one line; whether it is an op."""
         if kind == "None":
