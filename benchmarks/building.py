@@ -62,7 +62,7 @@ class Workshop:
         plan: Any = stages.plan(built.build, built.program)
         segments = stages.partition(built.build, built.restructured)
         return stages.emit(
-            built.build, built.imported, built.restructured, built.statistics, segments, built.program, plan, place
+            built.build, built.restructured, built.statistics, segments, built.program, plan, place
         ).folder
 
     def _build(self, network: Network, options: str) -> Build:

@@ -127,7 +127,8 @@ class Quantization:
 class Deployment:
     """What is known of a build when its artifact is written.
 
-    imported, model: the network as imported and as restructured. samples: as in `Quantization`.
+    imported: the network as imported, or as the recipe's edits made it. model: as restructured. samples: as in
+        `Quantization`.
     """
 
     recipe: Recipe

@@ -96,7 +96,7 @@ def test_what_else_stages_hand_on_comes_back() -> None:
 
     log = RewriteLog((RewriteEntry("r", True, ("a + b",), (DeclinedSite("c", "padding"),), 1e-7),))
     assert decode(encode(log)) == log
-    restructured = decode(encode(Restructured(model, log)))
+    restructured = decode(encode(Restructured(model, log, model)))
     assert restructured.log == log
     assert restructured.model.digest == model.digest
     assert decode(encode(Imported(model, ("a note",)))).notes == ("a note",)

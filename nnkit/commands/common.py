@@ -28,10 +28,10 @@ def print_json(data: Any) -> None:
 def load(path: Path) -> Recipe:
     """The recipe, validated against the installed targets and rules."""
     from nnkit.recipe import load_recipe
-    from nnkit.rewrite import available_rules
+    from nnkit.rewrite import known_names
     from nnkit.target import option_models
 
-    return load_recipe(path, target_models=option_models(), known_rules=available_rules())
+    return load_recipe(path, target_models=option_models(), known_rules=known_names())
 
 
 def builds(recipe: Recipe, wanted: list[str], progress: Progress, *, use_cache: bool, emulate: bool) -> list[Build]:

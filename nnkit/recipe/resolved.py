@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
+from nnkit.recipe.restructure import RuleEntry
 from nnkit.recipe.scalars import tag_of
 from nnkit.recipe.schema import Recipe
 from nnkit.recipe.types import RecipePath
@@ -37,6 +38,8 @@ def _plain(value: Any) -> Any:
     """Models to what YAML can write; text is escaped, so that no `$` in it is taken for a variable."""
     if isinstance(value, RecipePath):
         return value.written
+    if isinstance(value, RuleEntry):
+        return {value.name: _plain(value.options)}
     if isinstance(value, BaseModel):
         fields = type(value).model_fields
         return {info.alias or name: _plain(getattr(value, name)) for name, info in fields.items()}

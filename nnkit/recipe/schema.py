@@ -11,13 +11,13 @@ from pydantic import Field, PrivateAttr, SerializeAsAny, model_validator
 from nnkit.recipe.base import Fault, RecipeModel, faults
 from nnkit.recipe.inputs import ModelSection
 from nnkit.recipe.problems import KeyPath, Place
+from nnkit.recipe.restructure import RestructureEntry, entry_faults
 from nnkit.recipe.sections import (
     AUTO,
     Calibration,
     CpuStage,
     FaceCrop,
     ReleaseSection,
-    RuleName,
     Tags,
     TargetOptionsBase,
     Verify,
@@ -35,9 +35,10 @@ class RecipeBody(RecipeModel):
         description="Names the output folder and the release; letters, digits, `.`, `_`, `-`.", examples=["gap8_reid"]
     )
     model: ModelSection = Field(description="The trained network and its inputs.")
-    restructure: tuple[RuleName, ...] | None = Field(
+    restructure: tuple[RestructureEntry, ...] | None = Field(
         default=None,
-        description="Rewrite rules, in this order. `null`: the target's default set; `[]`: none.",
+        description="Rewrite rules and edits, in this order: names, or names with options. `null`: the target's "
+        "default set; `[]`: none.",
         examples=[["fold_batch_norm"]],
     )
     tags: Tags = Field(default=Tags(), description="Layers treated specially.")
@@ -51,7 +52,7 @@ class RecipeBody(RecipeModel):
     @model_validator(mode="after")
     def _sections_agree(self) -> RecipeBody:
         found = [
-            *_repeated(self.restructure),
+            *entry_faults(self.restructure),
             *_auto_without_gates(self.tags, self.verify, ("tags", "hp")),
             *_stage_faults(self),
             *_verify_faults(self),
@@ -90,8 +91,8 @@ class Recipe(RecipeBody):
                 return str(place)
         return self._file
 
-    def restructure_for(self, target: str) -> tuple[str, ...] | None:
-        """The rewrite rules for a target; None stands for the target's default set."""
+    def restructure_for(self, target: str) -> tuple[RestructureEntry, ...] | None:
+        """The rewrite rules and edits for a target; None stands for the target's default set."""
         own = self.targets[target].restructure
         return self.restructure if own is None else own
 
@@ -112,18 +113,10 @@ class Recipe(RecipeBody):
 
 def target_faults(body: RecipeBody, options: TargetOptionsBase) -> list[Fault]:
     """What is wrong with a target's options in the light of the rest of the recipe."""
-    found = [*_repeated(options.restructure)]
+    found = [*entry_faults(options.restructure)]
     if options.tags is not None:
         found += _auto_without_gates(options.tags, body.verify, ("tags", "hp"))
     return found
-
-
-def _repeated(rules: tuple[str, ...] | None) -> Iterator[Fault]:
-    seen: set[str] = set()
-    for index, rule in enumerate(rules or ()):
-        if rule in seen:
-            yield Fault(("restructure", index), f"the rule '{rule}' is listed twice", "keep one of the two")
-        seen.add(rule)
 
 
 def _auto_without_gates(tags: Tags, verify: Verify, at: KeyPath) -> Iterator[Fault]:

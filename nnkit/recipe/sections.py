@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from nnkit.recipe.base import RecipeModel, fault
+from nnkit.recipe.restructure import RestructureEntry
 from nnkit.recipe.tasks import Task
 from nnkit.recipe.types import PathGlobs, RecipePath
 
 Glob = Annotated[str, Field(min_length=1)]
-RuleName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 AUTO = "auto"
 
 
@@ -254,9 +254,9 @@ class ReleaseSection(RecipeModel):
 class TargetOptionsBase(RecipeModel):
     """Base of every target's options: what a target may override of the recipe, each section as a whole."""
 
-    restructure: tuple[RuleName, ...] | None = Field(
+    restructure: tuple[RestructureEntry, ...] | None = Field(
         default=None,
-        description="Rewrite rules for this target, instead of the recipe's.",
+        description="Rewrite rules and edits for this target, instead of the recipe's.",
         examples=[["fold_batch_norm"]],
     )
     tags: Tags | None = Field(default=None, description="Tags for this target, instead of the recipe's.")

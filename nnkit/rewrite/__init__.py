@@ -1,6 +1,13 @@
 """Restructuring: rewrite rules over the ONNX graph that keep its numbers and its tags."""
 
-from nnkit.rewrite.catalogue import DEFAULT_RULES, available_rules, known_names, resolve_rules, resolve_steps
+from nnkit.rewrite.catalogue import (
+    DEFAULT_RULES,
+    available_rules,
+    entry_key,
+    known_names,
+    resolve_rules,
+    resolve_steps,
+)
 from nnkit.rewrite.edit import Edit
 from nnkit.rewrite.equivalence import Tolerance
 from nnkit.rewrite.log import DeclinedSite, RewriteEntry, RewriteLog
@@ -20,6 +27,7 @@ __all__ = [
     "Rule",
     "Tolerance",
     "available_rules",
+    "entry_key",
     "known_names",
     "resolve_rules",
     "resolve_steps",

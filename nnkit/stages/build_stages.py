@@ -80,7 +80,6 @@ def plan(build: Build, program: Program) -> MemoryPlan:
 
 def emit(
     build: Build,
-    imported: Imported,
     restructured: Restructured,
     statistics: CalibrationStats,
     segments: tuple[Segment, ...],
@@ -94,7 +93,7 @@ def emit(
         place.mkdir()
         deployment = Deployment(
             recipe=build.recipe,
-            imported=imported.model,
+            imported=restructured.reference,
             model=restructured.model,
             statistics=statistics,
             segments=segments,
@@ -107,9 +106,7 @@ def emit(
         return Artifact(folder, place, deployment)
 
 
-def verify(
-    build: Build, imported: Imported, restructured: Restructured, program: Program, artifact: Artifact
-) -> Verdict:
+def verify(build: Build, restructured: Restructured, program: Program, artifact: Artifact) -> Verdict:
     """Float against Program, Program against what the artifact computes, and the recipe's gates."""
     from nnkit.inputs import verification_samples
     from nnkit.simulate import simulate
@@ -125,7 +122,7 @@ def verify(
     kept_outputs = OutputPairs(scorer.output if scorer is not None else None)
     with build.progress.stage("verify float", len(samples)) as step:
         floats = compare_with_float(
-            imported.model, restructured.model, program, samples, step.advance, kept_outputs.add
+            restructured.reference, restructured.model, program, samples, step.advance, kept_outputs.add
         )
         step.detail = f"cosine {floats.outputs.cosine:.6f}, {floats.outputs.sqnr_db:.1f} dB"
         task = scorer.score(*kept_outputs.of(images)) if scorer is not None else None
@@ -225,7 +222,7 @@ def report(
         (folder / "layers.csv").write_text(layer_table_csv(program, plan), encoding="utf-8")
         for region in plan.regions:
             (folder / f"memory_{region}.svg").write_text(memory_map_svg(plan, region), encoding="utf-8")
-        (folder / "float.onnx").write_bytes(imported.model.onnx_bytes)
+        (folder / "float.onnx").write_bytes(restructured.reference.onnx_bytes)
         (folder / "restructured.onnx").write_bytes(restructured.model.onnx_bytes)
         (folder / "program.nnkit").write_bytes(encode(program, build.target.program_classes))
         (folder / "recipe.yaml").write_text(resolved_yaml(build.recipe), encoding="utf-8")

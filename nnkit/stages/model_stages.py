@@ -53,25 +53,30 @@ def import_model(build: Build) -> Imported:
 
 
 def restructure(build: Build, imported: Imported) -> Restructured:
-    """The recipe's rewrites (or the target's default set), then the target's legalisation."""
+    """The recipe's rewrites and edits (or the target's default set), then the target's legalisation."""
     import onnxruntime
 
     from nnkit import rewrite
+    from nnkit.recipe.restructure import RestructureEntry, entry_name
 
     chosen = build.recipe.restructure_for(build.key)
-    names = list(build.target.default_rules if chosen is None else chosen)
-    names += [name for name in build.target.legalisation(build.options) if name not in names]
+    entries: list[RestructureEntry] = list(build.target.default_rules if chosen is None else chosen)
+    names = {entry_name(entry) for entry in entries}
+    entries += [name for name in build.target.legalisation(build.options) if name not in names]
 
-    where = build.recipe.where_override(build.key, "restructure")
-    rules = rewrite.resolve_rules(names, where=where)
+    def where(index: int) -> str:
+        return build.recipe.where_override(build.key, "restructure", index)
+
+    steps = rewrite.resolve_steps(entries, where=where)
 
     def compute(step: Step) -> Restructured:
-        return Restructured(*rewrite.restructure(imported.model, rules))
+        done = rewrite.restructure_steps(imported.model, steps)
+        return Restructured(done.model, done.log, done.reference)
 
     call = StageCall(
         "restructure",
         [imported.model.digest],
-        {"rules": names},
+        {"rules": [rewrite.entry_key(entry) for entry in entries]},
         [rewrite, "nnkit.graph.onnx_runtime"],
         {"onnxruntime": onnxruntime.__version__},
     )

@@ -12,7 +12,7 @@ from nnkit.errors import GateFailedError, RecipeError
 from nnkit.recipe.sections import AUTO
 from nnkit.report.progress import Step
 from nnkit.stages.caching import Codec, StageCall, cached
-from nnkit.stages.types import Build, Imported, Restructured
+from nnkit.stages.types import Build, Restructured
 
 if TYPE_CHECKING:
     from nnkit.quantize import FixedPointScheme
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 _MOST_CALIBRATION_SAMPLES = 16  # a trial runs them all: more steady the choice little and cost in proportion
 
 
-def choose_precision(
-    build: Build, imported: Imported, restructured: Restructured, statistics: CalibrationStats
-) -> Restructured:
+def choose_precision(build: Build, restructured: Restructured, statistics: CalibrationStats) -> Restructured:
     """With `hp: auto`: the model with the layers tagged that the search chose. Otherwise the model as it is.
 
     Raises RecipeError where there is nothing to choose (all in 16 bits, pinned formats), GateFailedError where the
@@ -45,11 +43,11 @@ def choose_precision(
     target = cast("FixedPointTarget", build.target)
     scheme = target.scheme(build.options, headroom, input_ranges(build.recipe, restructured.model))
     _check_scheme(scheme, where)
-    samples = _sample_sets(build, imported, restructured, statistics)
+    samples = _sample_sets(build, restructured, statistics)
     limits = build.recipe.verify.gates.limits()
     call = StageCall(
         "precision",
-        [imported.model.digest, restructured.model.digest, statistics.digest, *_digests(samples)],
+        [restructured.reference.digest, restructured.model.digest, statistics.digest, *_digests(samples)],
         {"scheme": scheme, "gates": limits, "sets": {name: len(found) for name, found in samples.items()}},
         [quantize, simulate, verify, preprocess, calibrate_package, "nnkit.graph.onnx_runtime", "nnkit.inputs"],
         {"onnxruntime": onnxruntime.__version__},
@@ -62,7 +60,7 @@ def choose_precision(
         build,
         call,
         codec,
-        lambda step: _search(imported, restructured, statistics, scheme, samples, limits, where, step),
+        lambda step: _search(restructured, statistics, scheme, samples, limits, where, step),
     )
     values = [row["value"] for row in found["chosen"]]
     return replace(restructured, model=with_sixteen_bits(restructured.model, values), mixed_precision=found)
@@ -84,12 +82,12 @@ def _check_scheme(scheme: FixedPointScheme, where: str) -> None:
 
 
 def _sample_sets(
-    build: Build, imported: Imported, restructured: Restructured, statistics: CalibrationStats
+    build: Build, restructured: Restructured, statistics: CalibrationStats
 ) -> dict[str, Sequence[Sample]]:
     """What the search is judged on: calibration images first, then the recipe's verification images."""
     from nnkit.inputs import calibration_samples, verification_samples
 
-    recipe, model = build.recipe, imported.model
+    recipe, model = build.recipe, restructured.reference
     calibrated = all(
         spec.name in recipe.model.inputs and recipe.model.inputs[spec.name].calibration is not None
         for spec in model.inputs
@@ -120,7 +118,6 @@ def _digests(sets: Mapping[str, Sequence[Sample]]) -> list[str]:
 
 
 def _search(
-    imported: Imported,
     restructured: Restructured,
     statistics: CalibrationStats,
     scheme: FixedPointScheme,
@@ -134,7 +131,7 @@ def _search(
     from nnkit.report.mixed_precision import gates_in_words, search_report
     from nnkit.verify.gates import check_gates
 
-    diagnosis = Diagnosis(imported.model, restructured.model, statistics, scheme)
+    diagnosis = Diagnosis(restructured.reference, restructured.model, statistics, scheme)
     count = 0
 
     def judge(distance: Distance) -> str:

@@ -50,11 +50,14 @@ class Imported:
 class Restructured:
     """The model after the recipe's and the target's rewrites, and what each did.
 
+    reference: the float network that the model is compared with: the imported one, or what the recipe's edits made
+        of it.
     mixed_precision: of `hp: auto`, what the search found, as the report has it.
     """
 
     model: Model
     log: RewriteLog
+    reference: Model
     mixed_precision: Mapping[str, Any] | None = None
 
 
