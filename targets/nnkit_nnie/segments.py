@@ -13,6 +13,7 @@ from nnkit.graph import Model
 from nnkit.program.ops import Placement
 from nnkit_nnie.chips import ChipName
 from nnkit_nnie.constraints import LAYER_LIMITS
+from nnkit_nnie.fixed_values import with_fixed_values
 from nnkit_nnie.graph import Graph
 from nnkit_nnie.layer_kinds import ROI_KINDS
 from nnkit_nnie.layers import Layer, layers_of
@@ -63,7 +64,7 @@ def divide(model: Model, division: Division) -> Network:
 
     Raises ModelError naming every violation at once: of layers, of tags, of segments.
     """
-    graph = Graph(model)
+    graph = Graph(with_fixed_values(model))
     layers = layers_of(graph, division.custom)
     notes: list[str] = []
     if division.outside_limits_custom:

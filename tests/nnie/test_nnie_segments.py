@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from nnie_networks import OWN, Net
 
 from nnkit.errors import ModelError
 from nnkit.graph import Model
+from nnkit.graph.onnx_runtime import FloatSession, random_inputs
+from nnkit_nnie.fixed_values import with_fixed_values
 from nnkit_nnie.segments import Division, Network, divide
 
 CV500 = Division("hi3516cv500")
@@ -132,9 +135,19 @@ def ssd() -> Model:
 def test_ssd_runs_its_detection_output_on_the_cpu():
     network = divide(ssd(), CV500)
     assert sides(network) == ["npu", "cpu"]
-    assert network.segments[0].outputs == ("relu1", "loc_perm", "conf_perm")
-    custom = {layer.name for layer in network.layers if layer.custom}
-    assert custom == {"prior", "detection_out"}
+    assert network.segments[0].outputs == ("loc_perm", "conf_perm")
+    assert {layer.name for layer in network.layers if layer.custom} == {"detection_out"}
+    assert "prior" in network.graph.constants  # prior boxes depend on shapes alone
+
+
+def test_fixed_values_leave_the_network_as_it_computes():
+    model = ssd()
+    inputs = random_inputs(model, 3)
+    fixed = with_fixed_values(model)
+    assert not {"PriorBox"} & {node.op_type for node in fixed.proto().graph.node}
+    before, after = FloatSession(model).run(inputs), FloatSession(fixed).run(inputs)
+    assert np.array_equal(before["detection_out"], after["detection_out"])
+    assert with_fixed_values(plain()).digest == plain().digest
 
 
 def test_parallel_branches_share_a_segment():

@@ -1,0 +1,247 @@
+"""Running the vendor's mapper: found by the recipe or on PATH, watched, its log turned into progress and errors."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nnkit.errors import ToolError, UserFileError
+from nnkit_nnie.chips import CHIPS, Chip
+from nnkit_nnie.options import NnieOptions
+from nnkit_nnie.wk import WkFile, check_wk
+
+STAGES = (
+    "net parsing",
+    "prev optimizing",
+    "net quantalizing",
+    "optimizing",
+    "mem allocation",
+    "instruction generating",
+    "parameter compressing",
+    "compress index",
+    "binary code",
+    "quant files",
+)
+"""The mapper's stages in order, in its own words."""
+
+_LOG_LINES = 20
+_LOG_FILE = "mapper.log"
+_ERROR_FILE = "mapper_error.log"
+
+
+@dataclass(frozen=True)
+class KnownMessage:
+    """A message of the mapper: its pattern, whether it ends the build, and the remedy. Group `layer`: its place."""
+
+    pattern: re.Pattern[str]
+    fatal: bool
+    remedy: str
+
+
+KNOWN_MESSAGES = (
+    KnownMessage(
+        re.compile(r"Permute can only support \(0,1,2,3\) -> \(0,2,3,1\) order", re.IGNORECASE),
+        True,
+        "use that order, or run the layer on the CPU",
+    ),
+    KnownMessage(
+        re.compile(r"arch_version\(\d+\) of input model should be \d+", re.IGNORECASE),
+        True,
+        "the mapper is for the other generation of the NNIE: set mapper.path, or the right chip",
+    ),
+    KnownMessage(
+        re.compile(r"data containing only zeros; set max value to 1e-6", re.IGNORECASE),
+        False,
+        "a layer's input or weights are all zero: check the calibration images and their normalisation",
+    ),
+    KnownMessage(
+        re.compile(r"layer\[(?P<layer>[^\]]*)\] value\[[^\]]*\] is too small", re.IGNORECASE),
+        False,
+        "the layer's values are nearly zero: check the normalisation, or fold a scale into the weights",
+    ),
+)
+_ANY_ERROR = re.compile(r"\b(error|fail(ed|ure)?|not support(ed)?|invalid|can ?not|unknown)\b", re.IGNORECASE)
+_PLACE = re.compile(r"layer\s*[\[(:'\" ]\s*(?P<layer>[A-Za-z0-9_./:-]+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class MapperRun:
+    """What a successful run left. warnings: what its log says beside. wk: the checked network."""
+
+    program: str
+    wk_path: Path
+    wk: WkFile
+    warnings: tuple[str, ...]
+    stages: tuple[str, ...]
+
+
+def find_mapper(options: NnieOptions) -> str | None:
+    """Path of the mapper for the options' chip, or None. Raises UserFileError where the recipe names no program."""
+    if options.mapper.path is not None:
+        path = options.mapper.path.existing_file("the mapper")
+        if not os.access(path, os.X_OK):
+            raise UserFileError("the mapper is not executable", where=str(path), remedy=f"chmod +x {path}")
+        return str(path)
+    return shutil.which(CHIPS[options.chip].mapper)
+
+
+def no_mapper(chip: Chip) -> str:
+    """Why nothing was compiled, for reports."""
+    return f"never compiled: the vendor's {chip.mapper} is not on PATH (set mapper.path in the recipe)"
+
+
+def run_mapper(
+    program: str,
+    folder: Path,
+    cfg: str,
+    instruction_name: str,
+    segments: tuple[int, int],
+    timeout_s: float,
+    on_stage: Callable[[str], None] = lambda stage: None,
+) -> MapperRun:
+    """Compile `folder/cfg`; the log is kept as `mapper.log`, and everything else as the mapper leaves it.
+
+    segments: (run by the NNIE, in all), for the check of the result.
+
+    Raises ToolError: it does not start, crashes, hangs, says an error, or leaves no sound `.wk`.
+    """
+    lines, stages = _watched(program, folder, cfg, timeout_s, on_stage)
+    fatal, warnings = _judged(lines + _error_file(folder))
+    if fatal is not None:
+        raise fatal
+    wk_path = folder / f"{instruction_name}.wk"
+    if not wk_path.is_file():
+        raise ToolError(
+            _with_log(f"it ended without an error and left no {wk_path.name}", lines),
+            where=Path(program).name,
+            remedy="run it by hand (compile.sh) and look at its log",
+        )
+    return MapperRun(Path(program).name, wk_path, check_wk(wk_path, *segments), warnings, stages)
+
+
+def _watched(
+    program: str, folder: Path, cfg: str, timeout_s: float, on_stage: Callable[[str], None]
+) -> tuple[list[str], tuple[str, ...]]:
+    """The lines of its log, and the stages seen."""
+    name = Path(program).name
+    try:
+        process = subprocess.Popen(
+            [program, cfg],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # so that what it started ends with it
+        )
+    except OSError as error:
+        raise ToolError(
+            f"it cannot be started: {error.strerror}", where=name, remedy="check the program at mapper.path"
+        ) from error
+    late = threading.Event()
+
+    def stop() -> None:
+        late.set()
+        _end(process)
+
+    timer = threading.Timer(timeout_s, stop)
+    timer.start()
+    lines: list[str] = []
+    stages: list[str] = []
+    try:
+        stream = process.stdout
+        if stream is not None:
+            for raw in stream:
+                line = raw.decode("utf-8", errors="replace").rstrip()
+                lines.append(line)
+                stage = stage_of(line, stages[-1] if stages else None)
+                if stage is not None:
+                    stages.append(stage)
+                    on_stage(stage)
+        process.wait()
+    finally:
+        timer.cancel()
+        _end(process)
+        (folder / _LOG_FILE).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    at = f" in the stage {stages[-1]!r}" if stages else ""
+    if late.is_set():
+        raise ToolError(
+            _with_log(f"it did not end within {timeout_s:g} s, and hung{at}", lines),
+            where=name,
+            remedy="raise mapper.timeout_s, or look at the end of its log",
+        )
+    if process.returncode < 0:
+        sort = signal.Signals(-process.returncode).name
+        raise ToolError(
+            _with_log(f"it crashed{at} ({sort})", lines),
+            where=name,
+            remedy="try with fewer calibration images (image_count), or report it to the vendor",
+        )
+    if process.returncode != 0:
+        fatal, _ = _judged(lines + _error_file(folder))
+        if fatal is not None:
+            raise fatal
+        raise ToolError(
+            _with_log(f"it ended with code {process.returncode}{at}", lines),
+            where=name,
+            remedy="look at the end of its log",
+        )
+    return lines, tuple(stages)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and what it started, if it still runs."""
+    if process.poll() is None:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            process.kill()
+        process.wait()
+
+
+def stage_of(line: str, before: str | None) -> str | None:
+    """The stage that a line of the log announces, if it is not the one before."""
+    text = line.lower()
+    for stage in sorted(STAGES, key=len, reverse=True):
+        if stage in text:
+            return stage if stage != before else None
+    return None
+
+
+def _error_file(folder: Path) -> list[str]:
+    path = folder / _ERROR_FILE
+    if not path.is_file():
+        return []
+    return path.read_text(encoding="utf-8", errors="replace").splitlines()
+
+
+def _judged(lines: Sequence[str]) -> tuple[ToolError | None, tuple[str, ...]]:
+    """The first fatal message as an error, and the warnings, each once."""
+    warnings: dict[str, None] = {}
+    for line in lines:
+        message = next((known for known in KNOWN_MESSAGES if known.pattern.search(line)), None)
+        if message is not None and not message.fatal:
+            warnings[f"{line.strip()} ({message.remedy})"] = None
+        elif message is not None:
+            return ToolError(line.strip(), where=_place(line), remedy=message.remedy), tuple(warnings)
+        elif _ANY_ERROR.search(line):
+            return ToolError(line.strip(), where=_place(line), remedy=_GENERAL_REMEDY), tuple(warnings)
+    return None, tuple(warnings)
+
+
+_GENERAL_REMEDY = "look at mapper.log in the artifact; docs/nnie_limits.md has the limits of layers"
+
+
+def _place(line: str) -> str:
+    found = _PLACE.search(line)
+    return f"mapper, layer {found.group('layer')}" if found else "mapper"
+
+
+def _with_log(reason: str, lines: Sequence[str]) -> str:
+    return "\n  ".join([reason, *[line for line in lines if line][-_LOG_LINES:]])
