@@ -3,6 +3,8 @@
 Graph optimisations are off. They would merge layers, so that inner values cease to exist, and reorder sums
 (measured on a SqueezeNet: outputs move by 3e-6), so that a value would depend on which others are fetched. Off,
 each value is what the graph says, at the cost of some speed. One thread, for results that do not depend on the host.
+
+Operators of the domain `ai.nnkit` run in numpy, between the pieces that ONNX Runtime runs (`split_session`).
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.errors import InternalError, ModelError, UsageError
+from nnkit.errors import InternalError, ModelError, NnkitError, UsageError
 from nnkit.graph.model import Model
+from nnkit.graph.split_session import SplitSession, has_custom_nodes
 
 
 class FloatSession:
@@ -56,6 +59,8 @@ class FloatSession:
         computed = [name for name in wanted if name not in feeds and name not in self._constants]
         try:
             results = self._session.run(computed, feeds) if computed else []
+        except NnkitError:
+            raise
         except Exception as error:  # its exception types are not public
             raise _refused(error) from error
         found = dict(zip(computed, results, strict=True)) | feeds | self._constants
@@ -86,7 +91,6 @@ class FloatSession:
         """A session in which every one of `wanted` is an output; the one at hand where it will do."""
         if self._session is not None and set(wanted) <= set(self._exposed) | set(self._constants):
             return
-        import onnxruntime
         from onnx import numpy_helper
 
         proto = self._model.proto()
@@ -101,17 +105,23 @@ class FloatSession:
         inner = [n for n in dict.fromkeys((*self._exposed, *wanted)) if n in produced and n not in self._outputs]
         for name in inner:
             proto.graph.output.add(name=name)
+        if has_custom_nodes(proto):
+            self._session = SplitSession(proto, self._session_of)
+        else:
+            self._session = self._session_of(proto.SerializeToString())
+        self._exposed = (*fed, *self._outputs, *inner)
+
+    def _session_of(self, model_bytes: bytes) -> Any:
+        import onnxruntime
+
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = self._threads, 1
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 4  # its errors come as exceptions; its warnings are not for our users
         try:
-            self._session = onnxruntime.InferenceSession(
-                proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
+            return onnxruntime.InferenceSession(model_bytes, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its exception types are not public
             raise _refused(error) from error
-        self._exposed = (*fed, *self._outputs, *inner)
 
 
 def random_inputs(model: Model, seed: int, *, low: float = -1.0, high: float = 1.0) -> dict[str, NDArray[np.float32]]:

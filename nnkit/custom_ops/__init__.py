@@ -1,0 +1,36 @@
+"""The operators of the ONNX domain `ai.nnkit`: layers of Caffe and the NNIE that ONNX has no operator for."""
+
+from nnkit.custom_ops.base import DOMAIN, VERSION, CustomOp
+from nnkit.custom_ops.catalogue import CUSTOM_OPS, infer_shapes, is_custom, op_of, register_schemas, run_node
+from nnkit.custom_ops.custom import Custom
+from nnkit.custom_ops.detection_output import DetectionOutput
+from nnkit.custom_ops.normalize import Normalize
+from nnkit.custom_ops.pass_through import PassThrough
+from nnkit.custom_ops.prior_box import PriorBox
+from nnkit.custom_ops.proposal import Proposal
+from nnkit.custom_ops.psroi_pooling import PSROIPooling
+from nnkit.custom_ops.reorg import Reorg
+from nnkit.custom_ops.roi_pooling import ROIPooling
+from nnkit.custom_ops.warp_perspective import WarpPerspective
+
+__all__ = [
+    "CUSTOM_OPS",
+    "DOMAIN",
+    "VERSION",
+    "Custom",
+    "CustomOp",
+    "DetectionOutput",
+    "Normalize",
+    "PSROIPooling",
+    "PassThrough",
+    "PriorBox",
+    "Proposal",
+    "ROIPooling",
+    "Reorg",
+    "WarpPerspective",
+    "infer_shapes",
+    "is_custom",
+    "op_of",
+    "register_schemas",
+    "run_node",
+]

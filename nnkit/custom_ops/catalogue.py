@@ -1,0 +1,175 @@
+"""All operators of `ai.nnkit`, and their schemas for ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from nnkit.custom_ops.base import DOMAIN, VERSION, CustomOp, FloatArray
+from nnkit.custom_ops.custom import Custom
+from nnkit.custom_ops.detection_output import DetectionOutput
+from nnkit.custom_ops.normalize import Normalize
+from nnkit.custom_ops.pass_through import PassThrough
+from nnkit.custom_ops.prior_box import PriorBox
+from nnkit.custom_ops.proposal import Proposal
+from nnkit.custom_ops.psroi_pooling import PSROIPooling
+from nnkit.custom_ops.reorg import Reorg
+from nnkit.custom_ops.roi_pooling import ROIPooling
+from nnkit.custom_ops.warp_perspective import WarpPerspective
+from nnkit.errors import ModelError
+
+if TYPE_CHECKING:
+    import onnx
+
+CUSTOM_OPS: dict[str, type[CustomOp]] = {
+    op.op_type: op
+    for op in (
+        Normalize,
+        PriorBox,
+        DetectionOutput,
+        Proposal,
+        ROIPooling,
+        PSROIPooling,
+        PassThrough,
+        Reorg,
+        WarpPerspective,
+        Custom,
+    )
+}
+
+_registering = Lock()
+
+
+def is_custom(node: onnx.NodeProto) -> bool:
+    """Whether the node is in the domain `ai.nnkit`."""
+    return bool(node.domain == DOMAIN)
+
+
+def op_of(node: onnx.NodeProto) -> CustomOp:
+    """The operator of a node of `ai.nnkit`, its attributes checked.
+
+    Raises:
+        ModelError: there is no such operator, or its attributes are wrong.
+    """
+    kind = CUSTOM_OPS.get(node.op_type)
+    if kind is None:
+        raise ModelError(
+            f"there is no operator '{node.op_type}' in {DOMAIN}",
+            where=node.name,
+            remedy=f"its operators are: {', '.join(CUSTOM_OPS)}",
+        )
+    return kind.from_node(node)
+
+
+def run_node(node: onnx.NodeProto, arrays: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
+    """The outputs of a node of `ai.nnkit`. Raises ModelError, with the node's name, where it cannot be run."""
+    try:
+        return op_of(node).run(*arrays)
+    except ModelError as error:
+        raise ModelError(error.reason, where=node.name or node.output[0], remedy=error.remedy) from error
+
+
+def register_schemas() -> None:
+    """Tell ONNX of the operators: its checker and shape inference then know them. Repeated calls do nothing."""
+    from onnx import defs
+
+    with _registering:
+        for kind in CUSTOM_OPS.values():
+            if not defs.has(kind.op_type, VERSION, DOMAIN):
+                defs.register_schema(_schema(kind))
+
+
+def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
+    """The model with the shapes of its inner values, those of `ai.nnkit` operators included.
+
+    strict: a failing inference of a standard operator is an error too.
+
+    Raises:
+        ModelError: the shapes do not go together.
+    """
+    from onnx import shape_inference
+
+    register_schemas()
+    try:
+        return shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
+    except shape_inference.InferenceError as error:
+        reason = next((line for line in str(error).splitlines() if line.strip()), "unknown")
+        raise ModelError(
+            f"the shapes of the network cannot be inferred: {reason.strip()}",
+            remedy="correct the layer's parameters or the shapes of the inputs",
+        ) from error
+
+
+def _schema(kind: type[CustomOp]) -> Any:
+    from onnx.defs import OpSchema
+
+    option = OpSchema.FormalParameterOption
+    types = {
+        "int": OpSchema.AttrType.INT,
+        "bool": OpSchema.AttrType.INT,
+        "float": OpSchema.AttrType.FLOAT,
+        "str": OpSchema.AttrType.STRING,
+        "ints": OpSchema.AttrType.INTS,
+        "floats": OpSchema.AttrType.FLOATS,
+    }
+    required = kind.required_attributes()
+    least = len(kind.inputs) - kind.optional_inputs
+    if kind.outputs is None:
+        inputs = [OpSchema.FormalParameter("inputs", "T", param_option=option.Variadic, min_arity=0)]
+        outputs = [OpSchema.FormalParameter("outputs", "T", param_option=option.Variadic)]
+    else:
+        inputs = [
+            OpSchema.FormalParameter(name, "T", param_option=option.Single if i < least else option.Optional)
+            for i, name in enumerate(kind.inputs)
+        ]
+        outputs = [OpSchema.FormalParameter(name, "T") for name in kind.outputs]
+    schema = OpSchema(
+        kind.op_type,
+        DOMAIN,
+        VERSION,
+        doc=kind.__doc__ or "",
+        inputs=inputs,
+        outputs=outputs,
+        type_constraints=[("T", ["tensor(float)"], "float32 only")],
+        attributes=[
+            OpSchema.Attribute(name, types[attribute], "", required=name in required)
+            for name, attribute in kind.attribute_kinds().items()
+        ],
+    )
+    schema.set_type_and_shape_inference_function(_inference(kind))
+    return schema
+
+
+def _inference(kind: type[CustomOp]) -> Callable[[Any], None]:
+    from onnx import NodeProto, TensorProto, helper, shape_inference
+
+    def infer(context: Any) -> None:
+        shapes = [_known_shape(context.get_input_type(i)) for i in range(context.get_num_inputs())]
+        node = NodeProto(op_type=kind.op_type, domain=DOMAIN)
+        node.input.extend(str(i) for i in range(len(shapes)))
+        node.output.extend(str(i) for i in range(context.get_num_outputs()))
+        for name in kind.attribute_kinds():
+            attribute = context.get_attribute(name)
+            if attribute is not None:
+                node.attribute.append(attribute)
+        if kind.outputs is not None and any(shape is None for shape in shapes):
+            for index in range(context.get_num_outputs()):
+                context.set_output_type(index, helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+            return
+        try:
+            outputs = kind.from_node(node).output_shapes([shape for shape in shapes if shape is not None])
+        except ModelError as error:
+            raise shape_inference.InferenceError(error.reason) from error
+        for index, shape in enumerate(outputs):
+            context.set_output_type(index, helper.make_tensor_type_proto(TensorProto.FLOAT, shape))
+
+    return infer
+
+
+def _known_shape(value: Any) -> tuple[int, ...] | None:
+    """The shape where all of it is known."""
+    if value is None or not value.HasField("tensor_type") or not value.tensor_type.HasField("shape"):
+        return None
+    dims = value.tensor_type.shape.dim
+    return tuple(d.dim_value for d in dims) if all(d.HasField("dim_value") for d in dims) else None
