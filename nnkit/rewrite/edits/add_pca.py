@@ -41,7 +41,8 @@ def append_pca(model: Model, surgery: Surgery, feature: str, pca: Pca, options: 
     """The projection of `feature`, in its place among the outputs."""
     before = surgery.output_names
     tags = ValueTags(hp=options.hp, origins=(options.name,))
-    result = append_affine(surgery, feature, pca.weight, pca.bias, options.name, tags=tags, convolution=False)
+    rank = len(surgery.shape(feature))
+    result = append_affine(surgery, feature, pca.weight, pca.bias, options.name, rank=rank, tags=tags)
     surgery.set_outputs(replaced(before, feature, [result]))
 
     def expected(values: Values) -> Mapping[str, Expected]:

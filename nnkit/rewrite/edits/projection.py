@@ -50,8 +50,9 @@ def append_affine(
     bias: NDArray[np.float64],
     name: str,
     *,
+    rank: int,
     tags: ValueTags,
-    convolution: bool,
+    convolution: bool = False,
 ) -> str:
     """W x + b behind the feature `value`; returns the new value.
 
@@ -59,8 +60,8 @@ def append_affine(
 
     Args:
         weight: [K, D]. bias: [K].
+        rank: of the feature: 2 for [1, D], 4 for [1, D, 1, 1].
     """
-    rank = len(surgery.shape(value))
     if rank == 2 and convolution:
         shape = surgery.add_constant(f"{name}_input.shape", np.array([1, weight.shape[1], 1, 1], np.int64))
         value = surgery.append("Reshape", [value, shape], f"{name}_input")

@@ -76,8 +76,7 @@ def _append_tail(surgery: Surgery, cut: str, options: ReplaceTail, pcas: Mapping
     value = cut
     if not options.tail:
         return value
-    shape: tuple[int, ...] = surgery.shape(cut)
-    length = feature_length(surgery, cut)
+    rank, length = len(surgery.shape(cut)), feature_length(surgery, cut)
     for index, layer in enumerate(options.tail):
         if isinstance(layer, TailPca):
             pca = pcas[index]
@@ -87,11 +86,8 @@ def _append_tail(surgery: Surgery, cut: str, options: ReplaceTail, pcas: Mapping
                     "give the PCA that was trained on this feature",
                 )
             tags = ValueTags(hp=layer.hp, origins=(layer.name,))
-            value = append_affine(
-                surgery, value, pca.weight, pca.bias, layer.name, tags=tags, convolution=len(shape) == 4
-            )
+            value = append_affine(surgery, value, pca.weight, pca.bias, layer.name, rank=rank, tags=tags)
             length = pca.components
-            shape = (1, length, 1, 1) if len(shape) == 4 else (1, length)
         elif isinstance(layer, TailNorm):
             value = _append_norm(surgery, value, layer, length)
         else:

@@ -74,9 +74,10 @@ def _apply(model: Model, options: SplitFullFacePca, where: str) -> Edited:
     ranges = list(zip([0, *ends[:-1]], ends, strict=True))
     names = [options.name] if len(ranges) == 1 else [f"{options.name}_{index}" for index in range(len(ranges))]
     tags = ValueTags(hp=options.hp, origins=(options.name,))
+    rank = len(surgery.shape(feature))
     results = [
-        append_affine(surgery, feature, weight[start:end], bias[start:end], name, tags=tags, convolution=True)
-        for name, (start, end) in zip(names, ranges, strict=True)
+        append_affine(surgery, feature, weight[a:b], bias[a:b], name, rank=rank, tags=tags, convolution=True)
+        for name, (a, b) in zip(names, ranges, strict=True)
     ]
     surgery.set_outputs(replaced(before, feature, results))
 
