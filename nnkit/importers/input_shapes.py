@@ -21,10 +21,12 @@ class DeclaredInputs:
     """Input shapes that the recipe declares, batch first, by input name.
 
     where: gives the position of an input in the recipe, for messages.
+    any_batch: take a fixed batch as it is, for a network that the recipe edits down to one image.
     """
 
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     where: Callable[[str], str] | None = None
+    any_batch: bool = False
 
     def place(self, name: str) -> str:
         """The position of input `name` in the recipe; empty where it is not known."""
@@ -111,10 +113,13 @@ def _pin(value: onnx.ValueInfoProto, declared: DeclaredInputs, where: str) -> li
         fixed = dim if isinstance(dim, int) and dim > 0 else None  # some exporters write -1 or 0 for "open"
         given = wanted[axis] if wanted is not None else None
         if axis == 0 and fixed is not None and fixed != 1:
+            if declared.any_batch and given in (None, 1):
+                shape.append(fixed)
+                continue
             raise ModelError(
                 f"input '{value.name}' has batch {fixed}; a deployed network takes one input at a time",
                 where=where,
-                remedy="export the network with batch 1 or an open batch",
+                remedy="export the network with batch 1 or an open batch, or add replace_input to restructure",
             )
         if fixed is None and axis == 0 and given in (None, 1):
             given = 1

@@ -59,6 +59,7 @@ def import_onnx(
     tag_globs: TagGlobs = NO_GLOBS,
     limits: ToolLimits = DEFAULT_LIMITS,
     input_where: Callable[[str], str] | None = None,
+    any_batch: bool = False,
 ) -> ImportResult:
     """Import an ONNX file (operator sets 9 to the newest that the installed onnx knows).
 
@@ -68,6 +69,7 @@ def import_onnx(
     tag_globs: the recipe's globs over the layers' names.
     limits: of the process that runs the ONNX tools.
     input_where: gives the position of a declared input in the recipe, for messages.
+    any_batch: take inputs of several images, which the edit `replace_input` then makes inputs of one.
 
     Raises:
         UserFileError: the model or its data file is missing or unreadable.
@@ -103,7 +105,7 @@ def import_onnx(
     all_inputs = {value.name for value in graph.input}
     notes += drop_unused(graph)
     notes += to_float32(proto, where)
-    declared = DeclaredInputs(inputs or {}, input_where)
+    declared = DeclaredInputs(inputs or {}, input_where, any_batch)
     notes += pin_inputs(graph, declared, where, unused=all_inputs - {value.name for value in graph.input})
     check_numbers(graph, where)
     _keep_default_domain(proto)

@@ -15,6 +15,7 @@ def import_model(build: Build) -> Imported:
     from nnkit import importers
     from nnkit.cache import installed_version
     from nnkit.importers import TagGlobs, caffe_digest, import_caffe, import_onnx, model_file_digest
+    from nnkit.recipe.restructure import entry_name
 
     section = build.recipe.model
     path = section.path.existing_file("the model")
@@ -22,6 +23,7 @@ def import_model(build: Build) -> Imported:
     tags = build.recipe.tags_for(build.key)
     shapes = {name: spec.shape for name, spec in section.inputs.items() if spec.shape is not None}
     hp = () if isinstance(tags.hp, str) else tags.hp  # `auto`: `choose_precision` decides after calibration
+    several_images = any(entry_name(e) == "replace_input" for e in build.recipe.restructure_for(build.key) or ())
 
     def where(kind: str, index: int) -> str:
         return build.recipe.where_override(build.key, "tags", kind, index)
@@ -35,14 +37,20 @@ def import_model(build: Build) -> Imported:
             result = import_caffe(path, weights, inputs=shapes, tag_globs=globs, input_where=input_where)
         else:
             result = import_onnx(
-                path, inputs=shapes, simplify=section.simplify, tag_globs=globs, input_where=input_where
+                path,
+                inputs=shapes,
+                simplify=section.simplify,
+                tag_globs=globs,
+                input_where=input_where,
+                any_batch=several_images,
             )
         return Imported(result.model, result.notes)
 
     call = StageCall(
         "import",
         [model_file_digest(path) if weights is None else caffe_digest(path, weights)],
-        {"shapes": {k: list(v) for k, v in shapes.items()}, "simplify": section.simplify, "hp": hp, "cpu": tags.cpu},
+        {"shapes": {k: list(v) for k, v in shapes.items()}, "simplify": section.simplify, "hp": hp, "cpu": tags.cpu}
+        | {"several_images": several_images},
         [importers, "nnkit.caffe", "nnkit.custom_ops"],
         {name: installed_version(name) for name in ("onnx", "onnxsim", "onnxruntime")},
     )
