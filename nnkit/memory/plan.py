@@ -12,11 +12,12 @@ BufferKind: TypeAlias = Literal["activation", "weights", "scratch", "context", "
 
 @dataclass(frozen=True)
 class Region:
-    """A memory of the machine. Names are lower case: `l1`, `l2`, `l3`."""
+    """A memory of the machine. Names are lower case: `l1`, `l2`, `l3`. bank_bytes: size of its banks; 0: none."""
 
     name: str
     capacity_bytes: int
     alignment_bytes: int = 4
+    bank_bytes: int = 0
 
 
 @dataclass(frozen=True)
