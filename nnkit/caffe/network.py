@@ -1,7 +1,8 @@
 """A Caffe network in one form: prototxt and caffemodel read, old layers upgraded, training left out, values named.
 
 Caffe layers may write in place, so that one blob name stands for several values in turn. Here every value has a name
-of its own: the last keeps the blob's name, an earlier one is called `<blob>_before_<layer that overwrites it>`.
+of its own: the last keeps the blob's name, an earlier one is called `<blob>_before_<layer that overwrites it>`. An
+input keeps its name, and what overwrites it is called `<blob>_after_<layer>`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class CaffeInput:
 class CaffeLayer:
     """One layer, in the form of 2014 and after.
 
-    bottoms, tops: names of values. blobs: the blob name of each top in the file, which in-place layers share.
+    bottoms, tops: names of values. in_place: it overwrites a blob in the file.
     parameters: the LayerParameter message. weights: float32 arrays as stored.
     line: in the prototxt.
     """
@@ -106,7 +107,7 @@ def read_network(prototxt: bytes, weights: Mapping[str, LayerWeights], where: st
         layers.append(_layer(parameters, line, where))
     inputs = _declared_inputs(net, where)
     inputs, layers = _input_layers(inputs, layers, where)
-    inputs, layers, outputs = _named_values(inputs, layers, where)
+    layers, outputs = _named_values(inputs, layers, where)
     layers, outputs, dropped = _without_measuring(layers, outputs)
     notes += dropped
     layers, extra = _with_weights(layers, weights)
@@ -220,7 +221,7 @@ def _input_layers(
 
 def _named_values(
     inputs: list[CaffeInput], layers: list[CaffeLayer], where: str
-) -> tuple[list[CaffeInput], list[CaffeLayer], tuple[str, ...]]:
+) -> tuple[list[CaffeLayer], tuple[str, ...]]:
     """A name for each value, and the values that nothing reads."""
     last_writer = {blob: index for index, layer in enumerate(layers) for blob in layer.tops}
     overwriter: dict[tuple[str, int], str] = {}  # (blob, version) -> the layer that overwrites it
@@ -237,18 +238,18 @@ def _named_values(
             elif top not in versions:
                 versions[top] = 0
     taken = set(versions)
+    fed = {item.name for item in inputs}
     names: dict[tuple[str, int], str] = {}
     for (blob, version), layer_name in overwriter.items():
-        wanted = name = f"{blob}_before_{layer_name}"
+        wanted = name = f"{blob}_after_{layer_name}" if blob in fed else f"{blob}_before_{layer_name}"
         count = 2
         while name in taken:
             name, count = f"{wanted}_{count}", count + 1
         taken.add(name)
-        names[blob, version] = name
-    current = {item.name: names.get((item.name, 0), item.name) for item in inputs}
+        names[blob, version + (blob in fed)] = name
+    current = {item.name: item.name for item in inputs}
     version_of = dict.fromkeys(current, 0)
     unread = dict.fromkeys(current.values())
-    renamed_inputs = [replace(item, name=current[item.name]) for item in inputs]
     layer_names = Counter[str]()
     renamed = []
     for index, layer in enumerate(layers):
@@ -284,7 +285,7 @@ def _named_values(
         name = layer.name if count == 1 else f"{layer.name}_{count}"
         in_place = any(top in layer.bottoms for top in layer.tops)
         renamed.append(replace(layer, name=name, bottoms=bottoms, tops=tuple(tops), in_place=in_place))
-    return renamed_inputs, renamed, tuple(unread)
+    return renamed, tuple(unread)
 
 
 def _without_measuring(

@@ -38,7 +38,7 @@ def parametric_relu(context: LayerContext) -> None:
     count = 1 if shared else shape[1]
     slopes = context.array(0, (count,), "slope").reshape((count,) + (1,) * (len(shape) - 2))
     context.array_count(1)
-    context.result("PRelu", [context.bottoms[0], context.constant("slope", slopes)], shape)
+    context.result("PRelu", [context.bottoms[0], context.weight("slope", slopes)], shape)
 
 
 def concatenated_relu(context: LayerContext) -> None:

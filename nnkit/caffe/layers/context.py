@@ -1,8 +1,8 @@
 """The workbench on which layers become ONNX nodes: names, shapes, constants, and what is wrong with a layer.
 
 Every node carries the name and type of its layer in its metadata. The layer's last node also carries the layer's
-parameters as prototxt text and its bottoms, so that an export can write the very layer again after checking that the
-nodes still are what that layer means.
+parameters as prototxt text, its bottoms and the constants that are its weights, so that an export can write the very
+layer again after checking that the nodes still are what that layer means.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ META_TYPE = "nnkit.caffe_type"
 META_LAYER = "nnkit.caffe_layer"
 META_PARAM = "nnkit.caffe_param"
 META_BOTTOMS = "nnkit.caffe_bottoms"
+META_WEIGHTS = "nnkit.caffe_weights"
 META_IN_PLACE = "nnkit.caffe_in_place"
 
 
@@ -77,7 +78,7 @@ class LayerContext:
         self.layer = layer
         self.builder = builder
         self.declared_batch = declared_batch
-        self.weights_used = False
+        self.weight_names: list[str | float] = []
         self._first = len(builder.nodes)
 
     # --- what the layer has
@@ -125,7 +126,6 @@ class LayerContext:
         The stored shape may have ones more or less at the front or end, as old files do: the numbers' order is what
         counts, and the dimensions other than 1 must agree.
         """
-        self.weights_used = True
         if not self.layer.weights:
             self.fail(
                 "the caffemodel has no weights for it", "name the caffemodel that was trained with this prototxt"
@@ -139,6 +139,12 @@ class LayerContext:
                 "use prototxt and caffemodel of one training",
             )
         return stored.reshape(shape)
+
+    def weight(self, label: str, array: Any) -> str:
+        """A constant made of a weight array, in the order of the arrays; the export writes it back from there."""
+        name = self.constant(label, array)
+        self.weight_names.append(name)
+        return name
 
     def array_count(self, count: int) -> None:
         """Refuse weights beyond those that the parameters ask for."""
@@ -227,9 +233,10 @@ class LayerContext:
             _mark(node, META_LAYER, self.layer.name)
         if self.layer.in_place:
             _mark(nodes[-1], META_IN_PLACE, "1")
-        if not self.weights_used:
-            _mark(nodes[-1], META_PARAM, parameter_text(self.layer.parameters))
-            _mark(nodes[-1], META_BOTTOMS, json.dumps(list(self.layer.bottoms), ensure_ascii=False))
+        _mark(nodes[-1], META_PARAM, parameter_text(self.layer.parameters))
+        _mark(nodes[-1], META_BOTTOMS, json.dumps(list(self.layer.bottoms), ensure_ascii=False))
+        if self.weight_names:
+            _mark(nodes[-1], META_WEIGHTS, json.dumps(self.weight_names, ensure_ascii=False))
 
 
 def parameter_text(parameters: Any) -> str:

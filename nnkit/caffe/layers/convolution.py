@@ -104,10 +104,12 @@ def inner_product(context: LayerContext) -> None:
     rows, columns = math.prod(shape[:axis]), math.prod(shape[axis:])
     stored = (columns, outputs) if parameter.transpose else (outputs, columns)
     weights = context.array(0, stored, "weight")
-    weights = weights.T.copy() if parameter.transpose else weights
-    inputs = [context.constant("weight", weights)]
+    if parameter.transpose:
+        weights = weights.T.copy()
+        parameter.transpose = False  # what the export writes
+    inputs = [context.weight("weight", weights)]
     if parameter.bias_term:
-        inputs.append(context.constant("bias", context.array(1, (outputs,), "bias")))
+        inputs.append(context.weight("bias", context.array(1, (outputs,), "bias")))
     context.array_count(1 + parameter.bias_term)
     value = context.bottoms[0]
     if axis == 1 and len(shape) > 2:
@@ -146,8 +148,8 @@ def _check_groups(context: LayerContext, channels: int, outputs: int, group: int
 
 
 def _parameters(context: LayerContext, parameter: Any, shape: Shape, outputs: int) -> list[str]:
-    names = [context.constant("weight", context.array(0, shape, "weight"))]
+    names = [context.weight("weight", context.array(0, shape, "weight"))]
     if parameter.bias_term:
-        names.append(context.constant("bias", context.array(1, (outputs,), "bias")))
+        names.append(context.weight("bias", context.array(1, (outputs,), "bias")))
     context.array_count(1 + parameter.bias_term)
     return names

@@ -34,9 +34,10 @@ def batch_norm(context: LayerContext) -> None:
     inputs = [
         context.constant("scale", np.ones(channels, np.float32)),
         context.constant("bias", np.zeros(channels, np.float32)),
-        context.constant("mean", mean),
-        context.constant("variance", variance),
+        context.weight("mean", mean),
+        context.weight("variance", variance),
     ]
+    context.weight_names.append(1.0)
     context.result("BatchNormalization", [context.bottoms[0], *inputs], shape, epsilon=float(parameter.eps))
 
 
@@ -57,20 +58,20 @@ def scale(context: LayerContext) -> None:
     context.array_count(1 + bias_term)
     if axis == 1 and len(covered) == 1 and len(shape) > 1:
         inputs = [
-            context.constant("scale", factors),
-            context.constant("bias", offsets),
+            context.weight("scale", factors),
+            (context.weight if bias_term else context.constant)("bias", offsets),
             context.constant("mean", np.zeros(covered, np.float32)),
             context.constant("variance", np.ones(covered, np.float32)),
         ]
         context.result("BatchNormalization", [context.bottoms[0], *inputs], shape, epsilon=0.0)
         return
     broadcast = covered + (1,) * (len(shape) - axis - len(covered)) if covered else ()
-    factor = context.constant("scale", factors.reshape(broadcast))
+    factor = context.weight("scale", factors.reshape(broadcast))
     if not bias_term:
         context.result("Mul", [context.bottoms[0], factor], shape)
         return
     product = context.part("Mul", [context.bottoms[0], factor], shape, "mul")
-    context.result("Add", [product, context.constant("bias", offsets.reshape(broadcast))], shape)
+    context.result("Add", [product, context.weight("bias", offsets.reshape(broadcast))], shape)
 
 
 def _scale_by_bottom(context: LayerContext, axis: int, bias_term: bool) -> None:
@@ -85,7 +86,7 @@ def _scale_by_bottom(context: LayerContext, axis: int, bias_term: bool) -> None:
     context.array_count(1)
     product = context.part("Mul", [context.bottoms[0], factor], shape, "mul")
     trailing = (1,) * (len(shape) - context.axis(axis, len(shape)) - len(given))
-    context.result("Add", [product, context.constant("bias", offsets.reshape(given + trailing))], shape)
+    context.result("Add", [product, context.weight("bias", offsets.reshape(given + trailing))], shape)
 
 
 def bias(context: LayerContext) -> None:
@@ -101,7 +102,7 @@ def bias(context: LayerContext) -> None:
     offsets = context.array(0, covered, "bias")
     context.array_count(1)
     broadcast = covered + (1,) * (len(shape) - axis - len(covered)) if covered else ()
-    context.result("Add", [context.bottoms[0], context.constant("bias", offsets.reshape(broadcast))], shape)
+    context.result("Add", [context.bottoms[0], context.weight("bias", offsets.reshape(broadcast))], shape)
 
 
 def _covered(context: LayerContext, axis: int, count: int) -> tuple[int, Shape]:
@@ -191,7 +192,7 @@ def normalize(context: LayerContext) -> None:
     count = 1 if parameter.channel_shared else channels
     inputs = [context.bottoms[0]]
     if context.layer.weights:
-        inputs.append(context.constant("scale", context.array(0, (count,), "scale")))
+        inputs.append(context.weight("scale", context.array(0, (count,), "scale")))
     elif parameter.HasField("scale_filler"):
         context.fail("the caffemodel has no scale for it", "name the caffemodel that was trained with this prototxt")
     context.array_count(1)

@@ -1,0 +1,119 @@
+"""Caffe layers as they are collected, and their writing as prototxt and caffemodel.
+
+Layers name values while they are collected. At the end every value gets the name of a blob: its own, or where a layer
+works in place, that of the value it overwrites.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.caffe.layers.context import Shape
+from nnkit.caffe.weights import fill_blob
+
+
+@dataclass(eq=False)
+class WrittenLayer:
+    """A layer to be written. message: a LayerParameter with the layer's parameters only."""
+
+    name: str
+    type: str
+    bottoms: list[str]
+    tops: list[str]
+    message: Any
+    weights: tuple[NDArray[np.float32], ...] = ()
+    in_place: bool = False
+
+
+@dataclass(eq=False)
+class NetworkWriter:
+    """Collects layers in the order of execution."""
+
+    name: str
+    inputs: Mapping[str, Shape]
+    outputs: tuple[str, ...]
+    layers: list[WrittenLayer] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    _names: set[str] = field(default_factory=set)
+    _values: set[str] = field(default_factory=set)
+
+    def reserve_values(self, names: Sequence[str]) -> None:
+        """Names that new values must not take."""
+        self._values.update(names)
+
+    def layer_name(self, wanted: str) -> str:
+        """`wanted`, or it with a number."""
+        return _free(wanted, self._names)
+
+    def value_name(self, wanted: str) -> str:
+        """The same for a value that the export introduces."""
+        return _free(wanted, self._values)
+
+    def blobs(self) -> dict[str, str]:
+        """Blob name by value name.
+
+        A layer marked in place gets one blob with its bottom where that is safe: nothing else reads the bottom, and
+        it is no output. The blob has the input's name where the chain begins at an input, else the last value's.
+        """
+        readers = Counter(name for layer in self.layers for name in layer.bottoms)
+        names = {value: value for value in self.inputs}
+        names |= {top: top for layer in self.layers for top in layer.tops}
+        outputs = set(self.outputs)
+
+        def shared(layer: WrittenLayer) -> bool:
+            bottom = layer.bottoms[0] if layer.bottoms else ""
+            return layer.in_place and len(layer.tops) == 1 and readers[bottom] == 1 and bottom not in outputs
+
+        from_input = set(self.inputs)
+        for layer in self.layers:
+            if shared(layer) and layer.bottoms[0] in from_input:
+                from_input.add(layer.tops[0])
+                names[layer.tops[0]] = names[layer.bottoms[0]]
+        for layer in reversed(self.layers):
+            if shared(layer) and layer.bottoms[0] not in from_input:
+                names[layer.bottoms[0]] = names[layer.tops[0]]
+        return names
+
+    def prototxt(self, blobs: Mapping[str, str]) -> str:
+        """The network as text."""
+        from google.protobuf import text_format  # type: ignore[import-untyped]
+
+        from nnkit.caffe.schema import messages
+
+        net = messages.NetParameter(name=self.name)
+        for name, shape in self.inputs.items():
+            layer = net.layer.add(name=name, type="Input")
+            layer.top.append(blobs[name])
+            layer.input_param.shape.add().dim.extend(shape)
+        for written in self.layers:
+            layer = net.layer.add(name=written.name, type=written.type)
+            layer.bottom.extend(blobs[name] for name in written.bottoms)
+            layer.top.extend(blobs[name] for name in written.tops)
+            layer.MergeFrom(written.message)
+        return str(text_format.MessageToString(net, as_utf8=True))
+
+    def caffemodel(self) -> bytes:
+        """Names, types and weights of the layers that have any."""
+        from nnkit.caffe.schema import messages
+
+        file = messages.WeightFile(name=self.name)
+        for written in self.layers:
+            if written.weights:
+                layer = file.layer.add(name=written.name, type=written.type)
+                for array in written.weights:
+                    fill_blob(layer.blobs.add(), array)
+        return bytes(file.SerializeToString(deterministic=True))
+
+
+def _free(wanted: str, taken: set[str]) -> str:
+    name, count = wanted, 2
+    while name in taken:
+        name, count = f"{wanted}_{count}", count + 1
+    taken.add(name)
+    return name
