@@ -19,13 +19,17 @@ from nnkit_tpu.layer_group.chips import Chip
 from nnkit_tpu.layer_group.model import GroupGraph, GroupOp
 from nnkit_tpu.layer_group.slices import Part
 
+_TRANSFER_BYTES = 256  # what a transfer costs beside its bytes, where bytes are counted
+
 
 @dataclass(frozen=True, eq=False)
 class CostModel:
     """Costs on one chip.
 
     measured: by op name, cycles of the whole op in the vendor's profile. factors: by kind, measured cycles over
-    computed ones, for ops without a measurement of their own. rate, start, floor: transfers, in cycles and bytes.
+    computed ones, for ops without a measurement of their own. dma_*: transfers; 0 takes the chip's.
+    counts_bytes: costs are the bytes moved, and a little for each transfer, instead of cycles: for chips of which
+    nobody tells the cycles.
     """
 
     chip: Chip
@@ -33,6 +37,7 @@ class CostModel:
     factors: Mapping[str, float] = field(default_factory=dict)
     dma_bytes_per_cycle: float = 0.0
     dma_start_cycles: int = 0
+    counts_bytes: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "measured", MappingProxyType(dict(self.measured)))
@@ -43,6 +48,8 @@ class CostModel:
 
     def compute_cycles(self, graph: GroupGraph, op: GroupOp, part: Part | None = None) -> int:
         """Cycles for `part` of the op's output; None: for all of it."""
+        if self.counts_bytes:
+            return 0
         images, _, height, _ = graph.tensors[op.output].shape
         share = 1.0 if part is None else part.images.length * part.rows.length / (images * height)
         if op.name in self.measured:
@@ -51,8 +58,8 @@ class CostModel:
 
     def transfer_cycles(self, size_bytes: int) -> int:
         """Cycles of one transfer between global and local memory."""
-        if not size_bytes:
-            return 0
+        if self.counts_bytes or not size_bytes:
+            return size_bytes + (_TRANSFER_BYTES if size_bytes else 0)
         return max(ceil(self.dma_start_cycles + size_bytes / self.dma_bytes_per_cycle), self.chip.dma_floor_cycles)
 
 

@@ -118,9 +118,7 @@ class _Reader:
         graph = GroupGraph(name, self.tensors, self.weights, tuple(self.ops), tuple(inputs), tuple(outputs))
         return LoweredFunction(name, graph, tuple(places))
 
-    def _add(
-        self, value: str, kind: str, operands: str, attributes: str | None, result: str, location: str
-    ) -> bool:
+    def _add(self, value: str, kind: str, operands: str, attributes: str | None, result: str, location: str) -> bool:
         """Take in one line; whether it is an op."""
         if kind == "None":
             return False

@@ -89,8 +89,13 @@ class _Planner:
     graph: GroupGraph
     model: CostModel
     effort: Effort
+    forbidden: frozenset[tuple[str, ...]] = frozenset()
     quick: dict[Key, Interval | Refusal] = field(default_factory=dict)
     full: dict[Key, GroupPlan | Refusal] = field(default_factory=dict)
+
+    def is_forbidden(self, first: int, last: int) -> bool:
+        """Whether the half-open range may not be a group."""
+        return bool(self.forbidden) and tuple(op.name for op in self.graph.ops[first:last]) in self.forbidden
 
     def interval(self, ops: Sequence[GroupOp]) -> Interval | Refusal:
         key = structure(self.graph, ops)
@@ -106,13 +111,21 @@ class _Planner:
 
 
 def plan_groups(
-    graph: GroupGraph, model: CostModel, *, orders: bool = True, effort: Effort | None = None
+    graph: GroupGraph,
+    model: CostModel,
+    *,
+    orders: bool = True,
+    effort: Effort | None = None,
+    forbidden: frozenset[tuple[str, ...]] = frozenset(),
 ) -> GroupedGraph:
-    """The best grouping over the topological orders (`orders`), or over the graph's own order alone."""
+    """The best grouping over the topological orders (`orders`), or over the graph's own order alone.
+
+    forbidden: runs of ops, by name, that may not be a group.
+    """
     best: GroupedGraph | None = None
     for name, order in topological_orders(graph).items() if orders else (("given", None),):
         ordered = graph if order is None else graph.reordered(order)
-        found = _plan_order(ordered, model, effort or Effort(), name)
+        found = _plan_order(ordered, model, effort or Effort(), name, forbidden)
         if best is None or found.cycles < best.cycles:
             best = found
     if best is None:
@@ -166,6 +179,8 @@ def global_cycles(graph: GroupGraph, op: GroupOp, model: CostModel) -> int:
     loads = [graph.tensors[name].size_bytes for name in op.inputs] + [graph.weights[w].size_bytes for w in op.weights]
     transfers = sum(model.transfer_cycles(size) for size in loads)
     store = model.transfer_cycles(graph.tensors[op.output].size_bytes)
+    if model.counts_bytes:
+        return transfers + store
     return max(model.compute_cycles(graph, op), transfers + store) + 2 * model.chip.dma_floor_cycles
 
 
@@ -207,8 +222,10 @@ def overlap_cycles(before: Interval, after: Interval) -> int:
     return min(before.idle_tail, after.head) if after.head_bytes <= before.free_bytes else 0
 
 
-def _plan_order(graph: GroupGraph, model: CostModel, effort: Effort, order: str) -> GroupedGraph:
-    planner = _Planner(graph, model, effort)
+def _plan_order(
+    graph: GroupGraph, model: CostModel, effort: Effort, order: str, forbidden: frozenset[tuple[str, ...]]
+) -> GroupedGraph:
+    planner = _Planner(graph, model, effort, forbidden)
     parts: list[GroupPlan | GroupOp] = []
     boundaries: list[Boundary] = []
     cycles = saved = 0
@@ -242,7 +259,7 @@ def _cut(planner: _Planner, start: int, stop: int) -> tuple[list[tuple[int, int]
             costs[first, first + 1] = global_cycles(graph, graph.ops[first], model)
             failures = 0
             for last in range(first + 2, stop + 1):
-                if (first, last) in refused:
+                if (first, last) in refused or planner.is_forbidden(first, last):
                     continue
                 found = planner.interval(graph.ops[first:last])
                 if isinstance(found, Refusal):

@@ -1,0 +1,163 @@
+"""Our groups given to the vendor's compiler, and what its own simulator and final program say of them.
+
+The compiler takes cuts and slices from its group cache (`LOAD_TPU_GROUP`), and the order of ops from the order of the
+lines in the lowered program; load times and addresses it chooses itself. A group that its placement cannot hold is
+refused by it: that is an outcome here, not an error.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nnkit.errors import ToolError
+from nnkit_tpu.layer_group.chips import Chip
+from nnkit_tpu.layer_group.from_lowered import LoweredFunction, read_lowered
+from nnkit_tpu.layer_group.groups import GroupedGraph
+from nnkit_tpu.layer_group.vendor_files import (
+    InjectedGroup,
+    Profile,
+    Traffic,
+    group_cache_name,
+    op_cycles_by_name,
+    read_group_cache,
+    read_profile,
+    read_traffic,
+    write_group_cache,
+)
+from nnkit_tpu.toolchain.find import Toolchain
+from nnkit_tpu.toolchain.run import run_tpuc_opt
+
+_GROUP_PASSES = (
+    "--init",
+    "--layer-group=opt=2 group_by_cores=auto compress_mode=none debugger=0 disable_group_overlap=false lgcache=true",
+    "--core-parallel",
+    "--after-layergroup-weight-reorder",
+    "--address-assign",
+    "--deinit",
+)
+_CODEGEN_PASSES = ("--init", "--codegen=model_file={} embed_debug_info=False model_version=latest", "--deinit")
+
+
+@dataclass(frozen=True, eq=False)
+class LoweredProgram:
+    """A lowered program on disk, ready for grouping.
+
+    folder: holds `file` and the weights it names. name: of its module. mode: as in the compiler's options.
+    """
+
+    folder: Path
+    file: str
+    name: str
+    chip: Chip
+    mode: str
+    text: str
+    functions: tuple[LoweredFunction, ...]
+
+    @staticmethod
+    def read(folder: Path, file: str, name: str, chip: Chip, mode: str) -> LoweredProgram:
+        """Read what the compiler left after its last pass before `--layer-group`."""
+        text = (folder / file).read_text(encoding="utf-8")
+        return LoweredProgram(folder, file, name, chip, mode, text, read_lowered(text, chip))
+
+    def reordered(self, function: str, names: Sequence[str]) -> LoweredProgram:
+        """The same program with the ops of one function in the order of `names`."""
+        target = next(item for item in self.functions if item.name == function)
+        lines = self.text.splitlines()
+        by_name = {op.name: lines[at] for op, at in zip(target.graph.ops, target.lines, strict=True)}
+        moved = set(target.lines)
+        start = max(i for i in range(min(moved)) if "func.func @" in lines[i])
+        stop = next(i for i in range(max(moved), len(lines)) if lines[i].lstrip().startswith("return "))
+        weights = [lines[i] for i in range(start + 1, stop) if i not in moved]
+        body = [*lines[: start + 1], *weights, *(by_name[name] for name in names), *lines[stop:]]
+        text = "\n".join(body) + "\n"
+        return LoweredProgram(
+            self.folder, self.file, self.name, self.chip, self.mode, text, read_lowered(text, self.chip)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What the compiler made of some groups. profile: None for chips without a simulator of cycles.
+
+    refused: why it would not take the groups; then everything else is empty. op_cycles: compute by op name.
+    """
+
+    groups: Mapping[str, tuple[InjectedGroup, ...]]
+    profile: Profile | None = None
+    traffic: Traffic | None = None
+    op_cycles: Mapping[str, int] | None = None
+    model: bytes = b""
+    refused: str = ""
+
+    @property
+    def cost(self) -> int:
+        """What candidates are compared in: cycles, or bytes where there is no profile. A refusal costs infinitely."""
+        if self.profile is not None:
+            return self.profile.end_cycles
+        return self.traffic.total_bytes if self.traffic is not None else 1 << 62
+
+
+def groups_of(plan: GroupedGraph) -> tuple[InjectedGroup, ...]:
+    """A plan's groups as the compiler numbers them."""
+    position = {op.name: index for index, op in enumerate(plan.graph.ops)}
+    return tuple(
+        InjectedGroup(position[group.ops[0].name], position[group.ops[-1].name], group.slices.count)
+        for group in plan.groups
+    )
+
+
+def compile_groups(
+    toolchain: Toolchain,
+    program: LoweredProgram,
+    groups: Mapping[str, Sequence[InjectedGroup]] | None = None,
+    *,
+    keep: Path | None = None,
+) -> Outcome:
+    """Compile with `groups` by function, or with the compiler's own choice (None).
+
+    keep: a folder for the compiler's files; otherwise they are removed.
+
+    Raises ToolError where the compiler fails without given groups, or cannot be run at all.
+    """
+    with tempfile.TemporaryDirectory(prefix="nnkit-groups-") as temporary:
+        work = keep or Path(temporary)
+        work.mkdir(parents=True, exist_ok=True)
+        for weights in program.folder.glob("*.npz"):
+            if not (work / weights.name).exists():
+                shutil.copyfile(weights, work / weights.name)
+        (work / "lowered.mlir").write_text(program.text, encoding="utf-8")
+        cache = work / group_cache_name(program.name, program.chip.name, program.mode)
+        environment = {}
+        if groups is not None:
+            cache.write_text(write_group_cache(program.functions, groups), encoding="utf-8")
+            environment = {"LOAD_TPU_GROUP": "1"}
+        suffix = "cvimodel" if program.chip.name.startswith("cv") else "bmodel"
+        codegen = [text.format(f"net.{suffix}") for text in _CODEGEN_PASSES]
+        try:
+            for arguments, log, what in (
+                (["lowered.mlir", *_GROUP_PASSES, "-o", "final.mlir"], "groups.log", "forming layer groups"),
+                (["final.mlir", *codegen, "-o", "/dev/null"], "codegen.log", "generating code"),
+            ):
+                run_tpuc_opt(toolchain, arguments, work, log_name=log, what=what, environment=environment)
+        except ToolError as error:
+            if groups is None:
+                raise
+            taken = {name: tuple(items) for name, items in groups.items()}
+            return Outcome(taken, refused=error.reason)
+        final = (work / "final.mlir").read_text(encoding="utf-8")
+        chosen = read_group_cache(cache.read_text(encoding="utf-8"), program.functions)
+        profile = _profile(work)
+        measured = op_cycles_by_name(profile, program.functions, final) if profile is not None else None
+        return Outcome(chosen, profile, read_traffic(final), measured, (work / f"net.{suffix}").read_bytes())
+
+
+def _profile(work: Path) -> Profile | None:
+    """The profile of the core that ends last."""
+    profiles = [
+        read_profile(path.read_text(errors="replace")) for path in sorted(work.glob("compiler_profile_*.txt"))
+    ]
+    return max(profiles, key=lambda profile: profile.end_cycles, default=None)

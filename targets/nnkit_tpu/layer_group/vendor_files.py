@@ -1,0 +1,210 @@
+"""The compiler's own files: its group cache, its cycle profile, and the traffic of its final program."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from types import MappingProxyType
+from typing import Any
+
+from nnkit.errors import ToolError
+from nnkit_tpu.layer_group.from_lowered import LoweredFunction
+from nnkit_tpu.layer_group.slices import SliceCount
+
+_TRANSFER = re.compile(r"(\w+)\|GDMA_\w+\|s:(\d+)\|b:\d+\|g:\d+\|e:(\d+)\|t:(\d+)\|dr:(\d)\|sz:(\d+)")
+_COMPUTE = re.compile(r"^(\w+)_(\d+)\|\w+\|s:(\d+)\|b:\d+\|g:\d+\|e:(\d+)\|t:(\d+)(?!\|dr)", re.M)
+_END = re.compile(r"API_END total_cycle:(\d+)")
+_SLICES = re.compile(r"\b([nchdw])_slice = \[([\d, ]*)\]")
+_TYPE = re.compile(r"tensor<((?:\d+x)+)(?:!quant\.\w+<)?[a-z]+(\d+)")
+_FINAL_OP = re.compile(r'"(tpu|top)\.(\w+)"')
+
+
+@dataclass(frozen=True)
+class InjectedGroup:
+    """Ops first .. last of a function, numbered in its order, and their slices; None: the compiler looks for them."""
+
+    first: int
+    last: int
+    slices: SliceCount | None
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """The simulator's cycles. op_cycles: compute of each op, in the order of the final program, as (kind, cycles)."""
+
+    end_cycles: int
+    dma_cycles: int
+    load_bytes: int
+    store_bytes: int
+    op_cycles: tuple[tuple[str, int], ...]
+    transfers: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Loads and stores of the final program, and the bytes they move over all slices."""
+
+    loads: int
+    stores: int
+    load_bytes: int
+    store_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes both ways."""
+        return self.load_bytes + self.store_bytes
+
+
+def group_cache_name(program: str, chip: str, mode: str) -> str:
+    """The file that the compiler reads and writes in its working folder."""
+    return f"{program}_{chip}_{mode.lower()}.layer_group_cache.json"
+
+
+def write_group_cache(functions: Sequence[LoweredFunction], groups: Mapping[str, Sequence[InjectedGroup]]) -> str:
+    """Our groups, by function, in the compiler's format. Ops in no group are single layers on global memory."""
+    document: dict[str, Any] = {"opt": 2, "total subfunc": len(functions)}
+    for number, function in enumerate(functions):
+        names = [*(op.output for op in function.graph.ops), "func.return"]
+        starts = {group.first: group for group in groups.get(function.name, ())}
+        grouped, single = [], []
+        index = position = 0
+        while position < len(names):
+            group = starts.get(position)
+            if group is None:
+                single.append({"index": index, "func_idx": position, "group_cost": 0, "loc": names[position]})
+                position += 1
+            else:
+                n, h = group.slices or (0, 0)
+                grouped.append(
+                    {
+                        "base_group_idx": 0,
+                        "start_idx": group.first,
+                        "end_idx": group.last,
+                        "func_start_idx": group.first,
+                        "func_end_idx": group.last,
+                        "group_cost": 0,
+                        "index": index,
+                        "locs": names[group.first : group.last + 1],
+                        "shape_secs": [n, 1, 1, h, 1] if group.slices else [0, 0, 0, 0, 0],
+                    }
+                )
+                position = group.last + 1
+            index += 1
+        document[f"subfunc_{number}"] = {
+            "subfunc idx": number,
+            "GroupLayer": grouped,
+            "GlobalLayer": single,
+            "CyclePrefixSum": [],
+        }
+    return json.dumps(document, indent=1)
+
+
+def read_group_cache(text: str, functions: Sequence[LoweredFunction]) -> dict[str, tuple[InjectedGroup, ...]]:
+    """The compiler's own groups of more than one op, by function. Raises ToolError for a file of another shape."""
+    try:
+        document = json.loads(text)
+        result = {}
+        for number, function in enumerate(functions):
+            groups = []
+            for entry in document[f"subfunc_{number}"]["GroupLayer"]:
+                n, c, d, h, w = entry["shape_secs"]
+                plain = (c, d, w) == (1, 1, 1)
+                first, last = entry["func_start_idx"], entry["func_end_idx"]
+                groups.append(InjectedGroup(first, last, SliceCount(n, h) if plain else None))
+            result[function.name] = tuple(sorted(groups, key=lambda group: group.first))
+    except (KeyError, ValueError, TypeError) as error:
+        raise ToolError(f"the compiler's group file is not as expected: {error}", where="layer groups") from error
+    return result
+
+
+def read_profile(text: str) -> Profile:
+    """A `compiler_profile_*.txt`. Raises ToolError where it names no end."""
+    ends = _END.findall(text)
+    if not ends:
+        raise ToolError("the compiler's profile names no end", where="compiler_profile")
+    transfers = _TRANSFER.findall(text)
+    by_op: dict[int, tuple[str, int]] = {}
+    for kind, number, _, _, cycles in _COMPUTE.findall(text):
+        by_op[int(number)] = (kind, by_op.get(int(number), (kind, 0))[1] + int(cycles))
+    for label, _, _, _, _, _ in transfers:
+        kind, _, number = label.rpartition("_")
+        if kind not in ("Load", "Store") and number.isdigit():
+            by_op.setdefault(int(number), (kind, 0))
+    return Profile(
+        end_cycles=sum(int(end) for end in ends),
+        dma_cycles=sum(int(item[3]) for item in transfers),
+        load_bytes=sum(int(item[5]) for item in transfers if item[4] == "0"),
+        store_bytes=sum(int(item[5]) for item in transfers if item[4] == "1"),
+        op_cycles=tuple(by_op[number] for number in sorted(by_op)),
+        transfers=tuple((int(item[5]), int(item[3])) for item in transfers),
+    )
+
+
+def read_traffic(text: str) -> Traffic:
+    """Loads, stores and bytes of a final program.
+
+    A `Load` or `Store` of a group counts once and moves the bytes of all its slices (weights, which are not sliced,
+    move once). A layer on global memory loads each operand and stores its result once: how it cuts them up inside the
+    program does not say, so numbers of slices are not compared.
+    """
+    loads = stores = load_bytes = store_bytes = 0
+    inside = False
+    for line in text.splitlines():
+        match = _FINAL_OP.search(line)
+        if match is None:
+            inside = inside and not line.lstrip().startswith("})")
+            continue
+        dialect, kind = match.groups()
+        if dialect == "top" or kind in ("Yield", "GenericCpu"):
+            continue
+        if kind == "Group":
+            inside = True
+        elif kind in ("Load", "Store"):
+            size = _transferred(line)
+            if kind == "Load":
+                loads, load_bytes = loads + 1, load_bytes + size
+            else:
+                stores, store_bytes = stores + 1, store_bytes + size
+        elif not inside and "ginfo" not in line and kind != "Reshape":
+            operands, _, results = line.rpartition(" -> ")
+            read = [_bytes(found) for found in _TYPE.findall(operands.rpartition(" : (")[2])]
+            loads, load_bytes = loads + len(read), load_bytes + sum(read)
+            stores, store_bytes = stores + 1, store_bytes + sum(_bytes(found) for found in _TYPE.findall(results))
+    return Traffic(loads, stores, load_bytes, store_bytes)
+
+
+def op_cycles_by_name(profile: Profile, functions: Sequence[LoweredFunction], final: str) -> Mapping[str, int]:
+    """Compute cycles by op name; ops of the profile are taken in the order of the final program's text.
+
+    Empty where the two do not match: then nothing is calibrated.
+    """
+    locations = dict(re.findall(r'^(#loc\d*) = loc\("(.*)"\)$', final, re.M))
+    known = {op.output for function in functions for op in function.graph.ops}
+    ordered: list[tuple[str, str]] = []
+    for line in final.splitlines():
+        match = re.match(r'\s*%\d+ = "tpu\.(\w+)"\(.* loc\((.*)\)$', line)
+        if match is None or match.group(1) in ("Load", "Store", "Group", "Reshape"):
+            continue
+        name = locations.get(match.group(2), match.group(2).strip('"'))
+        if name in known:
+            ordered.append((match.group(1), name))
+    seen = [(kind, cycles) for kind, cycles in profile.op_cycles if kind != "Reshape"]
+    if [kind for kind, _ in ordered] != [kind for kind, _ in seen]:
+        return MappingProxyType({})
+    return MappingProxyType({name: cycles for (_, name), (_, cycles) in zip(ordered, seen, strict=True) if cycles})
+
+
+def _transferred(line: str) -> int:
+    """Bytes of a load or store over all slices."""
+    sizes = {axis: [int(part) for part in text.split(",") if part.strip()] for axis, text in _SLICES.findall(line)}
+    types = _TYPE.findall(line.rpartition(" : (")[2])
+    if not types:
+        return 0
+    return prod(sum(sizes.get(axis, [1])) for axis in "nchdw") * max(int(types[0][1]) // 8, 1)
+
+
+def _bytes(found: tuple[str, str]) -> int:
+    return prod(int(part) for part in found[0].split("x") if part) * max(int(found[1]) // 8, 1)
