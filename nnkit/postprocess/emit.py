@@ -12,13 +12,19 @@ from nnkit import __version__
 from nnkit.errors import UsageError, UserFileError
 from nnkit.postprocess.descriptor_match import DescriptorMatch
 from nnkit.postprocess.face_crop import FaceCrop
+from nnkit.postprocess.pca_combine import PcaCombine
 
-Stage: TypeAlias = FaceCrop | DescriptorMatch
+Stage: TypeAlias = FaceCrop | DescriptorMatch | PcaCombine
 
-_NAMES: dict[type[Stage], str] = {FaceCrop: "face_crop", DescriptorMatch: "descriptor_match"}
+_NAMES: dict[type[Stage], str] = {
+    FaceCrop: "face_crop",
+    DescriptorMatch: "descriptor_match",
+    PcaCombine: "pca_combine",
+}
 _SOURCES: dict[type[Stage], tuple[str, ...]] = {
     FaceCrop: ("nnkit_face_crop.c", "nnkit_face_crop.h"),
     DescriptorMatch: ("nnkit_match.c", "nnkit_match.h"),
+    PcaCombine: ("nnkit_pca_combine.c", "nnkit_pca_combine.h"),
 }
 
 
@@ -80,7 +86,12 @@ def _config_header(by_type: dict[type[Stage], Stage]) -> str:
     )
     environment.filters["c_type"] = lambda number: f"nnkit_{'i' if number.signed else 'u'}{number.bits}"
     template = environment.from_string(_resource("postprocess", "c", "nnkit_postprocess_config.h.j2"))
-    return template.render(version=__version__, crop=by_type.get(FaceCrop), match=by_type.get(DescriptorMatch))
+    return template.render(
+        version=__version__,
+        crop=by_type.get(FaceCrop),
+        match=by_type.get(DescriptorMatch),
+        combine=by_type.get(PcaCombine),
+    )
 
 
 def _resource(*parts: str) -> str:

@@ -10,6 +10,7 @@ from nnkit.errors import RecipeError, UsageError
 from nnkit.postprocess.descriptor_match import DescriptorMatch
 from nnkit.postprocess.emit import Stage
 from nnkit.postprocess.face_crop import FaceCrop
+from nnkit.postprocess.pca_combine import PcaCombine
 from nnkit.program import Fixed, Program, Tensor
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def stages_of(recipe: Recipe, program: Program) -> list[Stage]:
             with _placed(place):
                 crop = FaceCrop(written.size[0], written.border, written.fill, _format(tensor, place))
             stages.append(crop)
+        elif written.kind == "pca_combine":
+            stages.append(_combine(program, written.outputs or program.outputs, written.components, place))
         else:
             tensor = _tensor(program, program.outputs, written.output, place, "output")
             number = _format(tensor, place)
@@ -42,6 +45,25 @@ def stages_of(recipe: Recipe, program: Program) -> list[Stage]:
                 )
             stages.append(match)
     return stages
+
+
+def _combine(program: Program, names: tuple[str, ...], components: int, place: str) -> PcaCombine:
+    """The merge of two halves, each of which gives the named outputs, in order."""
+    tensors = [_tensor(program, program.outputs, name, place, "output") for name in names]
+    length = sum(tensor.elements for tensor in tensors)
+    formats = {_format(tensor, place) for tensor in tensors}
+    if len(formats) > 1:
+        shown = ", ".join(f"'{tensor.name}' {tensor.format}" for tensor in tensors)
+        reason = f"the outputs have different formats: {shown}"
+        raise RecipeError(reason, where=place, remedy="give them one format")
+    if length % 2 or length // 2 <= components:
+        raise RecipeError(
+            f"the outputs have {length} values, which are not 2 x {components} components and a feature twice",
+            where=place,
+            remedy="write the components of the PCA file that split_full_face_pca was given",
+        )
+    with _placed(place):
+        return PcaCombine(length // 2 - components, components, formats.pop())
 
 
 def _check_crop(recipe: Recipe, tensor: Tensor, size: tuple[int, int], place: str) -> None:

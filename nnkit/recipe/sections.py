@@ -133,7 +133,22 @@ class DescriptorMatch(RecipeModel):
     output: str | None = Field(default=None, description="Output that holds the descriptor; `null`: the only one.")
 
 
-CpuStage = Annotated[FaceCrop | DescriptorMatch, Field(discriminator="kind")]
+class PcaCombine(RecipeModel):
+    """CPU stage after the network: one feature from the two halves of a face that ran split_full_face_pca."""
+
+    kind: Literal["pca_combine"] = Field(description="What this stage is.")
+    components: int = Field(
+        ge=1, le=1 << 20, description="Components of the projection: columns of the PCA's matrix.", examples=[512]
+    )
+    outputs: tuple[str, ...] | None = Field(
+        default=None,
+        min_length=1,
+        description="The outputs that hold a half's values, in order; `null`: all.",
+        examples=[["pca_0", "pca_1"]],
+    )
+
+
+CpuStage = Annotated[FaceCrop | DescriptorMatch | PcaCombine, Field(discriminator="kind")]
 
 
 class Gates(RecipeModel):

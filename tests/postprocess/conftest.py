@@ -56,6 +56,7 @@ def run_driver(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sequence[S
                 str(HERE / driver),
                 "-o",
                 "driver",
+                "-lm",
             ]
             run_compiler("gcc", arguments, folder)
             built[key] = folder / "driver"

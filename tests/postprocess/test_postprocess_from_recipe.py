@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nnkit.errors import RecipeError
-from nnkit.postprocess import DescriptorMatch, FaceCrop
+from nnkit.postprocess import DescriptorMatch, FaceCrop, PcaCombine
 from nnkit.postprocess.from_recipe import stages_of
 from nnkit.program import Fixed, Float, Program, Tensor
 from nnkit.recipe import TargetOptionsBase, load_recipe
@@ -83,3 +83,46 @@ def test_a_stage_that_does_not_fit_the_network_is_refused(changes: dict, words: 
 def test_preprocessing_that_changes_pixels_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="face_crop feeds pixels as they are"):
         stages_of(recipe_of(tmp_path, mean=127.5), program_of())
+
+
+COMBINE = """\
+nnkit: 1
+name: demo
+model: {{path: m.onnx}}
+targets: {{gap8: {{}}}}
+postprocess: [{{kind: pca_combine, components: {components}{more}}}]
+"""
+S32 = Fixed(32, 12)
+
+
+def combined(folder: Path, sizes: dict[str, tuple[int, Fixed]], components: int, more: str = ""):
+    (folder / "m.onnx").write_bytes(b"")
+    path = folder / "recipe.yaml"
+    path.write_text(COMBINE.format(components=components, more=more))
+    recipe = load_recipe(path, target_models={"gap8": TargetOptionsBase})
+    tensors = {name: Tensor(name, (size, 1, 1), number, -9, 9) for name, (size, number) in sizes.items()}
+    tensors["image"] = Tensor("image", (1, 4, 4), S16_7, 0, 255)
+    return stages_of(recipe, Program("demo", tensors, (), ("image",), tuple(sizes)))
+
+
+def test_the_halves_lengths_come_from_the_outputs(tmp_path: Path) -> None:
+    assert combined(tmp_path, {"a": (20, S32), "b": (12, S32)}, 4) == [PcaCombine(12, 4, S32)]
+    named = combined(tmp_path, {"a": (20, S32), "b": (12, S32), "c": (3, S32)}, 4, ", outputs: [a, b]")
+    assert named == [PcaCombine(12, 4, S32)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "components", "more", "words"),
+    [
+        ({"a": (20, S32)}, 10, "", "20 values, which are not 2 x 10 components"),
+        ({"a": (21, S32)}, 4, "", "21 values, which are not 2 x 4 components"),
+        ({"a": (20, S32), "b": (4, S16_7)}, 4, "", "different formats: 'a' s32.12, 'b' s16.7"),
+        ({"a": (20, S32)}, 4, ", outputs: [z]", "no output 'z'"),
+        ({"a": (20, Float())}, 4, "", "'a' holds f32 numbers"),
+    ],
+)
+def test_halves_that_cannot_be_merged(tmp_path: Path, sizes, components, more, words) -> None:
+    with pytest.raises(RecipeError) as caught:
+        combined(tmp_path, sizes, components, more)
+    assert words in caught.value.reason
+    assert str(caught.value).split("recipe.yaml:")[1].startswith("5:15")
