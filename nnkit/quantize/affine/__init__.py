@@ -1,14 +1,17 @@
 """Affine 8-bit quantisation: restructured model and calibrated ranges -> AffineProgram."""
 
+from nnkit.quantize.affine.adaround import AdaRound, RoundingReport
 from nnkit.quantize.affine.equalize import Equalized, equalize
 from nnkit.quantize.affine.qdq_export import qdq_model, read_qdq_ranges
 from nnkit.quantize.affine.quantize import float_outputs, keep_better, outputs_of, quantize_affine
 from nnkit.quantize.affine.scheme import AffineScheme, RangeMethod
 
 __all__ = [
+    "AdaRound",
     "AffineScheme",
     "Equalized",
     "RangeMethod",
+    "RoundingReport",
     "equalize",
     "float_outputs",
     "keep_better",

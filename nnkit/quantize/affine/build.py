@@ -80,8 +80,9 @@ def build_op(
     tensors: Mapping[str, AffineTensor],
     scheme: AffineScheme,
     bias: NDArray[np.float64] | None = None,
+    weight: NDArray[Any] | None = None,
 ) -> AffineOp:
-    """The op of one layer. bias: real units, instead of the layer's own (a corrected one).
+    """The op of one layer. bias: real units, weight: stored; instead of the layer's own (corrected ones).
 
     Raises ModelError for a scale that fits no multiplier, or an accumulator that int32 cannot hold.
     """
@@ -89,7 +90,7 @@ def build_op(
     sources, out = [tensors[name] for name in layer.inputs], tensors[layer.output]
     match layer.kind:
         case "conv2d" | "conv_transpose2d":
-            return _conv(layer, fields, sources[0], out, scheme, bias)
+            return _conv(layer, fields, sources[0], out, scheme, bias, weight)
         case "max_pool" | "average_pool":
             return _pool(layer, fields, sources[0], out)
         case "add":
@@ -121,6 +122,7 @@ def _conv(
     out: AffineTensor,
     scheme: AffineScheme,
     corrected: NDArray[np.float64] | None,
+    rounded: NDArray[Any] | None,
 ) -> AffineConv:
     if layer.weight is None or layer.bias is None or layer.window is None:
         raise ModelError("a convolution without weights", where=layer.name)
@@ -128,7 +130,7 @@ def _conv(
     axis = 1 if transposed else 0
     bias = layer.bias if corrected is None else corrected
     form = _wide_enough(weight_format(layer.weight, axis, layer.groups, scheme), bias, source)
-    stored = quantized_weight(layer.weight, form, symmetric=scheme.symmetric_weights)
+    stored = quantized_weight(layer.weight, form, symmetric=scheme.symmetric_weights) if rounded is None else rounded
     scales = source.scale * np.asarray(form.scale)
     bias_q = np.rint(bias / scales)
     zero = np.asarray(form.zero_point, np.int64).reshape([-1 if i == axis else 1 for i in range(4)])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +13,18 @@ from nnkit.calibrate.stats import CalibrationStats
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.program.affine import AffineProgram
+from nnkit.quantize.affine.adaround import AdaRound, RoundingReport
 from nnkit.quantize.affine.build import build_op, choose_tensors, split_pools
 from nnkit.quantize.affine.corrections import corrected_ops
 from nnkit.quantize.affine.scheme import AffineScheme
+from nnkit.quantize.affine.spool import DEFAULT_BYTES
 from nnkit.quantize.lowering import lower
 from nnkit.simulate.affine import simulate_affine
 from nnkit.verify.metrics import DistanceSum
 
 Samples = Mapping[str, NDArray[np.float32]]
+BIAS_CORRECTION = "bias correction"
+ADAROUND = "adaptive rounding"
 
 
 def quantize_affine(
@@ -30,6 +34,9 @@ def quantize_affine(
     *,
     samples: Samples | None = None,
     held_out: Samples | None = None,
+    adaround: AdaRound | None = None,
+    memory_bytes: int = DEFAULT_BYTES,
+    on_rounding: Callable[[RoundingReport], object] = lambda report: None,
     name: str = "network",
 ) -> AffineProgram:
     """Restructured model + calibrated ranges -> affine integer program.
@@ -37,6 +44,10 @@ def quantize_affine(
     samples: [N, ...] inputs in real units that bias correction measures on; without them there is none.
     held_out: other inputs; with them a correction that lowers the outputs' SQNR there is undone, and a note says so.
         One that is kept is measured anew on all inputs.
+    adaround: with it weights are rounded adaptively (minutes on large networks), on `samples`.
+    memory_bytes: for values between layers while corrections measure; beyond it they go to temporary files.
+    on_rounding: called for every layer that adaptive rounding has finished.
+
     Raises ModelError for layers or ranges that cannot be quantised.
     """
     layers = split_pools(lower(model))
@@ -48,17 +59,34 @@ def quantize_affine(
         inputs=layers.inputs,
         outputs=layers.outputs,
     )
-    if not scheme.bias_correction or samples is None:
+    if samples is None or not (scheme.bias_correction or adaround is not None):
         return plain
-    ops = corrected_ops(layers, tensors, scheme, samples)
-    corrected = AffineProgram(name, tensors, ops, layers.inputs, layers.outputs)
-    if held_out is None:
-        return corrected
-    kept = keep_better(plain, corrected, model, held_out, "bias correction")
-    if kept.ops is not corrected.ops:
-        return kept
-    everything = {key: np.concatenate([samples[key], held_out[key]]) for key in layers.inputs}
-    return replace(kept, ops=corrected_ops(layers, tensors, scheme, everything))
+    everything = samples if held_out is None else _joined(samples, held_out, layers.inputs)
+
+    def corrected(search: AdaRound | None, on: Samples) -> AffineProgram:
+        ops = corrected_ops(
+            layers, tensors, scheme, on, adaround=search, memory_bytes=memory_bytes, on_rounding=on_rounding
+        )
+        return replace(plain, ops=ops)
+
+    chosen, notes = plain, plain.notes
+    final: AdaRound | Literal["plain"] | None = "plain"
+    steps: list[tuple[str, AdaRound | None]] = [(BIAS_CORRECTION, None)] if scheme.bias_correction else []
+    if adaround is not None:
+        steps.append((f"{ADAROUND} in {adaround.steps} steps a layer", adaround))
+    for label, search in steps:  # each against what was kept before, measured on the same samples
+        after = corrected(search, samples)
+        kept = after if held_out is None else keep_better(chosen, after, model, held_out, label)
+        if kept.ops is after.ops:
+            final = search
+        chosen, notes = kept, kept.notes
+    if held_out is None or final == "plain":
+        return chosen
+    return replace(corrected(final, everything), notes=notes)
+
+
+def _joined(samples: Samples, held_out: Samples, names: tuple[str, ...]) -> Samples:
+    return {name: np.concatenate([samples[name], held_out[name]]) for name in names}
 
 
 def keep_better(
@@ -70,7 +98,7 @@ def keep_better(
     verdict = "kept" if now >= was else "undone"
     note = f"{correction} {verdict}: {was:.2f} dB without, {now:.2f} dB with, on held-out inputs"
     kept = after if now >= was else before
-    return replace(kept, notes=(*kept.notes, note))
+    return replace(kept, notes=(*before.notes, note))
 
 
 def outputs_of(program: AffineProgram, samples: Samples) -> dict[str, NDArray[np.float64]]:
