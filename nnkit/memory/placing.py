@@ -218,7 +218,7 @@ def _in_region(item: Item, region: Region) -> Item:
 def _usable_diagonals(problem: Problem, units: list[_Unit]) -> dict[tuple[str, str], int]:
     """(unit of the input, unit of the output) -> bytes saved at most, where the permission can be used at all.
 
-    Both must be their units as a whole, and the units must meet in that one step.
+    Both must be their units as a whole, and alone in them in the one step in which the units meet.
     """
     items = {unit.item.id: unit.item for unit in units}
     roots = problem.root_of()
@@ -228,7 +228,13 @@ def _usable_diagonals(problem: Problem, units: list[_Unit]) -> dict[tuple[str, s
         above, below = items[roots[source.name][0]], items[roots[result.name][0]]
         whole = source.size_bytes == above.size_bytes and result.size_bytes == below.size_bytes
         once = above.last_step == below.first_step == source.last_step == result.first_step
-        if whole and once and above is not below:
+        step = source.last_step
+        alone = [
+            request.name
+            for request in problem.requests
+            if roots[request.name][0] in (above.id, below.id) and request.first_step <= step <= request.last_step
+        ] in ([source.name, result.name], [result.name, source.name])
+        if whole and once and alone:
             usable[above.id, below.id] = min(above.size_bytes, below.size_bytes)
     return usable
 
