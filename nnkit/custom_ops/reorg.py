@@ -3,8 +3,8 @@
 Darknet takes the input's memory as a map of P = C / stride^2 channels, H * stride rows and W * stride columns,
 whatever its real shape, and gathers blocks of stride x stride from that. Output channel offset * P + p at (j, i) of a
 C x H x W map is channel p, row j * stride + offset / stride, column i * stride + offset % stride of the other. The
-result is then read as [C * stride^2, H / stride, W / stride]. `reverse` is the inverse permutation: it turns [C, H, W]
-into [C / stride^2, H * stride, W * stride].
+result is then read as [C * stride^2, H / stride, W / stride]. `reverse` is the inverse permutation: [C, H, W]
+becomes [C / stride^2, H * stride, W * stride].
 """
 
 from __future__ import annotations
