@@ -174,10 +174,10 @@ class Editor:
     def become(
         self, node: ir.Node, op_type: str, inputs: Sequence[ir.Value | None], attributes: Mapping[str, Any]
     ) -> None:
-        """Make `node` another op with the same first output (same name, same numbers, same tags)."""
+        """Make `node` another op of the default domain with the same first output (name, numbers, tags)."""
         import onnx_ir as ir
 
-        node.op_type = op_type
+        node.op_type, node.domain = op_type, ""
         node.attributes.clear()
         for name, value in attributes.items():
             node.attributes[name] = ir.convenience.convert_attribute(name, value)

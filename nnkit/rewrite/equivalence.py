@@ -65,14 +65,10 @@ def evaluate(model: Model, samples: Sequence[Sample]) -> Values:
 
 
 def _run(proto: Any, samples: Sequence[Sample]) -> Values:
-    import onnxruntime
+    from nnkit.graph.split_session import SplitSession, has_custom_nodes
 
     names = _watch(proto, len(samples))
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = SplitSession(proto, _session) if has_custom_nodes(proto) else _session(proto.SerializeToString())
     values: Values = {name: [] for name in names}
     for sample in samples:
         for name, array in zip(names, session.run(names, dict(sample)), strict=True):
@@ -80,18 +76,37 @@ def _run(proto: Any, samples: Sequence[Sample]) -> Values:
     return values
 
 
+def _session(model_bytes: bytes) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(model_bytes, options, providers=["CPUExecutionProvider"])
+
+
 def _watch(proto: Any, samples: int) -> list[str]:
-    """Make all float32 values outputs of `proto`, in topological order, and return their names."""
+    """Make all float32 values outputs of `proto`, in topological order, and return their names.
+
+    Values that depend on a layer whose arithmetic is not known (`Custom`) cannot be had and are left out.
+    """
     import onnx
 
     graph = proto.graph
+    unknown: set[str] = set()
+    for node in graph.node:
+        if node.op_type == "Custom" or unknown & set(node.input):
+            unknown |= set(node.output)
     outputs = {info.name: info for info in graph.output}
     infos = {info.name: info for info in graph.value_info} | outputs
-    produced = [name for node in graph.node for name in node.output if name in infos]
+    produced = [name for node in graph.node for name in node.output if name in infos and name not in unknown]
     floats = [name for name in produced if infos[name].type.tensor_type.elem_type == onnx.TensorProto.FLOAT]
     elements = sum(np.prod([d.dim_value for d in infos[n].type.tensor_type.shape.dim]) for n in floats)
     if elements * samples > MAX_WATCHED_ELEMENTS:
         floats = [name for name in floats if name in outputs]
+    for output in [output for output in graph.output if output.name in unknown]:
+        graph.output.remove(output)
     graph.output.extend(infos[name] for name in floats if name not in outputs)
     return floats
 

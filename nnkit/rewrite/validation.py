@@ -30,6 +30,9 @@ def validate(before: Model, after: Model, rule: str) -> None:
 def _check_onnx(proto: Any, rule: str) -> None:
     import onnx
 
+    from nnkit.custom_ops import register_schemas
+
+    register_schemas()
     try:
         onnx.checker.check_model(proto, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
