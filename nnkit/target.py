@@ -68,6 +68,7 @@ class RunResult:
     tensors: every traced tensor, where tracing was asked for.
     instructions: whole call, where the runner counts exactly; per layer by op name.
     measured: further exact measurements, e.g. {"l2_painted_bytes": ..., "code_bytes": ...}.
+    left_out: program outputs that this runner does not compute; they are not compared.
     """
 
     outputs: Mapping[str, NDArray[Any]]
@@ -75,6 +76,7 @@ class RunResult:
     instructions: int | None = None
     instructions_by_layer: Mapping[str, int] = field(default_factory=dict)
     measured: Mapping[str, int] = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()
 
 
 class Runner(Protocol):
