@@ -82,8 +82,6 @@ def _settings(
     if image_type == "vector":
         return InputSettings(spec.name, spec.shape, "vector", NONE, (), 1.0, rgb_order)
     _check_image(spec, image_type, limits)
-    if asked.normalize == "none":
-        return InputSettings(spec.name, spec.shape, image_type, NONE, (), 1.0, rgb_order)
     scale = _one_scale(spec.name, given)
     has_mean, has_scale = any(given.mean), scale != 1.0
     text = options.mean_file == "text"

@@ -139,12 +139,16 @@ class NnieLayer(NnieOp):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CpuLayer(NnieOp):
-    """A layer of a CPU segment: float32 in and out. Fields as of `NnieLayer`."""
+    """A layer of a CPU segment: float32 in and out. Fields as of `NnieLayer`.
+
+    magnitude: the largest of its output that calibration saw, which comparisons are relative to.
+    """
 
     kind: ClassVar[str] = "cpu"
     graph: bytes
     names: tuple[str, ...]
     fetch: str
+    magnitude: float = 0.0
 
     def compute(self, inputs: Sequence[NDArray[Any]], output: Tensor) -> NDArray[Any]:
         """The layer's output, float32."""

@@ -35,13 +35,9 @@ class NnieInput(RecipeModel):
 
     image_type: ImageType = Field(
         default="auto",
-        description="`u8`: planar 8-bit pixels; `yvu420sp`, `yvu422sp`: camera frames; `vector`: 32-bit numbers, not "
-        "normalised by the chip. `auto`: `u8` for inputs made from images, else `vector`.",
-    )
-    normalize: Literal["chip", "none"] = Field(
-        default="chip",
-        description="Who applies the recipe's mean and scale: the `chip` (written into the cfg), or `none` where "
-        "what feeds the board has applied them already.",
+        description="`u8`: planar 8-bit pixels; `yvu420sp`, `yvu422sp`: camera frames; `vector`: 32-bit numbers, to "
+        "which what feeds the board has applied the recipe's mean and scale. `auto`: `u8` for inputs made from "
+        "images, else `vector`.",
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from nnkit.program.gfpq import Gfpq, GfpqBits
 from nnkit.program.ops import Accumulator, Placement
 from nnkit_nnie.float64_layers import ActivationKind, InPlaceActivation
 from nnkit_nnie.graph import Graph, Node
+from nnkit_nnie.input_settings import NONE, InputSettings
 from nnkit_nnie.layer_kinds import MOVING_KINDS
 from nnkit_nnie.layers import SHAPING_OPS, Layer
 from nnkit_nnie.ops import STORED, CpuLayer, NnieLayer, NnieWeighted
@@ -49,11 +50,11 @@ def to_program(
     precision: Precision,
     *,
     name: str,
-    pixels: Collection[str] = (),
+    inputs: Mapping[str, Fixed | Float],
 ) -> Program:
     """The program of a divided network.
 
-    pixels: inputs that are raw 8-bit pixels; other inputs are float, as what normalises them hands them on.
+    inputs: format of every input: raw pixels unsigned 8 bits, what the chip normalises float, vectors S20.12.
 
     Raises ModelError where calibration has no range for a value that the NNIE reads.
     """
@@ -61,14 +62,22 @@ def to_program(
     tensors: dict[str, Tensor] = {}
     for spec in graph.model.inputs:
         shape = stored_shape(spec.shape)
-        if spec.name in pixels:
-            tensors[spec.name] = Tensor(spec.name, shape, Fixed(8, 0, signed=False), 0, 255)
+        form = inputs[spec.name]
+        if isinstance(form, Float):
+            tensors[spec.name] = Tensor(spec.name, shape, form)
         else:
-            tensors[spec.name] = Tensor(spec.name, shape, Float(32))
+            tensors[spec.name] = Tensor(spec.name, shape, form, form.qmin, form.qmax)
     ops: list[OpBase] = []
     for layer in network.layers:
         for position, value in enumerate(layer.outputs):
-            op = _op(graph, layer, value, position, tensors, statistics, precision.bits(layer))
+            formats = Formats(
+                stored=tuple(_storage(tensors[name]) for name in layer.inputs),
+                read_as=_read_formats(layer, statistics, precision.bits(layer)),
+                bits=precision.bits(layer),
+            )
+            op = layer_op(graph, layer, value, position, formats)
+            if isinstance(op, CpuLayer) and value in statistics.ranges:
+                op = replace(op, magnitude=statistics.ranges[value].max_abs)
             ops.append(op)
             tensors[value] = _tensor(value, graph.shape(value), layer.placement)
     return Program(
@@ -82,6 +91,17 @@ def to_program(
     )
 
 
+PIXELS = Fixed(8, 0, signed=False)
+"""Raw pixels."""
+
+
+def input_format(settings: InputSettings) -> Fixed | Float:
+    """How an input is stored: pixels as they are, normalised ones in float, vectors as the NNIE stores all else."""
+    if not settings.is_image:
+        return STORED
+    return PIXELS if settings.norm_type == NONE else Float(32)
+
+
 def stored_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of a tensor of the program: without the batch axis, where that is 1."""
     return shape[1:] if shape[:1] == (1,) else shape
@@ -93,17 +113,18 @@ def _tensor(name: str, shape: tuple[int, ...], placement: Placement) -> Tensor:
     return Tensor(name, stored_shape(shape), STORED, STORED.qmin, STORED.qmax)
 
 
-def _op(
-    graph: Graph,
-    layer: Layer,
-    value: str,
-    position: int,
-    tensors: Mapping[str, Tensor],
-    statistics: CalibrationStats,
-    bits: GfpqBits,
-) -> OpBase:
+@dataclass(frozen=True)
+class Formats:
+    """How a layer's inputs are stored and read, one entry each, and the bits of its weights."""
+
+    stored: tuple[Fixed | Float, ...]
+    read_as: tuple[Gfpq | None, ...]
+    bits: GfpqBits
+
+
+def layer_op(graph: Graph, layer: Layer, value: str, position: int, formats: Formats) -> OpBase:
+    """The op that computes `value`, the layer's top number `position`."""
     inputs = layer.inputs
-    formats = tuple(_storage(tensors[name]) for name in inputs)
     shapes = tuple(graph.shape(name) for name in inputs)
     op_name = layer.name if position == 0 else f"{layer.name}:{position}"
     tags = tuple(tag for tag, on in (("hp", layer.hp), ("cpu", layer.cpu)) if on)
@@ -119,16 +140,15 @@ def _op(
             accumulator="float32",
             layer=layer.name,
             caffe_type=layer.kind,
-            stored=formats,
+            stored=formats.stored,
             shapes=shapes,
             output_shape=graph.shape(value),
             graph=part.onnx_bytes,
             names=inputs,
             fetch=value,
         )
-    read_as = tuple(_read_format(name, layer, statistics, bits) for name in inputs)
-    if layer.kind in _WEIGHTED and read_as[0] is not None and len(inputs) == 1:
-        return _weighted(graph, layer, value, op_name, tags, formats, shapes, read_as[0], bits)
+    if layer.kind in _WEIGHTED and len(inputs) == 1:
+        return _weighted(graph, layer, value, op_name, tags, formats, shapes)
     part = subgraph(graph, layer.nodes, inputs, layer.outputs)
     return NnieLayer(
         name=op_name,
@@ -138,10 +158,10 @@ def _op(
         accumulator=accumulator,
         layer=layer.name,
         caffe_type=layer.kind,
-        stored=formats,
+        stored=formats.stored,
         shapes=shapes,
         output_shape=graph.shape(value),
-        read_as=read_as,
+        read_as=formats.read_as,
         graph=part.onnx_bytes,
         names=inputs,
         fetch=value,
@@ -152,10 +172,14 @@ def _storage(tensor: Tensor) -> Fixed | Float:
     return tensor.format if isinstance(tensor.format, Float) else tensor.fixed
 
 
-def _read_format(value: str, layer: Layer, statistics: CalibrationStats, bits: GfpqBits) -> Gfpq | None:
-    """The format in which a layer reads a value; None for layers that only place values."""
-    if layer.kind in MOVING_KINDS and not layer.in_place:
-        return None
+def _read_formats(layer: Layer, statistics: CalibrationStats, bits: GfpqBits) -> tuple[Gfpq | None, ...]:
+    """The formats in which a layer reads its inputs; None for layers that only place values, and for CPU layers."""
+    if layer.placement == "cpu" or (layer.kind in MOVING_KINDS and not layer.in_place):
+        return (None,) * len(layer.inputs)
+    return tuple(_read_format(value, layer, statistics, bits) for value in layer.inputs)
+
+
+def _read_format(value: str, layer: Layer, statistics: CalibrationStats, bits: GfpqBits) -> Gfpq:
     found = statistics.ranges.get(value)
     if found is None or not np.isfinite(found.max_abs):
         raise ModelError(
@@ -172,12 +196,12 @@ def _weighted(
     value: str,
     name: str,
     tags: tuple[str, ...],
-    formats: tuple[Fixed | Float, ...],
+    formats: Formats,
     shapes: tuple[tuple[int, ...], ...],
-    read_as: Gfpq,
-    bits: GfpqBits,
 ) -> OpBase:
-    node = layer.main
+    node, read_as = layer.main, formats.read_as[0]
+    if read_as is None:
+        raise InternalError("a layer with weights reads its input through GFPQ", where=layer.name)
     others = [n for n in layer.nodes if n is not node and n.op_type not in (*SHAPING_OPS, *_ACTIVATIONS)]
     if others:
         raise InternalError(f"node {others[0].op_type} has no place in a {layer.kind}", where=layer.name)
@@ -200,7 +224,7 @@ def _weighted(
         given = graph.constant_float(node.inputs[2])
         bias = np.zeros(outputs) if given is None else np.broadcast_to(given.ravel(), (outputs,)).copy()
         bias = bias * (node.number("beta", 1.0) if node.op_type == "Gemm" else 1.0)
-    weight_format = Gfpq.for_magnitude(bits, float(np.abs(weight).max(initial=0.0)))
+    weight_format = Gfpq.for_magnitude(formats.bits, float(np.abs(weight).max(initial=0.0)))
     return NnieWeighted(
         name=name,
         inputs=layer.inputs,
@@ -209,7 +233,7 @@ def _weighted(
         accumulator="float64",
         layer=layer.name,
         caffe_type=layer.kind,
-        stored=formats,
+        stored=formats.stored,
         shapes=shapes,
         output_shape=graph.shape(value),
         read_as=read_as,

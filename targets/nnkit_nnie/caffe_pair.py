@@ -1,0 +1,179 @@
+"""The network as the mapper gets it: prototxt and caffemodel, and which name in them stands for what.
+
+* A layer that is written as Custom becomes one Custom layer with the shapes of its tops.
+* The exporter ends a layer's name with its tags, `_hp` and `_cpu`. A network output that other layers read as well
+  gets the suffix `_report` on its blob.
+* Names have at most 32 bytes and characters that survive a cfg, a file name and a C string; a longer one is
+  shortened and gets part of its digest, and `segments.json` tells which is which.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from nnkit.graph import LayerTags, Model
+from nnkit_nnie.layers import CAFFE_LAYER, REPORT_SUFFIX, Layer
+from nnkit_nnie.segments import Network
+
+if TYPE_CHECKING:
+    import onnx
+
+MAX_NAME_BYTES = 32
+_DIGEST_LENGTH = 6
+_ODD = re.compile(r"[^A-Za-z0-9_.-]")
+_BOTTOMS = "nnkit.caffe_bottoms"
+
+
+@dataclass(frozen=True, eq=False)
+class CaffePair:
+    """prototxt, caffemodel: the files' contents. layers: names of the written layers that a layer became.
+
+    blobs: blob name by value name. notes: what the exporter says.
+    """
+
+    prototxt: str
+    caffemodel: bytes
+    layers: Mapping[str, tuple[str, ...]]
+    blobs: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "blobs"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+
+def caffe_pair(network: Network, name: str) -> CaffePair:
+    """Write a divided network for the mapper. Raises ModelError for what Caffe cannot express, all of it at once."""
+    from nnkit.caffe.export import export_caffe
+
+    model, nodes, values = _renamed(network)
+    files = export_caffe(model, name=name, consumed_outputs="report")
+    return CaffePair(
+        prototxt=files.prototxt,
+        caffemodel=files.caffemodel,
+        layers={
+            layer.name: tuple(written for node in nodes[layer.name] for written in files.layers.get(node, ()))
+            for layer in network.layers
+        },
+        blobs={value: files.blobs[new] for value, new in values.items() if new in files.blobs},
+        notes=files.notes,
+    )
+
+
+def _renamed(network: Network) -> tuple[Model, dict[str, tuple[str, ...]], dict[str, str]]:
+    """The model for the exporter, the node names of each layer, and new value names by old ones."""
+    from nnkit.custom_ops import Custom
+
+    graph = network.graph
+    values, names = _value_names(network), _node_names(network)
+    proto = graph.model.proto()
+    nodes: list[onnx.NodeProto] = []
+    nodes_of: dict[str, tuple[str, ...]] = {}
+    for layer in network.layers:
+        if layer.custom:
+            custom = Custom.of([graph.shape(value) for value in layer.outputs], caffe_type=layer.kind)
+            label = names[layer.name]
+            nodes.append(custom.node([values[n] for n in layer.inputs], [values[n] for n in layer.outputs], label))
+            nodes_of[layer.name] = (label,)
+            continue
+        written = [_renamed_node(proto.graph.node[node.index], names, values) for node in layer.nodes]
+        nodes += written
+        nodes_of[layer.name] = tuple(node.name for node in written)
+    del proto.graph.node[:]
+    proto.graph.node.extend(nodes)
+    for value in (*proto.graph.input, *proto.graph.output, *proto.graph.value_info):
+        value.name = values.get(value.name, value.name)
+    return _model(network, proto, values), nodes_of, values
+
+
+def _renamed_node(node: onnx.NodeProto, names: Mapping[str, str], values: Mapping[str, str]) -> onnx.NodeProto:
+    import onnx
+
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    copy.name = names.get(node.name or node.output[0], node.name)
+    for position, name in enumerate(node.input):
+        copy.input[position] = values.get(name, name)
+    for position, name in enumerate(node.output):
+        copy.output[position] = values.get(name, name)
+    for entry in copy.metadata_props:
+        if entry.key == CAFFE_LAYER:
+            entry.value = names.get(entry.value, entry.value)
+        elif entry.key == _BOTTOMS:
+            entry.value = json.dumps([values.get(name, name) for name in json.loads(entry.value)], ensure_ascii=False)
+    return copy
+
+
+def _model(network: Network, proto: onnx.ModelProto, values: Mapping[str, str]) -> Model:
+    from nnkit.custom_ops import DOMAIN, VERSION
+
+    if DOMAIN not in {entry.domain for entry in proto.opset_import}:
+        entry = proto.opset_import.add()
+        entry.domain, entry.version = DOMAIN, VERSION
+    model = network.graph.model
+    read = {name for node in proto.graph.node for name in node.input}
+    lasting = [tensor for tensor in proto.graph.initializer if tensor.name in read]
+    del proto.graph.initializer[:]
+    proto.graph.initializer.extend(lasting)
+    custom = {name for layer in network.layers if layer.custom for name in layer.outputs}
+    tags = {values.get(name, name): found for name, found in model.tags.values.items() if name not in custom}
+    return Model(
+        proto.SerializeToString(),
+        LayerTags(tags),
+        tuple(replace(spec, name=values[spec.name]) for spec in model.inputs),
+        tuple(replace(spec, name=values[spec.name]) for spec in model.outputs),
+        model.opset,
+    )
+
+
+def _node_names(network: Network) -> dict[str, str]:
+    """New names of nodes, and of Caffe layers in their metadata, by old ones; with room for the tags."""
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for layer in network.layers:
+        room = _tag_room(layer)
+        for old in (layer.name, *(node.name for node in layer.nodes), *(part.name for part in layer.in_place)):
+            if old not in names:
+                names[old] = _free(old, "", taken, MAX_NAME_BYTES - room)
+    return names
+
+
+def _tag_room(layer: Layer) -> int:
+    """Bytes that the exporter's suffixes take."""
+    tags = [tag for tag, on in (("_hp", layer.hp), ("_cpu", layer.cpu)) if on and not layer.name.endswith(tag)]
+    return sum(len(tag) for tag in tags)
+
+
+def _value_names(network: Network) -> dict[str, str]:
+    graph = network.graph
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in (*graph.inputs, *(n for layer in network.layers for n in (*layer.inner, *layer.outputs))):
+        suffix = REPORT_SUFFIX if name.endswith(REPORT_SUFFIX) else ""
+        read_too = name in graph.outputs and name in graph.consumers and not suffix
+        room = MAX_NAME_BYTES - (len(REPORT_SUFFIX) if read_too else 0)
+        names[name] = _free(name.removesuffix(suffix), suffix, taken, room)
+    return names
+
+
+def _free(name: str, suffix: str, taken: set[str], room: int) -> str:
+    found, number = safe_name(name, suffix, room), 2
+    while found in taken:
+        found, number = safe_name(f"{name}~{number}", suffix, room), number + 1
+    taken.add(found)
+    return found
+
+
+def safe_name(name: str, suffix: str = "", room: int = MAX_NAME_BYTES) -> str:
+    """`name` + `suffix` in plain characters; beyond `room` bytes it is shortened, and gets a digest."""
+    plain = _ODD.sub("_", name)
+    if len(plain + suffix) <= room:
+        return plain + suffix
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST_LENGTH]
+    return f"{plain[: room - len(suffix) - _DIGEST_LENGTH - 1]}-{digest}{suffix}"

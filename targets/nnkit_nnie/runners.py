@@ -1,0 +1,248 @@
+"""What can be run of an artifact without the vendor's chip or simulator.
+
+* `caffe`: the emitted prototxt and caffemodel, read again. Every layer of the NNIE is rebuilt from them and computed
+  from the Program's inputs of that layer; its output may differ by one unit of S20.12, for layers that float32
+  computes in another order. A wrong weight, parameter, order or connection is far more.
+* `cpu_c`: the C of every CPU segment, compiled on this machine, on the Program's inputs of that segment.
+* `mapper`: the compiled network. Only the vendor's tools and boards run it; nnkit does not, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.errors import ToolError
+from nnkit.program import Float, Program
+from nnkit.simulate import simulate
+from nnkit.target import Contract, RunResult
+from nnkit_nnie.chips import CHIPS
+from nnkit_nnie.emit import read_build_file
+from nnkit_nnie.mapper import find_mapper, no_mapper
+from nnkit_nnie.ops import CpuLayer, NnieLayer, NnieOp, NnieWeighted
+from nnkit_nnie.options import NnieOptions
+
+if TYPE_CHECKING:
+    from nnkit_nnie.graph import Graph
+    from nnkit_nnie.layers import Layer
+
+_RELATIVE = 1e-4  # of the largest magnitude: float32 in another order of summation
+_ONE_UNIT = 1.0
+
+
+def _bound(program: Program, tensor: str) -> float:
+    if not isinstance(program.tensors[tensor].format, Float):
+        return _ONE_UNIT
+    producer = program.producer(tensor)
+    magnitude = producer.magnitude if isinstance(producer, CpuLayer) else 0.0
+    return _RELATIVE * max(1.0, magnitude)
+
+
+class CaffeRunner:
+    """Reads the emitted Caffe pair again and computes every layer of it."""
+
+    name = "caffe"
+    contract: Contract = "bounded"
+    emulated = False
+
+    def missing(self) -> str | None:
+        """Nothing: Caffe itself is not needed."""
+        return None
+
+    def bound(self, program: Program, tensor: str) -> float:
+        """One unit of S20.12; for float 1e-4 of the magnitude."""
+        return _bound(program, tensor)
+
+    def run(
+        self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]], *, trace: bool
+    ) -> list[RunResult]:
+        """Every tensor of the NNIE as the emitted pair computes it from the Program's own inputs of the layer."""
+        rebuilt = _rebuilt_ops(artifact, program)
+        results = []
+        for given in inputs:
+            expected = simulate(program, given)
+            tensors = dict(expected)
+            for op in program.ops:
+                again = rebuilt.get(op.output)
+                if again is not None:
+                    values = [expected[name] for name in op.inputs]
+                    tensors[op.output] = again.compute(values, program.tensors[op.output])
+            computed = {name: tensors[name] for name in rebuilt}
+            results.append(_result(program, computed, trace))
+        return results
+
+
+def _rebuilt_ops(artifact: Path, program: Program) -> dict[str, NnieOp]:
+    """The NNIE's ops made anew from the emitted files, by output. Raises ToolError where a layer is not there."""
+    from nnkit.importers.caffe_importer import import_caffe
+    from nnkit_nnie.graph import Graph
+
+    build = read_build_file(artifact)
+    stem = build["stem"]
+    graph = Graph(import_caffe(artifact / f"{stem}.prototxt", artifact / f"{stem}.caffemodel").model)
+    ops: dict[str, NnieOp] = {}
+    for op in program.ops:
+        if isinstance(op, NnieWeighted | NnieLayer):
+            ops[op.output] = _rebuilt(graph, op, build)
+    return ops
+
+
+def _rebuilt(graph: Graph, op: NnieWeighted | NnieLayer, build: Mapping[str, Any]) -> NnieOp:
+    from nnkit_nnie.layers import CAFFE_LAYER
+    from nnkit_nnie.quantize import Formats, layer_op
+
+    written = build["layers"].get(op.layer, [])
+    nodes = tuple(node for node in graph.nodes if node.metadata.get(CAFFE_LAYER) in written)
+    if not nodes:
+        raise ToolError(f"the emitted prototxt has no layer {op.layer!r}", where=f"{build['stem']}.prototxt")
+    layer = _as_layer(graph, nodes, op, build["blobs"])
+    value = _top(graph, layer, op, build["blobs"])
+    bits = op.weight_format.bits if isinstance(op, NnieWeighted) else 8
+    read_as = (op.read_as,) if isinstance(op, NnieWeighted) else op.read_as
+    found = layer_op(graph, layer, value, 0, Formats(stored=op.stored, read_as=read_as, bits=bits))
+    if not isinstance(found, NnieOp):
+        raise ToolError(f"layer {op.layer!r} is written as another kind of layer", where=f"{build['stem']}.prototxt")
+    return found
+
+
+def _as_layer(graph: Graph, nodes: tuple[Any, ...], op: NnieOp, blobs: Mapping[str, str]) -> Layer:
+    """The nodes as one layer whose inputs are in the op's order. Raises ToolError where they read something else."""
+    from nnkit_nnie.layers import Layer
+
+    produced = [name for node in nodes for name in node.outputs]
+    read = list(dict.fromkeys(n for node in nodes for n in graph.data_inputs(node) if n not in produced))
+    wanted = [blobs.get(name, name) for name in op.inputs]
+    blob_of = _blobs(graph)
+    by_blob = {blob_of.get(name, name): name for name in read}
+    if sorted(by_blob) != sorted(wanted):
+        raise ToolError(
+            f"layer {op.layer!r} reads {sorted(by_blob)} as written, and {sorted(wanted)} in the program",
+            where="emitted prototxt",
+        )
+    return Layer(
+        name=op.layer,
+        kind=op.caffe_type,
+        nodes=nodes,
+        inputs=tuple(by_blob[blob] for blob in wanted),
+        outputs=tuple(produced),
+    )
+
+
+def _blobs(graph: Graph) -> dict[str, str]:
+    """The blob that a value of a re-imported network stands for, where it is not of its name.
+
+    What a layer in place reads and what it gives are one blob, which has the name of the last.
+    """
+    from nnkit_nnie.layers import CAFFE_IN_PLACE, CAFFE_LAYER
+
+    found: dict[str, str] = {}
+    for node in reversed(graph.nodes):
+        if CAFFE_IN_PLACE not in node.metadata:
+            continue
+        own = [n for n in graph.nodes if n.metadata.get(CAFFE_LAYER) == node.metadata.get(CAFFE_LAYER)]
+        for name in graph.data_inputs(own[0]):
+            found[name] = found.get(node.outputs[0], node.outputs[0])
+    return found
+
+
+def _top(graph: Graph, layer: Layer, op: NnieOp, blobs: Mapping[str, str]) -> str:
+    wanted = blobs.get(op.output, op.output)
+    if wanted in layer.outputs:
+        return wanted
+    return layer.outputs[-1]
+
+
+class CpuCodeRunner:
+    """Compiles the C of the CPU segments and runs it on this machine."""
+
+    name = "cpu_c"
+    contract: Contract = "bounded"
+    emulated = False
+
+    def missing(self) -> str | None:
+        """Whether a C compiler is at hand."""
+        import shutil
+
+        if any(shutil.which(name) for name in ("cc", "gcc", "clang")):
+            return None
+        return "no C compiler is on PATH (apt-get install gcc)"
+
+    def bound(self, program: Program, tensor: str) -> float:
+        """1e-4 of the magnitude that calibration saw, at least 1e-4."""
+        return _bound(program, tensor)
+
+    def run(
+        self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]], *, trace: bool
+    ) -> list[RunResult]:
+        """The outputs of every CPU segment from the Program's inputs of it."""
+        import json
+
+        described = json.loads((artifact / "segments.json").read_text(encoding="utf-8"))
+        results = []
+        for given in inputs:
+            expected = simulate(program, given)
+            tensors: dict[str, NDArray[Any]] = {}
+            for segment in described["segments"]:
+                if "function" not in segment:
+                    continue
+                from nnkit.cpu_segments import run_segment
+
+                name = segment["function"]
+                real = {each["name"]: _real(program, expected, each["name"]) for each in segment["inputs"]}
+                found = run_segment(artifact / "cpu" / name, name, real)
+                for each in segment["outputs"]:
+                    tensor = program.tensors[each["name"]]
+                    tensors[tensor.name] = np.asarray(found[tensor.name], np.float32).reshape(tensor.shape)
+            results.append(_result(program, tensors, trace))
+        return results
+
+
+def _result(program: Program, computed: Mapping[str, NDArray[Any]], trace: bool) -> RunResult:
+    """What was computed; the other outputs of the program are left out."""
+    return RunResult(
+        outputs={name: computed[name] for name in program.outputs if name in computed},
+        tensors=dict(computed) if trace else {},
+        left_out=frozenset(program.outputs) - computed.keys(),
+    )
+
+
+def _real(program: Program, values: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.float32]:
+    """A tensor in real units."""
+    return np.asarray(program.tensors[name].format.dequantize(values[name]), np.float32)
+
+
+class MapperRunner:
+    """The compiled network, which only the vendor's tools and boards run."""
+
+    name = "mapper"
+    contract: Contract = "not_run"
+    emulated = False
+
+    def __init__(self, options: NnieOptions) -> None:
+        self._options = options
+
+    def missing(self) -> str | None:
+        """Why the compiled network is not run: it never was compiled, or nothing here can run it."""
+        program = find_mapper(self._options) if self._options.mapper.run else None
+        if program is None:
+            if not self._options.mapper.run:
+                return "never compiled: the recipe says mapper.run: false"
+            return no_mapper(CHIPS[self._options.chip])
+        return (
+            "compiled and checked, but run by the vendor's boards only; compare the mapper's dumps with "
+            "`nnkit compare BUILD --mapper-quant artifact/mapper_quant`"
+        )
+
+    def bound(self, program: Program, tensor: str) -> float:
+        """Not asked: nothing is run."""
+        return 0.0
+
+    def run(
+        self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]], *, trace: bool
+    ) -> list[RunResult]:
+        """Nothing can. Raises ToolError."""
+        raise ToolError(self.missing() or "nothing runs it here", where="mapper")

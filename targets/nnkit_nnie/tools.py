@@ -1,0 +1,24 @@
+"""The external programs of the nnie target: where they are, and how to get them."""
+
+from __future__ import annotations
+
+import shutil
+
+from nnkit.target import Tool
+from nnkit_nnie.chips import CHIPS
+
+_MAPPER_SOURCE = "part of the vendor's SDK for the chip; not to be downloaded freely"
+
+
+def found_tools() -> tuple[Tool, ...]:
+    """All tools with their path; a missing one says how to get it."""
+    mappers = {chip.mapper: chip.generation for chip in CHIPS.values()}
+    compiler = next((path for path in map(shutil.which, ("cc", "gcc", "clang")) if path is not None), None)
+    return (
+        *(
+            # The mapper has no option that prints its version, and running it without a cfg is an error.
+            Tool(name, f"compiles networks for NNIE {generation}", shutil.which(name), "", _MAPPER_SOURCE)
+            for name, generation in sorted(mappers.items())
+        ),
+        Tool("C compiler", "runs the C of CPU segments on this machine", compiler, "", "apt-get install gcc"),
+    )
