@@ -152,6 +152,14 @@ class StageCache:
             return False
         return True
 
+    def drop(self, key: str) -> None:
+        """Remove what is stored under `key`, if anything is."""
+        if self.root is not None:
+            try:
+                self._path(key).unlink(missing_ok=True)
+            except OSError as error:
+                self._failed("cannot be written", error)
+
     def _path(self, key: str) -> Path:
         if self.root is None or len(key) != 64 or not set(key) <= set("0123456789abcdef"):
             raise InternalError(f"'{key}' is not a cache key")

@@ -35,6 +35,13 @@ class Metric(Enum):
     l2 = "l2"
 
 
+class ExecutorName(Enum):
+    """Processes of this host, or a Dask cluster."""
+
+    local = "local"
+    dask = "dask"
+
+
 RecipeArgument = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe (YAML).")]
 TargetOption = Annotated[
     list[str] | None, typer.Option("--target", "-t", metavar="NAME", help="Only this target (repeatable).")
@@ -63,18 +70,41 @@ def _root(
 
 @app.command()
 def run(
-    recipe: RecipeArgument,
+    recipe: Annotated[list[Path], typer.Argument(metavar="RECIPE...", help="The recipe (YAML), or several.")],
     target: TargetOption = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Output folder.")] = Path("out"),
     no_cache: NoCacheOption = False,
     no_qemu: Annotated[bool, typer.Option("--no-qemu", help="Do not run the artifact in an emulator.")] = False,
+    executor: Annotated[
+        ExecutorName, typer.Option("--executor", help="Where calibration, evaluation and sweeps run.")
+    ] = ExecutorName.local,
+    scheduler: Annotated[
+        str | None,
+        typer.Option("--scheduler", metavar="ADDRESS", help="Of a Dask scheduler; without it one is made."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", min=1, metavar="N", help="Processes; as many as are worth it by default."),
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Builds at a time.")] = 1,
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Build, verify and pack a release from a recipe."""
-    from nnkit.commands.run import run_command
+    from nnkit.commands.run import RunOptions, run_command
+    from nnkit.executors import ExecutorChoice
 
-    run_command(recipe, target or [], out, no_cache=no_cache, no_qemu=no_qemu, json=json, verbose=verbose)
+    options = RunOptions(
+        targets=tuple(target or []),
+        out=out,
+        cache=not no_cache,
+        emulate=not no_qemu,
+        json=json,
+        verbose=verbose,
+        executor=ExecutorChoice(executor.value, workers, scheduler),
+        jobs=jobs,
+    )
+    run_command(recipe, options)
 
 
 @app.command()

@@ -101,6 +101,11 @@ class VerificationSamples(Sequence[Sample]):
         self._model, self._files, self._preprocess = model, files, preprocess
         self._count = min(len(paths) for paths in files.values())
 
+    @property
+    def images(self) -> list[str]:
+        """The path of every sample's first file, by which label files name it."""
+        return [path.as_posix() for path in self._files[self._model.inputs[0].name][: self._count]]
+
     def __len__(self) -> int:
         return self._count
 

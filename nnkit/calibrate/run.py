@@ -94,7 +94,7 @@ def calibrate(
         ModelError: the network computes NaN or infinity; the place is the value's name.
     """
     total = check_sources(model, sources, where=where)
-    allowed = int(bad_images * total + 1e-9)
+    allowed = allowed_bad(bad_images, total)
     observed = observe(
         model,
         sources,
@@ -105,8 +105,7 @@ def calibrate(
         where=where,
         progress=progress,
     )
-    if len(observed.skipped) > allowed:
-        raise _too_many_bad(observed.skipped, total, allowed, where)
+    check_skipped(observed.skipped, total, allowed, where)
     return to_stats(model, observed, method=method, percentile=percentile, mse_bits=mse_bits)
 
 
@@ -265,6 +264,17 @@ def _shown(path: Path, base: Path | None) -> str:
     if base is not None and path.is_relative_to(base):
         return path.relative_to(base).as_posix()
     return path.as_posix()
+
+
+def allowed_bad(share: float, total: int) -> int:
+    """How many of `total` files may be unusable."""
+    return int(share * total + 1e-9)
+
+
+def check_skipped(skipped: Sequence[SkippedImage], total: int, allowed: int, where: str) -> None:
+    """Raise UserFileError, naming them, where more files than allowed could not be used."""
+    if len(skipped) > allowed:
+        raise _too_many_bad(skipped, total, allowed, where)
 
 
 def _too_many_bad(skipped: Sequence[SkippedImage], total: int, allowed: int, where: str) -> UserFileError:

@@ -22,7 +22,7 @@ def stats_to_bytes(stats: CalibrationStats) -> bytes:
         "percentile": stats.percentile,
         "mse_bits": stats.mse_bits,
         "skipped": [asdict(image) for image in stats.skipped],
-        "histograms": {name: _packed(histogram) for name, histogram in stats.histograms.items()},
+        "histograms": {name: histogram_to_json(histogram) for name, histogram in stats.histograms.items()},
     }
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
 
@@ -37,13 +37,14 @@ def stats_from_bytes(stored: bytes) -> CalibrationStats:
         document = json.loads(stored)
         ranges = {name: ValueRange(**found) for name, found in document.pop("ranges").items()}
         skipped = tuple(SkippedImage(**image) for image in document.pop("skipped"))
-        histograms = {name: _unpacked(packed) for name, packed in document.pop("histograms").items()}
+        histograms = {name: histogram_from_json(packed) for name, packed in document.pop("histograms").items()}
         return CalibrationStats(ranges=ranges, skipped=skipped, histograms=histograms, **document)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ValueError(f"these are not stored calibration stats: {error}") from error
 
 
-def _packed(histogram: Histogram) -> dict[str, Any]:
+def histogram_to_json(histogram: Histogram) -> dict[str, Any]:
+    """A histogram as JSON data, exactly."""
     filled = np.flatnonzero(histogram.counts)
     first, end = (int(filled[0]), int(filled[-1]) + 1) if filled.size else (0, 0)
     extremes = histogram.extremes
@@ -58,7 +59,8 @@ def _packed(histogram: Histogram) -> dict[str, Any]:
     }
 
 
-def _unpacked(packed: dict[str, Any]) -> Histogram:
+def histogram_from_json(packed: dict[str, Any]) -> Histogram:
+    """What `histogram_to_json` gave. Raises KeyError, TypeError or ValueError for anything else."""
     found = packed["counts"]
     counts = np.zeros(BINS, dtype=np.int64)
     counts[packed["first_bin"] : packed["first_bin"] + len(found)] = found

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnkit.errors import UsageError
+from nnkit.executors import THIS_HOST, ExecutorChoice
 
 if TYPE_CHECKING:
     from nnkit.recipe import Recipe
@@ -34,7 +35,15 @@ def load(path: Path) -> Recipe:
     return load_recipe(path, target_models=option_models(), known_rules=known_names())
 
 
-def builds(recipe: Recipe, wanted: list[str], progress: Progress, *, use_cache: bool, emulate: bool) -> list[Build]:
+def builds(
+    recipe: Recipe,
+    wanted: list[str],
+    progress: Progress,
+    *,
+    use_cache: bool,
+    emulate: bool,
+    executor: ExecutorChoice = THIS_HOST,
+) -> list[Build]:
     """One Build for each wanted target of the recipe (all of them where none is named)."""
     from nnkit.cache import StageCache
     from nnkit.stages import Build
@@ -49,7 +58,7 @@ def builds(recipe: Recipe, wanted: list[str], progress: Progress, *, use_cache: 
             )
     cache = StageCache.default() if use_cache else StageCache.disabled()
     return [
-        Build(recipe, key, load_target(plugin_name(key)), options, cache, progress, emulate)
+        Build(recipe, key, load_target(plugin_name(key)), options, cache, progress, emulate, executor)
         for key, options in recipe.targets.items()
         if not wanted or _is_wanted(key, wanted)
     ]

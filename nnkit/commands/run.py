@@ -4,42 +4,89 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnkit.commands.common import builds, byte_count, load, print_json, print_line
 from nnkit.errors import GateFailedError
+from nnkit.executors import THIS_HOST, ExecutorChoice
+from nnkit.report.progress import Progress
+
+if TYPE_CHECKING:
+    from nnkit.pipeline import Outcome
+    from nnkit.recipe import Recipe
+    from nnkit.stages import Build
 
 
-def run_command(
-    recipe_path: Path, targets: list[str], out: Path, *, no_cache: bool, no_qemu: bool, json: bool, verbose: bool
-) -> None:
-    """Build every wanted target; the first failure ends the run, builds before it stay."""
-    from nnkit.pipeline import run
-    from nnkit.report.progress import Progress
+@dataclass(frozen=True)
+class RunOptions:
+    """The switches of `nnkit run`. jobs: builds at a time, for several recipes or targets."""
 
-    recipe = load(recipe_path)
+    targets: tuple[str, ...] = ()
+    out: Path = Path("out")
+    cache: bool = True
+    emulate: bool = True
+    json: bool = False
+    verbose: bool = False
+    executor: ExecutorChoice = THIS_HOST
+    jobs: int = 1
+
+
+def run_command(recipes: Sequence[Path], options: RunOptions) -> None:
+    """Build every wanted target of every recipe.
+
+    Of one recipe, one build at a time, the first error ends the run and builds before it stay. Of several recipes, or
+    with several builds at a time, all are tried, and a table tells of each.
+    """
+    from nnkit.commands.sweep import sweep
+
+    if len(recipes) > 1 or options.jobs > 1:
+        sweep(recipes, options)
+        return
+    recipe = load(recipes[0])
     reports: list[dict[str, Any]] = []
     failures: list[str] = []
-    for build in builds(recipe, targets, Progress(verbose=verbose), use_cache=not no_cache, emulate=not no_qemu):
-        progress = build.progress
-        progress.stream.write(f"{recipe.name} for {build.key}\n")
-        began = time.perf_counter()
-        progress.timings.clear()
-        outcome = run(build, out)
-        for note in build.cache.notes:
-            progress.note(note)
-        write_run_json(outcome.folder, build, time.perf_counter() - began)
+    for build in wanted_builds(recipe, options, Progress(verbose=options.verbose)):
+        build.progress.stream.write(f"{recipe.name} for {build.key}\n")
+        outcome, seconds = run_build(build, options.out)
         reports.append(outcome.report)
-        if not json:
-            _summary(outcome.report, outcome.folder, time.perf_counter() - began)
+        if not options.json:
+            _summary(outcome.report, outcome.folder, seconds)
         if outcome.status != "ok":
-            failures.append(_failure(outcome.report, outcome.folder))
-    if json:
+            failures.append(failure_text(outcome.report, outcome.folder))
+    if options.json:
         print_json(reports[0] if len(reports) == 1 else reports)
         sys.stdout.flush()
     if failures:
         raise GateFailedError("\n".join(failures), remedy="see report.json there; the last good build is unchanged")
+
+
+def wanted_builds(recipe: Recipe, options: RunOptions, progress: Progress) -> list[Build]:
+    """One Build for each target of a recipe that is wanted."""
+    return builds(
+        recipe,
+        list(options.targets),
+        progress,
+        use_cache=options.cache,
+        emulate=options.emulate,
+        executor=options.executor,
+    )
+
+
+def run_build(build: Build, out: Path) -> tuple[Outcome, float]:
+    """One build, its notes and its `run.json`; and how many seconds it took."""
+    from nnkit.pipeline import run
+
+    began = time.perf_counter()
+    build.progress.timings.clear()
+    outcome = run(build, out)
+    for note in build.cache.notes:
+        build.progress.note(note)
+    seconds = time.perf_counter() - began
+    write_run_json(outcome.folder, build, seconds)
+    return outcome, seconds
 
 
 def write_run_json(folder: Path, build: Any, seconds: float) -> None:
@@ -60,7 +107,8 @@ def write_run_json(folder: Path, build: Any, seconds: float) -> None:
     write_json(folder / "run.json", data)
 
 
-def _failure(report: dict[str, Any], folder: Path) -> str:
+def failure_text(report: dict[str, Any], folder: Path) -> str:
+    """Why a build did not pass, for people."""
     verify = report["verify"]
     lines = [f"{report['target']}: {report['status'].replace('_', ' ')} ({folder})"]
     for gate in verify["gates"]:

@@ -37,6 +37,10 @@ class LayerTags:
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", MappingProxyType(dict(self.values)))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """For processes: a read-only view cannot be sent, its content can."""
+        return type(self), (dict(self.values),)
+
     def of(self, value: str) -> ValueTags:
         """Tags of a value; untagged values give `NO_TAGS`."""
         return self.values.get(value, NO_TAGS)

@@ -68,6 +68,11 @@ class Program:
             for value in _arrays(op):
                 value.setflags(write=False)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """For processes: a read-only view cannot be sent, its content can."""
+        given = {item.name: getattr(self, item.name) for item in fields(self)} | {"tensors": dict(self.tensors)}
+        return type(self), tuple(given.values())
+
     @property
     def digest(self) -> str:
         """SHA-256 over every field, arrays included: equal digests mean the same program."""

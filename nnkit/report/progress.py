@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO
 
+_SAY_SECONDS = 10.0
+
 
 @dataclass
 class StageTiming:
@@ -52,7 +54,7 @@ class Step:
     def __init__(self, progress: Progress, name: str, total: int | None) -> None:
         self._progress, self._name, self._total = progress, name, total
         self._done = 0
-        self._began = 0.0
+        self._began = self._said = 0.0
         self._stop_live: Callable[[], None] | None = None
         self._advance_live: Callable[[int], None] | None = None
         self._describe_live: Callable[[str], None] | None = None
@@ -61,7 +63,7 @@ class Step:
 
     def start(self) -> None:
         """Begin; shows a live bar where stderr is a terminal."""
-        self._began = time.perf_counter()
+        self._began = self._said = time.perf_counter()
         if self._progress.quiet or not self._progress.stream.isatty():
             return
         from rich.console import Console
@@ -69,19 +71,31 @@ class Step:
         from rich.progress import Progress as Bar
 
         columns = [SpinnerColumn(), TextColumn("{task.description}")]
-        extra = [BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()] if self._total else []
+        rate = TextColumn("{task.fields[rate]}")
+        extra = [BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn()] if self._total else []
         bar = Bar(*columns, *extra, console=Console(file=self._progress.stream), transient=True)
-        task = bar.add_task(self._name, total=self._total)
+        task = bar.add_task(self._name, total=self._total, rate="")
         bar.start()
         self._stop_live = bar.stop
-        self._advance_live = lambda count: bar.advance(task, count)
+        self._advance_live = lambda count: bar.update(task, advance=count, rate=f"{self._rate():.1f}/s")
         self._describe_live = lambda text: bar.update(task, description=text)
 
     def advance(self, count: int = 1) -> None:
-        """Count work done."""
+        """Count work done. Where there is no live bar, long work says every while how far it is."""
         self._done += count
         if self._advance_live is not None:
             self._advance_live(count)
+        elif self._total and not self._progress.quiet and time.perf_counter() - self._said >= _SAY_SECONDS:
+            self._said = time.perf_counter()
+            left = (self._total - self._done) / max(self._rate(), 1e-9)
+            self._progress.stream.write(
+                f"  {self._name:<12} {self._done} of {self._total}, {self._rate():.1f}/s, {left:.0f} s left\n"
+            )
+            self._progress.stream.flush()
+
+    def _rate(self) -> float:
+        """Work done a second, on average."""
+        return self._done / max(time.perf_counter() - self._began, 1e-9)
 
     def say(self, text: str) -> None:
         """What it is about just now, beside the live bar; for stages whose length is not known beforehand."""

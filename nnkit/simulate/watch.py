@@ -35,6 +35,15 @@ class Watch:
         """The record of one op, made on first use."""
         return self.ops.setdefault(op, OpWatch())
 
+    def merge(self, other: Watch) -> None:
+        """Take what another one has seen; in any order, all counts are exact."""
+        for name, seen in other.ops.items():
+            record = self.of(name)
+            record.accumulator_max = max(record.accumulator_max, seen.accumulator_max)
+            record.wraps += seen.wraps
+            record.saturated += seen.saturated
+            record.values += seen.values
+
     def accumulator(self, op: str, acc: NDArray[Any], bits: int) -> None:
         """Record accumulator values (any shape, int64) of an accumulator `bits` wide."""
         record = self.of(op)

@@ -114,18 +114,23 @@ def verify(build: Build, restructured: Restructured, program: Program, artifact:
     from nnkit.verify.gates import check_gates
     from nnkit.verify.samples import quantized_inputs, stress_inputs
     from nnkit.verify.store import store_samples
-    from nnkit.verify.tasks import OutputPairs, task_scorer
+    from nnkit.verify.tasks import output_pairs, task_scorer
 
     samples = verification_samples(build.recipe, restructured.model)
-    images = [sample.image for sample in samples]
+    images = samples.images
     scorer = task_scorer(build.recipe, {n: program.tensors[n].shape for n in program.outputs}, images)
-    kept_outputs = OutputPairs(scorer.output if scorer is not None else None)
     with build.progress.stage("verify float", len(samples)) as step:
         floats = compare_with_float(
-            restructured.reference, restructured.model, program, samples, step.advance, kept_outputs.add
+            restructured.reference,
+            restructured.model,
+            program,
+            samples,
+            task_output=scorer.output if scorer is not None else None,
+            choice=build.executor,
+            progress=step.advance,
         )
         step.detail = f"cosine {floats.outputs.cosine:.6f}, {floats.outputs.sqnr_db:.1f} dB"
-        task = scorer.score(*kept_outputs.of(images)) if scorer is not None else None
+        task = scorer.score(*output_pairs(images, floats.task_values)) if scorer is not None else None
     kept = samples[: len(floats.simulated)]  # what the artifact is run on too
     store_samples(artifact.build_folder / "verify", program, kept, floats.simulated)
     real = [

@@ -32,11 +32,15 @@ class StageCall:
     tools: dict[str, str] = field(default_factory=dict)
     total: int | None = None
 
+    def key(self, build: Build) -> str:
+        """Where the cache keeps the result."""
+        return build.cache.key(
+            self.stage, inputs=self.inputs, options=self.options, modules=self.modules, tools=self.tools
+        )
+
 
 def cached(build: Build, call: StageCall, codec: Codec, compute: Callable[[Step], T]) -> T:
-    key = build.cache.key(
-        call.stage, inputs=call.inputs, options=call.options, modules=call.modules, tools=call.tools
-    )
+    key = call.key(build)
     with build.progress.stage(call.stage, call.total) as step:
         files = build.cache.get(key)
         if files is not None:

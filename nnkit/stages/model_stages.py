@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
 from nnkit.partition import Segment
 from nnkit.recipe import Calibration
@@ -102,8 +104,9 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
 
     from nnkit import calibrate as package
     from nnkit import preprocess as preprocess_package
-    from nnkit.calibrate import calibrate as observe
     from nnkit.calibrate import read_table, stats_from_bytes
+    from nnkit.calibrate.checkpoint import Checkpoint
+    from nnkit.calibrate.parts import calibrate_in_parts
     from nnkit.inputs import calibration_files, file_digest, preprocess_by_input
 
     settings, model = _calibration_settings(build), restructured.model
@@ -113,20 +116,6 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
             return read_table(settings.table.existing_file("the calibration table"), model)
     files = calibration_files(build.recipe, model)
     preprocess = preprocess_by_input(build.recipe, model)
-
-    def compute(step: Step) -> CalibrationStats:
-        stats = observe(
-            model,
-            files,
-            preprocess,
-            method=settings.method,
-            percentile=settings.percentile,
-            bad_images=settings.bad_images,
-            where=build.recipe.where("model", "inputs"),
-            progress=step.advance,
-        )
-        step.detail = f"{stats.images} images" + (f", {len(stats.skipped)} unreadable" if stats.skipped else "")
-        return stats
 
     call = StageCall(
         "calibrate",
@@ -140,6 +129,23 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
         {"onnxruntime": onnxruntime.__version__, "pillow": PIL.__version__},
         total=max((len(paths) for paths in files.values()), default=None),
     )
+
+    def compute(step: Step) -> CalibrationStats:
+        stats = calibrate_in_parts(
+            model,
+            files,
+            preprocess,
+            method=settings.method,
+            percentile=settings.percentile,
+            bad_images=settings.bad_images,
+            where=build.recipe.where("model", "inputs"),
+            choice=build.executor,
+            checkpoint=Checkpoint(build.cache, replace(call, stage="calibrate-checkpoint").key(build)),
+            progress=step.advance,
+        )
+        step.detail = f"{stats.images} images" + (f", {len(stats.skipped)} unreadable" if stats.skipped else "")
+        return stats
+
     codec = Codec(_encode_stats, lambda found: stats_from_bytes(found["stats"]))
     return cached(build, call, codec, compute)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nnkit.cache import StageCache
+from nnkit.executors import THIS_HOST, ExecutorChoice
 from nnkit.graph import Model
 from nnkit.memory.plan import MemoryPlan
 from nnkit.partition import Segment
@@ -26,6 +27,7 @@ from nnkit.verify.tasks import TaskScore
 class Build:
     """What one run needs beside the stages' results: recipe, target, cache, progress, switches.
 
+    executor: where calibration and evaluation run.
     key: of the build in the recipe's `targets`: the target's name, or `NAME@VARIANT`.
     """
 
@@ -36,6 +38,7 @@ class Build:
     cache: StageCache
     progress: Progress
     emulate: bool = True
+    executor: ExecutorChoice = THIS_HOST
 
 
 @dataclass(frozen=True)

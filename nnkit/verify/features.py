@@ -1,8 +1,8 @@
 """Descriptors of any origin (board, simulation, float): read from files, and what compression needs of them.
 
 A set of features is a name and a vector [D] for each image. Formats: `.npz` of `features` [N, D], `names` [N];
-`.npy` [N, D] (names are the row numbers); text or CSV with a line `name value value ...` for each; a folder of `.npy`,
-`.txt` or `.bin` (little-endian float32) files with one vector each, named by their paths without ending.
+`.npy` [N, D] (names are the row numbers); text or CSV with a line `name value value ...` for each; a folder of
+`.npy`, `.txt` or `.bin` (little-endian float32) files with one vector each, named by their paths without ending.
 """
 
 from __future__ import annotations

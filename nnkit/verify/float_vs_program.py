@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import ModelError
+from nnkit.executors import THIS_HOST, ExecutorChoice, open_executor
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
-from nnkit.program import Program
+from nnkit.program import OpBase, Program
 from nnkit.simulate import Watch, simulate
 from nnkit.verify.metrics import Distance, DistanceSum
 from nnkit.verify.samples import Sample, quantized_inputs
@@ -27,6 +29,8 @@ class FloatVerdict:
     watch: saturations and accumulators seen.
     simulated: the Program's outputs (stored values) for the first `KEPT_OUTPUTS` samples, so that nobody need
         simulate them again.
+    task_values: of the output that was asked for, every sample's values in the float network and in the Program,
+        real units.
     """
 
     outputs: Distance
@@ -35,6 +39,47 @@ class FloatVerdict:
     watch: Watch
     samples: int
     simulated: tuple[Mapping[str, NDArray[Any]], ...] = ()
+    task_values: tuple[tuple[NDArray[Any], NDArray[Any]], ...] = ()
+
+
+PART_SAMPLES = 16
+"""Samples are compared in parts of so many, whoever does it: sums of floats depend on what is summed first."""
+
+
+@dataclass(frozen=True, eq=False)
+class CompareJob:
+    """What all parts share.
+
+    task_output: a network output whose values the verdict keeps for every sample; None: none.
+    """
+
+    original: Model
+    restructured: Model
+    program: Program
+    samples: Sequence[Sample]
+    task_output: str | None = None
+
+
+@dataclass(eq=False)
+class PartSums:
+    """What was compared of some samples; parts are merged in the samples' order."""
+
+    total: DistanceSum
+    by_output: dict[str, DistanceSum]
+    by_layer: dict[str, DistanceSum]
+    watch: Watch
+    simulated: list[Mapping[str, NDArray[Any]]]
+    task_values: list[tuple[NDArray[Any], NDArray[Any]]]
+
+    def merge(self, other: PartSums) -> None:
+        """Take the part that comes after all that were taken before."""
+        self.total.merge(other.total)
+        for mine, theirs in ((self.by_output, other.by_output), (self.by_layer, other.by_layer)):
+            for name, found in theirs.items():
+                mine[name].merge(found)
+        self.watch.merge(other.watch)
+        self.simulated += other.simulated[: max(0, KEPT_OUTPUTS - len(self.simulated))]
+        self.task_values += other.task_values
 
 
 def compare_with_float(
@@ -42,10 +87,10 @@ def compare_with_float(
     restructured: Model,
     program: Program,
     samples: Sequence[Sample],
-    on_sample: Callable[[], None] = lambda: None,
-    on_outputs: Callable[[Mapping[str, NDArray[Any]], Mapping[str, NDArray[Any]]], None] = lambda floats, program: (
-        None
-    ),
+    *,
+    task_output: str | None = None,
+    choice: ExecutorChoice = THIS_HOST,
+    progress: Callable[[int], object] = lambda samples: None,
 ) -> FloatVerdict:
     """Simulate every sample and compare.
 
@@ -53,28 +98,45 @@ def compare_with_float(
     the same names). ONNX Runtime computes both. Where restructuring changed the inputs or outputs themselves, the
     restructured network is the reference of both.
 
-    on_outputs: gets every sample's outputs in real units, the float network's and the Program's.
+    choice: where it runs; the verdict is the same to the last bit. progress: told how many samples more are done.
 
     Raises ModelError where the float network gives NaN or infinity: nothing can be compared with that.
     """
-    computed = {name for node in restructured.proto().graph.node for name in node.output}
-    shared = [op for op in program.ops if op.output in computed]  # a target may have ops of its own between them
-    values = [op.output for op in shared]
-    comparable = original.inputs == restructured.inputs and original.outputs == restructured.outputs
-    reference = FloatSession(original if comparable else restructured, fetch=list(program.outputs))
-    inner = FloatSession(restructured, fetch=values)
-    total, watch = DistanceSum(), Watch()
-    by_output = {name: DistanceSum() for name in program.outputs}
-    by_layer = {op.name: DistanceSum() for op in shared}
-    simulated: list[Mapping[str, NDArray[Any]]] = []
-    for sample in samples:
-        stored = simulate(program, quantized_inputs(program, sample), watch=watch)
+    job = CompareJob(original, restructured, program, samples, task_output)
+    parts = [(first, min(first + PART_SAMPLES, len(samples))) for first in range(0, len(samples), PART_SAMPLES)]
+    sums = _no_sums(job)
+    with open_executor(choice, len(parts)) as executor:
+        waiting: dict[int, PartSums] = {}
+        merged = 0
+        for index, found in executor.map(compare_part, job, parts):
+            progress(parts[index][1] - parts[index][0])
+            waiting[index] = found
+            while merged in waiting:
+                sums.merge(waiting.pop(merged))
+                merged += 1
+    _sessions.cache_clear()
+    return FloatVerdict(
+        outputs=sums.total.result(),
+        by_output={name: part.result() for name, part in sums.by_output.items()},
+        layers={name: part.result() for name, part in sums.by_layer.items()},
+        watch=sums.watch,
+        samples=len(samples),
+        simulated=tuple(sums.simulated),
+        task_values=tuple(sums.task_values),
+    )
+
+
+def compare_part(job: CompareJob, part: tuple[int, int]) -> PartSums:
+    """Samples first..last - 1, wherever that runs."""
+    sums, program = _no_sums(job), job.program
+    reference, inner = _sessions(job)
+    for sample in job.samples[part[0] : part[1]]:
+        stored = simulate(program, quantized_inputs(program, sample), watch=sums.watch)
         for name in program.outputs:
             stored[name].setflags(write=False)
-        if len(simulated) < KEPT_OUTPUTS:
-            simulated.append({name: stored[name] for name in program.outputs})
+        if len(sums.simulated) < KEPT_OUTPUTS:
+            sums.simulated.append({name: stored[name] for name in program.outputs})
         expected = reference.run(sample.inputs)
-        real = {name: program.tensors[name].format.dequantize(stored[name]) for name in program.outputs}
         for name in program.outputs:
             if not np.isfinite(expected[name]).all():
                 raise ModelError(
@@ -82,19 +144,40 @@ def compare_with_float(
                     where=sample.source,
                     remedy="check this input, and the model's weights",
                 )
-            total.add(real[name], expected[name])
-            by_output[name].add(real[name], expected[name])
-        on_outputs(expected, real)
+            real = program.tensors[name].format.dequantize(stored[name])
+            sums.total.add(real, expected[name])
+            sums.by_output[name].add(real, expected[name])
+            if name == job.task_output:
+                sums.task_values.append((expected[name], real.astype(np.float32)))
         floats = inner.run(sample.inputs)
-        for op in shared:
+        for op in _shared(job):
             got = program.tensors[op.output].format.dequantize(stored[op.output])
-            by_layer[op.name].add(got, floats[op.output])
-        on_sample()
-    return FloatVerdict(
-        outputs=total.result(),
-        by_output={name: part.result() for name, part in by_output.items()},
-        layers={name: part.result() for name, part in by_layer.items()},
-        watch=watch,
-        samples=len(samples),
-        simulated=tuple(simulated),
+            sums.by_layer[op.name].add(got, floats[op.output])
+    return sums
+
+
+@lru_cache(maxsize=1)
+def _sessions(job: CompareJob) -> tuple[FloatSession, FloatSession]:
+    """Of the reference for the outputs and of that for the layers; a worker opens them once."""
+    original, restructured = job.original, job.restructured
+    comparable = original.inputs == restructured.inputs and original.outputs == restructured.outputs
+    reference = FloatSession(original if comparable else restructured, fetch=list(job.program.outputs))
+    return reference, FloatSession(restructured, fetch=[op.output for op in _shared(job)])
+
+
+@lru_cache(maxsize=1)
+def _shared(job: CompareJob) -> tuple[OpBase, ...]:
+    """The ops whose output the float network has too: a target may have ops of its own between them."""
+    computed = {name for node in job.restructured.proto().graph.node for name in node.output}
+    return tuple(op for op in job.program.ops if op.output in computed)
+
+
+def _no_sums(job: CompareJob) -> PartSums:
+    return PartSums(
+        DistanceSum(),
+        {name: DistanceSum() for name in job.program.outputs},
+        {op.name: DistanceSum() for op in _shared(job)},
+        Watch(),
+        [],
+        [],
     )

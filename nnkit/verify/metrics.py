@@ -49,6 +49,15 @@ class DistanceSum:
         self._error += float(np.sum(error * error))
         self._max = max(self._max, float(np.abs(error).max(initial=0.0)))
 
+    def merge(self, other: DistanceSum) -> None:
+        """Take what another one has taken. Sums are floats: the order of merging matters in the last bits."""
+        self._dot += other._dot
+        self._own += other._own
+        self._reference += other._reference
+        self._error += other._error
+        self._max = max(self._max, other._max)
+        self._finite = self._finite and other._finite
+
     def result(self) -> Distance:
         """The distance so far. Two all-zero tensors have cosine 1."""
         if not self._finite:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 
@@ -22,23 +21,14 @@ class Outputs:
     values: tuple[NDArray[Any], ...]
 
 
-class OutputPairs:
-    """Collects one output of both networks over the verification images; nothing where there is no task."""
-
-    def __init__(self, output: str | None) -> None:
-        self._output = output
-        self._floats: list[NDArray[Any]] = []
-        self._program: list[NDArray[Any]] = []
-
-    def add(self, floats: Mapping[str, NDArray[Any]], program: Mapping[str, NDArray[Any]]) -> None:
-        """One sample's outputs by name, real units."""
-        if self._output is not None:
-            self._floats.append(np.array(floats[self._output], dtype=np.float32))
-            self._program.append(np.array(program[self._output], dtype=np.float32))
-
-    def of(self, images: Sequence[str]) -> tuple[Outputs, Outputs]:
-        """The float network's and the Program's outputs, for the images in the order in which they were added."""
-        return Outputs(tuple(images), tuple(self._floats)), Outputs(tuple(images), tuple(self._program))
+def output_pairs(
+    images: Sequence[str], values: Sequence[tuple[NDArray[Any], NDArray[Any]]]
+) -> tuple[Outputs, Outputs]:
+    """The float network's and the quantised one's outputs, from pairs of both for each image."""
+    return (
+        Outputs(tuple(images), tuple(pair[0] for pair in values)),
+        Outputs(tuple(images), tuple(pair[1] for pair in values)),
+    )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,138 @@
+"""Several builds at a time: recipes and their targets, on processes of this host or a Dask cluster.
+
+Each build runs by itself, one failure does not stop the others. On a cluster every worker must see the recipes' files
+and the output folder under the same paths.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from nnkit.commands.common import load, print_json, print_line
+from nnkit.commands.run import RunOptions, failure_text, run_build, wanted_builds
+from nnkit.errors import ExitCode, NnkitError
+from nnkit.executors import THIS_HOST, Executor, ExecutorChoice, open_executor
+from nnkit.executors.local import InProcess, Processes
+from nnkit.report.progress import Progress
+
+
+@dataclass(frozen=True)
+class Job:
+    """One build: a recipe and the key of one of its targets."""
+
+    recipe: Path
+    key: str
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """How a build ended. log: what it wrote on the way. error: why it did not pass, empty where it did."""
+
+    job: Job
+    status: str
+    seconds: float
+    report: dict[str, Any] | None
+    error: str
+    exit_code: int
+    log: str
+
+
+def sweep(recipes: Sequence[Path], options: RunOptions) -> None:
+    """Run all builds; print a table (or the reports as JSON).
+
+    Raises what the first recipe that cannot be read raises, before anything is built; SweepFailedError where builds
+    failed, with the exit code of the first of them.
+    """
+    jobs = [Job(path, build.key) for path in recipes for build in wanted_builds(load(path), options, _quiet())]
+    progress = Progress(verbose=options.verbose)
+    results: list[JobResult | None] = [None] * len(jobs)
+    shared = replace(options, executor=_inside(options), jobs=1)
+    with ExitStack() as stack, progress.stage("builds", len(jobs)) as step:
+        executor = stack.enter_context(_opened(options, len(jobs)))
+        for index, result in executor.map(run_job, shared, jobs):
+            results[index] = result
+            step.advance()
+            progress.stream.write(f"  {result.status:<12} {jobs[index].recipe} for {jobs[index].key}\n")
+            if options.verbose or result.error:
+                progress.stream.write(result.log)
+    done = [result for result in results if result is not None]
+    if options.json:
+        print_json([_as_json(result) for result in done])
+        sys.stdout.flush()
+    else:
+        _print(done)
+    failed = [result for result in done if result.error]
+    if failed:
+        raise SweepFailedError(failed)
+
+
+class SweepFailedError(NnkitError):
+    """Builds of a sweep failed; the exit code is that of the first of them."""
+
+    def __init__(self, failed: Sequence[JobResult]) -> None:
+        text = "\n".join(f"{result.job.recipe} for {result.job.key}: {result.error}" for result in failed)
+        super().__init__(text, remedy="the last good builds are unchanged")
+        self.exit_code = ExitCode(failed[0].exit_code)
+
+
+def run_job(options: RunOptions, job: Job) -> JobResult:
+    """One build, wherever it runs; errors for users become part of the result."""
+    progress = Progress(verbose=options.verbose, stream=io.StringIO())
+    try:
+        every = wanted_builds(load(job.recipe), replace(options, targets=()), progress)
+        build = next(build for build in every if build.key == job.key)
+        outcome, seconds = run_build(build, options.out)
+    except NnkitError as error:
+        return JobResult(job, "failed", 0.0, None, str(error), int(error.exit_code), _log(progress))
+    passed = outcome.status == "ok"
+    error_text = "" if passed else failure_text(outcome.report, outcome.folder)
+    code = ExitCode.OK if passed else ExitCode.GATE_FAILED
+    return JobResult(job, outcome.status, seconds, outcome.report, error_text, int(code), _log(progress))
+
+
+def _opened(options: RunOptions, jobs: int) -> AbstractContextManager[Executor]:
+    """Where builds run: the cluster, or as many processes of this host as `--jobs` says."""
+    if options.executor.name == "dask":
+        return open_executor(options.executor, jobs)
+    count = min(options.jobs, jobs)
+    return nullcontext(Processes(count) if count > 1 else InProcess())
+
+
+def _inside(options: RunOptions) -> ExecutorChoice:
+    """For the stages of a build that shares the host or the cluster with others: one process."""
+    alone = options.executor.name == "local" and options.jobs == 1
+    return options.executor if alone else replace(THIS_HOST, workers=1)
+
+
+def _quiet() -> Progress:
+    return Progress(quiet=True, stream=io.StringIO())
+
+
+def _log(progress: Progress) -> str:
+    return progress.stream.getvalue() if isinstance(progress.stream, io.StringIO) else ""
+
+
+def _as_json(result: JobResult) -> dict[str, Any]:
+    if result.report is not None:
+        return result.report
+    return {"recipe": str(result.job.recipe), "target": result.job.key, "status": "failed", "error": result.error}
+
+
+def _print(results: Sequence[JobResult]) -> None:
+    """One line a build."""
+    width = max((len(str(result.job.recipe)) for result in results), default=6)
+    keys = max((len(result.job.key) for result in results), default=6)
+    print_line(f"{'recipe':<{width}}  {'target':<{keys}}  {'status':<11} {'cosine':>9} {'SQNR dB':>8} {'seconds':>8}")
+    for result in results:
+        distance = (result.report or {}).get("verify", {}).get("float_vs_program", {})
+        cosine, sqnr = distance.get("cosine"), distance.get("sqnr_db")
+        cells = f"{cosine:>9.6f}" if cosine is not None else f"{'-':>9}"
+        cells += f" {sqnr:>8.2f}" if sqnr is not None else f" {'-':>8}"
+        seconds = f"{result.seconds:>8.1f}"
+        print_line(f"{result.job.recipe!s:<{width}}  {result.job.key:<{keys}}  {result.status:<11} {cells} {seconds}")

@@ -1,0 +1,70 @@
+"""What an executor is. Work falls into parts; a part is a function of what all parts share and of a task of its own.
+
+Parts are formed by the work alone, never by the number of workers, and results are put together in the order of the
+parts: so a result does not depend, not in the last bit, on where and how many at a time they were computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+
+ExecutorName: TypeAlias = Literal["local", "dask"]
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+MAX_DEATHS = 3
+"""A part whose worker died so often is not tried again: it is what kills them."""
+
+
+@dataclass(frozen=True)
+class ExecutorChoice:
+    """What the command line asks for.
+
+    workers: None lets the amount of work and the host decide. scheduler: address of a Dask scheduler; None makes a
+    cluster on this host.
+    """
+
+    name: ExecutorName = "local"
+    workers: int | None = None
+    scheduler: str | None = None
+
+
+THIS_HOST = ExecutorChoice()
+"""What is taken where nothing is asked for."""
+
+
+class Executor(Protocol):
+    """Runs parts. `workers` is how many at a time."""
+
+    @property
+    def workers(self) -> int:
+        """Parts that run at one time."""
+
+    def map(
+        self, function: Callable[[Any, Any], Any], shared: Any, tasks: Sequence[Any]
+    ) -> Iterator[tuple[int, Any]]:
+        """(index of the task, function(shared, task)) in the order in which they are done.
+
+        function: importable by its name (it is sent by name). shared, tasks and results: can be pickled.
+        A worker that dies loses nothing: its part runs again.
+
+        Raises what the function raises, and ToolError where a part kills its worker again and again, or the cluster
+        is lost.
+        """
+
+
+def run_parts(
+    executor: Executor,
+    function: Callable[[Any, Task], Result],
+    shared: Any,
+    tasks: Sequence[Task],
+    on_result: Callable[[int, Result], None] = lambda index, result: None,
+) -> list[Result]:
+    """All results in the order of the tasks. on_result: told of each as it is done."""
+    found: dict[int, Result] = {}
+    for index, result in executor.map(function, shared, tasks):
+        found[index] = result
+        on_result(index, result)
+    return [found[index] for index in range(len(tasks))]

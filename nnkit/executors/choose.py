@@ -1,0 +1,37 @@
+"""From what the command line asks for to an executor that runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from nnkit.errors import UsageError
+from nnkit.executors.base import Executor, ExecutorChoice
+from nnkit.executors.local import InProcess, Processes
+
+_PARTS_PER_WORKER = 4
+"""Fewer parts are not worth the half second that a process takes to start."""
+
+
+@contextmanager
+def open_executor(choice: ExecutorChoice, parts: int) -> Iterator[Executor]:
+    """An executor for so many parts. Unless told, as many workers as the host has cores and the work is worth.
+
+    Raises UsageError (a scheduler for `local`, Dask not installed), ToolError (no scheduler answers).
+    """
+    if choice.name == "dask":
+        from nnkit.executors.dask_cluster import DaskExecutor
+
+        with DaskExecutor(choice.scheduler, choice.workers or _cores()) as executor:
+            yield executor
+        return
+    if choice.scheduler is not None:
+        raise UsageError("a scheduler is for Dask", where="--scheduler", remedy="add --executor dask")
+    workers = choice.workers or min(_cores(), parts // _PARTS_PER_WORKER)
+    yield Processes(min(workers, parts)) if workers > 1 and parts > 1 else InProcess()
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

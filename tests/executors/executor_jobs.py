@@ -1,0 +1,32 @@
+"""Work for the executors' tests: importable by worker processes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from nnkit.errors import UserFileError
+
+
+def square(shared: int, task: int) -> int:
+    return shared + task * task
+
+
+def die_once(flag: str, task: int) -> int:
+    """Kills its process the first time that task 3 runs; a file remembers."""
+    if task == 3 and not Path(flag).exists():
+        Path(flag).touch()
+        os._exit(9)
+    return task * 10
+
+
+def die_always(shared: object, task: int) -> int:
+    if task == 1:
+        os._exit(9)
+    return task
+
+
+def refuse(shared: object, task: int) -> int:
+    if task == 2:
+        raise UserFileError("cannot be decoded", where="face.pgm", remedy="replace it")
+    return task

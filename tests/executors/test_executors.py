@@ -1,0 +1,81 @@
+"""Parts on this process, on processes and on Dask: same results, and a worker that dies loses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import executor_jobs
+import pytest
+
+from nnkit.errors import ToolError, UsageError, UserFileError
+from nnkit.executors import Executor, ExecutorChoice, open_executor, run_parts
+from nnkit.executors.dask_cluster import DaskExecutor
+from nnkit.executors.local import InProcess, Processes
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Executor]:
+    pytest.importorskip("distributed")
+    with DaskExecutor(None, 2) as executor:
+        yield executor
+
+
+@pytest.fixture(params=["in_process", "processes", "dask"])
+def executor(request: pytest.FixtureRequest) -> Executor:
+    if request.param == "dask":
+        found: Executor = request.getfixturevalue("cluster")
+        return found
+    return InProcess() if request.param == "in_process" else Processes(2)
+
+
+def test_results_come_in_the_order_of_the_tasks(executor: Executor) -> None:
+    assert run_parts(executor, executor_jobs.square, 100, list(range(9))) == [100 + n * n for n in range(9)]
+
+
+def test_no_tasks_are_no_results(executor: Executor) -> None:
+    assert run_parts(executor, executor_jobs.square, 0, []) == []
+
+
+def test_errors_for_users_cross_processes_whole(executor: Executor) -> None:
+    with pytest.raises(UserFileError, match="cannot be decoded") as caught:
+        run_parts(executor, executor_jobs.refuse, None, list(range(6)))
+    assert (caught.value.where, caught.value.remedy) == ("face.pgm", "replace it")
+
+
+@pytest.mark.parametrize("kind", ["processes", "dask"])
+def test_a_worker_that_dies_loses_nothing(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    executor: Executor = Processes(2) if kind == "processes" else request.getfixturevalue("cluster")
+    flag = tmp_path / "died"
+    assert run_parts(executor, executor_jobs.die_once, str(flag), list(range(8))) == [n * 10 for n in range(8)]
+    assert flag.exists()  # it did die
+
+
+@pytest.mark.parametrize("kind", ["processes", "dask"])
+def test_a_part_that_kills_every_worker_is_an_error(kind: str, request: pytest.FixtureRequest) -> None:
+    executor: Executor = Processes(2) if kind == "processes" else request.getfixturevalue("cluster")
+    with pytest.raises(ToolError, match=r"died 3 times|killed 3 Dask workers"):
+        run_parts(executor, executor_jobs.die_always, None, list(range(4)))
+
+
+def test_the_number_of_workers_follows_the_work() -> None:
+    with open_executor(ExecutorChoice(), 3) as executor:
+        assert isinstance(executor, InProcess)  # not worth a process
+    with open_executor(ExecutorChoice(workers=2), 3) as executor:
+        assert executor.workers == 2
+
+
+def test_a_scheduler_without_dask_is_refused() -> None:
+    with pytest.raises(UsageError, match="scheduler is for Dask"), open_executor(ExecutorChoice(scheduler="x:1"), 3):
+        pass
+
+
+def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("nnkit.executors.dask_cluster._CONNECT_SECONDS", 1)
+    choice = ExecutorChoice("dask", scheduler="tcp://127.0.0.1:1")
+    with (
+        pytest.raises(ToolError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"),
+        open_executor(choice, 2),
+    ):
+        pass
