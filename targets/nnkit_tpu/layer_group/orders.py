@@ -14,6 +14,7 @@ def topological_orders(graph: GroupGraph) -> Mapping[str, tuple[str, ...]]:
     for name, choose in (
         ("breadth first", _breadth_first),
         ("depth first", _depth_first),
+        ("last branch first", _last_branch),
         ("least live bytes", _least_live),
     ):
         order = _ordered(graph, choose)
@@ -47,6 +48,12 @@ def _breadth_first(graph: GroupGraph, ready: list[GroupOp], at: dict[str, int]) 
 def _depth_first(graph: GroupGraph, ready: list[GroupOp], at: dict[str, int]) -> GroupOp:
     """The op that goes on with the newest value."""
     return max(ready, key=lambda op: max((at[name] for name in op.inputs), default=0))
+
+
+def _last_branch(graph: GroupGraph, ready: list[GroupOp], at: dict[str, int]) -> GroupOp:
+    """Depth first, and of several branches the one that the given order has last."""
+    newest = max(max((at[name] for name in op.inputs), default=0) for op in ready)
+    return [op for op in ready if max((at[name] for name in op.inputs), default=0) == newest][-1]
 
 
 def _least_live(graph: GroupGraph, ready: list[GroupOp], at: dict[str, int]) -> GroupOp:

@@ -56,7 +56,7 @@ class GraphBuilder:
         return GroupGraph("net", self.tensors, self.weights, tuple(self.ops), ("x",), names)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def builder() -> Callable[..., GraphBuilder]:
     """A maker of graphs: `builder((1, 3, 32, 32))`."""
     return GraphBuilder

@@ -1,0 +1,183 @@
+"""Our own ops as a graph for the planner: what can be planned without the vendor's toolchain.
+
+Weights are taken as the compiler packs them: on the BM chips INT8 convolutions carry multiplier, shift and bias in
+front of each output channel's taps, and input channels are filled up to the lanes; on the cv18xx taps are packed, and
+bias with multiplier and shift (9 bytes a channel) lie apart. Tensors are as wide as the precision their producer runs
+in.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from nnkit_tpu.layer_group.buffers import buffer_rule
+from nnkit_tpu.layer_group.chips import Chip, align_up
+from nnkit_tpu.layer_group.model import GroupGraph, GroupOp, GroupTensor, GroupWeight, Kind, Shape
+from nnkit_tpu.program import (
+    TpuActivation,
+    TpuBinary,
+    TpuCast,
+    TpuConcat,
+    TpuConv,
+    TpuDeconv,
+    TpuGraph,
+    TpuInterp,
+    TpuMatMul,
+    TpuOp,
+    TpuPad,
+    TpuPermute,
+    TpuPool,
+    TpuReduce,
+    TpuReshape,
+    TpuScale,
+    TpuSlice,
+    TpuSoftmax,
+    TpuUpsample,
+)
+
+_MODE_BYTES = {"INT8": 1, "F16": 2, "BF16": 2, "F32": 4}
+
+
+def group_graph(graph: TpuGraph, chip: Chip, *, batch: int = 1, input_bytes: int | None = None) -> GroupGraph:
+    """The planner's graph of `graph` on `chip`.
+
+    batch: images at once, instead of the graph's one. input_bytes: width of an input's values; None: that of its
+    first reader.
+    """
+    width = {op.output: _MODE_BYTES[op.mode] for op in graph.ops}
+    for name in graph.inputs:
+        readers = graph.consumers(name)
+        width[name] = input_bytes or (_MODE_BYTES[readers[0].mode] if readers else 4)
+    tensors = {name: GroupTensor(name, _batched(graph, name, batch), width[name]) for name in graph.tensors}
+    weights: dict[str, GroupWeight] = {}
+    ops = tuple(_op(op, chip, tensors, weights) for op in graph.ops)
+    return GroupGraph(graph.name, tensors, weights, ops, graph.inputs, graph.outputs)
+
+
+def _batched(graph: TpuGraph, name: str, batch: int) -> Shape:
+    images, channels, height, width = graph.tensors[name].nchw
+    return images * batch, channels, height, width
+
+
+def _op(op: TpuOp, chip: Chip, tensors: dict[str, GroupTensor], weights: dict[str, GroupWeight]) -> GroupOp:
+    source, result = tensors[op.inputs[0]].shape, tensors[op.output].shape
+    kind, fields = _fields(op, source, result)
+    names: list[str] = []
+    for part, shape, size in _packed(op, chip, source, result):
+        names.append(f"{op.name}:{part}")
+        weights[names[-1]] = GroupWeight(names[-1], shape, size)
+    group = int(fields.get("group", 1))
+    window = fields.get("window")
+    taps = window.kernel_h * window.kernel_w if window else 1
+    return GroupOp(
+        name=op.name,
+        kind=kind,
+        inputs=op.inputs,
+        output=op.output,
+        weights=tuple(names),
+        buffer=buffer_rule(
+            chip,
+            kind,
+            integer=op.mode == "INT8",
+            source=source,
+            result=result,
+            group=group,
+            taps=taps,
+            spread=kind == "conv" and taps > 1 and source[1] * taps <= chip.lanes,
+        ),
+        not_local=_not_local(op, kind, source, result),
+        in_place=kind == "unary" and tensors[op.inputs[0]].dtype_bytes == tensors[op.output].dtype_bytes,
+        **fields,
+    )
+
+
+def _fields(op: TpuOp, source: Shape, result: Shape) -> tuple[Kind, dict[str, Any]]:
+    """The planner's kind of an op, and what else it keeps of it."""
+    match op:
+        case TpuConv():
+            macs = prod(result) * op.weight.shape[1] * op.window.kernel_h * op.window.kernel_w
+            return "conv", {"window": op.window, "group": op.group, "macs": macs}
+        case TpuDeconv():
+            macs = prod(source) * (result[1] // op.group) * op.window.kernel_h * op.window.kernel_w
+            return "deconv", {"window": op.window, "group": op.group, "macs": macs}
+        case TpuPool():
+            return ("max_pool" if op.function == "max" else "average_pool"), {"window": op.window}
+        case TpuBinary():
+            return "binary", {"function": op.function}
+        case TpuActivation() | TpuCast():
+            return "unary", {}
+        case TpuScale():
+            return "scale", {}
+        case TpuConcat():
+            return "concat", {"axis": op.axis}
+        case TpuSlice():
+            begins, steps = (*op.offsets, 0, 0, 0)[1:4], (*op.steps, 1, 1, 1)[1:4]
+            return "slice", {"begins": begins, "steps": steps}
+        case TpuReshape():
+            return "reshape", {}
+        case TpuPermute():
+            return "permute", {"order": op.order}
+        case TpuUpsample():
+            return "upsample", {"scale": (float(op.scale_h), float(op.scale_w))}
+        case TpuInterp():
+            return "interp", {
+                "function": f"{op.method} {op.coordinates}",
+                "scale": (result[2] / source[2], result[3] / source[3]),
+            }
+        case TpuPad():
+            rank = len(op.pads) // 2
+            return "pad", {"begins": (*op.pads[:rank], 0, 0)[2:4], "function": op.method}
+        case TpuSoftmax():
+            return "softmax", {"axis": op.axis}
+        case TpuReduce():
+            return "reduce", {"axis": op.axes[0]}
+        case TpuMatMul():
+            return "matmul", {"macs": prod(source) * result[-1]}
+        case _:
+            return "other", {}
+
+
+def _not_local(op: TpuOp, kind: Kind, source: Shape, result: Shape) -> str:
+    if kind in ("permute", "matmul", "softmax", "reduce", "other"):
+        return f"{op.kind} works on global memory"
+    if kind == "reshape" and source[:2] != result[:2]:
+        return "it moves values between lanes"
+    if kind == "slice" and source[0] != result[0]:
+        return "it takes images apart"
+    if kind == "pad" and isinstance(op, TpuPad) and any(op.pads[:2]):
+        return "it adds channels or images"
+    return ""
+
+
+def _packed(op: TpuOp, chip: Chip, source: Shape, result: Shape) -> list[tuple[str, Shape, int]]:
+    """(name, shape in local memory, bytes of a value) of an op's weights."""
+    integer = op.mode == "INT8"
+    size = _MODE_BYTES[op.mode]
+    channels = result[1]
+    match op:
+        case TpuConv() | TpuDeconv():
+            taps, inputs = op.window.kernel_h * op.window.kernel_w, op.weight.shape[1]
+            depthwise = op.group > 1 and inputs == 1
+            if chip.name.startswith("cv"):
+                bias = 9 if integer else 4
+                return [("filter", (1, channels, taps, inputs), size), ("bias", (1, channels, 1, bias), 1)]
+            filled = taps if depthwise else taps * align_up(inputs, max(chip.lanes // size, 1))
+            if integer:
+                head = align_up(16 if chip.name == "bm1684x" else 12, 1 if depthwise else chip.eu_bytes)
+                return [("coefficients", (1, channels, 1, head + filled), 1)]
+            parts: list[tuple[str, Shape, int]] = [("filter", (1, channels, 1, filled), size)]
+            return parts if op.bias is None else [*parts, ("bias", (1, channels, 1, 1), 4)]
+        case TpuMatMul() if op.weight is not None:
+            rows, columns = op.weight.shape
+            return [("right", (1, rows, 1, columns), size), ("bias", (1, 1, 1, columns), 4)]
+        case TpuScale():
+            return [("scale", (1, channels, 1, 1), size), ("bias", (1, channels, 1, 1), 4 if integer else size)]
+        case TpuActivation() if op.slopes is not None:
+            return [("slopes", (1, channels, 1, 1), size)]
+        case TpuActivation() if integer:
+            return [("table", (1, 1, 1, 256), 1)]
+        case TpuBinary() if op.constant is not None and op.constant.size > 1:
+            return [("constant", (1, channels, 1, max(op.constant.size // channels, 1)), size)]
+        case _:
+            return []
