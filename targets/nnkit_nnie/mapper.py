@@ -67,7 +67,8 @@ KNOWN_MESSAGES = (
         "the layer's values are nearly zero: check the normalisation, or fold a scale into the weights",
     ),
 )
-_ANY_ERROR = re.compile(r"\b(error|fail(ed|ure)?|not support(ed)?|invalid|can ?not|unknown)\b", re.IGNORECASE)
+_ERROR = re.compile(r"^\W*(error|fatal)\b|\[\s*(error|fatal)\s*\]", re.IGNORECASE)
+_SUSPECT = re.compile(r"\b(error|fail(ed|ure)?|not support(ed)?|invalid|can ?not|unknown)\b", re.IGNORECASE)
 _PLACE = re.compile(r"layer\s*[\[(:'\" ]\s*(?P<layer>[A-Za-z0-9_./:-]+)", re.IGNORECASE)
 
 
@@ -113,10 +114,10 @@ def run_mapper(
     Raises ToolError: it does not start, crashes, hangs, says an error, or leaves no sound `.wk`.
     """
     lines, stages = _watched(program, folder, cfg, timeout_s, on_stage)
-    fatal, warnings = _judged(lines + _error_file(folder))
+    wk_path = folder / f"{instruction_name}.wk"
+    fatal, warnings = _judged(lines, _error_file(folder), failed=not wk_path.is_file())
     if fatal is not None:
         raise fatal
-    wk_path = folder / f"{instruction_name}.wk"
     if not wk_path.is_file():
         raise ToolError(
             _with_log(f"it ended without an error and left no {wk_path.name}", lines),
@@ -184,7 +185,7 @@ def _watched(
             remedy="try with fewer calibration images (image_count), or report it to the vendor",
         )
     if process.returncode != 0:
-        fatal, _ = _judged(lines + _error_file(folder))
+        fatal, _ = _judged(lines, _error_file(folder), failed=True)
         if fatal is not None:
             raise fatal
         raise ToolError(
@@ -221,16 +222,23 @@ def _error_file(folder: Path) -> list[str]:
     return path.read_text(encoding="utf-8", errors="replace").splitlines()
 
 
-def _judged(lines: Sequence[str]) -> tuple[ToolError | None, tuple[str, ...]]:
-    """The first fatal message as an error, and the warnings, each once."""
+def _judged(
+    log: Sequence[str], error_file: Sequence[str], *, failed: bool
+) -> tuple[ToolError | None, tuple[str, ...]]:
+    """The first fatal message as an error, and the warnings, each once.
+
+    A line that only sounds like an error (`_SUSPECT`) is one in the mapper's own file of errors, and in its log where
+    it failed.
+    """
     warnings: dict[str, None] = {}
-    for line in lines:
+    lines = [(line, failed) for line in log] + [(line, True) for line in error_file]
+    for line, suspected in lines:
         message = next((known for known in KNOWN_MESSAGES if known.pattern.search(line)), None)
         if message is not None and not message.fatal:
             warnings[f"{line.strip()} ({message.remedy})"] = None
         elif message is not None:
             return ToolError(line.strip(), where=_place(line), remedy=message.remedy), tuple(warnings)
-        elif _ANY_ERROR.search(line):
+        elif _ERROR.search(line) or (suspected and _SUSPECT.search(line)):
             return ToolError(line.strip(), where=_place(line), remedy=_GENERAL_REMEDY), tuple(warnings)
     return None, tuple(warnings)
 
