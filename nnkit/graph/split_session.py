@@ -65,7 +65,8 @@ class SplitSession:
         inferred = infer_shapes(proto)
         self._constants = _constants(proto)
         self._types = {info.name: info.type for info in (*inferred.graph.value_info, *inferred.graph.input)}
-        self._types.update({info.name: info.type for info in inferred.graph.output})
+        typed = (info for info in inferred.graph.output if info.type.HasField("tensor_type"))
+        self._types.update({info.name: info.type for info in typed})  # one that is merely fetched has no type there
         self._wanted = [output.name for output in proto.graph.output]
         self._pieces: list[_Piece] = []
         for nodes in _groups(proto):

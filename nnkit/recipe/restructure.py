@@ -164,6 +164,14 @@ class MergeComponents(RecipeModel):
     output: LayerName = Field(default="features", description="Name of the concatenated feature.")
 
 
+class SplitStn(RecipeModel):
+    """Options of `split_stn`."""
+
+    part: Literal["stn", "net"] = Field(
+        description="`stn`: from the image to the matrix; `net`: from the warped image to the result."
+    )
+
+
 class RuleEntry(RecipeModel):
     """One rule with its options: exactly one of these keys."""
 
@@ -175,6 +183,9 @@ class RuleEntry(RecipeModel):
     )
     merge_components: MergeComponents | None = Field(
         default=None, description="Several crops, or several sub-networks, in one network."
+    )
+    split_stn: SplitStn | None = Field(
+        default=None, description="One of the two networks before and behind the warp.", examples=[{"part": "net"}]
     )
     strip_var: StripVar | None = Field(default=None, description="Layers taken out.")
     keep_output: KeepOutput | None = Field(default=None, description="These outputs alone.")
@@ -216,6 +227,7 @@ OPTION_MODELS: dict[str, type[RecipeModel]] = {
     "norm_from_concat": NormFromConcat,
     "replace_input": ReplaceInput,
     "merge_components": MergeComponents,
+    "split_stn": SplitStn,
     "strip_var": StripVar,
     "keep_output": KeepOutput,
     "drop_output": DropOutput,

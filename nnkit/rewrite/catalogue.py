@@ -46,12 +46,13 @@ DEFAULT_RULES: tuple[str, ...] = (
 )
 """The rules of a recipe that names none, in their order (= priority)."""
 
-OPTIONAL_RULES: tuple[str, ...] = ("nonfinal_fc_to_conv", "norm_from_concat", "merge_fc_pca")
+OPTIONAL_RULES: tuple[str, ...] = ("warp_from_grid", "nonfinal_fc_to_conv", "norm_from_concat", "merge_fc_pca")
 """Rules that a recipe or a target must name; in the order in which they are usually written."""
 
 EDITS: tuple[str, ...] = (
     "replace_input",
     "merge_components",
+    "split_stn",
     "strip_var",
     "keep_output",
     "drop_output",
@@ -94,6 +95,7 @@ def available_rules() -> Mapping[str, AnyRule]:
         sink_reshape,
         slice_to_pool,
         sum_to_add,
+        warp_from_grid,
     )
 
     rules: tuple[AnyRule, ...] = (
@@ -124,6 +126,7 @@ def available_rules() -> Mapping[str, AnyRule]:
         nonfinal_fc_to_conv.RULE,
         norm_from_concat.RULE,
         merge_fc_pca.RULE,
+        warp_from_grid.RULE,
     )
     return MappingProxyType({rule.name: rule for rule in rules})
 
@@ -149,12 +152,14 @@ def make_edit(name: str, options: Any, where: str = "") -> Edit:
         replace_input,
         replace_tail,
         split_full_face_pca,
+        split_stn,
         strip_var,
     )
 
     makers: dict[str, Callable[[Any, str], Edit]] = {
         "replace_input": replace_input.make,
         "merge_components": merge_components.make,
+        "split_stn": split_stn.make,
         "strip_var": strip_var.make,
         "keep_output": keep_output.make,
         "drop_output": drop_output.make,

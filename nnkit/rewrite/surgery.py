@@ -34,7 +34,7 @@ class Surgery:
         self._tags = dict(model.tags.values)
         self._names = {name for node in self.graph.node for name in (node.name, *node.output)}
         self._names |= {value.name for value in (*self.graph.input, *self.graph.initializer)}
-        self._added: set[str] = set()
+        self._tags_may_go = False
 
     # Reading
 
@@ -164,7 +164,6 @@ class Surgery:
 
         unique = self.unique(name)
         self.graph.node.append(helper.make_node(op_type, list(inputs), [unique], name=unique, **attributes))
-        self._added.add(unique)
         return unique
 
     def tag(self, value: str, tags: ValueTags) -> None:
@@ -179,6 +178,10 @@ class Surgery:
         for value in values:
             self.graph.output.append(helper.make_tensor_value_info(value, TensorProto.FLOAT, None))
 
+    def forget_removed_tags(self) -> None:
+        """Tags of layers that go are no loss here: the layers live on in another part of the network."""
+        self._tags_may_go = True
+
     def finish(self) -> Model:
         """The edited network, without the layers, inputs and constants that no output needs any more.
 
@@ -187,7 +190,8 @@ class Surgery:
             InternalError: the edit left a graph that is not valid.
         """
         removed = self._prune()
-        self._check_tags(removed)
+        if not self._tags_may_go:
+            self._check_tags(removed)
         if not self.graph.input:
             raise self.refused("no input of the network would be left", "choose outputs that depend on an input")
         proto = self._inferred()

@@ -1,0 +1,122 @@
+"""STN -> warp -> NET is the unsplit network; NET's calibration set is what the warp gives."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+from onnx import helper
+
+from nnkit.errors import ModelError
+from nnkit.graph.onnx_runtime import FloatSession
+from nnkit.recipe.restructure import RuleEntry
+from nnkit.rewrite import resolve_steps, restructure_steps
+from nnkit.stn import net_calibration_inputs, run_split, split_stn, write_net_calibration
+
+
+def test_the_three_parts_one_after_another_are_the_network(stn_net, images):
+    model = stn_net.model(hp=("stn_fc", "conv"))
+    split = split_stn(model)
+    assert (split.image, split.matrix, split.warped) == ("image", "matrix", "warped")
+    assert split.warped_shape == (1, 3, 12, 10)
+    assert [spec.name for spec in split.stn.inputs] == ["image"]
+    assert [spec.name for spec in split.net.inputs] == ["warped"]
+    whole = FloatSession(model)
+    for sample in images:
+        wanted = whole.run(sample)["feature"]
+        found = run_split(split, sample)["feature"]
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6 * np.abs(wanted).max())
+
+
+def test_tags_go_with_their_layers(stn_net):
+    split = split_stn(stn_net.model(hp=("matrix", "conv")))
+    assert (split.stn.tags.of("matrix").hp, split.stn.tags.of("conv").hp) == (True, False)
+    assert (split.net.tags.of("matrix").hp, split.net.tags.of("conv").hp) == (False, True)
+
+
+def test_calibration_images_are_what_opencv_warps(stn_net, images):
+    split = split_stn(stn_net.model())
+    stn = FloatSession(split.stn)
+    for sample, made in zip(images, net_calibration_inputs(split, images), strict=True):
+        matrix = stn.run(sample)["matrix"].reshape(3, 3).astype(np.float64)
+        picture = np.moveaxis(sample["image"][0], 0, -1)
+        flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+        truth = cv2.warpPerspective(picture, matrix, (10, 12), flags=flags, borderMode=cv2.BORDER_CONSTANT)
+        # OpenCV rounds coordinates to 1/32 of a pixel: neighbours differ by up to 255
+        found = np.moveaxis(made["warped"][0], 0, -1)
+        assert np.abs(found - truth).max() <= 255 * 2 / 32
+        assert np.abs(found - truth).mean() < 255 / 64
+
+
+def test_the_simulated_stn_can_be_used_instead(stn_net, images):
+    split = split_stn(stn_net.model())
+    shift = np.array([[1, 0, 3, 0, 1, 2, 0, 0, 1]], np.float32)
+    (made,) = net_calibration_inputs(split, images[:1], lambda inputs: shift)
+    np.testing.assert_array_equal(made["warped"], images[0]["image"][:, :, 2:14, 3:13])
+    found = run_split(split, images[0], lambda inputs: shift)["feature"]
+    wanted = FloatSession(split.net).run(made)["feature"]
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_calibration_files(stn_net, images, tmp_path):
+    split = split_stn(stn_net.model())
+    files = write_net_calibration(split, images, tmp_path / "set")
+    assert [path.name for path in files["warped"]] == ["0000.npy", "0001.npy", "0002.npy", "0003.npy"]
+    for path, made in zip(files["warped"], net_calibration_inputs(split, images), strict=True):
+        np.testing.assert_array_equal(np.load(path), made["warped"])
+
+
+@pytest.mark.parametrize("part", ["stn", "net"])
+def test_a_recipe_builds_either_part(stn_net, images, part):
+    model = stn_net.model()
+    steps = resolve_steps([RuleEntry(split_stn={"part": part}), "fc_to_conv"])
+    done = restructure_steps(model, steps)
+    split = split_stn(model)
+    assert done.reference.digest == (split.stn if part == "stn" else split.net).digest
+    assert done.log.of("split_stn").max_error == 0.0
+    assert "inverse matrix, bilinear, border constant" in done.log.of("split_stn").effect
+
+
+def _no_warp(net):
+    del net.nodes[4:]
+    net.outputs = ["matrix"]
+
+
+def _two_warps(net):
+    second = type(net.nodes[4])()
+    second.CopyFrom(net.nodes[4])
+    second.name, second.output[0] = "warp2", "warped2"
+    net.nodes.append(second)
+    net.outputs.append("warped2")
+
+
+def _image_is_computed(net):
+    net.nodes.insert(0, helper.make_node("Neg", ["image"], ["negative"], name="neg"))
+    net.nodes[5].input[0] = "negative"
+
+
+def _matrix_is_an_output(net):
+    net.outputs.append("matrix")
+
+
+def _connection(net):
+    net.nodes.append(helper.make_node("Concat", ["feature", "flat"], ["joined"], name="joined", axis=1))
+    net.outputs = ["joined"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (_no_warp, "no warp to be split at"),
+        (_two_warps, "2 warps"),
+        (_image_is_computed, "the warp reads 'negative'"),
+        (_matrix_is_an_output, "output 'matrix' does not depend on the warp"),
+        (_connection, "layers behind the warp read what the STN computes"),
+    ],
+)
+def test_refusals(stn_net, change, reason):
+    change(stn_net)
+    with pytest.raises(ModelError) as caught:
+        split_stn(stn_net.model())
+    assert reason in caught.value.reason
+    assert caught.value.remedy
