@@ -123,11 +123,10 @@ class _Parser:
 
     # --- messages
 
-    def fields(self, message: Any, closing: str, path: tuple[str, ...], depth: int) -> None:
-        """The fields of a message up to its closing bracket; `message` None skips them."""
+    def fields(self, message: Any, closing: str, path: tuple[str, ...], depth: int, opened: int = 0) -> None:
+        """The fields of a message up to its closing bracket, which opened at `opened`; `message` None skips them."""
         if depth > MAX_NESTING:
             self.fail(f"messages are nested more than {MAX_NESTING} deep", "check the brackets")
-        opened = self.start
         while self.token != closing or self.kind not in ("symbol", "end"):
             if self.kind == "end":
                 line, _ = self.place(opened)
@@ -169,9 +168,9 @@ class _Parser:
                 self.fail(f"'{name}' holds fields, but {self._shown()} here", f"write `{name} {{ ... }}`")
             if depth == 0:
                 self.lines.setdefault(name, []).append(self.place(start)[0])
-            closing = _CLOSING[self.next()]
+            opened, closing = self.start, _CLOSING[self.next()]
             inner = self._inner(message, field, name, start)
-            self.fields(inner, closing, (*path, name), depth + 1)
+            self.fields(inner, closing, (*path, name), depth + 1, opened)
             self.next()
             if not in_list:
                 return
@@ -180,15 +179,16 @@ class _Parser:
         self.next()
 
     def _inner(self, message: Any, field: Any, name: str, start: int) -> Any:
-        if field.message_type.name == "TrainingOnly":
-            return None
+        """The message to fill; None where its contents are skipped."""
+        training = field.message_type.name == "TrainingOnly"
         if _repeated(field):
-            return getattr(message, name).add()
+            added = getattr(message, name).add()
+            return None if training else added
         if message.HasField(name):
             self.fail(f"'{name}' is given twice", "keep one of the two", start)
         inner = getattr(message, name)
         inner.SetInParent()
-        return inner
+        return None if training else inner
 
     def _scalars(self, message: Any, field: Any, name: str, start: int) -> None:
         if not _repeated(field):
@@ -281,8 +281,8 @@ class _Parser:
 
     def _skip_value(self, colon: bool, depth: int) -> None:
         if self.kind == "symbol" and self.token in _CLOSING:
-            closing = _CLOSING[self.next()]
-            self.fields(None, closing, (), depth + 1)
+            opened, closing = self.start, _CLOSING[self.next()]
+            self.fields(None, closing, (), depth + 1, opened)
             self.next()
         elif self.token == "[" and self.kind == "symbol":
             if depth > MAX_NESTING:

@@ -55,8 +55,6 @@ def read_caffemodel(data: bytes, where: str) -> dict[str, LayerWeights]:
             place = f"{where}: layer '{name}'"
             arrays = tuple(_array(blob, place, f"array {i + 1}") for i, blob in enumerate(layer.blobs))
             found[name] = LayerWeights(name, arrays)
-    if not found:
-        raise ModelError("the file holds no layer with weights", where=where, remedy="name the trained .caffemodel")
     return found
 
 

@@ -78,12 +78,12 @@ def caffe_model(
     shapes, batch = _input_shapes(network, inputs or {}, input_where, notes)
     builder = GraphBuilder(dict(shapes), [top for layer in network.layers for top in layer.tops])
     _convert(network, builder, batch, text_where)
+    outputs = _computed(network, builder, shapes)
+    notes += _drop_unused(builder, outputs)
     used = {name for node in builder.nodes for name in node.input}
     for name in [name for name in shapes if name not in used]:
         notes.append(f"input '{name}' is not used and is left out")
         del shapes[name]
-    outputs = [name for name in network.outputs if name in builder.shapes and name not in shapes]
-    outputs = [name for name in outputs if any(name in node.output for node in builder.nodes)]
     if not outputs or not shapes:
         raise ModelError("the network computes nothing", where=text_where, remedy="name the deploy prototxt")
     proto = _proto(network.name, builder, shapes, outputs)
@@ -197,6 +197,27 @@ def _refused(found: list[tuple[CaffeLayer, LayerProblem]], where: str) -> ModelE
         where=where,
         remedy=remedy or "correct these layers in the prototxt",
     )
+
+
+def _computed(network: CaffeNetwork, builder: GraphBuilder, inputs: Mapping[str, Shape]) -> list[str]:
+    """The network's outputs that layers compute."""
+    computed = {value for node in builder.nodes for value in node.output}
+    return [name for name in network.outputs if name in computed and name not in inputs]
+
+
+def _drop_unused(builder: GraphBuilder, outputs: Sequence[str]) -> list[str]:
+    """Remove nodes and constants that reach no output: what only a Crop took its size from, or a Silence swallowed."""
+    needed, kept, notes = set(outputs), [], []
+    for node in reversed(builder.nodes):
+        if needed.isdisjoint(node.output):
+            notes.append(f"layer '{node.name}' reaches no output and is left out")
+        else:
+            needed.update(node.input)
+            kept.append(node)
+    builder.nodes[:] = reversed(kept)
+    for name in [name for name in builder.constants if name not in needed]:
+        del builder.constants[name]
+    return notes[::-1]
 
 
 def _proto(name: str, builder: GraphBuilder, inputs: dict[str, Shape], outputs: list[str]) -> onnx.ModelProto:

@@ -31,14 +31,16 @@ def _op(context: NodeContext) -> CustomOp:
 def same_fields(context: NodeContext) -> None:
     """Layers whose parameters are called as the operator's attributes; 0 and empty stand for "not given"."""
     op = _op(context)
-    defaults = {"flip": True, "reverse": False, "clip": False, "offset": 0.5, "border_value": 0.0}
+    defaults = {"reverse": False, "offset": 0.5, "border_value": 0.0}
+    flags = ("flip", "clip", "reverse")  # flip and clip are always written: readers differ in their defaults
     fields: dict[str, Any] = {}
     for key, value in op.attributes().items():
-        if value in (0, 0.0, []) and key not in defaults:
+        if key in defaults:
+            if value == defaults[key]:
+                continue
+        elif value in (0, 0.0, []) and key not in flags:
             continue
-        if key in defaults and value == defaults[key]:
-            continue
-        fields[key] = bool(value) if key in ("flip", "reverse", "clip") else value
+        fields[key] = bool(value) if key in flags else value
     if op.op_type == "Proposal":
         if op.attributes()["min_size"] != int(op.attributes()["min_size"]):
             context.fail("its min_size is no whole number", "round it")

@@ -86,7 +86,7 @@ def _power(context: NodeContext, *, bottom: str | None = None, **fields: float) 
 
 
 def per_axes(array: NDArray[np.float32], shape: tuple[int, ...]) -> tuple[int, NDArray[np.float32]] | None:
-    """First axis and numbers, as Caffe's Scale and Bias have them: a constant that spans some neighbouring axes of a
+    """First axis and numbers, as Caffe's Scale has them: a constant that spans some neighbouring axes of a
     value of `shape` and is broadcast over all others. None where it does not."""
     if array.ndim > len(shape):
         return None
@@ -97,12 +97,12 @@ def per_axes(array: NDArray[np.float32], shape: tuple[int, ...]) -> tuple[int, N
 
 
 def add(context: NodeContext) -> None:
-    """Eltwise SUM; with a constant, Power or Bias."""
+    """Eltwise SUM; with a constant, Power or Scale."""
     _binary(context, "add")
 
 
 def subtract(context: NodeContext) -> None:
-    """Eltwise SUM with -1; with a constant, Power, Bias or Scale."""
+    """Eltwise SUM with -1; with a constant, Power or Scale."""
     _binary(context, "sub")
 
 
@@ -176,12 +176,12 @@ def _with_constant(context: NodeContext, op: str, value: str, array: NDArray[np.
     span: dict[str, Any] = {} if axis == 1 else {"axis": axis}
     if numbers.ndim != 1:
         span["num_axes"] = numbers.ndim
-    if op == "add":
-        context.result("Bias", [value], [numbers], **({"bias_param": span} if span else {}))
-    elif op == "mul":
+    if op == "mul":
         context.result("Scale", [value], [numbers], **({"scale_param": span} if span else {}))
-    else:
-        context.result("Scale", [value], [np.full_like(numbers, -1), numbers], scale_param=span | {"bias_term": True})
+        return
+    # Not a Bias layer: Scale by 1 gives the same numbers, and more readers of Caffe files know it.
+    factors = np.full_like(numbers, 1 if op == "add" else -1)
+    context.result("Scale", [value], [factors, numbers], scale_param=span | {"bias_term": True})
 
 
 def maximum(context: NodeContext) -> None:
