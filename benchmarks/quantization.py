@@ -1,9 +1,11 @@
 """Accuracy of post-training quantisation: nnkit's integer programs beside ONNX Runtime's quantiser.
 
-    NNKIT_SHARED=... python -m benchmarks.quantization [--networks vww,r20] [--images N] [--no-fixed] [--json]
+    NNKIT_SHARED=... python -m benchmarks.quantization [--networks vww,r20] [--images N] [--no-fixed] [--adaround STEPS]
+                                                       [--no-cost] [--json]
 
 Same networks, calibration and evaluation images for all rows. SQNR in dB of each output against the float network,
-and top-1 agreement. nnkit's rows are the bit-exact integer program: int32 bias, multiplier and shift.
+and top-1 agreement. nnkit's rows are the bit-exact integer program: int32 bias, multiplier and shift. Where `rfb` is
+among the networks, rows on the cost of calibration follow (`benchmarks.calibration_cost`).
 """
 
 from __future__ import annotations
@@ -22,15 +24,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import calibration_cost
 from benchmarks.networks import shared_folder
 from benchmarks.table import Row, show
 from nnkit import rewrite
-from nnkit.calibrate import observe, to_stats
+from nnkit.calibrate import CalibrationStats, observe, to_stats
 from nnkit.graph import Model
 from nnkit.importers import import_onnx
 from nnkit.program import Conv2d, Program
 from nnkit.quantize import FixedPointScheme, quantize
-from nnkit.quantize.affine import AffineScheme, equalize, keep_better, outputs_of, quantize_affine
+from nnkit.quantize.affine import AdaRound, AffineScheme, equalize, keep_better, outputs_of, quantize_affine
 from nnkit.simulate import simulate
 from nnkit.verify.metrics import distance
 
@@ -87,8 +90,8 @@ def _real(name: str, pixels: NDArray[Any]) -> NDArray[np.float32]:
     return x
 
 
-def rows(case: Case, *, fixed: bool, folder: Path) -> Iterator[Row]:
-    """One row for each method."""
+def rows(case: Case, *, fixed: bool, adaround: int | None, folder: Path) -> Iterator[Row]:
+    """One row for each method. adaround: steps a layer for rows with adaptive rounding (None: none)."""
     reference = _run(case.path, {case.input_name: case.evaluation})
     for label, options in _peers().items():
         start = time.perf_counter()
@@ -127,6 +130,8 @@ def rows(case: Case, *, fixed: bool, folder: Path) -> Iterator[Row]:
     outputs = finish(_in_parts(lambda x: outputs_of(better, {case.input_name: x}), case.evaluation))
     label = "nnkit u8/s8 MSE, per channel, equalisation, bias correction"
     yield _row(case, label, outputs, reference, seconds) | {"note": better.notes[-1]}
+    if adaround is not None:
+        yield from _adaround_rows(case, model, finish, to_stats(model, observed, method="mse"), reference, adaround)
     if not fixed:
         return
     for label, fixed_scheme in (
@@ -139,6 +144,29 @@ def rows(case: Case, *, fixed: bool, folder: Path) -> Iterator[Row]:
         lost = [op.bits_lost for op in program.ops if isinstance(op, Conv2d)]
         note = f"bits lost for the proof: {np.mean(lost):.1f} a layer, at most {max(lost):.1f}"
         yield _row(case, label, finish(_fixed_outputs(program, case)), reference, seconds) | {"note": note}
+
+
+def _adaround_rows(
+    case: Case, model: Model, finish: Finish, stats: CalibrationStats, reference: Outputs, steps: int
+) -> Iterator[Row]:
+    held = np.arange(len(case.calibration)) % HELD_OUT == 0
+    for per_channel, label in ((False, "per tensor"), (True, "per channel")):
+        for search in (None, AdaRound(steps)):
+            if per_channel and search is None:
+                continue  # a row above
+            start = time.perf_counter()
+            program = quantize_affine(
+                model,
+                stats,
+                AffineScheme(per_channel=per_channel),
+                samples={case.input_name: case.calibration[~held]},
+                held_out={case.input_name: case.calibration[held]},
+                adaround=search,
+            )
+            seconds = time.perf_counter() - start
+            outputs = finish(_in_parts(lambda x, p=program: outputs_of(p, {case.input_name: x}), case.evaluation))
+            method = f"nnkit u8/s8 MSE, {label}, bias correction" + (", adaptive rounding" if search else "")
+            yield _row(case, method, outputs, reference, seconds) | {"note": "; ".join(program.notes)}
 
 
 def _row(case: Case, method: str, outputs: Outputs, reference: Outputs, seconds: float) -> dict[str, Any]:
@@ -256,6 +284,10 @@ def main() -> None:
     parser.add_argument("--networks", default=",".join(NETWORKS), help="some of " + ", ".join(NETWORKS))
     parser.add_argument("--images", type=int, default=None, help="evaluation images at most (default: all)")
     parser.add_argument("--no-fixed", action="store_true", help="leave out the 16-bit power-of-two rows (slow)")
+    parser.add_argument(
+        "--adaround", type=int, default=None, metavar="STEPS", help="rows with adaptive rounding (slow)"
+    )
+    parser.add_argument("--no-cost", action="store_true", help="leave out what calibration costs")
     parser.add_argument("--json", action="store_true", help="rows for machines")
     chosen = parser.parse_args()
     shared = shared_folder()
@@ -269,10 +301,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="nnkit-quantization-") as folder:
         for name in chosen.networks.split(","):
             case = load_case(shared / "quant_bench", name, chosen.images)
-            found = list(rows(case, fixed=not chosen.no_fixed, folder=Path(folder)))
+            found = list(rows(case, fixed=not chosen.no_fixed, adaround=chosen.adaround, folder=Path(folder)))
             everything += found
             if not chosen.json:
                 show(found, as_json=False, title=name)
+    if "rfb" in chosen.networks.split(",") and not chosen.no_cost:
+        cost = calibration_cost.rows(shared, many=None, repeat=3)
+        everything += cost
+        if not chosen.json:
+            show(cost, as_json=False, title="calibration of rfb")
     if chosen.json:
         show(everything, as_json=True)
 
