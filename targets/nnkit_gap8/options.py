@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from nnkit.recipe import ByteSize, RecipeModel, RecipePath, TargetOptionsBase
+from nnkit.recipe.memory_search import MemorySearch
 
 
 class Gap8Memory(RecipeModel):
@@ -45,6 +46,14 @@ class Gap8Options(TargetOptionsBase):
     memory: Gap8Memory = Field(default=Gap8Memory(), description="Memory sizes.")
     planner: Literal["auto", "border", "general"] = Field(
         default="auto", description="L2 planner; `auto` takes the better of the floating border and the general one."
+    )
+    memory_search: MemorySearch = Field(
+        default=MemorySearch(), description="How long the general planner may search for addresses."
+    )
+    op_order: Literal["search", "given"] = Field(
+        default="search",
+        description="`search`: the ops run in another order where that lowers the L2 peak; every value stays the "
+        "same. `given`: in the network's order.",
     )
     weight_budget: ByteSize | None = Field(
         default=None,

@@ -55,11 +55,17 @@ class Gap8Target:
         return partition(model, log)
 
     def quantize(self, model: Model, quantization: Quantization, options: Gap8Options) -> Program:
-        """Power-of-two fixed point; see `scheme`."""
+        """Power-of-two fixed point; see `scheme`. The ops may come in another order; see `nnkit_gap8.op_order`."""
         from nnkit.quantize import quantize
 
         scheme = self.scheme(options, quantization.calibration.headroom, quantization.input_ranges)
-        return quantize(model, quantization.statistics, scheme, name=quantization.name)
+        program = quantize(model, quantization.statistics, scheme, name=quantization.name)
+        if options.op_order == "given":
+            return program
+        from nnkit_gap8.op_order import with_least_peak
+
+        self.check(program, options)  # only what the kernels can run can be planned
+        return with_least_peak(program, lambda candidate: self.plan(candidate, options))
 
     def check(self, program: Program, options: Gap8Options) -> None:
         """The kernels' limits."""
@@ -116,6 +122,7 @@ class Gap8Target:
             planner=options.planner,
             weight_budget_bytes=options.weight_budget,
             repack_limit=options.repack_limit,
+            effort=options.memory_search.effort(),
         )
         check_plan(program, found, needs)
         return found
