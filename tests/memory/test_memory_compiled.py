@@ -9,9 +9,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nnkit.memory import compiled
+from nnkit.memory import compiled, search
 from nnkit.memory.engine import Effort, Item, solve
-from nnkit.memory.packing import Packing
+from nnkit.memory.packing import Packing, Rules
 
 # Six bytes live in every step, and yet no packing takes less than seven: (size, first step, last step).
 GAP = [(2, 0, 0), (2, 0, 0), (2, 0, 1), (1, 1, 2), (1, 2, 2), (3, 1, 4), (1, 2, 4), (2, 3, 5), (2, 5, 5), (2, 5, 5)]
@@ -93,6 +93,44 @@ def test_items_go_around_a_fixed_one(
     if outcome.offsets is not None:
         packing.check(outcome.offsets)
         assert packing.peak(outcome.offsets) <= capacity
+
+
+def fits_with_diagonals(items: Sequence[Item], rules: Rules, capacity: int, placed: tuple[int, ...] = ()) -> bool:
+    """Plain backtracking; an output may overlap an input that starts high enough above it."""
+    if len(placed) == len(items):
+        return True
+    item = items[len(placed)]
+
+    def is_clear(offset: int, other: Item, there: int) -> bool:
+        apart = offset + item.size_bytes <= there or there + other.size_bytes <= offset
+        over = rules.diagonals.get((item.id, other.id))  # `item` is the input, `other` written over it
+        under = rules.diagonals.get((other.id, item.id))
+        granted = (over is not None and offset - there >= over) or (under is not None and there - offset >= under)
+        return item.last_step < other.first_step or other.last_step < item.first_step or apart or granted
+
+    return any(
+        all(is_clear(offset, other, there) for other, there in zip(items, placed, strict=False))
+        and fits_with_diagonals(items, rules, capacity, (*placed, offset))
+        for offset in range(0, capacity - item.size_bytes + 1, item.alignment_bytes)
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(item_lists(), st.integers(1, 9), st.data())
+def test_diagonal_overlaps_are_used_and_kept(items: tuple[Item, ...], capacity: int, data: st.DataObject) -> None:
+    pairs = [(a, b) for a in items for b in items if a is not b and a.last_step == b.first_step]
+    chosen = {(a.id, b.id): data.draw(st.integers(1, b.size_bytes)) for a, b in pairs if data.draw(st.booleans())}
+    rules = Rules(diagonals=chosen)
+    packing = Packing.of(items, rules)
+    fits = fits_with_diagonals(items, rules, capacity)
+    for order in compiled.ORDERS:
+        outcome = compiled.fit_within(packing, capacity, 1_000_000, (order,))
+        assert (outcome.offsets is not None, outcome.exhausted) == (fits, not fits)
+        if outcome.offsets is not None:
+            packing.check(outcome.offsets)
+            assert packing.peak(outcome.offsets) <= capacity
+    core = search.fit_within(packing, capacity, 1_000_000)
+    assert (core.offsets is not None, core.exhausted) == (fits, not fits)
 
 
 @settings(max_examples=40, deadline=None)
