@@ -48,6 +48,7 @@ def _print(target: str, found: Any) -> None:
             idle.append(entry["name"])
             continue
         state = f"fires {entry['fired']}x" if entry["fired"] else "does not fire"
+        state = entry.get("effect", state)
         print_line(f"  {entry['name']:<26}{state}")
         for declined in entry["declined"]:
             print_line(f"    declines at {declined['site']}: {declined['reason']}")

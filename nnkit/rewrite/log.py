@@ -36,8 +36,7 @@ class RewriteEntry:
 
     def report(self) -> dict[str, Any]:
         """The entry as `report.json` has it: `reason` is the sentence a reader needs, `sites` the details."""
-        reasons: dict[str, None] = {self.effect: None} if self.effect else {}
-        reasons |= dict.fromkeys(f"{d.site}: {d.reason}" for d in self.declined)
+        reasons = dict.fromkeys(f"{d.site}: {d.reason}" for d in self.declined)
         if not self.fired and not reasons:
             reasons = {"nothing in the graph has its pattern": None}
         return {
