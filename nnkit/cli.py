@@ -171,13 +171,17 @@ def simulate(
 @app.command()
 def compare(
     first: Annotated[Path, typer.Argument(metavar="A", help="A build folder, or a tensor file (.npy, .npz).")],
-    second: Annotated[Path, typer.Argument(metavar="B", help="The same kind as A.")],
+    second: Annotated[Path | None, typer.Argument(metavar="B", help="The same kind as A.")] = None,
+    mapper_quant: Annotated[
+        Path | None,
+        typer.Option("--mapper-quant", metavar="DIR", help="Instead of B: the dumps of the NNIE mapper for build A."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Compare two builds layer by layer, or two tensor files. Exit code 1 when they differ."""
     from nnkit.commands.compare import compare_command
 
-    compare_command(first, second, json=json)
+    compare_command(first, second, json=json, mapper_quant=mapper_quant)
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,21 @@ from nnkit.errors import GateFailedError, UsageError, UserFileError
 from nnkit.verify.metrics import Distance, DistanceSum, distance
 
 
-def compare_command(first: Path, second: Path, *, json: bool) -> None:
-    """Print the distance of every tensor both sides have; differing values end with exit code 1."""
+def compare_command(first: Path, second: Path | None, *, json: bool, mapper_quant: Path | None = None) -> None:
+    """Print the distance of every tensor both sides have; differing values end with exit code 1.
+
+    mapper_quant: dumps of a vendor's compiler to compare the build with, instead of `second`. Their differences are
+    what the report is asked for, and no failure.
+    """
+    if mapper_quant is not None:
+        _print_rows(_dumps(first, second, mapper_quant), json=json)
+        return
+    if second is None:
+        raise UsageError("nothing to compare with", remedy="name a second build or file, or give --mapper-quant DIR")
     if first.is_dir() != second.is_dir():
         raise UsageError("a build can only be compared with a build", remedy="name two build folders or two files")
     rows = _builds(first, second) if first.is_dir() else _files(first, second)
-    if json:
-        print_json([{"name": name, **d.as_json(), "note": note} for name, d, note in rows])
-    else:
-        width = max((len(name) for name, _, _ in rows), default=4)
-        print_line(f"{'tensor':<{width}}  {'cosine':>10} {'SQNR dB':>9} {'max abs':>12}")
-        for name, d, note in rows:
-            sqnr = "equal" if d.sqnr_db == float("inf") else f"{d.sqnr_db:.2f}"
-            print_line(f"{name:<{width}}  {d.cosine:>10.7f} {sqnr:>9} {d.max_abs:>12.6g}  {note}".rstrip())
+    _print_rows(rows, json=json)
     different = [name for name, d, _ in rows if d.max_abs != 0.0]
     if different:
         raise GateFailedError(
@@ -32,6 +35,36 @@ def compare_command(first: Path, second: Path, *, json: bool) -> None:
 
 
 Row = tuple[str, Distance, str]
+
+
+def _print_rows(rows: list[Row], *, json: bool) -> None:
+    if json:
+        print_json([{"name": name, **d.as_json(), "note": note} for name, d, note in rows])
+    else:
+        width = max((len(name) for name, _, _ in rows), default=4)
+        print_line(f"{'tensor':<{width}}  {'cosine':>10} {'SQNR dB':>9} {'max abs':>12}")
+        for name, d, note in rows:
+            sqnr = "equal" if d.sqnr_db == float("inf") else f"{d.sqnr_db:.2f}"
+            print_line(f"{name:<{width}}  {d.cosine:>10.7f} {sqnr:>9} {d.max_abs:>12.6g}  {note}".rstrip())
+
+
+def _dumps(build: Path, second: Path | None, dumps: Path) -> list[Row]:
+    """A build against the dumps of its target's compiler."""
+    from nnkit.target import load_target, plugin_name
+
+    if second is not None:
+        raise UsageError("--mapper-quant takes the place of B", remedy="name one build and --mapper-quant DIR")
+    opened = open_build(build)
+    name = plugin_name(str(opened.report["target"]))
+    compare = getattr(load_target(name), "compare_mapper_quant", None)
+    if compare is None:
+        raise UsageError(f"the target {name!r} has no mapper", remedy="--mapper-quant is for builds of nnie")
+    compared, problems = compare(build, opened.program, dumps)
+    for problem in problems:
+        sys.stderr.write(f"note: {problem}\n")
+    if not compared:
+        raise UserFileError("no dump belongs to this build", where=str(dumps), remedy="compile this build's artifact")
+    return [(tensor, found, "") for tensor, found in compared]
 
 
 def _builds(first: Path, second: Path) -> list[Row]:

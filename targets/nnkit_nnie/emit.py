@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from nnkit.errors import ModelError
 from nnkit.inputs import calibration_files, preprocess_by_input
 from nnkit.preprocess.files import spread
@@ -29,6 +31,14 @@ from nnkit_nnie.testcases import random_sample, write_testcase
 
 BUILD_FILE = "build.json"
 """What this nnkit has to know of the artifact later: names of files, and whether it was compiled."""
+
+LAST_CALIBRATION = "calibration_last"
+"""Name of the test case that holds the last image of the mapper's list."""
+
+
+def last_calibration_file(name: str) -> str:
+    """File of an input of the last calibration image: real values, as the network gets them."""
+    return f"{LAST_CALIBRATION}_{safe_name(name)}.npy"
 
 
 @dataclass(frozen=True)
@@ -80,7 +90,7 @@ def emit_artifact(deployment: Deployment, network: Network, options: NnieOptions
     sources = _write_cpu_segments(network, folder)
     data = description(network, deployment.program, pair, settings, options, sources)
     (folder / "segments.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-    _write_testcases(deployment, network, settings, folder)
+    _write_testcases(deployment, network, settings, options, folder)
     _write_texts(deployment, network, settings, options, files, folder, notes)
     compiled = _compile(network, options, files, folder)
     _write_build_file(files, pair, options, compiled, notes, folder)
@@ -121,19 +131,18 @@ def _write_cpu_segments(network: Network, folder: Path) -> dict[int, str]:
 
     Raises ModelError naming every layer for which there is no C.
     """
+    from nnkit.cpu_segments import emit_segment
+
     functions: dict[int, str] = {}
     refused: list[str] = []
     for segment in network.segments:
         if segment.placement != "cpu":
             continue
-        from nnkit.cpu_segments import emit_segment
-
         name = f"segment{segment.index}"
         model = subgraph(
             network.graph, [node for layer in segment.layers for node in layer.nodes], segment.inputs, segment.outputs
         )
         place = folder / "cpu" / name
-        place.mkdir(parents=True)
         try:
             emit_segment(model, name, place)
         except ModelError as error:
@@ -149,11 +158,19 @@ def _write_cpu_segments(network: Network, folder: Path) -> dict[int, str]:
 
 
 def _write_testcases(
-    deployment: Deployment, network: Network, settings: tuple[InputSettings, ...], folder: Path
+    deployment: Deployment,
+    network: Network,
+    settings: tuple[InputSettings, ...],
+    options: NnieOptions,
+    folder: Path,
 ) -> None:
     cases = [("random", random_sample(settings)), *(("real", sample) for sample in deployment.samples(1))]
     for name, sample in cases:
         write_testcase(folder / "testcase" / name, network, deployment.program, settings, sample)
+    listed = deployment.samples(options.image_count)
+    if listed:  # what the mapper dumps is of the last one
+        for name, values in listed[-1].inputs.items():
+            np.save(folder / "testcase" / last_calibration_file(name), values)
 
 
 def _write_texts(

@@ -181,24 +181,24 @@ class CpuCodeRunner:
         """The outputs of every CPU segment from the Program's inputs of it."""
         import json
 
-        described = json.loads((artifact / "segments.json").read_text(encoding="utf-8"))
-        results = []
-        for given in inputs:
-            expected = simulate(program, given)
-            tensors: dict[str, NDArray[Any]] = {}
-            for segment in described["segments"]:
-                if "function" not in segment:
-                    continue
-                from nnkit.cpu_segments import run_segment
+        from nnkit.cpu_segments import CompiledSegment
 
-                name = segment["function"]
-                real = {each["name"]: _real(program, expected, each["name"]) for each in segment["inputs"]}
-                found = run_segment(artifact / "cpu" / name, name, real)
-                for each in segment["outputs"]:
-                    tensor = program.tensors[each["name"]]
-                    tensors[tensor.name] = np.asarray(found[tensor.name], np.float32).reshape(tensor.shape)
-            results.append(_result(program, tensors, trace))
-        return results
+        described = json.loads((artifact / "segments.json").read_text(encoding="utf-8"))
+        segments = [segment for segment in described["segments"] if "function" in segment]
+        computed: list[dict[str, NDArray[Any]]] = [{} for _ in inputs]
+        expected = [simulate(program, given) for given in inputs] if segments else []
+        for segment in segments:
+            compiled = CompiledSegment(artifact / "cpu" / segment["function"], segment["function"])
+            try:
+                for values, tensors in zip(expected, computed, strict=True):
+                    real = {each["name"]: _real(program, values, each["name"]) for each in segment["inputs"]}
+                    found = compiled.run(real)
+                    for each in segment["outputs"]:
+                        tensor = program.tensors[each["name"]]
+                        tensors[tensor.name] = found[tensor.name].reshape(tensor.shape)
+            finally:
+                compiled.close()
+        return [_result(program, tensors, trace) for tensors in computed]
 
 
 def _result(program: Program, computed: Mapping[str, NDArray[Any]], trace: bool) -> RunResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -119,6 +119,15 @@ class NnieTarget:
         from nnkit_nnie.runners import CaffeRunner, CpuCodeRunner, MapperRunner
 
         return (CaffeRunner(), CpuCodeRunner(), MapperRunner(options))
+
+    def compare_mapper_quant(
+        self, build: Path, program: Program, dumps: Path
+    ) -> tuple[ComparedTensors, Sequence[str]]:
+        """Every tensor of the mapper's dumps against the simulation, and what could not be compared."""
+        from nnkit_nnie.compare_dumps import compare_with_mapper
+
+        compared, problems = compare_with_mapper(build / "artifact", program, dumps)
+        return [(f"{each.layer} {each.sort}", each.distance) for each in compared], problems
 
     def tools(self) -> tuple[Tool, ...]:
         """The mappers of both generations, and a C compiler."""

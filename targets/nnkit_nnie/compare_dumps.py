@@ -1,0 +1,81 @@
+"""A build against the dumps that the vendor's mapper left when it compiled the build's artifact.
+
+The mapper dumps the last calibration image only. The artifact keeps that image's inputs as the test case
+`calibration_last`, so that the simulation sees the same one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.errors import UserFileError
+from nnkit.program import Program
+from nnkit.simulate import simulate
+from nnkit.verify.samples import Sample, quantized_inputs
+from nnkit_nnie.emit import LAST_CALIBRATION, last_calibration_file, read_build_file
+from nnkit_nnie.ops import NnieLayer, NnieOp, NnieWeighted
+from nnkit_nnie.quant_dumps import LayerComparison, Sort, compare_dumps, list_dumps
+
+
+def compare_with_mapper(
+    artifact: Path, program: Program, dumps: Path
+) -> tuple[tuple[LayerComparison, ...], tuple[str, ...]]:
+    """Outputs, inputs and weights of every layer that the mapper dumped, in the network's order; and problems.
+
+    Raises UserFileError where the artifact or the dumps cannot be read.
+    """
+    found = list_dumps(dumps)
+    return compare_dumps(found, our_values(artifact, program))
+
+
+def our_values(artifact: Path, program: Program) -> dict[tuple[str, Sort, int], NDArray[Any]]:
+    """Real values by (layer as written, sort, number), as `mapper_quant` has them.
+
+    A layer that was written as several is known by the first's name; its result also by the last's.
+    """
+    build = read_build_file(artifact)
+    tensors = simulate(program, quantized_inputs(program, _last_sample(artifact, program)))
+    ours: dict[tuple[str, Sort, int], NDArray[Any]] = {}
+    tops: dict[str, int] = {}
+    for op in program.ops:
+        if not isinstance(op, NnieWeighted | NnieLayer):
+            continue
+        names = build["layers"].get(op.layer) or [op.layer]
+        first, last = names[0], names[-1]
+        number = tops.get(op.layer, 0)
+        tops[op.layer] = number + 1
+        if number == 0:
+            ours |= {(first, "input", k): value for k, value in enumerate(_read_values(op, program, tensors))}
+        if isinstance(op, NnieWeighted):
+            ours[first, "weight", 0] = op.weight_format.dequantize(op.weight)
+        result = program.tensors[op.output].format.dequantize(tensors[op.output])
+        for name in dict.fromkeys((first, last)):
+            ours[name, "output", number] = result
+    return ours
+
+
+def _read_values(op: NnieOp, program: Program, tensors: dict[str, NDArray[Any]]) -> list[NDArray[Any]]:
+    """The inputs of a layer as it reads them."""
+    forms = (op.read_as,) if isinstance(op, NnieWeighted) else getattr(op, "read_as", ())
+    real = [program.tensors[name].format.dequantize(tensors[name]) for name in op.inputs]
+    return [value if form is None else form.through(value) for form, value in zip(forms, real, strict=True)]
+
+
+def _last_sample(artifact: Path, program: Program) -> Sample:
+    folder = artifact / "testcase"
+    try:
+        inputs = {
+            name: np.asarray(np.load(folder / last_calibration_file(name), allow_pickle=False), np.float32)
+            for name in program.inputs
+        }
+    except (OSError, ValueError) as error:
+        raise UserFileError(
+            "the artifact does not keep the last calibration image",
+            where=str(folder),
+            remedy="build again with calibration images",
+        ) from error
+    return Sample(LAST_CALIBRATION, inputs)
