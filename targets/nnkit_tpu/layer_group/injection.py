@@ -23,7 +23,7 @@ from nnkit_tpu.layer_group.vendor_files import (
     Traffic,
     group_cache_name,
     op_cycles_by_name,
-    read_group_cache,
+    read_groups,
     read_profile,
     read_traffic,
     write_group_cache,
@@ -149,7 +149,7 @@ def compile_groups(
             taken = {name: tuple(items) for name, items in groups.items()}
             return Outcome(taken, refused=error.reason)
         final = (work / "final.mlir").read_text(encoding="utf-8")
-        chosen = read_group_cache(cache.read_text(encoding="utf-8"), program.functions)
+        chosen = read_groups(final, program.functions)
         profile = _profile(work)
         measured = op_cycles_by_name(profile, program.functions, final) if profile is not None else None
         return Outcome(chosen, profile, read_traffic(final), measured, (work / f"net.{suffix}").read_bytes())

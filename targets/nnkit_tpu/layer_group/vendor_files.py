@@ -19,6 +19,7 @@ _COMPUTE = re.compile(r"^(\w+)_(\d+)\|\w+\|s:(\d+)\|b:\d+\|g:\d+\|e:(\d+)\|t:(\d
 _END = re.compile(r"API_END total_cycle:(\d+)")
 _SLICES = re.compile(r"\b([nchdw])_slice = \[([\d, ]*)\]")
 _TYPE = re.compile(r"tensor<((?:\d+x)+)(?:!quant\.\w+<)?[a-z]+(\d+)")
+_NAMED_OP = re.compile(r'\s*%\d+ = "tpu\.(\w+)"\(.* loc\((.*)\)$')
 _FINAL_OP = re.compile(r'"(tpu|top)\.(\w+)"')
 
 
@@ -102,22 +103,32 @@ def write_group_cache(functions: Sequence[LoweredFunction], groups: Mapping[str,
     return json.dumps(document, indent=1)
 
 
-def read_group_cache(text: str, functions: Sequence[LoweredFunction]) -> dict[str, tuple[InjectedGroup, ...]]:
-    """The compiler's own groups of more than one op, by function. Raises ToolError for a file of another shape."""
-    try:
-        document = json.loads(text)
-        result = {}
-        for number, function in enumerate(functions):
-            groups = []
-            for entry in document[f"subfunc_{number}"]["GroupLayer"]:
-                n, c, d, h, w = entry["shape_secs"]
-                plain = (c, d, w) == (1, 1, 1)
-                first, last = entry["func_start_idx"], entry["func_end_idx"]
-                groups.append(InjectedGroup(first, last, SliceCount(n, h) if plain else None))
-            result[function.name] = tuple(sorted(groups, key=lambda group: group.first))
-    except (KeyError, ValueError, TypeError) as error:
-        raise ToolError(f"the compiler's group file is not as expected: {error}", where="layer groups") from error
-    return result
+def read_groups(final: str, functions: Sequence[LoweredFunction]) -> dict[str, tuple[InjectedGroup, ...]]:
+    """The groups of a final program, by function, with the slices that were really made.
+
+    The compiler cuts into more slices than it is given where these do not fit its placement.
+    """
+    locations = _locations(final)
+    place = {op.output: (f.name, index) for f in functions for index, op in enumerate(f.graph.ops)}
+    result: dict[str, list[InjectedGroup]] = {function.name: [] for function in functions}
+    members: list[tuple[str, int]] | None = None
+    for line in final.splitlines():
+        if '= "tpu.Group"(' in line:
+            members = []
+        elif members is not None and line.lstrip().startswith("})"):
+            n, h = (re.search(rf"\b{axis}secs = (\d+)", line) for axis in "nh")
+            if members and n is not None and h is not None:
+                indices = [index for _, index in members]
+                count = SliceCount(int(n.group(1)), int(h.group(1)))
+                result[members[0][0]].append(InjectedGroup(min(indices), max(indices), count))
+            members = None
+        elif members is not None:
+            match = _NAMED_OP.match(line)
+            if match is not None and match.group(1) not in ("Load", "Store"):
+                name = locations.get(match.group(2), match.group(2).strip('"'))
+                if name in place:
+                    members.append(place[name])
+    return {name: tuple(sorted(groups, key=lambda group: group.first)) for name, groups in result.items()}
 
 
 def read_profile(text: str) -> Profile:
@@ -181,11 +192,11 @@ def op_cycles_by_name(profile: Profile, functions: Sequence[LoweredFunction], fi
 
     Empty where the two do not match: then nothing is calibrated.
     """
-    locations = dict(re.findall(r'^(#loc\d*) = loc\("(.*)"\)$', final, re.M))
+    locations = _locations(final)
     known = {op.output for function in functions for op in function.graph.ops}
     ordered: list[tuple[str, str]] = []
     for line in final.splitlines():
-        match = re.match(r'\s*%\d+ = "tpu\.(\w+)"\(.* loc\((.*)\)$', line)
+        match = _NAMED_OP.match(line)
         if match is None or match.group(1) in ("Load", "Store", "Group", "Reshape"):
             continue
         name = locations.get(match.group(2), match.group(2).strip('"'))
@@ -195,6 +206,10 @@ def op_cycles_by_name(profile: Profile, functions: Sequence[LoweredFunction], fi
     if [kind for kind, _ in ordered] != [kind for kind, _ in seen]:
         return MappingProxyType({})
     return MappingProxyType({name: cycles for (_, name), (_, cycles) in zip(ordered, seen, strict=True) if cycles})
+
+
+def _locations(text: str) -> dict[str, str]:
+    return dict(re.findall(r'^(#loc\d*) = loc\("(.*)"\)$', text, re.M))
 
 
 def _transferred(line: str) -> int:
