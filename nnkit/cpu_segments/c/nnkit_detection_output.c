@@ -1,0 +1,126 @@
+#include "nnkit_segment.h"
+
+#include <math.h>
+
+#define ENTRY 6 /* class, confidence, x_min, y_min, x_max, y_max */
+
+static float area(const float *box)
+{
+    const float w = box[2] - box[0], h = box[3] - box[1];
+    return w < 0.0f || h < 0.0f ? 0.0f : w * h;
+}
+
+static float jaccard(const float *a, const float *b)
+{
+    const float w = fminf(a[2], b[2]) - fmaxf(a[0], b[0]), h = fminf(a[3], b[3]) - fmaxf(a[1], b[1]);
+    return w > 0.0f && h > 0.0f ? w * h / (area(a) + area(b) - w * h) : 0.0f;
+}
+
+static void decode(const float *prior, const float *variance, const float *location, float *box,
+                   const nnkit_detection *d)
+{
+    const float side[2] = {prior[2] - prior[0], prior[3] - prior[1]};
+    float shift[4];
+    for (int i = 0; i < 4; i++) {
+        shift[i] = d->variance_in_target ? location[i] : location[i] * variance[i];
+    }
+    for (int i = 0; i < 2; i++) {
+        if (d->code == NNKIT_BOX_CENTER_SIZE) {
+            const float centre = (prior[i] + prior[i + 2]) * 0.5f + shift[i] * side[i];
+            const float half = expf(shift[i + 2]) * side[i] * 0.5f;
+            box[i] = centre - half;
+            box[i + 2] = centre + half;
+        } else {
+            const float unit = d->code == NNKIT_BOX_CORNER ? 1.0f : side[i];
+            box[i] = prior[i] + shift[i] * unit;
+            box[i + 2] = prior[i + 2] + shift[i + 2] * unit;
+        }
+    }
+    for (int i = 0; d->clip && i < 4; i++) {
+        box[i] = fminf(fmaxf(box[i], 0.0f), 1.0f);
+    }
+}
+
+/* The boxes of one class that stay, best first, appended to `list`; returns its new length. */
+static int one_class(const float *location, const float *confidence, const float *priors, int label, int *order,
+                     float *boxes, float *list, int length, const nnkit_detection *d)
+{
+    const int sets = d->share_location ? 1 : d->classes;
+    const int set = d->share_location ? 0 : label;
+    float threshold = d->nms_threshold;
+    int candidates = 0, kept = 0;
+    for (int i = 0; i < d->priors; i++) {
+        if (confidence[(long)i * d->classes + label] > d->confidence_threshold) {
+            order[candidates++] = i;
+        }
+    }
+    const int limit = candidates < d->class_limit ? candidates : d->class_limit;
+    nnkit_select_best(confidence + label, d->classes, order, candidates, limit);
+    for (int rank = 0; rank < limit; rank++) {
+        const int index = order[candidates - 1 - rank];
+        float *box = boxes + 4L * kept;
+        int free = 1;
+        decode(priors + 4L * index, priors + 4L * (d->priors + index), location + 4L * ((long)index * sets + set),
+               box, d);
+        for (int k = 0; free && k < kept; k++) {
+            free = !(jaccard(box, boxes + 4L * k) > threshold);
+        }
+        if (free) {
+            float *entry = list + (long)ENTRY * length++;
+            entry[0] = (float)label;
+            entry[1] = confidence[(long)index * d->classes + label];
+            for (int i = 0; i < 4; i++) {
+                entry[2 + i] = box[i];
+            }
+            kept++;
+            if (d->eta < 1.0f && threshold > 0.5f) {
+                threshold *= d->eta;
+            }
+        }
+    }
+    return length;
+}
+
+/* Keeps the best d->keep entries, in their order. An entry further up goes first among equals. */
+static int trim(float *list, int length, int *order, const nnkit_detection *d)
+{
+    int kept = 0;
+    if (d->keep < 0 || length <= d->keep) {
+        return length;
+    }
+    for (int i = 0; i < length; i++) {
+        order[i] = i;
+    }
+    nnkit_select_best(list + 1, ENTRY, order, length, d->keep);
+    const int last = order[length - d->keep];
+    const float least = list[(long)ENTRY * last + 1];
+    for (int i = 0; i < length; i++) {
+        const float *entry = list + (long)ENTRY * i;
+        if (entry[1] > least || (entry[1] == least && i <= last)) {
+            for (int k = 0; k < ENTRY; k++) {
+                list[(long)ENTRY * kept + k] = entry[k];
+            }
+            kept++;
+        }
+    }
+    return kept;
+}
+
+void nnkit_detection_output(const float *location, const float *confidence, const float *priors, float *y, int *order,
+                            float *boxes, float *list, const nnkit_detection *detection)
+{
+    int length = 0;
+    for (int label = 0; label < detection->classes; label++) {
+        if (label != detection->background) {
+            length = one_class(location, confidence, priors, label, order, boxes, list, length, detection);
+            length = trim(list, length, order, detection);
+        }
+    }
+    for (int row = 0; row < detection->rows; row++) {
+        float *to = y + 7L * row;
+        to[0] = row < length ? 0.0f : -1.0f;
+        for (int k = 0; k < ENTRY; k++) {
+            to[1 + k] = row < length ? list[(long)ENTRY * row + k] : 0.0f;
+        }
+    }
+}

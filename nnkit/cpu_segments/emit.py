@@ -1,0 +1,135 @@
+"""Writes a CPU segment as portable C99: `<name>.h`, `<name>.c`, the kernels it calls, and a list of its ports."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nnkit import __version__
+from nnkit.cpu_segments.assemble import assemble
+from nnkit.cpu_segments.graph import SegmentGraph
+from nnkit.errors import UsageError, UserFileError
+from nnkit.graph import InputSpec, Model, OutputSpec
+
+_VALUE_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output of a segment: ONNX name, C parameter, shape, number of values."""
+
+    name: str
+    pointer: str
+    shape: tuple[int, ...]
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentSource:
+    """What was generated. files: text by file name, `<name>.json` with the ports included.
+
+    arena_bytes: static working memory. weight_bytes: constants (weights and tables). proven_optimal: whether no
+    packing of the working memory is smaller.
+    """
+
+    name: str
+    files: dict[str, str]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    arena_bytes: int
+    weight_bytes: int
+    proven_optimal: bool
+
+
+def segment_source(model: Model, name: str) -> SegmentSource:
+    """The C sources of `model` under `name`. The same model gives the same text.
+
+    Raises:
+        ModelError: layers that have no C code, all of them in one message.
+        UsageError: `name` is no C identifier.
+    """
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+        raise UsageError(f"'{name}' is no name for a C function", remedy="use letters, digits and underscores")
+    graph = SegmentGraph.of(model)
+    inputs, outputs = _ports("in", model.inputs), _ports("out", model.outputs)
+    sources, targets = ({port.name: port.pointer for port in ports} for ports in (inputs, outputs))
+    assembly = assemble(graph, sources, targets)
+    arena = assembly.arena
+    arena_bytes = arena.float_bytes + arena.int_bytes
+    values: dict[str, Any] = {
+        "name": name,
+        "version": __version__,
+        "guard": f"{name.upper()}_H",
+        "macro": name.upper(),
+        "inputs": inputs,
+        "outputs": outputs,
+        "steps": assembly.steps,
+        "constants": assembly.constants,
+        "arena_bytes": arena_bytes,
+        "weight_bytes": assembly.weight_bytes,
+        "float_count": arena.float_bytes // _VALUE_BYTES,
+        "int_count": arena.int_bytes // _VALUE_BYTES,
+    }
+    record = {
+        "name": name,
+        "inputs": [asdict(port) for port in inputs],
+        "outputs": [asdict(port) for port in outputs],
+    }
+    kernels = [f"nnkit_{kernel}.c" for kernel in assembly.kernels]
+    texts = {file: _resource(file) for file in ("nnkit_segment.h", *kernels)}
+    texts |= {f"{name}.{suffix}": render(f"segment.{suffix}.j2", values) for suffix in ("c", "h")}
+    texts[f"{name}.json"] = json.dumps(record, indent=2) + "\n"
+    return SegmentSource(
+        name, dict(sorted(texts.items())), inputs, outputs, arena_bytes, assembly.weight_bytes, arena.proven_optimal
+    )
+
+
+def emit_segment(model: Model, name: str, folder: Path) -> SegmentSource:
+    """Write the C sources of `model` into `folder`, which is created.
+
+    Raises: as `segment_source`; UserFileError where the folder cannot be written.
+    """
+    source = segment_source(model, name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, text in source.files.items():
+            (folder / file).write_bytes(text.encode("utf-8"))
+    except OSError as error:
+        raise UserFileError(
+            f"cannot be written: {error.strerror or error}",
+            where=str(folder),
+            remedy="choose a folder that you may write to",
+        ) from error
+    return source
+
+
+def render(template: str, values: dict[str, Any]) -> str:
+    """One of the templates beside the kernels, filled."""
+    from jinja2 import Environment, StrictUndefined  # costs 60 ms, which `nnkit --help` must not pay
+
+    environment = Environment(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
+    )
+    # A layer's name must not end the comment that it stands in.
+    environment.filters["comment"] = lambda text: str(text).replace("*/", "* /").replace("/*", "/ *")
+    return environment.from_string(_resource(template)).render(values)
+
+
+def _ports(prefix: str, specs: Sequence[InputSpec | OutputSpec]) -> tuple[Port, ...]:
+    ports = []
+    for index, spec in enumerate(specs):
+        words = re.sub(r"[^A-Za-z0-9]+", "_", spec.name).strip("_").lower()
+        pointer = f"{prefix}{index}_{words}" if words else f"{prefix}{index}"
+        ports.append(Port(spec.name, pointer, spec.shape, int(np.prod(spec.shape))))
+    return tuple(ports)
+
+
+def _resource(name: str) -> str:
+    return files("nnkit").joinpath("cpu_segments", "c", name).read_text(encoding="utf-8")

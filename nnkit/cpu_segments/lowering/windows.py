@@ -1,0 +1,90 @@
+"""Convolutions and pools: a window that slides over a map of one or two dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnkit.cpu_segments.calls import Call, Lowered, Read, RefusedError, Struct, Write
+from nnkit.cpu_segments.graph import Layer
+
+
+def conv(layer: Layer) -> Lowered:
+    kernel = layer.shape(1)[2:]
+    window = _window(layer, kernel, int(layer.attribute("group", 1)))
+    bias = Read(layer.input(2)) if layer.has(2) else "0"
+    return [
+        Call("conv", "nnkit_conv", (Read(layer.input(0)), Read(layer.input(1)), bias, Write(layer.output), window))
+    ]
+
+
+def conv_transpose(layer: Layer) -> Lowered:
+    kernel = layer.shape(1)[2:]
+    if layer.attribute("output_shape", None) is not None or _auto_pad(layer) != "NOTSET":
+        raise RefusedError("states its output's shape instead of its pads")
+    window = _window(layer, kernel, int(layer.attribute("group", 1)))
+    bias = Read(layer.input(2)) if layer.has(2) else "0"
+    arguments = (Read(layer.input(0)), Read(layer.input(1)), bias, Write(layer.output), window)
+    return [Call("conv_transpose", "nnkit_conv_transpose", arguments)]
+
+
+def max_pool(layer: Layer) -> Lowered:
+    if len([name for name in layer.node.output if name]) > 1:
+        raise RefusedError("gives the indices of its maxima")
+    window = _window(layer, layer.attribute("kernel_shape", ()), 1)
+    return [Call("pool", "nnkit_max_pool", (Read(layer.input(0)), Write(layer.output), window))]
+
+
+def average_pool(layer: Layer) -> Lowered:
+    window = _window(layer, layer.attribute("kernel_shape", ()), 1)
+    count_pad = str(int(layer.attribute("count_include_pad", 0)))
+    return [Call("pool", "nnkit_average_pool", (Read(layer.input(0)), Write(layer.output), window, count_pad))]
+
+
+def _window(layer: Layer, kernel: Sequence[int], groups: int) -> Struct:
+    rank = len(kernel)
+    if rank not in (1, 2) or len(layer.shape(0)) != rank + 2:
+        raise RefusedError("slides over neither one nor two dimensions")
+    dilations = _pair(layer.attribute("dilations", [1] * rank))
+    steps = _pair(layer.attribute("strides", [1] * rank))
+    sides = _pair(kernel)
+    (_, channels, *size), (_, out_channels, *out_size) = layer.shape(0), layer.out_shape
+    height, width = _pair(size)
+    out_height, out_width = _pair(out_size)
+    pads = layer.attribute("pads", [0] * 2 * rank)
+    pads = list(pads) if rank == 2 else [0, pads[0], 0, pads[1]]
+    mode = _auto_pad(layer)
+    if mode == "VALID":
+        pads = [0, 0, 0, 0]
+    elif mode != "NOTSET":
+        rows = _same(height, out_height, sides[0], steps[0], dilations[0], mode)
+        columns = _same(width, out_width, sides[1], steps[1], dilations[1], mode)
+        pads = [rows[0], columns[0], rows[1], columns[1]]
+    numbers = (
+        channels,
+        height,
+        width,
+        out_channels,
+        out_height,
+        out_width,
+        *sides,
+        *steps,
+        *dilations,
+        *pads,
+        groups,
+    )
+    return Struct("nnkit_window", "{" + ", ".join(str(int(value)) for value in numbers) + "}")
+
+
+def _pair(values: Sequence[int]) -> tuple[int, int]:
+    """(height, width); a one-dimensional map is one row."""
+    return (1, int(values[0])) if len(values) == 1 else (int(values[0]), int(values[1]))
+
+
+def _auto_pad(layer: Layer) -> str:
+    return str(layer.attribute("auto_pad", "NOTSET"))
+
+
+def _same(size: int, out: int, kernel: int, step: int, dilation: int, mode: str) -> tuple[int, int]:
+    total = max((out - 1) * step + (kernel - 1) * dilation + 1 - size, 0)
+    small, large = total // 2, total - total // 2
+    return (small, large) if mode == "SAME_UPPER" else (large, small)

@@ -1,0 +1,132 @@
+"""Compiles an emitted segment with the compiler of this machine and runs it on arrays."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.cpu_segments.emit import Port, render
+from nnkit.errors import ToolError, UsageError, UserFileError
+
+FLAGS = ("-std=c99", "-pedantic", "-O2", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off")
+SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+_TIMEOUT_S = 600
+
+
+def run_segment(
+    folder: Path,
+    name: str,
+    inputs: Mapping[str, NDArray[Any]],
+    *,
+    compiler: str | None = None,
+    sanitize: bool = False,
+) -> dict[str, NDArray[np.float32]]:
+    """Outputs of the segment `name` in `folder` by ONNX name, shapes as in the graph.
+
+    inputs: an array for every input by its ONNX name. compiler: C compiler; None: `CC`, or cc, gcc or clang on PATH.
+    sanitize: under the address and undefined-behaviour sanitizers, which end the run at the first fault.
+
+    Raises:
+        UserFileError: there is no such segment in the folder.
+        UsageError: an input is missing or has another size.
+        ToolError: there is no compiler, it refuses the sources, or the program fails.
+    """
+    program = CompiledSegment(folder, name, compiler=compiler, sanitize=sanitize)
+    try:
+        return program.run(inputs)
+    finally:
+        program.close()
+
+
+class CompiledSegment:
+    """A compiled segment, for several runs; `close` removes the program. Arguments and errors as `run_segment`."""
+
+    def __init__(self, folder: Path, name: str, *, compiler: str | None = None, sanitize: bool = False) -> None:
+        self.name = name
+        try:
+            record = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UserFileError(
+                f"holds no CPU segment '{name}'", where=str(folder), remedy="give the folder of the emitted sources"
+            ) from error
+        self.inputs, self.outputs = _ports(record["inputs"]), _ports(record["outputs"])
+        self._folder = Path(tempfile.mkdtemp(prefix="nnkit_segment_"))
+        try:
+            self._program = self._compile(folder, _compiler(compiler), sanitize)
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:
+        """One run; raises UsageError and ToolError as `run_segment`."""
+        given = [_values(port, inputs) for port in self.inputs]
+        source, target = self._folder / "inputs.bin", self._folder / "outputs.bin"
+        source.write_bytes(b"".join(array.tobytes() for array in given))
+        _execute([str(self._program), str(source), str(target)], f"the CPU segment '{self.name}' failed")
+        values = np.frombuffer(target.read_bytes(), np.float32)
+        results, start = {}, 0
+        for port in self.outputs:
+            results[port.name] = values[start : start + port.count].reshape(port.shape)
+            start += port.count
+        return results
+
+    def close(self) -> None:
+        """Remove the compiled program."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _compile(self, folder: Path, compiler: str, sanitize: bool) -> Path:
+        values = {"name": self.name, "inputs": self.inputs, "outputs": self.outputs}
+        main = self._folder / "main.c"
+        main.write_text(render("main.c.j2", values), encoding="utf-8")
+        sources = [main, folder / f"{self.name}.c", *sorted(folder.glob("nnkit_*.c"))]
+        program = self._folder / "segment"
+        flags = [*FLAGS, *(SANITIZERS if sanitize else ())]
+        command = [compiler, *flags, f"-I{folder}", *map(str, sources), "-o", str(program), "-lm"]
+        _execute(command, f"the C compiler refuses the CPU segment '{self.name}'")
+        return program
+
+
+def _execute(command: Sequence[str], failure: str) -> None:
+    remedy = "this is a fault of nnkit or of the compiler: please report it with the emitted sources"
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolError(f"{failure}: {error}", where=command[0], remedy=remedy) from error
+    if done.returncode != 0:
+        lines = done.stderr.decode("utf-8", errors="replace").strip().splitlines()
+        reason = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "no message")
+        raise ToolError(f"{failure} (exit code {done.returncode}): {reason}", where=command[0], remedy=remedy)
+
+
+def _compiler(given: str | None) -> str:
+    for candidate in (given, os.environ.get("CC"), "cc", "gcc", "clang"):
+        found = shutil.which(candidate) if candidate else None
+        if found:
+            return found
+        if given and candidate == given:
+            break
+    raise ToolError("no C compiler was found", remedy="install gcc or clang, or set CC")
+
+
+def _ports(records: Sequence[dict[str, Any]]) -> tuple[Port, ...]:
+    return tuple(Port(r["name"], r["pointer"], tuple(r["shape"]), r["count"]) for r in records)
+
+
+def _values(port: Port, inputs: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
+    if port.name not in inputs:
+        raise UsageError(f"no values for input '{port.name}'", remedy=f"give an array of shape {list(port.shape)}")
+    array = np.ascontiguousarray(inputs[port.name], np.float32)
+    if array.size != port.count:
+        raise UsageError(
+            f"input '{port.name}' has {array.size} values", remedy=f"the segment takes {list(port.shape)}"
+        )
+    return array
