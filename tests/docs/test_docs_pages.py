@@ -13,7 +13,7 @@ import typer
 from nnkit.cli import app
 from nnkit.package.build import PACKED
 from nnkit.package.manifest import Manifest
-from nnkit.postprocess import DescriptorMatch, FaceCrop, emit_postprocess
+from nnkit.postprocess import DescriptorMatch, FaceCrop, PcaCombine, emit_postprocess
 from nnkit.program import Fixed
 from nnkit.quantize.node_layers import BUILDERS
 from nnkit.recipe.sections import DescriptorMatch as MatchSection
@@ -188,13 +188,17 @@ def test_the_cpu_side_page_lists_the_return_codes_of_the_header() -> None:
 
 
 def test_the_c_of_the_cpu_side_page_compiles(tmp_path: Path) -> None:
-    crop, match = re.findall(r"^```c\n(.*?)^```$", read("cpu_side.md"), re.MULTILINE | re.DOTALL)
-    emit_postprocess([FaceCrop(128), DescriptorMatch(512, Fixed(16, 8), 16, 10.5)], tmp_path)
+    crop, combine, match = re.findall(r"^```c\n(.*?)^```$", read("cpu_side.md"), re.MULTILINE | re.DOTALL)
+    stages = [FaceCrop(128), PcaCombine(64, 32, Fixed(32, 12)), DescriptorMatch(512, Fixed(16, 8), 16, 10.5)]
+    emit_postprocess(stages, tmp_path)
     (tmp_path / "use.c").write_text(
-        '#include "nnkit_face_crop.h"\n#include "nnkit_match.h"\n'
+        '#include "nnkit_face_crop.h"\n#include "nnkit_match.h"\n#include "nnkit_pca_combine.h"\n'
         "int crop(nnkit_u8 *pixels, int x, int y, int width, int height, nnkit_i16 *image);\n"
         "int crop(nnkit_u8 *pixels, int x, int y, int width, int height, nnkit_i16 *image)\n"
         f"{{\nint status;\n{crop}\nreturn status;\n}}\n"
+        "int combine(nnkit_i32 *left, nnkit_i32 *right, float *feature);\n"
+        "int combine(nnkit_i32 *left, nnkit_i32 *right, float *feature)\n"
+        f"{{\nint status;\n{combine}\nreturn status;\n}}\n"
         "int compare(nnkit_i16 *descriptor);\n"
         f"int compare(nnkit_i16 *descriptor)\n{{\nint status;\n{match}\nreturn status + match.known;\n}}\n"
     )
