@@ -122,7 +122,7 @@ class NnieTarget:
 
     def compare_mapper_quant(
         self, build: Path, program: Program, dumps: Path
-    ) -> tuple[ComparedTensors, Sequence[str]]:
+    ) -> tuple[list[tuple[str, Distance]], Sequence[str]]:
         """Every tensor of the mapper's dumps against the simulation, and what could not be compared."""
         from nnkit_nnie.compare_dumps import compare_with_mapper
 
