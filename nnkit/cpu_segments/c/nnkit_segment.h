@@ -131,13 +131,12 @@ void nnkit_roi_pooling(const float *x, const float *rois, float *y, int channels
                        int pooled_h, int pooled_w, float spatial_scale);
 void nnkit_psroi_pooling(const float *x, const float *rois, float *y, int height, int width, int regions,
                          int output_dim, int group_size, float spatial_scale);
-/* channels, height, width: of the side that is not reorganised */
+/* channels, height, width: of x */
 void nnkit_reorg(const float *x, float *y, int channels, int height, int width, int stride, int reverse);
 void nnkit_warp_perspective(const float *x, const float *matrix, float *y, const nnkit_warp *warp);
-/* order: max(priors, keep + class_limit) values. boxes: class_limit * 4. list: (keep + class_limit) * 6, or
- * rows * 6 without a limit. */
+/* order: max(priors, keep + class_limit) values. list: (keep + class_limit) * 7; without a limit it may be y itself. */
 void nnkit_detection_output(const float *location, const float *confidence, const float *priors, float *y, int *order,
-                            float *boxes, float *list, const nnkit_detection *detection);
+                            float *list, const nnkit_detection *detection);
 /* corners: anchors * 4 of position (0, 0). order: anchors * height * width values, boxes: 5
  * times as many. */
 void nnkit_proposal_run(const float *scores, const float *deltas, const float *info, float *rois,

@@ -51,9 +51,10 @@ def custom(layer: Layer) -> Lowered:
             return _detection_output(layer, op)
         case Proposal():
             return _proposal(layer, op)
-    arguments = _plain(layer, op)
-    kernel = _KERNELS[type(op)]
-    return [Call(kernel, f"nnkit_{kernel}", arguments)]
+    kernel = _KERNELS.get(type(op))
+    if kernel is None:
+        raise RefusedError(f"{op.op_type} has shapes, but no definition that could be run")
+    return [Call(kernel, f"nnkit_{kernel}", _plain(layer, op))]
 
 
 _KERNELS: dict[type[CustomOp], str] = {
@@ -74,8 +75,6 @@ def _plain(layer: Layer, op: CustomOp) -> tuple[Argument, ...]:
             flags = (channels, height * width, int(op.across_spatial), int(op.channel_shared))
             return (read, scale, write, *map(str, flags), number(op.eps))
         case Reorg():
-            # The kernel counts along the side that is not reorganised: the input, or the output with `reverse`.
-            _, channels, height, width = layer.out_shape if op.reverse else layer.shape(0)
             return (read, write, *map(str, (channels, height, width, op.stride, int(op.reverse))))
         case ROIPooling():
             numbers = (channels, height, width, layer.out_shape[0], op.pooled_h, op.pooled_w)
@@ -89,7 +88,7 @@ def _plain(layer: Layer, op: CustomOp) -> tuple[Argument, ...]:
             words = map(str, (channels, height, width, *layer.out_shape[2:], values, *map(int, choices)))
             text = f"{{{', '.join(words)}, {number(op.border_value)}}}"
             return (read, Read(layer.input(1)), write, Struct("nnkit_warp", text))
-    raise RefusedError(f"{op.op_type} has no definition that could be run")
+    raise RefusedError(f"{op.op_type} has no kernel")
 
 
 def _pass_through(layer: Layer, op: PassThrough) -> Lowered:
@@ -104,7 +103,9 @@ def _detection_output(layer: Layer, op: DetectionOutput) -> Lowered:
     priors = layer.shape(2)[2] // 4
     limit = op.per_class_limit(priors)
     rows = layer.out_shape[2]
-    entries = op.keep_top_k + limit if op.keep_top_k > 0 else rows
+    # Without keep_top_k nothing is dropped later: the list is the output itself.
+    entries = op.keep_top_k + limit if op.keep_top_k > 0 else 0
+    listed: Argument = Scratch(entries * 7, "float") if entries else Write(layer.output)
     flags = (op.share_location, op.variance_encoded_in_target, op.clip)
     numbers = (priors, op.num_classes, op.background_label_id, *map(int, flags))
     code = f"NNKIT_BOX_{op.code_type}"
@@ -113,9 +114,8 @@ def _detection_output(layer: Layer, op: DetectionOutput) -> Lowered:
     arguments: tuple[Argument, ...] = (
         *(Read(layer.input(index)) for index in range(3)),
         Write(layer.output),
-        Scratch(max(priors, entries if op.keep_top_k > 0 else 0), "int"),
-        Scratch(limit * 4, "float"),
-        Scratch(entries * 6, "float"),
+        Scratch(max(priors, entries), "int"),
+        listed,
         Struct("nnkit_detection", f"{{{text}}}"),
     )
     return [
