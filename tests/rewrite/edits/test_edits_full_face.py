@@ -1,4 +1,4 @@
-"""A full-face network becomes a half-face one: two runs and the CPU's merge are the original projection and renorm."""
+"""A full-face network cut to one half: two runs and the CPU's merge are the original projection and renorm."""
 
 from __future__ import annotations
 
