@@ -46,7 +46,13 @@ DEFAULT_RULES: tuple[str, ...] = (
 )
 """The rules of a recipe that names none, in their order (= priority)."""
 
-OPTIONAL_RULES: tuple[str, ...] = ("warp_from_grid", "nonfinal_fc_to_conv", "norm_from_concat", "merge_fc_pca")
+OPTIONAL_RULES: tuple[str, ...] = (
+    "warp_from_grid",
+    "warp_before_affine",
+    "nonfinal_fc_to_conv",
+    "norm_from_concat",
+    "merge_fc_pca",
+)
 """Rules that a recipe or a target must name; in the order in which they are usually written."""
 
 EDITS: tuple[str, ...] = (
@@ -95,6 +101,7 @@ def available_rules() -> Mapping[str, AnyRule]:
         sink_reshape,
         slice_to_pool,
         sum_to_add,
+        warp_before_affine,
         warp_from_grid,
     )
 
@@ -127,6 +134,7 @@ def available_rules() -> Mapping[str, AnyRule]:
         norm_from_concat.RULE,
         merge_fc_pca.RULE,
         warp_from_grid.RULE,
+        warp_before_affine.RULE,
     )
     return MappingProxyType({rule.name: rule for rule in rules})
 
