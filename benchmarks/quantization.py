@@ -1,7 +1,7 @@
 """Accuracy of post-training quantisation: nnkit's integer programs beside ONNX Runtime's quantiser.
 
-    NNKIT_SHARED=... python -m benchmarks.quantization [--networks vww,r20] [--images N] [--no-fixed] [--adaround STEPS]
-                                                       [--no-cost] [--json]
+    NNKIT_SHARED=... python -m benchmarks.quantization [--networks vww,r20] [--images N] [--no-fixed]
+                                                       [--adaround STEPS] [--no-cost] [--json]
 
 Same networks, calibration and evaluation images for all rows. SQNR in dB of each output against the float network,
 and top-1 agreement. nnkit's rows are the bit-exact integer program: int32 bias, multiplier and shift. Where `rfb` is
@@ -285,7 +285,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=None, help="evaluation images at most (default: all)")
     parser.add_argument("--no-fixed", action="store_true", help="leave out the 16-bit power-of-two rows (slow)")
     parser.add_argument(
-        "--adaround", type=int, default=None, metavar="STEPS", help="rows with adaptive rounding (slow)"
+        "--adaround", type=int, default=None, metavar="STEPS", help="adaptive rounding too (slow)"
     )
     parser.add_argument("--no-cost", action="store_true", help="leave out what calibration costs")
     parser.add_argument("--json", action="store_true", help="rows for machines")

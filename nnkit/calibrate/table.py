@@ -76,8 +76,8 @@ def read_table(path: Path, model: Model) -> CalibrationStats:
     return read_table_of(path, AllValues(model).names)
 
 
-def read_table_of(path: Path, expected: Collection[str]) -> CalibrationStats:
-    """A pinned table for values of these names.
+def read_table_of(path: Path, expected: Collection[str] | None) -> CalibrationStats:
+    """A pinned table for values of these names; None: of any names.
 
     Returns:
         Stats with method `table`, and the table's own number of images and graph digest (which may be another
@@ -107,9 +107,10 @@ def read_table_of(path: Path, expected: Collection[str]) -> CalibrationStats:
         if name in ranges:
             raise entries.error(item, f"'{shown(name)}' is there a second time", "keep one of the lines")
         ranges[name] = found
-    _check_complete(path, ranges, expected)
+    if expected is not None:
+        _check_complete(path, ranges, expected)
     return CalibrationStats(
-        ranges={name: ranges[name] for name in expected},
+        ranges={name: ranges[name] for name in (ranges if expected is None else expected)},
         method="table",
         images=entries.count(header["images"]) if "images" in header else 0,
         graph_digest=entries.text(header["graph"]) if "graph" in header else "",
@@ -203,14 +204,14 @@ class _Entries:
             raise self.error(node, f"'{shown(text)}' is not finite", "a range ends at finite numbers")
         return value
 
-    def value_range(self, node: yaml.Node, expected: Collection[str]) -> tuple[str, ValueRange]:
+    def value_range(self, node: yaml.Node, expected: Collection[str] | None) -> tuple[str, ValueRange]:
         """One line: a name of the network, and its range; omitted observed extremes are those of the range."""
         found = self.mapping(node, ("name", *_NUMBERS))
         for key in ("name", "low", "high"):
             if key not in found:
                 raise self.error(node, f"this line has no {key}", "a line is {name: ..., low: ..., high: ...}")
         name = self.text(found["name"])
-        if name not in expected:
+        if expected is not None and name not in expected:
             match = nearest(name, expected)
             hint = f"did you mean '{match}'?" if match else "remove the line, or calibrate again"
             raise self.error(found["name"], f"the network has no value '{shown(name)}'", hint)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,24 @@ class FloatPool:
     count_include_pad: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class StoredWeights:
+    """Integer weights that a model brought along: (values - zero_point) * scale, along `axis` (None: one scale).
+
+    values: shaped as the weights in the model; scale [1] or [O] float64, zero_point int64 of the same length.
+    """
+
+    values: NDArray[Any]
+    scale: FloatArray
+    zero_point: NDArray[np.int64]
+    axis: int | None
+
+    def real(self) -> FloatArray:
+        """In real units."""
+        shape = [-1 if index == self.axis else 1 for index in range(self.values.ndim)]
+        return np.asarray((self.values - self.zero_point.reshape(shape)) * self.scale.reshape(shape), np.float64)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FloatLayer:
     """One layer. Which fields matter follows from `kind`.
@@ -62,6 +80,7 @@ class FloatLayer:
     range_value: the value whose calibrated range sizes the output's format (for a fused average pool the value
         before it, otherwise the output itself).
     weight: conv [O, I/g, kh, kw], transposed [I, O/g, kh, kw]; bias [O]; both in real units.
+    stored: the integers that `weight` came from, of its shape; quantisers of that format use them as they are.
     """
 
     kind: LayerKind
@@ -72,6 +91,7 @@ class FloatLayer:
     tags: ValueTags
     weight: FloatArray | None = None
     bias: FloatArray | None = None
+    stored: StoredWeights | None = None
     window: Window | None = None
     groups: int = 1
     pad_value: float = 0.0

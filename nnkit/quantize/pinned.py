@@ -14,7 +14,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from nnkit.errors import RecipeError, UserFileError
+import numpy as np
+
+from nnkit.errors import ModelError, RecipeError, UserFileError
+from nnkit.program import Conv2d, ConvTranspose2d, Program
+from nnkit.quantize.integer_bits import fraction_bits
 
 _FIELDS = ("input_frac", "weight_frac", "bias_frac", "output_frac", "norm")
 
@@ -74,6 +78,38 @@ def read_pinned_formats(path: Path) -> PinnedFormats:
             remedy="pinned formats are a JSON object with `bits`, `input_frac` and `layers`",
         ) from error
     return _parse(data, path.name)
+
+
+def format_pinned(program: Program) -> str:
+    """The formats of a fixed-point program's convolutions as such a file, so that later builds keep them.
+
+    Raises ModelError for a program whose layers are not all of one width: the file has one number of bits.
+    """
+    ops = [op for op in program.ops if isinstance(op, Conv2d | ConvTranspose2d)]
+    bits = {op.weight_bits for op in ops} | {program.tensors[op.output].fixed.bits for op in ops}
+    if len(bits) != 1:
+        raise ModelError(
+            f"pinned formats have one number of bits; this program has layers of {sorted(bits)}",
+            remedy="pin a program of one precision",
+        )
+    layers = []
+    for op in ops:
+        source, output = program.tensors[op.inputs[0]].fixed, program.tensors[op.output].fixed
+        # The file's biases have as many bits as its weights: the finest fraction that holds the largest.
+        largest = float(np.abs(op.bias).max(initial=0)) * 2.0**-op.bias_frac
+        bias_frac = min(fraction_bits(-largest, largest, op.weight_bits, True), source.frac + op.weight_frac)
+        layers.append(
+            {
+                "layer": op.name,
+                "input_frac": source.frac,
+                "weight_frac": op.weight_frac,
+                "bias_frac": bias_frac,
+                "output_frac": output.frac,
+                "norm": source.frac + op.weight_frac - output.frac,
+            }
+        )
+    document = {"bits": bits.pop(), "input_frac": program.tensors[program.inputs[0]].fixed.frac, "layers": layers}
+    return json.dumps(document, indent=1) + "\n"
 
 
 def _parse(data: Any, source: str) -> PinnedFormats:

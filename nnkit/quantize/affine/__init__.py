@@ -1,8 +1,10 @@
 """Affine 8-bit quantisation: restructured model and calibrated ranges -> AffineProgram."""
 
+from nnkit.calibrate.qdq import read_qdq_ranges
 from nnkit.quantize.affine.adaround import AdaRound, RoundingReport
 from nnkit.quantize.affine.equalize import Equalized, equalize
-from nnkit.quantize.affine.qdq_export import qdq_model, read_qdq_ranges
+from nnkit.quantize.affine.qdq_export import qdq_model
+from nnkit.quantize.affine.qdq_import import QdqNetwork, read_qdq
 from nnkit.quantize.affine.quantize import float_outputs, keep_better, outputs_of, quantize_affine
 from nnkit.quantize.affine.scheme import AffineScheme, RangeMethod
 
@@ -10,6 +12,7 @@ __all__ = [
     "AdaRound",
     "AffineScheme",
     "Equalized",
+    "QdqNetwork",
     "RangeMethod",
     "RoundingReport",
     "equalize",
@@ -18,5 +21,6 @@ __all__ = [
     "outputs_of",
     "qdq_model",
     "quantize_affine",
+    "read_qdq",
     "read_qdq_ranges",
 ]

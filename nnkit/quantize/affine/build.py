@@ -129,7 +129,13 @@ def _conv(
     transposed = layer.kind == "conv_transpose2d"
     axis = 1 if transposed else 0
     bias = layer.bias if corrected is None else corrected
-    form = _wide_enough(weight_format(layer.weight, axis, layer.groups, scheme), bias, source)
+    if layer.stored is not None and layer.stored.axis in (None, axis):
+        given = layer.stored
+        found = Affine(8, tuple(given.scale.tolist()), tuple(given.zero_point.tolist()), given.axis, signed=True)
+        form = _wide_enough(found, bias, source)
+        rounded = given.values if form == found else rounded  # a scale that grew for the bias needs new integers
+    else:
+        form = _wide_enough(weight_format(layer.weight, axis, layer.groups, scheme), bias, source)
     stored = quantized_weight(layer.weight, form, symmetric=scheme.symmetric_weights) if rounded is None else rounded
     scales = source.scale * np.asarray(form.scale)
     bias_q = np.rint(bias / scales)

@@ -112,7 +112,7 @@ class _Walk:
                 self._spool.put(f"{layer.output} stored", part, run_op(op, self._stored(layer, part), self._tensors))
             return op
         mean = self._float_pass(layer)
-        if search is not None and not op.transposed:
+        if search is not None and not op.transposed and layer.stored is None:
             op = self._rounded(layer, op, search, on_rounding)
         total: NDArray[np.float64] = np.zeros(len(mean))
         for part in self._parts:

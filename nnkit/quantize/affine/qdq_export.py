@@ -1,4 +1,4 @@
-"""Affine program -> ONNX in QDQ form (QuantizeLinear / DequantizeLinear around float ops), and scales back from one.
+"""Affine program -> ONNX in QDQ form (QuantizeLinear / DequantizeLinear around float ops).
 
 The file holds the program's stored weights, int32 biases, scales and zero points, nothing else: what runs it computes
 the same network with its own rounding (ONNX: half to even, after a float product; the program: half up, after an
@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnkit.calibrate.stats import ValueRange
-from nnkit.errors import ModelError
 from nnkit.program.affine import (
     AffineActivation,
     AffineAdd,
@@ -65,31 +63,6 @@ def qdq_model(program: AffineProgram) -> onnx.ModelProto:
     )
     onnx.checker.check_model(model)
     return model
-
-
-def read_qdq_ranges(model: onnx.ModelProto) -> dict[str, ValueRange]:
-    """The ranges that a QDQ model's activation scales stand for, by the name of the value that is quantised.
-
-    Only 8-bit per-tensor QuantizeLinear nodes of computed values count; weights have none of their own.
-    Raises ModelError for a scale or zero point that is computed at run time.
-    """
-    from onnx import numpy_helper
-
-    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-    ranges: dict[str, ValueRange] = {}
-    for node in model.graph.node:
-        if node.op_type != "QuantizeLinear" or node.input[0] in constants:
-            continue
-        if any(name not in constants for name in node.input[1:]):
-            raise ModelError("its scale or zero point is computed at run time", where=node.name or node.output[0])
-        scale = np.atleast_1d(constants[node.input[1]])
-        zero = constants[node.input[2]] if len(node.input) > 2 else np.zeros((), np.uint8)
-        if scale.size != 1 or zero.dtype not in (np.dtype(np.int8), np.dtype(np.uint8)):
-            continue
-        info = np.iinfo(zero.dtype)
-        low, high = (float(scale[0]) * (end - int(np.atleast_1d(zero)[0])) for end in (info.min, info.max))
-        ranges[node.input[0]] = ValueRange(low, high, low, high)
-    return ranges
 
 
 class _Graph:

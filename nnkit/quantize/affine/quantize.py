@@ -18,6 +18,7 @@ from nnkit.quantize.affine.build import build_op, choose_tensors, split_pools
 from nnkit.quantize.affine.corrections import corrected_ops
 from nnkit.quantize.affine.scheme import AffineScheme
 from nnkit.quantize.affine.spool import DEFAULT_BYTES
+from nnkit.quantize.layers import FloatLayer, FloatLayers, StoredWeights
 from nnkit.quantize.lowering import lower
 from nnkit.simulate.affine import simulate_affine
 from nnkit.verify.metrics import DistanceSum
@@ -34,6 +35,7 @@ def quantize_affine(
     *,
     samples: Samples | None = None,
     held_out: Samples | None = None,
+    weights: Mapping[str, StoredWeights] | None = None,
     adaround: AdaRound | None = None,
     memory_bytes: int = DEFAULT_BYTES,
     on_rounding: Callable[[RoundingReport], object] = lambda report: None,
@@ -44,13 +46,14 @@ def quantize_affine(
     samples: [N, ...] inputs in real units that bias correction measures on; without them there is none.
     held_out: other inputs; with them a correction that lowers the outputs' SQNR there is undone, and a note says so.
         One that is kept is measured anew on all inputs.
+    weights: integer weights by layer name (`read_qdq`), used as they are where the model still has their values.
     adaround: with it weights are rounded adaptively (minutes on large networks), on `samples`.
     memory_bytes: for values between layers while corrections measure; beyond it they go to temporary files.
     on_rounding: called for every layer that adaptive rounding has finished.
 
     Raises ModelError for layers or ranges that cannot be quantised.
     """
-    layers = split_pools(lower(model))
+    layers = split_pools(with_stored_weights(lower(model), weights or {}))
     tensors = choose_tensors(layers, stats, scheme)
     plain = AffineProgram(
         name=name,
@@ -83,6 +86,26 @@ def quantize_affine(
     if held_out is None or final == "plain":
         return chosen
     return replace(corrected(final, everything), notes=notes)
+
+
+def with_stored_weights(layers: FloatLayers, weights: Mapping[str, StoredWeights]) -> FloatLayers:
+    """The layers with the integers that their weights came from; not where a rewrite has changed the weights."""
+
+    def attached(layer: FloatLayer) -> FloatLayer:
+        found = weights.get(layer.name)
+        if found is None or layer.weight is None:
+            return layer
+        if found.values.ndim == 2:  # a matrix product became a 1x1 convolution: [O, I] or its transpose
+            turned = found.values.shape != layer.weight.shape[:2]
+            axis = found.axis if found.axis is None or not turned else 1 - found.axis
+            values = found.values.T if turned else found.values
+            found = replace(found, values=values[:, :, None, None], axis=axis)
+        if found.values.shape != layer.weight.shape:
+            return layer
+        same = np.allclose(found.real(), layer.weight, rtol=1e-6, atol=1e-6 * float(found.scale.max()))
+        return replace(layer, stored=found) if same else layer
+
+    return replace(layers, layers=tuple(attached(layer) for layer in layers.layers))
 
 
 def _joined(samples: Samples, held_out: Samples, names: tuple[str, ...]) -> Samples:

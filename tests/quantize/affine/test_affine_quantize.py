@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from nnkit.calibrate import calibrate
+from nnkit.calibrate.qdq import read_qdq_ranges
 from nnkit.errors import ModelError
 from nnkit.graph import Model
 from nnkit.graph.model import InputSpec, OutputSpec
@@ -22,7 +23,7 @@ from nnkit.program.affine import AffineConv, AffineProgram, AffineTensor, Requan
 from nnkit.program.formats import Affine
 from nnkit.quantize.affine import AffineScheme, float_outputs, outputs_of, quantize_affine
 from nnkit.quantize.affine.multipliers import multiplier_and_shift
-from nnkit.quantize.affine.qdq_export import qdq_model, read_qdq_ranges
+from nnkit.quantize.affine.qdq_export import qdq_model
 from nnkit.quantize.affine.quantize import keep_better, mean_sqnr
 from nnkit.quantize.affine.ranges import affine_format, weight_format
 from nnkit.simulate.affine import requantized, run_op, simulate_affine

@@ -1,0 +1,139 @@
+"""A model in QDQ form -> float network, ranges, and the integer weights that it brought along.
+
+QuantizeLinear / DequantizeLinear pairs around activations go; what they say of ranges is kept. A DequantizeLinear of
+a constant becomes the float constant that it computes, and for the weights of convolutions and matrix products the
+stored integers are kept too: the quantiser then uses them as they are, with their own scales and zero points, unless
+a rewrite has changed the weights in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.calibrate.qdq import read_qdq_ranges
+from nnkit.calibrate.stats import CalibrationStats, ValueRange
+from nnkit.errors import ModelError
+from nnkit.quantize.layers import StoredWeights
+
+if TYPE_CHECKING:
+    import onnx
+
+_WITH_WEIGHTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+_SIGNED = (*_WITH_WEIGHTS, "Add", "Sub", "Mul", "BatchNormalization")
+
+
+@dataclass(frozen=True, eq=False)
+class QdqNetwork:
+    """The float network, and what its QDQ form said: ranges by value name, integer weights by layer name."""
+
+    float_model: onnx.ModelProto
+    ranges: Mapping[str, ValueRange]
+    weights: Mapping[str, StoredWeights]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ranges", MappingProxyType(dict(self.ranges)))
+        object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
+
+    def statistics(self) -> CalibrationStats:
+        """The ranges as a pinned calibration."""
+        return CalibrationStats(self.ranges, "table", 0, "")
+
+
+def read_qdq(model: onnx.ModelProto) -> QdqNetwork:
+    """Take the QDQ form apart. The model is not changed.
+
+    Raises ModelError where it has no QDQ nodes, or a scale is computed at run time.
+    """
+    from onnx import ModelProto, numpy_helper
+
+    if not any(node.op_type == "DequantizeLinear" for node in model.graph.node):
+        raise ModelError("the model has no DequantizeLinear nodes", remedy="give a model in QDQ form")
+    ranges = read_qdq_ranges(model)
+    result = ModelProto()
+    result.CopyFrom(model)
+    graph = result.graph
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    stored: dict[str, StoredWeights] = {}
+    stands_for: dict[str, str] = {}  # value -> the value it is a quantised form of
+    kept = []
+    for node in graph.node:
+        if node.op_type == "QuantizeLinear":
+            stands_for[node.output[0]] = stands_for.get(node.input[0], node.input[0])
+        elif node.op_type == "DequantizeLinear":
+            if node.input[0] in constants:
+                weights = _stored(node, constants)
+                stored[node.output[0]] = weights
+                graph.initializer.append(numpy_helper.from_array(weights.real().astype(np.float32), node.output[0]))
+            else:
+                stands_for[node.output[0]] = stands_for.get(node.input[0], node.input[0])
+        else:
+            kept.append(node)
+    outputs = {value.name for value in graph.output}
+    for node in kept:
+        node.input[:] = [stands_for.get(name, name) for name in node.input]
+    nodes = _with_names(_with_relus(kept, ranges), outputs, stands_for, {value.name for value in graph.input})
+    del graph.node[:]
+    graph.node.extend(nodes)
+    read = {name for node in nodes for name in node.input}
+    used = [tensor for tensor in graph.initializer if tensor.name in read]
+    del graph.initializer[:]
+    graph.initializer.extend(used)
+    del graph.value_info[:]
+    for name in sorted(outputs & set(stands_for)):
+        if stands_for[name] in ranges:
+            ranges[name] = ranges[stands_for[name]]
+    by_layer = {
+        node.name or node.output[0]: stored[node.input[1]]
+        for node in kept
+        if node.op_type in _WITH_WEIGHTS and node.input[1] in stored and stored[node.input[1]].values.dtype == np.int8
+    }
+    return QdqNetwork(result, ranges, by_layer)
+
+
+def _with_relus(nodes: Sequence[onnx.NodeProto], ranges: Mapping[str, ValueRange]) -> list[onnx.NodeProto]:
+    """A Relu where quantisation itself cut off what is negative: writers of QDQ models leave Relus out there."""
+    from onnx import helper
+
+    result = []
+    for node in nodes:
+        result.append(node)
+        value = node.output[0]
+        if node.op_type in _SIGNED and value in ranges and ranges[value].low == 0.0:
+            node.output[0] = f"{value}.before_relu"
+            result.append(helper.make_node("Relu", [node.output[0]], [value], name=f"{value}.relu"))
+    return result
+
+
+def _with_names(
+    nodes: list[onnx.NodeProto], outputs: set[str], stands_for: Mapping[str, str], inputs: set[str]
+) -> list[onnx.NodeProto]:
+    """Outputs that were dequantised values keep their names: their producers take them, or else an Identity does."""
+    from onnx import helper
+
+    for name in sorted(outputs & set(stands_for)):
+        value = stands_for[name]
+        if value in inputs or value in outputs:
+            nodes.append(helper.make_node("Identity", [value], [name], name=name))
+            continue
+        for node in nodes:
+            node.input[:] = [name if found == value else found for found in node.input]
+            node.output[:] = [name if found == value else found for found in node.output]
+        outputs = outputs | {value}  # taken: a second output of it gets an Identity of the first
+        stands_for = {key: name if found == value else found for key, found in stands_for.items()}
+    return nodes
+
+
+def _stored(node: onnx.NodeProto, constants: Mapping[str, NDArray[Any]]) -> StoredWeights:
+    if any(name not in constants for name in node.input if name):
+        raise ModelError("its scale or zero point is computed at run time", where=node.name or node.output[0])
+    values, scale = constants[node.input[0]], np.atleast_1d(constants[node.input[1]]).astype(np.float64)
+    has_zero = len(node.input) > 2 and bool(node.input[2])
+    zero = np.atleast_1d(constants[node.input[2]]).astype(np.int64) if has_zero else np.zeros(scale.size, np.int64)
+    axis = next((int(attribute.i) for attribute in node.attribute if attribute.name == "axis"), 1)
+    return StoredWeights(values, scale, zero, None if scale.size == 1 else axis % max(values.ndim, 1))

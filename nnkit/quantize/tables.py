@@ -1,0 +1,122 @@
+"""Any file that says how large a network's values get, read as ranges, and ranges written for other tools.
+
+Known kinds: nnkit's own table (YAML), the TPU compiler's calibration table, an ONNX model in QDQ form, and pinned
+fixed-point formats (JSON). What a kind cannot say is not made up: pinned formats and QDQ scales give the ranges of
+formats, which are at least as wide as what was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from nnkit.calibrate.qdq import read_qdq_ranges
+from nnkit.calibrate.stats import CalibrationStats, ValueRange
+from nnkit.calibrate.table import format_table, read_table_of
+from nnkit.calibrate.tpu_table import format_tpu_table, read_tpu_table
+from nnkit.errors import UserFileError
+from nnkit.program import Fixed
+from nnkit.quantize.pinned import read_pinned_formats
+
+TableKind: TypeAlias = Literal["nnkit", "tpu", "qdq", "pinned"]
+
+
+@dataclass(frozen=True)
+class RangeTable:
+    """Ranges in real units by value name (by layer name for `pinned`), and the kind of file they came from."""
+
+    kind: TableKind
+    ranges: Mapping[str, ValueRange]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ranges", MappingProxyType(dict(self.ranges)))
+
+
+def read_any_table(path: Path) -> RangeTable:
+    """Ranges from a file of any known kind, told by its content.
+
+    Raises:
+        UserFileError: the file cannot be read, or is of no known kind.
+        RecipeError, ModelError: something in it is wrong.
+    """
+    kind = _kind(path)
+    if kind == "nnkit":
+        return RangeTable(kind, read_table_of(path, None).ranges)
+    if kind == "tpu":
+        return RangeTable(kind, read_tpu_table(path))
+    if kind == "pinned":
+        return RangeTable(kind, pinned_ranges(path))
+    return RangeTable(kind, _qdq(path))
+
+
+def pinned_ranges(path: Path) -> dict[str, ValueRange]:
+    """What the output formats of pinned layers can hold, by layer name."""
+    pinned = read_pinned_formats(path)
+    ranges = {}
+    for name, layer in pinned.layers.items():
+        form = Fixed(pinned.bits, layer.output_frac)
+        low, high = (2.0**-layer.output_frac * end for end in (form.qmin, form.qmax))
+        ranges[name] = ValueRange(low, high, low, high)
+    return ranges
+
+
+def write_ranges(ranges: Mapping[str, ValueRange], path: Path, kind: Literal["nnkit", "tpu"]) -> None:
+    """Write ranges as nnkit's table or as the TPU compiler's.
+
+    Raises UserFileError where the file cannot be written, ModelError for a name that the kind cannot hold.
+    """
+    if kind == "tpu":
+        text = format_tpu_table(ranges)
+    else:
+        text = format_table(CalibrationStats(ranges, "table", 0, ""))
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserFileError(
+            f"the table cannot be written: {error.strerror or error}",
+            where=str(path),
+            remedy="choose a folder that can be written to",
+        ) from error
+
+
+def _kind(path: Path) -> TableKind:
+    if path.suffix == ".onnx":
+        return "qdq"
+    try:
+        head = path.read_bytes()[: 1 << 16]
+    except OSError as error:
+        raise UserFileError(
+            f"the table cannot be read: {error.strerror or error}", where=str(path), remedy="check the path"
+        ) from error
+    try:
+        text = head.decode("utf-8-sig", errors="ignore" if len(head) == 1 << 16 else "strict")
+    except UnicodeDecodeError as error:
+        raise UserFileError(
+            "this is neither text nor an ONNX file by name",
+            where=str(path),
+            remedy="give a calibration table, pinned formats (JSON), or a QDQ model whose name ends in .onnx",
+        ) from error
+    if "nnkit_calibration" in text:
+        return "nnkit"
+    return "pinned" if text.lstrip().startswith("{") else "tpu"
+
+
+def _qdq(path: Path) -> dict[str, ValueRange]:
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except (OSError, DecodeError) as error:
+        raise UserFileError(f"the model cannot be read: {error}", where=str(path), remedy="check the file") from error
+    ranges = read_qdq_ranges(model)
+    if not ranges:
+        raise UserFileError(
+            "the model has no QuantizeLinear nodes of 8 bits with one scale",
+            where=str(path),
+            remedy="give a model in QDQ form",
+        )
+    return ranges

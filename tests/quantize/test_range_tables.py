@@ -1,0 +1,106 @@
+"""Tables of every kind: told apart, converted, and pinned formats that give the same program again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from nnkit.calibrate import CalibrationStats, ValueRange, write_table
+from nnkit.errors import ModelError, UserFileError
+from nnkit.graph import Model
+from nnkit.program import Conv2d
+from nnkit.quantize import FixedPointScheme, quantize, read_pinned_formats
+from nnkit.quantize.affine import AffineScheme, qdq_model, quantize_affine
+from nnkit.quantize.pinned import format_pinned
+from nnkit.quantize.tables import read_any_table, write_ranges
+from nnkit.simulate import simulate
+
+from .conftest import float_values, stats_of
+
+Network = tuple[Model, dict[str, np.ndarray[Any, Any]]]
+RANGES = {"x": ValueRange(-1.5, 2.25, -1.5, 2.25), "y/1:0": ValueRange(0.0, 6.0, 0.0, 6.0)}
+
+
+@pytest.mark.parametrize("kind", ["nnkit", "tpu"])
+def test_written_ranges_come_back_and_their_kind_is_told(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "table"
+    write_ranges(RANGES, path, kind)  # type: ignore[arg-type]
+    found = read_any_table(path)
+    assert found.kind == kind
+    assert dict(found.ranges) == RANGES
+    other = tmp_path / "other"
+    write_ranges(found.ranges, other, "nnkit" if kind == "tpu" else "tpu")
+    assert dict(read_any_table(other).ranges) == RANGES
+
+
+def test_a_calibration_of_ours_is_read_whatever_its_names(tmp_path: Path) -> None:
+    write_table(CalibrationStats(RANGES, "max", 7, "abc"), tmp_path / "calibration.yaml")
+    assert dict(read_any_table(tmp_path / "calibration.yaml").ranges) == RANGES
+
+
+def test_scales_of_an_export_are_read_as_ranges(tmp_path: Path, conv_relu: Network) -> None:
+    model, feed = conv_relu
+    program = quantize_affine(
+        model, stats_of(float_values(model, feed)), AffineScheme(activation_method="max", bias_correction=False)
+    )
+    onnx.save(qdq_model(program), tmp_path / "net.onnx")
+    found = read_any_table(tmp_path / "net.onnx")
+    assert found.kind == "qdq"
+    for tensor in program.tensors.values():
+        names = [name for name in found.ranges if name.removesuffix(".value") == tensor.name]
+        ends = [(end - tensor.zero_point) * tensor.scale for end in (tensor.format.qmin, tensor.format.qmax)]
+        assert [found.ranges[names[0]].low, found.ranges[names[0]].high] == pytest.approx(ends, rel=1e-6)
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_pinned_formats_of_a_program_give_it_again(tmp_path: Path, conv_relu: Network, bits: int) -> None:
+    model, feed = conv_relu
+    stats = stats_of(float_values(model, feed))
+    scheme = FixedPointScheme(bits=bits, unsigned="never")
+    program = quantize(model, stats, scheme)
+    path = tmp_path / "formats.json"
+    path.write_text(format_pinned(program))
+    again = quantize(model, stats, replace(scheme, pinned=read_pinned_formats(path)))
+    for name, tensor in program.tensors.items():
+        assert again.tensors[name].format == tensor.format
+    for a, b in zip(program.ops, again.ops, strict=True):
+        assert isinstance(a, Conv2d)
+        assert isinstance(b, Conv2d)
+        assert np.array_equal(a.weight, b.weight)
+        assert a.stage.shift == b.stage.shift
+    found = read_any_table(path)
+    assert found.kind == "pinned"
+    form = program.tensors[program.outputs[0]].fixed
+    assert found.ranges[program.ops[-1].name].high == form.qmax * 2.0**-form.frac
+    stored = {"x": program.tensors["x"].fixed.quantize(feed["x"][0])}
+    unit = 2.0**-form.frac
+    off = (simulate(program, stored)["y"].astype(float) - simulate(again, stored)["y"]) * unit
+    assert np.abs(off).max() <= (2 if bits == 16 else 4) * unit  # biases have `bits` bits there, 32 here
+
+
+def test_a_program_of_two_widths_has_no_pinned_formats(conv_relu: Network) -> None:
+    model, feed = conv_relu
+    from nnkit.quantize.diagnose import with_sixteen_bits
+
+    program = quantize(with_sixteen_bits(model, ["y"]), stats_of(float_values(model, feed)), FixedPointScheme(bits=8))
+    with pytest.raises(ModelError, match="one number of bits"):
+        format_pinned(program)
+
+
+def test_files_of_no_kind_are_refused(tmp_path: Path, conv_relu: Network) -> None:
+    with pytest.raises(UserFileError, match="cannot be read"):
+        read_any_table(tmp_path / "none")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00\x80")
+    with pytest.raises(UserFileError, match="neither text"):
+        read_any_table(tmp_path / "binary")
+    onnx.save(conv_relu[0].proto(), tmp_path / "float.onnx")
+    with pytest.raises(UserFileError, match="no QuantizeLinear"):
+        read_any_table(tmp_path / "float.onnx")
+    (tmp_path / "broken.onnx").write_bytes(b"no model")
+    with pytest.raises(UserFileError, match="cannot be read"):
+        read_any_table(tmp_path / "broken.onnx")
