@@ -108,7 +108,7 @@ def import_onnx(
     declared = DeclaredInputs(inputs or {}, input_where, any_batch)
     notes += pin_inputs(graph, declared, where, unused=all_inputs - {value.name for value in graph.input})
     check_numbers(graph, where)
-    _keep_default_domain(proto)
+    _keep_known_domains(proto)
     steps = ["check", "convert", *(["simplify"] if simplify else []), "finish"]
     result = run_steps(proto.SerializeToString(deterministic=True), steps, where=where, limits=limits)
     notes += result.notes
@@ -172,9 +172,14 @@ def _without_weight_inputs(graph: onnx.GraphProto, notes: list[str]) -> onnx.Gra
     return graph
 
 
-def _keep_default_domain(proto: onnx.ModelProto) -> None:
+def _keep_known_domains(proto: onnx.ModelProto) -> None:
+    from nnkit.custom_ops import DOMAIN, VERSION, is_custom
+
     version = next(entry.version for entry in proto.opset_import if entry.domain in DEFAULT_DOMAINS)
     del proto.opset_import[:]
     proto.opset_import.add(domain="", version=version)
+    if any(is_custom(node) for node in proto.graph.node):
+        proto.opset_import.add(domain=DOMAIN, version=VERSION)
     for node in proto.graph.node:
-        node.domain = ""
+        if node.domain in DEFAULT_DOMAINS:
+            node.domain = ""

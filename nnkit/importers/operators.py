@@ -55,15 +55,23 @@ def check_versions(proto: onnx.ModelProto, where: str) -> int:
 
 
 def check_operators(graph: onnx.GraphProto, opset: int, where: str) -> None:
-    """Every operator is one of ONNX's own at this version.
+    """Every operator is one of ONNX's own at this version, or of `ai.nnkit` with attributes that are right.
 
     Raises:
         ModelError: listing all that are not, with the names of their layers.
     """
     import onnx
 
+    from nnkit.custom_ops import is_custom, op_of
+
     found: list[Unsupported] = []
     for node in graph.node:
+        if is_custom(node):
+            try:
+                op_of(node)
+            except ModelError as error:
+                found.append((node.name, node.op_type, error.reason))
+            continue
         if node.domain not in DEFAULT_DOMAINS:
             found.append((node.name, node.op_type, f"the operator set '{node.domain}' is not ONNX's own"))
             continue

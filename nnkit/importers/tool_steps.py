@@ -16,7 +16,10 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from nnkit.custom_ops import DOMAIN, VERSION, infer_shapes, is_custom, register_schemas
 from nnkit.errors import ModelError
+from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
+from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.importers.canonical import canonicalise
 from nnkit.importers.operators import DEFAULT_DOMAINS
 from nnkit.importers.static_shapes import static_shapes
@@ -88,6 +91,8 @@ def convert(state: StepState) -> None:
         state.notes.append(f"kept in operator set {opset}: conversion failed ({_message(error)})")
         return
     _restore_upsample_names(before, converted.graph)
+    if _has_custom(converted) and DOMAIN not in {entry.domain for entry in converted.opset_import}:
+        converted.opset_import.add(domain=DOMAIN, version=VERSION)  # conversion keeps the default domain alone
     converted.ir_version = WORKING_IR_VERSION
     state.proto = converted
     state.notes.append(f"converted from operator set {opset} to {WORKING_OPSET}")
@@ -115,6 +120,9 @@ def simplify(state: StepState) -> None:
     """Fold constants with onnxsim, where there is anything to fold. Its other optimisations would fuse layers."""
     constants_to_initializers(state.proto.graph, state.where)
     if not _folds(state.proto.graph):
+        return
+    if _has_custom(state.proto):
+        state.notes.append("not simplified: onnxsim does not know the operators of ai.nnkit")
         return
     # onnxsim imports torch where it is installed, which takes seconds and serves other functions than this one.
     sys.modules.setdefault("torch", None)  # type: ignore[arg-type]
@@ -172,6 +180,7 @@ def _inferred(state: StepState) -> onnx.ModelProto:
     del proto.graph.value_info[:]
     for value in proto.graph.output:
         value.type.tensor_type.ClearField("shape")
+    register_schemas()
     infer = onnx.shape_inference.infer_shapes
     inferred: onnx.ModelProto = _guarded(
         "shapes cannot be inferred", state, lambda _: infer(proto, check_type=True, strict_mode=True, data_prop=True)
@@ -234,8 +243,16 @@ def _compare(state: StepState) -> None:
             )
 
 
+def _has_custom(proto: onnx.ModelProto) -> bool:
+    return any(is_custom(node) for node in proto.graph.node)
+
+
 def _run(model: bytes, feeds: dict[str, NDArray[np.float32]]) -> Sequence[NDArray[Any]]:
     import onnxruntime
+
+    proto = onnx.load_model_from_string(model)
+    if _has_custom(proto):
+        return _run_with_custom(proto, feeds)
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -244,6 +261,18 @@ def _run(model: bytes, feeds: dict[str, NDArray[np.float32]]) -> Sequence[NDArra
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     wanted = {value.name for value in session.get_inputs()}
     return list(session.run(None, {name: array for name, array in feeds.items() if name in wanted}))
+
+
+def _run_with_custom(proto: onnx.ModelProto, feeds: dict[str, NDArray[np.float32]]) -> Sequence[NDArray[Any]]:
+    """As `_run`, where operators of ai.nnkit stand between ONNX's own."""
+    inferred = infer_shapes(proto)
+    inputs = tuple(
+        InputSpec(v.name, tuple(d.dim_value for d in v.type.tensor_type.shape.dim)) for v in inferred.graph.input
+    )
+    outputs = tuple(OutputSpec(v.name, ()) for v in inferred.graph.output)
+    model = Model(inferred.SerializeToString(), LayerTags(), inputs, outputs, opset_of(inferred))
+    found = FloatSession(model).run({spec.name: feeds[spec.name] for spec in inputs})
+    return [found[spec.name] for spec in outputs]
 
 
 def _message(error: BaseException) -> str:
