@@ -22,7 +22,6 @@ from nnkit.custom_ops import (
     WarpPerspective,
 )
 
-# OpenCV clips the boxes of an SSD to the image, which Caffe does on demand only.
 RES10 = DetectionOutput(
     num_classes=2,
     nms_threshold=0.45,
@@ -76,6 +75,45 @@ def test_detections_of_a_real_ssd_row_by_row(ssd: Any, shared_dir: Path) -> None
         assert np.all(found[count:, 1:] == 0)
         rows += count
     assert rows > 300
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "center": {},
+    "corner": {"code_type": "CORNER"},
+    "clip": {"clip": True},
+    "top_k": {"top_k": 9},
+    "keep": {"keep_top_k": 5},
+    "background": {"background_label_id": 1},
+    "own_boxes": {"share_location": False},
+    "none": {"confidence_threshold": 2.0},
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_detections_of_three_classes(name: str) -> None:
+    random = np.random.default_rng(len(name))
+    low = random.uniform(0, 0.7, (60, 2))
+    corners = np.concatenate([low, low + random.uniform(0.05, 0.4, (60, 2))], axis=1)
+    priors = np.stack([corners.reshape(-1), np.tile([0.1, 0.1, 0.2, 0.2], 60)])[None].astype(np.float32)
+    confidence = (random.permutation(180).reshape(1, 180) / 180).astype(np.float32)  # no two are equal
+    common: dict[str, Any] = {"num_classes": 3, "nms_threshold": 0.45, "code_type": "CENTER_SIZE", "top_k": 60}
+    op = DetectionOutput(**common | {"keep_top_k": 150, "confidence_threshold": 0.3} | VARIANTS[name])
+    location = random.normal(size=(1, 240 if op.share_location else 720)).astype(np.float32)
+    text = 'layer { name: "d" type: "DetectionOutput" bottom: "l" bottom: "c" bottom: "p" top: "d" '
+    text += f"detection_output_param {{ num_classes: 3 share_location: {str(op.share_location).lower()} "
+    text += f"background_label_id: {op.background_label_id} code_type: {op.code_type} keep_top_k: {op.keep_top_k} "
+    text += f"nms_param {{ nms_threshold: 0.45 top_k: {op.top_k} }} clip: {str(op.clip).lower()} "
+    text += f"confidence_threshold: {op.confidence_threshold} }} }}"
+    expected = opencv(text, {"l": location, "c": confidence, "p": priors}, "d")[0, 0]
+    expected = expected[expected[:, 2] > 0]
+    found = op.run(location, confidence, priors)[0][0, 0]
+    found = found[found[:, 0] == 0]
+    assert len(found) == len(expected)
+    assert bool(len(found)) == (name != "none")
+    assert np.all(np.diff(found[:, 1]) >= 0)
+    # OpenCV orders the rows of several classes by confidence, Caffe by class first.
+    expected = expected[np.lexsort((-expected[:, 2], expected[:, 1]))]
+    np.testing.assert_allclose(found, expected, atol=2e-7, rtol=0)
 
 
 def test_prior_boxes_of_a_real_ssd(ssd: Any, shared_dir: Path) -> None:
