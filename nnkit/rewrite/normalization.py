@@ -8,6 +8,7 @@ y = c * x / max(||x||, f). A mean instead of the sum is the same with other cons
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -304,8 +305,12 @@ def _reduced(editor: Editor, before: ir.Node, value: ir.Value, reduce: Reduce, n
 
 
 def _power(editor: Editor, before: ir.Node, value: ir.Value, scale: float, shift: float, name: str) -> ir.Value:
-    """(scale * value + shift)^(-1/2): Caffe's Power, as ONNX's Mul, Add and Pow; what changes nothing is left out."""
-    shape = editor.shape(value)
+    """(scale * value + shift)^(-1/2): one Power of Caffe, as ONNX's Mul, Add and Pow without what changes nothing.
+
+    The nodes are marked as that one layer, as the importer of Caffe marks those of a Power, so that it is written as
+    one: each layer of an NNIE quantises its input anew.
+    """
+    shape, source, first = editor.shape(value), str(value.name), value
     for op_type, number, neutral in (("Mul", scale, 1.0), ("Add", shift, 0.0)):
         if number != neutral:
             constant = editor.constant(f"{name}.{op_type.lower()}", np.array(number, np.float32))
@@ -313,7 +318,25 @@ def _power(editor: Editor, before: ir.Node, value: ir.Value, scale: float, shift
                 before, op_type, [value, constant], {}, shape=shape, name=f"{name}_{op_type.lower()}"
             )
     exponent = editor.constant(f"{name}.power", np.array(-0.5, np.float32))
-    return editor.insert(before, "Pow", [value, exponent], {}, shape=shape, name=name)
+    result = editor.insert(before, "Pow", [value, exponent], {}, shape=shape, name=name)
+    _mark_as_power(result, first, source, scale, shift)
+    return result
+
+
+def _mark_as_power(result: ir.Value, first: ir.Value, source: str, scale: float, shift: float) -> None:
+    """Say of the nodes from `first`, a value named `source`, to `result` that they are one Power layer."""
+    from nnkit.caffe.layers.context import META_BOTTOMS, META_LAYER, META_PARAM, META_TYPE
+
+    last = result.producer()
+    node = last
+    while node is not None and last is not None:
+        node.metadata_props[META_TYPE], node.metadata_props[META_LAYER] = "Power", str(last.name)
+        before = data_input(node)
+        node = None if before is first else before.producer()
+    if last is not None:
+        numbers = f"power: -0.5 scale: {np.float32(scale)!s} shift: {np.float32(shift)!s}"
+        last.metadata_props[META_PARAM] = f"power_param {{ {numbers} }}"
+        last.metadata_props[META_BOTTOMS] = json.dumps([source], ensure_ascii=False)
 
 
 def replace_norm(editor: Editor, norm: Norm, *, a: float, factor: float, reduce: Reduce) -> None:

@@ -52,20 +52,16 @@ def append_affine(
     *,
     rank: int,
     tags: ValueTags,
-    convolution: bool = False,
 ) -> str:
     """W x + b behind the feature `value`; returns the new value.
 
-    A 1x1 convolution where x is [1, D, 1, 1] or `convolution` asks for it, else a fully connected layer.
+    A 1x1 convolution where x is [1, D, 1, 1], else a fully connected layer.
 
     Args:
         weight: [K, D]. bias: [K].
         rank: of the feature: 2 for [1, D], 4 for [1, D, 1, 1].
     """
-    if rank == 2 and convolution:
-        shape = surgery.add_constant(f"{name}_input.shape", np.array([1, weight.shape[1], 1, 1], np.int64))
-        value = surgery.append("Reshape", [value, shape], f"{name}_input")
-    kernel = (1, 1) if rank == 4 or convolution else ()
+    kernel = (1, 1) if rank == 4 else ()
     constants = [
         surgery.add_constant(f"{name}.weight", weight.astype(np.float32).reshape(*weight.shape, *kernel)),
         surgery.add_constant(f"{name}.bias", bias.astype(np.float32)),
@@ -76,6 +72,15 @@ def append_affine(
         result = surgery.append("Gemm", [value, *constants], name, transB=1)
     surgery.tag(result, tags)
     return result
+
+
+def as_one_pixel(surgery: Surgery, value: str, name: str) -> str:
+    """The feature `value`, [1, D] or [1, D, 1, 1], as [1, D, 1, 1]."""
+    shape = surgery.shape(value)
+    if len(shape) == 4:
+        return value
+    target = surgery.add_constant(f"{name}_input.shape", np.array([1, *shape[1:], 1, 1], np.int64))
+    return surgery.append("Reshape", [value, target], f"{name}_input")
 
 
 def replaced(outputs: Sequence[str], old: str, new: Sequence[str]) -> list[str]:

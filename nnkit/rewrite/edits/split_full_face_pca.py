@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from nnkit.graph import Model, ValueTags
 from nnkit.recipe.restructure import SplitFullFacePca
 from nnkit.rewrite.edit import Edit, Edited, Expected, Values, affine_expected, copied, same_feeds
-from nnkit.rewrite.edits.projection import append_affine, feature_length, pca_of, replaced
+from nnkit.rewrite.edits.projection import append_affine, as_one_pixel, feature_length, pca_of, replaced
 from nnkit.rewrite.pca import Pca
 from nnkit.rewrite.surgery import Surgery
 
@@ -74,10 +74,10 @@ def _apply(model: Model, options: SplitFullFacePca, where: str) -> Edited:
     ranges = list(zip([0, *ends[:-1]], ends, strict=True))
     names = [options.name] if len(ranges) == 1 else [f"{options.name}_{index}" for index in range(len(ranges))]
     tags = ValueTags(hp=options.hp, origins=(options.name,))
-    rank = len(surgery.shape(feature))
+    pixel = as_one_pixel(surgery, feature, options.name)
     results = [
-        append_affine(surgery, feature, weight[a:b], bias[a:b], name, rank=rank, tags=tags, convolution=True)
-        for name, (a, b) in zip(names, ranges, strict=True)
+        append_affine(surgery, pixel, weight[start:end], bias[start:end], name, rank=4, tags=tags)
+        for name, (start, end) in zip(names, ranges, strict=True)
     ]
     surgery.set_outputs(replaced(before, feature, results))
 
