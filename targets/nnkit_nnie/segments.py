@@ -105,10 +105,28 @@ def _moved_to_cpu(graph: Graph, layers: tuple[Layer, ...], division: Division) -
 def _layer_violations(layers: Sequence[Layer], context: Context) -> list[Violation]:
     found = [Violation(name, "data", CPU_ON_DATA, "take the tag off the input") for name in tagged_inputs(context)]
     for layer in layers:
+        if layer.placement == "cpu":
+            found += _without_c(layer)
         found += [violation(rule, layer, context.limits) for rule in TAG_RULES if not rule(layer, context)]
         if layer.placement == "npu":
             found += [violation(limit, layer, context.limits) for limit in LAYER_LIMITS if not limit(layer, context)]
     return found
+
+
+def _without_c(layer: Layer) -> list[Violation]:
+    """The operators of a CPU layer that no C can be generated for."""
+    from nnkit.cpu_segments import LOWERINGS
+    from nnkit.custom_ops import CUSTOM_OPS
+
+    lacking = [
+        node.op_type
+        for node in layer.nodes
+        if node.op_type == "Custom"
+        or (node.op_type not in LOWERINGS if not node.domain else node.op_type not in CUSTOM_OPS)
+    ]
+    reason = "it runs on the CPU, and nnkit has no C for "
+    remedy = "replace it by operators that there is C for (docs/cpu_segments.md), or cut the network before it"
+    return [Violation(layer.name, layer.kind, reason + op, remedy) for op in dict.fromkeys(lacking)]
 
 
 def _segments(graph: Graph, layers: Sequence[Layer], context: Context) -> tuple[NnieSegment, ...]:

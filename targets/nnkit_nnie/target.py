@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nnkit.program import Program
     from nnkit.rewrite import RewriteLog
     from nnkit.target import Deployment, Machine, Quantization, Runner, Tool
+    from nnkit.verify.metrics import Distance
     from nnkit_nnie.segments import Division, Network
 
 DEFAULT_RULES: tuple[str, ...] = (

@@ -58,6 +58,10 @@ class Net:
     def reshape(self, x: str, shape: Sequence[int], name: str) -> str:
         return self.node("Reshape", [x, self.constant(f"{name}.shape", shape, np.int64)], name)
 
+    def clip(self, x: str, name: str) -> str:
+        """A layer that the mapper does not know and the CPU has C for."""
+        return self.node("Clip", [x, self.constant(f"{name}.low", 0.0), self.constant(f"{name}.high", 6.0)], name)
+
     def tag(self, value: str, *, hp: bool = False, cpu: bool = False) -> str:
         self.tags[value] = ValueTags(hp=hp, cpu=cpu, origins=(value,))
         return value

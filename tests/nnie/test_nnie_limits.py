@@ -250,14 +250,14 @@ def test_cpu_after_data():
 
 def test_cpu_after_custom():
     def build(net: Net, x: str) -> str:
-        return net.tag(net.node("Exp", [net.node("HardSwish", [x], "swish")], "exp"), cpu=True)
+        return net.tag(net.node("Exp", [net.clip(x, "clip")], "exp"), cpu=True)
 
     text = refusal(network(build))
     assert "exp (Exp): a `_cpu` layer cannot follow a Custom layer" in text
     assert "name the layer in the option `custom`" in text
 
     def remedied(net: Net, x: str) -> str:
-        return net.node("Exp", [net.node("HardSwish", [x], "swish")], "exp")
+        return net.node("Exp", [net.clip(x, "clip")], "exp")
 
     divide(network(remedied), Division("hi3516cv500", custom=("exp",)))
 
@@ -311,10 +311,10 @@ def test_upsample_after_a_cpu_layer():
 
 def test_report_on_a_custom_top():
     def build(net: Net, x: str) -> str:
-        return net.conv(net.node("HardSwish", [x], "swish_report"), (8, 8), "head")
+        return net.conv(net.clip(x, "clip_report"), (8, 8), "head")
 
     text = refusal(network(build))
-    assert "swish_report (HardSwish): `_report` cannot stand on the top of a Custom layer" in text
+    assert "clip_report (Clip): `_report` cannot stand on the top of a Custom layer" in text
 
 
 def test_report_on_a_consumed_top_adds_an_output():

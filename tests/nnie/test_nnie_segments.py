@@ -191,11 +191,21 @@ def test_seventeenth_output_is_refused():
 def test_unknown_layer_is_custom_and_says_why():
     net = Net()
     x = net.conv(net.input("data", 3, 16, 16), (3, 4), "conv")
-    x = net.node("HardSwish", [x], "swish")
+    x = net.clip(x, "clip")
     network = divide(net.model(net.conv(x, (4, 4), "head")), CV500)
     assert sides(network) == ["npu", "cpu", "npu"]
     assert network.layers[1].custom
-    assert "does not know the type HardSwish" in network.layers[1].why_custom
+    assert "does not know the type Clip" in network.layers[1].why_custom
+
+
+def test_cpu_layer_without_c_is_refused_with_the_others():
+    net = Net()
+    x = net.conv(net.input("data", 3, 16, 16), (3, 4), "conv")
+    x = net.node("Transpose", [net.node("HardSwish", [x], "swish")], "perm", perm=[0, 3, 1, 2])
+    with pytest.raises(ModelError) as caught:
+        divide(net.model(x), CV500)
+    assert "swish (HardSwish): it runs on the CPU, and nnkit has no C for HardSwish" in str(caught.value)
+    assert "perm (Permute)" in str(caught.value)
 
 
 def test_recipe_names_custom_layers():
