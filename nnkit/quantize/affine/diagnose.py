@@ -80,7 +80,10 @@ def by_sensitivity(found: tuple[LayerDiagnosis, ...]) -> tuple[LayerDiagnosis, .
 def mixed_outputs(
     model: Model, program: AffineProgram, samples: Samples, float_layers: LayerSet
 ) -> dict[str, NDArray[np.float64]]:
-    """The program's outputs in real units with the layers of these names in float, weights and output too."""
+    """The program's outputs in real units with the layers of these names in float, weights and output too.
+
+    An integer layer that reads a float one's output still rounds it to that value's format.
+    """
     layers = _layers(model, program)
     parts: dict[str, list[NDArray[np.float64]]] = {name: [] for name in program.outputs}
     for part in _parts(samples):
