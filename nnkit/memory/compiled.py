@@ -1,7 +1,8 @@
 """Branch and bound by the compiled kernels of the extra `[solver]`: thousands of times the nodes of `search`.
 
-Several orders take turns, each with a growing share of placements: which one goes straight down differs by instance.
-What one order refuted the others skip.
+Several orders take turns: which one goes straight down differs by instance. From the second round on they are
+disturbed by seeded noise, and the lengths of the turns follow Luby's sequence: an order solves most instances within
+a few thousand placements or not for a very long time. What one order refuted the others skip.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ Numbers = NDArray[np.int64]
 
 FIRST_SHARE = 4000
 """Placements of each order's first turn; doubled after every round."""
+
+
+NOISE = 0.25
+"""Relative noise on sizes and lifetimes from the second round on: the search has a heavy tail, restarts cut it."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,13 @@ ORDERS = (
     Order("WAT"),
     Order("TAW", anew=True),
 )
+
+
+def luby(turn: int) -> int:
+    """1, 1, 2, 1, 1, 2, 4, 1, ... : the lengths of runs for restarts (Luby, Sinclair, Zuckerman 1993)."""
+    while turn & (turn + 1):
+        turn -= (1 << (turn.bit_length() - 1)) - 1
+    return (turn + 1) >> 1
 
 
 def is_installed() -> bool:
@@ -75,9 +87,10 @@ class Search:
         self._job = job = _Job.of(packing)
         self._groups = job.groups() if job.members else []
         self._group = 0
-        self._share, self._turn = FIRST_SHARE, 0
+        self._turn = 0
+        self._orders = orders
         self._refuted = bool(job.members) and not job.may_fit(capacity_bytes)
-        self._ranks = [job.ranks(order) for order in orders]
+        self._ranks: list[tuple[Numbers, Numbers]] = []
         self._offsets = np.zeros(len(job.members), dtype=np.int64)
         self._dead: Numbers | None = None
 
@@ -96,9 +109,13 @@ class Search:
             if nodes >= max_nodes:
                 return Outcome(None, False, nodes)
             begin, end = self._groups[self._group]
-            state = np.array([0, min(self._share, max_nodes - nodes), 0], dtype=np.int64)
+            turn_round, which = divmod(self._turn, len(self._orders))
+            if which == 0:
+                self._ranks = [job.ranks(order, turn_round) for order in self._orders]
+            share = FIRST_SHARE * luby(turn_round + 1)
+            state = np.array([0, min(share, max_nodes - nodes), 0], dtype=np.int64)
             pool[:count] = np.arange(count)
-            rank, tie = self._ranks[self._turn]
+            rank, tie = self._ranks[which]
             answer = kernels.place_group(
                 begin, end, count, -1, -1, self._capacity, pool, job.size, job.rounded, job.slack, job.align,
                 job.fixed, job.first, job.stop, rank, tie, job.reach, job.lowest.copy(), self._offsets, section[0],
@@ -108,10 +125,9 @@ class Search:
             self._refuted = answer == 0
             if answer == 1:
                 self._group += 1
-                self._share, self._turn = FIRST_SHARE, 0
+                self._turn = 0
             else:
-                self._turn = (self._turn + 1) % len(self._ranks)
-                self._share *= 2 if self._turn == 0 else 1
+                self._turn += 1
         if self._refuted:
             return Outcome(None, True, nodes)
         offsets = [item.fixed_offset_bytes or 0 for item in self._packing.items]
@@ -195,8 +211,11 @@ class _Job:
             until = max(until, int(self.stop[k]))
         return [*groups, (begin, len(self.first))]
 
-    def ranks(self, order: Order) -> tuple[Numbers, Numbers]:
-        """(rank of each member, rank among those with the same T, or [-1] where ranks are not made anew)."""
+    def ranks(self, order: Order, seed: int = 0) -> tuple[Numbers, Numbers]:
+        """(rank of each member, rank among those with the same T, or [-1] where ranks are not made anew).
+
+        With a seed above 0, sizes and lifetimes count up to NOISE more or less.
+        """
         totals = self.section_bytes(self.size)
         fullest = np.array([totals[a:b].max() for a, b in zip(self.first, self.stop, strict=True)], dtype=np.int64)
         keys = {
@@ -206,6 +225,12 @@ class _Job:
             "Z": self.size,
             "M": self.stop - self.first,
         }
+
+        if seed:
+            draw = np.random.default_rng(seed)
+            for letter in "AWZM":
+                factor = 1.0 + NOISE * (2.0 * draw.random(len(self.size)) - 1.0)
+                keys[letter] = (1000.0 * factor * keys[letter]).astype(np.int64)
 
         def rank(letters: str) -> Numbers:
             by = np.lexsort((np.arange(len(self.size)), *(-keys[letter] for letter in reversed(letters))))
