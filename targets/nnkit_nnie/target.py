@@ -105,9 +105,14 @@ class NnieTarget:
 
     def emit(self, deployment: Deployment, options: NnieOptions, folder: Path) -> None:
         """The Caffe pair, its cfg and data, segments, CPU code, test cases; compiled where a mapper is at hand."""
+        from nnkit.postprocess import emit_postprocess
+        from nnkit.postprocess.from_recipe import stages_of
         from nnkit_nnie.emit import emit_artifact
 
+        stages = stages_of(deployment.recipe, deployment.program)
         emit_artifact(deployment, _divided(deployment.model, options), options, folder)
+        if stages:
+            emit_postprocess(stages, folder / "postprocess")
 
     def details(self, deployment: Deployment, options: NnieOptions, folder: Path) -> Mapping[str, Any]:
         """Chip, segments, what the mapper did, notes, and the cost of the layers in 16 bits."""
