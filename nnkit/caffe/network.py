@@ -15,13 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.caffe.names import NamePool
 from nnkit.caffe.phases import in_deployment
 from nnkit.caffe.text_format import Parsed, parse_text
 from nnkit.caffe.version1 import upgraded
 from nnkit.caffe.weights import LayerWeights
 from nnkit.errors import ModelError
 
-MAX_LAYERS = 20_000
+MAX_LAYERS = 5000
+MAX_ENDS = 4096
+"""Most bottoms, or tops, of one layer."""
+
 MAX_DIMENSIONS = 8
 MAX_VALUES = 1 << 28
 """Most numbers in one value: a GiB of float32, far beyond the targets."""
@@ -123,6 +127,10 @@ def _layer(message: Any, line: int, where: str) -> CaffeLayer:
         raise ModelError("a layer has neither name nor top", where=place, remedy='write `name: "..."`')
     if not message.type:
         raise ModelError(f"layer '{name}' has no type", where=place, remedy='write `type: "Convolution"` or another')
+    if max(len(message.bottom), len(message.top)) > MAX_ENDS:
+        raise ModelError(
+            f"layer '{name}' has more than {MAX_ENDS} bottoms or tops", where=place, remedy="check the file"
+        )
     if any(not blob for blob in (*message.bottom, *message.top)):
         raise ModelError(f"a bottom or top of layer '{name}' has no name", where=place, remedy="name it")
     return CaffeLayer(name, message.type, tuple(message.bottom), tuple(message.top), message, line)
@@ -237,16 +245,12 @@ def _named_values(
                 versions[top] += 1
             elif top not in versions:
                 versions[top] = 0
-    taken = set(versions)
+    pool = NamePool(versions)
     fed = {item.name for item in inputs}
     names: dict[tuple[str, int], str] = {}
     for (blob, version), layer_name in overwriter.items():
-        wanted = name = f"{blob}_after_{layer_name}" if blob in fed else f"{blob}_before_{layer_name}"
-        count = 2
-        while name in taken:
-            name, count = f"{wanted}_{count}", count + 1
-        taken.add(name)
-        names[blob, version + (blob in fed)] = name
+        wanted = f"{blob}_after_{layer_name}" if blob in fed else f"{blob}_before_{layer_name}"
+        names[blob, version + (blob in fed)] = pool.free(wanted)
     current = {item.name: item.name for item in inputs}
     version_of = dict.fromkeys(current, 0)
     unread = dict.fromkeys(current.values())

@@ -64,17 +64,21 @@ def export_caffe(
 
     view = GraphView(model)
     inputs = {spec.name: spec.shape for spec in model.inputs}
-    writer = NetworkWriter(name or view.name, inputs, view.outputs)
+    writer = NetworkWriter(name or view.name, inputs, tuple(view.outputs))
     writer.reserve_values([*inputs, *view.producers, *view.shapes])
-    originals = original_layers(view)
-    covered = {index: last for last, original in originals.items() for index in original.indices}
     custom = set(as_custom)
+    originals = {
+        last: original
+        for last, original in original_layers(view).items()
+        if custom.isdisjoint(view.nodes[index].name for index in original.indices)
+    }
+    covered = {index: last for last, original in originals.items() for index in original.indices}
     problems: list[tuple[onnx.NodeProto, LayerProblem]] = []
     made: dict[str, tuple[str, ...]] = {}
     for index, node in enumerate(view.nodes):
         before = len(writer.layers)
         original = originals.get(covered.get(index, -1))
-        if original is not None and not any(view.nodes[i].name in custom for i in original.indices):
+        if original is not None:
             if index == original.indices[-1]:
                 _write_original(original, view, writer, node)
         else:
@@ -145,18 +149,21 @@ def _refused(problems: list[tuple[onnx.NodeProto, LayerProblem]]) -> ModelError:
 
 def _consumed(writer: NetworkWriter, view: GraphView, how: str) -> dict[str, str]:
     """Make outputs that are read as well visible outside; returns blobs to be renamed, old to new."""
+    readers: dict[str, list[WrittenLayer]] = {}
+    makers: dict[str, WrittenLayer] = {}
+    for layer in writer.layers:
+        makers.update(dict.fromkeys(layer.tops, layer))
+        for bottom in set(layer.bottoms).intersection(view.outputs):
+            readers.setdefault(bottom, []).append(layer)
     renamed = {}
-    for output in view.outputs:
-        readers = [layer for layer in writer.layers if output in layer.bottoms]
-        if not readers:
-            continue
+    for output in [name for name in view.outputs if name in readers]:
         if how == "report":
             renamed[output] = output if output.endswith(_REPORT) else output + _REPORT
             continue
-        made = next(layer for layer in writer.layers if output in layer.tops)
+        made = makers[output]
         source, copy = writer.value_name(f"{output}_source"), writer.value_name(f"{output}_read")
         made.tops = [source if top == output else top for top in made.tops]
-        for layer in readers:
+        for layer in readers[output]:
             layer.bottoms = [copy if bottom == output else bottom for bottom in layer.bottoms]
         from nnkit.caffe.schema import messages
 

@@ -8,7 +8,7 @@ very nodes and constants which are in the graph is it written as it was.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -77,8 +77,8 @@ def _original(view: GraphView, name: str, indices: list[int]) -> OriginalLayer |
         return None
     if any(bottom not in view.shapes for bottom in bottoms):
         return None
-    inner = {value for node in nodes[:-1] for value in node.output}
-    tops = tuple(value for node in nodes for value in node.output if value in _tops(nodes, inner, view))
+    visible = _tops(nodes, view)
+    tops = tuple(value for node in nodes for value in node.output if value in visible)
     in_place = metadata(last, META_IN_PLACE) is not None
     layer = CaffeLayer(name, kind, tuple(bottoms), tops, message, 0, in_place, weights)
     builder = GraphBuilder({bottom: view.shapes[bottom] for bottom in bottoms}, tops)
@@ -89,17 +89,14 @@ def _original(view: GraphView, name: str, indices: list[int]) -> OriginalLayer |
     return OriginalLayer(layer, message, tuple(indices)) if _same(view, nodes, builder) else None
 
 
-def _tops(nodes: list[onnx.NodeProto], inner: set[str], view: GraphView) -> set[str]:
-    """Values of the group that something outside it reads, and those of its last node."""
-    inside = {name for node in nodes for name in node.input}
-    reads: dict[str, int] = defaultdict(int)
-    for node in nodes:
-        for name in node.input:
-            reads[name] += 1
+def _tops(nodes: list[onnx.NodeProto], view: GraphView) -> set[str]:
+    """Values of the group that something outside it reads, or nothing does, and those of its last node."""
+    reads = Counter(name for node in nodes for name in node.input)
     tops = set(nodes[-1].output)
-    for name in inner:
-        if name not in inside or view.readers[name] > reads[name] or name in view.outputs:
-            tops.add(name)
+    for node in nodes[:-1]:
+        for name in node.output:
+            if not reads[name] or view.readers[name] > reads[name] or name in view.outputs:
+                tops.add(name)
     return tops
 
 

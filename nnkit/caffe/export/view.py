@@ -33,7 +33,7 @@ class GraphView:
         if any(name and name not in self.shapes for node in self.nodes for name in node.output):
             self._read_shapes(infer_shapes(proto).graph)
         self.inputs = tuple(spec.name for spec in model.inputs)
-        self.outputs = tuple(spec.name for spec in model.outputs)
+        self.outputs = dict.fromkeys(spec.name for spec in model.outputs)
         self.readers = Counter(name for node in self.nodes for name in node.input if name)
         self.producers = {name: node for node in self.nodes for name in node.output if name}
 

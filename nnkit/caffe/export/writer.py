@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.caffe.layers.context import Shape
+from nnkit.caffe.names import NamePool
 from nnkit.caffe.weights import fill_blob
 
 
@@ -40,20 +41,20 @@ class NetworkWriter:
     outputs: tuple[str, ...]
     layers: list[WrittenLayer] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    _names: set[str] = field(default_factory=set)
-    _values: set[str] = field(default_factory=set)
+    _names: NamePool = field(default_factory=NamePool)
+    _values: NamePool = field(default_factory=NamePool)
 
     def reserve_values(self, names: Sequence[str]) -> None:
         """Names that new values must not take."""
-        self._values.update(names)
+        self._values.reserve(names)
 
     def layer_name(self, wanted: str) -> str:
         """`wanted`, or it with a number."""
-        return _free(wanted, self._names)
+        return self._names.free(wanted)
 
     def value_name(self, wanted: str) -> str:
         """The same for a value that the export introduces."""
-        return _free(wanted, self._values)
+        return self._values.free(wanted)
 
     def blobs(self) -> dict[str, str]:
         """Blob name by value name.
@@ -109,11 +110,3 @@ class NetworkWriter:
                 for array in written.weights:
                     fill_blob(layer.blobs.add(), array)
         return bytes(file.SerializeToString(deterministic=True))
-
-
-def _free(wanted: str, taken: set[str]) -> str:
-    name, count = wanted, 2
-    while name in taken:
-        name, count = f"{wanted}_{count}", count + 1
-    taken.add(name)
-    return name

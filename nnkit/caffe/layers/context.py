@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.caffe.names import NamePool
 from nnkit.caffe.network import MAX_DIMENSIONS, MAX_VALUES, CaffeLayer
 from nnkit.errors import ModelError
 
@@ -51,24 +52,16 @@ class GraphBuilder:
         self.shapes = shapes
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, NDArray[Any]] = {}
-        self._node_names: set[str] = set()
-        self._value_names: set[str] = {*shapes, *reserved}
+        self._node_names = NamePool()
+        self._value_names = NamePool([*shapes, *reserved])
 
     def free_value(self, wanted: str) -> str:
         """`wanted`, or it with a number, so that no other value has the name."""
-        return _free(wanted, self._value_names)
+        return self._value_names.free(wanted)
 
     def free_node(self, wanted: str) -> str:
         """The same for nodes."""
-        return _free(wanted, self._node_names)
-
-
-def _free(wanted: str, taken: set[str]) -> str:
-    name, count = wanted, 2
-    while name in taken:
-        name, count = f"{wanted}_{count}", count + 1
-    taken.add(name)
-    return name
+        return self._node_names.free(wanted)
 
 
 class LayerContext:
