@@ -146,13 +146,13 @@ def stage_codec(program_classes: Iterable[type] = ()) -> Codec:
     from nnkit.calibrate.stats import CalibrationStats, ValueRange
     from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec, ValueTags
     from nnkit.memory.plan import Buffer, MemoryPlan, Region, RegionUse, Step, TensorPlace, WeightChunk
-    from nnkit.program import formats, ops, program
+    from nnkit.program import affine, formats, ops, program
     from nnkit.rewrite.log import DeclinedSite, RewriteEntry, RewriteLog
     from nnkit.stages.types import Imported, Restructured
 
     arithmetic = [
         cls
-        for module in (formats, ops, program)
+        for module in (formats, ops, program, affine)
         for cls in vars(module).values()
         if isinstance(cls, type) and is_dataclass(cls) and cls.__module__ == module.__name__
     ]

@@ -15,25 +15,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.program.formats import Affine
-from nnkit.program.ops import Window
+from nnkit.program.ops import OpBase, Proof, Window
+from nnkit.program.program import Program, Tensor
 
 IntArray: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class AffineTensor:
-    """A value of the program: shape without batch, and its format (per tensor)."""
+class AffineTensor(Tensor):
+    """A value of an affine program; its format is per tensor. Without bounds it can hold all that the format can."""
 
-    name: str
-    shape: tuple[int, ...]
     format: Affine
+
+    def __post_init__(self) -> None:
+        if self.low == self.high == 0:
+            object.__setattr__(self, "low", self.format.qmin)
+            object.__setattr__(self, "high", self.format.qmax)
 
     @property
     def scale(self) -> float:
@@ -58,12 +61,8 @@ class Requantize:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AffineOpBase:
-    """Fields that all ops share."""
-
-    name: str
-    inputs: tuple[str, ...]
-    output: str
+class AffineOpBase(OpBase):
+    """Fields that all ops share; `nnkit.simulate.affine` executes them, many inputs at a time."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -82,6 +81,17 @@ class AffineConv(AffineOpBase):
     pad_value: int
     transposed: bool
     requantize: Requantize
+    kind: ClassVar[str] = "conv2d"
+    proof: Proof = "proven"
+
+    def multiply_accumulates(self, tensors: Mapping[str, Tensor]) -> int:
+        """One per weight and output position, of a transposed convolution per input position."""
+        positions = tensors[self.inputs[0] if self.transposed else self.output].shape[-2:]
+        return int(np.prod(positions)) * int(self.weight.size)
+
+    def weight_formats(self) -> dict[str, str]:
+        """Of weight and bias."""
+        return {"weight": str(self.weight_format), "bias": "s32 affine"}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -91,6 +101,7 @@ class AffinePool(AffineOpBase):
     `by_count`: where padded taps do not count, the requantisation of a window of n present taps is by_count[n].
     """
 
+    kind: ClassVar[str] = "pool"
     pool: Literal["max", "average"]
     window: Window
     requantize: Requantize | None = None
@@ -102,6 +113,7 @@ class AffinePool(AffineOpBase):
 class AffineAdd(AffineOpBase):
     """acc = (a - za) * ma + (b - zb) * mb in int32 (|m| < 2^21); RQ with multiplier 1 and the shared shift."""
 
+    kind: ClassVar[str] = "add"
     multipliers: tuple[int, int]
     requantize: Requantize
 
@@ -110,6 +122,7 @@ class AffineAdd(AffineOpBase):
 class AffineMul(AffineOpBase):
     """acc = (a - za) * (b - zb); RQ. The second input has the first's shape or is [C, 1, 1]."""
 
+    kind: ClassVar[str] = "mul"
     requantize: Requantize
 
 
@@ -117,6 +130,7 @@ class AffineMul(AffineOpBase):
 class AffineActivation(AffineOpBase):
     """acc = x - zx; RQ with bounds or slopes."""
 
+    kind: ClassVar[str] = "activation"
     requantize: Requantize
 
 
@@ -124,6 +138,7 @@ class AffineActivation(AffineOpBase):
 class AffineConcat(AffineOpBase):
     """Along the channels; each part: acc = x - zx, its own RQ (a part in the output's format is copied)."""
 
+    kind: ClassVar[str] = "concat"
     requantize: tuple[Requantize | None, ...]
 
 
@@ -131,6 +146,7 @@ class AffineConcat(AffineOpBase):
 class AffineMove(AffineOpBase):
     """Moves stored integers: `reshape`, nearest `upsample` by scale_hw, or `pad` (top, left, bottom, right)."""
 
+    kind: ClassVar[str] = "move"
     move: Literal["reshape", "upsample", "pad"]
     scale_hw: tuple[int, int] = (1, 1)
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)
@@ -141,16 +157,9 @@ AffineOp: TypeAlias = AffineConv | AffinePool | AffineAdd | AffineMul | AffineAc
 
 
 @dataclass(frozen=True, eq=False)
-class AffineProgram:
-    """Ops in execution order over named tensors. notes: what the quantiser has to say (corrections undone, ...)."""
+class AffineProgram(Program):
+    """A program of affine ops over affine tensors."""
 
-    name: str
     tensors: Mapping[str, AffineTensor]
     ops: tuple[AffineOp, ...]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    notes: tuple[str, ...] = ()
     numerics: str = "nnkit.program.affine"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))

@@ -51,6 +51,20 @@ def simulate_affine(program: AffineProgram, inputs: Mapping[str, NDArray[Any]]) 
     return {name: values[name] for name in program.outputs}
 
 
+def simulate_one(program: AffineProgram, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Execute the program on one input without a batch axis; returns every tensor by name, likewise.
+
+    Raises UsageError for a missing, misshapen or out-of-range input.
+    """
+    values: dict[str, NDArray[Any]] = {}
+    for name in program.inputs:
+        given = inputs.get(name)
+        values[name] = _checked(program.tensors[name], None if given is None else np.asarray(given)[None])
+    for op in program.ops:
+        values[op.output] = run_op(op, [values[name] for name in op.inputs], program.tensors)
+    return {name: value[0] for name, value in values.items()}
+
+
 def run_op(op: AffineOp, x: list[NDArray[Any]], tensors: Mapping[str, AffineTensor]) -> NDArray[Any]:
     """Run one op on stored integers [N, ...]; the result has the output's storage type."""
     output = tensors[op.output]

@@ -25,7 +25,9 @@ from nnkit.program import (
     Tensor,
     Upsample,
 )
+from nnkit.program.affine import AffineProgram
 from nnkit.simulate import convolution, elementwise, pooling
+from nnkit.simulate.affine import simulate_one
 from nnkit.simulate.watch import Watch
 
 
@@ -38,6 +40,8 @@ def simulate(
     Returns every tensor by name, in its storage type. Raises UsageError for a missing, misshapen or
     out-of-range input.
     """
+    if isinstance(program, AffineProgram):
+        return simulate_one(program, inputs)
     values: dict[str, NDArray[Any]] = {}
     for name in program.inputs:
         values[name] = _checked_input(program.tensors[name], inputs.get(name))
