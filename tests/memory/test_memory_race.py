@@ -94,6 +94,13 @@ def test_cp_sat_alone_closes_the_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (solution.peak_bytes, solution.lower_bound_bytes, solution.certificate.reason) == (7, 7, "exhausted")
 
 
+def test_without_any_solver_the_gap_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nnkit.memory.compiled.is_installed", lambda: False)
+    monkeypatch.setattr("nnkit.memory.cp_sat.is_installed", lambda: False)
+    solution = solve(GAP_ITEMS, EXTRA)
+    assert (solution.lower_bound_bytes, solution.certificate.reason) == (6, "open")
+
+
 def test_a_race_repeats_to_the_byte() -> None:
     items = tuple(Item(f"i{k}", 3 + 7 * k % 11, k * 5 % 17, k * 5 % 17 + k % 6) for k in range(40))
     packing = Packing.of(items)
