@@ -2,7 +2,8 @@
 
 The compiler takes cuts and slices from its group cache (`LOAD_TPU_GROUP`), and the order of ops from the order of the
 lines in the lowered program; load times and addresses it chooses itself. A group that its placement cannot hold is
-refused by it: that is an outcome here, not an error.
+refused by it, or placed wrongly without a word, which the audit of the final program finds (`audit.py`): both are
+outcomes here, not errors.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnkit.errors import ToolError
+from nnkit_tpu.layer_group.audit import local_memory_conflicts
 from nnkit_tpu.layer_group.chips import Chip
 from nnkit_tpu.layer_group.from_lowered import LoweredFunction, read_lowered
 from nnkit_tpu.layer_group.groups import GroupedGraph
@@ -149,6 +151,10 @@ def compile_groups(
             taken = {name: tuple(items) for name, items in groups.items()}
             return Outcome(taken, refused=error.reason)
         final = (work / "final.mlir").read_text(encoding="utf-8")
+        conflicts = local_memory_conflicts(final, program.chip)
+        if conflicts and groups is not None:
+            taken = {name: tuple(items) for name, items in groups.items()}
+            return Outcome(taken, refused=f"the compiler's placement of these groups is broken: {conflicts[0]}")
         chosen = read_groups(final, program.functions)
         profile = _profile(work)
         measured = op_cycles_by_name(profile, program.functions, final) if profile is not None else None

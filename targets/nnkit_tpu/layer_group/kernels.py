@@ -296,11 +296,15 @@ def _whole(op: GroupOp, sources: Sequence[Rows], weights: Sequence[NDArray[Any]]
             return values.transpose(op.order).reshape(-1, *result[1:]) if op.order else values
         case "reduce":
             return np.asarray(values.sum(op.axis, keepdims=True) // values.shape[op.axis]).reshape(-1, *result[1:])
-        case _:
-            outputs = int(np.prod(shape[1:]))
+        case "matmul":
             flat = values.reshape(images, -1)
-            filters = np.resize(_flat(weights), (flat.shape[1], outputs)).astype(np.float64)
+            filters = np.resize(_flat(weights), (flat.shape[1], int(np.prod(shape[1:])))).astype(np.float64)
             total = (flat.astype(np.float64) @ filters).astype(np.int64)
             for source in sources[1:]:
                 total = total + np.resize(_everything(op, source).reshape(-1), total.shape)
             return _scaled(total, flat.shape[1], weights).reshape(images, *result[1:])
+        case _:
+            total = np.resize(values.reshape(-1), shape)
+            for source in sources[1:]:
+                total = total + np.resize(_everything(op, source).reshape(-1), shape)
+            return total + (_checksum(weights) & 7) + (int(values.sum()) & 7)

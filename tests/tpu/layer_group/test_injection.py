@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnkit_tpu.layer_group.audit import local_memory_conflicts
 from nnkit_tpu.layer_group.chips import CHIPS
 from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.executor import execute
@@ -109,8 +110,9 @@ def program(
     return LoweredProgram.read(folder, "lowered.mlir", "net", CHIPS[request.param], "INT8")
 
 
-def test_a_replay_gives_the_vendors_own_cost(toolchain: Toolchain, program: LoweredProgram) -> None:
-    vendor = compile_groups(toolchain, program)
+def test_a_replay_gives_the_vendors_own_cost(toolchain: Toolchain, program: LoweredProgram, tmp_path: Path) -> None:
+    vendor = compile_groups(toolchain, program, keep=tmp_path)
+    assert local_memory_conflicts((tmp_path / "final.mlir").read_text(), program.chip) == ()
     again = compile_groups(toolchain, program, vendor.groups)
     assert again.groups == vendor.groups
     assert again.cost == vendor.cost

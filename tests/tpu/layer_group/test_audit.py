@@ -1,0 +1,74 @@
+"""The audit of final programs, on a group written by hand: two slices, two loads, an op, a store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nnkit_tpu.layer_group.audit import local_memory_conflicts
+from nnkit_tpu.layer_group.chips import CHIPS
+
+CHIP = replace(CHIPS["cv181x"], lane_bytes=1024)
+
+
+def item(value: str, kind: str, operands: str, place: tuple[int, int, int, int], number: int, stage: int) -> str:
+    address, size, buffer_address, buffer_size = place
+    return (
+        f'        {value} = "tpu.{kind}"({operands}) {{ginfo = #tpu.lg<out_addr = {address}, out_size = {size},'
+        f" buffer_addr = {buffer_address}, buffer_size = {buffer_size}, id = {number}, stage = {stage},"
+        " slice_idx = 0>, x = 1 : i64} : (tensor<1x1x1x1xi8>) -> tensor<1x1x1x1xi8> loc(#loc)"
+    )
+
+
+def group(
+    *,
+    weight: int = 0,
+    source: int = 128,
+    middle: int = 256,
+    output: int = 384,
+    buffer: int = 512,
+    flow: str = "-1, 2, 0, 4, -2, 3, 1",
+) -> str:
+    """Step 1: the first convolution, the next slice's input, the store before; step 2: the second convolution."""
+    lines = [
+        '      %1 = "top.Weight"() : () -> tensor<1x1x1x1xi8> loc(#loc)',
+        '      %9 = "tpu.Group"(%arg0) ({',
+        item("%10", "Load", "%arg0", (source, 64, 0, 0), 1, 0),
+        item("%11", "Load", "%1", (weight, 64, 0, 0), 0, 0),
+        item("%12", "Conv2D", "%10, %11, %0", (middle, 64, buffer, 32), 2, 1),
+        item("%13", "Conv2D", "%12, %11, %0", (output, 64, 0, 0), 3, 1),
+        item("%14", "Store", "%13, %0", (output, 64, 0, 0), 4, 2),
+        '        "tpu.Yield"(%14) : (tensor<1x1x1x1xi8>) -> () loc(#loc)',
+        f"      }}) {{flow = [{flow}], hsecs = 2 : i64, nsecs = 1 : i64, swpipl_stage_num = 3 : i64}} : () -> ()",
+    ]
+    return "\n".join(lines)
+
+
+def test_a_sound_group_passes() -> None:
+    assert local_memory_conflicts(group(), CHIP) == ()
+
+
+def test_bytes_may_be_used_again_once_they_are_dead() -> None:
+    # In step 2 the input is dead until the next slice's arrives at the step's end.
+    assert local_memory_conflicts(group(flow="-1, 2, 4, -2, 3, 0, 1"), CHIP) == ()
+    assert local_memory_conflicts(group(buffer=384 + 64), CHIP) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"middle": 130}, "has its output on %10, which it reads"),
+        ({"buffer": 150}, "has its buffer on %10, which it reads"),
+        ({"output": 0}, "Conv2D %13 has its output on %11, which it reads"),
+        # Weights stay for the second slice: the store's bytes over them are noticed there.
+        ({"output": 32}, "Conv2D %12 reads %11, 32 of its 64 bytes a lane are gone"),
+        # The next slice's input is loaded while the first convolution reads this one's.
+        ({"flow": "-1, 2, 1, 0, 4, -2, 3"}, "Conv2D %12 reads %10, 64 of its 64 bytes a lane are gone"),
+        ({"source": 256}, "has its output on %10"),
+        ({"output": 1000}, "ends at 1064 of 1024 bytes"),
+    ],
+)
+def test_what_is_wrong_is_named(changes: dict[str, int | str], sentence: str) -> None:
+    problems = local_memory_conflicts(group(**changes), CHIP)  # type: ignore[arg-type]
+    assert any(sentence in problem for problem in problems), problems
