@@ -88,6 +88,24 @@ def test_the_dry_run_knows_the_choice_too(tmp_path: Path, eight_bits_db: float) 
     assert any("hp" in op.tags for op in found.program.ops)
 
 
+def test_a_budget_buys_accuracy_and_is_kept(tmp_path: Path, eight_bits_db: float) -> None:
+    found = []
+    for budget in (200, 2000):
+        folder = tmp_path / str(budget)
+        folder.mkdir()
+        recipe = auto("{sqnr_db: 1}").replace("hp: auto", f"hp: auto, budget: {budget}")
+        report, _ = built(folder, recipe)
+        chosen = report["mixed_precision"]
+        assert chosen["certificate"] == "budget"
+        assert sum(row["extra_weight_bytes"] for row in chosen["chosen"]) <= budget
+        costs = [row["extra_weight_bytes"] for row in chosen["pareto"]]
+        gained = [row["sqnr_db"] for row in chosen["pareto"]]
+        assert costs == sorted(costs)
+        assert gained == sorted(gained)
+        found.append(report["verify"]["float_vs_program"]["sqnr_db"])
+    assert eight_bits_db - 0.5 < found[0] < found[1]
+
+
 def test_gates_beyond_16_bits_end_with_the_best_that_was_reached(tmp_path: Path) -> None:
     recipe = write_project(tmp_path, auto("{sqnr_db: 200}"))
     with pytest.raises(GateFailedError, match="fail even with all 9 layers in 16 bits") as caught:

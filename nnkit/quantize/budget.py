@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nnkit.quantize.mixed_precision import Candidate, LayerSet, Trial
+from nnkit.quantize.mixed_precision import Candidate, LayerSet, SearchResult, Trial
 
 MOST_EXCHANGES = 60
 """Sets that are measured at most by exchanging layers."""
@@ -75,6 +75,19 @@ def search_budget(candidates: Sequence[Candidate], measure: Callable[[LayerSet],
     measure: called once for each set; its gates do not matter here.
     """
     return _BudgetSearch(candidates, measure, budget).run()
+
+
+def as_search_result(found: BudgetResult, measure: Callable[[LayerSet], Trial]) -> SearchResult:
+    """In the form of `search`, for reports: with what is lost where one of the chosen layers is left out."""
+    chosen = frozenset(found.chosen)
+    known = {trial.layers: trial for trial in found.trials}
+    needed = []
+    for name in found.chosen:
+        rest = chosen - {name}
+        if rest not in known:
+            known[rest] = measure(rest)
+        needed.append((name, known[rest]))
+    return SearchResult(found.chosen, "budget", tuple(known.values()), tuple(needed))
 
 
 def pareto_by_cost(trials: Sequence[Trial], candidates: Sequence[Candidate]) -> tuple[Trial, ...]:

@@ -22,7 +22,7 @@ from itertools import combinations
 from typing import Literal, TypeAlias
 
 LayerSet: TypeAlias = frozenset[str]
-Certificate: TypeAlias = Literal["minimum", "irreducible"]
+Certificate: TypeAlias = Literal["minimum", "irreducible", "budget"]
 MOST_TRIALS = 150
 """Sets tried at most for the proof that no smaller set passes."""
 

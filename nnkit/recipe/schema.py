@@ -120,8 +120,12 @@ def target_faults(body: RecipeBody, options: TargetOptionsBase) -> list[Fault]:
 
 
 def _auto_without_gates(tags: Tags, verify: Verify, at: KeyPath) -> Iterator[Fault]:
-    if tags.hp == AUTO and not verify.gates.limits():
-        yield Fault(at, "`hp: auto` has no gate to search for", "add verify: {gates: {cosine: 0.999}}")
+    if tags.hp == AUTO and tags.budget is None and not verify.gates.limits():
+        yield Fault(
+            at,
+            "`hp: auto` has no gate to search for",
+            "add verify: {gates: {cosine: 0.999}}, or tags: {budget: 16KiB}",
+        )
 
 
 def _stage_faults(body: RecipeBody) -> Iterator[Fault]:

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from nnkit.recipe.base import RecipeModel, fault
 from nnkit.recipe.restructure import RestructureEntry
 from nnkit.recipe.tasks import Task
-from nnkit.recipe.types import PathGlobs, RecipePath
+from nnkit.recipe.types import ByteSize, PathGlobs, RecipePath
 
 Glob = Annotated[str, Field(min_length=1)]
 AUTO = "auto"
@@ -22,12 +22,24 @@ class Tags(RecipeModel):
     hp: tuple[Glob, ...] | Literal["auto"] = Field(
         default=(),
         description="Layers in higher precision (16 bits where the others have 8). `auto` searches the fewest "
-        "that pass the gates.",
+        "that pass the gates, or with `budget` the most accurate that it can pay.",
         examples=[["fc_*"]],
+    )
+    budget: ByteSize | None = Field(
+        default=None,
+        description="With `hp: auto`: the bytes that the weights of layers in higher precision may take more than "
+        "in lower. The search then looks for the most accurate set within it; gates do not guide it.",
+        examples=["16KiB"],
     )
     cpu: tuple[Glob, ...] = Field(
         default=(), description="Layers kept on the CPU, away from the NPU.", examples=[["*_permute"]]
     )
+
+    @model_validator(mode="after")
+    def _budget_is_used(self) -> Tags:
+        if self.budget is not None and self.hp != AUTO:
+            raise fault("budget has no effect without hp: auto", "write hp: auto, or remove this line", ("budget",))
+        return self
 
 
 CalibrationMethod = Literal["max", "percentile", "mse", "kl"]

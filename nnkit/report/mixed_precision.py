@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from nnkit.quantize.budget import pareto_by_cost
 from nnkit.quantize.diagnose import Diagnosis
 from nnkit.quantize.mixed_precision import SearchResult, Trial, pareto
 
@@ -45,7 +46,7 @@ def search_report(
                 "extra_weight_bytes": costs[name].weight_values,
                 "macs": costs[name].macs,
                 "without": _numbers(without[name]),
-                "reason": f"without it: {without[name].failure}",
+                "reason": f"without it: {without[name].failure or _decibels(without[name])}",
             }
             for name in chosen
         ],
@@ -57,7 +58,7 @@ def search_report(
                 "passed": trial.passed,
                 "chosen": trial.layers == frozenset(chosen),
             }
-            for trial in pareto(result.trials, diagnosis.candidates)
+            for trial in _listed(diagnosis, result)
         ],
         "layers": _layer_rows(diagnosis, result, samples),
     }
@@ -66,9 +67,18 @@ def search_report(
 def _reason(diagnosis: Diagnosis, result: SearchResult, limits: Mapping[str, float]) -> str:
     gates = gates_in_words(limits)
     chosen = result.chosen or ()
+    if not chosen and result.certificate == "budget":
+        return "no layer in 16 bits that the budget can pay makes the network more accurate"
     if not chosen:
         return f"8 bits pass the gates ({gates}) in every layer: none needs 16"
     total, count = len(diagnosis.layers), len(chosen)
+    if result.certificate == "budget":
+        reached = _decibels(result.of(frozenset(chosen)))
+        extra = sum(layer.weight_values for layer in diagnosis.layers if layer.name in chosen)
+        return (
+            f"{count} of {total} layers in 16 bits are the most accurate of {len(result.trials)} sets tried within "
+            f"the budget: {reached}, {extra:,} bytes more of weights"
+        )
     layers = f"with {count} of {total} layers in 16 bits the gates pass ({gates})"
     if result.certificate == "minimum":
         return f"{layers}; every smaller set was tried and fails"
@@ -76,6 +86,16 @@ def _reason(diagnosis: Diagnosis, result: SearchResult, limits: Mapping[str, flo
         f"{layers}; each of them is needed: without it a gate fails. "
         f"Not all {result.smaller_sets:,} smaller sets were tried"
     )
+
+
+def _listed(diagnosis: Diagnosis, result: SearchResult) -> tuple[Trial, ...]:
+    if result.certificate == "budget":
+        return pareto_by_cost(result.trials, diagnosis.candidates)
+    return pareto(result.trials, diagnosis.candidates)
+
+
+def _decibels(trial: Trial) -> str:
+    return f"{trial.sqnr_db:.1f} dB on the calibration images"
 
 
 def _layer_rows(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,6 +16,7 @@ from nnkit.stages.types import Build, Restructured
 
 if TYPE_CHECKING:
     from nnkit.quantize import FixedPointScheme
+    from nnkit.quantize.diagnose import Diagnosis
     from nnkit.target import FixedPointTarget
     from nnkit.verify.metrics import Distance
     from nnkit.verify.samples import Sample
@@ -35,20 +36,22 @@ def choose_precision(build: Build, restructured: Restructured, statistics: Calib
 
     from nnkit import calibrate as calibrate_package
     from nnkit import preprocess, quantize, simulate, verify
-    from nnkit.inputs import input_ranges
     from nnkit.quantize.diagnose import with_sixteen_bits
 
     where = build.recipe.where_override(build.key, "tags", "hp")
-    headroom = build.recipe.calibration_for(build.key).headroom
-    target = cast("FixedPointTarget", build.target)
-    scheme = target.scheme(build.options, headroom, input_ranges(build.recipe, restructured.model))
-    _check_scheme(scheme, where)
+    diagnose, settings = _diagnosis_of(build, restructured, statistics, where)
     samples = _sample_sets(build, restructured, statistics)
     limits = build.recipe.verify.gates.limits()
+    budget = build.recipe.tags_for(build.key).budget
     call = StageCall(
         "precision",
         [restructured.reference.digest, restructured.model.digest, statistics.digest, *_digests(samples)],
-        {"scheme": scheme, "gates": limits, "sets": {name: len(found) for name, found in samples.items()}},
+        {
+            **settings,
+            "gates": limits,
+            "budget": budget,
+            "sets": {name: len(found) for name, found in samples.items()},
+        },
         [quantize, simulate, verify, preprocess, calibrate_package, "nnkit.graph.onnx_runtime", "nnkit.inputs"],
         {"onnxruntime": onnxruntime.__version__},
     )
@@ -60,10 +63,31 @@ def choose_precision(build: Build, restructured: Restructured, statistics: Calib
         build,
         call,
         codec,
-        lambda step: _search(restructured, statistics, scheme, samples, limits, where, step),
+        lambda step: _search(diagnose, samples, limits, budget, where, step),
     )
     values = [row["value"] for row in found["chosen"]]
     return replace(restructured, model=with_sixteen_bits(restructured.model, values), mixed_precision=found)
+
+
+def _diagnosis_of(
+    build: Build, restructured: Restructured, statistics: CalibrationStats, where: str
+) -> tuple[Callable[[], Diagnosis], dict[str, Any]]:
+    """What measures a set of layers, and the settings that its results depend on.
+
+    A target with an arithmetic of its own makes its own `diagnosis`; the others have a fixed-point scheme.
+    """
+    from nnkit.inputs import input_ranges
+    from nnkit.quantize.diagnose import Diagnosis
+
+    ranges = input_ranges(build.recipe, restructured.model)
+    own = getattr(build.target, "diagnosis", None)
+    if own is not None:
+        settings = {"target": build.target.name, "options": build.options.model_dump(mode="json")}
+        return lambda: own(restructured.reference, restructured.model, statistics, ranges, build.options), settings
+    headroom = build.recipe.calibration_for(build.key).headroom
+    scheme = cast("FixedPointTarget", build.target).scheme(build.options, headroom, ranges)
+    _check_scheme(scheme, where)
+    return lambda: Diagnosis(restructured.reference, restructured.model, statistics, scheme), {"scheme": scheme}
 
 
 def _check_scheme(scheme: FixedPointScheme, where: str) -> None:
@@ -118,20 +142,20 @@ def _digests(sets: Mapping[str, Sequence[Sample]]) -> list[str]:
 
 
 def _search(
-    restructured: Restructured,
-    statistics: CalibrationStats,
-    scheme: FixedPointScheme,
+    diagnose: Callable[[], Diagnosis],
     samples: Mapping[str, Sequence[Sample]],
     limits: Mapping[str, float],
+    budget: int | None,
     where: str,
     step: Step,
 ) -> dict[str, Any]:
-    from nnkit.quantize.diagnose import Diagnosis, measurer
+    from nnkit.quantize.budget import as_search_result, search_budget
+    from nnkit.quantize.diagnose import measurer
     from nnkit.quantize.mixed_precision import Trial, search
     from nnkit.report.mixed_precision import gates_in_words, search_report
     from nnkit.verify.gates import check_gates
 
-    diagnosis = Diagnosis(restructured.reference, restructured.model, statistics, scheme)
+    diagnosis = diagnose()
     count = 0
 
     def judge(distance: Distance) -> str:
@@ -143,7 +167,11 @@ def _search(
         step.advance()
         step.say(f"trial {count}, {len(trial.layers)} layers in 16 bits, {trial.sqnr_db:.1f} dB")
 
-    result = search(diagnosis.candidates, measurer(diagnosis, samples, judge, shown))
+    measure = measurer(diagnosis, samples, judge if budget is None else lambda distance: "", shown)
+    if budget is not None:
+        result = as_search_result(search_budget(diagnosis.candidates, measure, budget), measure)
+    else:
+        result = search(diagnosis.candidates, measure)
     if result.chosen is None:
         best = result.best
         raise GateFailedError(

@@ -107,7 +107,7 @@ CASES = [
     ("precision: int16", "fast: 1", "1, mem", "'fast' must be true or false, but the number 1", "write true"),
     ("precision: int16", "order: fast", "fast", "'order' must be a list or 'auto', but the text", "write [fast]"),
     ("precision: int16", "formats: ''", "''", "a path is empty", "name a file"),
-    ("precision: int16", "tags: {hpp: []}", "hpp", "unknown key 'hpp'", "did you mean 'hp'? known keys: hp, cpu"),
+    ("precision: int16", "tags: {hpp: []}", "hpp", "unknown key 'hpp'", "did you mean 'hp'? known keys: hp, budget, cpu"),
     ("descriptor_match", "descriptor_mach", "descriptor_mach", "'kind' must be face_crop", "'descriptor_match'?"),
     ("kind: descriptor_match, ", "", "{threshold", "the key 'kind' is missing", "add `kind: ...`"),
     ("threshold: 10.5", "threshold: -1", "-1", "'threshold' must be at least 0", "at least 0"),
