@@ -25,6 +25,7 @@ from nnkit_nnie.input_settings import InputSettings, doubled_normalization, inpu
 from nnkit_nnie.limits import limits_of
 from nnkit_nnie.mapper import MapperRun, find_mapper, no_mapper, run_mapper
 from nnkit_nnie.options import NnieOptions
+from nnkit_nnie.precision import suggestion
 from nnkit_nnie.segments import Network
 from nnkit_nnie.subgraph import subgraph
 from nnkit_nnie.testcases import random_sample, write_testcase
@@ -86,6 +87,8 @@ def emit_artifact(deployment: Deployment, network: Network, options: NnieOptions
     (folder / files.prototxt).write_text(pair.prototxt, encoding="utf-8")
     (folder / files.caffemodel).write_bytes(pair.caffemodel)
     notes = [*network.notes, *pair.notes, *doubled_normalization(network.graph, settings)]
+    advice = suggestion(network, options.compile_mode)
+    notes += [advice] if advice is not None else []
     notes += _write_cfg(deployment, network, settings, options, files, folder)
     sources = _write_cpu_segments(network, folder)
     data = description(network, deployment.program, pair, settings, options, sources)

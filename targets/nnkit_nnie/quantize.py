@@ -14,7 +14,6 @@ from nnkit.program.gfpq import Gfpq, GfpqBits
 from nnkit.program.ops import Accumulator, Placement
 from nnkit_nnie.float64_layers import ActivationKind, InPlaceActivation
 from nnkit_nnie.graph import Graph, Node
-from nnkit_nnie.input_settings import NONE, InputSettings
 from nnkit_nnie.layer_kinds import MOVING_KINDS
 from nnkit_nnie.layers import SHAPING_OPS, Layer
 from nnkit_nnie.ops import STORED, CpuLayer, NnieLayer, NnieWeighted
@@ -95,11 +94,9 @@ PIXELS = Fixed(8, 0, signed=False)
 """Raw pixels."""
 
 
-def input_format(settings: InputSettings) -> Fixed | Float:
-    """How an input is stored: pixels as they are, normalised ones in float, vectors as the NNIE stores all else."""
-    if not settings.is_image:
-        return STORED
-    return PIXELS if settings.norm_type == NONE else Float(32)
+def input_storage(program: Program, name: str) -> Fixed | Float:
+    """The format of a program's input."""
+    return _storage(program.tensors[name])
 
 
 def stored_shape(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -10,10 +10,13 @@ from nnkit.target import API_VERSION
 from nnkit_nnie.options import NnieOptions
 
 if TYPE_CHECKING:
+    from nnkit.calibrate.stats import CalibrationStats
     from nnkit.graph import Model
     from nnkit.memory.plan import MemoryPlan
     from nnkit.partition import Segment
-    from nnkit.program import Program
+    from nnkit.program import Fixed, Float, Program
+    from nnkit.quantize import InputRange
+    from nnkit.quantize.diagnose import Diagnosis
     from nnkit.rewrite import RewriteLog
     from nnkit.target import Deployment, Machine, Quantization, Runner, Tool
     from nnkit.verify.metrics import Distance
@@ -75,24 +78,30 @@ class NnieTarget:
 
     def quantize(self, model: Model, quantization: Quantization, options: NnieOptions) -> Program:
         """GFPQ inputs and weights for what the NNIE runs, float for the CPU."""
-        from nnkit.program import Fixed, Float
-        from nnkit_nnie.ops import STORED
-        from nnkit_nnie.quantize import PIXELS, Precision, to_program
+        from nnkit_nnie.quantize import Precision, to_program
 
         network = _divided(model, options)
-        ranges = quantization.input_ranges
-        formats: dict[str, Fixed | Float] = {}
-        for name in network.graph.inputs:
-            wanted = options.inputs.get(name)
-            image = name in ranges and (wanted is None or wanted.image_type != "vector")
-            formats[name] = (PIXELS if ranges[name].integral else Float(32)) if image else STORED
         return to_program(
             network,
             quantization.statistics,
             Precision.of(network, options.compile_mode),
             name=quantization.name,
-            inputs=formats,
+            inputs=_input_formats(model, quantization.input_ranges, options),
         )
+
+    def diagnosis(
+        self,
+        original: Model,
+        restructured: Model,
+        statistics: CalibrationStats,
+        input_ranges: Mapping[str, InputRange],
+        options: NnieOptions,
+    ) -> Diagnosis:
+        """The network with any set of layers in 16 bits, for `hp: auto`."""
+        from nnkit_nnie.precision import NnieDiagnosis
+
+        formats = _input_formats(restructured, input_ranges, options)
+        return NnieDiagnosis(original, restructured, statistics, _division(options), formats)
 
     def check(self, program: Program, options: NnieOptions) -> None:
         """Nothing: the limits are on layers, and were checked when the network was divided."""
@@ -118,7 +127,7 @@ class NnieTarget:
         """Chip, segments, what the mapper did, notes, and the cost of the layers in 16 bits."""
         from nnkit_nnie.report import report_details
 
-        return report_details(deployment, options, folder)
+        return report_details(deployment, _divided(deployment.model, options), options, folder)
 
     def runners(self, options: NnieOptions) -> tuple[Runner, ...]:
         """The emitted pair read again, the C of CPU segments, and the mapper."""
@@ -147,6 +156,20 @@ class NnieTarget:
         from nnkit_nnie.limits_page import ALL_LIMITS
 
         return tuple(limit_text(limit, LIMITS) for limit in ALL_LIMITS)
+
+
+def _input_formats(model: Model, ranges: Mapping[str, InputRange], options: NnieOptions) -> dict[str, Fixed | Float]:
+    """How each input is stored: raw pixels, normalised pixels, or a vector."""
+    from nnkit.program import Float
+    from nnkit_nnie.ops import STORED
+    from nnkit_nnie.quantize import PIXELS
+
+    formats: dict[str, Fixed | Float] = {}
+    for spec in model.inputs:
+        wanted = options.inputs.get(spec.name)
+        image = spec.name in ranges and (wanted is None or wanted.image_type != "vector")
+        formats[spec.name] = (PIXELS if ranges[spec.name].integral else Float(32)) if image else STORED
+    return formats
 
 
 def _division(options: NnieOptions) -> Division:

@@ -1,0 +1,137 @@
+"""Which layers run in 16 bits: the search behind `hp: auto`, and the table of the usual choices.
+
+A layer in 16 bits has twice the weight bytes and reads twice the bytes of feature maps; what that costs in time
+depends on the chip's memory, and only the vendor's tools or a board can say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nnkit.calibrate.stats import CalibrationStats
+from nnkit.errors import RecipeError
+from nnkit.graph import Model
+from nnkit.graph.onnx_runtime import FloatSession
+from nnkit.program import Fixed, Float, Program
+from nnkit.quantize.diagnose import Diagnosis, LayerCost
+from nnkit.quantize.mixed_precision import LayerSet
+from nnkit.simulate import simulate
+from nnkit.verify.metrics import DistanceSum
+from nnkit.verify.samples import Sample, quantized_inputs
+from nnkit_nnie.layers import Layer
+from nnkit_nnie.ops import NnieWeighted
+from nnkit_nnie.quantize import Precision, to_program
+from nnkit_nnie.report_cost import cost_of
+from nnkit_nnie.segments import Division, Network, divide
+
+MIXED = 2
+
+
+class NnieDiagnosis(Diagnosis):
+    """The network with any set of its layers in 16 bits; candidates are the layers with weights."""
+
+    def __init__(
+        self,
+        original: Model,
+        restructured: Model,
+        stats: CalibrationStats,
+        division: Division,
+        inputs: Mapping[str, Fixed | Float],
+    ) -> None:
+        """division: for compile mode 2. inputs: formats of the network's inputs.
+
+        Raises RecipeError where the compile mode leaves nothing to choose, ModelError as `divide`.
+        """
+        if division.compile_mode != MIXED:
+            raise RecipeError(
+                f"`hp: auto` chooses 16-bit layers, but compile_mode {division.compile_mode} fixes all of them",
+                remedy="write compile_mode: 2, or remove `hp: auto`",
+            )
+        self._original, self._model, self._stats = original, restructured, stats
+        self._network = divide(restructured, division)
+        self._inputs = inputs
+        self._tagged = frozenset(layer.name for layer in self._network.layers if layer.hp)
+        plain = self.program(frozenset())
+        ops = {op.name: op for op in plain.ops if isinstance(op, NnieWeighted)}
+        self.layers = tuple(
+            LayerCost(
+                layer.name,
+                layer.main.outputs[0],
+                ops[layer.name].multiply_accumulates(plain.tensors),
+                int(ops[layer.name].weight.size),
+            )
+            for layer in self._network.layers
+            if layer.name in ops and not layer.hp
+        )
+
+    def program(self, layers: LayerSet) -> Program:
+        """The Program with these layers, and those that are tagged, in 16 bits."""
+        precision = Precision(MIXED, self._tagged | layers)
+        return to_program(self._network, self._stats, precision, name="trial", inputs=self._inputs)
+
+
+def fully_connected(network: Network) -> tuple[Layer, ...]:
+    """Layers that make a vector of their whole input: InnerProduct, and convolutions with a window as large."""
+    found = []
+    for layer in network.layers:
+        if layer.placement != "npu":
+            continue
+        if layer.kind == "InnerProduct" or (layer.kind == "Convolution" and _sees_everything(network, layer)):
+            found.append(layer)
+    return tuple(found)
+
+
+def _sees_everything(network: Network, layer: Layer) -> bool:
+    shape, result = network.graph.shape(layer.inputs[0]), network.graph.shape(layer.main.outputs[0])
+    kernel = network.graph.shape(layer.main.inputs[1])[2:]
+    return len(result) == 4 and result[2:] == (1, 1) and tuple(kernel) == tuple(shape[2:])
+
+
+def precision_table(
+    network: Network,
+    statistics: CalibrationStats,
+    inputs: Mapping[str, Fixed | Float],
+    samples: Sequence[Sample],
+) -> list[dict[str, Any]]:
+    """The usual choices side by side: no layer in 16 bits, the last fully connected one (the projection), all fully
+    connected ones, and every layer. Rows are JSON data: layers, accuracy against float on `samples`, cost.
+
+    Empty where the network has no fully connected layer, or nothing to measure on.
+    """
+    dense = fully_connected(network)
+    if not dense or not samples:
+        return []
+    weighted = frozenset(layer.name for layer in network.layers if layer.placement == "npu")
+    choices = {
+        "no_hp": frozenset[str](),
+        "lastfc_hp": frozenset({dense[-1].name}),
+        "fullfc_hp": frozenset(layer.name for layer in dense),
+        "all": weighted,
+    }
+    session = FloatSession(network.graph.model)
+    expected = [session.run(sample.inputs) for sample in samples]
+    rows: list[dict[str, Any]] = []
+    for name, layers in choices.items():
+        if name == "fullfc_hp" and layers == choices["lastfc_hp"]:
+            continue
+        program = to_program(network, statistics, Precision(MIXED, layers), name=name, inputs=inputs)
+        total = DistanceSum()
+        for sample, reference in zip(samples, expected, strict=True):
+            stored = simulate(program, quantized_inputs(program, sample))
+            for output in program.outputs:
+                total.add(program.tensors[output].format.dequantize(stored[output]), reference[output])
+        listed = [layer.name for layer in network.layers if layer.name in layers] if name != "all" else []
+        rows.append({"choice": name, "layers": listed, **total.result().as_json(), **cost_of(program)})
+    return rows
+
+
+def suggestion(network: Network, compile_mode: int) -> str | None:
+    """The usual advice, where the build does not follow it."""
+    dense = fully_connected(network)
+    if not dense or compile_mode == 1 or dense[-1].hp:
+        return None
+    return (
+        f"the last fully connected layer {dense[-1].name!r} has 8 bits; 16 bits help a projection (PCA) there most "
+        "for what they cost: compile_mode: 2 and tags: {hp: [...]}"
+    )

@@ -1,0 +1,122 @@
+"""Layers in 16 bits: the search on a network with one weak layer, and the table of the usual choices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from nnie_networks import Net
+
+from nnkit.calibrate import calibrate
+from nnkit.errors import RecipeError
+from nnkit.graph import Model
+from nnkit.program import Float
+from nnkit.quantize.diagnose import measurer
+from nnkit.quantize.mixed_precision import search
+from nnkit.verify.samples import Sample
+from nnkit_nnie.ops import NnieWeighted
+from nnkit_nnie.precision import NnieDiagnosis, fully_connected, precision_table, suggestion
+from nnkit_nnie.segments import Division, divide
+
+FORMATS = {"data": Float(32)}
+
+
+def descriptor() -> Model:
+    net = Net(2)
+    x = net.node("Relu", [net.conv(net.input("data", 3, 16, 16), (3, 8), "conv1", strides=[2, 2])], "relu1")
+    x = net.node("Relu", [net.conv(x, (8, 16), "conv2", strides=[2, 2])], "relu2")
+    x = net.node("Relu", [net.conv(x, (16, 32), "comp_fc", kernel=4, pad=0)], "relu3")
+    return net.model(net.fc(net.node("Flatten", [x], "flat"), (32, 8), "pca"))
+
+
+def samples(count: int = 4) -> list[Sample]:
+    random = np.random.default_rng(0)
+    return [Sample(f"{i}", {"data": random.normal(size=(1, 3, 16, 16)).astype(np.float32)}) for i in range(count)]
+
+
+def statistics(model: Model):
+    return calibrate(model, {"data": [sample.inputs["data"] for sample in samples()]}, {})
+
+
+def test_fully_connected_layers_are_found_as_convolutions_too():
+    network = divide(descriptor(), Division("hi3516dv300"))
+    assert [layer.name for layer in fully_connected(network)] == ["comp_fc", "pca"]
+
+
+def test_the_usual_choices():
+    network = divide(descriptor(), Division("hi3516dv300", compile_mode=2))
+    rows = precision_table(network, statistics(network.graph.model), FORMATS, samples())
+    assert [row["choice"] for row in rows] == ["no_hp", "lastfc_hp", "fullfc_hp", "all"]
+    assert [row["layers"] for row in rows[:3]] == [[], ["pca"], ["comp_fc", "pca"]]
+    noise = [row["sqnr_db"] for row in rows]
+    assert noise[3] > noise[0] + 15  # all in 16 bits is another class
+    weights = {"conv1": 8 * 3 * 9, "conv2": 16 * 8 * 9, "comp_fc": 32 * 16 * 16, "pca": 8 * 32}
+    plain = sum(weights.values())
+    assert [row["weight_bytes"] for row in rows] == [
+        plain,
+        plain + weights["pca"],
+        plain + weights["pca"] + weights["comp_fc"],
+        2 * plain,
+    ]
+    # 8 x 8 and 4 x 4 positions of the convolutions, one of each fully connected layer.
+    macs = 64 * weights["conv1"] + 16 * weights["conv2"] + weights["comp_fc"] + weights["pca"]
+    assert [row["macs"] for row in rows] == [macs] * 4
+    assert [row["macs_16_bit"] for row in rows] == [0, weights["pca"], weights["pca"] + weights["comp_fc"], macs]
+    inputs = [3 * 256, 8 * 64, 16 * 16, 32]
+    assert rows[0]["input_bytes"] == sum(inputs)
+    assert rows[1]["input_bytes"] == sum(inputs) + inputs[3]
+
+
+def test_no_table_without_a_fully_connected_layer_or_samples():
+    net = Net()
+    network = divide(net.model(net.conv(net.input("data", 3, 16, 16), (3, 4), "conv")), Division("hi3516cv500"))
+    assert precision_table(network, statistics(network.graph.model), FORMATS, samples()) == []
+    with_fc = divide(descriptor(), Division("hi3516cv500"))
+    assert precision_table(with_fc, statistics(with_fc.graph.model), FORMATS, []) == []
+
+
+def test_the_suggested_default():
+    network = divide(descriptor(), Division("hi3516cv500"))
+    assert "'pca'" in (suggestion(network, 0) or "")
+    assert suggestion(network, 1) is None
+    net = Net(2)
+    x = net.conv(net.input("data", 3, 16, 16), (3, 8), "conv")
+    fc = net.tag(net.fc(net.node("Flatten", [x], "flat"), (2048, 8), "pca"), hp=True)
+    assert suggestion(divide(net.model(fc), Division("hi3516cv500", compile_mode=2)), 2) is None
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+def test_nothing_to_choose_in_other_modes(mode: int):
+    model = descriptor()
+    with pytest.raises(RecipeError, match="fixes all of them"):
+        NnieDiagnosis(model, model, statistics(model), Division("hi3516cv500", compile_mode=mode), FORMATS)
+
+
+def test_the_search_finds_the_smallest_set_that_passes():
+    """Held against every set of layers, tried one by one."""
+    from itertools import combinations
+
+    model = descriptor()
+    diagnosis = NnieDiagnosis(model, model, statistics(model), Division("hi3516cv500", compile_mode=2), FORMATS)
+    names = [candidate.name for candidate in diagnosis.candidates]
+    assert names == ["conv1", "conv2", "comp_fc", "pca"]
+    given = samples()
+    reference = diagnosis.reference(given)
+    measured = {
+        frozenset(chosen): diagnosis.distance(frozenset(chosen), given, reference).sqnr_db
+        for count in range(5)
+        for chosen in combinations(names, count)
+    }
+    gate = sorted(measured.values())[10]  # five of the sixteen sets at least this good
+    measure = measurer(diagnosis, {"given": given}, lambda d: "" if d.sqnr_db >= gate else f"{d.sqnr_db:.1f} dB")
+    result = search(diagnosis.candidates, measure)
+    least = min(len(chosen) for chosen, sqnr in measured.items() if sqnr >= gate)
+    assert result.chosen is not None
+    assert len(result.chosen) == least
+    assert measured[frozenset(result.chosen)] >= gate
+    assert result.certificate == "minimum"
+    bits = {
+        op.name: op.read_as.bits
+        for op in diagnosis.program(frozenset(result.chosen)).ops
+        if isinstance(op, NnieWeighted)
+    }
+    assert {name for name, width in bits.items() if width == 16} == set(result.chosen)
