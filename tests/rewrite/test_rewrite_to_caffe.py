@@ -40,8 +40,8 @@ def test_read_again_it_is_the_same_network(graphs, tmp_path, norm):
     sample = random_inputs(model, 1)
     wanted, found = (next(iter(FloatSession(m).run(sample).values())).ravel() for m in (model, again))
     np.testing.assert_array_equal(found, wanted)
-    # The root is one layer: square, root, and no third Power.
-    assert files.prototxt.count('type: "Power"') == 2
+    # The root is one layer: square, root, and the scale at the end.
+    assert files.prototxt.count('type: "Power"') == 3
     assert files.prototxt.count('type: "Reduction"') == 1
     assert 'name: "pca_hp"' in files.prototxt
 

@@ -3,10 +3,12 @@
 Pattern: x divided by, or multiplied with the reciprocal of, a square root of (sum or mean of x^2) + a, in any
 spelling of ONNX (ReduceL2, ReduceSumSquare, Mul or Pow, Sqrt or Pow, Div or Reciprocal); LpNormalization with p = 2;
 Caffe's Normalize. The feature is normalised as a whole: [1, C], or [1, C, 1, 1].
-Algebra: y = c x / sqrt(sum(x^2) + a) = x * spread((g total + h)^(-1/2)), with total = sum(x^2), g = 1/c^2, h = a/c^2
-or total = mean(x^2) = sum(x^2)/n, g = n/c^2. The division becomes a power of -1/2 and a product. NNIE broadcasts
-nothing: `spread` repeats one number n times with Concats of at most 32 inputs, 32 at a time for powers of two, by
-the fewest factors up to 32 for other products, and for the rest (a prime number) by blocks and a remainder.
+Algebra: y = c x / sqrt(sum(x^2) + a) = (x * spread((g total + h)^(-1/2))) / G with total = sum(x^2), g = 1/(c G)^2
+and h = a/(c G)^2, or total = mean(x^2) = sum(x^2)/n and g = n/(c G)^2. G = 1024 keeps the small reciprocal of a
+length well above the steps of 2^-12 in which NNIE stores results; fold_scale takes 1/G into a layer behind. The
+division becomes a power of -1/2 and a product. NNIE broadcasts nothing: `spread` repeats one number n times with
+Concats of at most 32 inputs, 32 at a time for powers of two, by the fewest factors up to 32 for other products, and
+for the rest (a prime number) by blocks and a remainder.
 Options: `reduce` (sum, mean) chooses the total; a mean keeps the squares of long features within fixed point. `a`
 replaces the constant that stands beside sum(x^2), and makes the rule approximate: with S the smaller of the two
 sum(x^2) + a, y moves by at most |a' - a| / (2 S) of its length; only then a floor max(||x||, f), which is not among
