@@ -19,7 +19,7 @@ from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.model import GroupGraph, GroupOp
 from nnkit_tpu.layer_group.orders import topological_orders
 from nnkit_tpu.layer_group.placement import Effort
-from nnkit_tpu.layer_group.plan import GroupPlan, best_plan, quick_plan
+from nnkit_tpu.layer_group.plan import GroupPlan, best_plan, plan_with_count, quick_plan
 from nnkit_tpu.layer_group.slices import Refusal, SliceCount
 
 Key: TypeAlias = tuple[object, ...]
@@ -136,9 +136,10 @@ def plan_groups(
 def plan_cuts(
     graph: GroupGraph, model: CostModel, cuts: Sequence[tuple[int, int, SliceCount | None]]
 ) -> GroupedGraph | Refusal:
-    """A plan with given groups: (first op, last op, slices or None to choose); ops outside work on global memory."""
-    from nnkit_tpu.layer_group.plan import plan_with_count
+    """A plan with given groups: (first op, last op, slices or None to choose); ops outside work on global memory.
 
+    Given slices are taken even where they overlap more than the rule allows.
+    """
     starts = {first: (last, count) for first, last, count in cuts}
     parts: list[GroupPlan | GroupOp] = []
     index = 0
@@ -149,7 +150,10 @@ def plan_cuts(
             continue
         last, count = starts[index]
         ops = graph.ops[index : last + 1]
-        plan = best_plan(graph, ops, model) if count is None else plan_with_count(graph, ops, count, model)
+        if count is None:
+            plan = best_plan(graph, ops, model)
+        else:
+            plan = plan_with_count(graph, ops, count, model, limit_overlap=False)
         if isinstance(plan, Refusal):
             return plan
         parts.append(plan)

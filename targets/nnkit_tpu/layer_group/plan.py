@@ -43,9 +43,10 @@ def plan_with_count(
     *,
     balance: bool = True,
     effort: Effort | None = None,
+    limit_overlap: bool = True,
 ) -> GroupPlan | Refusal:
     """Plan the group with this number of slices, or say why it cannot be."""
-    slices = slice_group(graph, ops, count)
+    slices = slice_group(graph, ops, count, limit_overlap=limit_overlap)
     if isinstance(slices, Refusal):
         return slices
     refusal = Refusal("local memory", ops[0].name, "nothing was tried")

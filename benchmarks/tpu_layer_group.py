@@ -1,0 +1,151 @@
+"""Our layer groups against the vendor's, by the vendor's own measure.
+
+    python -m benchmarks.tpu_layer_group [--nets squeezenet,unet] [--chips bm1688,cv181x] [--batch 4] [--cores 2]
+
+For every network and chip the compiler groups by itself, then ours and what lies around them are compiled; cycles are
+those of its simulator (BM chips), loads, stores and bytes those of its final program. Every group of the choice is
+then run by the local-memory executor and compared with the unsliced result. Without the toolchain nothing is
+compared, and the benchmark says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.table import Row, show
+from benchmarks.tpu_lowered import Lowering, batched, lowered_program, tpu_graph
+from benchmarks.tpu_networks import BUILDERS, build
+from nnkit.errors import NnkitError
+from nnkit_tpu.layer_group.chips import Chip, chip_named
+from nnkit_tpu.layer_group.cost import CostModel
+from nnkit_tpu.layer_group.executor import Execution, execute
+from nnkit_tpu.layer_group.groups import GroupedGraph, plan_cuts
+from nnkit_tpu.layer_group.injection import Outcome, compile_groups
+from nnkit_tpu.layer_group.slices import Refusal
+from nnkit_tpu.layer_group.tune import VENDORS_CUTS, Budget, Tuning, tune
+from nnkit_tpu.program import TpuGraph
+from nnkit_tpu.toolchain.find import Toolchain, find_toolchain
+
+NETWORKS = (*BUILDERS, "rfb320")
+CHIP_NAMES = ("bm1684x", "bm1688", "cv181x")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark; the exit code is 1 where ours is worse than allowed, or a plan is not proven."""
+    options = _options().parse_args(arguments)
+    toolchain = find_toolchain()
+    if toolchain is None:
+        sys.stderr.write(
+            "the TPU toolchain is not installed: run `nnkit doctor --install tpu`; nothing was measured\n"
+        )
+        return 0
+    shared = Path(os.environ["NNKIT_SHARED"]) if "NNKIT_SHARED" in os.environ else None
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="nnkit-groups-") as temporary:
+        for name in options.nets.split(","):
+            proto = build(name, shared=shared)
+            if proto is None:
+                sys.stderr.write(f"{name}: its model is not here (NNKIT_SHARED); left out\n")
+                continue
+            graph = tpu_graph(proto, name, Path(temporary) / name)
+            if options.batch > 1:
+                graph = batched(graph, options.batch)
+            for chip in options.chips.split(","):
+                started = time.monotonic()
+                how = Lowering(options.mode, options.cores if chip_named(chip).cores > 1 else 1, options.quant_input)
+                folder = Path(temporary) / name / chip
+                row = measure(toolchain, graph, chip_named(chip), folder, how, Budget(options.groups, options.steps))
+                rows.append({**row, "seconds": round(time.monotonic() - started, 1)})
+                sys.stderr.write(f"{name} {chip}: {time.monotonic() - started:.0f} s\n")
+    what = f"{options.mode}, batch {options.batch}, {options.cores} core{'s' if options.cores > 1 else ''}"
+    show(rows, as_json=options.json, title=f"Layer groups, vendor and ours ({what})")
+    return 1 if any(row["ok"] != "yes" for row in rows) else 0
+
+
+def measure(
+    toolchain: Toolchain, graph: TpuGraph, chip: Chip, folder: Path, how: Lowering, budget: Budget
+) -> dict[str, str | int | float | None]:
+    """One row of the table."""
+    row: dict[str, str | int | float | None] = {"net": graph.name, "chip": chip.name}
+    try:
+        program = lowered_program(toolchain, graph, chip, folder, how)
+        tuning = tune(toolchain, program, CostModel(chip), budget)
+    except NnkitError as error:
+        return {**row, "ok": "no", "choice": error.reason[:60]}
+    row |= _compared(tuning)
+    row["quant_input_cycles"] = _with_quantised_input(toolchain, graph, chip, folder, how)
+    execution = prove(chip, tuning)
+    if isinstance(execution, Refusal):
+        row["proof"] = f"not planned by us: {execution.reason}"
+    else:
+        row["proof"] = "0 mismatches" if execution.proven else "FAILED"
+    allowed = tuning.best.cost <= 1.01 * tuning.vendor.cost
+    row["ok"] = "yes" if allowed and row["proof"] != "FAILED" else "no"
+    return row
+
+
+def prove(chip: Chip, tuning: Tuning) -> Execution | Refusal:
+    """Our plan of the chosen groups, executed in local memory; a refusal where our planner cannot hold one."""
+    values: list[Execution] = []
+    for function in tuning.program.functions:
+        groups = tuning.best.groups.get(function.name, ())
+        cuts = [(group.first, group.last, group.slices) for group in groups]
+        plan = plan_cuts(function.graph, tuning.model, cuts)
+        if not isinstance(plan, GroupedGraph):
+            return plan
+        values.append(execute(chip, plan.graph, plan.parts))
+    return next((value for value in values if not value.proven), values[-1])
+
+
+def _compared(tuning: Tuning) -> dict[str, str | int | float | None]:
+    result: dict[str, str | int | float | None] = {}
+    for who, outcome in (("vendor", tuning.vendor), ("ours", tuning.best)):
+        result[f"{who}_cycles"] = outcome.profile.end_cycles if outcome.profile else None
+        result[f"{who}_loads"] = outcome.traffic.loads if outcome.traffic else None
+        result[f"{who}_stores"] = outcome.traffic.stores if outcome.traffic else None
+        result[f"{who}_bytes"] = _bytes(outcome)
+    result["gain_percent"] = round(100 * tuning.gain, 2)
+    result["choice"] = tuning.choice if tuning.gain > 0 else VENDORS_CUTS
+    result["trials"] = len(tuning.trials)
+    return result
+
+
+def _bytes(outcome: Outcome) -> int | None:
+    if outcome.profile is not None:
+        return outcome.profile.load_bytes + outcome.profile.store_bytes
+    return outcome.traffic.total_bytes if outcome.traffic is not None else None
+
+
+def _with_quantised_input(
+    toolchain: Toolchain, graph: TpuGraph, chip: Chip, folder: Path, how: Lowering
+) -> int | None:
+    """Cycles of the vendor's own groups when the network takes INT8 values: what the choice of I/O alone is worth."""
+    if how.mode != "INT8" or how.quant_input or chip.name.startswith("cv"):
+        return None
+    quantised = Lowering(how.mode, how.cores, quant_input=True)
+    outcome = compile_groups(toolchain, lowered_program(toolchain, graph, chip, folder / "quant_input", quantised))
+    return outcome.profile.end_cycles if outcome.profile is not None else None
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tpu_layer_group", description=__doc__)
+    parser.add_argument("--nets", default=",".join(NETWORKS), help="networks, separated by commas")
+    parser.add_argument("--chips", default=",".join(CHIP_NAMES), help="chips, separated by commas")
+    parser.add_argument("--batch", type=int, default=1, help="images at once")
+    parser.add_argument("--cores", type=int, default=1, help="processors, where the chip has more than one")
+    parser.add_argument("--mode", default="INT8", choices=("INT8", "F16", "BF16"), help="precision")
+    parser.add_argument("--quant-input", action="store_true", help="the networks take INT8 values")
+    parser.add_argument("--groups", type=int, default=Budget.groups, help="candidate groups measured alone")
+    parser.add_argument("--steps", type=int, default=Budget.steps, help="steps of improvement")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
