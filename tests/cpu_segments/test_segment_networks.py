@@ -18,7 +18,8 @@ from segment_networks import network
 
 from nnkit.cpu_segments import CompiledSegment, SegmentSource, emit_segment, run_segment
 from nnkit.custom_ops import DetectionOutput, PriorBox
-from nnkit.graph.onnx_runtime import FloatSession
+from nnkit.graph.onnx_runtime import FloatSession, random_inputs
+from nnkit.importers.caffe_importer import import_caffe
 
 # (side of the map, boxes at a position, step, min_size, max_size)
 LEVELS = ((38, 4, 8.0, 30.0, 60.0), (19, 6, 16.0, 60.0, 111.0), (10, 6, 32.0, 111.0, 162.0))
@@ -82,6 +83,20 @@ def test_detection_tail_of_a_real_ssd(
         np.testing.assert_allclose(found[:count], expected[0, 0, :count], atol=1e-6, rtol=0)
         certain += int((found[:count, 2] > 0.5).sum())
     assert certain >= 20
+
+
+@pytest.mark.parametrize("name", ["det1", "det2"])
+def test_whole_networks(name: str, shared_dir: Path, tmp_path: Path) -> None:
+    stem = shared_dir / "models" / "mtcnn" / name
+    model = import_caffe(stem.with_suffix(".prototxt"), stem.with_suffix(".caffemodel")).model
+    inputs = random_inputs(model, 1)
+    expected = FloatSession(model).run(inputs)
+    emit_segment(model, name, tmp_path)
+    found = run_segment(tmp_path, name, inputs, sanitize=True)
+    for value, array in expected.items():
+        # sums of up to 576 products in another order, in layers one behind the other
+        largest = float(np.abs(array).max())
+        np.testing.assert_allclose(found[value], array, rtol=0, atol=1e-5 * largest, err_msg=value)
 
 
 UNARY = ("Relu", "Sigmoid", "Tanh", "Abs", "Neg", "Elu", "LeakyRelu")

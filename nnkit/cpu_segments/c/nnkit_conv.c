@@ -1,25 +1,32 @@
 #include "nnkit_segment.h"
 
-static float at_window(const float *x, const float *weights, const nnkit_window *w, int i, int j, int channels)
+/* First output position whose window offset is not before the map's start, for an offset of `shift` pixels. */
+static int first_inside(int shift, int stride)
 {
-    float sum = 0.0f;
-    for (int c = 0; c < channels; c++) {
-        const float *map = x + (long)c * w->height * w->width;
-        const float *kernel = weights + (long)c * w->kernel_h * w->kernel_w;
-        for (int ky = 0; ky < w->kernel_h; ky++) {
-            const int row = i * w->stride_h - w->pad_top + ky * w->dilation_h;
-            if (row < 0 || row >= w->height) {
-                continue;
-            }
-            for (int kx = 0; kx < w->kernel_w; kx++) {
-                const int column = j * w->stride_w - w->pad_left + kx * w->dilation_w;
-                if (column >= 0 && column < w->width) {
-                    sum += map[(long)row * w->width + column] * kernel[ky * w->kernel_w + kx];
-                }
-            }
+    return shift >= 0 ? 0 : (-shift + stride - 1) / stride;
+}
+
+/* One past the last output position whose window offset lies before `size`. */
+static int end_inside(int shift, int stride, int size, int positions)
+{
+    const int end = size > shift ? (size - shift - 1) / stride + 1 : 0;
+    return end < positions ? end : positions;
+}
+
+/* Adds one weight's share to all positions of a map: the innermost loop walks along rows. */
+static void add_weight(const float *x, float weight, float *y, int ky, int kx, const nnkit_window *w)
+{
+    const int down = ky * w->dilation_h - w->pad_top, across = kx * w->dilation_w - w->pad_left;
+    const int row_end = end_inside(down, w->stride_h, w->height, w->out_height);
+    const int first = first_inside(across, w->stride_w);
+    const int end = end_inside(across, w->stride_w, w->width, w->out_width);
+    for (int i = first_inside(down, w->stride_h); i < row_end; i++) {
+        const float *from = x + (long)(i * w->stride_h + down) * w->width;
+        float *to = y + (long)i * w->out_width;
+        for (int j = first; j < end; j++) {
+            to[j] += weight * from[j * w->stride_w + across];
         }
     }
-    return sum;
 }
 
 void nnkit_conv(const float *x, const float *weights, const float *bias, float *y, const nnkit_window *window)
@@ -27,12 +34,17 @@ void nnkit_conv(const float *x, const float *weights, const float *bias, float *
     const int channels = window->channels / window->groups;
     const int outputs = window->out_channels / window->groups;
     const long map = (long)window->height * window->width;
-    const long kernel = (long)channels * window->kernel_h * window->kernel_w;
-    for (int o = 0; o < window->out_channels; o++) {
+    const long out_map = (long)window->out_height * window->out_width;
+    for (int o = 0; o < window->out_channels; o++, y += out_map) {
         const float *from = x + (long)(o / outputs) * channels * map;
-        for (int i = 0; i < window->out_height; i++) {
-            for (int j = 0; j < window->out_width; j++) {
-                *y++ = at_window(from, weights + o * kernel, window, i, j, channels) + (bias ? bias[o] : 0.0f);
+        for (long i = 0; i < out_map; i++) {
+            y[i] = bias ? bias[o] : 0.0f;
+        }
+        for (int c = 0; c < channels; c++, from += map) {
+            for (int ky = 0; ky < window->kernel_h; ky++) {
+                for (int kx = 0; kx < window->kernel_w; kx++) {
+                    add_weight(from, *weights++, y, ky, kx, window);
+                }
             }
         }
     }
