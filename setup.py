@@ -14,6 +14,7 @@ setup(
         "nnkit": "nnkit",
         "nnkit_gap8": "targets/nnkit_gap8",
         "nnkit_nnie": "targets/nnkit_nnie",
+        "nnkit_onnx_qdq": "targets/nnkit_onnx_qdq",
         "nnkit_tpu": "targets/nnkit_tpu",
         "nnkit_recipes": "recipes",
         "nnkit_cfg_templates": "cfg_templates",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from nnkit.errors import ToolError, UsageError
 
@@ -107,6 +107,18 @@ class Runner(Protocol):
         self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]], *, trace: bool
     ) -> list[RunResult]:
         """Run the artifact once per set of inputs. Raises ToolError when a tool fails."""
+
+
+@runtime_checkable
+class LayerRunner(Runner, Protocol):
+    """A bounded runner whose layers are each compared on the runner's own inputs of that layer.
+
+    One unit of one layer may become many units behind the next ones, so a bound holds for a layer, not for a network.
+    """
+
+    @property
+    def layer_by_layer(self) -> Literal[True]:
+        """Marks the class; a traced run has to give every tensor."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -145,9 +145,13 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
         print_line(f"  16 bits  {', '.join(row['name'] for row in search['chosen']) or 'none'}: {search['reason']}")
     for entry in verify["program_vs_artifact"]:
         if entry["contract"] == "not_run":
-            print_line(f"  {entry['how']:<9}not run: {entry['reason']}")
+            print_line(f"  {_label(entry['how'])}not run: {entry['reason']}")
             continue
-        line = f"  {entry['how']:<9}{entry['mismatches']} of {entry['values']:,} values differ from the simulator"
+        line = (
+            f"  {_label(entry['how'])}{entry['mismatches']} of {entry['values']:,} values differ from the simulator"
+        )
+        if entry["contract"] == "bounded":
+            line += f" by more than the bound (the largest by {entry['max_difference']:g})"
         if "instructions" in entry and report["macs"]:
             per_mac = entry["instructions"] / report["macs"]
             line += f"; {entry['instructions']:,} instructions ({per_mac:.2f} per MAC)"
@@ -162,3 +166,8 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
             f"  unproven {len(unproven)} pinned layers could overflow; seen: {wraps} wraps, {saturated} saturations"
         )
     print_line(f"  build    {folder} ({seconds:.1f} s)")
+
+
+def _label(how: str) -> str:
+    """The first column of a line; a longer name has a space behind it."""
+    return f"{how:<8} "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from nnkit.program import (
 )
 from nnkit.program.affine import AffineProgram
 from nnkit.simulate import convolution, elementwise, pooling
+from nnkit.simulate.affine import run_op as run_affine_op
 from nnkit.simulate.affine import simulate_one
 from nnkit.simulate.watch import Watch
 
@@ -52,6 +53,15 @@ def simulate(
             raise InternalError(f"shape {result.shape} computed, {tensor.shape} declared", where=op.name)
         values[op.output] = result.astype(tensor.format.dtype)
     return values
+
+
+def simulate_op(program: Program, op: OpBase, inputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """One op of a program on stored values in the tensors' shapes; the result is in its storage type."""
+    tensor = program.tensors[op.output]
+    if isinstance(program, AffineProgram):
+        affine = next(each for each in program.ops if each is op)
+        return np.asarray(run_affine_op(affine, [np.asarray(v)[None] for v in inputs], program.tensors)[0])
+    return _run(op, list(inputs), tensor, None).astype(tensor.format.dtype)
 
 
 def _checked_input(tensor: Tensor, value: NDArray[Any] | None) -> NDArray[Any]:

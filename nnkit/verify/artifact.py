@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from nnkit.errors import ToolError
 from nnkit.program import Program
-from nnkit.simulate import simulate
-from nnkit.target import Contract, Runner, RunResult
+from nnkit.simulate import simulate, simulate_op
+from nnkit.target import Contract, LayerRunner, Runner, RunResult
+
+_OURS = "report this to those who made the target"
 
 
 @dataclass(frozen=True)
@@ -77,18 +79,15 @@ def compare_artifact(
 
     Raises ToolError where the runner fails, or returns something else than one result for each input.
     """
+    if isinstance(runner, LayerRunner):
+        return _compare_layers(runner, artifact, program, inputs)
     # The traced run needs a build of its own: both are made at the same time.
     with ThreadPoolExecutor(max_workers=2) as pool:
         tracing = pool.submit(runner.run, artifact, program, inputs[:traced], trace=True) if traced else None
         results = runner.run(artifact, program, inputs, trace=False)
         traces = tracing.result() if tracing is not None else []
-    for found, asked in ((results, inputs), (traces, inputs[:traced])):
-        if len(found) != len(asked):
-            raise ToolError(
-                f"{len(asked)} inputs were given, {len(found)} results came back",
-                where=f"runner {runner.name}",
-                remedy="report this to those who made the target",
-            )
+    _check_count(runner, len(inputs), len(results))
+    _check_count(runner, len(inputs[:traced]), len(traces))
     count = _Count(runner, program)
     first = ""
     for index, (given, result) in enumerate(zip(inputs, results, strict=True)):
@@ -118,6 +117,49 @@ def compare_artifact(
         max_difference=count.largest if runner.contract == "bounded" else None,
         first_difference=first,
     )
+
+
+def _compare_layers(
+    runner: LayerRunner, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]]
+) -> ArtifactVerdict:
+    """Every layer of every input, on what the runner itself gave that layer."""
+    results = runner.run(artifact, program, inputs, trace=True)
+    _check_count(runner, len(inputs), len(results))
+    count = _Count(runner, program)
+    first = ""
+    for given, result in zip(inputs, results, strict=True):
+        values = {**given, **result.tensors, **result.outputs}
+        for op in program.ops:
+            lacking = [name for name in (*op.inputs, op.output) if name not in values]
+            if lacking:
+                raise ToolError(
+                    f"no values came back for {lacking[0]!r}", where=f"runner {runner.name}", remedy=_OURS
+                )
+            shaped = [values[name].reshape(program.tensors[name].shape) for name in op.inputs]
+            expected = {op.output: simulate_op(program, op, shaped)}
+            if count.add([op.output], values, expected) and not first:
+                trace = RunResult({}, {op.output: values[op.output]})
+                one = replace(program, ops=(op,), outputs=(op.output,))
+                first = first_difference(one, trace, expected, count.bound)
+    head = results[0] if results else RunResult({})
+    return ArtifactVerdict(
+        how=runner.name,
+        contract=runner.contract,
+        values=count.values,
+        mismatches=count.mismatches,
+        inputs=len(inputs),
+        instructions=head.instructions,
+        measured=head.measured,
+        max_difference=count.largest,
+        first_difference=first,
+    )
+
+
+def _check_count(runner: Runner, asked: int, found: int) -> None:
+    if found != asked:
+        raise ToolError(
+            f"{asked} inputs were given, {found} results came back", where=f"runner {runner.name}", remedy=_OURS
+        )
 
 
 class _Count:

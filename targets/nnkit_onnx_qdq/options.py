@@ -1,0 +1,46 @@
+"""Options of the onnx_qdq target, as the recipe writes them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from nnkit.calibrate.methods import Method
+from nnkit.recipe import TargetOptionsBase
+
+
+class OnnxQdqOptions(TargetOptionsBase):
+    """ONNX in QDQ form, for ONNX Runtime and for compilers that read it."""
+
+    weights: Literal["per_channel", "per_tensor"] = Field(
+        default="per_channel", description="One weight scale for each output channel, or one for the whole layer."
+    )
+    weight_method: Method = Field(
+        default="mse", description="How the range of weights is chosen, by the words of `calibration.method`."
+    )
+    symmetric_weights: bool = Field(
+        default=True, description="Weights from -127 to 127 around zero; otherwise with a zero point."
+    )
+    symmetric_activations: bool = Field(
+        default=False, description="Signed activations around zero; otherwise unsigned with a zero point."
+    )
+    adaround_steps: int = Field(
+        default=300,
+        ge=1,
+        le=100_000,
+        description="Steps a layer of the correction `adaround`, where it is asked for.",
+    )
+    adaround_seconds: float | None = Field(
+        default=None,
+        gt=0.0,
+        description="Most seconds that `adaround` may take in all; layers it does not reach are rounded to the "
+        "nearest. `null`: no limit, and the same result on every machine.",
+    )
+    correction_images: int = Field(
+        default=64,
+        ge=2,
+        le=10_000,
+        description="Calibration images that corrections measure on; a quarter of them judges, the others are "
+        "measured. All of them are measured on in the end.",
+    )

@@ -1,0 +1,100 @@
+"""From the recipe's words to the affine quantiser's: which corrections, on which images, judged by which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from nnkit.calibrate import calibrate
+from nnkit.calibrate.stats import CalibrationStats
+from nnkit.errors import RecipeError
+from nnkit.graph import Model
+from nnkit.preprocess import Preprocess
+from nnkit.program.affine import AffineProgram
+from nnkit.quantize.affine import AffineScheme, equalize, quantize_affine
+from nnkit.quantize.affine.adaround import AdaRound
+from nnkit.quantize.affine.quantize import Samples, float_outputs, mean_sqnr, outputs_of
+from nnkit.target import Quantization
+from nnkit.verify.samples import Sample
+from nnkit_onnx_qdq.options import OnnxQdqOptions
+
+DEFAULT_CORRECTIONS = ("bias_correction",)
+_JUDGING = 4  # every fourth image judges
+_FEWEST = 2 * _JUDGING  # below, there is nothing left to measure on
+
+
+def to_program(model: Model, quantization: Quantization, options: OnnxQdqOptions) -> AffineProgram:
+    """The affine program, with the corrections that the recipe asks for and that hold on images kept aside.
+
+    Raises RecipeError for corrections without calibration images; ModelError as the quantiser.
+    """
+    settings = quantization.calibration
+    wanted = DEFAULT_CORRECTIONS if settings.corrections is None else settings.corrections
+    scheme = AffineScheme(
+        per_channel=options.weights == "per_channel",
+        symmetric_weights=options.symmetric_weights,
+        symmetric_activations=options.symmetric_activations,
+        activation_method=settings.method,
+        weight_method=options.weight_method,
+        percentile=settings.percentile,
+        bias_correction="bias_correction" in wanted,
+    )
+    plain = replace(scheme, bias_correction=False)
+    samples = quantization.samples(options.correction_images) if wanted else []
+    if len(samples) < _FEWEST:
+        if settings.corrections:
+            raise RecipeError(
+                f"corrections are measured on calibration images, and there are {len(samples)}",
+                where="calibration.corrections",
+                remedy=f"give at least {_FEWEST} images, or write corrections: []",
+            )
+        program = quantize_affine(model, quantization.statistics, plain, name=quantization.name)
+        note = f"no corrections: {len(samples)} calibration images are too few"
+        return replace(program, notes=(*program.notes, note)) if wanted else program
+    search = AdaRound(options.adaround_steps, options.adaround_seconds) if "adaround" in wanted else None
+    measured = stacked([s for i, s in enumerate(samples) if i % _JUDGING], model)
+    judging = stacked(samples[::_JUDGING], model)
+
+    def quantized(network: Model, stats: CalibrationStats) -> AffineProgram:
+        return quantize_affine(
+            network, stats, scheme, samples=measured, held_out=judging, adaround=search, name=quantization.name
+        )
+
+    program = quantized(model, quantization.statistics)
+    if "equalize" not in wanted:
+        return program
+    equalized = equalize(model)
+    if not equalized.pairs:
+        note = "equalisation: no two layers can be equalised"
+        return replace(program, notes=(*program.notes, note, *equalized.declined))
+    after = quantized(equalized.model, observed_again(equalized.model, samples, quantization.statistics))
+    reference = float_outputs(model, judging)
+    was, now = (mean_sqnr(outputs_of(each, judging), reference) for each in (program, after))
+    verdict = "kept" if now >= was else "undone"
+    note = f"equalisation {verdict}: {was:.2f} dB without, {now:.2f} dB with, on held-out inputs"
+    kept = after if now >= was else program
+    return replace(kept, notes=(*kept.notes, note))
+
+
+def stacked(samples: Sequence[Sample], model: Model) -> Samples:
+    """[N, ...] by input name."""
+    return {spec.name: np.concatenate([sample.inputs[spec.name] for sample in samples]) for spec in model.inputs}
+
+
+def observed_again(model: Model, samples: Sequence[Sample], stats: CalibrationStats) -> CalibrationStats:
+    """Ranges of a network whose inner values changed their widths; of its inputs, all images' ranges are kept."""
+    found = calibrate(
+        model,
+        {spec.name: [sample.inputs[spec.name] for sample in samples] for spec in model.inputs},
+        {spec.name: Preprocess.from_recipe(None, spec.shape) for spec in model.inputs},
+        method=stats.method if stats.method in ("percentile", "mse", "kl") else "max",  # type: ignore[arg-type]
+        percentile=stats.percentile or 99.99,
+    )
+    inputs = {spec.name for spec in model.inputs}
+    ranges = {name: stats.ranges[name] if name in inputs else each for name, each in found.ranges.items()}
+    kept = {
+        name: stats.histograms.get(name, each) if name in inputs else each for name, each in found.histograms.items()
+    }
+    return replace(found, ranges=ranges, histograms=kept)
