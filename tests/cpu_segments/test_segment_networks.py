@@ -139,7 +139,7 @@ def graphs(draw: st.DrawFn) -> tuple[list[NodeProto], dict[str, NDArray[Any]], l
     return nodes, constants, sorted({values[-1], *others})
 
 
-@settings(max_examples=8, derandomize=True)
+@settings(max_examples=6, derandomize=True)
 @given(graphs())
 def test_random_graphs(graph: tuple[list[NodeProto], dict[str, NDArray[Any]], list[str]]) -> None:
     nodes, constants, outputs = graph
