@@ -154,7 +154,9 @@ class _Walk:
         return np.asarray(self._tensors[layer.inputs[0]].scale * np.asarray(op.weight_format.scale))
 
     def _unbiased(self, layer: FloatLayer, op: AffineConv, shift: NDArray[np.float64]) -> AffineConv:
-        bias = op.bias * self._scales(layer, op) + shift
+        if layer.bias is None:
+            return op
+        bias = layer.bias + shift  # in real units, rounded once
         built = build_op(layer, self._tensors, self._scheme, bias=bias, weight=op.weight)
         return built if isinstance(built, AffineConv) else op
 

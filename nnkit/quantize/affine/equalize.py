@@ -3,26 +3,33 @@
 For s > 0 and an activation with f(s x) = s f(x) (none, Relu, LeakyRelu, PRelu; pools too), W1 / s and b1 / s before
 and W2 * s behind leave the float network's outputs as they are. s_c = sqrt(r1_c / r2_c), r the largest weight of
 channel c on either side, makes both sides equally wide, so that one scale suits all channels. A depthwise layer
-stands on both sides, one after the other. A bound above (Relu6) is the same for all channels, so a channel cannot be
-scaled under it: such pairs are left alone, and the reason is given.
+stands on both sides, one after the other. A bound above (Relu6) is the same for all channels, so that a channel that
+reaches it cannot be scaled. Given samples, the channels that stay below it, with headroom, are scaled as far as they
+then still do; without samples such pairs are left alone, and the reason is given.
 Source: Nagel et al., "Data-free quantization through weight equalization and bias correction", 2019.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.graph import Model
+from nnkit.quantize.affine.build import split_pools
+from nnkit.quantize.affine.float_run import activate, before_activation
 from nnkit.quantize.layers import FloatArray, FloatLayer, FloatLayers
 from nnkit.quantize.lowering import lower
 
 _SWEEPS = 40
 _SETTLED = 1e-3
 _LARGEST_SCALE = 1e3  # of one step
+_HEADROOM = 1.25  # on the largest values that were seen below a bound
+_PART = 8  # samples that are run together
 _DEAD = 1e-4  # of the widest channel: narrower ones are left as they are
 
 
@@ -35,16 +42,26 @@ class Equalized:
     declined: tuple[str, ...]
 
 
-def equalize(model: Model) -> Equalized:
-    """Equalise all pairs of convolutions of a restructured model. Raises ModelError as `lower`."""
+def equalize(model: Model, samples: Mapping[str, NDArray[np.float32]] | None = None) -> Equalized:
+    """Equalise all pairs of convolutions of a restructured model.
+
+    samples: [N, ...] in real units by input name; with them pairs below a bound are scaled too, where the bound does
+        not bind on these samples (the float network is then the same for inputs like them, not for all).
+
+    Raises ModelError as `lower`.
+    """
     layers = lower(model)
-    pairs, declined = _pairs(layers)
+    pairs, declined = _pairs(layers, bounded=samples is not None)
+    peaks = {} if samples is None else _peaks(layers, {first.name for first, _ in pairs}, samples)
     changed = {layer.name: layer for layer in layers.layers if any(layer.name in (a.name, b.name) for a, b in pairs)}
     names = tuple((a.name, b.name) for a, b in pairs)
     for _ in range(_SWEEPS):
         furthest = 0.0
         for first, second in names:
             scales = _scales(changed[first], changed[second])
+            if first in peaks:
+                scales = _below_bound(scales, peaks[first], changed[first])
+                peaks[first] = peaks[first] / scales
             furthest = max(furthest, float(np.abs(np.log(scales)).max(initial=0.0)))
             changed[first], changed[second] = _scaled(changed[first], changed[second], scales)
         if furthest < _SETTLED:
@@ -52,7 +69,33 @@ def equalize(model: Model) -> Equalized:
     return Equalized(_written(model, changed) if names else model, names, declined)
 
 
-def _pairs(layers: FloatLayers) -> tuple[list[tuple[FloatLayer, FloatLayer]], tuple[str, ...]]:
+def _peaks(
+    layers: FloatLayers, names: set[str], samples: Mapping[str, NDArray[np.float32]]
+) -> dict[str, NDArray[np.float64]]:
+    """By layer with a bound above: the largest value of each channel before the activation, with headroom."""
+    found: dict[str, NDArray[np.float64]] = {}
+    whole = split_pools(layers)
+    count = len(next(iter(samples.values())))
+    for start in range(0, count, _PART):
+        values: dict[str, NDArray[Any]] = {name: samples[name][start : start + _PART] for name in layers.inputs}
+        for layer in whole.layers:
+            before = before_activation(layer, [values[name] for name in layer.inputs], whole.shapes[layer.output])
+            if layer.name in names and layer.activation is not None and layer.activation.high is not None:
+                peak = before.max(axis=(0, 2, 3)).astype(np.float64) * _HEADROOM
+                found[layer.name] = np.maximum(found.get(layer.name, peak), peak)
+            values[layer.output] = activate(before, layer.activation)
+    return found
+
+
+def _below_bound(scales: NDArray[np.float64], peaks: NDArray[np.float64], layer: FloatLayer) -> NDArray[np.float64]:
+    """Scales that keep free channels below the bound, and leave alone those that reach it."""
+    high = layer.activation.high if layer.activation is not None else None
+    if high is None or high <= 0.0:
+        return np.ones_like(scales)
+    return np.where(peaks <= high, np.maximum(scales, peaks / high), 1.0)
+
+
+def _pairs(layers: FloatLayers, *, bounded: bool) -> tuple[list[tuple[FloatLayer, FloatLayer]], tuple[str, ...]]:
     uses = Counter(name for layer in layers.layers for name in layer.inputs)
     uses.update(layers.outputs)
     producers = {layer.output: layer for layer in layers.layers}
@@ -65,7 +108,7 @@ def _pairs(layers: FloatLayers) -> tuple[list[tuple[FloatLayer, FloatLayer]], tu
             first = producers.get(first.inputs[0])
         if layer.kind != "conv2d" or first is None or first.kind != "conv2d":
             continue
-        reason = _obstacle(first, layer, uses)
+        reason = _obstacle(first, layer, uses, bounded=bounded)
         if reason:
             declined.append(f"{first.name} -> {layer.name}: {reason}")
         else:
@@ -73,13 +116,13 @@ def _pairs(layers: FloatLayers) -> tuple[list[tuple[FloatLayer, FloatLayer]], tu
     return found, tuple(declined)
 
 
-def _obstacle(first: FloatLayer, second: FloatLayer, uses: Counter[str]) -> str:
+def _obstacle(first: FloatLayer, second: FloatLayer, uses: Counter[str], *, bounded: bool) -> str:
     if uses[first.output] != 1 or uses[second.inputs[0]] != 1:
         return "others read its output too"
     if second.pad_value != 0.0:
         return "the next layer is padded with another value than 0"
     activation = first.activation
-    if activation is not None and activation.high is not None:
+    if activation is not None and activation.high is not None and not bounded:
         return "its activation has an upper bound, which would bind at other values"
     if activation is not None and activation.low not in (None, 0.0):
         return "its activation has a lower bound other than 0"

@@ -79,3 +79,30 @@ def test_a_value_that_is_an_output_too_is_left_alone() -> None:
     result = equalize(two_convolutions("Relu", 1, shared=True))
     assert result.pairs == ()
     assert "others read" in result.declined[0]
+
+
+def test_channels_below_an_upper_bound_are_scaled_and_outputs_stay() -> None:
+    model = two_convolutions("Clip", 1)  # channels of very different width: some reach 6, others stay far below
+    x = {"x": np.random.default_rng(1).normal(0, 1, (20, 3, 6, 6)).astype(np.float32)}
+    result = equalize(model, x)
+    assert result.pairs == (("first", "second"),)
+    assert result.declined == ()
+    before, after = float_outputs(model, x)["y"], float_outputs(result.model, x)["y"]
+    np.testing.assert_allclose(after, before, rtol=2e-4, atol=2e-4 * np.abs(before).max())
+    old, new = (layer.weight for layer in (lower(model).layers[0], lower(result.model).layers[0]))
+    assert old is not None
+    assert new is not None
+    ratios = np.abs(new).reshape(4, -1).max(axis=1) / np.abs(old).reshape(4, -1).max(axis=1)
+    assert ratios[2] == pytest.approx(1.0)  # ten times the others: it reaches the bound
+    assert ratios[0] > 2.0  # a hundredth of the others, far below it
+    widths = [np.abs(weight).reshape(4, -1).max(axis=1) for weight in (old, new)]
+    assert widths[1].max() / widths[1].min() < widths[0].max() / widths[0].min()
+
+
+def test_bound_still_does_not_bind_with_headroom() -> None:
+    model = two_convolutions("Clip", 1)
+    x = {"x": np.random.default_rng(1).normal(0, 1, (20, 3, 6, 6)).astype(np.float32)}
+    louder = {"x": x["x"] * np.float32(1.2)}  # below the headroom of 1.25, but for biases
+    result = equalize(model, x)
+    before, after = float_outputs(model, louder)["y"], float_outputs(result.model, louder)["y"]
+    np.testing.assert_allclose(after, before, rtol=2e-4, atol=2e-4 * np.abs(before).max())
