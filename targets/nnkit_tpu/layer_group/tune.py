@@ -13,8 +13,9 @@ The baseline is itself a candidate: where nothing is better, the choice is "vend
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from nnkit_tpu.layer_group.vendor_files import InjectedGroup
 from nnkit_tpu.toolchain.find import Toolchain
 
 VENDORS_CUTS = "vendor's cuts"
+Check: TypeAlias = Callable[[Outcome, Outcome], str]
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class _Search:
     vendor: Outcome
     best: Outcome
     best_program: LoweredProgram
+    check: Check | None
     choice: str = VENDORS_CUTS
     trials: list[Trial] = field(default_factory=list)
     seen: set[object] = field(default_factory=set)
@@ -84,8 +87,11 @@ class _Search:
     ) -> Outcome:
         """Compile and note; the best so far is kept."""
         outcome = compile_groups(self.toolchain, program, groups)
+        better = not outcome.refused and self.accepts(outcome) and outcome.cost < self.best.cost
+        if better and self.check is not None:
+            outcome = replace(outcome, refused=self.check(self.vendor, outcome))
         self.trials.append(Trial(choice, None if outcome.refused else outcome.cost, outcome.refused))
-        if not outcome.refused and self.accepts(outcome) and outcome.cost < self.best.cost:
+        if better and not outcome.refused:
             self.best, self.best_program = outcome, program
             self.choice = choice
         return outcome
@@ -100,15 +106,24 @@ class _Search:
         )
 
 
-def tune(toolchain: Toolchain, program: LoweredProgram, model: CostModel, budget: Budget | None = None) -> Tuning:
+def tune(
+    toolchain: Toolchain,
+    program: LoweredProgram,
+    model: CostModel,
+    budget: Budget | None = None,
+    check: Check | None = None,
+) -> Tuning:
     """Compile the vendor's choice, ours, and what lies around the better of them.
+
+    check: a last look at every candidate that would be the best (a run on the chip model, say): why it may not be, or
+    an empty string. It is called with the vendor's outcome and the candidate's.
 
     Raises ToolError where the compiler cannot compile the program with groups of its own.
     """
     limits = budget or Budget()
     vendor = compile_groups(toolchain, program)
     model = model_from(model, program, vendor)
-    search = _Search(toolchain, program, vendor, vendor, program)
+    search = _Search(toolchain, program, vendor, vendor, program, check)
     search.trials.append(Trial(VENDORS_CUTS, vendor.cost))
     _assemble(search, program, model, limits.groups)
     _improve(search, model, limits.steps)

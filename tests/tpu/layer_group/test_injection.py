@@ -12,7 +12,7 @@ from nnkit_tpu.layer_group.chips import CHIPS
 from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.executor import execute
 from nnkit_tpu.layer_group.groups import GroupedGraph, plan_cuts
-from nnkit_tpu.layer_group.injection import LoweredProgram, compile_groups
+from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_groups
 from nnkit_tpu.layer_group.slices import SliceCount
 from nnkit_tpu.layer_group.tune import Budget, best_disjoint, tune
 from nnkit_tpu.layer_group.vendor_files import InjectedGroup
@@ -162,6 +162,20 @@ def test_tuning_is_never_worse_and_proven(toolchain: Toolchain, program: Lowered
     plan = plan_cuts(function.graph, tuning.model, cuts)
     assert isinstance(plan, GroupedGraph)
     assert execute(program.chip, plan.graph, plan.parts).proven
+
+
+def test_a_candidate_that_fails_the_check_is_not_taken(toolchain: Toolchain, program: LoweredProgram) -> None:
+    seen = []
+
+    def check(vendor: Outcome, candidate: Outcome) -> str:
+        seen.append(candidate.cost < vendor.cost)
+        return "its results differ"
+
+    tuning = tune(toolchain, program, CostModel(program.chip), Budget(groups=4, steps=2, orders=1), check)
+    assert tuning.best is tuning.vendor
+    assert all(seen)
+    refused = [trial.refused for trial in tuning.trials if trial.refused == "its results differ"]
+    assert len(refused) == len(seen)
 
 
 def test_the_best_disjoint_groups_by_hand() -> None:
