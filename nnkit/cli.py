@@ -26,6 +26,8 @@ targets_app = typer.Typer(help="The installed targets.", no_args_is_help=True)
 package_app = typer.Typer(help="Release packages.", no_args_is_help=True)
 app.add_typer(targets_app, name="targets")
 app.add_typer(package_app, name="package")
+table_app = typer.Typer(help="Calibration tables.", no_args_is_help=True)
+app.add_typer(table_app, name="table")
 
 
 class Metric(Enum):
@@ -33,6 +35,13 @@ class Metric(Enum):
 
     cosine = "cosine"
     l2 = "l2"
+
+
+class TableKind(Enum):
+    """Of a written table: nnkit's own, or the TPU compiler's."""
+
+    nnkit = "nnkit"
+    tpu = "tpu"
 
 
 class ExecutorName(Enum):
@@ -284,6 +293,22 @@ def package_inspect(
     from nnkit.commands.package import inspect_command
 
     inspect_command(package, json=json)
+
+
+@table_app.command("convert")
+def table_convert(
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="TABLE", help="nnkit's or the TPU compiler's table, pinned formats, or a QDQ model."),
+    ],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")],
+    to: Annotated[TableKind, typer.Option("--to", help="What to write.")] = TableKind.nnkit,
+    json: JsonOption = False,
+) -> None:
+    """Write the ranges of a table of any known kind as another."""
+    from nnkit.commands.table import convert_command
+
+    convert_command(source, out, to=to.value, json=json)
 
 
 def main() -> None:
