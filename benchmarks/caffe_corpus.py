@@ -12,6 +12,15 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
+class Files:
+    """A network as its two files."""
+
+    name: str
+    prototxt: bytes
+    caffemodel: bytes
+
+
+@dataclass(frozen=True)
 class Case:
     """A network. body: its layers; inputs: shapes by name; weights: shapes of the arrays by layer.
 

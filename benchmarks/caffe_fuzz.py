@@ -3,7 +3,8 @@
 Every input starts from a network of the corpus, is damaged by a generator with its own number as seed, and is
 imported; what imports is exported again. An input passes when that succeeds or ends in one of nnkit's own errors,
 within the time limit, in a process whose memory may grow by one GiB at most. Any other exception, a crash or a hang
-is reported with the number, so that `--first N --count 1` shows it again.
+is reported with the number, so that `--first N --count 1` shows it again. Files of one MiB that are made to cost much
+(`caffe_bombs.py`) are tried first, under the same limits.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import NoReturn
 
-from benchmarks.caffe_corpus import cases
+from benchmarks.caffe_bombs import bombs
+from benchmarks.caffe_corpus import Files, cases
 
 GIB = 1 << 30
 LIMIT_SECONDS = 10
@@ -47,27 +49,18 @@ _NUMBERS = [
 _TOKENS = re.compile(rb'"[^"\n]*"|[A-Za-z_][A-Za-z_0-9]*|-?[0-9][0-9.eE]*|[{}:]|\s+|.', re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Seedling:
-    """One network of the corpus, as files."""
-
-    name: str
-    prototxt: bytes
-    caffemodel: bytes
-
-
-def corpus() -> list[Seedling]:
+def corpus() -> list[Files]:
     """The small networks, some of them in the old form."""
-    found = [Seedling(c.name, c.prototxt().encode(), c.caffemodel() if c.weights else b"") for c in cases()]
+    found = [Files(c.name, c.prototxt().encode(), c.caffemodel() if c.weights else b"") for c in cases()]
     old = b"""name: "old" input: "data" input_dim: 1 input_dim: 3 input_dim: 8 input_dim: 8
 layers { name: "a" type: RELU bottom: "data" top: "data" }
 layers { name: "p" type: POOLING bottom: "data" top: "p" pooling_param { pool: AVE kernel_size: 3 stride: 2 } }
 layers { name: "l" type: SOFTMAX_LOSS bottom: "p" top: "loss" include { phase: TRAIN } }
 """
-    return [*found, Seedling("old", old, b"")]
+    return [*found, Files("old", old, b"")]
 
 
-def mutated(number: int, seedlings: list[Seedling]) -> Seedling:
+def mutated(number: int, seedlings: list[Files]) -> Files:
     """Input number `number`: the same files for the same number."""
     chance = random.Random(number)
     seedling = chance.choice(seedlings)
@@ -77,7 +70,7 @@ def mutated(number: int, seedlings: list[Seedling]) -> Seedling:
             weights = _damaged_bytes(weights, chance)
         else:
             text = _damaged_text(text, chance, seedlings)
-    return Seedling(seedling.name, text[:LARGEST_INPUT], weights[:LARGEST_INPUT])
+    return Files(seedling.name, text[:LARGEST_INPUT], weights[:LARGEST_INPUT])
 
 
 def _damaged_bytes(data: bytes, chance: random.Random) -> bytes:
@@ -102,7 +95,7 @@ def _damaged_bytes(data: bytes, chance: random.Random) -> bytes:
     return data[:at] + chance.choice((b"\x7f", b"\xff", b"\x00", b"\x80")) * chance.randrange(1, 12) + data[at:]
 
 
-def _damaged_text(text: bytes, chance: random.Random, seedlings: list[Seedling]) -> bytes:
+def _damaged_text(text: bytes, chance: random.Random, seedlings: list[Files]) -> bytes:
     """Damage by token, line or byte, and some bombs."""
     tokens = _TOKENS.findall(text) or [b""]
     kind, at = chance.randrange(12), chance.randrange(len(tokens))
@@ -139,7 +132,7 @@ def _damaged_text(text: bytes, chance: random.Random, seedlings: list[Seedling])
     return b"".join(tokens)
 
 
-def attempt(files: Seedling) -> str:
+def attempt(files: Files) -> str:
     """Import, and export what imports: "imported", "refused <error>", or a traceback of what must not be."""
     from nnkit.caffe.export import export_caffe
     from nnkit.errors import InternalError, NnkitError
@@ -204,6 +197,21 @@ def _limit() -> None:
     signal.signal(signal.SIGALRM, late)
 
 
+def explode(name: str, size_bytes: int, seconds: int = LIMIT_SECONDS) -> str:
+    """One bomb under the limits, in this process; the outcome as `attempt` has it."""
+    attempt(corpus()[0])
+    bomb = bombs(size_bytes)[name]
+    _limit()
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    outcome = attempt(bomb)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return outcome
+
+
+def _explode(name: str) -> tuple[str, str]:
+    return name, explode(name, LARGEST_INPUT)
+
+
 def _blocks(first: int, count: int, size: int) -> Iterator[tuple[int, int]]:
     for start in range(first, first + count, size):
         yield start, min(size, first + count - start)
@@ -219,18 +227,24 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first input (0)")
     parser.add_argument("--count", type=int, default=100_000, help="inputs (100000)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
+    parser.add_argument("--no-bombs", dest="bombs", action="store_false", help="mutated inputs only")
     parser.add_argument("--json", action="store_true", help="figures as JSON")
     options = parser.parse_args(arguments)
     began = time.perf_counter()
     total = Tally(Counter(), [])
     blocks = list(_blocks(options.first, options.count, 2000))
+    burst: list[tuple[str, str]] = []
     with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=1) as pool:
+        if options.bombs:
+            outcomes = pool.imap(_explode, bombs(64), chunksize=1)
+            burst = [(name, outcome) for name, outcome in outcomes if outcome not in ("imported", "refused")]
         for tally in pool.imap(_block, blocks, chunksize=1):
             total.outcomes += tally.outcomes
             total.failures += tally.failures
             total.slowest_seconds = max(total.slowest_seconds, tally.slowest_seconds)
             total.peak_bytes = max(total.peak_bytes, tally.peak_bytes)
     figures = {
+        "bombs": len(bombs(64)) if options.bombs else 0,
         "inputs": options.count,
         **{name: total.outcomes[name] for name in ("imported", "refused", "failed")},
         "slowest_ms": round(total.slowest_seconds * 1000),
@@ -240,9 +254,9 @@ def main(arguments: list[str] | None = None) -> int:
     print(
         json.dumps(figures) if options.json else "\n".join(f"{key:12} {value:>10,}" for key, value in figures.items())
     )
-    for number, outcome in total.failures[:10]:
-        print(f"input {number}:\n{outcome}", file=sys.stderr)
-    return 1 if total.failures else 0
+    for name, outcome in [*burst, *total.failures[:10]]:
+        print(f"input {name}:\n{outcome}", file=sys.stderr)
+    return 1 if total.failures or burst else 0
 
 
 if __name__ == "__main__":

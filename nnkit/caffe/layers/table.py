@@ -84,9 +84,7 @@ def unknown_type(name: str) -> tuple[str, str]:
     """Reason and remedy for a layer type that is not in the table."""
     if name in _REASONS:
         return _REASONS[name]
-    near = get_close_matches(name[:60], list(LAYERS), n=1, cutoff=0.75)
-    remedy = f"did you mean {near[0]}? " if near else ""
-    return (
-        "the layer type is not known",
-        f'{remedy}Write it as `type: "Custom"` with custom_param {{ shape }} for each top',
-    )
+    by_lower = {kind.lower(): kind for kind in LAYERS}
+    near = get_close_matches(name[:60].lower(), list(by_lower), n=1, cutoff=0.75)
+    custom = 'a layer that only your code knows is written as `type: "Custom"` with its shapes in custom_param'
+    return "the layer type is not known", f"did you mean {by_lower[near[0]]}? {custom}" if near else custom
