@@ -124,7 +124,7 @@ def test_the_command_line_page_names_the_options_of_the_other_commands() -> None
         for option in options(command):
             assert f"`{option}" in page or f"{option}`" in page, (name, option)
     others = {name: set(options(c)) for name, c in COMMANDS.items() if not name.startswith("nnkit package")}
-    assert others["nnkit compare"] == {"--json"}
+    assert others["nnkit compare"] == {"--json", "--mapper-quant"}
     assert [others[f"nnkit {name}"] for name in ("check", "targets list", "targets show", "doctor")] == [
         {"--json"}
     ] * 4
