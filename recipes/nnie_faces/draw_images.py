@@ -1,6 +1,6 @@
 """Draws the images that the NNIE recipes calibrate and verify on: `calibration/` and, by person, `held_out/`.
 
-    python draw_images.py
+python draw_images.py
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""The small face networks of the NNIE recipes, in PyTorch. Pixels 0..255 come in; the normalisation is a convolution's.
+"""The small face networks of the NNIE recipes, in PyTorch. Pixels 0..255 come in; the networks normalise.
 
 `StnDescriptor`: a spatial transformer, a perspective warp, and a descriptor of the warped face.
-`HalfFaceDescriptor`: four crops of one half of a face, a small network for each, concatenated. The right half comes in
-mirrored, so that one network serves both.
+`HalfFaceDescriptor`: four crops of one half of a face, a small network for each, concatenated. The right half comes
+in mirrored, so that one network serves both.
 Both end in y = x / sqrt(sum(x^2) + 1). Convolutions are followed by batch normalisation, as trained.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import nn
@@ -58,8 +59,7 @@ class Trunk(nn.Module):
     def __init__(self, widths: tuple[int, ...], size: tuple[int, int], feature: int) -> None:
         super().__init__()
         channels = (1, *widths)
-        pairs = zip(channels[:-1], channels[1:], strict=True)
-        self.layers = nn.ModuleList([ConvNorm(a, b) for a, b in pairs])
+        self.layers = nn.ModuleList([ConvNorm(a, b) for a, b in pairwise(channels)])
         height, width = size
         for _ in widths:
             height, width = (height + 1) // 2, (width + 1) // 2

@@ -23,7 +23,6 @@ HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent / "gap8_reid"))  # the faces are drawn as for the default network
 
 from draw_faces import draw, identity, picture_rng  # noqa: E402
-from write_onnx import write_half_face, write_stn  # noqa: E402
 from face_networks import (  # noqa: E402
     COMPONENT_FEATURE,
     COMPONENTS,
@@ -33,6 +32,7 @@ from face_networks import (  # noqa: E402
     StnDescriptor,
     half_crops,
 )
+from write_onnx import write_half_face, write_stn  # noqa: E402
 
 ByteArray = npt.NDArray[np.uint8]
 FIRST_PERSON = 2_000_000
