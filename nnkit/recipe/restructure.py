@@ -164,6 +164,14 @@ class MergeComponents(RecipeModel):
     output: LayerName = Field(default="features", description="Name of the concatenated feature.")
 
 
+class FourDimensionalOutputs(RecipeModel):
+    """Options of `four_dimensional_outputs`."""
+
+    outputs: Annotated[tuple[ValueName, ...], Field(min_length=1), OneOrMany()] | None = Field(
+        default=None, description="The outputs that are changed; `null`: all that can be.", examples=[["features"]]
+    )
+
+
 class SplitStn(RecipeModel):
     """Options of `split_stn`."""
 
@@ -198,6 +206,9 @@ class RuleEntry(RecipeModel):
     half_face_pca: HalfFacePca | None = Field(default=None, description="A projection of one half of the face.")
     split_full_face_pca: SplitFullFacePca | None = Field(
         default=None, description="The full face's projection, split for networks that see one half."
+    )
+    four_dimensional_outputs: FourDimensionalOutputs | None = Field(
+        default=None, description="Vectors given out as feature maps of one pixel.", examples=[{"outputs": ["pca"]}]
     )
 
     @model_validator(mode="after")
@@ -236,6 +247,7 @@ OPTION_MODELS: dict[str, type[RecipeModel]] = {
     "add_pca": AddPca,
     "half_face_pca": HalfFacePca,
     "split_full_face_pca": SplitFullFacePca,
+    "four_dimensional_outputs": FourDimensionalOutputs,
 }
 """The options of every rule that has any; a test holds it to the keys of `RuleEntry`."""
 

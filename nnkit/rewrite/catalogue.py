@@ -67,6 +67,7 @@ EDITS: tuple[str, ...] = (
     "add_pca",
     "half_face_pca",
     "split_full_face_pca",
+    "four_dimensional_outputs",
 )
 """Every edit, in the order in which they are usually written."""
 
@@ -153,6 +154,7 @@ def make_edit(name: str, options: Any, where: str = "") -> Edit:
     from nnkit.rewrite.edits import (
         add_pca,
         drop_output,
+        four_dimensional_outputs,
         half_face_pca,
         keep_output,
         mean_normalize,
@@ -176,6 +178,7 @@ def make_edit(name: str, options: Any, where: str = "") -> Edit:
         "add_pca": add_pca.make,
         "half_face_pca": half_face_pca.make,
         "split_full_face_pca": split_full_face_pca.make,
+        "four_dimensional_outputs": four_dimensional_outputs.make,
     }
     return makers[name](options, where)
 

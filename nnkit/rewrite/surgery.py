@@ -170,6 +170,11 @@ class Surgery:
         """Give the layer of `value` these tags, besides those it has."""
         self._tags[value] = self._tags.get(value, ValueTags()).merged(tags)
 
+    def rename_tags(self, former: str, name: str) -> None:
+        """The layer of the value `former` computes `name` now: its tags go along."""
+        if former in self._tags:
+            self.tag(name, self._tags.pop(former))
+
     def set_outputs(self, values: Iterable[str]) -> None:
         """These values are the network's outputs now, in this order."""
         from onnx import TensorProto, helper

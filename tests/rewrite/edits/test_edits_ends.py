@@ -198,3 +198,25 @@ def test_mean_normalize_refusals(graphs):
     pca = net.op("Gemm", y, net.normal(10, 3), name="pca")
     with pytest.raises(RecipeError, match="is also read by 'pca'"):
         apply(net.model(y, pca), {"mean_normalize": {"output": y}})
+
+
+def test_vectors_are_given_out_as_pixels(graphs):
+    net, feature, aux, _ = trained(graphs, tail=False)
+    y = net.op("Gemm", net.op("Relu", feature), net.normal(10, 4), name="pca")
+    model = net.model(y, aux, hp=["pca"])
+    done = apply(model, "fc_to_conv", "four_dimensional_outputs")
+    before, after = run(graphs, model), run(graphs, done.model)
+    assert [(o.name, o.shape) for o in done.model.outputs] == [(y, (1, 4, 1, 1)), (aux, (1, 2, 1, 1))]
+    np.testing.assert_allclose(after[y].ravel(), before[y].ravel(), rtol=0, atol=1e-5)
+    assert graphs.node(done.model, "Conv", -1).name == "pca"
+    assert done.model.tags.of(y).hp
+    assert done.log.of("four_dimensional_outputs").max_error == 0.0
+
+
+def test_outputs_that_are_no_reshaped_pixels_are_refused(graphs):
+    net, feature, aux, _ = trained(graphs, tail=False)
+    y = net.op("Gemm", feature, net.normal(10, 4), name="pca")
+    with pytest.raises(RecipeError, match="no output is reshaped"):
+        apply(net.model(y, aux), "four_dimensional_outputs")
+    with pytest.raises(RecipeError, match="'aux_pool_v' is not reshaped"):
+        apply(net.model(feature, aux), {"four_dimensional_outputs": {"outputs": [aux]}})
