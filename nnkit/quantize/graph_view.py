@@ -15,7 +15,7 @@ from nnkit.rewrite import FUSE_INTO
 
 @dataclass(frozen=True, eq=False)
 class NodeView:
-    """One ONNX node. `inputs` keeps empty names for absent optional inputs."""
+    """One ONNX node. `inputs` keeps empty names for absent optional inputs; `output` is the first of `outputs`."""
 
     name: str
     op_type: str
@@ -23,6 +23,7 @@ class NodeView:
     output: str
     attributes: dict[str, Any]
     fuse_into: str | None
+    outputs: tuple[str, ...] = ()
 
     def ints(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
         """An integer-list attribute."""
@@ -60,6 +61,7 @@ class GraphView:
                 output=node.output[0],
                 attributes={a.name: onnx.helper.get_attribute_value(a) for a in node.attribute},
                 fuse_into=next((p.value for p in node.metadata_props if p.key == FUSE_INTO), None),
+                outputs=tuple(node.output),
             )
             for node in graph.node
         )
