@@ -69,8 +69,6 @@ def test_pooling_is_caffes(side: int, kernel: int, stride: int, pad: int, method
         written = caffe_model(export_caffe(bare).prototxt.encode(), b"").model
         found = FloatSession(written).run({"data": x})["out"].ravel()
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
-            FloatSession(written).run({"data": x})["out"].ravel(), expected, rtol=1e-6, atol=1e-6
-        )
 
 
 @settings(max_examples=150)
