@@ -356,12 +356,19 @@ def replace_norm(editor: Editor, norm: Norm, *, a: float, factor: float, reduce:
         if editor.is_hp(node) or node is last:
             editor.copy_tags(node, [product])
     editor.forget_tags(last)
-    result = _reshaped(editor, last, product, editor.shape(norm.result), f"{editor.layer(last)}_back")
-    scale = editor.constant(f"{editor.layer(last)}.scale", np.array(1.0 / GAIN, np.float32))
+    # Four dimensions as long as there are layers: a vector is flattened last, where a fully connected layer takes it.
+    name, shape = editor.layer(last), editor.shape(norm.result)
+    flat = len(shape) == 2
+    result = _reshaped(editor, last, product, (*shape, 1, 1) if flat else shape, f"{name}_back")
+    scale = editor.constant(f"{name}.scale", np.array(1.0 / GAIN, np.float32))
     multiply = product.producer()
     if multiply is not None:
         editor.take_layer_name(multiply, last, "_out")
-    editor.become(last, "Mul", [result, scale], {})
+    if flat:
+        scaled = editor.insert(last, "Mul", [result, scale], {}, shape=(*shape, 1, 1), name=f"{name}_scale")
+        editor.become(last, "Flatten", [scaled], {"axis": 1})
+    else:
+        editor.become(last, "Mul", [result, scale], {})
     for node in reversed(norm.nodes[:-1]):
         if not any(value.uses() or value.is_graph_output() for value in node.outputs):
             editor.copy_tags(node, [product])
