@@ -253,11 +253,29 @@ def _observe_sample(
     observers: dict[str, Any],
     empty: Extremes | Histogram,
 ) -> None:
-    for name, values in network.run(inputs).items():
-        try:
-            observers[name] = observers.get(name, empty).observed(values, name)
-        except ModelError as error:
-            raise ModelError(f"{error.reason}, for {sample}", where=error.where, remedy=error.remedy) from error
+    try:
+        if isinstance(empty, Extremes):
+            _observe_extremes(network, inputs, observers)
+        else:
+            for name, values in network.run(inputs).items():
+                observers[name] = observers.get(name, empty).observed(values, name)
+    except ModelError as error:
+        raise ModelError(f"{error.reason}, for {sample}", where=error.where, remedy=error.remedy) from error
+
+
+def _observe_extremes(
+    network: AllValues, inputs: Mapping[str, NDArray[np.float32]], observers: dict[str, Any]
+) -> None:
+    """Extremes need no Relu's output: those of what it rectifies, cut at zero, are the same."""
+    values = network.run(inputs, without=network.rectified)
+    here: dict[str, Extremes] = {}
+    for name in network.names:
+        if name in values:
+            here[name] = Extremes().observed(values[name], name)
+        else:
+            before = here[network.rectified[name]]
+            here[name] = Extremes(max(0.0, before.low), max(0.0, before.high), before.count)
+        observers[name] = observers.get(name, Extremes()).merged(here[name])
 
 
 def _shown(path: Path, base: Path | None) -> str:

@@ -358,3 +358,24 @@ def test_real_network_and_faces(shared_dir: Path) -> None:
     assert found.observed_low <= found.low < found.high <= found.observed_high
     produced = {value for node in proto.graph.node for value in node.output}
     assert set(stats.ranges) <= produced | {name}
+
+
+def test_extremes_behind_relus_are_those_that_onnx_runtime_computes() -> None:
+    """They are derived from what the Relu rectifies: one after another, of an input, of values of one sign."""
+    nodes = [
+        helper.make_node("Relu", ["image"], ["rectified"]),
+        helper.make_node("Neg", ["rectified"], ["negative"]),
+        helper.make_node("Relu", ["negative"], ["nothing"]),
+        helper.make_node("Sub", ["rectified", "image"], ["difference"]),
+        helper.make_node("Relu", ["difference"], ["twice"]),
+        helper.make_node("Relu", ["twice"], ["thrice"]),
+        helper.make_node("Add", ["thrice", "nothing"], ["out"]),
+    ]
+    model = _model(nodes, {"image": (1, 1, 5, 7)}, {})
+    samples = [RNG.standard_normal((1, 1, 5, 7)).astype(np.float32) for _ in range(4)]
+    stats = calibrate(model, {"image": samples}, {}, method="max")
+    histograms = calibrate(model, {"image": samples}, {}, method="percentile", percentile=100.0)
+    assert list(stats.ranges) == list(histograms.ranges)
+    for name, found in stats.ranges.items():
+        expected = histograms.ranges[name]  # each of these values was fetched and counted
+        assert (found.observed_low, found.observed_high) == (expected.observed_low, expected.observed_high), name
