@@ -16,6 +16,7 @@ from nnkit.inputs import calibration_files, preprocess_by_input
 from nnkit.preprocess.files import spread
 from nnkit.recipe import Recipe
 from nnkit.target import Deployment
+from nnkit_nnie.board import board_sources
 from nnkit_nnie.caffe_pair import CaffePair, caffe_pair, safe_name
 from nnkit_nnie.calibration_images import check_referenced, count_note, write_inputs
 from nnkit_nnie.cfg import environment, render_cfg
@@ -91,6 +92,13 @@ def emit_artifact(deployment: Deployment, network: Network, options: NnieOptions
     notes += [advice] if advice is not None else []
     notes += _write_cfg(deployment, network, settings, options, files, folder)
     sources = _write_cpu_segments(network, folder)
+    board = board_sources(network, deployment.program, pair, settings, sources, files.stem)
+    if board:
+        (folder / "board").mkdir()
+        for name, text in board.items():
+            (folder / "board" / name).write_text(text, encoding="utf-8")
+    else:
+        notes.append("no board/: a CPU segment reads an image, which only the chip normalises")
     data = description(network, deployment.program, pair, settings, options, sources)
     (folder / "segments.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
     _write_testcases(deployment, network, settings, options, folder)

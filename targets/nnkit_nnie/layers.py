@@ -216,9 +216,17 @@ def _kind(graph: Graph, nodes: Sequence[Node]) -> str:
         return "InnerProduct" if node.inputs[1] in graph.constants else "MatMul"
     if op in ("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"):
         return _arithmetic_kind(graph, node)
+    if op in ("Reshape", "Squeeze") and _flattens(graph, node):
+        return "Flatten"
     if op == "Resize":
         return "Upsample" if node.text("mode", "nearest") == "nearest" else "Interp"
     return kind_of_op(op, node.domain)
+
+
+def _flattens(graph: Graph, node: Node) -> bool:
+    """Whether a reshape gives one vector an image, which is what the exporter writes as Flatten."""
+    shape, result = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+    return len(result) == 2 and len(shape) > 2 and shape[0] == result[0]
 
 
 def _is_depthwise(graph: Graph, node: Node) -> bool:

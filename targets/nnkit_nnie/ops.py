@@ -11,7 +11,7 @@
 * Layers without weights are computed in float32 (by ONNX Runtime, or nnkit's own definition of a layer that ONNX
   lacks), from inputs through GFPQ: their sums are short, and float32 is finer than S20.12 at the magnitudes they
   have. Parameters of Scale, BatchNorm, PReLU and Normalize stay float.
-* CPU layers are float32 in and out.
+* CPU layers are float32 in and out; what they hand to the NNIE is rounded to S20.12.
 
 The chip's own accumulator is not published, so that the simulation is not bit exact; the dumps of the vendor's
 mapper, where it is at hand, are compared with it layer by layer.
@@ -49,7 +49,8 @@ class NnieOp(OpBase):
     """What the ops of an NNIE program share.
 
     layer: the layer of the prototxt; an op computes one of its tops. stored: formats of the inputs in memory.
-    shapes: of the inputs, with the batch axis. output_shape: likewise.
+    shapes: of the inputs, with the batch axis. output_shape: likewise. from_cpu: which inputs a CPU segment
+    makes, to reach the NNIE as S20.12; empty where there are none.
     """
 
     layer: str
@@ -57,13 +58,18 @@ class NnieOp(OpBase):
     stored: tuple[Fixed | Float, ...]
     shapes: tuple[tuple[int, ...], ...]
     output_shape: tuple[int, ...]
+    from_cpu: tuple[bool, ...] = ()
 
     def _real(self, inputs: Sequence[NDArray[Any]]) -> list[Array]:
         """The inputs in real units, float64, with the batch axis."""
-        return [
+        real = [
             form.dequantize(values).reshape(shape)
             for form, values, shape in zip(self.stored, inputs, self.shapes, strict=True)
         ]
+        for position, rounded in enumerate(self.from_cpu):
+            if rounded:
+                real[position] = STORED.dequantize(STORED.quantize(real[position]))
+        return real
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

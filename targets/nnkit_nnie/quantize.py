@@ -73,6 +73,7 @@ def to_program(
                 stored=tuple(_storage(tensors[name]) for name in layer.inputs),
                 read_as=_read_formats(layer, statistics, precision.bits(layer)),
                 bits=precision.bits(layer),
+                from_cpu=_from_cpu(layer, tensors, graph),
             )
             op = layer_op(graph, layer, value, position, formats)
             if isinstance(op, CpuLayer) and value in statistics.ranges:
@@ -117,6 +118,7 @@ class Formats:
     stored: tuple[Fixed | Float, ...]
     read_as: tuple[Gfpq | None, ...]
     bits: GfpqBits
+    from_cpu: tuple[bool, ...] = ()
 
 
 def layer_op(graph: Graph, layer: Layer, value: str, position: int, formats: Formats) -> OpBase:
@@ -158,6 +160,7 @@ def layer_op(graph: Graph, layer: Layer, value: str, position: int, formats: For
         stored=formats.stored,
         shapes=shapes,
         output_shape=graph.shape(value),
+        from_cpu=formats.from_cpu,
         read_as=formats.read_as,
         graph=part.onnx_bytes,
         names=inputs,
@@ -167,6 +170,12 @@ def layer_op(graph: Graph, layer: Layer, value: str, position: int, formats: For
 
 def _storage(tensor: Tensor) -> Fixed | Float:
     return tensor.format if isinstance(tensor.format, Float) else tensor.fixed
+
+
+def _from_cpu(layer: Layer, tensors: Mapping[str, Tensor], graph: Graph) -> tuple[bool, ...]:
+    """Which inputs of an NNIE layer a CPU segment makes; empty where none."""
+    made = tuple(isinstance(tensors[name].format, Float) and name not in graph.inputs for name in layer.inputs)
+    return made if layer.placement == "npu" and any(made) else ()
 
 
 def _read_formats(layer: Layer, statistics: CalibrationStats, bits: GfpqBits) -> tuple[Gfpq | None, ...]:
@@ -233,6 +242,7 @@ def _weighted(
         stored=formats.stored,
         shapes=shapes,
         output_shape=graph.shape(value),
+        from_cpu=formats.from_cpu,
         read_as=read_as,
         weight=weight_format.quantize(weight),
         weight_format=weight_format,

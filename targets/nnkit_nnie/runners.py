@@ -103,7 +103,7 @@ def _rebuilt(graph: Graph, op: NnieWeighted | NnieLayer, build: Mapping[str, Any
     value = _top(graph, layer, op, build["blobs"])
     bits = op.weight_format.bits if isinstance(op, NnieWeighted) else 8
     read_as = (op.read_as,) if isinstance(op, NnieWeighted) else op.read_as
-    found = layer_op(graph, layer, value, 0, Formats(stored=op.stored, read_as=read_as, bits=bits))
+    found = layer_op(graph, layer, value, 0, Formats(op.stored, read_as, bits, op.from_cpu))
     if not isinstance(found, NnieOp):
         raise ToolError(f"layer {op.layer!r} is written as another kind of layer", where=f"{build['stem']}.prototxt")
     return found

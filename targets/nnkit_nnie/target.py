@@ -64,8 +64,11 @@ class NnieTarget:
         )
 
     def legalisation(self, options: NnieOptions) -> tuple[str, ...]:
-        """Nothing: a layer that the NNIE lacks is refused, or runs on the CPU, with the reason."""
-        return ()
+        """Reshapes between a convolution that was a fully connected layer and what follows it are moved or merged.
+
+        Nothing else: a layer that the NNIE lacks is refused, or runs on the CPU, with the reason.
+        """
+        return ("sink_reshape", "collapse_reshape")
 
     def partition(self, model: Model, log: RewriteLog, options: NnieOptions) -> tuple[Segment, ...]:
         """NNIE and CPU segments, after every limit and tag rule was checked."""

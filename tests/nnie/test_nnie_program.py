@@ -143,6 +143,22 @@ def test_cpu_layers_are_float():
     np.testing.assert_allclose(got["exp"], np.exp(got["conv"].astype(np.float32)), rtol=1e-6)
 
 
+def test_what_the_cpu_hands_to_the_nnie_is_s20_12():
+    """Values below half a unit of S20.12 are zero when the NNIE reads them; the CPU's own output keeps them."""
+    net = Net()
+    x = net.conv(net.input("data", 1, 2, 2), (1, 1), "conv", kernel=1)
+    x = net.node("Mul", [net.clip(x, "clip"), net.constant("tiny", np.full((1, 1, 2, 2), 1e-5))], "mul")
+    weight = net.constant("w", np.full((1, 1, 1, 1), 1.0))
+    model = net.model(net.node("Conv", [x, weight], "head", kernel_shape=[1, 1]))
+    network = divide(model, Division(CHIP, custom=("mul",)))
+    sample = {"data": np.full((1, 1, 2, 2), 4.0, np.float32)}
+    statistics = calibrate(model, {"data": [sample["data"]]}, {})
+    program = to_program(network, statistics, Precision(1, frozenset()), name="t", inputs={"data": FLOAT})
+    got = outputs(program, sample)
+    assert 0.0 < np.abs(got["mul"]).max() < 2.0**-13
+    assert not got["head"].any()
+
+
 def test_saturation_of_s20_12():
     """A sum beyond 2^19 stays there."""
     net = Net()

@@ -1,0 +1,163 @@
+"""`board/`: C that runs all segments in order, with the NNIE's part behind one function of the board's program."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import nnkit
+from nnkit.program import Float, Program
+from nnkit_nnie.caffe_pair import CaffePair
+from nnkit_nnie.cfg import environment
+from nnkit_nnie.input_settings import InputSettings
+from nnkit_nnie.segments import Network, NnieSegment
+
+
+@dataclass(frozen=True)
+class BoardTensor:
+    """A tensor that crosses a segment's border, as the template uses it. is_float: made by the CPU, else S20.12.
+
+    symbol: C expression of its values. buffer: C name of its own, also the stem of its converted copy's.
+    """
+
+    name: str
+    blob: str
+    symbol: str
+    buffer: str
+    elements: int
+    chw: str
+    is_float: bool
+    is_pixels: bool = False
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class BoardSegment:
+    """One step. number: among the NNIE's. conversions: tensors it reads in the other format than they are in."""
+
+    index: int
+    number: int
+    function: str
+    call: str
+    inputs: tuple[BoardTensor, ...]
+    outputs: tuple[BoardTensor, ...]
+    conversions: tuple[BoardTensor, ...] = field(default=())
+
+
+def board_sources(
+    network: Network,
+    program: Program,
+    pair: CaffePair,
+    settings: Sequence[InputSettings],
+    functions: Mapping[int, str],
+    stem: str,
+) -> dict[str, str]:
+    """The files by name; none where a CPU segment reads an image that only the chip normalises."""
+    images = {each.name for each in settings if each.is_image}
+    cpu = [segment for segment in network.segments if segment.placement == "cpu"]
+    if any(name in images for segment in cpu for name in segment.inputs):
+        return {}
+    function = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_") or "network"
+    function = f"n{function}" if function[0].isdigit() else function
+    tensors = _tensors(network, program, pair, settings)
+    crossing = [t for name, t in tensors.items() if name not in program.inputs]
+    segments: list[BoardSegment] = []
+    converted: dict[str, BoardTensor] = {}
+    number = 0
+    for segment in network.segments:
+        made = _segment(segment, number, functions, tensors, converted)
+        converted.update({tensor.name: tensor for tensor in made.conversions})
+        number += segment.placement == "npu"
+        segments.append(made)
+    outputs = [tensors[name] for name in program.outputs]
+    values = {
+        "name": stem,
+        "version": nnkit.__version__,
+        "function": function,
+        "prefix": function.upper(),
+        "guard": f"{function.upper()}_RUN_H",
+        "inputs": [tensors[name] for name in program.inputs],
+        "outputs": outputs,
+        "tensors": crossing,
+        "converted": list(converted.values()),
+        "segments": segments,
+        "nnie_segments": number,
+        "uses_to_float": any(not t.is_float for t in (*converted.values(), *outputs)),
+        "uses_to_fixed": any(t.is_float for t in converted.values()),
+    }
+    env = environment()
+    return {
+        f"{function}_run.h": _tidy(env.get_template("run.h.j2").render(values)),
+        f"{function}_run.c": _tidy(env.get_template("run.c.j2").render(values)),
+    }
+
+
+def _tensors(
+    network: Network, program: Program, pair: CaffePair, settings: Sequence[InputSettings]
+) -> dict[str, BoardTensor]:
+    images = {each.name for each in settings if each.is_image}
+    names = [*program.inputs, *dict.fromkeys(n for segment in network.segments for n in segment.outputs)]
+    found = {}
+    for index, name in enumerate(names):
+        tensor = program.tensors[name]
+        blob = pair.blobs.get(name, name)
+        word = re.sub(r"[^a-z0-9]+", "_", blob.lower()).strip("_")
+        is_input = name in program.inputs
+        buffer = f"t{index}_{word}"
+        symbol = f"((const int32_t *)inputs[{index}])" if is_input else buffer
+        found[name] = BoardTensor(
+            name,
+            blob,
+            symbol,
+            buffer,
+            tensor.elements,
+            ", ".join(str(side) for side in _chw(tensor.shape)),
+            is_float=isinstance(tensor.format, Float) and not is_input,
+            is_pixels=name in images,
+            source=f"inputs[{index}]" if is_input else "",
+        )
+    return found
+
+
+def _chw(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Channels, height, width; of regions (four dimensions) all channels one after another."""
+    if len(shape) > 3:
+        return shape[0] * shape[1], shape[2], shape[3]
+    padded = (*shape, 1, 1, 1)
+    return padded[0], padded[1], padded[2]
+
+
+def _segment(
+    segment: NnieSegment,
+    number: int,
+    functions: Mapping[int, str],
+    tensors: Mapping[str, BoardTensor],
+    converted: Mapping[str, BoardTensor],
+) -> BoardSegment:
+    reads_float = segment.placement == "cpu"
+    inputs, conversions = [], []
+    for name in segment.inputs:
+        tensor = tensors[name]
+        at = tensor.source or tensor.symbol
+        if tensor.is_float != reads_float and not tensor.is_pixels:
+            at = f"{tensor.buffer}_converted"
+            if name not in converted:
+                conversions.append(tensor)
+        inputs.append(replace(tensor, source=at))
+    outputs = tuple(tensors[name] for name in segment.outputs)
+    function = functions.get(segment.index, "")
+    call = ""
+    if function:
+        arguments = [each.source for each in inputs] + [each.symbol for each in outputs]
+        call = f"{function}_run({', '.join(arguments)});"
+    return BoardSegment(segment.index, number, function, call, tuple(inputs), outputs, tuple(conversions))
+
+
+def _tidy(text: str) -> str:
+    """Without trailing blanks or doubled empty lines."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if line.strip() or (lines and lines[-1]):
+            lines.append(line.rstrip())
+    return "\n".join(lines).strip("\n") + "\n"

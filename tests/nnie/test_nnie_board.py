@@ -1,0 +1,164 @@
+"""The C that runs all segments, compiled on this machine; a stand-in for the NNIE replays the simulation."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from nnie_networks import Net
+
+from nnkit.calibrate import calibrate
+from nnkit.cpu_segments import emit_segment
+from nnkit.graph import Model
+from nnkit.program import Program
+from nnkit.simulate import simulate
+from nnkit_nnie.board import board_sources
+from nnkit_nnie.caffe_pair import caffe_pair
+from nnkit_nnie.input_settings import InputSettings
+from nnkit_nnie.ops import STORED
+from nnkit_nnie.quantize import PIXELS, Precision, to_program
+from nnkit_nnie.segments import Division, Network, divide
+from nnkit_nnie.subgraph import subgraph
+
+FAKE_NNIE = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "{function}_run.h"
+
+static void whole(const char *path, void *data, size_t bytes)
+{{
+    FILE *file = fopen(path, "rb");
+    if (!file || fread(data, 1, bytes, file) != bytes) {{ fprintf(stderr, "%s\n", path); exit(3); }}
+    fclose(file);
+}}
+
+/* What the NNIE gets is kept, what it gives is read: files by blob. */
+int nnkit_nnie_forward(void *board, int segment, const nnkit_nnie_blob *in, int ins,
+                       const nnkit_nnie_blob *out, int outs)
+{{
+    char path[512];
+    int i;
+    if (segment == atoi(getenv("FAILS_AT"))) return 42;
+    for (i = 0; i < ins; i++) {{
+        size_t bytes = (size_t)in[i].channels * in[i].height * in[i].width * (in[i].is_pixels ? 1 : 4);
+        FILE *file;
+        snprintf(path, sizeof path, "got_%d_%s.bin", segment, in[i].blob);
+        file = fopen(path, "wb");
+        fwrite(in[i].source, 1, bytes, file);
+        fclose(file);
+    }}
+    for (i = 0; i < outs; i++) {{
+        snprintf(path, sizeof path, "%s/%s.bin", (const char *)board, out[i].blob);
+        whole(path, out[i].result, (size_t)out[i].channels * out[i].height * out[i].width * 4);
+    }}
+    return 0;
+}}
+
+int main(void)
+{{
+    static unsigned char image[{pixels}];
+    static float result[{values}];
+    const void *inputs[1] = {{image}};
+    float *outputs[1] = {{result}};
+    int status;
+    FILE *file;
+    whole("image.bin", image, sizeof image);
+    status = {function}_run((void *)"given", inputs, outputs);
+    if (status != 0) return status;
+    file = fopen("result.bin", "wb");
+    fwrite(result, sizeof(float), {values}, file);
+    fclose(file);
+    return 0;
+}}
+"""
+
+
+def network(end_on_cpu: bool) -> Model:
+    net = Net(7)
+    x = net.conv(net.input("image", 3, 16, 16), (3, 4), "first", strides=[2, 2])
+    x = net.clip(x, "clip")
+    x = net.node("GlobalAveragePool", [net.conv(x, (4, 6), "second")], "pooled")
+    return net.model(net.tag(net.node("Exp", [x], "end"), cpu=True) if end_on_cpu else x)
+
+
+def built(model: Model) -> tuple[Network, Program]:
+    divided = divide(model, Division("hi3516cv500"))
+    random = np.random.default_rng(0)
+    images = [random.integers(0, 256, (1, 3, 16, 16)).astype(np.float32) / 64 for _ in range(2)]
+    statistics = calibrate(model, {"image": images}, {})
+    return divided, to_program(divided, statistics, Precision(0, frozenset()), name="t", inputs={"image": PIXELS})
+
+
+def written(folder: Path, divided: Network, program: Program) -> None:
+    functions = {}
+    for segment in divided.segments:
+        if segment.placement == "cpu":
+            name = functions[segment.index] = f"segment{segment.index}"
+            nodes = [node for layer in segment.layers for node in layer.nodes]
+            emit_segment(subgraph(divided.graph, nodes, segment.inputs, segment.outputs), name, folder / "cpu" / name)
+    settings = (InputSettings("image", (1, 3, 16, 16), "u8", 0, (), 1.0, "BGR"),)
+    files = board_sources(divided, program, caffe_pair(divided, "t"), settings, functions, "my-net.2")
+    (folder / "board").mkdir()
+    for name, text in files.items():
+        (folder / "board" / name).write_text(text)
+    assert set(files) == {"my_net_2_run.h", "my_net_2_run.c"}
+
+
+def compiled(folder: Path, values: int) -> Path:
+    main = folder / "main.c"
+    main.write_text(FAKE_NNIE.format(function="my_net_2", pixels=3 * 16 * 16, values=values))
+    sources = [main, folder / "board" / "my_net_2_run.c", *folder.glob("cpu/*/segment*.c")]
+    runtime = {path.name: path for path in folder.glob("cpu/*/nnkit_*.c")}
+    includes = [f"-I{folder / 'board'}", *(f"-I{path}" for path in folder.glob("cpu/*"))]
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-fsanitize=address,undefined"]
+    command = ["gcc", *flags, *includes, *map(str, sources), *map(str, runtime.values()), "-o", str(folder / "run")]
+    done = subprocess.run([*command, "-lm"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / "run"
+
+
+@pytest.mark.parametrize("end_on_cpu", [True, False])
+def test_segments_run_in_order(end_on_cpu: bool, tmp_path: Path):
+    divided, program = built(network(end_on_cpu))
+    written(tmp_path, divided, program)
+    run = compiled(tmp_path, 6)
+    image = np.random.default_rng(3).integers(0, 256, (3, 16, 16)).astype(np.uint8)
+    image.tofile(tmp_path / "image.bin")
+    expected = simulate(program, {"image": image})
+    (tmp_path / "given").mkdir()
+    for segment in divided.segments:
+        for name in segment.outputs if segment.placement == "npu" else ():
+            expected[name].astype("<i4").tofile(tmp_path / "given" / f"{name}.bin")
+    done = subprocess.run([run], cwd=tmp_path, env={"FAILS_AT": "-1"}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert np.array_equal(np.fromfile(tmp_path / "got_0_image.bin", np.uint8), image.ravel())
+    passed_on = np.fromfile(tmp_path / "got_1_clip.bin", "<i4")
+    assert np.array_equal(passed_on, STORED.quantize(expected["clip"]).ravel())
+    last = program.outputs[0]
+    real = program.tensors[last].format.dequantize(expected[last]).ravel()
+    np.testing.assert_allclose(np.fromfile(tmp_path / "result.bin", "<f4"), real, rtol=1e-6)
+
+
+def test_an_error_of_the_nnie_ends_the_run(tmp_path: Path):
+    divided, program = built(network(False))
+    written(tmp_path, divided, program)
+    run = compiled(tmp_path, 6)
+    np.zeros((3, 16, 16), np.uint8).tofile(tmp_path / "image.bin")
+    (tmp_path / "given").mkdir()
+    np.zeros(4 * 8 * 8, "<i4").tofile(tmp_path / "given" / "first.bin")
+    done = subprocess.run([run], cwd=tmp_path, env={"FAILS_AT": "1"}, capture_output=True, text=True, check=False)
+    assert done.returncode == 42
+    assert not (tmp_path / "result.bin").exists()
+
+
+def test_an_image_that_a_cpu_segment_reads_has_no_runner():
+    net = Net(1)
+    image = net.input("image", 3, 16, 16)
+    both = net.node("Add", [net.clip(net.conv(image, (3, 3), "conv"), "clip"), net.clip(image, "other")], "sum")
+    model = net.model(net.conv(both, (3, 4), "end"))
+    divided, program = built(model)
+    settings = (InputSettings("image", (1, 3, 16, 16), "u8", 0, (), 1.0, "BGR"),)
+    assert board_sources(divided, program, caffe_pair(divided, "t"), settings, {}, "t") == {}
