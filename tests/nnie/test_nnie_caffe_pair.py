@@ -1,0 +1,93 @@
+"""The emitted pair: OpenCV computes real networks from it as ONNX Runtime does; names, tags, Custom layers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from nnie_networks import Net
+
+from nnkit.graph.onnx_runtime import FloatSession
+from nnkit.importers.caffe_importer import caffe_model, import_caffe
+from nnkit_nnie.caffe_pair import CaffePair, caffe_pair, safe_name
+from nnkit_nnie.segments import Division, Network, divide
+
+MIXED = Division("hi3516cv500", compile_mode=2)
+
+
+@pytest.mark.parametrize(
+    ("prototxt", "weights"),
+    [
+        ("squeezenet_v10_dc/SqueezeNet_deploy.prototxt", "squeezenet_v10_dc/SqueezeNet_v1.0_dc.caffemodel"),
+        ("mtcnn/det1.prototxt", "mtcnn/det1.caffemodel"),
+        ("mtcnn/det2.prototxt", "mtcnn/det2.caffemodel"),
+    ],
+)
+def test_opencv_computes_the_emitted_pair(prototxt: str, weights: str, shared_dir: Path):
+    model = import_caffe(shared_dir / "models" / prototxt, shared_dir / "models" / weights).model
+    pair = caffe_pair(divide(model, MIXED), "net")
+    read = cv2.dnn.readNetFromCaffe(
+        np.frombuffer(pair.prototxt.encode(), np.uint8), np.frombuffer(pair.caffemodel, np.uint8)
+    )
+    sample = np.random.default_rng(0).uniform(-1.0, 1.0, model.inputs[0].shape).astype(np.float32)
+    read.setInput(sample)
+    names = [spec.name for spec in model.outputs]
+    expected = FloatSession(model).run({model.inputs[0].name: sample})
+    for name, got in zip(names, read.forward([pair.blobs[n] for n in names]), strict=True):
+        scale = float(np.abs(expected[name]).max())
+        np.testing.assert_allclose(got.ravel(), expected[name].ravel(), rtol=1e-4, atol=1e-4 * scale)
+
+
+def built() -> tuple[Network, CaffePair]:
+    net = Net(3)
+    x = net.conv(net.input("data", 3, 16, 16), (3, 4), "first/with a name that is too long for it")
+    x = net.clip(x, "unknown")
+    x = net.tag(net.conv(x, (4, 4), "a_name_of_thirty_one_characters"), hp=True)
+    x = net.tag(net.node("Exp", [x], "exponential"), cpu=True)
+    network = divide(net.model(net.conv(x, (4, 4), "head")), MIXED)
+    return network, caffe_pair(network, "net")
+
+
+def test_names_fit_and_carry_their_tags():
+    network, pair = built()
+    written = [name for names in pair.layers.values() for name in names]
+    assert len(set(written)) == len(written)
+    assert all(len(name.encode()) <= 32 for name in (*written, *pair.blobs.values()))
+    (hp,) = pair.layers["a_name_of_thirty_one_characters"]
+    assert hp.endswith("_hp")
+    assert pair.layers["exponential"] == ("exponential_cpu",)
+    assert pair.layers["head"] == ("head",)
+    assert set(pair.layers) == {layer.name for layer in network.layers}
+
+
+def test_unknown_layers_are_custom_with_shapes():
+    _, pair = built()
+    block = next(part for part in pair.prototxt.split("layer {") if 'name: "unknown"' in part)
+    assert 'type: "Custom"' in block
+    assert [line.split()[1] for line in block.splitlines() if line.strip().startswith("dim:")] == [
+        "1",
+        "4",
+        "16",
+        "16",
+    ]
+
+
+def test_the_pair_is_read_again_as_the_same_layers():
+    network, pair = built()
+    again = caffe_model(pair.prototxt.encode(), pair.caffemodel).model
+    names = [node.name for node in again.proto().graph.node]
+    positions = [names.index(pair.layers[layer.name][0]) for layer in network.layers]
+    assert positions == sorted(positions)
+    assert again.tags.of(pair.blobs["a_name_of_thirty_one_characters"]).hp
+    assert again.tags.of(pair.blobs["exponential"]).cpu
+
+
+def test_safe_names():
+    assert safe_name("conv1") == "conv1"
+    assert safe_name("fire2/conv 1") == "fire2_conv_1"
+    long = [safe_name("x" * 40 + end) for end in "ab"]
+    assert len(set(long)) == 2
+    assert all(len(name) == 32 for name in long)
+    assert len(safe_name("x" * 40, "_report", 32)) == 32
