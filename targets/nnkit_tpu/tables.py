@@ -1,0 +1,71 @@
+"""The compiler's calibration table and qtable, complete and valid before the compiler sees them.
+
+A table that lacks a name, or has a short line, aborts the compiler; so does an unknown mode, while unknown names in a
+qtable are ignored without a word. All of that is refused here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from nnkit.calibrate.stats import ValueRange
+from nnkit.errors import ModelError, UsageError
+from nnkit_tpu.program import TpuGraph
+from nnkit_tpu.top_mlir import locations
+
+MODES = ("INT8", "F16", "BF16", "F32")
+_SMALLEST_THRESHOLD = 1e-5  # below it the compiler replaces scales by a rule of its own
+
+
+def calibration_table(graph: TpuGraph, ranges: Mapping[str, ValueRange]) -> str:
+    """`name threshold min max` for every input and every op's output, seven decimals.
+
+    ranges: by tensor name, in real units. Raises ModelError for tensors without a finite range.
+    """
+    names = locations(graph)
+    missing = [v for v in names if v not in ranges or not math.isfinite(ranges[v].max_abs)]
+    if missing:
+        raise ModelError(
+            f"{len(missing)} values have no calibrated range: {', '.join(missing)}",
+            remedy="calibrate the restructured network anew",
+        )
+    lines = ["# op_name    threshold    min    max"]
+    for value, name in names.items():
+        found = ranges[value]
+        threshold = max(found.max_abs, _SMALLEST_THRESHOLD)
+        lines.append(f"{name} {threshold:.7f} {found.low:.7f} {found.high:.7f}")
+    return "\n".join(lines) + "\n"
+
+
+def read_calibration_table(text: str) -> dict[str, tuple[float, float, float]]:
+    """(threshold, min, max) by the compiler's name. Raises UsageError with the line that is wrong."""
+    found: dict[str, tuple[float, float, float]] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        parts = line.split()
+        try:
+            threshold, low, high = (float(part) for part in parts[1:])
+        except ValueError:
+            raise UsageError(
+                "a line is `name threshold min max`", where=f"calibration table, line {number}"
+            ) from None
+        found[parts[0]] = (threshold, low, high)
+    return found
+
+
+def qtable(graph: TpuGraph, modes: Mapping[str, str]) -> str:
+    """`name MODE` for ops in a precision of their own; modes: by output value.
+
+    Raises UsageError for a value that no op computes, or a mode that does not exist.
+    """
+    names = locations(graph)
+    outputs: Sequence[str] = [op.output for op in graph.ops]
+    for value, mode in modes.items():
+        if value not in outputs:
+            raise UsageError("no op computes this value", where=value, remedy="name the output of an op after fusion")
+        if mode.upper() not in MODES:
+            raise UsageError(f"unknown mode {mode!r}", where=value, remedy=f"one of {', '.join(MODES)}")
+    lines = [f"{names[value]} {mode.upper()}" for value, mode in modes.items()]
+    return "\n".join(["# op_name   quantize_mode", *lines]) + "\n"
