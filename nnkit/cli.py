@@ -152,11 +152,19 @@ def schema(
 
 
 @app.command()
-def doctor(json: JsonOption = False) -> None:
+def doctor(
+    install: Annotated[
+        str | None, typer.Option("--install", metavar="TARGET", help="Install this target's tools (tpu).")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
     """Show the tools that targets use: what is found, what is missing, how to get it."""
-    from nnkit.commands.doctor import doctor_command
+    from nnkit.commands.doctor import doctor_command, install_command
 
-    doctor_command(json=json)
+    if install is not None:
+        install_command(install, json=json)
+    else:
+        doctor_command(json=json)
 
 
 @app.command()

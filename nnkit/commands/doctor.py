@@ -50,6 +50,33 @@ def doctor_command(*, json: bool) -> None:
         print_line(f"target {name}: BROKEN: {reason}")
 
 
+def install_command(name: str, *, json: bool) -> None:
+    """Install the external tools of one target that can be installed from here.
+
+    Raises UsageError for a target that has none, ToolError where the installation fails.
+    """
+    from nnkit.errors import UsageError
+
+    if name != "tpu":
+        raise UsageError(f"nothing can be installed for {name!r}", remedy="`nnkit doctor --install tpu`")
+    from nnkit_tpu.toolchain import install
+
+    done = install()
+    if json:
+        print_json(
+            {
+                "target": name,
+                "version": done.version,
+                "folder": str(done.folder),
+                "bytes": done.bytes,
+                "downloaded_bytes": done.downloaded_bytes,
+            }
+        )
+        return
+    how = f"downloaded {done.downloaded_bytes:,} B" if done.downloaded_bytes else "was installed already"
+    print_line(f"TPU toolchain {done.version}: {done.bytes:,} B at {done.folder} ({how})")
+
+
 def _version(name: str) -> str:
     try:
         return version(name)
