@@ -24,10 +24,16 @@ def show_command(name: str, *, json: bool) -> None:
     from nnkit.target import load_target
 
     target = load_target(name)
-    options = target.options()
+    # An option without a default (a chip) is shown by its example.
+    required = {key: (f.examples or [None])[0] for key, f in target.options.model_fields.items() if f.is_required()}
+    options = target.options(**required)
     machine = target.machine(options)
     fields = {
-        key: {"default": field.get_default(call_default_factory=True), "description": field.description or ""}
+        key: {
+            "default": None if field.is_required() else field.get_default(call_default_factory=True),
+            "required": field.is_required(),
+            "description": field.description or "",
+        }
         for key, field in target.options.model_fields.items()
     }
     runners = [runner.name for runner in target.runners(options)]
@@ -46,12 +52,14 @@ def show_command(name: str, *, json: bool) -> None:
         return
     print_line(f"{name}: {target.summary}")
     print_line(machine.description)
-    print_line("memory")
+    if machine.regions:
+        print_line("memory")
     for region in machine.regions:
         print_line(f"  {region.name:<18}{byte_count(region.capacity_bytes)}")
     print_line("options")
     for key, field in fields.items():
-        print_line(f"  {key:<18}{_plain(field['default'])}: {field['description']}")
+        default = "required" if field["required"] else _plain(field["default"])
+        print_line(f"  {key:<18}{default}: {field['description']}")
     print_line("limits")
     for text in target.limits():
         print_line(f"  {text}")

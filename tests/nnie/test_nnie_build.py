@@ -251,6 +251,30 @@ def test_refusals(options: str, tags: str, code: int, message: str, tmp_path: Pa
     assert not (tmp_path / "out" / "face" / "nnie").exists()
 
 
+def test_targets_show(nnkit: Run):
+    from nnkit.target import load_target
+
+    done = nnkit("targets", "show", "nnie")
+    assert done.returncode == 0, done.stderr
+    assert all(limit in done.stdout for limit in load_target("nnie").limits())
+    assert "  chip              required" in done.stdout
+    shown = json.loads(nnkit("targets", "show", "nnie", "--json").stdout)
+    assert shown["options"]["chip"]["required"]
+    assert shown["runners"] == ["caffe", "cpu_c", "mapper"]
+
+
+def test_precision_is_chosen_by_a_gate(tmp_path: Path, nnkit: Run):
+    """The projection alone in 16 bits meets what 8 bits miss; the emitted name has the tag."""
+    write(tmp_path, face_network(), OPTIONS, "tags: {hp: auto}\nverify: {gates: {sqnr_db: 32}}")
+    done = nnkit("run", "recipe.yaml", "--out", "out")
+    assert done.returncode == 0, done.stderr
+    report = report_of(tmp_path / "out" / "face" / "nnie")
+    assert [row["name"] for row in report["mixed_precision"]["chosen"]] == ["fc_pca"]
+    table = {row["choice"]: row for row in report["details"]["precision"]}
+    assert table["no_hp"]["sqnr_db"] < 32 < table["lastfc_hp"]["sqnr_db"]
+    assert "fc_pca_hp" in (tmp_path / "out" / "face" / "nnie" / "artifact" / "face.prototxt").read_text()
+
+
 def overlap(a: np.ndarray, b: np.ndarray) -> float:
     """Intersection over union of two boxes x0, y0, x1, y1."""
     sides = np.maximum(np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]), 0.0)
