@@ -284,9 +284,7 @@ def main() -> None:
     parser.add_argument("--networks", default=",".join(NETWORKS), help="some of " + ", ".join(NETWORKS))
     parser.add_argument("--images", type=int, default=None, help="evaluation images at most (default: all)")
     parser.add_argument("--no-fixed", action="store_true", help="leave out the 16-bit power-of-two rows (slow)")
-    parser.add_argument(
-        "--adaround", type=int, default=None, metavar="STEPS", help="adaptive rounding too (slow)"
-    )
+    parser.add_argument("--adaround", type=int, default=None, metavar="STEPS", help="adaptive rounding too (slow)")
     parser.add_argument("--no-cost", action="store_true", help="leave out what calibration costs")
     parser.add_argument("--json", action="store_true", help="rows for machines")
     chosen = parser.parse_args()
