@@ -84,6 +84,12 @@ def _diagnosis_of(
     if own is not None:
         settings = {"target": build.target.name, "options": build.options.model_dump(mode="json")}
         return lambda: own(restructured.reference, restructured.model, statistics, ranges, build.options), settings
+    if not hasattr(build.target, "scheme"):
+        raise RecipeError(
+            f"`hp: auto` chooses 16-bit layers, but target {build.target.name!r} has one precision only",
+            where=where,
+            remedy="remove `hp: auto`, or build for a target that mixes precisions",
+        )
     headroom = build.recipe.calibration_for(build.key).headroom
     scheme = cast("FixedPointTarget", build.target).scheme(build.options, headroom, ranges)
     _check_scheme(scheme, where)

@@ -9,13 +9,14 @@ import numpy as np
 
 from nnkit.calibrate import calibrate
 from nnkit.calibrate.stats import CalibrationStats
-from nnkit.errors import RecipeError
+from nnkit.errors import ModelError, RecipeError
 from nnkit.graph import Model
 from nnkit.preprocess import Preprocess
 from nnkit.program.affine import AffineProgram
 from nnkit.quantize.affine import AffineScheme, equalize, quantize_affine
 from nnkit.quantize.affine.adaround import AdaRound
 from nnkit.quantize.affine.quantize import Samples, float_outputs, mean_sqnr, outputs_of
+from nnkit.quantize.lowering import lower
 from nnkit.target import Quantization
 from nnkit.verify.samples import Sample
 from nnkit_onnx_qdq.options import OnnxQdqOptions
@@ -28,8 +29,10 @@ _FEWEST = 2 * _JUDGING  # below, there is nothing left to measure on
 def to_program(model: Model, quantization: Quantization, options: OnnxQdqOptions) -> AffineProgram:
     """The affine program, with the corrections that the recipe asks for and that hold on images kept aside.
 
-    Raises RecipeError for corrections without calibration images; ModelError as the quantiser.
+    Raises RecipeError for corrections without calibration images; ModelError for layers tagged `_hp`, and as the
+    quantiser.
     """
+    _refuse_high_precision(model)
     settings = quantization.calibration
     wanted = DEFAULT_CORRECTIONS if settings.corrections is None else settings.corrections
     scheme = AffineScheme(
@@ -98,3 +101,14 @@ def observed_again(model: Model, samples: Sequence[Sample], stats: CalibrationSt
         name: stats.histograms.get(name, each) if name in inputs else each for name, each in found.histograms.items()
     }
     return replace(found, ranges=ranges, histograms=kept)
+
+
+def _refuse_high_precision(model: Model) -> None:
+    """A tag that had no effect would be a promise that is not kept."""
+    tagged = [layer.name for layer in lower(model).layers if layer.tags.hp]
+    if tagged:
+        raise ModelError(
+            f"this target has 8 bits only, and {len(tagged)} layers are tagged for 16: {', '.join(tagged[:5])}",
+            where="tags.hp",
+            remedy="give the target tags of its own: targets: {onnx_qdq: {tags: {}}}",
+        )

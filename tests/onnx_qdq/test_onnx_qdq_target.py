@@ -16,7 +16,7 @@ from onnx import numpy_helper
 from small_project import make_build, write_project
 
 from nnkit import pipeline
-from nnkit.errors import RecipeError
+from nnkit.errors import ModelError, RecipeError
 from nnkit.verify.artifact import compare_artifact
 from nnkit_onnx_qdq.runner import OnnxRuntimeRunner
 
@@ -108,3 +108,15 @@ def test_the_command_line_simulates_and_compares_such_builds(tmp_path: Path) -> 
         outputs.append(np.load(tmp_path / f"{on}.npy").ravel())
     assert np.corrcoef(outputs[0], outputs[2])[0, 1] > 0.99
     assert np.corrcoef(outputs[0], outputs[1])[0, 1] > 0.9999
+
+
+@pytest.mark.parametrize(
+    ("tags", "said"),
+    [("{hp: auto}", "one precision only"), ('{hp: ["*"]}', "8 bits only, and")],
+    ids=["auto", "globs"],
+)
+def test_tags_for_16_bits_are_refused(tmp_path: Path, tags: str, said: str) -> None:
+    path = recipe(tmp_path)
+    path.write_text(path.read_text().replace("targets:", f"tags: {tags}\ntargets:"))
+    with pytest.raises((RecipeError, ModelError), match=said):
+        pipeline.run(make_build(path, target="onnx_qdq"), tmp_path / "out")
