@@ -50,9 +50,13 @@ def plan_with_count(
     if isinstance(slices, Refusal):
         return slices
     refusal = Refusal("local memory", ops[0].name, "nothing was tried")
-    # A balanced schedule keeps more in memory: where it finds no place, the shortest lifetimes may.
-    for balanced in (True, False) if balance else (False,):
-        schedule = schedule_group(graph, ops, slices, model, balance=balanced)
+    # A balanced schedule keeps more in memory: where it finds no place, the shortest lifetimes may. Where even these
+    # do not, every slice loads its weights again.
+    ways = [(True, True), (False, True), *([(True, False), (False, False)] if count.total > 1 else [])]
+    for balanced, hold_weights in ways:
+        if balanced and not balance:
+            continue
+        schedule = schedule_group(graph, ops, slices, model, balance=balanced, hold_weights=hold_weights)
         placement = place_group(model.chip, graph, ops, slices, schedule, effort)
         if isinstance(placement, Placement):
             return _plan(graph, ops, slices, schedule, placement)
@@ -125,7 +129,7 @@ def _plan(
     passes = slices.count.total
     for transfer in schedule.transfers:
         if transfer.tensor in graph.weights:
-            loads += graph.weights[transfer.tensor].size_bytes
+            loads += graph.weights[transfer.tensor].size_bytes * (1 if transfer.resident else passes)
         elif transfer.kind == "load":
             loads += sum(part_bytes(graph, transfer.tensor, part) for part in slices.parts[transfer.tensor])
         else:

@@ -131,11 +131,21 @@ def live_bytes(items: Sequence[Life], schedule: Schedule) -> list[int]:
 
 
 def schedule_group(
-    graph: GroupGraph, ops: Sequence[GroupOp], plan: SlicePlan, model: CostModel, *, balance: bool = True
+    graph: GroupGraph,
+    ops: Sequence[GroupOp],
+    plan: SlicePlan,
+    model: CostModel,
+    *,
+    balance: bool = True,
+    hold_weights: bool = True,
 ) -> Schedule:
-    """The steps of the group; `balance`: use slack, within the chip's local memory."""
+    """The steps of the group.
+
+    balance: use slack, within the chip's local memory. hold_weights: under slices weights are loaded once and stay;
+    otherwise every slice loads them again, which costs transfers and saves memory.
+    """
     passes = plan.count.total
-    transfers = _default_transfers(graph, ops, resident=passes > 1)
+    transfers = _default_transfers(graph, ops, resident=passes > 1 and hold_weights)
     shortest = Schedule(tuple(op.name for op in ops), len(ops), passes, tuple(transfers), 0, 0, 0)
     items = lives(model.chip, graph, ops, plan, shortest)
     longest = max((item.last - item.first + 1 for item in items if not item.whole_loop), default=1)

@@ -72,6 +72,22 @@ def test_a_late_load_is_noticed(branched: GroupGraph, count: tuple[int, int]) ->
     assert "'wide_w' are not there" in execution.violations[0].reason
 
 
+def test_weights_that_cannot_stay_are_loaded_for_every_slice(builder: Callable[..., Any]) -> None:
+    b = builder((2, 8, 8, 8))
+    b.conv("c0", "x", 8)
+    b.conv("c1", "c0", 8)
+    b.conv("c2", "c1", 8)
+    graph = b.graph()
+    # On cv181x 88 bytes a lane for each weight, 64 for each activation: all three weights leave no room to work.
+    chip = replace(CHIPS["cv181x"], lane_bytes=400)
+    plan = planned(graph, SliceCount(2, 1), chip)
+    assert not any(transfer.resident for transfer in plan.schedule.transfers)
+    execution = execute(chip, graph, [plan])
+    assert execution.proven
+    weights = sum(weight.size_bytes for weight in graph.weights.values())
+    assert execution.load_bytes == plan.load_bytes == graph.tensors["x"].size_bytes + 2 * weights
+
+
 def test_an_early_store_is_noticed(branched: GroupGraph) -> None:
     plan = planned(branched, SliceCount(1, 1))
     step = plan.schedule.ops.index("down")
