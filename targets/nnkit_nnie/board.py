@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import nnkit
 from nnkit.program import Float, Program
-from nnkit_nnie.caffe_pair import CaffePair
+from nnkit_nnie.caffe_pair import WrittenNames
 from nnkit_nnie.cfg import environment
 from nnkit_nnie.input_settings import InputSettings
 from nnkit_nnie.segments import Network, NnieSegment
@@ -48,7 +48,7 @@ class BoardSegment:
 def board_sources(
     network: Network,
     program: Program,
-    pair: CaffePair,
+    pair: WrittenNames,
     settings: Sequence[InputSettings],
     functions: Mapping[int, str],
     stem: str,
@@ -94,7 +94,7 @@ def board_sources(
 
 
 def _tensors(
-    network: Network, program: Program, pair: CaffePair, settings: Sequence[InputSettings]
+    network: Network, program: Program, pair: WrittenNames, settings: Sequence[InputSettings]
 ) -> dict[str, BoardTensor]:
     images = {each.name for each in settings if each.is_image}
     names = [*program.inputs, *dict.fromkeys(n for segment in network.segments for n in segment.outputs)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -30,22 +30,35 @@ _ODD = re.compile(r"[^A-Za-z0-9_.-]")
 _BOTTOMS = "nnkit.caffe_bottoms"
 
 
-@dataclass(frozen=True, eq=False)
-class CaffePair:
-    """prototxt, caffemodel: the files' contents. layers: names of the written layers that a layer became.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WrittenNames:
+    """layers: names of the written layers that a layer became. blobs: blob name by value name."""
 
-    blobs: blob name by value name. notes: what the exporter says.
-    """
-
-    prototxt: str
-    caffemodel: bytes
     layers: Mapping[str, tuple[str, ...]]
     blobs: Mapping[str, str]
-    notes: tuple[str, ...]
 
     def __post_init__(self) -> None:
         for name in ("layers", "blobs"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CaffePair(WrittenNames):
+    """prototxt, caffemodel: the files' contents. notes: what the exporter says."""
+
+    prototxt: str
+    caffemodel: bytes
+    notes: tuple[str, ...]
+
+
+def all_names(pairs: Iterable[WrittenNames]) -> WrittenNames:
+    """The names of several networks that were one."""
+    layers: dict[str, tuple[str, ...]] = {}
+    blobs: dict[str, str] = {}
+    for pair in pairs:
+        layers.update(pair.layers)
+        blobs.update(pair.blobs)
+    return WrittenNames(layers=layers, blobs=blobs)
 
 
 def caffe_pair(network: Network, name: str) -> CaffePair:

@@ -6,6 +6,8 @@ The mapper dumps the last calibration image only. The artifact keeps that image'
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from nnkit.errors import UserFileError
 from nnkit.program import Program
 from nnkit.simulate import simulate
 from nnkit.verify.samples import Sample, quantized_inputs
-from nnkit_nnie.emit import LAST_CALIBRATION, last_calibration_file, read_build_file
+from nnkit_nnie.emit import LAST_CALIBRATION, last_calibration_file, read_build_file, written_layers
 from nnkit_nnie.ops import NnieLayer, NnieOp, NnieWeighted
 from nnkit_nnie.quant_dumps import LayerComparison, Sort, compare_dumps, list_dumps
 
@@ -37,14 +39,14 @@ def our_values(artifact: Path, program: Program) -> dict[tuple[str, Sort, int], 
 
     A layer that was written as several is known by the first's name; its result also by the last's.
     """
-    build = read_build_file(artifact)
-    tensors = simulate(program, quantized_inputs(program, _last_sample(artifact, program)))
+    layers = written_layers(read_build_file(artifact))
+    tensors = _tensors(artifact, program, read_build_file(artifact))
     ours: dict[tuple[str, Sort, int], NDArray[Any]] = {}
     tops: dict[str, int] = {}
     for op in program.ops:
         if not isinstance(op, NnieWeighted | NnieLayer):
             continue
-        names = build["layers"].get(op.layer) or [op.layer]
+        names = layers.get(op.layer) or [op.layer]
         first, last = names[0], names[-1]
         number = tops.get(op.layer, 0)
         tops[op.layer] = number + 1
@@ -63,6 +65,17 @@ def _read_values(op: NnieOp, program: Program, tensors: dict[str, NDArray[Any]])
     forms = (op.read_as,) if isinstance(op, NnieWeighted) else getattr(op, "read_as", ())
     real = [program.tensors[name].format.dequantize(tensors[name]) for name in op.inputs]
     return [value if form is None else form.through(value) for form, value in zip(forms, real, strict=True)]
+
+
+def _tensors(artifact: Path, program: Program, build: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """Every network's tensors from its own last calibration image, on which alone the mapper saw it."""
+    tensors: dict[str, NDArray[Any]] = {}
+    for network in build["networks"]:
+        ops = tuple(op for op in program.ops if getattr(op, "layer", op.name) in network["layers"])
+        inputs = tuple(name for name in network["inputs"] if name in program.tensors)
+        part = replace(program, ops=ops, inputs=inputs)
+        tensors |= simulate(part, quantized_inputs(part, _last_sample(artifact, part)))
+    return tensors
 
 
 def _last_sample(artifact: Path, program: Program) -> Sample:

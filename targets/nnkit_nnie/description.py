@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nnkit.program import Program
-from nnkit_nnie.caffe_pair import CaffePair
+from nnkit_nnie.caffe_pair import WrittenNames, all_names
 from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.input_settings import InputSettings
+from nnkit_nnie.network_files import NetworkFiles
 from nnkit_nnie.options import NnieOptions
 from nnkit_nnie.segments import Network, NnieSegment
 
@@ -16,39 +17,67 @@ from nnkit_nnie.segments import Network, NnieSegment
 def description(
     network: Network,
     program: Program,
-    pair: CaffePair,
+    written: Sequence[NetworkFiles],
     settings: Sequence[InputSettings],
     options: NnieOptions,
     sources: Mapping[int, str],
 ) -> dict[str, Any]:
     """The file's data. sources: name of the C function of each CPU segment by its index, where there is one."""
     chip = CHIPS[options.chip]
+    pair = all_names(files.pair for files in written)
     return {
         "network": program.name,
         "chip": chip.title,
         "nnie": chip.generation,
         "compile_mode": options.compile_mode,
-        "inputs": [
-            {
-                "name": each.name,
-                "blob": pair.blobs.get(each.name, each.name),
-                "shape": list(each.shape),
-                "image_type": each.image_type,
-                "norm_type": each.norm_type,
-                "mean": list(each.mean),
-                "data_scale": each.data_scale,
-                "order": each.rgb_order,
-            }
-            for each in settings
-        ],
+        "networks": [_network(files) for files in written],
+        "inputs": [_input(each, pair) for each in settings],
         "outputs": [_tensor(name, program, pair) for name in program.outputs],
-        "segments": [_segment(segment, program, pair, sources) for segment in network.segments],
+        "segments": [_segment(segment, program, pair, sources, written) for segment in network.segments],
     }
 
 
-def _segment(segment: NnieSegment, program: Program, pair: CaffePair, sources: Mapping[int, str]) -> dict[str, Any]:
+def _network(files: NetworkFiles) -> dict[str, Any]:
+    return {
+        **({"name": files.part.name} if files.part.name else {}),
+        "prototxt": files.prototxt,
+        "caffemodel": files.caffemodel,
+        "cfg": files.cfg,
+        "wk": f"{files.folder}/{files.instruction_name}.wk" if files.folder else f"{files.instruction_name}.wk",
+        "inputs": [_input(each, files.pair) for each in files.settings],
+    }
+
+
+def _input(each: InputSettings, names: WrittenNames) -> dict[str, Any]:
+    return {
+        "name": each.name,
+        "blob": names.blobs.get(each.name, each.name),
+        "shape": list(each.shape),
+        "image_type": each.image_type,
+        "norm_type": each.norm_type,
+        "mean": list(each.mean),
+        "data_scale": each.data_scale,
+        "order": each.rgb_order,
+    }
+
+
+def network_of(segment: NnieSegment, written: Sequence[NetworkFiles]) -> NetworkFiles | None:
+    """The network that a segment's layers are in; None for the warp between two."""
+    names = {layer.name for layer in segment.layers}
+    return next((f for f in written if names & {layer.name for layer in f.part.network.layers}), None)
+
+
+def _segment(
+    segment: NnieSegment,
+    program: Program,
+    pair: WrittenNames,
+    sources: Mapping[int, str],
+    written: Sequence[NetworkFiles],
+) -> dict[str, Any]:
+    files = network_of(segment, written)
     return {
         "index": segment.index,
+        **({"network": files.part.name} if files is not None and files.part.name else {}),
         "runs_on": "nnie" if segment.placement == "npu" else "cpu",
         **({"function": sources[segment.index]} if segment.index in sources else {}),
         "inputs": [_tensor(name, program, pair) for name in segment.inputs],
@@ -67,7 +96,7 @@ def _segment(segment: NnieSegment, program: Program, pair: CaffePair, sources: M
     }
 
 
-def _tensor(name: str, program: Program, pair: CaffePair) -> dict[str, Any]:
+def _tensor(name: str, program: Program, pair: WrittenNames) -> dict[str, Any]:
     tensor = program.tensors[name]
     return {
         "name": name,

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nnkit.errors import ModelError
-from nnkit.inputs import calibration_files, preprocess_by_input
-from nnkit.preprocess.files import spread
+from nnkit.errors import InternalError, ModelError
+from nnkit.inputs import preprocess_by_input
 from nnkit.recipe import Recipe
 from nnkit.target import Deployment
+from nnkit.verify.samples import Sample
 from nnkit_nnie.board import board_sources
-from nnkit_nnie.caffe_pair import CaffePair, caffe_pair, safe_name
-from nnkit_nnie.calibration_images import check_referenced, count_note, write_inputs
-from nnkit_nnie.cfg import environment, render_cfg
+from nnkit_nnie.caffe_pair import all_names, safe_name
+from nnkit_nnie.cfg import environment
 from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.description import description
 from nnkit_nnie.input_settings import InputSettings, doubled_normalization, input_settings
 from nnkit_nnie.limits import limits_of
-from nnkit_nnie.mapper import MapperRun, find_mapper, no_mapper, run_mapper
+from nnkit_nnie.network_files import NetworkFiles, compile_network, described, write_network
 from nnkit_nnie.options import NnieOptions
+from nnkit_nnie.parts import Part, division_of, parts_of, settings_of_part
 from nnkit_nnie.precision import suggestion
 from nnkit_nnie.segments import Network
+from nnkit_nnie.stn_calibration import net_samples, part_program
 from nnkit_nnie.subgraph import subgraph
 from nnkit_nnie.testcases import random_sample, write_testcase
 
@@ -41,28 +40,6 @@ LAST_CALIBRATION = "calibration_last"
 def last_calibration_file(name: str) -> str:
     """File of an input of the last calibration image: real values, as the network gets them."""
     return f"{LAST_CALIBRATION}_{safe_name(name)}.npy"
-
-
-@dataclass(frozen=True)
-class ArtifactFiles:
-    """Names in the artifact's folder."""
-
-    stem: str
-
-    @property
-    def prototxt(self) -> str:
-        """The network's layers."""
-        return f"{self.stem}.prototxt"
-
-    @property
-    def caffemodel(self) -> str:
-        """Its weights."""
-        return f"{self.stem}.caffemodel"
-
-    @property
-    def cfg(self) -> str:
-        """The mapper's only argument."""
-        return f"{self.stem}.cfg"
 
 
 def settings_of(recipe: Recipe, network: Network, options: NnieOptions) -> tuple[InputSettings, ...]:
@@ -81,60 +58,52 @@ def emit_artifact(deployment: Deployment, network: Network, options: NnieOptions
 
     Raises ModelError, RecipeError for what cannot be written, ToolError where the mapper fails.
     """
-    recipe = deployment.recipe
-    files = ArtifactFiles(safe_name(recipe.name))
-    settings = settings_of(recipe, network, options)
-    pair = caffe_pair(network, recipe.name)
-    (folder / files.prototxt).write_text(pair.prototxt, encoding="utf-8")
-    (folder / files.caffemodel).write_bytes(pair.caffemodel)
-    notes = [*network.notes, *pair.notes, *doubled_normalization(network.graph, settings)]
+    stem = safe_name(deployment.recipe.name)
+    settings = settings_of(deployment.recipe, network, options)
+    parts = parts_of(network, division_of(options))
+    fed = _samples(parts, deployment, options)
+    notes = [*network.notes, *doubled_normalization(network.graph, settings)]
     advice = suggestion(network, options.compile_mode)
     notes += [advice] if advice is not None else []
-    notes += _write_cfg(deployment, network, settings, options, files, folder)
+    if len(parts) > 1:
+        notes.append(f"net is calibrated on images that the {options.net_calibration} STN aligned")
+    written: list[NetworkFiles] = []
+    for part, samples in zip(parts, fed, strict=True):
+        files, found = write_network(
+            part, settings_of_part(part, settings), samples, deployment, options, stem, folder
+        )
+        written.append(files)
+        notes += found
+    names = all_names(files.pair for files in written)
     sources = _write_cpu_segments(network, folder)
-    board = board_sources(network, deployment.program, pair, settings, sources, files.stem)
+    board = board_sources(network, deployment.program, names, settings, sources, stem)
     if board:
         (folder / "board").mkdir()
         for name, text in board.items():
             (folder / "board" / name).write_text(text, encoding="utf-8")
     else:
         notes.append("no board/: a CPU segment reads an image, which only the chip normalises")
-    data = description(network, deployment.program, pair, settings, options, sources)
+    data = description(network, deployment.program, written, settings, options, sources)
     (folder / "segments.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-    _write_testcases(deployment, network, settings, options, folder)
-    _write_texts(deployment, network, settings, options, files, folder, notes)
-    compiled = _compile(network, options, files, folder)
-    _write_build_file(files, pair, options, compiled, notes, folder)
+    _write_testcases(deployment, network, settings, fed, folder)
+    _write_texts(deployment, network, settings, options, written, folder, notes)
+    build = {
+        "networks": [described(files, compile_network(files, options, folder), options) for files in written],
+        "notes": notes,
+    }
+    (folder / BUILD_FILE).write_text(json.dumps(build, indent=2) + "\n", encoding="utf-8")
 
 
-def _write_cfg(
-    deployment: Deployment,
-    network: Network,
-    settings: tuple[InputSettings, ...],
-    options: NnieOptions,
-    files: ArtifactFiles,
-    folder: Path,
-) -> list[str]:
-    """The cfg and the files that it names; returns notes."""
-    recipe, model = deployment.recipe, network.graph.model
-    referenced: Mapping[str, list[Path]] | None = None
-    if options.image_list == "reference":
-        check_referenced(preprocess_by_input(recipe, model))
-        listed = calibration_files(recipe, model)
-        referenced = {name: spread(paths, options.image_count) for name, paths in listed.items()}
+def _samples(parts: Sequence[Part], deployment: Deployment, options: NnieOptions) -> list[Sequence[Sample]]:
+    """Calibration inputs for the mapper, of each part."""
     samples = deployment.samples(options.image_count)
-    inputs = write_inputs(settings, samples, referenced, folder)
-    roi_files = []
-    for index, path in enumerate(options.roi_coordinate_files):
-        name = f"roi_{index}.txt"
-        shutil.copyfile(path.existing_file("the ROI coordinates"), folder / name)
-        roi_files.append(f"./{name}")
-    if options.gfpq_param_file is not None:
-        shutil.copyfile(options.gfpq_param_file.existing_file("the GFPQ parameters"), folder / "gfpq_param.txt")
-    text = render_cfg(network, inputs, options, stem=f"./{files.stem}", roi_files=roi_files)
-    (folder / files.cfg).write_text(text, encoding="utf-8")
-    note = count_note(len(samples))
-    return [note] if note is not None else []
+    if len(parts) == 1:
+        return [samples]
+    program, split = deployment.program, parts[0].split
+    if split is None:
+        raise InternalError("several networks come of a warp")
+    stn = part_program(program, parts[0]) if options.net_calibration == "simulated" else None
+    return [samples, net_samples(parts[0], samples, stn, program.tensors[split.warped].fixed)]
 
 
 def _write_cpu_segments(network: Network, folder: Path) -> dict[int, str]:
@@ -172,16 +141,16 @@ def _write_testcases(
     deployment: Deployment,
     network: Network,
     settings: tuple[InputSettings, ...],
-    options: NnieOptions,
+    fed: Sequence[Sequence[Sample]],
     folder: Path,
 ) -> None:
     cases = [("random", random_sample(settings)), *(("real", sample) for sample in deployment.samples(1))]
     for name, sample in cases:
         write_testcase(folder / "testcase" / name, network, deployment.program, settings, sample)
-    listed = deployment.samples(options.image_count)
-    if listed:  # what the mapper dumps is of the last one
-        for name, values in listed[-1].inputs.items():
-            np.save(folder / "testcase" / last_calibration_file(name), values)
+    for samples in fed:
+        if samples:  # what the mapper dumps is of the last one
+            for name, values in samples[-1].inputs.items():
+                np.save(folder / "testcase" / last_calibration_file(name), values)
 
 
 def _write_texts(
@@ -189,16 +158,15 @@ def _write_texts(
     network: Network,
     settings: tuple[InputSettings, ...],
     options: NnieOptions,
-    files: ArtifactFiles,
+    written: Sequence[NetworkFiles],
     folder: Path,
     notes: list[str],
 ) -> None:
-    chip, env = CHIPS[options.chip], environment()
+    env = environment()
     values: dict[str, Any] = {
         "name": deployment.recipe.name,
-        "chip": chip,
-        "files": files,
-        "instruction_name": options.instruction_name,
+        "chip": CHIPS[options.chip],
+        "networks": written,
         "segments": network.segments,
         "settings": settings,
         "notes": notes,
@@ -209,54 +177,12 @@ def _write_texts(
     (folder / "README.md").write_text(env.get_template("README.md.j2").render(values), encoding="utf-8")
 
 
-def _compile(network: Network, options: NnieOptions, files: ArtifactFiles, folder: Path) -> MapperRun | None:
-    """Run the mapper where it is found and wanted."""
-    program = find_mapper(options) if options.mapper.run else None
-    if program is None:
-        return None
-    npu = sum(1 for segment in network.segments if segment.placement == "npu")
-    return run_mapper(
-        program,
-        folder,
-        files.cfg,
-        options.instruction_name,
-        (npu, len(network.segments)),
-        options.mapper.timeout_s,
-    )
-
-
-def _write_build_file(
-    files: ArtifactFiles,
-    pair: CaffePair,
-    options: NnieOptions,
-    compiled: MapperRun | None,
-    notes: list[str],
-    folder: Path,
-) -> None:
-    why = (
-        no_mapper(CHIPS[options.chip]) if options.mapper.run else "never compiled: the recipe says mapper.run: false"
-    )
-    data = {
-        "stem": files.stem,
-        "blobs": dict(pair.blobs),
-        "layers": {name: list(written) for name, written in pair.layers.items()},
-        "compiled": None
-        if compiled is None
-        else {
-            "mapper": compiled.program,
-            "wk": compiled.wk_path.name,
-            "wk_bytes": compiled.wk.size_bytes,
-            "wk_segments": compiled.wk.segments,
-            "stages": list(compiled.stages),
-            "warnings": list(compiled.warnings),
-        },
-        "not_compiled": why if compiled is None else "",
-        "notes": notes,
-    }
-    (folder / BUILD_FILE).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-
-
 def read_build_file(folder: Path) -> dict[str, Any]:
     """The artifact's `build.json`."""
     data: dict[str, Any] = json.loads((folder / BUILD_FILE).read_text(encoding="utf-8"))
     return data
+
+
+def written_layers(build: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Of the artifact's `build.json`: the written layers' names, by layer, of all networks."""
+    return {name: written for network in build["networks"] for name, written in network["layers"].items()}

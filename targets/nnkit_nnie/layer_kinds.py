@@ -48,6 +48,9 @@ KNOWN_KINDS = ACTIVATIONS | frozenset(
 )
 """Types whose name the mapper reads. `Interp`, `Crop` and `Tile` are among them so that their limits are told."""
 
+WARP = "WarpPerspective"
+"""The op at which a network with a spatial transformer is split."""
+
 CPU_KINDS = frozenset({"Proposal"})
 """Types that the mapper knows and leaves to the CPU, without a tag."""
 

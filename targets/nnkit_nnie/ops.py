@@ -11,6 +11,7 @@
 * Layers without weights are computed in float32 (by ONNX Runtime, or nnkit's own definition of a layer that ONNX
   lacks), from inputs through GFPQ: their sums are short, and float32 is finer than S20.12 at the magnitudes they
   have. Parameters of Scale, BatchNorm, PReLU and Normalize stay float.
+* The warp between STN and NET gives what NET's image is stored as: pixels, rounded half up.
 * CPU layers are float32 in and out; what they hand to the NNIE is rounded to S20.12.
 
 The chip's own accumulator is not published, so that the simulation is not bit exact; the dumps of the vendor's
@@ -157,10 +158,10 @@ class CpuLayer(NnieOp):
     magnitude: float = 0.0
 
     def compute(self, inputs: Sequence[NDArray[Any]], output: Tensor) -> NDArray[Any]:
-        """The layer's output, float32."""
+        """The layer's output, float32; pixels where it is the image of the next network."""
         real = dict(zip(self.names, self._real(inputs), strict=True))
         found = run_bytes(self.graph, real, {self.fetch: self.output_shape})
-        return np.asarray(found[self.fetch], np.float32).reshape(output.shape)
+        return output.format.quantize(np.asarray(found[self.fetch], np.float32)).reshape(output.shape)
 
 
 PROGRAM_CLASSES: tuple[type, ...] = (NnieWeighted, NnieLayer, CpuLayer, InPlaceActivation, Gfpq)

@@ -90,6 +90,15 @@ class NnieOptions(TargetOptionsBase):
     gfpq_param_file: RecipePath | None = Field(
         default=None, description="Quantisation parameters for mappers that read them.", examples=["gfpq.txt"]
     )
+    split_at_warp: bool = Field(
+        default=True,
+        description="A network with a spatial transformer (one WarpPerspective) becomes two, STN and NET, each "
+        "compiled by itself, and the CPU warps between them; `false`: one network, in which the warp is Custom.",
+    )
+    net_calibration: Literal["float", "simulated"] = Field(
+        default="float",
+        description="What aligns the images that NET is calibrated on: the STN in float, or as the NNIE computes it.",
+    )
     image_list: Literal["copy", "reference"] = Field(
         default="copy",
         description="Calibration images for the mapper: copied into the artifact as the network reads them, or their "

@@ -80,6 +80,8 @@ def to_program(
                 op = replace(op, magnitude=statistics.ranges[value].max_abs)
             ops.append(op)
             tensors[value] = _tensor(value, graph.shape(value), layer.placement)
+            if layer.name == network.split_at:
+                tensors[value] = _warped(value, graph.shape(value), tensors[layer.inputs[0]])
     return Program(
         name=name,
         tensors=tensors,
@@ -109,6 +111,21 @@ def _tensor(name: str, shape: tuple[int, ...], placement: Placement) -> Tensor:
     if placement == "cpu":
         return Tensor(name, stored_shape(shape), Float(32))
     return Tensor(name, stored_shape(shape), STORED, STORED.qmin, STORED.qmax)
+
+
+def _warped(name: str, shape: tuple[int, ...], image: Tensor) -> Tensor:
+    """The warped image is an input of the next network, and stored as the image is.
+
+    Raises ModelError where the chip normalises the image: the CPU sees the pixels before that.
+    """
+    if isinstance(image.format, Float):
+        raise ModelError(
+            f"the CPU warps the pixels of '{image.name}', which the chip normalises when it reads them",
+            where=name,
+            remedy="give the network raw pixels (mean 0, scale 1) and let its first layers normalise behind the warp "
+            "(the rewrite warp_before_affine moves what stands before it)",
+        )
+    return replace(image, name=name, shape=stored_shape(shape))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from nnkit_nnie.options import NnieOptions
 from nnkit_nnie.precision import precision_table
 from nnkit_nnie.quantize import input_storage
 from nnkit_nnie.report_cost import cost_of
-from nnkit_nnie.segments import Network
+from nnkit_nnie.segments import Network, NnieSegment
 
 _TABLE_SAMPLES = 8
 
@@ -23,18 +23,42 @@ def report_details(deployment: Deployment, network: Network, options: NnieOption
     chip = CHIPS[options.chip]
     build = read_build_file(folder)
     program = deployment.program
-    compiled = build["compiled"]
     formats = {name: input_storage(program, name) for name in program.inputs}
     return {
         "chip": chip.title,
         "nnie": chip.generation,
         "compile_mode": options.compile_mode,
-        "segments": [
-            {"runs_on": "nnie" if each.placement == "npu" else "cpu", "layers": len(each.layers)}
-            for each in deployment.segments
-        ],
+        "networks": [_network(each) for each in build["networks"]],
+        "segments": [_segment(segment, network, build["networks"]) for segment in network.segments],
         "cost": cost_of(program),
         "precision": precision_table(network, deployment.statistics, formats, deployment.samples(_TABLE_SAMPLES)),
-        "mapper": compiled if compiled is not None else {"status": build["not_compiled"]},
+        "mapper": _mapper(build["networks"][-1]),
         "notes": build["notes"],
+    }
+
+
+def _network(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """One network for the mapper; there are two where a spatial transformer was split."""
+    folder = f"{entry['folder']}/" if entry["folder"] else ""
+    return {
+        "name": entry["name"] or entry["stem"],
+        "files": [f"{folder}{entry['stem']}.{suffix}" for suffix in ("prototxt", "caffemodel", "cfg")],
+        "layers": len(entry["layers"]),
+        "mapper": _mapper(entry),
+    }
+
+
+def _mapper(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    compiled: Mapping[str, Any] | None = entry["compiled"]
+    return compiled if compiled is not None else {"status": entry["not_compiled"]}
+
+
+def _segment(segment: NnieSegment, network: Network, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What runs where, in order. `what`: the part of a split network, or its warp."""
+    names = {layer.name for layer in segment.layers}
+    what = next((entry["name"] for entry in entries if names & set(entry["layers"])), "warp")
+    return {
+        "runs_on": "nnie" if segment.placement == "npu" else "cpu",
+        "layers": len(segment.layers),
+        **({"what": what} if network.split_at is not None else {}),
     }

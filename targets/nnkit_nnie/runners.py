@@ -27,6 +27,7 @@ from nnkit_nnie.ops import CpuLayer, NnieLayer, NnieOp, NnieWeighted
 from nnkit_nnie.options import NnieOptions
 
 if TYPE_CHECKING:
+    from nnkit.graph import Model
     from nnkit_nnie.graph import Graph
     from nnkit_nnie.layers import Layer
 
@@ -78,17 +79,22 @@ class CaffeRunner:
 
 def _rebuilt_ops(artifact: Path, program: Program) -> dict[str, NnieOp]:
     """The NNIE's ops made anew from the emitted files, by output. Raises ToolError where a layer is not there."""
-    from nnkit.importers.caffe_importer import import_caffe
     from nnkit_nnie.graph import Graph
 
-    build = read_build_file(artifact)
-    stem = build["stem"]
-    graph = Graph(import_caffe(artifact / f"{stem}.prototxt", artifact / f"{stem}.caffemodel").model)
+    networks = read_build_file(artifact)["networks"]
+    graphs = [Graph(_read_again(artifact / each["folder"], each["stem"])) for each in networks]
     ops: dict[str, NnieOp] = {}
     for op in program.ops:
         if isinstance(op, NnieWeighted | NnieLayer):
-            ops[op.output] = _rebuilt(graph, op, build)
+            index = next((i for i, each in enumerate(networks) if op.layer in each["layers"]), 0)
+            ops[op.output] = _rebuilt(graphs[index], op, networks[index])
     return ops
+
+
+def _read_again(folder: Path, stem: str) -> Model:
+    from nnkit.importers.caffe_importer import import_caffe
+
+    return import_caffe(folder / f"{stem}.prototxt", folder / f"{stem}.caffemodel").model
 
 
 def _rebuilt(graph: Graph, op: NnieWeighted | NnieLayer, build: Mapping[str, Any]) -> NnieOp:
@@ -195,7 +201,7 @@ class CpuCodeRunner:
                     found = compiled.run(real)
                     for each in segment["outputs"]:
                         tensor = program.tensors[each["name"]]
-                        tensors[tensor.name] = found[tensor.name].reshape(tensor.shape)
+                        tensors[tensor.name] = tensor.format.quantize(found[tensor.name]).reshape(tensor.shape)
             finally:
                 compiled.close()
         return [_result(program, tensors, trace) for tensors in computed]

@@ -15,7 +15,7 @@ from nnkit_nnie.chips import ChipName
 from nnkit_nnie.constraints import LAYER_LIMITS
 from nnkit_nnie.fixed_values import with_fixed_values
 from nnkit_nnie.graph import Graph
-from nnkit_nnie.layer_kinds import ROI_KINDS
+from nnkit_nnie.layer_kinds import ROI_KINDS, WARP
 from nnkit_nnie.layers import Layer, layers_of
 from nnkit_nnie.limits import Context, Violation, context_of, limit_remedy, limit_text, violation, violations_error
 from nnkit_nnie.tag_rules import CPU_ON_DATA, TAG_RULES, report_notes, reports, tagged_inputs
@@ -37,12 +37,16 @@ class NnieSegment:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """The network as it will run: layers in order of segments, and what is worth saying about them."""
+    """The network as it will run: layers in order of segments, and what is worth saying about them.
+
+    split_at: the warp at which it becomes two networks (`nnkit_nnie.parts`); None where it stays one.
+    """
 
     graph: Graph
     layers: tuple[Layer, ...]
     segments: tuple[NnieSegment, ...]
     notes: tuple[str, ...] = ()
+    split_at: str | None = None
 
     def segment_of(self, layer: str) -> NnieSegment:
         """The segment that a layer is in. Raises KeyError."""
@@ -57,6 +61,7 @@ class Division:
     compile_mode: int = 0
     custom: tuple[str, ...] = ()
     outside_limits_custom: bool = False
+    split_at_warp: bool = True
 
 
 def divide(model: Model, division: Division) -> Network:
@@ -72,13 +77,14 @@ def divide(model: Model, division: Division) -> Network:
         notes += moved
     context = context_of(graph, layers, division.compile_mode, division.chip)
     found = _layer_violations(layers, context)
-    segments = _segments(graph, layers, context)
+    warp = next((layer for layer in layers if layer.kind == WARP), None) if division.split_at_warp else None
+    segments = _segments(graph, layers, context, warp)
     found += _segment_violations(segments, context)
     if found:
         raise violations_error(found)
     notes += report_notes(layers, context)
     ordered = tuple(layer for segment in segments for layer in segment.layers)
-    return Network(graph, ordered, segments, tuple(notes))
+    return Network(graph, ordered, segments, tuple(notes), warp.name if warp is not None else None)
 
 
 def _moved_to_cpu(graph: Graph, layers: tuple[Layer, ...], division: Division) -> tuple[tuple[Layer, ...], list[str]]:
@@ -129,11 +135,15 @@ def _without_c(layer: Layer) -> list[Violation]:
     return [Violation(layer.name, layer.kind, reason + op, remedy) for op in dict.fromkeys(lacking)]
 
 
-def _segments(graph: Graph, layers: Sequence[Layer], context: Context) -> tuple[NnieSegment, ...]:
+def _segments(graph: Graph, layers: Sequence[Layer], context: Context, warp: Layer | None) -> tuple[NnieSegment, ...]:
+    """warp: layers that it does not wait for are another network's, and come behind it."""
     level: dict[str, int] = {}
-    for layer in layers:
+    before = _before(warp, context) if warp is not None else frozenset(layer.name for layer in layers)
+    for layer in sorted(layers, key=lambda each: each.name not in before):  # stable: otherwise in order
         side = 0 if layer.placement == "npu" else 1
         earliest = side
+        if layer.name not in before and warp is not None:
+            earliest = level[warp.name] + 1 + side
         for name in layer.inputs:
             source = context.producers.get(name)
             if source is None:
@@ -144,6 +154,17 @@ def _segments(graph: Graph, layers: Sequence[Layer], context: Context) -> tuple[
     used = sorted(set(level.values()))
     members = {index: tuple(layer for layer in layers if level[layer.name] == index) for index in used}
     return tuple(_segment(graph, number, members[index], context) for number, index in enumerate(used))
+
+
+def _before(layer: Layer, context: Context) -> frozenset[str]:
+    """The layer and all that it waits for, by name."""
+    waiting, found = [layer], {layer.name}
+    while waiting:
+        sources = (context.producers.get(name) for name in waiting.pop().inputs)
+        new = [source for source in sources if source is not None and source.name not in found]
+        found.update(source.name for source in new)
+        waiting += new
+    return frozenset(found)
 
 
 def _segment(graph: Graph, number: int, layers: tuple[Layer, ...], context: Context) -> NnieSegment:

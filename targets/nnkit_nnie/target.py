@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nnkit.rewrite import RewriteLog
     from nnkit.target import Deployment, Machine, Quantization, Runner, Tool
     from nnkit.verify.metrics import Distance
-    from nnkit_nnie.segments import Division, Network
+    from nnkit_nnie.segments import Network
 
 DEFAULT_RULES: tuple[str, ...] = (
     "remove_identity",
@@ -82,15 +82,15 @@ class NnieTarget:
     def quantize(self, model: Model, quantization: Quantization, options: NnieOptions) -> Program:
         """GFPQ inputs and weights for what the NNIE runs, float for the CPU."""
         from nnkit_nnie.quantize import Precision, to_program
+        from nnkit_nnie.stn_calibration import statistics_for
 
         network = _divided(model, options)
-        return to_program(
-            network,
-            quantization.statistics,
-            Precision.of(network, options.compile_mode),
-            name=quantization.name,
-            inputs=_input_formats(model, quantization.input_ranges, options),
+        formats = _input_formats(model, quantization.input_ranges, options)
+        precision = Precision.of(network, options.compile_mode)
+        statistics = statistics_for(
+            network, quantization.statistics, precision, formats, quantization.samples, options
         )
+        return to_program(network, statistics, precision, name=quantization.name, inputs=formats)
 
     def diagnosis(
         self,
@@ -101,10 +101,11 @@ class NnieTarget:
         options: NnieOptions,
     ) -> Diagnosis:
         """The network with any set of layers in 16 bits, for `hp: auto`."""
+        from nnkit_nnie.parts import division_of
         from nnkit_nnie.precision import NnieDiagnosis
 
         formats = _input_formats(restructured, input_ranges, options)
-        return NnieDiagnosis(original, restructured, statistics, _division(options), formats)
+        return NnieDiagnosis(original, restructured, statistics, division_of(options), formats)
 
     def check(self, program: Program, options: NnieOptions) -> None:
         """Nothing: the limits are on layers, and were checked when the network was divided."""
@@ -175,13 +176,8 @@ def _input_formats(model: Model, ranges: Mapping[str, InputRange], options: Nnie
     return formats
 
 
-def _division(options: NnieOptions) -> Division:
-    from nnkit_nnie.segments import Division
-
-    return Division(options.chip, options.compile_mode, options.custom, options.outside_limits == "custom")
-
-
 def _divided(model: Model, options: NnieOptions) -> Network:
+    from nnkit_nnie.parts import division_of
     from nnkit_nnie.segments import divide
 
-    return divide(model, _division(options))
+    return divide(model, division_of(options))
