@@ -125,9 +125,8 @@ def test_the_command_line_page_names_the_options_of_the_other_commands() -> None
             assert f"`{option}" in page or f"{option}`" in page, (name, option)
     others = {name: set(options(c)) for name, c in COMMANDS.items() if not name.startswith("nnkit package")}
     assert others["nnkit compare"] == {"--json", "--mapper-quant"}
-    assert [others[f"nnkit {name}"] for name in ("check", "targets list", "targets show", "doctor")] == [
-        {"--json"}
-    ] * 4
+    assert [others[f"nnkit {name}"] for name in ("check", "targets list", "targets show")] == [{"--json"}] * 3
+    assert others["nnkit doctor"] == {"--json", "--install"}
     assert others["nnkit schema"] == {"--report"}
     listed = [(code(row[0])[0].split()[0], code(row[1])) for row in rows(section(page, "nnkit package"))]
     packages = {name.split()[-1]: set(options(c)) for name, c in COMMANDS.items() if name.startswith("nnkit package")}
