@@ -119,3 +119,18 @@ def test_where_all_has_16_bits_there_is_nothing_to_choose(tmp_path: Path) -> Non
     recipe = write_project(tmp_path, AUTO.replace("precision: int8", "precision: int16"))
     with pytest.raises(RecipeError, match="every layer has 16 bits already"):
         pipeline.run(make_build(recipe), tmp_path / "out")
+
+
+def test_a_gate_of_the_task_is_searched_for_too(tmp_path: Path) -> None:
+    """Agreement in top-1 of every image: the search ends where the task's gate holds, not a distance's."""
+    recipe = AUTO.replace(GATES, "verify: {task: {kind: classification}, gates: {top1_agreement: 1.0}}")
+    report, _ = built(tmp_path, recipe)
+    assert report["mixed_precision"]["gates"] == {"top1_agreement": 1.0}
+    agreement = report["verify"]["task"]["metrics"][0]
+    assert (agreement["name"], agreement["program"]) == ("top1_agreement", 1.0)
+
+
+def test_a_correction_that_the_target_does_not_offer_is_refused(tmp_path: Path) -> None:
+    recipe = AUTO.replace("targets:", "calibration: {corrections: [equalize]}\ntargets:")
+    with pytest.raises(RecipeError, match="does not offer the correction equalize"):
+        built(tmp_path, recipe)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
@@ -26,6 +26,9 @@ from nnkit.simulate import simulate
 from nnkit.verify.float_vs_program import compare_with_float
 from nnkit.verify.metrics import Distance, DistanceSum
 from nnkit.verify.samples import Sample, quantized_inputs
+
+OutputPair: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
+Judge: TypeAlias = Callable[[str, Distance, Sequence[OutputPair]], str]
 
 _ARITHMETIC = ("conv2d", "conv_transpose2d", "add", "mul", "activation", "average_pool")
 
@@ -106,13 +109,27 @@ class Diagnosis:
         self, layers: LayerSet, samples: Sequence[Sample], reference: Sequence[Mapping[str, NDArray[Any]]]
     ) -> Distance:
         """Of the outputs from the float network's, over all samples."""
+        return self.outputs(layers, samples, reference, None)[0]
+
+    def outputs(
+        self,
+        layers: LayerSet,
+        samples: Sequence[Sample],
+        reference: Sequence[Mapping[str, NDArray[Any]]],
+        kept: str | None,
+    ) -> tuple[Distance, list[OutputPair]]:
+        """As `distance`; and of the output `kept`, every sample's values in float and in the Program, real units."""
         program = self.program(layers)
         total = DistanceSum()
+        pairs: list[OutputPair] = []
         for sample, expected in zip(samples, reference, strict=True):
             stored = simulate(program, quantized_inputs(program, sample))
             for name in program.outputs:
-                total.add(program.tensors[name].format.dequantize(stored[name]), expected[name])
-        return total.result()
+                real = program.tensors[name].format.dequantize(stored[name])
+                total.add(real, expected[name])
+                if name == kept:
+                    pairs.append((expected[name], real))
+        return total.result(), pairs
 
     def by_layer(self, samples: Sequence[Sample], layers: LayerSet = frozenset()) -> dict[str, LayerError]:
         """Of every candidate, with `layers` in 16 bits."""
@@ -128,24 +145,27 @@ class Diagnosis:
 def measurer(
     diagnosis: Diagnosis,
     sample_sets: Mapping[str, Sequence[Sample]],
-    judge: Callable[[Distance], str],
+    judge: Judge,
     on_trial: Callable[[Trial], None] = lambda trial: None,
+    task_output: str | None = None,
 ) -> Callable[[LayerSet], Trial]:
     """For `search`: a set passes where the gates hold on every one of the sample sets.
 
     sample_sets: by what messages call them. A trial's numbers are the first set's; the others run only where it
         passes, so that they can veto a choice and do not guide it.
-    judge: the gate that a distance fails, in words; empty where it fails none.
+    judge: given the set's name, the distance and the pairs of values of `task_output` (empty without one): the gate
+        that fails, in words; empty where none does.
     """
     first, *others = sample_sets
     references = {name: diagnosis.reference(samples) for name, samples in sample_sets.items()}
 
     def measure(layers: LayerSet) -> Trial:
-        found = diagnosis.distance(layers, sample_sets[first], references[first])
-        failure, where = judge(found), first
+        found, pairs = diagnosis.outputs(layers, sample_sets[first], references[first], task_output)
+        failure, where = judge(first, found, pairs), first
         for name in others:
             if not failure:
-                failure, where = judge(diagnosis.distance(layers, sample_sets[name], references[name])), name
+                other = diagnosis.outputs(layers, sample_sets[name], references[name], task_output)
+                failure, where = judge(name, *other), name
         trial = Trial(
             layers, found.cosine, found.sqnr_db, found.max_abs, f"{failure} on the {where} images" if failure else ""
         )

@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from nnkit.calibrate.stats import CalibrationStats
+from nnkit.errors import RecipeError
 from nnkit.memory.plan import MemoryPlan
 from nnkit.partition import Segment
 from nnkit.program import Program
@@ -42,6 +43,7 @@ def quantize(build: Build, restructured: Restructured, statistics: CalibrationSt
             input_ranges=input_ranges(build.recipe, restructured.model),
             samples=calibration_samples_of(build, restructured, statistics),
         )
+        _check_corrections(build)
         program = build.target.quantize(restructured.model, wanted, build.options)
         build.target.check(program, build.options)
         open_proofs = len(unproven(program))
@@ -49,6 +51,19 @@ def quantize(build: Build, restructured: Restructured, statistics: CalibrationSt
         for note in program.notes:
             build.progress.note(note)
         return program
+
+
+def _check_corrections(build: Build) -> None:
+    """What a recipe asks for and a target does not offer is an error, not silence."""
+    asked = build.recipe.calibration_for(build.key).corrections or ()
+    offered: tuple[str, ...] = getattr(build.target, "corrections", ())
+    lacking = [name for name in asked if name not in offered]
+    if lacking:
+        raise RecipeError(
+            f"target {build.target.name!r} does not offer the correction {', '.join(lacking)}",
+            where=build.recipe.where_override(build.key, "calibration", "corrections"),
+            remedy=f"it offers: {', '.join(offered)}" if offered else "remove `corrections` for this target",
+        )
 
 
 def calibration_samples_of(

@@ -16,11 +16,15 @@ from nnkit.stages.types import Build, Restructured
 
 if TYPE_CHECKING:
     from nnkit.quantize import FixedPointScheme
-    from nnkit.quantize.diagnose import Diagnosis
+    from nnkit.quantize.diagnose import Diagnosis, OutputPair
+    from nnkit.recipe.tasks import Task
     from nnkit.target import FixedPointTarget
     from nnkit.verify.metrics import Distance
     from nnkit.verify.samples import Sample
+    from nnkit.verify.tasks import TaskScorer
 
+_VERIFICATION = "verification"
+_DISTANCES = ("cosine", "sqnr_db", "max_abs")
 _MOST_CALIBRATION_SAMPLES = 16  # a trial runs them all: more steady the choice little and cost in proportion
 
 
@@ -43,6 +47,8 @@ def choose_precision(build: Build, restructured: Restructured, statistics: Calib
     samples = _sample_sets(build, restructured, statistics)
     limits = build.recipe.verify.gates.limits()
     budget = build.recipe.tags_for(build.key).budget
+    task = build.recipe.verify.task
+    scorer = _scorer(build, restructured, samples[_VERIFICATION])
     call = StageCall(
         "precision",
         [restructured.reference.digest, restructured.model.digest, statistics.digest, *_digests(samples)],
@@ -50,6 +56,8 @@ def choose_precision(build: Build, restructured: Restructured, statistics: Calib
             **settings,
             "gates": limits,
             "budget": budget,
+            "task": None if task is None else task.model_dump(mode="json"),
+            "labels": _label_digests(task),
             "sets": {name: len(found) for name, found in samples.items()},
         },
         [quantize, simulate, verify, preprocess, calibrate_package, "nnkit.graph.onnx_runtime", "nnkit.inputs"],
@@ -63,7 +71,7 @@ def choose_precision(build: Build, restructured: Restructured, statistics: Calib
         build,
         call,
         codec,
-        lambda step: _search(diagnose, samples, limits, budget, where, step),
+        lambda step: _search(diagnose, samples, limits, budget, scorer, where, step),
     )
     values = [row["value"] for row in found["chosen"]]
     return replace(restructured, model=with_sixteen_bits(restructured.model, values), mixed_precision=found)
@@ -127,8 +135,23 @@ def _sample_sets(
     if calibrated and held_out:
         skipped = [image.name for image in statistics.skipped]
         sets["calibration"] = calibration_samples(recipe, model, _MOST_CALIBRATION_SAMPLES, skipped)
-    sets["verification"] = verification_samples(recipe, model)
+    sets[_VERIFICATION] = verification_samples(recipe, model)
     return sets
+
+
+def _scorer(build: Build, restructured: Restructured, samples: Sequence[Sample]) -> TaskScorer | None:
+    from nnkit.verify.tasks import task_scorer
+
+    shapes = {spec.name: spec.shape[1:] for spec in restructured.model.outputs}
+    return task_scorer(build.recipe, shapes, [sample.image for sample in samples])
+
+
+def _label_digests(task: Task | None) -> list[str]:
+    """Of the files that say what is true: another content is another search."""
+    from nnkit.inputs import file_digest
+
+    named = [getattr(task, name, None) for name in ("labels", "pairs", "boxes")]
+    return [file_digest(path.existing_file("the labels")) for path in named if path is not None]
 
 
 def _digests(sets: Mapping[str, Sequence[Sample]]) -> list[str]:
@@ -152,6 +175,7 @@ def _search(
     samples: Mapping[str, Sequence[Sample]],
     limits: Mapping[str, float],
     budget: int | None,
+    scorer: TaskScorer | None,
     where: str,
     step: Step,
 ) -> dict[str, Any]:
@@ -160,12 +184,20 @@ def _search(
     from nnkit.quantize.mixed_precision import Trial, search
     from nnkit.report.mixed_precision import gates_in_words, search_report
     from nnkit.verify.gates import check_gates
+    from nnkit.verify.tasks import output_pairs
 
     diagnosis = diagnose()
+    images = [sample.image for sample in samples[_VERIFICATION]]
     count = 0
 
-    def judge(distance: Distance) -> str:
-        return "; ".join(str(gate) for gate in check_gates(limits, distance) if not gate.passed)
+    def judge(name: str, distance: Distance, pairs: Sequence[OutputPair]) -> str:
+        task = None
+        measured = limits
+        if name == _VERIFICATION and scorer is not None:
+            task = scorer.score(*output_pairs(images, pairs))
+        else:  # labels are of the verification images
+            measured = {gate: limit for gate, limit in limits.items() if gate in _DISTANCES}
+        return "; ".join(str(gate) for gate in check_gates(measured, distance, task) if not gate.passed)
 
     def shown(trial: Trial) -> None:
         nonlocal count
@@ -173,7 +205,8 @@ def _search(
         step.advance()
         step.say(f"trial {count}, {len(trial.layers)} layers in 16 bits, {trial.sqnr_db:.1f} dB")
 
-    measure = measurer(diagnosis, samples, judge if budget is None else lambda distance: "", shown)
+    chosen_judge = judge if budget is None else lambda name, distance, pairs: ""
+    measure = measurer(diagnosis, samples, chosen_judge, shown, scorer.output if scorer is not None else None)
     if budget is not None:
         result = as_search_result(search_budget(diagnosis.candidates, measure, budget), measure)
     else:

@@ -68,7 +68,7 @@ def to_program(model: Model, quantization: Quantization, options: OnnxQdqOptions
     program = quantized(model, quantization.statistics)
     if "equalize" not in wanted:
         return program
-    equalized = equalize(model)
+    equalized = equalize(model, measured)
     if not equalized.pairs:
         note = "equalisation: no two layers can be equalised"
         return replace(program, notes=(*program.notes, note, *equalized.declined))

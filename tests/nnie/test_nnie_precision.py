@@ -107,7 +107,9 @@ def test_the_search_finds_the_smallest_set_that_passes():
         for chosen in combinations(names, count)
     }
     gate = sorted(measured.values())[10]  # five of the sixteen sets at least this good
-    measure = measurer(diagnosis, {"given": given}, lambda d: "" if d.sqnr_db >= gate else f"{d.sqnr_db:.1f} dB")
+    measure = measurer(
+        diagnosis, {"given": given}, lambda name, d, pairs: "" if d.sqnr_db >= gate else f"{d.sqnr_db:.1f} dB"
+    )
     result = search(diagnosis.candidates, measure)
     least = min(len(chosen) for chosen, sqnr in measured.items() if sqnr >= gate)
     assert result.chosen is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -14,7 +14,7 @@ from onnx import helper
 
 from nnkit.graph import Model
 from nnkit.quantize import FixedPointScheme
-from nnkit.quantize.diagnose import Diagnosis, measurer
+from nnkit.quantize.diagnose import Diagnosis, OutputPair, measurer
 from nnkit.quantize.mixed_precision import Candidate, LayerSet, Trial, pareto, search
 from nnkit.verify.metrics import Distance
 from nnkit.verify.samples import Sample
@@ -146,7 +146,7 @@ def test_a_layer_made_sensitive_is_found_and_only_it(sensitive: int) -> None:
     diagnosis, samples = diagnosis_of(sensitive_chain(sensitive))
     assert [layer.name for layer in diagnosis.layers] == [f"conv{i}" for i in range(5)]
 
-    def judge(distance: Distance) -> str:
+    def judge(name: str, distance: Distance, pairs: Sequence[OutputPair]) -> str:
         return "" if distance.cosine >= 0.995 else "cosine"
 
     measure = measurer(diagnosis, {"calibration": samples}, judge)
@@ -162,7 +162,7 @@ def test_exhaustive_search_over_a_real_network_finds_no_smaller_set(limit_db: fl
     rng = np.random.default_rng(11)
     diagnosis, samples = diagnosis_of(chain([rng.normal(0, 0.5, (4, 4, 1, 1)) for _ in range(5)]))
 
-    def judge(distance: Distance) -> str:
+    def judge(name: str, distance: Distance, pairs: Sequence[OutputPair]) -> str:
         return "" if distance.sqnr_db >= limit_db else "sqnr_db"
 
     measure = measurer(diagnosis, {"calibration": samples}, judge)
@@ -180,8 +180,24 @@ def test_a_second_sample_set_can_veto_what_passes_on_the_first() -> None:
     measure = measurer(
         diagnosis,
         {"calibration": samples, "verification": loud},
-        lambda distance: "" if distance.sqnr_db >= 10 else "sqnr_db: low",
+        lambda name, distance, pairs: "" if distance.sqnr_db >= 10 else "sqnr_db: low",
     )
     trial = measure(frozenset({"conv1"}))
     assert trial.sqnr_db >= 10, "the numbers are the first set's"
     assert trial.failure == "sqnr_db: low on the verification images"
+
+
+def test_a_judge_sees_both_networks_outputs_of_every_sample() -> None:
+    diagnosis, samples = diagnosis_of(sensitive_chain(1))
+    seen: list[int] = []
+
+    def judge(name: str, distance: Distance, pairs: Sequence[OutputPair]) -> str:
+        seen.append(len(pairs))
+        total = sum(float(np.square(floats - program).sum()) for floats, program in pairs)
+        signal = sum(float(np.square(floats).sum()) for floats, _ in pairs)
+        assert 10 * np.log10(signal / total) == pytest.approx(distance.sqnr_db, abs=1e-6)
+        return ""
+
+    (output,) = diagnosis.program(frozenset()).outputs
+    measurer(diagnosis, {"calibration": samples}, judge, task_output=output)(frozenset())
+    assert seen == [len(samples)]
