@@ -18,6 +18,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.table import Row, show
 from benchmarks.tpu_lowered import Lowering, batched, lowered_program, tpu_graph
 from benchmarks.tpu_networks import BUILDERS, build
@@ -28,7 +30,7 @@ from nnkit_tpu.layer_group.executor import Execution, execute
 from nnkit_tpu.layer_group.groups import GroupedGraph, plan_cuts
 from nnkit_tpu.layer_group.injection import Outcome, compile_groups
 from nnkit_tpu.layer_group.slices import Refusal
-from nnkit_tpu.layer_group.tune import VENDORS_CUTS, Budget, Tuning, tune
+from nnkit_tpu.layer_group.tune import VENDORS_CUTS, Budget, Check, Tuning, tune
 from nnkit_tpu.program import TpuGraph
 from nnkit_tpu.toolchain.find import Toolchain, find_toolchain
 
@@ -60,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 started = time.monotonic()
                 how = Lowering(options.mode, options.cores if chip_named(chip).cores > 1 else 1, options.quant_input)
                 folder = Path(temporary) / name / chip
-                row = measure(toolchain, graph, chip_named(chip), folder, how, Budget(options.groups, options.steps))
+                budget = Budget(options.groups, options.steps)
+                row = measure(toolchain, graph, chip_named(chip), folder, how, budget, options.chip_model)
                 rows.append({**row, "seconds": round(time.monotonic() - started, 1)})
                 sys.stderr.write(f"{name} {chip}: {time.monotonic() - started:.0f} s\n")
     what = f"{options.mode}, batch {options.batch}, {options.cores} core{'s' if options.cores > 1 else ''}"
@@ -69,13 +72,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(
-    toolchain: Toolchain, graph: TpuGraph, chip: Chip, folder: Path, how: Lowering, budget: Budget
+    toolchain: Toolchain, graph: TpuGraph, chip: Chip, folder: Path, how: Lowering, budget: Budget, run: bool = False
 ) -> dict[str, str | int | float | None]:
-    """One row of the table."""
+    """One row of the table. run: candidates must give the vendor's outputs on the chip model, to the bit."""
     row: dict[str, str | int | float | None] = {"net": graph.name, "chip": chip.name}
     try:
         program = lowered_program(toolchain, graph, chip, folder, how)
-        tuning = tune(toolchain, program, CostModel(chip), budget)
+        check = _same_outputs(toolchain, graph, chip, folder) if run and not chip.name.startswith("cv") else None
+        tuning = tune(toolchain, program, CostModel(chip), budget, check)
     except NnkitError as error:
         return {**row, "ok": "no", "choice": error.reason[:60]}
     row |= _compared(tuning)
@@ -88,6 +92,29 @@ def measure(
     allowed = tuning.best.cost <= 1.01 * tuning.vendor.cost
     row["ok"] = "yes" if allowed and row["proof"] != "FAILED" else "no"
     return row
+
+
+def _same_outputs(toolchain: Toolchain, graph: TpuGraph, chip: Chip, folder: Path) -> Check:
+    """A check of candidates: one random input on the chip model must give the outputs of the vendor's groups."""
+    from nnkit_tpu.chip_model import run_on_chip_model
+
+    generator = np.random.default_rng(0)
+    inputs = {n: generator.normal(0, 2, graph.tensors[n].shape).astype(np.float32) for n in graph.inputs}
+    expected: dict[str, np.ndarray] = {}
+
+    def outputs(outcome: Outcome) -> dict[str, np.ndarray]:
+        file = folder / "candidate.bmodel"
+        file.write_bytes(outcome.model)
+        return run_on_chip_model(toolchain, file, chip.name, inputs)
+
+    def check(vendor: Outcome, candidate: Outcome) -> str:
+        if not expected:
+            expected.update(outputs(vendor))
+        found = outputs(candidate)
+        wrong = sum(int(np.count_nonzero(found[name] != value)) for name, value in expected.items())
+        return f"{wrong} outputs differ on the chip model" if wrong else ""
+
+    return check
 
 
 def prove(chip: Chip, tuning: Tuning) -> Execution | Refusal:
@@ -143,6 +170,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--quant-input", action="store_true", help="the networks take INT8 values")
     parser.add_argument("--groups", type=int, default=Budget.groups, help="candidate groups measured alone")
     parser.add_argument("--steps", type=int, default=Budget.steps, help="steps of improvement")
+    parser.add_argument("--chip-model", action="store_true", help="compare outputs on the chip model (BM)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
