@@ -206,7 +206,7 @@ def _computed(network: CaffeNetwork, builder: GraphBuilder, inputs: Mapping[str,
 
 
 def _drop_unused(builder: GraphBuilder, outputs: Sequence[str]) -> list[str]:
-    """Remove nodes and constants that reach no output: what only a Crop took its size from, or a Silence swallowed."""
+    """Remove nodes and constants that reach no output: what only a Crop took a size from, or a Silence swallowed."""
     needed, kept, notes = set(outputs), [], []
     for node in reversed(builder.nodes):
         if needed.isdisjoint(node.output):
