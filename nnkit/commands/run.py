@@ -140,6 +140,8 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
         beside = "" if metric["float"] is None else f" (float {metric['float']:.4f})"
         measured = "-" if metric["program"] is None else f"{metric['program']:.4f}"
         print_line(f"  task     {metric['name']} {measured}{beside}")
+    for line in report.get("details", {}).get("summary", ()):
+        print_line(f"  {line}")
     search = report.get("mixed_precision")
     if search is not None:
         print_line(f"  16 bits  {', '.join(row['name'] for row in search['chosen']) or 'none'}: {search['reason']}")

@@ -7,7 +7,9 @@ depends on the chip's memory, and only the vendor's tools or a board can say.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
 
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import RecipeError
@@ -19,11 +21,15 @@ from nnkit.quantize.mixed_precision import LayerSet
 from nnkit.simulate import simulate
 from nnkit.verify.metrics import DistanceSum
 from nnkit.verify.samples import Sample, quantized_inputs
+from nnkit.verify.tasks import output_pairs
 from nnkit_nnie.layers import Layer
 from nnkit_nnie.ops import NnieWeighted
 from nnkit_nnie.quantize import Precision, to_program
 from nnkit_nnie.report_cost import cost_of
 from nnkit_nnie.segments import Division, Network, divide
+
+if TYPE_CHECKING:
+    from nnkit.verify.tasks import TaskScorer
 
 MIXED = 2
 
@@ -93,9 +99,12 @@ def precision_table(
     statistics: CalibrationStats,
     inputs: Mapping[str, Fixed | Float],
     samples: Sequence[Sample],
+    scorer: TaskScorer | None = None,
 ) -> list[dict[str, Any]]:
     """The usual choices side by side: no layer in 16 bits, the last fully connected one (the projection), all fully
     connected ones, and every layer. Rows are JSON data: layers, accuracy against float on `samples`, cost.
+
+    scorer: of the recipe's task, for these samples; its metrics are then in each row's `task`.
 
     Empty where the network has no fully connected layer, or nothing to measure on.
     """
@@ -117,13 +126,37 @@ def precision_table(
             continue
         program = to_program(network, statistics, Precision(MIXED, layers), name=name, inputs=inputs)
         total = DistanceSum()
+        pairs: list[tuple[NDArray[Any], NDArray[Any]]] = []
         for sample, reference in zip(samples, expected, strict=True):
             stored = simulate(program, quantized_inputs(program, sample))
             for output in program.outputs:
-                total.add(program.tensors[output].format.dequantize(stored[output]), reference[output])
+                real = program.tensors[output].format.dequantize(stored[output])
+                total.add(real, reference[output])
+                if scorer is not None and output == scorer.output:
+                    pairs.append((reference[output], real))
         listed = [layer.name for layer in network.layers if layer.name in layers] if name != "all" else []
-        rows.append({"choice": name, "layers": listed, **total.result().as_json(), **cost_of(program)})
+        row = {"choice": name, "layers": listed, **total.result().as_json(), **cost_of(program)}
+        if scorer is not None:
+            row["task"] = scorer.score(*output_pairs([sample.image for sample in samples], pairs)).as_json()[
+                "metrics"
+            ]
+        rows.append(row)
     return rows
+
+
+def table_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The table for people, a line for each choice."""
+    lines = []
+    for row in rows:
+        scores = [
+            f"{metric['name'].replace('_', ' ')} {metric['program']:.4f}"
+            for metric in row.get("task", ())
+            if metric["program"] is not None and metric["float"] is not None
+        ]
+        parts = [f"cosine {row['cosine']:.6f}", *scores, f"{row['weight_bytes']:,} B of weights"]
+        parts.append(f"{row['input_bytes']:,} B read, {row['macs_16_bit']:,} of {row['macs']:,} MACs in 16 bits")
+        lines.append(f"{row['choice']:<10} {', '.join(parts)}")
+    return lines
 
 
 def suggestion(network: Network, compile_mode: int) -> str | None:

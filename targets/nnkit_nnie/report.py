@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nnkit.program import Fixed, Float
 from nnkit.target import Deployment
 from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.emit import read_build_file
 from nnkit_nnie.options import NnieOptions
-from nnkit_nnie.precision import precision_table
+from nnkit_nnie.precision import precision_table, table_lines
 from nnkit_nnie.quantize import input_storage
 from nnkit_nnie.report_cost import cost_of
 from nnkit_nnie.segments import Network, NnieSegment
 
-_TABLE_SAMPLES = 8
+_TABLE_SAMPLES, _TABLE_SCORED = 8, 512
 
 
 def report_details(deployment: Deployment, network: Network, options: NnieOptions, folder: Path) -> Mapping[str, Any]:
@@ -24,6 +25,7 @@ def report_details(deployment: Deployment, network: Network, options: NnieOption
     build = read_build_file(folder)
     program = deployment.program
     formats = {name: input_storage(program, name) for name in program.inputs}
+    table = _precision(deployment, network, formats)
     return {
         "chip": chip.title,
         "nnie": chip.generation,
@@ -31,10 +33,29 @@ def report_details(deployment: Deployment, network: Network, options: NnieOption
         "networks": [_network(each) for each in build["networks"]],
         "segments": [_segment(segment, network, build["networks"]) for segment in network.segments],
         "cost": cost_of(program),
-        "precision": precision_table(network, deployment.statistics, formats, deployment.samples(_TABLE_SAMPLES)),
+        "precision": table,
+        "summary": table_lines(table),
         "mapper": _mapper(build["networks"][-1]),
         "notes": build["notes"],
     }
+
+
+def _precision(
+    deployment: Deployment, network: Network, formats: Mapping[str, Fixed | Float]
+) -> list[dict[str, Any]]:
+    """The usual choices on the verification images where the recipe has a task and not too many, else on a few of
+    calibration."""
+    from nnkit.inputs import verification_samples
+    from nnkit.verify.tasks import task_scorer
+
+    recipe, program = deployment.recipe, deployment.program
+    if recipe.verify.task is not None:
+        samples = verification_samples(recipe, deployment.model)
+        if len(samples) <= _TABLE_SCORED:
+            shapes = {name: program.tensors[name].shape for name in program.outputs}
+            scorer = task_scorer(recipe, shapes, samples.images)
+            return precision_table(network, deployment.statistics, formats, samples, scorer)
+    return precision_table(network, deployment.statistics, formats, deployment.samples(_TABLE_SAMPLES))
 
 
 def _network(entry: Mapping[str, Any]) -> dict[str, Any]:
