@@ -154,7 +154,7 @@ def table_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             if metric["program"] is not None and metric["float"] is not None
         ]
         parts = [f"cosine {row['cosine']:.6f}", *scores, f"{row['weight_bytes']:,} B of weights"]
-        parts.append(f"{row['input_bytes']:,} B read, {row['macs_16_bit']:,} of {row['macs']:,} MACs in 16 bits")
+        parts.append(f"{row['macs_16_bit'] / max(1, row['macs']):.1%} of MACs in 16 bits")
         lines.append(f"{row['choice']:<10} {', '.join(parts)}")
     return lines
 
