@@ -1,4 +1,7 @@
-"""Compilation by the vendor's compiler: Top MLIR -> lowered MLIR -> final MLIR -> bmodel or cvimodel."""
+"""Compilation by the vendor's compiler: Top MLIR -> lowered MLIR -> final MLIR -> bmodel or cvimodel.
+
+From the lowered program on, `layer_group/injection.py` runs it: with the compiler's own groups or with given ones.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,20 @@ import numpy as np
 
 from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import UsageError
+from nnkit_tpu.layer_group.chips import chip_named
+from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_groups
 from nnkit_tpu.program import Mode, TpuGraph
 from nnkit_tpu.tables import calibration_table, qtable
 from nnkit_tpu.toolchain import Toolchain, run_tpuc_opt
-from nnkit_tpu.top_mlir import top_mlir
+from nnkit_tpu.top_mlir import TopMlir, module_name, top_mlir
 
 BM_CHIPS = ("bm1684x", "bm1688")
 CV_CHIPS = ("cv183x", "cv182x", "cv181x", "cv180x")
 _NAME = "net"
+TOP_MLIR, TOP_WEIGHTS = f"{_NAME}.mlir", f"{_NAME}_top_weights.npz"
+TABLE, QTABLE = f"{_NAME}.cal", f"{_NAME}.qtable"
+_LOWERED_MLIR, _LOWERED_WEIGHTS = f"{_NAME}_lowered.mlir", f"{_NAME}_lowered_weights.npz"
+_READY_MLIR = f"{_NAME}_ready.mlir"
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,19 @@ class CompileOptions:
     cores: int = 1
 
 
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """A network before grouping. mlir, weights: right after lowering, where integers can be read.
+
+    ready: the same after the passes that order ops. locations: the compiler's name of each tensor.
+    """
+
+    mlir: Path
+    weights: Path
+    ready: LoweredProgram
+    locations: Mapping[str, str]
+
+
 @dataclass(frozen=True)
 class Compiled:
     """Files in the build's folder: the model, and the compiler's intermediate stages with their weights."""
@@ -42,6 +64,67 @@ class Compiled:
     locations: Mapping[str, str]
 
 
+def lower_graph(
+    toolchain: Toolchain,
+    graph: TpuGraph,
+    options: CompileOptions,
+    folder: Path,
+    *,
+    ranges: Mapping[str, ValueRange] | None = None,
+    modes: Mapping[str, str] | None = None,
+) -> Lowered:
+    """Top MLIR, weights and tables into `folder`, which exists, and the compiler's passes before it forms groups.
+
+    ranges: for INT8, of every tensor. modes: other precisions, by value.
+
+    Raises UsageError for a chip or mode that does not exist, ModelError for missing ranges, ToolError from the
+    compiler.
+    """
+    _check(options)
+    sources = write_sources(graph, options, folder, ranges=ranges, modes=modes)
+    calibration = [f"--import-calibration-table=file={TABLE} asymmetric=False"] if options.mode == "INT8" else []
+    table = f"qtable={QTABLE} " if modes else ""
+    lower = [
+        *(TOP_MLIR, "--init", "--struct-optimize", "--shape-infer", "--canonicalize", "--extra-optimize"),
+        f"--processor-assign=chip={options.chip} mode={options.mode} num_device=1 num_core={options.cores} "
+        "addr_mode=auto high_precision=False",
+        *calibration,
+        "--processor-top-optimize",
+        f"--convert-top-to-tpu={table}weightFileName={_LOWERED_WEIGHTS} asymmetric=False doWinograd=False "
+        "q_group_size=0 q_symmetric=False matmul_perchannel=False gelu_mode=normal",
+        *("--canonicalize", "--weight-fold", "-o", _LOWERED_MLIR),
+    ]
+    run_tpuc_opt(toolchain, lower, folder, log_name="lower.log", what="lowering the network")
+    order = [
+        *(_LOWERED_MLIR, "--init"),
+        f"--strip-io-quant=quant_input={options.quant_input} quant_output={options.quant_output}",
+        *("--processor-tpu-optimize", "--dev-parallel", "--weight-reorder", "--subnet-divide=dynamic=False"),
+        *("--op-reorder", "--topo-sort", "--deinit", "-o", _READY_MLIR),
+    ]
+    run_tpuc_opt(toolchain, order, folder, log_name="order.log", what="ordering the lowered network")
+    ready = LoweredProgram.read(folder, _READY_MLIR, module_name(graph), chip_named(options.chip), options.mode)
+    return Lowered(folder / _LOWERED_MLIR, folder / _LOWERED_WEIGHTS, ready, sources.locations)
+
+
+def write_sources(
+    graph: TpuGraph,
+    options: CompileOptions,
+    folder: Path,
+    *,
+    ranges: Mapping[str, ValueRange] | None = None,
+    modes: Mapping[str, str] | None = None,
+) -> TopMlir:
+    """What the compiler reads: Top MLIR, weights, calibration table (INT8) and qtable (where `modes` are given)."""
+    top = top_mlir(graph, TOP_WEIGHTS)
+    (folder / TOP_MLIR).write_text(top.text, encoding="utf-8")
+    np.savez(folder / TOP_WEIGHTS, **top.weights)  # type: ignore[arg-type]
+    if options.mode == "INT8":
+        (folder / TABLE).write_text(calibration_table(graph, ranges or {}), encoding="utf-8")
+    if modes:
+        (folder / QTABLE).write_text(qtable(graph, modes), encoding="utf-8")
+    return top
+
+
 def compile_graph(
     toolchain: Toolchain,
     graph: TpuGraph,
@@ -51,60 +134,21 @@ def compile_graph(
     ranges: Mapping[str, ValueRange] | None = None,
     modes: Mapping[str, str] | None = None,
 ) -> Compiled:
-    """Compile in `folder`, which exists. ranges: for INT8, of every tensor. modes: other precisions, by value.
+    """Compile in `folder`, which exists, with the compiler's own groups. Arguments, errors: `lower_graph`."""
+    lowered = lower_graph(toolchain, graph, options, folder, ranges=ranges, modes=modes)
+    return write_model(lowered, compile_groups(toolchain, lowered.ready, keep=folder), options, folder)
 
-    Raises UsageError for a chip or mode that does not exist, ModelError for missing ranges, ToolError from the
-    compiler.
-    """
-    _check(options)
-    mode = options.mode
-    top = top_mlir(graph, f"{_NAME}_top_weights.npz")
-    (folder / f"{_NAME}.mlir").write_text(top.text, encoding="utf-8")
-    np.savez(folder / f"{_NAME}_top_weights.npz", **top.weights)  # type: ignore[arg-type]
-    lower = [
-        *(f"{_NAME}.mlir", "--init", "--struct-optimize", "--shape-infer", "--canonicalize", "--extra-optimize"),
-        f"--processor-assign=chip={options.chip} mode={mode} num_device=1 num_core={options.cores} addr_mode=auto "
-        "high_precision=False",
-    ]
-    if mode == "INT8":
-        (folder / f"{_NAME}.cal").write_text(calibration_table(graph, ranges or {}), encoding="utf-8")
-        lower.append(f"--import-calibration-table=file={_NAME}.cal asymmetric=False")
-    table = ""
-    if modes:
-        (folder / f"{_NAME}.qtable").write_text(qtable(graph, modes), encoding="utf-8")
-        table = f"qtable={_NAME}.qtable "
-    lower += [
-        "--processor-top-optimize",
-        f"--convert-top-to-tpu={table}weightFileName={_NAME}_lowered_weights.npz asymmetric=False doWinograd=False "
-        "q_group_size=0 q_symmetric=False matmul_perchannel=False gelu_mode=normal",
-        *("--canonicalize", "--weight-fold", "-o", f"{_NAME}_lowered.mlir"),
-    ]
-    run_tpuc_opt(toolchain, lower, folder, log_name="lower.log", what="lowering the network")
-    place = [
-        *(f"{_NAME}_lowered.mlir", "--init"),
-        f"--strip-io-quant=quant_input={options.quant_input} quant_output={options.quant_output}",
-        *("--processor-tpu-optimize", "--dev-parallel", "--weight-reorder", "--subnet-divide=dynamic=False"),
-        *("--op-reorder", "--topo-sort"),
-        "--layer-group=opt=2 group_by_cores=auto compress_mode=none debugger=0 disable_group_overlap=false "
-        "lgcache=true",
-        *("--core-parallel", "--after-layergroup-weight-reorder", "--address-assign", "--deinit"),
-        *("-o", "final.mlir"),
-    ]
-    run_tpuc_opt(toolchain, place, folder, log_name="place.log", what="grouping and placing layers")
-    model = f"{_NAME}.{'cvimodel' if options.chip in CV_CHIPS else 'bmodel'}"
-    generate = [
-        *("final.mlir", "--init"),
-        f"--codegen=model_file={model} embed_debug_info=False model_version=latest",
-        *("--deinit", "-o", "/dev/null"),
-    ]
-    run_tpuc_opt(toolchain, generate, folder, log_name="codegen.log", what="generating the model file")
-    return Compiled(
-        folder / model,
-        folder / f"{_NAME}_lowered.mlir",
-        folder / f"{_NAME}_lowered_weights.npz",
-        folder / "final.mlir",
-        top.locations,
-    )
+
+def write_model(lowered: Lowered, outcome: Outcome, options: CompileOptions, folder: Path) -> Compiled:
+    """The model file of one outcome into `folder`."""
+    model = folder / model_file(options.chip)
+    model.write_bytes(outcome.model)
+    return Compiled(model, lowered.mlir, lowered.weights, folder / "final.mlir", lowered.locations)
+
+
+def model_file(chip: str) -> str:
+    """The name of a chip's model file."""
+    return f"{_NAME}.{'cvimodel' if chip in CV_CHIPS else 'bmodel'}"
 
 
 def _check(options: CompileOptions) -> None:

@@ -14,10 +14,10 @@ the prediction of the compiler's INT8 arithmetic. Conventions:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,9 +83,12 @@ class Requant:
 
 @dataclass(frozen=True, eq=False)
 class IntegerWeights:
-    """An op with weights in INT8: weight int8, bias int32 (None: none) in units of input scale * weight scale."""
+    """An op with weights in 8 bits: bias int32 (None: none) in units of input scale * weight scale.
 
-    weight: NDArray[np.int8]
+    weight: -128..127, or 0..255 where no weight is negative and there is no bias.
+    """
+
+    weight: NDArray[np.int16]
     bias: NDArray[np.int32] | None
     requant: Requant
 
@@ -119,12 +122,31 @@ class IntegerTable:
     table: NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class Cast:
+    """How an op turns an input from the format it is stored in (`source`) into the one it computes in (`target`)."""
+
+    source: Format
+    target: Format
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TpuOp(OpBase):
-    """What all ops of the TPU share. mode: the precision the op runs in (the graph's, or of its `_hp` tag)."""
+    """What all ops of the TPU share. mode: the precision the op runs in (the graph's, or of its `_hp` tag).
+
+    casts: by input; empty in a float graph. magnitude: the largest calibrated magnitude of the output (0: unknown).
+    """
 
     kind: ClassVar[str] = "tpu"
     mode: Mode = "F32"
+    casts: tuple[Cast, ...] = ()
+    magnitude: float = 0.0
+
+    def compute(self, inputs: Sequence[NDArray[Any]], output: Tensor) -> NDArray[Any]:
+        """Stored values in, stored values out, without the batch axis; see `nnkit_tpu.execute`."""
+        from nnkit_tpu.execute import execute
+
+        return execute(self, inputs, output)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -181,7 +203,7 @@ class TpuMatMul(TpuOp):
     bias: FloatArray | None = None
     relu: bool = False
     relu_limit: float = -1.0
-    integer: IntegerWeights | None = None
+    integer: IntegerWeights | Requant | None = None
 
     def multiply_accumulates(self, tensors: Mapping[str, Tensor]) -> int:
         """One per element of the left side and column of the right (of one image)."""
@@ -213,7 +235,7 @@ class TpuBinary(TpuOp):
     constant_first: bool = False
     relu: bool = False
     relu_limit: float = -1.0
-    integer: IntegerOperands | IntegerScale | None = None
+    integer: IntegerOperands | Requant | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -234,8 +256,6 @@ class TpuConcat(TpuOp):
 
     kind: ClassVar[str] = "concat"
     axis: int
-    relu: bool = False
-    relu_limit: float = -1.0
     integer: IntegerOperands | None = None
 
 

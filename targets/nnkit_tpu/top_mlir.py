@@ -72,6 +72,11 @@ def locations(graph: TpuGraph) -> dict[str, str]:
     return names
 
 
+def module_name(graph: TpuGraph) -> str:
+    """The module's name: the compiler's files are called by it."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", graph.name)
+
+
 def top_mlir(graph: TpuGraph, weight_file: str) -> TopMlir:
     """The module of a float graph whose weights will stand in `weight_file` beside it."""
     return _Writer(graph).module(weight_file)
@@ -107,7 +112,7 @@ class _Writer:
         )
         body = "\n".join(f"    {line}" for line in self.lines)
         text = (
-            f"module @{re.sub(r'[^A-Za-z0-9_]', '_', graph.name)} attributes {{{attributes}}} {{\n"
+            f"module @{module_name(graph)} attributes {{{attributes}}} {{\n"
             f"  func.func @main({', '.join(arguments)}) -> {result} {{\n{body}\n"
             f"    return {', '.join(outputs)} : {kinds}\n  }}\n}}\n"
         )

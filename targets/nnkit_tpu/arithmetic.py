@@ -1,0 +1,147 @@
+"""The compiler's INT8 arithmetic: thresholds to scales, scales to multiplier and shift, weights to integers.
+
+A prediction, made without the compiler; `mlir_reader.py` compares it with what the compiler wrote. Rules (symmetric
+quantisation, as observed of and documented for the vendor's compiler):
+
+* A tensor whose calibrated minimum is not below 0 is unsigned with scale threshold / 255, any other signed with
+  threshold / 127. The cv18xx have signed tensors only.
+* A real factor f becomes m * 2**-n: of the n from -32 (or 0) to 30 the first with the least error |m * 2**-n - f|
+  in float32, m = round half away(f * 2**n) below 2**31 - 1 (32 bits) or 127 (8 bits).
+* Convolutions: weights per output channel, scale max|w| / 127; bias int32 in units of input scale * weight scale;
+  factor input scale * weight scale / output scale in 32 bits. Matrix products: the same with one weight scale.
+* Averages, products and operands of sums: factors in 8 bits.
+* (acc * m + 2**(n-1)) >> n: half up; transposed convolutions: half away from zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.program.formats import Affine
+from nnkit_tpu.program import FloatArray, IntegerWeights, Requant, Rounding, TpuActivation
+
+_HIGHEST_SHIFT = 30
+_LOWEST_SHIFT = -32
+_LIMITS = {32: 2**31 - 1, 8: 127}
+
+
+def tensor_format(threshold: float, *, signed: bool) -> Affine:
+    """The INT8 format of a tensor with this threshold."""
+    return Affine(8, (threshold / (127.0 if signed else 255.0),), (0,), signed=signed)
+
+
+def round_half_away(values: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    """To the nearest integer, half away from zero (C's `round`)."""
+    array = np.asarray(values, np.float64)
+    whole = np.trunc(array)
+    return np.asarray(whole + np.copysign(np.abs(array - whole) >= 0.5, array), np.float64)
+
+
+def multiplier_and_shift(
+    factors: NDArray[np.float64] | float, bits: int, *, positive: bool = False
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(multipliers, shifts) [N] of real factors [N]. positive: no shift below 0."""
+    factor = np.atleast_1d(np.asarray(factors, np.float64)).astype(np.float32).astype(np.float64)
+    best = np.full(factor.shape, np.finfo(np.float32).max, np.float32)
+    shift = np.zeros(factor.shape, np.int64)
+    for n in range(0 if positive else _LOWEST_SHIFT, _HIGHEST_SHIFT + 1):
+        m = round_half_away(factor * 2.0**n)
+        error = np.abs(m / 2.0**n - factor).astype(np.float32)
+        better = (error < best) & (np.abs(m) < _LIMITS[bits])
+        best = np.where(better, error, best)
+        shift = np.where(better, n, shift)
+    return round_half_away(factor * np.exp2(shift.astype(np.float64))).astype(np.int64), shift
+
+
+def requant(
+    factors: NDArray[np.float64] | float, bits: int, rounding: Rounding, *, positive: bool = False
+) -> Requant:
+    """The requantisation by real factors."""
+    multiplier, shift = multiplier_and_shift(factors, bits, positive=positive)
+    return Requant(multiplier, shift, rounding)
+
+
+def apply(stage: Requant, acc: NDArray[np.int64], axis: int = 1) -> NDArray[np.int64]:
+    """acc * multiplier * 2**-shift, rounded; channels lie on `axis`. Exact: products stay below 2**63."""
+    shape = [1] * acc.ndim
+    if stage.multiplier.size > 1:
+        shape[axis] = -1
+    multiplier, shift = stage.multiplier.reshape(shape), stage.shift.reshape(shape)
+    product = acc * multiplier
+    left = np.maximum(-shift, 0)
+    right = np.maximum(shift, 0)
+    half = np.where(right > 0, np.int64(1) << np.maximum(right - 1, 0), 0)
+    if stage.rounding == "half_away":
+        return np.asarray(np.sign(product) * ((np.abs(product << left) + half) >> right))
+    if stage.rounding == "half_up":
+        return np.asarray(((product << left) + half) >> right)
+    if stage.rounding == "down":
+        return np.asarray((product << left) >> right)
+    scaled = (product << left).astype(np.float64) * np.exp2(-right.astype(np.float64))
+    return np.rint(scaled).astype(np.int64)
+
+
+def convolution_weights(
+    weight: FloatArray,
+    bias: FloatArray | None,
+    source: Affine,
+    result: Affine,
+    *,
+    rounding: Rounding,
+    per_channel: bool = True,
+    channel_axis: int = 0,
+) -> IntegerWeights:
+    """Integer weights of a convolution or a matrix product (`per_channel` false, outputs on `channel_axis`)."""
+    channels = weight.shape[channel_axis]
+    rows = np.moveaxis(weight, channel_axis, 0).reshape(channels, -1)
+    signed = bias is not None or not per_channel or bool(np.min(weight, initial=0.0) < 0)
+    most = 127.0 if signed else 255.0
+    if per_channel:
+        largest = np.abs(rows).max(axis=1, initial=0.0).astype(np.float32)
+        scales = np.maximum(largest / np.float32(most), np.float32(1e-5)).astype(np.float64)
+    else:
+        scales = np.full(channels, float(np.abs(rows).max(initial=0.0)) / most)
+    divided: NDArray[np.float64] = (rows.astype(np.float64) / scales[:, None]).astype(np.float32).astype(np.float64)
+    integers = np.clip(round_half_away(divided), -128 if signed else 0, 127 if signed else 255)
+    stored = np.moveaxis(integers.reshape(np.moveaxis(weight, channel_axis, 0).shape), 0, channel_axis)
+    input_scale, output_scale = source.scale[0], result.scale[0]
+    offsets = None
+    if bias is not None:
+        real = round_half_away(bias.astype(np.float64) / (scales * input_scale))
+        offsets = np.clip(real, -(2.0**31), 2.0**31 - 1).astype(np.int32)
+    factors = scales * input_scale / output_scale
+    stage = requant(factors if per_channel else factors[0], 32, rounding)
+    return IntegerWeights(np.ascontiguousarray(stored).astype(np.int16), offsets, stage)
+
+
+def activation_table(op: TpuActivation, source: Affine, result: Affine) -> NDArray[np.int64]:
+    """[256] results by stored byte: index q (unsigned), or q modulo 256 (signed)."""
+    stored = np.arange(256)
+    if source.signed:
+        stored = np.where(stored < 128, stored, stored - 256)
+    real = activation(op)(stored * source.scale[0])
+    return np.clip(round_half_away(real / result.scale[0]), result.qmin, result.qmax).astype(np.int64)
+
+
+def activation(op: TpuActivation) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    """The real function of an elementwise activation (no slopes per channel)."""
+    alpha, beta = op.alpha, op.beta
+    low, high = op.bounds
+    slope = float(op.slopes[0]) if op.slopes is not None else 0.0
+    functions: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+        "relu": lambda x: np.clip(x, 0.0, high),
+        "clip": lambda x: np.clip(x, low, high),
+        "leaky_relu": lambda x: np.where(x < 0, x * slope, x),
+        "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
+        "silu": lambda x: x / (1.0 + np.exp(-x)),
+        "hard_sigmoid": lambda x: np.clip(alpha * x + beta, 0.0, 1.0),
+        "hard_swish": lambda x: x * np.clip(x / 6.0 + 0.5, 0.0, 1.0),
+        "tanh": np.tanh,
+        "exp": np.exp,
+        "abs": np.abs,
+        "sqrt": lambda x: np.sqrt(np.maximum(x, 0.0)),
+    }
+    return functions[op.function]

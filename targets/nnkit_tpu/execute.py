@@ -1,0 +1,247 @@
+"""One op of a quantised program on stored values: integers as the chip computes them, or floats in its precision.
+
+An INT8 op casts float inputs to its own format first, a float op dequantises integers. Floats are computed in float64
+and rounded once to the op's precision; the chip accumulates in float32, so the two may differ in the last bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.errors import InternalError
+from nnkit.program.formats import Affine, Float
+from nnkit.program.program import Tensor
+from nnkit_tpu import kernels
+from nnkit_tpu.arithmetic import activation, apply, round_half_away
+from nnkit_tpu.program import (
+    Cast,
+    IntegerOperands,
+    IntegerTable,
+    IntegerWeights,
+    Mode,
+    Requant,
+    TpuActivation,
+    TpuBinary,
+    TpuConcat,
+    TpuConv,
+    TpuDeconv,
+    TpuInterp,
+    TpuMatMul,
+    TpuOp,
+    TpuPad,
+    TpuPermute,
+    TpuPool,
+    TpuReduce,
+    TpuReshape,
+    TpuScale,
+    TpuSlice,
+    TpuSoftmax,
+    TpuUpsample,
+)
+
+Values = NDArray[Any]
+
+
+def execute(op: TpuOp, inputs: Sequence[Values], output: Tensor) -> Values:
+    """Stored values in, stored values out, without the batch axis."""
+    values = [cast(np.asarray(x)[None], how, op.mode) for x, how in zip(inputs, op.casts, strict=True)]
+    if op.mode == "INT8":
+        target = output.format
+        if not isinstance(target, Affine):
+            raise InternalError("an INT8 op gives integers", where=op.name)
+        result = _integer(op, [v.astype(np.int64) for v in values], target, output.shape)
+    else:
+        result = rounded(_float(op, [v.astype(np.float64) for v in values], output.shape), op.mode)
+    return np.asarray(result[0]).astype(output.format.dtype)
+
+
+def rounded(values: Values, mode: Mode) -> Values:
+    """Real values in the precision of `mode`, half to even."""
+    if mode == "F16":
+        with np.errstate(over="ignore"):
+            return values.astype(np.float16)
+    single = values.astype(np.float32)
+    if mode != "BF16":
+        return single
+    bits = single.view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
+def cast(values: Values, how: Cast, mode: Mode) -> Values:
+    """Stored values in the format that an op of `mode` computes in."""
+    source, target = how.source, how.target
+    if isinstance(target, Float):
+        if isinstance(source, Float):
+            return rounded(values, mode)
+        if isinstance(source, Affine) and mode in ("F16", "BF16"):  # the scale itself is in that precision
+            scale = rounded(np.array(source.scale[0]).reshape(1), mode).astype(np.float64)
+            return rounded(rounded(values, mode).astype(np.float64) * scale, mode)
+        return rounded(np.asarray(source.dequantize(values)), mode)
+    if isinstance(target, Affine) and isinstance(source, Float):
+        if source.bits == 16:
+            product = (values.astype(np.float16) * np.float16(1.0 / target.scale[0])).astype(np.float64)
+        else:
+            product = (values.astype(np.float32) * np.float32(1.0 / target.scale[0])).astype(np.float64)
+        return np.clip(round_half_away(product), target.qmin, target.qmax).astype(np.int64)
+    return values
+
+
+def _relu(op: Any, values: Values) -> Values:
+    return np.maximum(values, 0) if getattr(op, "relu", False) else values
+
+
+def _integer(op: TpuOp, x: list[NDArray[np.int64]], target: Affine, shape: tuple[int, ...]) -> Values:
+    """The integer result, saturated to the output's format."""
+    full = (x[0].shape[0], *shape)
+    moved = _moved(op, x, full)
+    if moved is not None:
+        return np.clip(moved, target.qmin, target.qmax)
+    match op:
+        case TpuConv() | TpuDeconv() | TpuMatMul() if isinstance(op.integer, IntegerWeights):
+            result = _weighted(op, op.integer, x)
+        case TpuMatMul() if isinstance(op.integer, Requant):
+            product = np.matmul(x[0].astype(np.float64), x[1].astype(np.float64)).astype(np.int64)
+            result = apply(op.integer, product)
+        case TpuPool() if op.function == "max":
+            result = kernels.maximum(x[0].astype(np.float64), op.window).astype(np.int64)
+        case TpuPool() if isinstance(op.integer, Requant):
+            sums, counts = kernels.window_sums(x[0].astype(np.float64), op)
+            taps = op.window.kernel_h * op.window.kernel_w
+            result = apply(op.integer, round_half_away(sums / counts * taps).astype(np.int64))
+        case TpuBinary() if isinstance(op.integer, IntegerOperands):
+            result = _operands(op, op.integer, x)
+        case TpuBinary() if isinstance(op.integer, Requant):
+            result = apply(op.integer, x[0] * x[1])
+        case TpuConcat() if isinstance(op.integer, IntegerOperands):
+            parts = [apply(stage, part) for stage, part in zip(_stages(op.integer), x, strict=True)]
+            result = np.concatenate([np.clip(part, target.qmin, target.qmax) for part in parts], axis=op.axis)
+        case TpuActivation() if isinstance(op.integer, IntegerTable):
+            result = op.integer.table[x[0] & 0xFF]
+        case TpuActivation() if isinstance(op.integer, IntegerWeights):
+            slopes = op.integer.weight.astype(np.int64).reshape(1, -1, *(1,) * (x[0].ndim - 2))
+            result = np.where(x[0] < 0, apply(op.integer.requant, x[0] * slopes), x[0])
+        case TpuActivation() if op.function in ("relu", "abs"):
+            result = np.maximum(x[0], 0) if op.function == "relu" else np.abs(x[0])
+        case _:
+            real = [cast_.target.dequantize(v) for cast_, v in zip(op.casts, x, strict=True)]
+            result = round_half_away(_float(op, real, shape) / target.scale[0]).astype(np.int64)
+    return np.clip(_relu(op, result), target.qmin, target.qmax)
+
+
+def _stages(integer: IntegerOperands) -> list[Requant]:
+    pairs = zip(integer.multipliers, integer.shifts, strict=True)
+    return [Requant(np.array([m]), np.array([s]), integer.rounding) for m, s in pairs]
+
+
+def _operands(op: TpuBinary, integer: IntegerOperands, x: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Sum or difference of operands that are rescaled one by one."""
+    left, right = (apply(stage, value) for stage, value in zip(_stages(integer), x, strict=True))
+    return left - right if op.function == "sub" else left + right
+
+
+def _weighted(op: TpuConv | TpuDeconv | TpuMatMul, integer: IntegerWeights, x: list[NDArray[np.int64]]) -> Values:
+    weight, data = integer.weight.astype(np.float64), x[0].astype(np.float64)
+    if isinstance(op, TpuMatMul):
+        acc = np.matmul(data, weight).astype(np.int64)
+        return apply(integer.requant, acc if integer.bias is None else acc + integer.bias.astype(np.int64), -1)
+    if isinstance(op, TpuConv):
+        acc = kernels.convolve(data, weight, op.window, op.group).astype(np.int64)
+    else:
+        acc = kernels.deconvolve(data, weight, op.window, op.output_padding, op.group).astype(np.int64)
+    if integer.bias is not None:
+        acc = acc + integer.bias.astype(np.int64).reshape(1, -1, 1, 1)
+    return apply(integer.requant, acc)
+
+
+def _moved(op: TpuOp, x: Sequence[Values], full: tuple[int, ...]) -> Values | None:
+    """The result of an op that moves values without computing; None for any other."""
+    match op:
+        case TpuSlice():
+            return kernels.sliced(x[0], op)
+        case TpuReshape():
+            return np.reshape(x[0], full)
+        case TpuPermute():
+            return np.transpose(x[0], op.order)
+        case TpuUpsample():
+            return _relu(op, np.repeat(np.repeat(x[0], op.scale_h, 2), op.scale_w, 3))
+        case _:
+            return None
+
+
+def _float(op: TpuOp, x: list[Values], shape: tuple[int, ...]) -> Values:
+    """The op on real values, activation included."""
+    full = (x[0].shape[0], *shape)
+    moved = _moved(op, x, full)
+    if moved is not None:
+        return moved
+    match op:
+        case TpuConv():
+            result = _with_bias(kernels.convolve(x[0], _weights(op), op.window, op.group), op.bias)
+        case TpuDeconv():
+            product = kernels.deconvolve(x[0], _weights(op), op.window, op.output_padding, op.group)
+            result = _with_bias(product, op.bias)
+        case TpuMatMul():
+            result = np.matmul(x[0], x[1] if op.weight is None else _weights(op))
+            result = result if op.bias is None else result + op.bias.astype(np.float64)
+        case TpuPool() if op.function == "max":
+            result = kernels.maximum(x[0], op.window)
+        case TpuPool():
+            sums, counts = kernels.window_sums(x[0], op)
+            result = sums / counts
+        case TpuBinary():
+            result = _binary(op, x)
+        case TpuScale():
+            channels = (1, -1, *(1,) * (x[0].ndim - 2))
+            result = x[0] * op.scale.astype(np.float64).reshape(channels) + op.bias.reshape(channels)
+        case TpuConcat():
+            result = np.concatenate(x, axis=op.axis)
+        case TpuActivation() if op.function == "prelu" and op.slopes is not None:
+            slopes = op.slopes.astype(np.float64).reshape(1, -1, *(1,) * (x[0].ndim - 2))
+            result = np.where(x[0] < 0, x[0] * slopes, x[0])
+        case TpuActivation():
+            result = activation(op)(x[0])
+        case TpuSoftmax():
+            result = kernels.softmax(x[0], op.axis, op.log)
+        case TpuInterp():
+            result = kernels.interpolated(x[0], op, shape[-2:])
+        case TpuPad():
+            result = kernels.padded(x[0], op, op.value)
+        case TpuReduce():
+            result = kernels.reduced(x[0], op).reshape(full)
+        case _:
+            raise InternalError(f"the op {op.kind!r} has no arithmetic", where=op.name)
+    result = _relu(op, result)
+    limit = float(getattr(op, "relu_limit", -1.0))
+    return np.minimum(result, limit) if getattr(op, "relu", False) and limit > 0 else result
+
+
+def _weights(op: TpuConv | TpuDeconv | TpuMatMul) -> Values:
+    """Weights in the op's precision."""
+    if op.weight is None:
+        raise InternalError("the op has no weights", where=op.name)
+    return rounded(op.weight, op.mode).astype(np.float64) if op.mode != "INT8" else op.weight.astype(np.float64)
+
+
+def _with_bias(values: Values, bias: Values | None) -> Values:
+    return values if bias is None else values + bias.astype(np.float64).reshape(1, -1, 1, 1)
+
+
+def _binary(op: TpuBinary, x: Sequence[Values]) -> Values:
+    if op.constant is not None:
+        constant = op.constant.astype(np.float64)
+        left, right = (constant, x[0]) if op.constant_first else (x[0], constant)
+    else:
+        left, right = x[0], x[1]
+    functions = {
+        "add": np.add,
+        "sub": np.subtract,
+        "mul": np.multiply,
+        "div": np.divide,
+        "min": np.minimum,
+        "max": np.maximum,
+    }
+    return np.asarray(functions[op.function](left, right))

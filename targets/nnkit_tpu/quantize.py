@@ -1,0 +1,217 @@
+"""From the float graph to the Program: precisions, formats, integer parameters; and back to the compiler's input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nnkit.calibrate.stats import ValueRange
+from nnkit.errors import InternalError
+from nnkit.program import Float, Format, Program, Tensor
+from nnkit.program.formats import Affine
+from nnkit_tpu.arithmetic import activation_table, convolution_weights, multiplier_and_shift, requant
+from nnkit_tpu.compile import CV_CHIPS
+from nnkit_tpu.program import (
+    Cast,
+    IntegerOperands,
+    IntegerTable,
+    IntegerWeights,
+    Mode,
+    Requant,
+    TpuActivation,
+    TpuBinary,
+    TpuConcat,
+    TpuConv,
+    TpuDeconv,
+    TpuGraph,
+    TpuInterp,
+    TpuMatMul,
+    TpuOp,
+    TpuPad,
+    TpuPermute,
+    TpuPool,
+    TpuReduce,
+    TpuReshape,
+    TpuScale,
+    TpuSlice,
+    TpuSoftmax,
+    TpuTensor,
+    TpuUpsample,
+)
+from nnkit_tpu.thresholds import Threshold, thresholds
+
+PROGRAM_CLASSES: tuple[type, ...] = (
+    *(TpuConv, TpuDeconv, TpuMatMul, TpuPool, TpuBinary, TpuConcat, TpuSlice, TpuReshape, TpuPermute),
+    *(TpuScale, TpuActivation, TpuSoftmax, TpuUpsample, TpuInterp, TpuPad, TpuReduce),
+    *(Cast, Requant, IntegerWeights, IntegerOperands, IntegerTable),
+)
+
+_FORMATS: Mapping[Mode, Float] = {"F16": Float(16), "BF16": Float(32), "F32": Float(32)}
+_TABLES = ("sigmoid", "silu", "hard_sigmoid", "hard_swish", "tanh", "exp", "sqrt")
+
+
+@dataclass(frozen=True)
+class Precision:
+    """mode: of the whole network. quant_input: its inputs are stored integers already (INT8 only)."""
+
+    chip: str
+    mode: Mode
+    quant_input: bool = False
+
+    @property
+    def high(self) -> Mode:
+        """The precision of `_hp` layers, and of what has no INT8 form."""
+        return "BF16" if self.chip in CV_CHIPS else "F16"
+
+
+def to_program(graph: TpuGraph, ranges: Mapping[str, ValueRange], precision: Precision) -> Program:
+    """The quantised program. Raises ModelError for tensors without a calibrated range (INT8)."""
+    found = thresholds(graph, ranges, always_signed=precision.chip in CV_CHIPS) if precision.mode == "INT8" else {}
+    notes: list[str] = []
+    formats: dict[str, Format] = {}
+    for name in graph.inputs:
+        formats[name] = _stored(found[name]) if precision.quant_input and found else Float(32)
+    ops: list[TpuOp] = []
+    for op in graph.ops:
+        mode = _mode(op, formats, graph, precision, notes)
+        formats[op.output] = _stored(found[op.output]) if mode == "INT8" else _FORMATS[mode]
+        casts = tuple(Cast(formats[name], _read_as(name, mode, found)) for name in op.inputs)
+        known = ranges.get(op.output)
+        magnitude = known.max_abs if known is not None else 0.0
+        placed = replace(op, mode=mode, casts=casts, magnitude=magnitude)
+        ops.append(_with_integers(placed, formats[op.output]) if mode == "INT8" else placed)
+    tensors = {name: _tensor(graph.tensors[name], formats[name]) for name in graph.tensors}
+    return Program(graph.name, tensors, tuple(ops), graph.inputs, graph.outputs, "nnkit_tpu.arithmetic", tuple(notes))
+
+
+def graph_of(program: Program) -> TpuGraph:
+    """The ops of a program as the emitter and the planner read them."""
+    tensors = {n: TpuTensor(n, (1, *t.shape), t.format) for n, t in program.tensors.items()}
+    ops = tuple(op for op in program.ops if isinstance(op, TpuOp))
+    return TpuGraph(program.name, tensors, ops, program.inputs, program.outputs)
+
+
+def table_ranges(program: Program) -> dict[str, ValueRange]:
+    """What the calibration table states for every tensor of an INT8 program."""
+    found: dict[str, ValueRange] = {}
+    for name, tensor in program.tensors.items():
+        readers = [op for op in program.consumers(name) if isinstance(op, TpuOp)]
+        casts = [op.casts[op.inputs.index(name)].target for op in readers]
+        formats = [f for f in (tensor.format, *casts) if isinstance(f, Affine)]
+        if formats:
+            steps = 127.0 if formats[0].signed else 255.0
+            found[name] = Threshold(float(f"{formats[0].scale[0] * steps:.7f}"), formats[0].signed).as_range()
+        else:
+            producer = program.producer(name)
+            magnitude = producer.magnitude if isinstance(producer, TpuOp) else 1.0
+            found[name] = Threshold(max(magnitude, 1e-5), True).as_range()
+    return found
+
+
+def other_modes(program: Program, mode: Mode) -> dict[str, str]:
+    """The qtable: ops in another precision than the network's, by output."""
+    return {op.output: op.mode for op in program.ops if isinstance(op, TpuOp) and op.mode != mode}
+
+
+def _stored(threshold: Threshold) -> Affine:
+    steps = 127.0 if threshold.signed else 255.0
+    return Affine(8, (threshold.value / steps,), (0,), signed=threshold.signed)
+
+
+def _read_as(name: str, mode: Mode, found: Mapping[str, Threshold]) -> Format:
+    return _stored(found[name]) if mode == "INT8" else _FORMATS[mode]
+
+
+def _tensor(tensor: TpuTensor, stored: Format) -> Tensor:
+    low, high = (stored.qmin, stored.qmax) if isinstance(stored, Affine) else (0, 0)
+    return Tensor(tensor.name, tensor.shape[1:], stored, low, high)
+
+
+def _mode(op: TpuOp, formats: Mapping[str, Format], graph: TpuGraph, precision: Precision, notes: list[str]) -> Mode:
+    """The precision of one op; ops without an INT8 form run in the higher one, and that is noted."""
+    if precision.mode != "INT8":
+        return precision.mode
+    if "hp" in op.tags:
+        return precision.high
+    floating = op.inputs[0] not in graph.inputs and isinstance(formats[op.inputs[0]], Float)
+    match op:
+        case TpuSlice() | TpuReshape() | TpuPermute() | TpuUpsample():
+            return precision.high if floating else "INT8"
+        case TpuInterp() | TpuReduce():
+            reason = "it has no INT8 form"
+        case TpuPad() if op.method != "constant" or op.value != 0.0:
+            reason = "it has no INT8 form"
+        case TpuSoftmax() if precision.chip in CV_CHIPS:
+            reason = "it has no INT8 form"
+        case TpuActivation() if op.function == "clip":
+            reason = "it has no INT8 form"
+        case TpuBinary() if op.function in ("min", "max"):
+            reason = "in INT8 the compiler compares operands of different scales as they are"
+        case TpuBinary() if op.function == "div":
+            reason = "it has no INT8 form"
+        case _:
+            return "INT8"
+    notes.append(f"{op.name} runs in {precision.high}: {reason}")
+    return precision.high
+
+
+def _with_integers(op: TpuOp, stored: Format) -> TpuOp:
+    """The op with its integer parameters; ops without any compute on real values and round once."""
+    read = [each.target for each in op.casts]
+    if not isinstance(stored, Affine) or not all(isinstance(each, Affine) for each in read):
+        raise InternalError("an INT8 op reads and gives integers", where=op.name)
+    sources = [each for each in read if isinstance(each, Affine)]
+    source, scale = sources[0], stored.scale[0]
+    match op:
+        case TpuConv():
+            found = convolution_weights(op.weight, op.bias, source, stored, rounding="half_up")
+            return replace(op, integer=found)
+        case TpuDeconv():
+            found = convolution_weights(op.weight, op.bias, source, stored, rounding="half_away")
+            return replace(op, integer=found)
+        case TpuMatMul() if op.weight is not None:
+            found = convolution_weights(
+                op.weight, op.bias, source, stored, rounding="half_up", per_channel=False, channel_axis=1
+            )
+            return replace(op, integer=found)
+        case TpuMatMul():
+            factor = source.scale[0] * sources[1].scale[0] / scale
+            return replace(op, integer=requant(factor, 32, "half_up"))
+        case TpuPool() if op.function == "average":
+            taps = op.window.kernel_h * op.window.kernel_w
+            return replace(op, integer=requant(source.scale[0] / (scale * taps), 8, "half_up"))
+        case TpuBinary() if len(op.inputs) == 2 and op.function in ("add", "sub"):
+            return replace(op, integer=_operands(sources, scale))
+        case TpuBinary() if len(op.inputs) == 2 and op.function == "mul":
+            factor = source.scale[0] * sources[1].scale[0] / scale
+            return replace(op, integer=requant(factor, 8, "half_up"))
+        case TpuConcat() if any(each != stored for each in sources):
+            return replace(op, integer=_operands(sources, scale))
+        case TpuConcat():
+            ones = (1,) * len(sources)
+            return replace(op, integer=IntegerOperands(ones, (0,) * len(sources), "half_up"))
+        case TpuActivation() if op.function in _TABLES:
+            return replace(op, integer=IntegerTable(activation_table(op, source, stored)))
+        case TpuActivation() if op.function == "leaky_relu" and op.slopes is not None:
+            multiplier, shift = multiplier_and_shift(op.slopes[:1].astype(np.float64), 8)
+            stage = Requant(np.ones(1, np.int64), shift, "half_up")
+            return replace(op, integer=IntegerWeights(multiplier.astype(np.int16), None, stage))
+        case TpuActivation() if op.function == "prelu" and op.slopes is not None:
+            return replace(op, integer=_slopes(op.slopes.astype(np.float64)))
+        case _:
+            return op
+
+
+def _operands(sources: list[Affine], scale: float) -> IntegerOperands:
+    """A multiplier of 8 bits and a shift for every operand."""
+    pairs = [multiplier_and_shift(each.scale[0] / scale, 8, positive=True) for each in sources]
+    return IntegerOperands(tuple(int(m[0]) for m, _ in pairs), tuple(int(s[0]) for _, s in pairs), "half_up")
+
+
+def _slopes(slopes: np.ndarray) -> IntegerWeights:
+    """Slopes of 8 bits with one shift for all: the largest that holds the steepest slope."""
+    _, shift = multiplier_and_shift(float(np.abs(slopes).max()), 8)
+    integers = np.clip(np.trunc(slopes * 2.0 ** int(shift[0]) + np.copysign(0.5, slopes)), -128, 127)
+    return IntegerWeights(integers.astype(np.int16), None, Requant(np.ones(1, np.int64), shift, "half_up"))

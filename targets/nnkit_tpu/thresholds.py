@@ -1,0 +1,119 @@
+"""Thresholds of every tensor in the calibration table, chosen so that the compiler has nothing to change.
+
+Ops that only move or select values keep their input's format, and the parts of a concatenation share its format
+where nothing else reads them: then no requantisation is needed in between. The compiler would unify some of them
+itself; a table that is unified already is taken as it is, so that our prediction knows every scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nnkit.calibrate.stats import ValueRange
+from nnkit.errors import ModelError
+from nnkit_tpu.program import (
+    TpuActivation,
+    TpuConcat,
+    TpuGraph,
+    TpuOp,
+    TpuPad,
+    TpuPermute,
+    TpuPool,
+    TpuReshape,
+    TpuSlice,
+    TpuSoftmax,
+    TpuUpsample,
+)
+
+SMALLEST = 1e-5
+"""Below it the compiler replaces scales by a rule of its own."""
+
+_SAME_FORMAT = ("relu", "leaky_relu", "prelu", "abs")
+_UP_TO_ONE = ("sigmoid", "hard_sigmoid")
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """value: as the table states it (seven decimals). signed: whether negative values were seen."""
+
+    value: float
+    signed: bool
+
+    def as_range(self) -> ValueRange:
+        """For the calibration table."""
+        low = -self.value if self.signed else 0.0
+        return ValueRange(low, self.value, low, self.value)
+
+
+def thresholds(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, always_signed: bool) -> dict[str, Threshold]:
+    """The threshold of every tensor. always_signed: the chip has no unsigned tensors.
+
+    Raises ModelError naming the tensors without a calibrated range.
+    """
+    missing = [name for name in graph.tensors if name not in ranges]
+    if missing:
+        raise ModelError(
+            f"{len(missing)} values have no calibrated range: {', '.join(missing)}",
+            remedy="calibrate the restructured network anew",
+        )
+    found = {name: _own(graph, name, ranges[name]) for name in graph.tensors}
+    groups = {name: name for name in graph.tensors}
+    for op in graph.ops:
+        if keeps_format(op):
+            _join(groups, op.inputs[0], op.output)
+    for op in graph.ops:
+        if isinstance(op, TpuConcat):
+            for name in op.inputs:
+                if _exclusive(graph, name):
+                    _join(groups, name, op.output)
+    joined: dict[str, Threshold] = {}
+    for name in graph.tensors:
+        root, mine = _root(groups, name), found[name]
+        so_far = joined.get(root, mine)
+        joined[root] = Threshold(max(so_far.value, mine.value), so_far.signed or mine.signed)
+    return {
+        name: Threshold(joined[_root(groups, name)].value, always_signed or joined[_root(groups, name)].signed)
+        for name in graph.tensors
+    }
+
+
+def keeps_format(op: TpuOp) -> bool:
+    """Whether the op's INT8 output has its input's format."""
+    match op:
+        case TpuSlice() | TpuReshape() | TpuPermute() | TpuUpsample() | TpuPad():
+            return True
+        case TpuPool():
+            return op.function == "max"
+        case TpuActivation():
+            return op.function in _SAME_FORMAT
+        case _:
+            return False
+
+
+def _own(graph: TpuGraph, name: str, found: ValueRange) -> Threshold:
+    op = graph.producer(name)
+    bounded = (isinstance(op, TpuActivation) and op.function in _UP_TO_ONE) or (
+        isinstance(op, TpuSoftmax) and not op.log
+    )
+    if bounded:
+        return Threshold(1.0, False)
+    return Threshold(float(f"{max(found.max_abs, SMALLEST):.7f}"), found.low < 0)
+
+
+def _exclusive(graph: TpuGraph, name: str) -> bool:
+    """Whether nothing but one op reads the value, nor what it is merely moved from."""
+    if name in (*graph.inputs, *graph.outputs) or len(graph.consumers(name)) != 1:
+        return False
+    op = graph.producer(name)
+    return op is None or not keeps_format(op) or _exclusive(graph, op.inputs[0])
+
+
+def _root(groups: dict[str, str], name: str) -> str:
+    while groups[name] != name:
+        name = groups[name]
+    return name
+
+
+def _join(groups: dict[str, str], one: str, other: str) -> None:
+    groups[_root(groups, one)] = _root(groups, other)
