@@ -57,9 +57,10 @@ def show_command(name: str, *, json: bool) -> None:
     for region in machine.regions:
         print_line(f"  {region.name:<18}{byte_count(region.capacity_bytes)}")
     print_line("options")
+    width = max(18, *(len(key) + 1 for key in fields))
     for key, field in fields.items():
         default = "required" if field["required"] else _plain(field["default"])
-        print_line(f"  {key:<18}{default}: {field['description']}")
+        print_line(f"  {key:<{width}}{default}: {field['description']}")
     print_line("limits")
     for text in target.limits():
         print_line(f"  {text}")
