@@ -7,16 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import nnkit
-from nnkit.program import Float, Program
+from nnkit.program import Program
 from nnkit_nnie.caffe_pair import WrittenNames
 from nnkit_nnie.cfg import environment
-from nnkit_nnie.input_settings import InputSettings
+from nnkit_nnie.input_settings import NONE, InputSettings
+from nnkit_nnie.quantize import PIXELS
 from nnkit_nnie.segments import Network, NnieSegment
 
 
 @dataclass(frozen=True)
 class BoardTensor:
-    """A tensor that crosses a segment's border, as the template uses it. is_float: made by the CPU, else S20.12.
+    """A tensor that crosses a segment's border, as the template uses it.
+
+    is_float: made by the CPU. is_pixels: an image of a network, 8 bits where the NNIE reads it. Neither: S20.12.
 
     symbol: C expression of its values. buffer: C name of its own, also the stem of its converted copy's.
     """
@@ -52,9 +55,13 @@ def board_sources(
     settings: Sequence[InputSettings],
     functions: Mapping[int, str],
     stem: str,
+    compiled: Sequence[str] = (),
 ) -> dict[str, str]:
-    """The files by name; none where a CPU segment reads an image that only the chip normalises."""
-    images = {each.name for each in settings if each.is_image}
+    """The files by name; none where a CPU segment reads an image that only the chip normalises.
+
+    compiled: of each NNIE segment, the file of its compiled network, where there are several.
+    """
+    images = {each.name for each in settings if each.is_image and each.norm_type != NONE}
     cpu = [segment for segment in network.segments if segment.placement == "cpu"]
     if any(name in images for segment in cpu for name in segment.inputs):
         return {}
@@ -83,8 +90,11 @@ def board_sources(
         "converted": list(converted.values()),
         "segments": segments,
         "nnie_segments": number,
-        "uses_to_float": any(not t.is_float for t in (*converted.values(), *outputs)),
-        "uses_to_fixed": any(t.is_float for t in converted.values()),
+        "compiled": compiled,
+        "uses_to_float": any(not t.is_float and not t.is_pixels for t in (*converted.values(), *outputs)),
+        "uses_to_fixed": any(t.is_float and not t.is_pixels for t in converted.values()),
+        "uses_to_pixels": any(t.is_float and t.is_pixels for t in converted.values()),
+        "uses_from_pixels": any(not t.is_float and t.is_pixels for t in converted.values()),
     }
     env = environment()
     return {
@@ -97,6 +107,7 @@ def _tensors(
     network: Network, program: Program, pair: WrittenNames, settings: Sequence[InputSettings]
 ) -> dict[str, BoardTensor]:
     images = {each.name for each in settings if each.is_image}
+    made = {name for segment in network.segments if segment.placement == "cpu" for name in segment.outputs}
     names = [*program.inputs, *dict.fromkeys(n for segment in network.segments for n in segment.outputs)]
     found = {}
     for index, name in enumerate(names):
@@ -113,8 +124,8 @@ def _tensors(
             buffer,
             tensor.elements,
             ", ".join(str(side) for side in _chw(tensor.shape)),
-            is_float=isinstance(tensor.format, Float) and not is_input,
-            is_pixels=name in images,
+            is_float=name in made,
+            is_pixels=name in images or tensor.format == PIXELS,
             source=f"inputs[{index}]" if is_input else "",
         )
     return found
@@ -140,7 +151,7 @@ def _segment(
     for name in segment.inputs:
         tensor = tensors[name]
         at = tensor.source or tensor.symbol
-        if tensor.is_float != reads_float and not tensor.is_pixels:
+        if tensor.is_float != reads_float:
             at = f"{tensor.buffer}_converted"
             if name not in converted:
                 conversions.append(tensor)

@@ -43,7 +43,7 @@ def _network(files: NetworkFiles) -> dict[str, Any]:
         "prototxt": files.prototxt,
         "caffemodel": files.caffemodel,
         "cfg": files.cfg,
-        "wk": f"{files.folder}/{files.instruction_name}.wk" if files.folder else f"{files.instruction_name}.wk",
+        "wk": files.wk,
         "inputs": [_input(each, files.pair) for each in files.settings],
     }
 

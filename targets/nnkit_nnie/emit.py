@@ -18,7 +18,7 @@ from nnkit_nnie.board import board_sources
 from nnkit_nnie.caffe_pair import all_names, safe_name
 from nnkit_nnie.cfg import environment
 from nnkit_nnie.chips import CHIPS
-from nnkit_nnie.description import description
+from nnkit_nnie.description import description, network_of
 from nnkit_nnie.input_settings import InputSettings, doubled_normalization, input_settings
 from nnkit_nnie.limits import limits_of
 from nnkit_nnie.network_files import NetworkFiles, compile_network, described, write_network
@@ -76,7 +76,9 @@ def emit_artifact(deployment: Deployment, network: Network, options: NnieOptions
         notes += found
     names = all_names(files.pair for files in written)
     sources = _write_cpu_segments(network, folder)
-    board = board_sources(network, deployment.program, names, settings, sources, stem)
+    board = board_sources(
+        network, deployment.program, names, settings, sources, stem, _compiled_of_segments(network, written)
+    )
     if board:
         (folder / "board").mkdir()
         for name, text in board.items():
@@ -92,6 +94,14 @@ def emit_artifact(deployment: Deployment, network: Network, options: NnieOptions
         "notes": notes,
     }
     (folder / BUILD_FILE).write_text(json.dumps(build, indent=2) + "\n", encoding="utf-8")
+
+
+def _compiled_of_segments(network: Network, written: Sequence[NetworkFiles]) -> list[str]:
+    """Where there are several networks: the compiled one of each NNIE segment."""
+    if len(written) == 1:
+        return []
+    found = [network_of(segment, written) for segment in network.segments if segment.placement == "npu"]
+    return [files.wk for files in found if files is not None]
 
 
 def _samples(parts: Sequence[Part], deployment: Deployment, options: NnieOptions) -> list[Sequence[Sample]]:

@@ -53,6 +53,11 @@ class NetworkFiles:
         """The mapper's only argument; paths in it are relative to its folder."""
         return self._inside(f"{self.stem}.cfg")
 
+    @property
+    def wk(self) -> str:
+        """What the mapper makes of them."""
+        return self._inside(f"{self.instruction_name}.wk")
+
     def _inside(self, name: str) -> str:
         return f"{self.folder}/{name}" if self.folder else name
 

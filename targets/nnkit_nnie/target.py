@@ -33,8 +33,9 @@ DEFAULT_RULES: tuple[str, ...] = (
     "fold_batch_norm",
     "fold_scale",
     "add_constant_to_bias",
+    "clip_to_relus",
 )
-"""Clean-up and folding that keep the network what Caffe can express."""
+"""Clean-up and folding that keep the network what Caffe can express, and clamps as the layers that the NNIE has."""
 
 
 class NnieTarget:
@@ -68,7 +69,7 @@ class NnieTarget:
 
         Nothing else: a layer that the NNIE lacks is refused, or runs on the CPU, with the reason.
         """
-        return ("sink_reshape", "collapse_reshape")
+        return ("sink_reshape", "collapse_reshape", "remove_identity")
 
     def partition(self, model: Model, log: RewriteLog, options: NnieOptions) -> tuple[Segment, ...]:
         """NNIE and CPU segments, after every limit and tag rule was checked."""

@@ -154,11 +154,11 @@ def test_an_error_of_the_nnie_ends_the_run(tmp_path: Path):
     assert not (tmp_path / "result.bin").exists()
 
 
-def test_an_image_that_a_cpu_segment_reads_has_no_runner():
+def test_an_image_that_only_the_chip_normalises_and_a_cpu_segment_reads_has_no_runner():
     net = Net(1)
     image = net.input("image", 3, 16, 16)
     both = net.node("Add", [net.clip(net.conv(image, (3, 3), "conv"), "clip"), net.clip(image, "other")], "sum")
     model = net.model(net.conv(both, (3, 4), "end"))
     divided, program = built(model)
-    settings = (InputSettings("image", (1, 3, 16, 16), "u8", 0, (), 1.0, "BGR"),)
+    settings = (InputSettings("image", (1, 3, 16, 16), "u8", 3, (), 1 / 64, "BGR"),)
     assert board_sources(divided, program, caffe_pair(divided, "t"), settings, {}, "t") == {}
