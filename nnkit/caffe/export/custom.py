@@ -66,8 +66,6 @@ def normalize(context: NodeContext) -> None:
 def detection_output(context: NodeContext) -> None:
     """DetectionOutput."""
     values = _op(context).attributes()
-    if values["clip"]:
-        context.fail("it clips its boxes", "Caffe's DetectionOutput has no clip: set it to 0")
     nms: dict[str, Any] = {"nms_threshold": values["nms_threshold"]}
     if values["top_k"] >= 0:
         nms["top_k"] = values["top_k"]
@@ -85,6 +83,8 @@ def detection_output(context: NodeContext) -> None:
         fields["variance_encoded_in_target"] = True
     if values["confidence_threshold"] > -3e38:
         fields["confidence_threshold"] = values["confidence_threshold"]
+    if values["clip"]:
+        fields["clip"] = True
     context.result("DetectionOutput", list(context.node.input), detection_output_param=fields)
 
 

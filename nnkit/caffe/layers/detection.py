@@ -60,6 +60,7 @@ def detection_output(context: LayerContext) -> None:
         code_type=messages.PriorBoxParameter.CodeType.Name(parameter.code_type),
         variance_encoded_in_target=parameter.variance_encoded_in_target,
         keep_top_k=parameter.keep_top_k,
+        clip=parameter.clip,
         **given,
     )
     context.custom(op, context.bottoms)
