@@ -47,6 +47,7 @@ DEFAULT_RULES: tuple[str, ...] = (
 """The rules of a recipe that names none, in their order (= priority)."""
 
 OPTIONAL_RULES: tuple[str, ...] = (
+    "clip_to_relus",
     "warp_from_grid",
     "warp_before_affine",
     "nonfinal_fc_to_conv",
@@ -77,6 +78,7 @@ def available_rules() -> Mapping[str, AnyRule]:
     from nnkit.rewrite.rules import (
         add_constant_to_bias,
         batch_norm_to_conv,
+        clip_to_relus,
         collapse_reshape,
         commute_max_pool,
         fc_to_conv,
@@ -131,6 +133,7 @@ def available_rules() -> Mapping[str, AnyRule]:
         pool_before_concat.RULE,
         fuse_activation.RULE,
         fuse_pool.RULE,
+        clip_to_relus.RULE,
         nonfinal_fc_to_conv.RULE,
         norm_from_concat.RULE,
         merge_fc_pca.RULE,
