@@ -1,0 +1,227 @@
+"""Real networks on the NNIE: what is refused, what runs where, and how near 8 and 16 bits come to float.
+
+    NNKIT_SHARED=<folder> python -m benchmarks.nnie_networks [--networks A,B] [--json]
+
+Every network is built twice by `nnkit run`, in 8 and in 16 bits; the pair that each build emits and the C of its CPU
+segments are run and compared with the simulation by the build itself. Images are few, so that a run takes minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from benchmarks.networks import shared_folder
+from benchmarks.table import Row, show
+
+FACES = "models/ulfg/images/*.jpg"
+PHOTOS = "images/photos/n*.JPEG"
+_SYNSETS = "models/squeezenet_v10_dc/synset_words.txt"
+
+
+@dataclass(frozen=True)
+class NnieNetwork:
+    """A network in the shared folder and how its publishers feed it. size: height and width of its input.
+
+    outside: with `outside_limits: custom`, as some layers are beyond the NNIE's limits. task: of `verify`, as YAML.
+    """
+
+    model: str
+    weights: str | None
+    input_name: str
+    size: tuple[int, int]
+    color: str
+    mean: str
+    scale: float
+    images: str
+    outside: bool = False
+    task: str | None = None
+    verified: int = 4
+
+
+_MTCNN = {"input_name": "data", "color": "rgb", "mean": "127.5", "scale": 0.0078125, "images": FACES}
+_RFB = {"input_name": "input", "size": (240, 320), "color": "rgb", "mean": "127", "scale": 0.0078125, "images": FACES}
+
+NETWORKS: Mapping[str, NnieNetwork] = MappingProxyType(
+    {
+        "res10_ssd": NnieNetwork(
+            "models/res10_ssd/res10_300x300_deploy.prototxt",
+            "models/res10_ssd/res10_300x300_ssd_from_uint8.caffemodel",
+            "data",
+            (300, 300),
+            "bgr",
+            "[104, 177, 123]",
+            1.0,
+            FACES,
+            outside=True,
+            task="{kind: detection, overlap: 0.9, score: 0.5}",
+            verified=6,
+        ),
+        "rfb_320": NnieNetwork(
+            "models/ulfg/RFB-320.prototxt", "models/ulfg/RFB-320.caffemodel", outside=True, **_RFB
+        ),
+        "rfb_320_onnx": NnieNetwork(
+            "models/ulfg/version-RFB-320_without_postprocessing.onnx", None, outside=True, **_RFB
+        ),
+        # MTCNN's networks take pictures with height and width exchanged; distances to float do not depend on that.
+        "mtcnn_det1": NnieNetwork(
+            "models/mtcnn/det1.prototxt", "models/mtcnn/det1.caffemodel", size=(120, 160), **_MTCNN
+        ),
+        "mtcnn_det2": NnieNetwork(
+            "models/mtcnn/det2.prototxt", "models/mtcnn/det2.caffemodel", size=(24, 24), **_MTCNN
+        ),
+        "squeezenet_v10": NnieNetwork(
+            "models/squeezenet_v10_dc/SqueezeNet_deploy.prototxt",
+            "models/squeezenet_v10_dc/SqueezeNet_v1.0_dc.caffemodel",
+            "data",
+            (227, 227),
+            "bgr",
+            "[104, 117, 123]",
+            1.0,
+            PHOTOS,
+            task="{kind: classification, labels: labels.csv}",
+            verified=40,
+        ),
+        "enet": NnieNetwork(
+            "models/enet_cityscapes/enet.prototxt",
+            "models/enet_cityscapes/enet.caffemodel",
+            "data",
+            (128, 256),
+            "bgr",
+            "0",
+            1.0,
+            PHOTOS,
+        ),
+    }
+)
+
+
+def write_recipe(
+    folder: Path,
+    name: str,
+    shared: Path,
+    *,
+    bits: int = 8,
+    refuse: bool = False,
+    calibrated: int = 6,
+    verified: int | None = None,
+    more: str = "",
+) -> Path:
+    """The recipe of a network. refuse: without `outside_limits: custom`. more: further options, as YAML.
+
+    calibrated, verified: images; None: as many as the network's figures are made on.
+    """
+    network = NETWORKS[name]
+    options = f"chip: hi3516cv500, compile_mode: {1 if bits == 16 else 0}"
+    if network.outside and not refuse:
+        options += ", outside_limits: custom"
+    shape = [1, 3, *network.size]
+    weights = f"  weights: {json.dumps(str(shared / network.weights))}\n" if network.weights else ""
+    images = json.dumps(str(shared / network.images))
+    task = f", task: {network.task}" if network.task else ""
+    folder.mkdir(parents=True, exist_ok=True)
+    if network.images == PHOTOS:
+        (folder / "labels.csv").write_text(photo_labels(shared))
+    recipe = folder / "recipe.yaml"
+    recipe.write_text(
+        f"nnkit: 1\nname: {name}\nmodel:\n  format: {'caffe' if network.weights else 'onnx'}\n"
+        f"  path: {json.dumps(str(shared / network.model))}\n{weights}"
+        f"  inputs:\n    {network.input_name}:\n      shape: {shape}\n"
+        f"      preprocess: {{color: {network.color}, resize: {{size: {list(network.size)}}}, mean: {network.mean}, "
+        f"scale: {network.scale}}}\n"
+        f"      calibration: {{images: {images}, count: {calibrated}}}\n"
+        f"targets:\n  nnie: {{{options}{more}}}\n"
+        f"verify: {{images: {images}, count: {verified or network.verified}{task}}}\n"
+    )
+    return recipe
+
+
+def photo_labels(shared: Path) -> str:
+    """`image,class` for the photos, whose file names begin with the WordNet id of what they show."""
+    ids = [line.split()[0] for line in (shared / _SYNSETS).read_text().splitlines()]
+    files = sorted(path.name for path in shared.glob(PHOTOS))
+    return "image,class\n" + "".join(f"{file},{ids.index(file.split('_')[0])}\n" for file in files)
+
+
+def run(recipe: Path, out: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """`nnkit run` on a recipe, in a process of its own; the cache lies beside `out`."""
+    environment = {**os.environ, "NNKIT_CACHE": str(out.parent / "cache"), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "nnkit", "run", str(recipe), "--out", str(out), *more]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def report_of(out: Path, name: str) -> dict[str, Any]:
+    """The report of a build. Raises OSError where there is none."""
+    report: dict[str, Any] = json.loads((out / name / "nnie" / "report.json").read_text())
+    return report
+
+
+def measured(name: str, shared: Path, folder: Path) -> Row:
+    """One network: refusals, segments, accuracy in 8 and 16 bits. Raises SystemExit where a build fails."""
+    row: dict[str, str | int | float | None] = {"network": name, "refusals": 0}
+    if NETWORKS[name].outside:
+        recipe = write_recipe(folder / name / "refused", name, shared, refuse=True)
+        refused = run(recipe, folder / "refused")
+        if refused.returncode != 3:
+            raise SystemExit(f"{name} was to be refused, and ended {refused.returncode}\n{refused.stderr}")
+        row["refusals"] = int(refused.stderr.split("error: ")[1].split()[0])
+    for bits in (8, 16):
+        recipe = write_recipe(folder / name / str(bits), name, shared, bits=bits)
+        done = run(recipe, folder / f"out{bits}")
+        if done.returncode:
+            raise SystemExit(f"{name} in {bits} bits ended {done.returncode}\n{done.stderr}")
+        report = report_of(folder / f"out{bits}", name)
+        if bits == 8:
+            parts = report["details"]["segments"]
+            row["segments"] = ", ".join(f"{part['runs_on']} {part['layers']}" for part in parts)
+            row["MACs"] = report["macs"]
+            row["images"] = report["verify"]["float_vs_program"]["inputs"]
+        accuracy = report["verify"]["float_vs_program"]
+        row[f"cosine {bits}"] = f"{accuracy['cosine']:.6f}"
+        row[f"dB {bits}"] = round(accuracy["sqnr_db"], 1)
+        for metric in report["verify"].get("task", {}).get("metrics", ()):
+            row[f"{metric['name']} {bits}"] = metric["program"]
+            if metric.get("float") is not None:
+                row[f"{metric['name']} float"] = metric["float"]
+        for entry in report["verify"]["program_vs_artifact"]:
+            if entry["contract"] != "not_run":
+                row[f"{entry['how']} {bits}"] = f"{entry['mismatches']} of {entry['values']:,}"
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.nnie_networks")
+    parser.add_argument("--networks", help=f"names, separated by commas, of {', '.join(NETWORKS)}; default: all")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    shared = shared_folder()
+    if shared is None:
+        raise SystemExit("set NNKIT_SHARED to the folder that holds models and images")
+    wanted = arguments.networks.split(",") if arguments.networks else list(NETWORKS)
+    unknown = [name for name in wanted if name not in NETWORKS]
+    if unknown:
+        raise SystemExit(f"no network {', '.join(unknown)}; there are: {', '.join(NETWORKS)}")
+    with tempfile.TemporaryDirectory(prefix="nnkit-bench-") as name:
+        rows = [measured(network, shared, Path(name)) for network in wanted]
+    if arguments.json:
+        show(rows, as_json=True)
+        return
+    for row in rows:
+        show(
+            [{"": key, "value": str(value)} for key, value in row.items() if key != "network"],
+            as_json=False,
+            title=str(row["network"]),
+        )
+
+
+if __name__ == "__main__":
+    main()
