@@ -1,0 +1,280 @@
+"""A spatial transformer on the NNIE: two networks and a warp from one recipe, one program for all three."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+import onnx
+import pytest
+from nnie_networks import Net
+from nnie_wk_files import made
+from PIL import Image
+from small_project import make_build
+
+from nnkit import pipeline
+from nnkit.builds import BuiltFolder, open_build
+from nnkit.calibrate import calibrate
+from nnkit.cpu_segments import run_segment
+from nnkit.custom_ops import WarpPerspective
+from nnkit.errors import ModelError, RecipeError
+from nnkit.graph import Model
+from nnkit.graph.onnx_runtime import FloatSession
+from nnkit.program import Float
+from nnkit.simulate import simulate
+from nnkit.stages import Build
+from nnkit.stn import split_stn
+from nnkit.verify.samples import Sample, quantized_inputs
+from nnkit_nnie.options import NnieOptions
+from nnkit_nnie.quantize import PIXELS, Precision, to_program
+from nnkit_nnie.segments import Division, divide
+from nnkit_nnie.stn_calibration import statistics_for
+
+SIDE, OUT = 24, (16, 20)
+
+RECIPE = """\
+nnkit: 1
+name: stn
+model:
+  path: stn.onnx
+  inputs:
+    face:
+      preprocess: {{color: gray}}
+      calibration: {{images: images/*.png}}
+restructure: []
+tags: {{hp: [feature]}}
+targets:
+  nnie: {options}
+"""
+
+
+STEPS = (1, 1, 40, 1, 1, 40, 0.05, 0.05, 0)
+"""How far the image moves each entry of the matrix."""
+
+
+def stn_model(extra: bool = False) -> Model:
+    """face [1, 1, 24, 24] -> matrix -> warp [1, 1, 16, 20] -> feature [1, 12]; extra: NET reads another input too."""
+    net = Net(5)
+    image = net.input("face", 1, SIDE, SIDE)
+    x = net.node("Relu", [net.conv(image, (1, 6), "stn_conv", kernel=5, pad=2, strides=[4, 4])], "stn_relu")
+    net.constant("matrix.w", np.random.default_rng(1).normal(0, 1, (9, 6, 6, 6)) * 2e-5 * [[[[s]]] for s in STEPS])
+    net.constant("matrix.b", [1.05, 0.08, 1.5, -0.06, 0.95, 3.0, 0.0005, -0.001, 1.0])
+    matrix = net.node("Conv", [x, "matrix.w", "matrix.b"], "matrix", kernel_shape=[6, 6])
+    warp = WarpPerspective(out_h=OUT[0], out_w=OUT[1]).node([image, matrix], ["warped"], "warp")
+    if extra:
+        side = net.conv(net.input("side", 1, *OUT), (1, 1), "side_conv")
+    net.nodes.append(warp)
+    x = net.node("Add", ["warped_conv", side], "joined") if extra else "warped"
+    if extra:
+        net.conv("warped", (1, 1), "warped_conv")
+        net.nodes.insert(len(net.nodes) - 2, net.nodes.pop())
+    x = net.node("Relu", [net.conv(x, (1, 8), "net_conv", strides=[2, 2])], "net_relu")
+    weight = net.constant("feature.w", np.random.default_rng(2).normal(0, 0.01, (12, 8, 8, 10)))
+    return net.model(net.node("Conv", [x, weight], "feature", kernel_shape=[8, 10]))
+
+
+def project(folder: Path, options: str = "{chip: hi3516cv500, compile_mode: 2}") -> Path:
+    onnx.save(stn_model().proto(), folder / "stn.onnx")
+    (folder / "images").mkdir()
+    random = np.random.default_rng(0)
+    for index in range(5):
+        coarse = random.integers(0, 256, (6, 6)).astype(np.uint8)
+        Image.fromarray(coarse).resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(folder / f"images/{index}.png")
+    (folder / "recipe.yaml").write_text(RECIPE.format(options=options))
+    return folder / "recipe.yaml"
+
+
+def build_of(recipe: Path) -> Build:
+    return make_build(recipe, target="nnie")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltFolder:
+    folder = tmp_path_factory.mktemp("stn")
+    done = pipeline.run(build_of(project(folder)), folder / "out")
+    assert done.status == "ok"
+    return open_build(done.folder)
+
+
+def face(index: int = 0) -> np.ndarray:
+    """[1, 24, 24] pixels that calibration did not see."""
+    coarse = np.random.default_rng(100 + index).integers(0, 256, (6, 6)).astype(np.uint8)
+    return np.asarray(Image.fromarray(coarse).resize((SIDE, SIDE), Image.Resampling.BICUBIC))[None]
+
+
+def caffe(built: BuiltFolder, part: str) -> cv2.dnn.Net:
+    folder = built.folder / "artifact" / part
+    return cv2.dnn.readNetFromCaffe(str(folder / f"stn_{part}.prototxt"), str(folder / f"stn_{part}.caffemodel"))
+
+
+def test_opencv_runs_both_pairs_and_warps_between_them_as_the_unsplit_network(built: BuiltFolder):
+    stn, net = caffe(built, "stn"), caffe(built, "net")
+    whole = FloatSession(stn_model(), fetch=["matrix", "warped", "feature"])
+    for index in range(3):
+        image = face(index).astype(np.float32)
+        wanted = whole.run({"face": image[None]})
+        stn.setInput(image[None])
+        matrix = stn.forward().reshape(3, 3)
+        np.testing.assert_allclose(matrix.ravel(), wanted["matrix"].ravel(), rtol=1e-4, atol=1e-6)
+        flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+        warped = cv2.warpPerspective(image[0], matrix.astype(np.float64), OUT[::-1], flags=flags)
+        # OpenCV rounds coordinates to 1/32 pixel: 1/64 off either way, of the step to the next pixel or the border's 0.
+        padded = np.pad(image[0], 1)
+        step = max(np.abs(np.diff(padded, axis=axis)).max() for axis in (0, 1))
+        difference = np.abs(warped - wanted["warped"][0, 0])
+        assert difference.max() <= step * 2 / 64
+        assert difference.mean() < 0.3
+        net.setInput(wanted["warped"])
+        scale = np.abs(wanted["feature"]).max()
+        np.testing.assert_allclose(net.forward().ravel(), wanted["feature"].ravel(), rtol=0, atol=1e-4 * scale)
+
+
+def test_the_program_is_stn_then_pixels_then_net(built: BuiltFolder):
+    program = built.program
+    assert [segment["runs_on"] for segment in built.report["details"]["segments"]] == ["nnie", "cpu", "nnie"]
+    assert [segment["what"] for segment in built.report["details"]["segments"]] == ["stn", "warp", "net"]
+    assert [entry["name"] for entry in built.report["details"]["networks"]] == ["stn", "net"]
+    assert program.tensors["warped"].format == PIXELS
+    tensors = simulate(program, {"face": face()})
+    matrix = program.tensors["matrix"].format.dequantize(tensors["matrix"]).astype(np.float32)
+    exact = WarpPerspective(out_h=OUT[0], out_w=OUT[1]).run(face()[None].astype(np.float32), matrix.ravel())[0]
+    assert np.array_equal(tensors["warped"], np.floor(exact[0] + 0.5).astype(np.uint8))
+    in_c = run_segment(
+        built.folder / "artifact" / "cpu" / "segment1", "segment1", {"face": face()[None], "matrix": matrix}
+    )
+    np.testing.assert_allclose(in_c["warped"].ravel(), exact.ravel(), rtol=0, atol=1e-3)
+    verdicts = {entry["how"]: entry for entry in built.report["verify"]["program_vs_artifact"]}
+    assert verdicts["caffe"]["mismatches"] == verdicts["cpu_c"]["mismatches"] == 0
+    assert verdicts["cpu_c"]["values"] >= OUT[0] * OUT[1]
+
+
+def test_files_of_the_two_networks(built: BuiltFolder):
+    artifact = built.folder / "artifact"
+    cfgs = {part: (artifact / part / f"stn_{part}.cfg").read_text().splitlines() for part in ("stn", "net")}
+    keys = {part: dict(line.strip("[").split("] ") for line in lines) for part, lines in cfgs.items()}
+    assert (keys["stn"]["instruction_name"], keys["net"]["instruction_name"]) == ("inst_stn", "inst_net")
+    assert (keys["net"]["image_type"], keys["net"]["norm_type"]) == ("1", "0")
+    assert 'name: "feature_hp"' in (artifact / "net" / "stn_net.prototxt").read_text()
+    data = json.loads((artifact / "segments.json").read_text())
+    assert [network["name"] for network in data["networks"]] == ["stn", "net"]
+    assert [segment.get("network") for segment in data["segments"]] == ["stn", None, "net"]
+    board = (artifact / "board" / "stn_run.h").read_text()
+    assert " * 0: stn/inst_stn.wk\n * 1: net/inst_net.wk\n" in board
+
+
+def test_net_is_given_what_the_float_stn_aligned(built: BuiltFolder):
+    folder = built.folder / "artifact" / "net"
+    listed = (folder / "images_warped.txt").read_text().split()
+    assert len(listed) == 5
+    whole = FloatSession(stn_model(), fetch=["warped"])
+    images = [np.asarray(Image.open(path)) for path in sorted((built.folder.parents[2] / "images").glob("*.png"))]
+    for name, image in zip(listed, images, strict=True):
+        warped = whole.run({"face": image[None, None].astype(np.float32)})["warped"][0, 0]
+        assert np.array_equal(np.asarray(Image.open(folder / name)), np.floor(warped + 0.5).astype(np.uint8))
+    kept = np.load(built.folder / "artifact" / "testcase" / "calibration_last_warped.npy")
+    assert np.array_equal(kept[0, 0], np.asarray(Image.open(folder / listed[-1])))
+
+
+def test_net_can_be_calibrated_behind_the_simulated_stn():
+    model = stn_model()
+    network = divide(model, Division("hi3516cv500"))
+    samples = [Sample(str(i), {"face": face(i)[None].astype(np.float32)}) for i in range(3)]
+    statistics = calibrate(model, {"face": [sample.inputs["face"] for sample in samples]}, {})
+    precision, formats = Precision(0, frozenset()), {"face": PIXELS}
+
+    def found(options: NnieOptions):
+        return statistics_for(network, statistics, precision, formats, lambda count: samples[:count], options)
+
+    chip = NnieOptions(chip="hi3516cv500")
+    other = chip.model_copy(update={"net_calibration": "simulated"})
+    assert found(chip) is statistics
+    simulated = found(other)
+    program = to_program(network, statistics, precision, name="t", inputs=formats)
+    net = FloatSession(split_stn(model).net, fetch=["net_conv"])
+    largest = 0.0
+    for sample in samples:
+        warped = simulate(program, quantized_inputs(program, sample))["warped"]
+        largest = max(largest, float(net.run({"warped": warped[None].astype(np.float32)})["net_conv"].max()))
+    assert simulated.ranges["net_conv"].observed_high == pytest.approx(largest, rel=1e-6)
+    assert simulated.ranges["net_conv"] != statistics.ranges["net_conv"]
+    assert simulated.ranges["stn_conv"] == statistics.ranges["stn_conv"]
+    with pytest.raises(RecipeError, match="has none"):
+        statistics_for(network, statistics, precision, formats, lambda count: [], other)
+
+
+def test_an_image_that_the_chip_normalises_cannot_be_warped_before():
+    model = stn_model()
+    network = divide(model, Division("hi3516cv500"))
+    statistics = calibrate(model, {"face": [face()[None].astype(np.float32)]}, {})
+    with pytest.raises(ModelError, match="which the chip normalises"):
+        to_program(network, statistics, Precision(0, frozenset()), name="t", inputs={"face": Float(32)})
+
+
+def test_one_network_where_the_recipe_says_so(tmp_path: Path):
+    recipe = project(tmp_path, "{chip: hi3516cv500, compile_mode: 2, split_at_warp: false}")
+    done = pipeline.run(build_of(recipe), tmp_path / "out")
+    assert done.status == "ok"
+    text = (done.folder / "artifact" / "stn.prototxt").read_text()
+    assert 'type: "Custom"' in text
+    program = open_build(done.folder).program
+    assert program.tensors["warped"].format == Float(32)
+
+
+def test_layers_of_net_that_do_not_wait_for_the_warp_run_behind_it():
+    network = divide(stn_model(extra=True), Division("hi3516cv500"))
+    assert [segment.layers[0].name for segment in network.segments] == ["stn_conv", "warp", "side_conv"]
+    one = divide(stn_model(extra=True), replace(Division("hi3516cv500"), split_at_warp=False))
+    assert "side_conv" in [layer.name for layer in one.segments[0].layers]
+
+
+MAPPER = """\
+import os, sys
+with open(os.environ["CALLS"], "a") as log:
+    log.write(sys.argv[1] + "\\n")
+cfg = dict(line.strip().strip("[").split("] ") for line in open(sys.argv[1]))
+assert os.path.exists(cfg["prototxt_file"]) and os.path.exists(cfg["image_list"])
+open(cfg["instruction_name"] + ".wk", "wb").write(open({wk!r}, "rb").read())
+"""
+
+
+def test_the_mapper_compiles_both_in_order(tmp_path: Path):
+    wk = tmp_path / "sound.wk"
+    wk.write_bytes(made(1))
+    program = tmp_path / "nnie_mapper_12"
+    program.write_text(f"#!{sys.executable}\n{MAPPER.format(wk=str(wk))}")
+    program.chmod(0o755)
+    recipe = project(tmp_path)
+    environment = {
+        **os.environ,
+        "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+        "CALLS": str(tmp_path / "calls"),
+    }
+    environment["NNKIT_CACHE"] = str(tmp_path / "cache")
+    command = [
+        sys.executable,
+        "-c",
+        "from nnkit.cli import main; main()",
+        "run",
+        str(recipe),
+        "--out",
+        str(tmp_path / "o"),
+    ]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "calls").read_text().split() == ["stn_stn.cfg", "stn_net.cfg"]
+    artifact = tmp_path / "o" / "stn" / "nnie" / "artifact"
+    report = json.loads((artifact.parent / "report.json").read_text())
+    assert [entry["mapper"]["wk_segments"] for entry in report["details"]["networks"]] == [1, 1]
+    for part in ("stn", "net"):
+        (artifact / part / f"inst_{part}.wk").unlink()
+    by_hand = subprocess.run(
+        [artifact / "compile.sh", program], env=environment, capture_output=True, text=True, check=False
+    )
+    assert by_hand.returncode == 0, by_hand.stderr
+    assert (artifact / "net" / "inst_net.wk").exists()
