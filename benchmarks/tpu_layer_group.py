@@ -16,14 +16,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.table import Row, show
-from benchmarks.tpu_lowered import Lowering, batched, lowered_program, tpu_graph
+from benchmarks.tpu_lowered import batched, lowered_program, tpu_graph
 from benchmarks.tpu_networks import BUILDERS, build
 from nnkit.errors import NnkitError
+from nnkit_tpu.compile import CompileOptions
 from nnkit_tpu.layer_group.chips import Chip, chip_named
 from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.executor import Execution, execute
@@ -60,10 +62,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 graph = batched(graph, options.batch)
             for chip in options.chips.split(","):
                 started = time.monotonic()
-                how = Lowering(options.mode, options.cores if chip_named(chip).cores > 1 else 1, options.quant_input)
+                cores = options.cores if chip_named(chip).cores > 1 else 1
+                how = CompileOptions(chip, options.mode, options.quant_input, cores=cores)
                 folder = Path(temporary) / name / chip
                 budget = Budget(options.groups, options.steps)
-                row = measure(toolchain, graph, chip_named(chip), folder, how, budget, options.chip_model)
+                row = measure(toolchain, graph, folder, how, budget, options.chip_model)
                 rows.append({**row, "seconds": round(time.monotonic() - started, 1)})
                 sys.stderr.write(f"{name} {chip}: {time.monotonic() - started:.0f} s\n")
     what = f"{options.mode}, batch {options.batch}, {options.cores} core{'s' if options.cores > 1 else ''}"
@@ -72,18 +75,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(
-    toolchain: Toolchain, graph: TpuGraph, chip: Chip, folder: Path, how: Lowering, budget: Budget, run: bool = False
+    toolchain: Toolchain, graph: TpuGraph, folder: Path, how: CompileOptions, budget: Budget, run: bool = False
 ) -> dict[str, str | int | float | None]:
     """One row of the table. run: candidates must give the vendor's outputs on the chip model, to the bit."""
+    chip = chip_named(how.chip)
     row: dict[str, str | int | float | None] = {"net": graph.name, "chip": chip.name}
     try:
-        program = lowered_program(toolchain, graph, chip, folder, how)
+        program = lowered_program(toolchain, graph, how, folder)
         check = _same_outputs(toolchain, graph, chip, folder) if run and not chip.name.startswith("cv") else None
         tuning = tune(toolchain, program, CostModel(chip), budget, check)
     except NnkitError as error:
         return {**row, "ok": "no", "choice": error.reason[:60]}
     row |= _compared(tuning)
-    row["quant_input_cycles"] = _with_quantised_input(toolchain, graph, chip, folder, how)
+    row["quant_input_cycles"] = _with_quantised_input(toolchain, graph, folder, how)
     execution = prove(chip, tuning)
     if isinstance(execution, Refusal):
         row["proof"] = f"not planned by us: {execution.reason}"
@@ -149,14 +153,12 @@ def _bytes(outcome: Outcome) -> int | None:
     return outcome.traffic.total_bytes if outcome.traffic is not None else None
 
 
-def _with_quantised_input(
-    toolchain: Toolchain, graph: TpuGraph, chip: Chip, folder: Path, how: Lowering
-) -> int | None:
+def _with_quantised_input(toolchain: Toolchain, graph: TpuGraph, folder: Path, how: CompileOptions) -> int | None:
     """Cycles of the vendor's own groups when the network takes INT8 values: what the choice of I/O alone is worth."""
-    if how.mode != "INT8" or how.quant_input or chip.name.startswith("cv"):
+    if how.mode != "INT8" or how.quant_input or how.chip.startswith("cv"):
         return None
-    quantised = Lowering(how.mode, how.cores, quant_input=True)
-    outcome = compile_groups(toolchain, lowered_program(toolchain, graph, chip, folder / "quant_input", quantised))
+    program = lowered_program(toolchain, graph, replace(how, quant_input=True), folder / "quant_input")
+    outcome = compile_groups(toolchain, program)
     return outcome.profile.end_cycles if outcome.profile is not None else None
 
 
