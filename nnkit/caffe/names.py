@@ -16,11 +16,11 @@ class NamePool:
         """Names that are not to be given out."""
         self._taken.update(names)
 
-    def free(self, wanted: str) -> str:
-        """A name that nobody has; it is taken from now on."""
-        name, count = wanted, self._next.get(wanted, 2)
+    def free(self, wanted: str, suffix: str = "") -> str:
+        """A name that nobody has, ending in `suffix`; it is taken from now on."""
+        name, count = wanted + suffix, self._next.get(wanted + suffix, 2)
         while name in self._taken:
-            name, count = f"{wanted}_{count}", count + 1
-        self._next[wanted] = count
+            name, count = f"{wanted}_{count}{suffix}", count + 1
+        self._next[wanted + suffix] = count
         self._taken.add(name)
         return name

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Tag: TypeAlias = Literal["hp", "cpu"]
 _WORD = re.compile(r"[^/_]_+(hp|cpu)(?![0-9A-Za-z])")
+_ENDING = re.compile(r"(?<=[^/_])(?:_+(?:hp|cpu))+$")
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,15 @@ def tags_in_name(name: str) -> dict[Tag, str]:
         found.setdefault(tag, name[: match.end()])
         position = match.end() - 1
     return found
+
+
+def split_tags(name: str) -> tuple[str, str]:
+    """A name, and the tags that it ends with: `fc_hp_cpu` is `fc` and `_hp_cpu`; `conv_hp_1` ends with none.
+
+    The NNIE mapper reads tags at the end of a layer's name alone.
+    """
+    match = _ENDING.search(name)
+    return (name, "") if match is None else (name[: match.start()], match.group())
 
 
 def lift_tags(graph: onnx.GraphProto, globs: TagGlobs) -> tuple[TaggedLayer, ...]:

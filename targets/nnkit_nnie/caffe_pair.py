@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from nnkit.graph import LayerTags, Model
+from nnkit.importers.name_tags import split_tags
 from nnkit_nnie.layers import CAFFE_LAYER, REPORT_SUFFIX, Layer
 from nnkit_nnie.segments import Network
 
@@ -150,17 +151,16 @@ def _node_names(network: Network) -> dict[str, str]:
     names: dict[str, str] = {}
     taken: set[str] = set()
     for layer in network.layers:
-        room = _tag_room(layer)
         for old in (layer.name, *(node.name for node in layer.nodes), *(part.name for part in layer.in_place)):
             if old not in names:
-                names[old] = _free(old, "", taken, MAX_NAME_BYTES - room)
+                plain, said = split_tags(old)
+                names[old] = _free(plain, said, taken, MAX_NAME_BYTES - _tag_room(layer, said))
     return names
 
 
-def _tag_room(layer: Layer) -> int:
-    """Bytes that the exporter's suffixes take."""
-    tags = [tag for tag, on in (("_hp", layer.hp), ("_cpu", layer.cpu)) if on and not layer.name.endswith(tag)]
-    return sum(len(tag) for tag in tags)
+def _tag_room(layer: Layer, said: str) -> int:
+    """Bytes that the exporter's suffixes take. said: the tags that the name ends with."""
+    return sum(len(tag) for tag, on in (("_hp", layer.hp), ("_cpu", layer.cpu)) if on and tag not in said)
 
 
 def _value_names(network: Network) -> dict[str, str]:

@@ -119,6 +119,27 @@ def test_tags_become_suffixes_once() -> None:
     assert again.tags.of("y").cpu
 
 
+def test_only_the_end_of_a_name_is_a_tag_to_the_mapper() -> None:
+    """`conv_hp_1` is tagged here, and is no `_hp` layer to the mapper unless it ends so; a number goes before it."""
+    hp = ValueTags(hp=True)
+    nodes = [
+        node("Relu", "x", "a", "conv_hp_1"),
+        node("Sqrt", "a", "b", "root_hp"),
+        node("Relu", "b", "c", "same_hp"),
+        node("Relu", "c", "y", "same"),
+    ]
+    files = export_caffe(onnx_model(nodes, tags=LayerTags({"a": hp, "b": hp, "c": hp, "y": hp})))
+    assert [entry.name for entry in layers_of(files)[1:]] == ["conv_hp_1_hp", "root_hp", "same_hp", "same_2_hp"]
+
+
+def test_every_layer_that_a_tagged_node_becomes_ends_with_the_tag() -> None:
+    nodes = [node("Exp", "x", "a", "power"), node("Div", "x a", "y", "share_hp")]
+    files = export_caffe(onnx_model(nodes, tags=LayerTags({"y": ValueTags(hp=True)})))
+    names = [entry.name for entry in layers_of(files)[2:]]
+    assert len(names) > 1
+    assert all(name.endswith("_hp") and name.count("_hp") == 1 for name in names)
+
+
 def test_an_output_that_is_read_too() -> None:
     model = onnx_model([node("Relu", "x", "a", "one"), node("Tanh", "a", "y", "two")], outputs=["a", "y"])
     feeds = random_inputs(model, 4)

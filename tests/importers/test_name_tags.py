@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnkit.importers.name_tags import tags_in_name
+from nnkit.importers.name_tags import split_tags, tags_in_name
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,21 @@ from nnkit.importers.name_tags import tags_in_name
 )
 def test_tags_in_name(name: str, tags: dict[str, str]) -> None:
     assert tags_in_name(name) == tags
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("fc_pca_hp", ("fc_pca", "_hp")),
+        ("conv1_cpu_hp", ("conv1", "_cpu_hp")),
+        ("conv__hp", ("conv", "__hp")),
+        ("conv_hp_1", ("conv_hp_1", "")),
+        ("/a_hp/Conv", ("/a_hp/Conv", "")),
+        ("conv_hpx", ("conv_hpx", "")),
+        ("_hp", ("_hp", "")),
+        ("a/_hp", ("a/_hp", "")),
+        ("", ("", "")),
+    ],
+)
+def test_tags_at_the_end(name: str, parts: tuple[str, str]) -> None:
+    assert split_tags(name) == parts

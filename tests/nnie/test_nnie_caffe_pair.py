@@ -62,6 +62,17 @@ def test_names_fit_and_carry_their_tags():
     assert set(pair.layers) == {layer.name for layer in network.layers}
 
 
+def test_a_long_name_keeps_its_tag_at_the_end():
+    net = Net(4)
+    x = net.tag(net.conv(net.input("data", 3, 8, 8), (3, 4), "a_name_of_more_than_thirty_two_characters_hp"), hp=True)
+    x = net.tag(net.conv(x, (4, 4), "conv_hp_1"), hp=True)
+    pair = caffe_pair(divide(net.model(x), MIXED), "net")
+    (long,), (middle,) = pair.layers.values()
+    assert len(long) <= 32
+    assert long.endswith("_hp")
+    assert middle == "conv_hp_1_hp"
+
+
 def test_unknown_layers_are_custom_with_shapes():
     _, pair = built()
     block = next(part for part in pair.prototxt.split("layer {") if 'name: "unknown"' in part)

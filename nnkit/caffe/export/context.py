@@ -134,7 +134,7 @@ class NodeContext:
         for array in arrays:
             if not np.isfinite(array).all():
                 self.fail("its weights hold numbers that are not finite")
-        unique = self.writer.layer_name(name + self.suffix)
+        unique = self.writer.layer_name(name, self.suffix)
         self.writer.layers.append(WrittenLayer(unique, kind, list(bottoms), list(tops), message, arrays))
 
 

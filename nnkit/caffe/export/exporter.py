@@ -18,7 +18,7 @@ from nnkit.caffe.export.writer import NetworkWriter, WrittenLayer
 from nnkit.caffe.layers.context import LayerProblem
 from nnkit.errors import ModelError
 from nnkit.graph import Model
-from nnkit.importers.name_tags import tags_in_name
+from nnkit.importers.name_tags import split_tags
 
 if TYPE_CHECKING:
     import onnx
@@ -50,7 +50,7 @@ def export_caffe(
 ) -> CaffeFiles:
     """Write a network for Caffe.
 
-    Tags become suffixes of layer names (`_hp`, `_cpu`) where the name does not carry them already.
+    Tags become suffixes of layer names (`_hp`, `_cpu`) where the name does not end with them already.
 
     name: of the network; the graph's own by default.
     as_custom: names of nodes that are written as `Custom` layers with their shapes, whatever they compute.
@@ -82,8 +82,8 @@ def export_caffe(
             if index == original.indices[-1]:
                 _write_original(original, view, writer, node)
         else:
-            label = node.name or node.output[0]
-            context = NodeContext(node, view, writer, label, _suffix(model, node, label))
+            label, suffix = _tagged(model, node, node.name or node.output[0])
+            context = NodeContext(node, view, writer, label, suffix)
             try:
                 if node.name in custom:
                     _write_custom(context)
@@ -109,18 +109,20 @@ def export_caffe(
     )
 
 
-def _suffix(model: Model, node: onnx.NodeProto, name: str) -> str:
-    """The tags of a node's values that its name does not say yet."""
+def _tagged(model: Model, node: onnx.NodeProto, name: str) -> tuple[str, str]:
+    """A layer's name without the tags that it ends with, and those tags and the node's others as a suffix.
+
+    A tag elsewhere in the name (`conv_hp_1`) tags the layer for nnkit; the mapper does not see it there.
+    """
     tags = [model.tags.of(value) for value in node.output if value]
-    said = tags_in_name(name)
-    wanted: dict[Literal["hp", "cpu"], bool] = {"hp": any(t.hp for t in tags), "cpu": any(t.cpu for t in tags)}
-    return "".join(f"_{tag}" for tag, on in wanted.items() if on and tag not in said)
+    plain, said = split_tags(name)
+    wanted = {"_hp": any(t.hp for t in tags), "_cpu": any(t.cpu for t in tags)}
+    return plain, said + "".join(tag for tag, on in wanted.items() if on and tag not in said)
 
 
 def _write_original(original: OriginalLayer, view: GraphView, writer: NetworkWriter, node: onnx.NodeProto) -> None:
     layer = original.layer
-    suffix = _suffix(view.model, node, layer.name)
-    name = writer.layer_name(layer.name + suffix)
+    name = writer.layer_name(*_tagged(view.model, node, layer.name))
     bottoms, tops = list(layer.bottoms), list(layer.tops)
     writer.layers.append(
         WrittenLayer(name, layer.type, bottoms, tops, original.message, layer.weights, layer.in_place)

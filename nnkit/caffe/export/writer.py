@@ -48,9 +48,9 @@ class NetworkWriter:
         """Names that new values must not take."""
         self._values.reserve(names)
 
-    def layer_name(self, wanted: str) -> str:
-        """`wanted`, or it with a number."""
-        return self._names.free(wanted)
+    def layer_name(self, wanted: str, suffix: str = "") -> str:
+        """`wanted` and `suffix`, with a number between them where that is taken."""
+        return self._names.free(wanted, suffix)
 
     def value_name(self, wanted: str) -> str:
         """The same for a value that the export introduces."""
