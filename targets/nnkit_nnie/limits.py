@@ -68,12 +68,13 @@ LayerLimit: TypeAlias = Callable[[Layer, Context], bool]
 
 @dataclass(frozen=True)
 class Violation:
-    """A layer outside a limit: the limit in words, and what to do."""
+    """A layer outside a limit: the limit in words, and what to do. movable: the CPU may run the layer instead."""
 
     layer: str
     kind: str
     reason: str
     remedy: str
+    movable: bool = False
 
 
 def limit_text(limit: Callable[..., object], limits: Limits) -> str:
@@ -93,22 +94,46 @@ def _parts(limit: Callable[..., object], limits: Limits) -> tuple[str, str]:
     return reason, remedy
 
 
-def violation(limit: LayerLimit, layer: Layer, limits: Limits) -> Violation:
+def violation(limit: LayerLimit, layer: Layer, limits: Limits, *, movable: bool = False) -> Violation:
     """The violation of a limit by a layer."""
     reason, remedy = _parts(limit, limits)
-    return Violation(layer.name, layer.kind, reason, remedy)
+    return Violation(layer.name, layer.kind, reason, remedy, movable)
 
 
 def violations_error(found: Sequence[Violation]) -> ModelError:
-    """All violations in one error, each with its layer and its remedy."""
-    lines = "".join(
-        f"\n  {v.layer}{f' ({v.kind})' if v.kind else ''}: {v.reason}"
-        + (f"\n    fix: {v.remedy}" if v.remedy else "")
-        for v in found
-    )
+    """All violations in one error, each with its layers and its remedy; what layers have in common is said once."""
+    together: dict[tuple[str, str], list[Violation]] = {}
+    for each in found:
+        together.setdefault((each.reason, each.remedy), []).append(each)
+    lines = ""
+    for (reason, remedy), those in together.items():
+        names = [f"{each.layer} ({each.kind})" if each.kind else each.layer for each in those]
+        places = f"{names[0]}:" if len(names) == 1 else f"{_wrapped(names)}:\n   "
+        lines += f"\n  {places} {reason}" + (f"\n    fix: {remedy}" if remedy else "")
     count = len(found)
-    return ModelError(
-        f"{count} limit{'s' if count > 1 else ''} of the NNIE {'are' if count > 1 else 'is'} exceeded:{lines}",
-        remedy="change these layers as said, or let them run on the CPU: tag them `cpu`, name them in the option "
-        "`custom`, or set `outside_limits: custom` (docs/nnie_limits.md has all limits)",
+    title = f"{count} limit{'s' if count > 1 else ''} of the NNIE {'are' if count > 1 else 'is'} exceeded"
+    if not any(each.movable for each in found):
+        title = f"{count} rule{'s' if count > 1 else ''} of the NNIE {'are' if count > 1 else 'is'} broken"
+    return ModelError(f"{title}:{lines}", remedy=_remedy(found))
+
+
+def _remedy(found: Sequence[Violation]) -> str:
+    movable = sum(1 for each in found if each.movable)
+    if not movable:
+        return "change the network or its tags as said (docs/nnie_limits.md has all limits and rules)"
+    which = "these layers" if movable == len(found) else "what exceeds a limit of a layer"
+    return (
+        f"change the network as said, or let the CPU run {which}: tag them `cpu`, name them in the option `custom`, "
+        "or set `outside_limits: custom` (docs/nnie_limits.md has all limits)"
     )
+
+
+def _wrapped(names: Sequence[str], width: int = 110) -> str:
+    """Names with commas, in lines; a name is not broken."""
+    lines = [""]
+    for index, name in enumerate(names):
+        text = name if index == len(names) - 1 else f"{name}, "
+        if lines[-1] and len(lines[-1]) + len(text) > width:
+            lines.append("")
+        lines[-1] += text
+    return "\n  ".join(line.rstrip() for line in lines)

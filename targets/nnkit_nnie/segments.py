@@ -18,7 +18,14 @@ from nnkit_nnie.graph import Graph
 from nnkit_nnie.layer_kinds import ROI_KINDS, WARP
 from nnkit_nnie.layers import Layer, layers_of
 from nnkit_nnie.limits import Context, Violation, context_of, limit_remedy, limit_text, violation, violations_error
-from nnkit_nnie.tag_rules import CPU_ON_DATA, TAG_RULES, report_notes, reports, tagged_inputs
+from nnkit_nnie.tag_rules import (
+    CPU_ON_DATA,
+    TAG_RULES,
+    cpu_does_not_follow_data,
+    report_notes,
+    reports,
+    tagged_inputs,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +122,11 @@ def _layer_violations(layers: Sequence[Layer], context: Context) -> list[Violati
             found += _without_c(layer)
         found += [violation(rule, layer, context.limits) for rule in TAG_RULES if not rule(layer, context)]
         if layer.placement == "npu":
-            found += [violation(limit, layer, context.limits) for limit in LAYER_LIMITS if not limit(layer, context)]
+            found += [
+                violation(limit, layer, context.limits, movable=True)
+                for limit in LAYER_LIMITS
+                if not limit(layer, context)
+            ]
     return found
 
 
@@ -212,9 +223,11 @@ def _roi_layers(segment: NnieSegment) -> int:
 
 
 def begins_on_the_npu(segments: Sequence[NnieSegment], context: Context) -> bool:
-    """the first segment is the NNIE's
+    """the network begins on the NNIE
     fix: what runs before the first layer of the NNIE belongs outside the network"""
-    return not segments or segments[0].placement == "npu"
+    if not segments or segments[0].placement == "npu":
+        return True
+    return any(not cpu_does_not_follow_data(layer, context) for layer in segments[0].layers)  # told already
 
 
 NETWORK_LIMITS = (segments_are_few, roi_are_few, begins_on_the_npu)

@@ -10,7 +10,7 @@ _MIXED = 2
 
 def hp_needs_compile_mode_2(layer: Layer, context: Context) -> bool:
     """`_hp` may only stand on a layer with compile_mode 2
-    fix: write compile_mode: 2, or take `_hp` off"""
+    fix: write compile_mode: 2, or take `_hp` off (the layer's name, or the recipe's tags.hp)"""
     return not layer.hp or context.compile_mode == _MIXED
 
 
