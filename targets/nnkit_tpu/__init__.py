@@ -1,1 +1,5 @@
-"""The tpu target: Sophgo Tensor Computing Processor."""
+"""The tpu target: Sophgo's Tensor Computing Processors."""
+
+from nnkit_tpu.target import TpuTarget
+
+TARGET = TpuTarget()

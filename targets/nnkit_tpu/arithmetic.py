@@ -104,7 +104,7 @@ def convolution_weights(
         scales = np.maximum(largest / np.float32(most), np.float32(1e-5)).astype(np.float64)
     else:
         scales = np.full(channels, float(np.abs(rows).max(initial=0.0)) / most)
-    divided: NDArray[np.float64] = (rows.astype(np.float64) / scales[:, None]).astype(np.float32).astype(np.float64)
+    divided = rows.astype(np.float64) / scales[:, None]
     integers = np.clip(round_half_away(divided), -128 if signed else 0, 127 if signed else 255)
     stored = np.moveaxis(integers.reshape(np.moveaxis(weight, channel_axis, 0).shape), 0, channel_axis)
     input_scale, output_scale = source.scale[0], result.scale[0]
@@ -122,7 +122,7 @@ def activation_table(op: TpuActivation, source: Affine, result: Affine) -> NDArr
     stored = np.arange(256)
     if source.signed:
         stored = np.where(stored < 128, stored, stored - 256)
-    real = activation(op)(stored * source.scale[0])
+    real = activation(op)(np.asarray(stored * source.scale[0], np.float64))
     return np.clip(round_half_away(real / result.scale[0]), result.qmin, result.qmax).astype(np.int64)
 
 

@@ -1,6 +1,7 @@
-"""The vendor's model of the BM168x chips, in a child process: `python -m nnkit_tpu.chip_model MODEL CHIP IN OUT`.
+"""The vendor's models of its chips, in a child process: `python -m nnkit_tpu.chip_model MODEL CHIP IN OUT LIBRARIES`.
 
-The libraries are loaded through ctypes. A crash in them ends the child only; the parent makes a message of it.
+The libraries are loaded through ctypes: the runtime of the BM168x with one library for each chip, or that of the
+cv18xx (`cvi_model.py`). A crash in them ends the child only; the parent makes a message of it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import ctypes
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,24 +57,29 @@ def run_on_chip_model(
 
     Raises ToolError when the chip model fails.
     """
+    return run_all_on_chip_model(toolchain, model, chip, [inputs])[0]
+
+
+def run_all_on_chip_model(
+    toolchain: Toolchain, model: Path, chip: str, inputs: Sequence[Mapping[str, NDArray[Any]]]
+) -> list[dict[str, NDArray[Any]]]:
+    """`run_on_chip_model` for several inferences: the model is loaded once.
+
+    Raises ToolError when the chip model fails.
+    """
     with tempfile.TemporaryDirectory(prefix="nnkit-chip-") as temporary:
         work = Path(temporary)
         links = work / "lib"
         links.mkdir()
-        library = toolchain.libraries / f"libbmlib_{chip}.so.0"
-        if not library.exists():
-            library = toolchain.libraries / "libbmlib_bm1684x.so.0"
-        (links / "libcmodel.so").symlink_to(toolchain.libraries / f"libcmodel_{chip}.so")
-        (links / "libbmlib.so.0").symlink_to(library)
-        (links / "libbmlib.so").symlink_to(library)
-        np.savez(work / "inputs.npz", **inputs)  # type: ignore[arg-type]
-        environment = dict(toolchain.environment)
+        _link_libraries(toolchain, chip, links)
+        _save(work / "inputs.npz", inputs)
+        environment = dict(toolchain.environment, SET_CHIP_NAME=chip)
         environment["LD_LIBRARY_PATH"] = ":".join((str(links), environment.get("LD_LIBRARY_PATH", "")))
         environment["PYTHONPATH"] = ":".join(path for path in sys.path if path)
-        command = [sys.executable, "-m", "nnkit_tpu.chip_model", str(model.resolve()), str(work / "inputs.npz")]
+        files = [str(model.resolve()), chip, str(work / "inputs.npz"), str(work / "outputs.npz")]
         try:
             done = subprocess.run(
-                [*command, str(work / "outputs.npz"), str(toolchain.libraries)],
+                [sys.executable, "-m", "nnkit_tpu.chip_model", *files, str(toolchain.libraries)],
                 cwd=work,
                 env=environment,
                 capture_output=True,
@@ -87,12 +93,38 @@ def run_on_chip_model(
         if done.returncode != 0 or not (work / "outputs.npz").exists():
             log = "\n  ".join((done.stdout + done.stderr).strip().splitlines()[-8:])
             raise ToolError(f"the chip model failed (code {done.returncode})\n  {log}", where=str(model))
-        with np.load(work / "outputs.npz") as found:
-            return {name: found[name] for name in found.files}
+        return _load(work / "outputs.npz")
 
 
-def _run(model: str, inputs: Mapping[str, NDArray[Any]], libraries: str) -> dict[str, NDArray[Any]]:
-    """In the child: load the libraries, the model, launch once."""
+def _link_libraries(toolchain: Toolchain, chip: str, links: Path) -> None:
+    """The names that the BM runtime looks for, private to this run: another one may use another chip's."""
+    if chip.startswith("cv"):
+        return
+    library = toolchain.libraries / f"libbmlib_{chip}.so.0"
+    if not library.exists():
+        library = toolchain.libraries / "libbmlib_bm1684x.so.0"
+    (links / "libcmodel.so").symlink_to(toolchain.libraries / f"libcmodel_{chip}.so")
+    (links / "libbmlib.so.0").symlink_to(library)
+    (links / "libbmlib.so").symlink_to(library)
+
+
+def _save(path: Path, runs: Sequence[Mapping[str, NDArray[Any]]]) -> None:
+    arrays = {f"{index}/{name}": value for index, run in enumerate(runs) for name, value in run.items()}
+    with path.open("wb") as stream:
+        np.savez(stream, **arrays)  # type: ignore[arg-type]
+
+
+def _load(path: Path) -> list[dict[str, NDArray[Any]]]:
+    runs: dict[int, dict[str, NDArray[Any]]] = {}
+    with np.load(path) as found:
+        for key in found.files:
+            index, _, name = key.partition("/")
+            runs.setdefault(int(index), {})[name] = found[key]
+    return [runs[index] for index in sorted(runs)]
+
+
+def _run_bm(model: str, runs: Sequence[Mapping[str, NDArray[Any]]], libraries: str) -> list[dict[str, NDArray[Any]]]:
+    """In the child: load the libraries, the model, launch once for every run."""
     device = ctypes.CDLL("libbmlib.so.0", mode=ctypes.RTLD_GLOBAL)
     runtime = ctypes.CDLL(f"{libraries}/libbmrt.so.1.0")
     handle = ctypes.c_void_p()
@@ -111,6 +143,17 @@ def _run(model: str, inputs: Mapping[str, NDArray[Any]], libraries: str) -> dict
     runtime.bmrt_get_network_info.restype = ctypes.POINTER(_NetInfo)
     runtime.bmrt_get_network_info.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
     info = runtime.bmrt_get_network_info(context, names[0]).contents
+    runtime.bmrt_launch_data.restype = ctypes.c_bool
+    runtime.bmrt_launch_data.argtypes = [
+        *(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int),
+        *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_bool),
+    ]
+    return [_launch(runtime, context, names[0], info, inputs) for inputs in runs]
+
+
+def _launch(
+    runtime: Any, context: Any, network: bytes, info: Any, inputs: Mapping[str, NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
     stage = info.stages[0]
     sources = []
     for i in range(info.input_num):
@@ -123,35 +166,34 @@ def _run(model: str, inputs: Mapping[str, NDArray[Any]], libraries: str) -> dict
         np.zeros(tuple(shape.dims[: shape.num_dims]), _DTYPES[info.output_dtypes[i]])
         for i, shape in enumerate(shapes)
     ]
-    runtime.bmrt_launch_data.restype = ctypes.c_bool
-    runtime.bmrt_launch_data.argtypes = [
-        *(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int),
-        *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_bool),
-    ]
     given = (ctypes.c_void_p * len(sources))(*(a.ctypes.data for a in sources))
     given_shapes = (_Shape * len(sources))(*(stage.input_shapes[i] for i in range(len(sources))))
     taken = (ctypes.c_void_p * len(results))(*(a.ctypes.data for a in results))
     taken_shapes = (_Shape * len(results))()
     arguments = (given, given_shapes, len(sources), taken, taken_shapes, len(results), True)
-    if not runtime.bmrt_launch_data(context, names[0], *arguments):
-        raise ToolError("the launch failed", where=model)
+    if not runtime.bmrt_launch_data(context, network, *arguments):
+        raise ToolError("the launch failed")
     return {info.output_names[i].decode(): results[i] for i in range(info.output_num)}
 
 
-def _main(model: str, source: str, target: str, libraries: str) -> None:
+def _main(model: str, chip: str, source: str, target: str, libraries: str) -> None:
     import os
 
-    with np.load(source) as found:
-        inputs = {name: found[name] for name in found.files}
+    runs = _load(Path(source))
     try:
-        outputs = _run(model, inputs, libraries)
-    except ToolError as error:
+        if chip.startswith("cv"):
+            from nnkit_tpu.cvi_model import run_cvi
+
+            outputs = run_cvi(model, runs, libraries)
+        else:
+            outputs = _run_bm(model, runs, libraries)
+    except (ToolError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()
         os._exit(1)
-    np.savez(target, **outputs)  # type: ignore[arg-type]
+    _save(Path(target), outputs)
     os._exit(0)  # the libraries crash in their destructors
 
 
 if __name__ == "__main__":
-    _main(*sys.argv[1:5])
+    _main(*sys.argv[1:6])

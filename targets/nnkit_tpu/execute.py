@@ -124,6 +124,8 @@ def _integer(op: TpuOp, x: list[NDArray[np.int64]], target: Affine, shape: tuple
         case TpuActivation() if isinstance(op.integer, IntegerWeights):
             slopes = op.integer.weight.astype(np.int64).reshape(1, -1, *(1,) * (x[0].ndim - 2))
             result = np.where(x[0] < 0, apply(op.integer.requant, x[0] * slopes), x[0])
+        case TpuActivation() if isinstance(op.integer, Requant):
+            result = np.where(x[0] < 0, apply(op.integer, x[0]), x[0])
         case TpuActivation() if op.function in ("relu", "abs"):
             result = np.maximum(x[0], 0) if op.function == "relu" else np.abs(x[0])
         case _:

@@ -299,7 +299,7 @@ class TpuActivation(TpuOp):
     bounds: tuple[float, float] = (-np.inf, np.inf)
     alpha: float = 1.0 / 6.0
     beta: float = 0.5
-    integer: IntegerTable | IntegerOperands | IntegerWeights | None = None
+    integer: IntegerTable | Requant | IntegerWeights | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

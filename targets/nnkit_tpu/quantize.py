@@ -195,9 +195,7 @@ def _with_integers(op: TpuOp, stored: Format) -> TpuOp:
         case TpuActivation() if op.function in _TABLES:
             return replace(op, integer=IntegerTable(activation_table(op, source, stored)))
         case TpuActivation() if op.function == "leaky_relu" and op.slopes is not None:
-            multiplier, shift = multiplier_and_shift(op.slopes[:1].astype(np.float64), 8)
-            stage = Requant(np.ones(1, np.int64), shift, "half_up")
-            return replace(op, integer=IntegerWeights(multiplier.astype(np.int16), None, stage))
+            return replace(op, integer=requant(float(op.slopes[0]), 8, "half_up"))
         case TpuActivation() if op.function == "prelu" and op.slopes is not None:
             return replace(op, integer=_slopes(op.slopes.astype(np.float64)))
         case _:
@@ -213,5 +211,5 @@ def _operands(sources: list[Affine], scale: float) -> IntegerOperands:
 def _slopes(slopes: np.ndarray) -> IntegerWeights:
     """Slopes of 8 bits with one shift for all: the largest that holds the steepest slope."""
     _, shift = multiplier_and_shift(float(np.abs(slopes).max()), 8)
-    integers = np.clip(np.trunc(slopes * 2.0 ** int(shift[0]) + np.copysign(0.5, slopes)), -128, 127)
+    integers = np.clip(np.trunc(slopes * 2.0 ** int(shift[0])), -128, 127)
     return IntegerWeights(integers.astype(np.int16), None, Requant(np.ones(1, np.int64), shift, "half_up"))

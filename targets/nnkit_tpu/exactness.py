@@ -1,0 +1,44 @@
+"""Which layers the chip computes exactly as `nnkit_tpu.execute` does, and how far others may differ.
+
+Found by comparison with the vendor's chip model, layer by layer, and checked in every build. A layer outside the list
+may differ by one unit of its output, and is named with the reason.
+"""
+
+from __future__ import annotations
+
+from nnkit_tpu.program import TpuActivation, TpuBinary, TpuOp, TpuPad, TpuPool, TpuScale, TpuSoftmax
+
+_RELATIVE = {"F16": 2.0**-9, "BF16": 2.0**-6, "F32": 1e-4}
+_ONE_UNIT = 1.0
+
+
+def inexact_reason(op: TpuOp, chip: str) -> str:
+    """Why the op may differ; empty where it must be exact."""
+    if op.mode != "INT8":
+        return "floating point: the chip accumulates in float32"
+    if chip.startswith("cv"):
+        return "the cv18xx rescale in steps of their own"
+    match op:
+        case TpuPool() if op.function == "average" and op.window.has_padding and not op.count_include_pad:
+            return "averages that leave padding out are divided by the chip in another order"
+        case TpuActivation() if op.function == "prelu":
+            return "one shift for all slopes"
+        case TpuScale():
+            return "the chip rounds scales to 8 bits"
+        case TpuBinary() if op.constant is not None:
+            return "the chip rounds the constant to 8 bits"
+        case TpuSoftmax():
+            return "exponentials from a table"
+        case TpuPad() if op.method != "constant":
+            return "padding with values of the image"
+        case _:
+            return ""
+
+
+def largest_difference(op: TpuOp, chip: str) -> float:
+    """The largest difference of a stored value that counts as equal; 0: the layer must be exact."""
+    if op.mode != "INT8":
+        return _RELATIVE[op.mode] * max(op.magnitude, 2.0**-14)
+    if not inexact_reason(op, chip):
+        return 0.0
+    return _ONE_UNIT

@@ -1,0 +1,67 @@
+"""Layer groups of a build: our plan with its proof, and which groups the compiler is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nnkit_tpu.layer_group.chips import chip_named
+from nnkit_tpu.layer_group.cost import CostModel
+from nnkit_tpu.layer_group.executor import execute
+from nnkit_tpu.layer_group.from_program import group_graph
+from nnkit_tpu.layer_group.groups import plan_groups
+from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_groups, groups_of
+from nnkit_tpu.layer_group.report import plan_report, tuning_report
+from nnkit_tpu.layer_group.tune import VENDORS_CUTS, Budget, Trial, Tuning, model_from, tune
+from nnkit_tpu.options import TpuOptions
+from nnkit_tpu.program import TpuGraph
+from nnkit_tpu.toolchain import Toolchain
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What the compiler made of the groups that were chosen; `final.mlir` of it is in the folder that was given."""
+
+    outcome: Outcome
+    report: dict[str, Any]
+
+
+def own_plan(graph: TpuGraph, chip_name: str) -> dict[str, Any]:
+    """nnkit's plan of the groups, made without the compiler, and its proof by the local-memory executor."""
+    chip = chip_named(chip_name)
+    ops = group_graph(graph, chip)
+    model = CostModel(chip, counts_bytes=chip_name.startswith("cv"))
+    plan = plan_groups(ops, model, orders=False)
+    return plan_report(chip, plan, execute(chip, plan.graph, plan.parts))
+
+
+def choose_groups(toolchain: Toolchain, program: LoweredProgram, options: TpuOptions, folder: Path) -> Choice:
+    """Compile with the groups that the recipe asks for. Raises ToolError where the compiler fails."""
+    if options.layer_group == "measured":
+        budget = Budget(options.budget.groups, options.budget.steps, options.budget.orders)
+        tuning = tune(toolchain, program, CostModel(program.chip), budget)
+    else:
+        vendor = compile_groups(toolchain, program)
+        tuning = Tuning(vendor, vendor, program, VENDORS_CUTS, (Trial(VENDORS_CUTS, vendor.cost),), _model(program))
+        if options.layer_group == "ours":
+            tuning = _with_ours(toolchain, tuning)
+    given = tuning.best.groups if tuning.best is not tuning.vendor else None
+    outcome = compile_groups(toolchain, tuning.program, given, keep=folder)
+    return Choice(outcome, {"asked": options.layer_group, **tuning_report(tuning)})
+
+
+def _model(program: LoweredProgram) -> CostModel:
+    return CostModel(program.chip, counts_bytes=program.chip.name.startswith("cv"))
+
+
+def _with_ours(toolchain: Toolchain, tuning: Tuning) -> Tuning:
+    """Our plan of the lowered program compiled too; the better is kept, by the compiler's own measure."""
+    program, vendor = tuning.program, tuning.vendor
+    model = model_from(tuning.model, program, vendor)
+    planned = {f.name: groups_of(plan_groups(f.graph, model, orders=False)) for f in program.functions}
+    ours = compile_groups(toolchain, program, planned)
+    trials = (*tuning.trials, Trial("our plan", None if ours.refused else ours.cost, ours.refused))
+    if not ours.refused and ours.cost < vendor.cost:
+        return Tuning(vendor, ours, program, "our plan", trials, model)
+    return Tuning(vendor, vendor, program, VENDORS_CUTS, trials, model)

@@ -1,0 +1,134 @@
+"""The integers that the compiler wrote into its lowered MLIR, beside those that nnkit predicted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.program import Affine, Program
+from nnkit_tpu.program import IntegerOperands, IntegerWeights, Requant, TpuDeconv, TpuOp
+
+_LOCATION = re.compile(r'^(#loc\d*) = loc\("(.*)"\)$')
+_OP = re.compile(r'"tpu\.(\w+)"\((.*)\) \{(.*)\} : .* -> tensor<(.*)> loc\((#?[^)]*)\)$')
+_NUMBERS = re.compile(r"\b(multipliers?|rshifts?) = (\[[-\d, ]*\]|-?\d+)")
+_SCALE = re.compile(r"!quant\.uniform<([iu])8:f\d+, ([-+.\deE]+)>")
+
+
+@dataclass(frozen=True, eq=False)
+class LoweredOp:
+    """One op of the lowered program. scale, signed: of its INT8 output; None for a float one."""
+
+    kind: str
+    multipliers: tuple[int, ...]
+    shifts: tuple[int, ...]
+    scale: float | None
+    signed: bool | None
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A value that the compiler chose otherwise than predicted."""
+
+    layer: str
+    what: str
+
+
+def read_lowered(text: str) -> dict[str, LoweredOp]:
+    """Ops by the compiler's name of their output."""
+    names = {m[1]: m[2] for m in map(_LOCATION.match, text.splitlines()) if m is not None}
+    found: dict[str, LoweredOp] = {}
+    for line in text.splitlines():
+        match = _OP.search(line)
+        if match is None:
+            continue
+        kind, _, attributes, result, location = match.groups()
+        numbers = {key.rstrip("s"): _integers(value) for key, value in _NUMBERS.findall(attributes)}
+        scale = _SCALE.search(result)
+        found[names.get(location, location.strip('"'))] = LoweredOp(
+            kind,
+            numbers.get("multiplier", ()),
+            numbers.get("rshift", ()),
+            float(scale[2]) if scale else None,
+            scale[1] == "i" if scale else None,
+        )
+    return found
+
+
+def disagreements(
+    program: Program, lowered: Mapping[str, LoweredOp], weights_file: Path, names: Mapping[str, str]
+) -> tuple[tuple[Disagreement, ...], int]:
+    """What the compiler chose otherwise than predicted, and how many layers were compared.
+
+    names: the compiler's name of each tensor. A layer that the compiler merged into others is not compared.
+    """
+    found: list[Disagreement] = []
+    compared = 0
+    with np.load(weights_file) as weights:
+        for op in program.ops:
+            theirs = lowered.get(names[op.output])
+            if not isinstance(op, TpuOp) or op.mode != "INT8" or theirs is None:
+                continue
+            compared += 1
+            stored = program.tensors[op.output].format
+            if isinstance(stored, Affine):
+                found += _format(op, stored, theirs)
+            found += _integer(op, theirs, names[op.output], weights)
+    return tuple(found), compared
+
+
+def _format(op: TpuOp, stored: Affine, theirs: LoweredOp) -> list[Disagreement]:
+    if theirs.scale is None or theirs.signed is None:
+        return [Disagreement(op.name, "the compiler computes it in floating point")]
+    if theirs.signed != stored.signed or abs(theirs.scale / stored.scale[0] - 1.0) > 1e-12:
+        kind = "s8" if theirs.signed else "u8"
+        return [Disagreement(op.name, f"{kind} with scale {theirs.scale:.9g}, {stored} predicted")]
+    return []
+
+
+def _integer(op: TpuOp, theirs: LoweredOp, name: str, weights: Any) -> list[Disagreement]:
+    ours: Any = getattr(op, "integer", None)
+    found: list[Disagreement] = []
+    stage = ours.requant if isinstance(ours, IntegerWeights) else ours
+    mine: tuple[int, ...] = ()
+    shifts: tuple[int, ...] = ()
+    if isinstance(stage, Requant):
+        mine, shifts = tuple(map(int, stage.multiplier)), tuple(map(int, stage.shift))
+    elif isinstance(stage, IntegerOperands):
+        mine, shifts = stage.multipliers, stage.shifts
+    if mine and theirs.multipliers and not isinstance(op, TpuDeconv):
+        pairs = zip(mine, theirs.multipliers, strict=False)
+        wrong = sum(a != b for a, b in pairs) + sum(a != b for a, b in zip(shifts, theirs.shifts, strict=False))
+        if wrong:
+            found.append(Disagreement(op.name, f"{wrong} of {2 * len(mine)} multipliers and shifts"))
+    if isinstance(ours, IntegerWeights):
+        found += _weights(op, ours, name, weights)
+    return found
+
+
+def _weights(op: TpuOp, ours: IntegerWeights, name: str, weights: Any) -> list[Disagreement]:
+    found: list[Disagreement] = []
+    for what, suffixes, mine in (
+        ("weights", ("filter_i8", "filter_u8", "filter_int8"), ours.weight),
+        ("biases", ("bias_int32",), ours.bias),
+    ):
+        file = next((f"{name}_{s}" for s in suffixes if f"{name}_{s}" in weights.files), None)
+        if file is None or mine is None:
+            continue
+        theirs: NDArray[Any] = weights[file]
+        if theirs.size != mine.size:
+            found.append(Disagreement(op.name, f"{theirs.size} {what}, {mine.size} predicted"))
+            continue
+        wrong = int(np.count_nonzero(theirs.ravel().astype(np.int64) != mine.ravel().astype(np.int64)))
+        if wrong:
+            found.append(Disagreement(op.name, f"{wrong} of {mine.size} {what}"))
+    return found
+
+
+def _integers(text: str) -> tuple[int, ...]:
+    return tuple(int(v) for v in re.findall(r"-?\d+", text))

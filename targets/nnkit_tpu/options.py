@@ -1,0 +1,64 @@
+"""Options of the tpu target, as the recipe writes them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from nnkit.recipe import RecipeModel, TargetOptionsBase
+from nnkit.recipe.base import fault
+
+ChipName = Literal["bm1684x", "bm1688", "cv183x", "cv182x", "cv181x", "cv180x"]
+
+
+class LayerGroupBudget(RecipeModel):
+    """How long `layer_group: measured` may look for better groups, in compilations."""
+
+    groups: int = Field(default=24, ge=0, le=1000, description="Groups that are measured alone.")
+    steps: int = Field(default=16, ge=0, le=1000, description="Steps of improvement.")
+    orders: int = Field(default=3, ge=0, le=100, description="Other orders of the layers.")
+
+
+class TpuOptions(TargetOptionsBase):
+    """Sophgo TPU: bmodel or cvimodel by the vendor's compiler, run on its chip model."""
+
+    chip: ChipName = Field(description="The chip the network is for.", examples=["bm1684x"])
+    precision: Literal["int8", "f16", "bf16"] = Field(
+        default="int8",
+        description="Of the whole network. In `int8`, layers tagged `hp` and layers without an INT8 form run in F16 "
+        "(BF16 on the cv18xx).",
+    )
+    quant_input: bool = Field(
+        default=False, description="The model takes stored 8-bit integers instead of float32 (`int8` only)."
+    )
+    quant_output: bool = Field(
+        default=False, description="The model gives stored 8-bit integers instead of float32 (`int8` only)."
+    )
+    cores: Literal[1, 2] = Field(default=1, description="Cores that share the network; 2 on the bm1688 only.")
+    layer_group: Literal["vendor", "ours", "measured"] = Field(
+        default="ours",
+        description="Who groups layers in local memory. `ours`: nnkit's plan, or the compiler's own where its "
+        "simulator finds that one better; `measured`: also what lies around them, each tried; `vendor`: the "
+        "compiler alone.",
+    )
+    budget: LayerGroupBudget = Field(default=LayerGroupBudget(), description="Of `layer_group: measured`.")
+    toolchain: Literal["managed", "path"] = Field(
+        default="managed",
+        description="The compiler that `nnkit doctor --install tpu` installed, or the `tpuc-opt` on PATH.",
+    )
+    trace: bool = Field(
+        default=True,
+        description="Also compile a model that gives every inner value, by which each layer is compared on the chip "
+        "model.",
+    )
+
+    @model_validator(mode="after")
+    def _fits_the_chip(self) -> TpuOptions:
+        if self.chip.startswith("cv") and self.precision == "f16":
+            raise fault(f"{self.chip} has no F16", "write precision: bf16 or int8", ("precision",))
+        if self.precision != "int8" and (self.quant_input or self.quant_output):
+            raise fault("only INT8 networks have stored integers", "remove quant_input and quant_output", ())
+        if self.cores > 1 and self.chip != "bm1688":
+            raise fault(f"{self.chip} has one core", "write cores: 1", ("cores",))
+        return self

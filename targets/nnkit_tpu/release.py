@@ -1,0 +1,70 @@
+"""What a board needs beside the model: input and output formats, runtimes known to read it, runner snippets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+
+from nnkit.program import Affine, Program
+from nnkit.target import Deployment
+from nnkit_tpu.compile import CV_CHIPS
+from nnkit_tpu.options import TpuOptions
+
+_RUNTIMES: Mapping[str, str] = {
+    "bm1684x": "libsophon (libbmrt, BMRuntime)",
+    "bm1688": "libsophon of the SOC SDK (libbmrt, BMRuntime)",
+    "cv": "cviruntime of the board's SDK (libcviruntime)",
+}
+_CV_DTYPES = {"float32": "float", "int8": "int8_t", "uint8": "uint8_t"}
+
+
+def interface(program: Program, options: TpuOptions, names: Mapping[str, str]) -> dict[str, Any]:
+    """Inputs and outputs of the model: name, shape with the batch axis, type, scale of stored integers."""
+    return {
+        "inputs": [_port(program, n, names[n], options.quant_input) for n in program.inputs],
+        "outputs": [_port(program, n, names[n], options.quant_output) for n in program.outputs],
+    }
+
+
+def write_runners(deployment: Deployment, options: TpuOptions, build: Mapping[str, Any], folder: Path) -> None:
+    """`interface.json` and `runner/`: C and Python against the board's runtime, and how to use them."""
+    ports = interface(deployment.program, options, build["names"])
+    family = "cv" if options.chip in CV_CHIPS else options.chip
+    known = {
+        "model": build.get("model"),
+        "compiler": build.get("compiler"),
+        "runtime": _RUNTIMES[family],
+        "tested_with": "the chip model that comes with the compiler; no board was at hand",
+        **ports,
+    }
+    (folder / "interface.json").write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+    runner = folder / "runner"
+    runner.mkdir()
+    kind = "cvi" if family == "cv" else "bm"
+    for template, name in (
+        (f"run_{kind}.c.j2", "run.c"),
+        (f"run_{kind}.py.j2", "run.py"),
+        ("README.md.j2", "README.md"),
+    ):
+        text = _render(template, {**known, "chip": options.chip, "name": deployment.program.name, "family": kind})
+        (runner / name).write_text(text, encoding="utf-8")
+
+
+def _port(program: Program, tensor_name: str, name: str, stored: bool) -> dict[str, Any]:
+    tensor = program.tensors[tensor_name]
+    port: dict[str, Any] = {"name": name, "tensor": tensor_name, "shape": [1, *tensor.shape], "type": "float32"}
+    if stored and isinstance(tensor.format, Affine):
+        port |= {"type": "int8" if tensor.format.signed else "uint8", "scale": tensor.format.scale[0]}
+    port["c_type"] = _CV_DTYPES[port["type"]]
+    return port
+
+
+def _render(name: str, values: Mapping[str, Any]) -> str:
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
+    source = (resources.files("nnkit_cfg_templates") / "tpu" / name).read_text(encoding="utf-8")
+    return environment.from_string(source).render(values) + "\n"
