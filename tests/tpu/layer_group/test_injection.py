@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnkit.calibrate.stats import ValueRange
+from nnkit.program.ops import Window
+from nnkit_tpu.compile import CompileOptions, lower_graph
 from nnkit_tpu.layer_group.audit import local_memory_conflicts
-from nnkit_tpu.layer_group.chips import CHIPS
 from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.executor import execute
 from nnkit_tpu.layer_group.groups import GroupedGraph, plan_cuts
@@ -16,116 +18,60 @@ from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_gro
 from nnkit_tpu.layer_group.slices import SliceCount
 from nnkit_tpu.layer_group.tune import Budget, best_disjoint, tune
 from nnkit_tpu.layer_group.vendor_files import InjectedGroup
-from nnkit_tpu.toolchain.find import Toolchain, find_toolchain
-from nnkit_tpu.toolchain.run import run_tpuc_opt
-
-_LOWERING = (
-    "--init --struct-optimize --shape-infer --canonicalize --extra-optimize"
-    "|--processor-assign=chip={chip} mode=INT8 num_device=1 num_core=1 addr_mode=auto high_precision=False"
-    "|--import-calibration-table=file=net.cal asymmetric=False|--processor-top-optimize"
-    "|--convert-top-to-tpu=weightFileName=tpu_w.npz asymmetric=False doWinograd=False q_group_size=0"
-    " q_symmetric=False matmul_perchannel=False gelu_mode=normal|--canonicalize --weight-fold"
-    "|--strip-io-quant=quant_input=False quant_output=False"
-    "|--processor-tpu-optimize --dev-parallel --weight-reorder|--subnet-divide=dynamic=False"
-    "|--op-reorder --topo-sort --deinit"
-)
+from nnkit_tpu.program import TpuBinary, TpuConv, TpuGraph, TpuTensor
+from nnkit_tpu.toolchain import Toolchain
 
 
-def passes(chip: str) -> list[str]:
-    arguments = []
-    for part in _LOWERING.format(chip=chip).split("|"):
-        arguments += [part] if "=" in part else part.split()
-    return arguments
-
-
-@pytest.fixture(scope="module")
-def toolchain() -> Toolchain:
-    found = find_toolchain()
-    if found is None:
-        pytest.skip("the TPU toolchain is not installed")
-    return found
-
-
-def write_top(folder: Path) -> None:
-    """Four convolutions with a residual sum, 32 x 32, as Top MLIR with weights and a calibration table."""
+def network() -> TpuGraph:
+    """Four convolutions with a residual sum, 32 x 32."""
     generator = np.random.default_rng(5)
-    weights: dict[str, np.ndarray] = {}
-    lines: list[str] = []
-    counter = iter(range(1, 100))
 
-    def kind(*shape: int) -> str:
-        return f"tensor<{'x'.join(map(str, shape))}xf32>"
+    def conv(name: str, source: str, inputs: int, outputs: int) -> TpuConv:
+        weight = generator.normal(0, 0.1, (outputs, inputs, 3, 3)).astype(np.float32)
+        bias = generator.normal(0, 0.1, outputs).astype(np.float32)
+        window = Window(3, 3, 1, 1, 1, 1, 1, 1, 1, 1)
+        return TpuConv(name=name, inputs=(source,), output=name, weight=weight, bias=bias, window=window, relu=True)
 
-    def weight(name: str, *shape: int) -> tuple[str, str]:
-        weights[name] = generator.normal(0, 0.1, shape).astype(np.float32)
-        value = f"%{next(counter)}"
-        lines.append(f'{value} = "top.Weight"() : () -> {kind(*shape)} loc("{name}")')
-        return value, kind(*shape)
-
-    def conv(name: str, source: str, inputs: int, outputs: int) -> str:
-        (w, wt), (b, bt) = weight(f"{name}_w", outputs, inputs, 3, 3), weight(f"{name}_b", outputs)
-        value = f"%{next(counter)}"
-        lines.append(
-            f'{value} = "top.Conv"({source}, {w}, {b}) {{kernel_shape=[3,3], strides=[1,1], pads=[1,1,1,1],'
-            f" group=1:i64, dilations=[1,1], do_relu=true, relu_limit=-1.0:f64}} :"
-            f" ({kind(1, inputs, 32, 32)}, {wt}, {bt}) ->"
-            f' {kind(1, outputs, 32, 32)} loc("{name}")'
-        )
-        return value
-
-    lines.append(
-        '%0 = "top.Input"(%arg0) {channel_format="nchw", do_preprocess=true, keep_aspect_ratio=false,'
-        ' keep_ratio_mode="letterbox", mean=[0.0,0.0,0.0], pad_type="center", pad_value=0:i64, pixel_format="bgr",'
-        f' resize_dims=[32,32], scale=[1.0,1.0,1.0], yuv_type=""}} : ({kind(1, 3, 32, 32)}) -> {kind(1, 3, 32, 32)}'
-        ' loc("input")'
+    ops = (
+        conv("c1", "input", 3, 64),
+        conv("c2", "c1", 64, 64),
+        conv("c3", "c2", 64, 64),
+        TpuBinary(name="sum", inputs=("c1", "c3"), output="sum", function="add", relu=True),
+        conv("c4", "sum", 64, 16),
     )
-    left = conv("c1", "%0", 3, 64)
-    right = conv("c3", conv("c2", left, 64, 64), 64, 64)
-    total = f"%{next(counter)}"
-    lines.append(
-        f'{total} = "top.Add"({left}, {right}) {{do_relu=true, relu_limit=-1.0:f64, is_scalar=false}} :'
-        f' ({kind(1, 64, 32, 32)}, {kind(1, 64, 32, 32)}) -> {kind(1, 64, 32, 32)} loc("sum")'
-    )
-    last = conv("c4", total, 64, 16)
-    body = "\n".join(f"    {line}" for line in lines)
-    (folder / "net.mlir").write_text(
-        'module @net attributes {module.chip="ALL", module.platform="ONNX", module.state="TOP_F32",'
-        ' module.top_run_mode="STATIC", module.weight_file="net_w.npz"} {\n'
-        f"  func.func @main(%arg0: {kind(1, 3, 32, 32)}) -> {kind(1, 16, 32, 32)} {{\n{body}\n"
-        f"    return {last} : {kind(1, 16, 32, 32)}\n  }}\n}}\n"
-    )
-    np.savez(folder / "net_w.npz", **weights)
-    table = [f"{name} 4.0000000 -4.0000000 4.0000000" for name in ("input", "c1", "c2", "c3", "sum", "c4")]
-    (folder / "net.cal").write_text("\n".join(table) + "\n")
+    channels = {"input": 3, "c1": 64, "c2": 64, "c3": 64, "sum": 64, "c4": 16}
+    tensors = {name: TpuTensor(name, (1, count, 32, 32)) for name, count in channels.items()}
+    return TpuGraph("net", tensors, ops, ("input",), ("c4",))
 
 
 @pytest.fixture(scope="module", params=["bm1684x", "bm1688", "cv181x"])
 def program(
-    request: pytest.FixtureRequest, toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, tpu_toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory
 ) -> LoweredProgram:
+    graph = network()
+    ranges = dict.fromkeys(graph.tensors, ValueRange(-4.0, 4.0, -4.0, 4.0))
     folder = tmp_path_factory.mktemp(request.param)
-    write_top(folder)
-    arguments = ["net.mlir", *passes(request.param), "-o", "lowered.mlir"]
-    run_tpuc_opt(toolchain, arguments, folder, log_name="lower.log", what="lowering")
-    return LoweredProgram.read(folder, "lowered.mlir", "net", CHIPS[request.param], "INT8")
+    return lower_graph(tpu_toolchain, graph, CompileOptions(request.param), folder, ranges=ranges).ready
 
 
-def test_a_replay_gives_the_vendors_own_cost(toolchain: Toolchain, program: LoweredProgram, tmp_path: Path) -> None:
-    vendor = compile_groups(toolchain, program, keep=tmp_path)
+def test_a_replay_gives_the_vendors_own_cost(
+    tpu_toolchain: Toolchain, program: LoweredProgram, tmp_path: Path
+) -> None:
+    vendor = compile_groups(tpu_toolchain, program, keep=tmp_path)
     assert local_memory_conflicts((tmp_path / "final.mlir").read_text(), program.chip) == ()
-    again = compile_groups(toolchain, program, vendor.groups)
+    again = compile_groups(tpu_toolchain, program, vendor.groups)
     assert again.groups == vendor.groups
     assert again.cost == vendor.cost
     assert again.traffic == vendor.traffic
     assert (vendor.profile is None) == program.chip.name.startswith("cv")
 
 
-def test_our_slices_are_taken_and_seen_in_the_traffic(toolchain: Toolchain, program: LoweredProgram) -> None:
+def test_our_slices_are_taken_and_seen_in_the_traffic(tpu_toolchain: Toolchain, program: LoweredProgram) -> None:
     function = program.functions[-1]
     names = [op.output for op in function.graph.ops]
     first, last = names.index("c2"), names.index("c3")
     for count in (SliceCount(1, 1), SliceCount(1, 4)):
-        outcome = compile_groups(toolchain, program, {function.name: (InjectedGroup(first, last, count),)})
+        outcome = compile_groups(tpu_toolchain, program, {function.name: (InjectedGroup(first, last, count),)})
         assert outcome.refused == ""
         (group,) = outcome.groups[function.name]
         assert (group.first, group.last) == (first, last)
@@ -135,7 +81,7 @@ def test_our_slices_are_taken_and_seen_in_the_traffic(toolchain: Toolchain, prog
         plan = plan_cuts(function.graph, CostModel(program.chip), [(first, last, group.slices)])
         assert isinstance(plan, GroupedGraph)
         rows = sum(part.rows.length for part in plan.groups[0].slices.parts["c1"])
-        alone = compile_groups(toolchain, program, {function.name: ()})
+        alone = compile_groups(tpu_toolchain, program, {function.name: ()})
         assert outcome.traffic is not None
         assert alone.traffic is not None
         # c2's output is neither stored nor loaded any more; c1 is loaded with its halo.
@@ -145,16 +91,16 @@ def test_our_slices_are_taken_and_seen_in_the_traffic(toolchain: Toolchain, prog
         assert execute(program.chip, plan.graph, plan.parts).proven
 
 
-def test_a_group_that_cannot_be_is_refused_with_a_reason(toolchain: Toolchain, program: LoweredProgram) -> None:
+def test_a_group_that_cannot_be_is_refused_with_a_reason(tpu_toolchain: Toolchain, program: LoweredProgram) -> None:
     function = program.functions[-1]
     whole = InjectedGroup(0, len(function.graph.ops) - 2, SliceCount(1, 64))
-    outcome = compile_groups(toolchain, program, {function.name: (whole,)})
+    outcome = compile_groups(tpu_toolchain, program, {function.name: (whole,)})
     assert "forming layer groups" in outcome.refused
     assert outcome.cost > 1 << 60
 
 
-def test_tuning_is_never_worse_and_proven(toolchain: Toolchain, program: LoweredProgram) -> None:
-    tuning = tune(toolchain, program, CostModel(program.chip), Budget(groups=6, steps=4, orders=1))
+def test_tuning_is_never_worse_and_proven(tpu_toolchain: Toolchain, program: LoweredProgram) -> None:
+    tuning = tune(tpu_toolchain, program, CostModel(program.chip), Budget(groups=6, steps=4, orders=1))
     assert tuning.best.cost <= tuning.vendor.cost
     assert (tuning.choice == "vendor's cuts") == (tuning.best is tuning.vendor)
     function = tuning.program.functions[-1]
@@ -164,14 +110,14 @@ def test_tuning_is_never_worse_and_proven(toolchain: Toolchain, program: Lowered
     assert execute(program.chip, plan.graph, plan.parts).proven
 
 
-def test_a_candidate_that_fails_the_check_is_not_taken(toolchain: Toolchain, program: LoweredProgram) -> None:
+def test_a_candidate_that_fails_the_check_is_not_taken(tpu_toolchain: Toolchain, program: LoweredProgram) -> None:
     seen = []
 
     def check(vendor: Outcome, candidate: Outcome) -> str:
         seen.append(candidate.cost < vendor.cost)
         return "its results differ"
 
-    tuning = tune(toolchain, program, CostModel(program.chip), Budget(groups=4, steps=2, orders=1), check)
+    tuning = tune(tpu_toolchain, program, CostModel(program.chip), Budget(groups=4, steps=2, orders=1), check)
     assert tuning.best is tuning.vendor
     assert all(seen)
     refused = [trial.refused for trial in tuning.trials if trial.refused == "its results differ"]
