@@ -142,7 +142,7 @@ class Deployment:
     """What is known of a build when its artifact is written.
 
     imported: the network as imported, or as the recipe's edits made it. model: as restructured. samples: as in
-        `Quantization`.
+        `Quantization`. say: tells the user what a long emission is about just now.
     """
 
     recipe: Recipe
@@ -153,6 +153,7 @@ class Deployment:
     program: Program
     plan: MemoryPlan
     samples: Callable[[int], Sequence[Sample]]
+    say: Callable[[str], None] = lambda text: None
 
 
 class Target(Protocol):

@@ -98,9 +98,16 @@ class Step:
         return self._done / max(time.perf_counter() - self._began, 1e-9)
 
     def say(self, text: str) -> None:
-        """What it is about just now, beside the live bar; for stages whose length is not known beforehand."""
+        """What it is about just now, beside the live bar; for stages whose length is not known beforehand.
+
+        Where there is no live bar, long work says so every while.
+        """
         if self._describe_live is not None:
             self._describe_live(f"{self._name}: {text}")
+        elif not self._progress.quiet and time.perf_counter() - self._said >= _SAY_SECONDS:
+            self._said = time.perf_counter()
+            self._progress.stream.write(f"  {self._name:<12} {text}\n")
+            self._progress.stream.flush()
 
     def stop(self, *, failed: bool) -> None:
         """End; writes the final line."""

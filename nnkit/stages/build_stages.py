@@ -115,6 +115,7 @@ def emit(
             program=program,
             plan=plan,
             samples=calibration_samples_of(build, restructured, statistics),
+            say=step.say,
         )
         build.target.emit(deployment, build.options, place)
         step.detail = f"{sum(1 for p in place.rglob('*') if p.is_file())} files"
@@ -192,6 +193,9 @@ def _run(
             traced=0 if runner.emulated else 1,
             outputs=[case.outputs for case in cases],
         )
+        if verdict.contract == "not_run":
+            step.detail = f"not run: {verdict.reason}"
+            return verdict
         beyond = " by more than their bound" if verdict.contract == "bounded" else ""
         step.detail = f"{verdict.mismatches} of {verdict.values:,} values differ{beyond}"
         if verdict.instructions is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,12 +122,16 @@ def _write_cfg(
     return count_note(len(samples))
 
 
-def compile_network(files: NetworkFiles, options: NnieOptions, artifact: Path) -> MapperRun | None:
-    """Run the mapper in the network's folder, where it is found and wanted."""
+def compile_network(
+    files: NetworkFiles, options: NnieOptions, artifact: Path, say: Callable[[str], None] = lambda text: None
+) -> MapperRun | None:
+    """Run the mapper in the network's folder, where it is found and wanted. say: is told each of its stages."""
     program = find_mapper(options) if options.mapper.run else None
     if program is None:
         return None
     segments = files.part.network.segments
+    title = " ".join(filter(None, [Path(program).name, files.part.name]))
+    say(title)
     return run_mapper(
         program,
         artifact / files.folder,
@@ -135,6 +139,7 @@ def compile_network(files: NetworkFiles, options: NnieOptions, artifact: Path) -
         files.instruction_name,
         (sum(1 for segment in segments if segment.placement == "npu"), len(segments)),
         options.mapper.timeout_s,
+        lambda stage: say(f"{title}, {stage}"),
     )
 
 

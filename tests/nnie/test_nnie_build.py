@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from nnie_wk_files import made
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.preprocess import Preprocess, load_input
+from nnkit_nnie.mapper import STAGES
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -44,12 +46,12 @@ targets:
 def nnkit(tmp_path: Path) -> Run:
     """`nnkit` in the test's folder."""
 
-    def call(*arguments: object, path: Path | None = None) -> subprocess.CompletedProcess[str]:
+    def call(*arguments: object, path: Path | None = None, before: str = "") -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "NNKIT_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
         if path is not None:
             environment["PATH"] = f"{path}{os.pathsep}{environment['PATH']}"
         done = subprocess.run(
-            [sys.executable, "-c", "from nnkit.cli import main; main()", *map(str, arguments)],
+            [sys.executable, "-c", f"{before}from nnkit.cli import main; main()", *map(str, arguments)],
             cwd=tmp_path,
             env=environment,
             capture_output=True,
@@ -223,6 +225,23 @@ def test_a_mapper_on_path_is_run_and_its_dumps_are_compared(tmp_path: Path, nnki
     assert nnkit("compare", build).returncode == 2
 
 
+TALKS = "import nnkit.report.progress as progress; progress._SAY_SECONDS = 0; "  # every change, not one in a while
+
+
+def test_what_the_mapper_is_about_is_told_while_it_runs(tmp_path: Path, nnkit: Run):
+    net = Net(2)
+    write(tmp_path, net.model(net.conv(net.input("image", 3, 32, 32), (3, 4), "only")), OPTIONS)
+    stages = "".join(f"print('begin {stage} ....', flush=True)\n" for stage in STAGES)
+    tools = mapper(tmp_path, stages + WRITES.format(wk=str(tmp_path / "tools" / "sound.wk")))
+    (tools / "sound.wk").write_bytes(made(1))
+    done = nnkit("run", "recipe.yaml", "--out", "out", path=tools, before=TALKS)
+    assert done.returncode == 0, done.stderr
+    told = [line.split(maxsplit=1)[1] for line in done.stderr.splitlines() if "nnie_mapper_12" in line]
+    assert told[1 : 1 + len(STAGES)] == [f"nnie_mapper_12, {stage}" for stage in STAGES]
+    (cpu,) = [line for line in done.stderr.splitlines() if "verify cpu_c" in line]
+    assert cpu.endswith("not run: nothing of this network runs there")
+
+
 def test_a_mapper_that_fails_ends_the_run(tmp_path: Path, nnkit: Run):
     write(tmp_path, face_network(), OPTIONS, TAGS)
     tools = mapper(tmp_path, "print('[ERROR] layer stem: kernel is not supported')\nsys.exit(1)\n")
@@ -257,7 +276,7 @@ def test_targets_show(nnkit: Run):
     done = nnkit("targets", "show", "nnie")
     assert done.returncode == 0, done.stderr
     assert all(limit in done.stdout for limit in load_target("nnie").limits())
-    assert "  chip              required" in done.stdout
+    assert re.search(r"^  chip +required", done.stdout, re.MULTILINE)
     shown = json.loads(nnkit("targets", "show", "nnie", "--json").stdout)
     assert shown["options"]["chip"]["required"]
     assert shown["runners"] == ["caffe", "cpu_c", "mapper"]
