@@ -184,7 +184,10 @@ def _window(op: Any) -> str:
 
 
 def _conv(writer: _Writer, op: Any) -> _Written:
-    more = [writer.weight(op, "weight", op.weight), writer.weight(op, "bias", op.bias)]
+    weight = op.weight
+    if isinstance(op, TpuDeconv):  # [O/group, I, kh, kw]: the same values in the same order
+        weight = weight.reshape(weight.shape[0] // op.group, -1, *weight.shape[2:])
+    more = [writer.weight(op, "weight", weight), writer.weight(op, "bias", op.bias)]
     dilations = _ints((op.window.dilation_h, op.window.dilation_w))
     attributes = f"{_window(op)}, group = {op.group} : i64, dilations = {dilations}, {_relu(op)}"
     if isinstance(op, TpuDeconv):
@@ -211,7 +214,9 @@ def _binary(writer: _Writer, op: Any) -> _Written:
     if op.constant is None:
         return name, [], f"is_scalar = false{relu}" if relu else ""
     if op.constant.size == 1:
-        reverse = f", is_reverse = {str(op.constant_first).lower()}" if op.function in ("sub", "div") else ""
+        if op.function == "div":  # by a constant is a product; this is a constant by the input
+            return "Reciprocal", [], f"const_val = {_f64(op.constant.reshape(-1)[0])}{relu}"
+        reverse = f", is_reverse = {str(op.constant_first).lower()}" if op.function == "sub" else ""
         return f"{name}Const", [], f"const_val = {_f64(op.constant.reshape(-1)[0])}{reverse}{relu}"
     return name, [writer.weight(op, "constant", op.constant)], relu.removeprefix(", ")
 

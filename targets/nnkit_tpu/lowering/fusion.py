@@ -33,7 +33,7 @@ def fuse(ops: tuple[TpuOp, ...], outputs: Sequence[str]) -> tuple[TpuOp, ...]:
     ops = _gated(ops, outputs)
     for rule in (_bias_into_matmul, _scale_into_scale, _relu_into_producer):
         ops = _apply(rule, ops, outputs)
-    return ops
+    return tuple(_limited_alone(op) for op in ops)
 
 
 def _apply(rule: _Rule, ops: tuple[TpuOp, ...], outputs: Sequence[str]) -> tuple[TpuOp, ...]:
@@ -120,6 +120,13 @@ def _scale_into_scale(before: TpuOp, op: TpuOp) -> TpuOp | None:
     scale = before.scale.astype(np.float64) * op.scale
     bias = before.bias.astype(np.float64) * op.scale + op.bias
     return replace(before, scale=scale.astype(np.float32), bias=bias.astype(np.float32))
+
+
+def _limited_alone(op: TpuOp) -> TpuOp:
+    """A relu with a limit that no op took in: a clip, as the compiler gives a relu its input's range in INT8."""
+    if isinstance(op, TpuActivation) and op.function == "relu" and np.isfinite(op.bounds[1]):
+        return replace(op, function="clip")
+    return op
 
 
 def _relu_into_producer(before: TpuOp, op: TpuOp) -> TpuOp | None:

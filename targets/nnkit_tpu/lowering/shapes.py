@@ -12,6 +12,7 @@ from nnkit_tpu.lowering.reading import Node, Unsupported, require_image
 from nnkit_tpu.program import (
     ReduceFunction,
     TpuConcat,
+    TpuDeconv,
     TpuInterp,
     TpuOp,
     TpuPad,
@@ -116,7 +117,12 @@ def pad(node: Node) -> TpuOp:
 
 
 def resize(node: Node) -> TpuOp:
-    """Resize of H and W: nearest by whole factors, or linear."""
+    """Resize of H and W by whole factors, nearest or linear.
+
+    The compiler writes code for other linear factors, and for nearest ones that differ in height and width, only
+    through a compiler of its own kernels at run time, which is not part of the toolchain; and takes the coordinates
+    `asymmetric` for `half_pixel`.
+    """
     shape, out = node.shape(), node.output_shape
     require_image(shape)
     if shape[:2] != out[:2]:
@@ -132,11 +138,24 @@ def resize(node: Node) -> TpuOp:
             raise Unsupported("it is nearest-neighbour by a factor that is not whole")
         if not _repeats_pixels(shape[2:], out[2:], coordinates, node.node.text("nearest_mode", "round_prefer_floor")):
             raise Unsupported(f"with {coordinates} coordinates it does not repeat every pixel equally often")
-        return TpuUpsample(**node.fields, inputs=(node.computed(),), scale_h=int(factors[0]), scale_w=int(factors[1]))
+        height, width = int(factors[0]), int(factors[1])
+        if (
+            height != width
+        ):  # the chip repeats equally often both ways only; ones in a window without overlap repeat too
+            ones = np.ones((shape[1], 1, height, width), np.float32)
+            window = Window(kernel_h=height, kernel_w=width, stride_h=height, stride_w=width)
+            return TpuDeconv(
+                **node.fields, inputs=(node.computed(),), weight=ones, bias=None, window=window, group=shape[1]
+            )
+        return TpuUpsample(**node.fields, inputs=(node.computed(),), scale_h=height, scale_w=width)
     if method != "linear":
         raise Unsupported(f"its mode {method!r} is not supported")
     if coordinates not in _COORDINATES:
         raise Unsupported(f"its coordinates {coordinates!r} are not supported")
+    if coordinates == "asymmetric":
+        raise Unsupported("the compiler takes linear resizing with asymmetric coordinates for half_pixel")
+    if not all(float(f).is_integer() for f in factors):
+        raise Unsupported(f"it is linear from {shape[2]} x {shape[3]} to {out[2]} x {out[3]}, not by whole factors")
     return TpuInterp(**node.fields, inputs=(node.computed(),), method="linear", coordinates=_COORDINATES[coordinates])
 
 
