@@ -90,7 +90,9 @@ def emit_artifact(deployment: Deployment, network: Network, options: NnieOptions
     _write_testcases(deployment, network, settings, fed, folder)
     _write_texts(deployment, network, settings, options, written, folder, notes)
     build = {
-        "networks": [described(files, compile_network(files, options, folder, deployment.say), options) for files in written],
+        "networks": [
+            described(files, compile_network(files, options, folder, deployment.say), options) for files in written
+        ],
         "notes": notes,
     }
     (folder / BUILD_FILE).write_text(json.dumps(build, indent=2) + "\n", encoding="utf-8")
