@@ -115,7 +115,7 @@ def _compile(toolchain: Toolchain, program: Program, options: TpuOptions, folder
             found["prediction"] = _prediction(program, compiled)
         shutil.copyfile(compiled.model, folder / compiled.model.name)
         (folder / COMPILED).mkdir()
-        for file in (lowered.mlir, work / "groups" / "final.mlir"):
+        for file in (lowered.mlir, choice.final):
             if file.exists():
                 shutil.copyfile(file, folder / COMPILED / file.name)
         if options.trace:

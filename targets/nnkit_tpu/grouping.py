@@ -18,12 +18,15 @@ from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.program import TpuGraph
 from nnkit_tpu.toolchain import Toolchain
 
+FINAL = "final.mlir"
+
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What the compiler made of the groups that were chosen; `final.mlir` of it is in the folder that was given."""
+    """What the compiler made of the groups that were chosen. final: its program after grouping."""
 
     outcome: Outcome
+    final: Path
     report: dict[str, Any]
 
 
@@ -37,31 +40,41 @@ def own_plan(graph: TpuGraph, chip_name: str) -> dict[str, Any]:
 
 
 def choose_groups(toolchain: Toolchain, program: LoweredProgram, options: TpuOptions, folder: Path) -> Choice:
-    """Compile with the groups that the recipe asks for. Raises ToolError where the compiler fails."""
+    """Compile with the groups that the recipe asks for. Raises ToolError where the compiler fails.
+
+    folder: takes the compiler's files, in folders of their own.
+    """
     if options.layer_group == "measured":
         budget = Budget(options.budget.groups, options.budget.steps, options.budget.orders)
         tuning = tune(toolchain, program, CostModel(program.chip), budget)
-    else:
-        vendor = compile_groups(toolchain, program)
-        tuning = Tuning(vendor, vendor, program, VENDORS_CUTS, (Trial(VENDORS_CUTS, vendor.cost),), _model(program))
-        if options.layer_group == "ours":
-            tuning = _with_ours(toolchain, tuning)
-    given = tuning.best.groups if tuning.best is not tuning.vendor else None
-    outcome = compile_groups(toolchain, tuning.program, given, keep=folder)
-    return Choice(outcome, {"asked": options.layer_group, **tuning_report(tuning)})
+        given = tuning.best.groups if tuning.best is not tuning.vendor else None
+        best = folder / "best"
+        outcome = compile_groups(toolchain, tuning.program, given, keep=best)
+        return Choice(outcome, best / FINAL, {"asked": options.layer_group, **tuning_report(tuning)})
+    model = CostModel(program.chip, counts_bytes=program.chip.name.startswith("cv"))
+    vendor = compile_groups(toolchain, program, keep=folder / "vendor")
+    tuning = Tuning(vendor, vendor, program, VENDORS_CUTS, (Trial(VENDORS_CUTS, vendor.cost),), model)
+    if options.layer_group == "ours":
+        tuning = _with_ours(toolchain, tuning, folder / "ours")
+    kept = folder / ("vendor" if tuning.best is vendor else "ours")
+    return Choice(tuning.best, kept / FINAL, {"asked": options.layer_group, **tuning_report(tuning)})
 
 
-def _model(program: LoweredProgram) -> CostModel:
-    return CostModel(program.chip, counts_bytes=program.chip.name.startswith("cv"))
-
-
-def _with_ours(toolchain: Toolchain, tuning: Tuning) -> Tuning:
+def _with_ours(toolchain: Toolchain, tuning: Tuning, folder: Path) -> Tuning:
     """Our plan of the lowered program compiled too; the better is kept, by the compiler's own measure."""
     program, vendor = tuning.program, tuning.vendor
     model = model_from(tuning.model, program, vendor)
     planned = {f.name: groups_of(plan_groups(f.graph, model, orders=False)) for f in program.functions}
-    ours = compile_groups(toolchain, program, planned)
+    ours = compile_groups(toolchain, program, planned, keep=folder)
     trials = (*tuning.trials, Trial("our plan", None if ours.refused else ours.cost, ours.refused))
-    if not ours.refused and ours.cost < vendor.cost:
+    fewer = ours.profile is not None or not _more_transfers(ours, vendor)
+    if not ours.refused and ours.cost < vendor.cost and fewer:
         return Tuning(vendor, ours, program, "our plan", trials, model)
     return Tuning(vendor, vendor, program, VENDORS_CUTS, trials, model)
+
+
+def _more_transfers(ours: Outcome, vendor: Outcome) -> bool:
+    """On chips without a profile, fewer bytes must not come from more loads or stores."""
+    if ours.traffic is None or vendor.traffic is None:
+        return False
+    return ours.traffic.loads > vendor.traffic.loads or ours.traffic.stores > vendor.traffic.stores

@@ -89,13 +89,18 @@ def _stored(
 ) -> dict[str, NDArray[Any]]:
     """Values as the program stores them; the model gives real numbers, for integers multiples of a scale."""
     by_name = {_SUFFIX.sub("", key): value for key, value in found.items()} | dict(found)
+    in_order = list(found.items())
+    if len(in_order) == len(wanted):  # a cast before an output may carry its reader's name too
+        for name, (key, value) in zip(wanted, in_order, strict=True):
+            if key.startswith(names[name]):
+                by_name[names[name]] = value
     stored: dict[str, NDArray[Any]] = {}
     for name in wanted:
         tensor = program.tensors[name]
-        value = by_name.get(names[name], by_name.get(_SUFFIX.sub("", names[name])))
-        if value is None:
+        given = by_name.get(names[name], by_name.get(_SUFFIX.sub("", names[name])))
+        if given is None:
             raise ToolError(f"the model gives no {names[name]!r}", where=f"it gives {', '.join(found)}")
-        if isinstance(tensor.format, Affine) and value.dtype.kind == "f":
-            value = np.rint(value.astype(np.float64) / tensor.format.scale[0])
-        stored[name] = value.reshape(tensor.shape).astype(tensor.format.dtype)
+        if isinstance(tensor.format, Affine) and given.dtype.kind == "f":
+            given = np.rint(given.astype(np.float64) / tensor.format.scale[0])
+        stored[name] = given.reshape(tensor.shape).astype(tensor.format.dtype)
     return stored
