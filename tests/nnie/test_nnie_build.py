@@ -21,7 +21,6 @@ from nnie_wk_files import made
 
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
-from nnkit.preprocess import Preprocess, load_input
 from nnkit_nnie.mapper import STAGES
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -292,64 +291,3 @@ def test_precision_is_chosen_by_a_gate(tmp_path: Path, nnkit: Run):
     table = {row["choice"]: row for row in report["details"]["precision"]}
     assert table["no_hp"]["sqnr_db"] < 32 < table["lastfc_hp"]["sqnr_db"]
     assert "fc_pca_hp" in (tmp_path / "out" / "face" / "nnie" / "artifact" / "face.prototxt").read_text()
-
-
-def overlap(a: np.ndarray, b: np.ndarray) -> float:
-    """Intersection over union of two boxes x0, y0, x1, y1."""
-    sides = np.maximum(np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]), 0.0)
-    shared = float(sides.prod())
-    return shared / (float((a[2:] - a[:2]).prod()) + float((b[2:] - b[:2]).prod()) - shared)
-
-
-SSD = """\
-nnkit: 1
-name: res10
-model:
-  format: caffe
-  path: {models}/res10_ssd/res10_300x300_deploy.prototxt
-  weights: {models}/res10_ssd/res10_300x300_ssd_from_uint8.caffemodel
-  inputs:
-    data:
-      preprocess: {{color: bgr, resize: {{size: [300, 300], filter: bilinear}}, mean: [104.0, 177.0, 123.0]}}
-      calibration: {{images: "{models}/ulfg/images/*"}}
-restructure: []
-targets:
-  nnie: {{chip: hi3516cv500, outside_limits: custom}}
-verify: {{count: 1}}
-"""
-
-
-def test_detections_of_a_real_ssd_in_8_bits(tmp_path: Path, nnkit: Run, shared_dir: Path):
-    """NNIE in 8 bits and the CPU's DetectionOutput, against OpenCV's float detections."""
-    from nnkit.builds import open_build
-    from nnkit.simulate import simulate
-    from nnkit.verify.samples import Sample, quantized_inputs
-
-    models = shared_dir / "models"
-    (tmp_path / "recipe.yaml").write_text(SSD.format(models=models))
-    done = nnkit("run", "recipe.yaml", "--out", "out")
-    assert done.returncode == 0, done.stderr
-    build = open_build(tmp_path / "out" / "res10" / "nnie")
-    verdicts = {entry["how"]: entry for entry in build.report["verify"]["program_vs_artifact"]}
-    assert verdicts["caffe"]["mismatches"] == verdicts["cpu_c"]["mismatches"] == 0
-    folder = models / "res10_ssd"
-    caffe = cv2.dnn.readNetFromCaffe(
-        str(folder / "res10_300x300_deploy.prototxt"), str(folder / "res10_300x300_ssd_from_uint8.caffemodel")
-    )
-    shape = (1, 3, 300, 300)
-    given = {"color": "bgr", "resize": {"size": [300, 300]}, "mean": [104.0, 177.0, 123.0]}
-    preprocess = Preprocess.from_recipe(given, shape)
-    found = 0
-    for file in sorted((models / "ulfg" / "images").iterdir()):
-        image = load_input(file, preprocess, shape)
-        caffe.setInput(image)
-        reference = caffe.forward().reshape(-1, 7)
-        stored = quantized_inputs(build.program, Sample(file.name, {"data": image}))
-        ours = simulate(build.program, stored)["detection_out"].reshape(-1, 7)
-        ours = ours[ours[:, 0] >= 0]
-        for row in reference[reference[:, 2] > 0.5]:
-            best = max(ours, key=lambda other: overlap(row[3:], other[3:]))
-            assert overlap(row[3:], best[3:]) > 0.9
-            assert abs(row[2] - best[2]) < 0.05
-            found += 1
-    assert found >= 20
