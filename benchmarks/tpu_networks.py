@@ -71,9 +71,9 @@ class _Net:
         return onnx.shape_inference.infer_shapes(made)
 
 
-def squeezenet(batch: int = 1) -> onnx.ModelProto:
-    """SqueezeNet 1.1, 224 x 224."""
-    net = _Net("squeezenet", (batch, 3, 224, 224), 1)
+def squeezenet(batch: int = 1, size: int = 224) -> onnx.ModelProto:
+    """SqueezeNet 1.1, size x size."""
+    net = _Net("squeezenet", (batch, 3, size, size), 1)
     x = net.relu(net.conv("conv1", "input", 3, 64, 3, 2))
     channels = 64
     for number, (squeeze, expand) in enumerate(

@@ -1,0 +1,242 @@
+"""From ONNX and 8 inputs to a verified INT8 bmodel: nnkit against the vendor's own scripts, in one run.
+
+    python -m benchmarks.tpu_end_to_end [--nets squeezenet,resnet50] [--environment VENV] [--json]
+
+nnkit: `nnkit run` without its cache, with its own layer groups and every inner value compared on the chip model. The
+vendor: `model_transform`, `run_calibration`, `model_deploy`, with the comparisons that they make by default. Both
+calibrate on the same 8 inputs and verify on the first of them; the cosine is that of each model on the chip model
+against ONNX Runtime, the least over inputs that neither has seen. The vendor's scripts need Python 3.10: where one is
+found, they are installed once into the cache folder (several GB); where none is, nnkit alone is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from benchmarks.table import Row, ratio, show
+from benchmarks.tpu_networks import resnet50, squeezenet
+from nnkit.cache import default_folder
+from nnkit_tpu.chip_model import run_all_on_chip_model
+from nnkit_tpu.toolchain import Toolchain, find_toolchain
+from nnkit_tpu.toolchain.wheel import PACKAGE, VERSION
+
+CHIP = "bm1684x"
+CALIBRATION_INPUTS, HELD_OUT_INPUTS = 8, 4
+REQUIREMENTS = (f"{PACKAGE}[onnx]=={VERSION}", "torch==2.13.0", "numpy==1.24.3", "psutil", "setuptools==59.6.0")
+_BUNDLED_C_LIBRARY = ("libc.so*", "libm.so*", "libpthread.so*")  # older than a newer system's own libraries need
+
+NETWORKS: Mapping[str, tuple[Callable[[], onnx.ModelProto], int]] = MappingProxyType(
+    {"squeezenet": (lambda: squeezenet(size=128), 128), "resnet50": (resnet50, 224)}
+)
+"""By name: what builds it, and the side of its input [1, 3, side, side]."""
+
+_RECIPE = """nnkit: 1
+name: {name}
+model:
+  path: network.onnx
+  inputs:
+    input: {{shape: [1, 3, {side}, {side}], calibration: {{images: calibration/*.npy}}}}
+targets:
+  tpu: {{chip: {chip}}}
+verify: {{images: calibration/0.npy}}
+release: {{version: 1.0.0}}
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one or several commands, their children included."""
+
+    wall_s: float
+    cpu_s: float
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.wall_s + other.wall_s, self.cpu_s + other.cpu_s)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark; the exit code is 1 where nnkit is less than 5 times as fast, or less accurate."""
+    options = _options().parse_args(arguments)
+    toolchain = find_toolchain()
+    if toolchain is None:
+        sys.stderr.write("the TPU toolchain is not installed: run `nnkit doctor --install tpu`\n")
+        return 0
+    environment = options.environment or vendor_environment()
+    if environment is None:
+        sys.stderr.write("no Python 3.10 is here, which the vendor's scripts need: nnkit alone is measured\n")
+    rows: list[Row] = []
+    for name in options.nets.split(","):
+        with tempfile.TemporaryDirectory(prefix="nnkit-end-to-end-") as temporary:
+            rows.append(measured(name, Path(temporary), toolchain, environment))
+        sys.stderr.write(f"{name}: done\n")
+    loads = " ".join(f"{load:.1f}" for load in os.getloadavg())
+    show(rows, as_json=options.json, title=f"ONNX + {CALIBRATION_INPUTS} inputs -> verified bmodel (load {loads})")
+    failed = [row for row in rows if environment is not None and not (row["faster"] >= 5 and row["as accurate"])]  # type: ignore[operator]
+    return 1 if failed else 0
+
+
+def measured(name: str, folder: Path, toolchain: Toolchain, environment: Path | None) -> Row:
+    """Both ways from the same files, one after the other."""
+    build, side = NETWORKS[name]
+    onnx.save(build(), folder / "network.onnx")
+    random = np.random.default_rng(side)
+    count = CALIBRATION_INPUTS + HELD_OUT_INPUTS
+    inputs = [random.normal(0, 1, (1, 3, side, side)).astype(np.float32) for _ in range(count)]
+    (folder / "calibration").mkdir()
+    (folder / "vendor_data").mkdir()
+    for index, values in enumerate(inputs[:CALIBRATION_INPUTS]):
+        np.save(folder / "calibration" / f"{index}.npy", values)
+        np.savez(folder / "vendor_data" / f"{index}.npz", input=values)
+    held_out = inputs[CALIBRATION_INPUTS:]
+    truth = by_onnx_runtime(folder / "network.onnx", held_out)
+    load = os.getloadavg()[0]
+    ours = nnkit_run(name, side, folder)
+    model = folder / "out" / name / "tpu" / "artifact" / "net.bmodel"
+    cosine = least_cosine(toolchain, model, held_out, truth)
+    row: dict[str, Any] = {
+        "network": name,
+        "load before": load,
+        "nnkit wall s": ours.wall_s,
+        "nnkit CPU s": ours.cpu_s,
+        "nnkit cosine": f"{cosine:.6f}",
+    }
+    if environment is None:
+        return row
+    theirs = vendor_scripts(name, side, folder, environment)
+    peer = least_cosine(toolchain, folder / "vendor.bmodel", held_out, truth)
+    return {
+        **row,
+        "vendor wall s": theirs.wall_s,
+        "vendor CPU s": theirs.cpu_s,
+        "vendor cosine": f"{peer:.6f}",
+        "faster": ratio(theirs.wall_s, ours.wall_s),
+        "CPU ratio": ratio(theirs.cpu_s, ours.cpu_s),
+        "as accurate": cosine >= peer - 5e-6,  # the digits shown
+    }
+
+
+def nnkit_run(name: str, side: int, folder: Path) -> Cost:
+    """`nnkit run` from nothing to the package."""
+    (folder / "recipe.yaml").write_text(_RECIPE.format(name=name, side=side, chip=CHIP), encoding="utf-8")
+    return _timed([sys.executable, "-m", "nnkit", "run", "recipe.yaml", "--no-cache"], folder)
+
+
+def vendor_scripts(name: str, side: int, folder: Path, environment: Path) -> Cost:
+    """The three scripts, as the vendor's manual calls them."""
+    scripts = environment / "bin"
+    search = {"PATH": f"{scripts}:{os.environ.get('PATH', '')}"}
+    transform = [
+        *(f"{scripts}/model_transform.py", "--model_name", name, "--model_def", "network.onnx"),
+        *("--input_shapes", f"[[1,3,{side},{side}]]", "--mlir", f"{name}.mlir"),
+        *("--test_input", "vendor_data/0.npz", "--test_result", "top_outputs.npz"),
+    ]
+    calibrate = [
+        *(f"{scripts}/run_calibration.py", f"{name}.mlir", "--dataset", "vendor_data"),
+        *("--input_num", str(CALIBRATION_INPUTS), "-o", "calibration_table"),
+    ]
+    deploy = [
+        *(f"{scripts}/model_deploy.py", "--mlir", f"{name}.mlir", "--quantize", "INT8", "--processor", CHIP),
+        *("--calibration_table", "calibration_table", "--test_input", f"{name}_in_f32.npz"),
+        *("--test_reference", "top_outputs.npz", "--tolerance", "0.8,0.4", "--model", "vendor.bmodel"),
+    ]
+    return _timed(transform, folder, search) + _timed(calibrate, folder, search) + _timed(deploy, folder, search)
+
+
+def _timed(command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> Cost:
+    """Runs a command; SystemExit with the end of its log where it fails."""
+    begin = time.monotonic()
+    with (folder / "log.txt").open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, env={**os.environ, **(environment or {})}, stdout=log, stderr=subprocess.STDOUT
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    cost = Cost(time.monotonic() - begin, usage.ru_utime + usage.ru_stime)
+    if process.returncode != 0:
+        end = (folder / "log.txt").read_text(encoding="utf-8", errors="replace")[-2000:]
+        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}\n{end}")
+    return cost
+
+
+def by_onnx_runtime(path: Path, inputs: Sequence[NDArray[np.float32]]) -> list[NDArray[np.float32]]:
+    """The network's output for each input."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return [session.run(None, {"input": values})[0] for values in inputs]
+
+
+def least_cosine(
+    toolchain: Toolchain, model: Path, inputs: Sequence[NDArray[Any]], truth: Sequence[NDArray[Any]]
+) -> float:
+    """Of the model's only output on the chip model, against `truth`."""
+    outputs = run_all_on_chip_model(toolchain, model, CHIP, [{"input": values} for values in inputs])
+    found = []
+    for given, expected in zip(outputs, truth, strict=True):
+        (output,) = given.values()
+        a, b = output.astype(np.float64).ravel(), expected.astype(np.float64).ravel()
+        found.append(float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)))
+    return min(found)
+
+
+def python_310() -> Path | None:
+    """A Python 3.10 on PATH, or one that pyenv has."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    candidates = [shutil.which("python3.10"), *sorted(pyenv.glob("3.10.*/bin/python3.10"), reverse=True)]
+    for candidate in candidates:
+        if candidate is None:
+            continue
+        done = subprocess.run([str(candidate), "-c", "import ensurepip, venv"], capture_output=True, check=False)
+        if done.returncode == 0:
+            return Path(candidate)
+    return None
+
+
+def vendor_environment() -> Path | None:
+    """The environment with the vendor's scripts, made where it is missing; None without a Python 3.10."""
+    folder = default_folder() / "benchmarks" / f"{PACKAGE}-{VERSION}"
+    complete = folder / "complete"
+    if complete.exists():
+        return folder
+    python = python_310()
+    if python is None:
+        return None
+    sys.stderr.write("installing the vendor's scripts; this takes minutes\n")
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run([str(python), "-m", "venv", str(folder)], check=True)
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
+    for requirement in REQUIREMENTS:  # one by one: the package pins older tools than torch asks for
+        subprocess.run([*pip, requirement], check=True)
+    libraries = folder / "lib" / "python3.10" / "site-packages" / PACKAGE / "lib" / "third_party"
+    for pattern in _BUNDLED_C_LIBRARY:
+        for library in libraries.glob(pattern):
+            library.unlink()
+    complete.touch()
+    return folder
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nets", default=",".join(NETWORKS), help=f"of {', '.join(NETWORKS)}")
+    parser.add_argument("--environment", type=Path, help="a virtual environment that has the vendor's scripts")
+    parser.add_argument("--json", action="store_true", help="rows as JSON")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
