@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import ToolError
 from nnkit.program import Program
 from nnkit.target import Deployment
@@ -53,7 +54,7 @@ def emit_artifact(deployment: Deployment, options: TpuOptions, folder: Path) -> 
     """Write the artifact into an empty folder. Raises ToolError where the compiler fails."""
     program = deployment.program
     graph, how = graph_of(program), compile_options(options)
-    ranges = table_ranges(program) if how.mode == "INT8" else None
+    ranges = table_ranges(graph, deployment.statistics.ranges, options.chip) if how.mode == "INT8" else None
     modes = other_modes(program, how.mode)
     (folder / SOURCES).mkdir()
     names = dict(write_sources(graph, how, folder / SOURCES, ranges=ranges, modes=modes).locations)
@@ -70,7 +71,7 @@ def emit_artifact(deployment: Deployment, options: TpuOptions, folder: Path) -> 
     if toolchain is None:
         build["not_compiled"] = _why_not(options)
     else:
-        build |= _compile(toolchain, program, options, folder)
+        build |= _compile(toolchain, program, options, ranges, folder)
     write_runners(deployment, options, build, folder)
     (folder / BUILD_FILE).write_text(json.dumps(build, indent=1) + "\n", encoding="utf-8")
 
@@ -94,10 +95,15 @@ def _why_not(options: TpuOptions) -> str:
     return ""
 
 
-def _compile(toolchain: Toolchain, program: Program, options: TpuOptions, folder: Path) -> dict[str, Any]:
+def _compile(
+    toolchain: Toolchain,
+    program: Program,
+    options: TpuOptions,
+    ranges: Mapping[str, ValueRange] | None,
+    folder: Path,
+) -> dict[str, Any]:
     """Model, traced model, and what the compiler says of them."""
     graph, how = graph_of(program), compile_options(options)
-    ranges = table_ranges(program) if how.mode == "INT8" else None
     modes = other_modes(program, how.mode)
     with tempfile.TemporaryDirectory(prefix="nnkit-tpu-") as temporary:
         work = Path(temporary)

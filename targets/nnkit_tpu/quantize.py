@@ -93,21 +93,13 @@ def graph_of(program: Program) -> TpuGraph:
     return TpuGraph(program.name, tensors, ops, program.inputs, program.outputs)
 
 
-def table_ranges(program: Program) -> dict[str, ValueRange]:
-    """What the calibration table states for every tensor of an INT8 program."""
-    found: dict[str, ValueRange] = {}
-    for name, tensor in program.tensors.items():
-        readers = [op for op in program.consumers(name) if isinstance(op, TpuOp)]
-        casts = [op.casts[op.inputs.index(name)].target for op in readers]
-        formats = [f for f in (tensor.format, *casts) if isinstance(f, Affine)]
-        if formats:
-            steps = 127.0 if formats[0].signed else 255.0
-            found[name] = Threshold(float(f"{formats[0].scale[0] * steps:.7f}"), formats[0].signed).as_range()
-        else:
-            producer = program.producer(name)
-            magnitude = producer.magnitude if isinstance(producer, TpuOp) else 1.0
-            found[name] = Threshold(max(magnitude, 1e-5), True).as_range()
-    return found
+def table_ranges(graph: TpuGraph, ranges: Mapping[str, ValueRange], chip: str) -> dict[str, ValueRange]:
+    """What the calibration table states for every tensor of an INT8 network: the thresholds of `to_program`.
+
+    Raises ModelError for tensors without a calibrated range.
+    """
+    found = thresholds(graph, ranges, always_signed=chip in CV_CHIPS)
+    return {name: each.as_range() for name, each in found.items()}
 
 
 def other_modes(program: Program, mode: Mode) -> dict[str, str]:
@@ -141,7 +133,7 @@ def _mode(op: TpuOp, formats: Mapping[str, Format], graph: TpuGraph, precision: 
             return precision.high if floating else "INT8"
         case TpuInterp() | TpuReduce():
             reason = "it has no INT8 form"
-        case TpuPad() if op.method != "constant" or op.value != 0.0:
+        case TpuPad() if op.method != "constant":
             reason = "it has no INT8 form"
         case TpuSoftmax() if precision.chip in CV_CHIPS:
             reason = "it has no INT8 form"
