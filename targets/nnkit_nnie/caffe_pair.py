@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from nnkit.graph import LayerTags, Model
+from nnkit.graph import LayerTags, Model, ValueTags
 from nnkit.importers.name_tags import split_tags
 from nnkit_nnie.layers import CAFFE_LAYER, REPORT_SUFFIX, Layer
 from nnkit_nnie.segments import Network
@@ -137,6 +137,8 @@ def _model(network: Network, proto: onnx.ModelProto, values: Mapping[str, str]) 
     proto.graph.initializer.extend(lasting)
     custom = {name for layer in network.layers if layer.custom for name in layer.outputs}
     tags = {values.get(name, name): found for name, found in model.tags.values.items() if name not in custom}
+    for name in (name for layer in network.layers if layer.cpu for name in layer.outputs):
+        tags[values[name]] = model.tags.of(name).merged(ValueTags(cpu=True))
     return Model(
         proto.SerializeToString(),
         LayerTags(tags),

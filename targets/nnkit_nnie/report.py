@@ -77,9 +77,10 @@ def _mapper(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 def _segment(segment: NnieSegment, network: Network, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What runs where, in order. `what`: the part of a split network, or its warp."""
     names = {layer.name for layer in segment.layers}
-    what = next((entry["name"] for entry in entries if names & set(entry["layers"])), "warp")
+    what = [entry["name"] for entry in entries if names & set(entry["layers"])]
+    what += ["warp"] if network.split_at in names else []
     return {
         "runs_on": "nnie" if segment.placement == "npu" else "cpu",
         "layers": len(segment.layers),
-        **({"what": what} if network.split_at is not None else {}),
+        **({"what": ", ".join(what)} if network.split_at is not None else {}),
     }

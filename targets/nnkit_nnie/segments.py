@@ -82,6 +82,7 @@ def divide(model: Model, division: Division) -> Network:
     if division.outside_limits_custom:
         layers, moved = _moved_to_cpu(graph, layers, division)
         notes += moved
+    layers = _reshapes_among_cpu_layers(graph, layers, division)
     context = context_of(graph, layers, division.compile_mode, division.chip)
     found = _layer_violations(layers, context)
     warp = next((layer for layer in layers if layer.kind == WARP), None) if division.split_at_warp else None
@@ -113,6 +114,25 @@ def _moved_to_cpu(graph: Graph, layers: tuple[Layer, ...], division: Division) -
             replace(layer, custom=True, hp=False, why_custom=reasons[layer.name]) if layer.name in reasons else layer
             for layer in layers
         )
+
+
+def _reshapes_among_cpu_layers(graph: Graph, layers: tuple[Layer, ...], division: Division) -> tuple[Layer, ...]:
+    """A layer that only changes the shape of what `_cpu` layers give, for the CPU or as a result, runs there too.
+
+    On the NNIE it would cost two segments, and round to S20.12 what was float before and is float after.
+    """
+    context = context_of(graph, layers, division.compile_mode, division.chip)
+
+    def among(layer: Layer) -> bool:
+        sources = [context.producers.get(name) for name in layer.inputs]
+        readers = [reader for name in layer.outputs for reader in context.consumers.get(name, ())]
+        return (
+            layer.kind in ("Flatten", "Reshape")
+            and all(source is not None and source.cpu for source in sources)
+            and all(reader.placement == "cpu" for reader in readers)
+        )
+
+    return tuple(replace(layer, cpu=True) if layer.placement == "npu" and among(layer) else layer for layer in layers)
 
 
 def _layer_violations(layers: Sequence[Layer], context: Context) -> list[Violation]:
