@@ -87,15 +87,22 @@ class Graph:
 
 
 def stn_graph(network: StnDescriptor) -> onnx.ModelProto:
-    """Input `face` [1, 1, 112, 112], output `descriptor` [1, 192]."""
+    """Input `face` [1, 1, 112, 112], output `descriptor` [1, 192].
+
+    The last layer gives moves of about 1 each; what makes them a matrix, whose entries lie 14 octaves apart, is two
+    layers of their own, which a deployment can leave to a CPU.
+    """
     graph = Graph()
     hidden = graph.node("Relu", "stn_relu", graph.trunk("stn", network.stn, "face"))
-    step = np.asarray(MATRIX_STEP, np.float32)
     weight = np.zeros((9, network.matrix.in_features), np.float32)
-    weight[:8] = network.matrix.weight.detach().numpy() * step[:, None]
-    bias = np.asarray(base_matrix(), np.float32)
-    bias[:8] += network.matrix.bias.detach().numpy() * step
-    matrix = graph.linear("stn_matrix", hidden, weight, bias)
+    weight[:8] = network.matrix.weight.detach().numpy()
+    bias = np.zeros(9, np.float32)
+    bias[:8] = network.matrix.bias.detach().numpy()
+    moves = graph.linear("stn_moves", hidden, weight, bias)
+    step = np.asarray([*MATRIX_STEP, 0.0], np.float32)
+    base = np.asarray(base_matrix(), np.float32)
+    moved = graph.node("Mul", "stn_step", moves, graph.constant("stn_step.weight", step[None]))
+    matrix = graph.node("Add", "stn_matrix", moved, graph.constant("stn_matrix.bias", base[None]))
     warped = graph.node(
         "WarpPerspective",
         "warp",
