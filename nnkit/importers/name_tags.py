@@ -42,10 +42,11 @@ NO_GLOBS = TagGlobs()
 
 
 class TagGlobError(RecipeError):
-    """A glob of the recipe that matches no imported layer."""
+    """A glob of the recipe that matches no imported layer. reason: where more can be said than that."""
 
-    def __init__(self, tag: Tag, glob: str, *, where: str, remedy: str) -> None:
-        super().__init__(f"tags.{tag}: '{glob}' matches no layer of the network", where=where, remedy=remedy)
+    def __init__(self, tag: Tag, glob: str, *, where: str, remedy: str, reason: str = "") -> None:
+        told = reason or f"tags.{tag}: '{glob}' matches no layer of the network"
+        super().__init__(told, where=where, remedy=remedy)
         self.tag = tag
         self.glob = glob
 
@@ -90,7 +91,8 @@ def lift_tags(graph: onnx.GraphProto, globs: TagGlobs) -> tuple[TaggedLayer, ...
         TagGlobError: a glob matches no layer; the nearest names are in the remedy.
     """
     names = [node.name for node in graph.node]
-    matches = {tag: _glob_matches(tag, globs, names) for tag in _TAGS}
+    inputs = [value.name for value in graph.input]
+    matches = {tag: _glob_matches(tag, globs, names, inputs) for tag in _TAGS}
     lifted = []
     for node in graph.node:
         reasons = [f"{tag} by name '{part}'" for tag, part in tags_in_name(node.name).items()]
@@ -145,13 +147,18 @@ def follow_tags(
 _TAGS: tuple[Tag, ...] = ("hp", "cpu")
 
 
-def _glob_matches(tag: Tag, globs: TagGlobs, names: Sequence[str]) -> dict[str, list[str]]:
+def _glob_matches(tag: Tag, globs: TagGlobs, names: Sequence[str], inputs: Sequence[str]) -> dict[str, list[str]]:
     """Globs by the layer they match."""
     matches: dict[str, list[str]] = {}
     for index, glob in enumerate(globs.hp if tag == "hp" else globs.cpu):
         matched = [name for name in names if fnmatch.fnmatchcase(name, glob)]
         if not matched:
             place = globs.where(tag, index) if globs.where else ""
+            if glob in inputs:
+                reason = f"tags.{tag}: '{glob}' is an input of the network, and tags are for layers"
+                what = "need 16 bits" if tag == "hp" else "the CPU is to run"
+                remedy = f"name the layers that {what}"
+                raise TagGlobError(tag, glob, where=place, remedy=remedy, reason=reason)
             raise TagGlobError(tag, glob, where=place, remedy=_near(glob, names))
         for name in matched:
             matches.setdefault(name, []).append(glob)
