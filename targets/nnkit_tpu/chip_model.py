@@ -24,6 +24,8 @@ _DTYPES = {0: np.float32, 1: np.float16, 2: np.int8, 3: np.uint8, 4: np.int16, 5
 _MAX_DIMS = 8
 _TIMEOUT_S = 600.0
 
+_REINSTALL = "install the toolchain again: nnkit doctor --install tpu"
+
 
 class _Shape(ctypes.Structure):
     _fields_ = [("num_dims", ctypes.c_int), ("dims", ctypes.c_int * _MAX_DIMS)]
@@ -129,7 +131,7 @@ def _run_bm(model: str, runs: Sequence[Mapping[str, NDArray[Any]]], libraries: s
     runtime = ctypes.CDLL(f"{libraries}/libbmrt.so.1.0")
     handle = ctypes.c_void_p()
     if device.bm_dev_request(ctypes.byref(handle), 0) != 0:
-        raise ToolError("the chip model gives no device")
+        raise ToolError("the chip model gives no device", where="libbmlib", remedy=_REINSTALL)
     runtime.bmrt_create.restype = ctypes.c_void_p
     runtime.bmrt_create.argtypes = [ctypes.c_void_p]
     context = ctypes.c_void_p(runtime.bmrt_create(handle))
@@ -172,7 +174,7 @@ def _launch(
     taken_shapes = (_Shape * len(results))()
     arguments = (given, given_shapes, len(sources), taken, taken_shapes, len(results), True)
     if not runtime.bmrt_launch_data(context, network, *arguments):
-        raise ToolError("the launch failed")
+        raise ToolError("the chip model cannot launch the network", where=model, remedy=_REINSTALL)
     return {info.output_names[i].decode(): results[i] for i in range(info.output_num)}
 
 

@@ -60,6 +60,9 @@ _KINDS: Mapping[str, Kind] = {
 }
 _MOVES_DATA = ("permute", "matmul", "softmax", "reduce", "other")
 
+_LOWERED = "the compiler's lowered program"
+_VERSION = "use the compiler version that `nnkit doctor --install tpu` brings"
+
 
 @dataclass(frozen=True, eq=False)
 class LoweredFunction:
@@ -112,7 +115,7 @@ class _Reader:
                 continue
             match = _OP.match(line)
             if match is None:
-                raise ToolError(f"this line of the lowered program cannot be read: {line.strip()[:100]}")
+                raise ToolError(f"a line that cannot be read: {line.strip()[:100]}", where=_LOWERED, remedy=_VERSION)
             if self._add(*match.groups()):
                 places.append(index)
         graph = GroupGraph(name, self.tensors, self.weights, tuple(self.ops), tuple(inputs), tuple(outputs))
@@ -218,7 +221,7 @@ def _shape(type_text: str) -> tuple[Shape, int]:
     """([n, c, h, w], bytes of a value) of a tensor type; missing dimensions are 1, surplus ones fall into w."""
     match = _TENSOR.search(type_text.strip())
     if match is None:
-        raise ToolError(f"this type of the lowered program cannot be read: {type_text[:100]}")
+        raise ToolError(f"a type that cannot be read: {type_text[:100]}", where=_LOWERED, remedy=_VERSION)
     sizes = [int(part) for part in match.group(1).split("x") if part]
     padded = [*sizes, 1, 1, 1, 1][: max(4, len(sizes))]
     element = match.group(2)
