@@ -174,7 +174,7 @@ def _launch(
     taken_shapes = (_Shape * len(results))()
     arguments = (given, given_shapes, len(sources), taken, taken_shapes, len(results), True)
     if not runtime.bmrt_launch_data(context, network, *arguments):
-        raise ToolError("the chip model cannot launch the network", where=model, remedy=_REINSTALL)
+        raise ToolError("the chip model cannot launch the network", where="libbmrt", remedy=_REINSTALL)
     return {info.output_names[i].decode(): results[i] for i in range(info.output_num)}
 
 
