@@ -6,7 +6,7 @@ From the lowered program on, `layer_group/injection.py` runs it: with the compil
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_gro
 from nnkit_tpu.program import Mode, TpuGraph
 from nnkit_tpu.tables import calibration_table, qtable
 from nnkit_tpu.toolchain import Toolchain, run_tpuc_opt
-from nnkit_tpu.top_mlir import TopMlir, module_name, top_mlir
+from nnkit_tpu.top_mlir import PixelInput, TopMlir, module_name, top_mlir
 
 BM_CHIPS = ("bm1684x", "bm1688")
 CV_CHIPS = ("cv183x", "cv182x", "cv181x", "cv180x")
@@ -31,20 +31,25 @@ _READY_MLIR = f"{_NAME}_ready.mlir"
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """quant_input, quant_output: the model's inputs and outputs are stored integers, not real numbers."""
+    """quant_input, quant_output: the model's inputs and outputs are stored integers, not real numbers.
+
+    fuse_preprocess: by input, those that the model takes as pixels.
+    """
 
     chip: str
     mode: Mode = "INT8"
     quant_input: bool = False
     quant_output: bool = False
     cores: int = 1
+    fuse_preprocess: Mapping[str, PixelInput] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Lowered:
     """A network before grouping. mlir, weights: right after lowering, where integers can be read.
 
-    ready: the same after the passes that order ops. locations: the compiler's name of each tensor.
+    ready: the same after the passes that order ops. locations: the compiler's name of each tensor; for an input that
+    is taken as pixels, that of the pixels.
     """
 
     mlir: Path
@@ -90,6 +95,7 @@ def lower_graph(
         "addr_mode=auto high_precision=False",
         *calibration,
         "--processor-top-optimize",
+        *_fusion_of_preprocessing(options),
         f"--convert-top-to-tpu={table}weightFileName={_LOWERED_WEIGHTS} asymmetric=False doWinograd=False "
         "q_group_size=0 q_symmetric=False matmul_perchannel=False gelu_mode=normal",
         *("--canonicalize", "--weight-fold", "-o", _LOWERED_MLIR),
@@ -103,7 +109,11 @@ def lower_graph(
     ]
     run_tpuc_opt(toolchain, order, folder, log_name="order.log", what="ordering the lowered network")
     ready = LoweredProgram.read(folder, _READY_MLIR, module_name(graph), chip_named(options.chip), options.mode)
-    return Lowered(folder / _LOWERED_MLIR, folder / _LOWERED_WEIGHTS, ready, sources.locations)
+    raw = {
+        name: f"{sources.locations[name]}_raw" for name in options.fuse_preprocess
+    }  # the compiler's name of pixels
+    locations = {**sources.locations, **raw}
+    return Lowered(folder / _LOWERED_MLIR, folder / _LOWERED_WEIGHTS, ready, locations)
 
 
 def write_sources(
@@ -115,7 +125,7 @@ def write_sources(
     modes: Mapping[str, str] | None = None,
 ) -> TopMlir:
     """What the compiler reads: Top MLIR, weights, calibration table (INT8) and qtable (where `modes` are given)."""
-    top = top_mlir(graph, TOP_WEIGHTS)
+    top = top_mlir(graph, TOP_WEIGHTS, options.fuse_preprocess)
     (folder / TOP_MLIR).write_text(top.text, encoding="utf-8")
     np.savez(folder / TOP_WEIGHTS, **top.weights)  # type: ignore[arg-type]
     if options.mode == "INT8":
@@ -151,9 +161,23 @@ def model_file(chip: str) -> str:
     return f"{_NAME}.{'cvimodel' if chip in CV_CHIPS else 'bmodel'}"
 
 
+def _fusion_of_preprocessing(options: CompileOptions) -> list[str]:
+    """The compiler's pass, for all pixel inputs alike."""
+    formats = sorted({pixels.pixel_format for pixels in options.fuse_preprocess.values()})
+    if not formats:
+        return []
+    return [f"--fuse-preprocess=mode={options.mode} customization_format={formats[0]} align=False"]
+
+
 def _check(options: CompileOptions) -> None:
     if options.chip not in (*BM_CHIPS, *CV_CHIPS):
         raise UsageError(f"unknown chip {options.chip!r}", remedy=f"one of {', '.join((*BM_CHIPS, *CV_CHIPS))}")
     allowed = ("INT8", "BF16") if options.chip in CV_CHIPS else ("INT8", "F16", "BF16", "F32")
     if options.mode not in allowed:
         raise UsageError(f"{options.chip} has no {options.mode}", remedy=f"one of {', '.join(allowed)}")
+    formats = sorted({pixels.pixel_format for pixels in options.fuse_preprocess.values()})
+    if len(formats) > 1:
+        raise UsageError(
+            f"inputs take different pixels ({', '.join(formats)})",
+            remedy="the compiler fuses the preprocessing of one kind of pixels only",
+        )

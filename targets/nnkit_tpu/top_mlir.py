@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -77,16 +77,40 @@ def module_name(graph: TpuGraph) -> str:
     return re.sub(r"[^A-Za-z0-9_]", "_", graph.name)
 
 
-def top_mlir(graph: TpuGraph, weight_file: str) -> TopMlir:
-    """The module of a float graph whose weights will stand in `weight_file` beside it."""
-    return _Writer(graph).module(weight_file)
+@dataclass(frozen=True)
+class PixelInput:
+    """An image input that the model takes as pixels, uint8: x = (pixel - mean) * scale is computed on the chip.
+
+    color: channels and their order, of the network and, unless `swapped` (rgb against bgr), of the pixels given.
+    mean, scale: one value a channel, in the network's order. packed: pixels are [N, H, W, C], not [N, C, H, W].
+    """
+
+    color: Literal["gray", "rgb", "bgr"]
+    mean: tuple[float, ...]
+    scale: tuple[float, ...]
+    swapped: bool = False
+    packed: bool = False
+
+    @property
+    def pixel_format(self) -> str:
+        """The compiler's name of what the model takes."""
+        if self.color == "gray":
+            return "GRAYSCALE"
+        given = {"rgb": "bgr", "bgr": "rgb"}[self.color] if self.swapped else self.color
+        return f"{given.upper()}_{'PACKED' if self.packed else 'PLANAR'}"
+
+
+def top_mlir(graph: TpuGraph, weight_file: str, pixels: Mapping[str, PixelInput] | None = None) -> TopMlir:
+    """The module of a float graph whose weights will stand in `weight_file` beside it; pixels: by input."""
+    return _Writer(graph, pixels or {}).module(weight_file)
 
 
 class _Writer:
     """Collects lines and weights; `%` numbers count up."""
 
-    def __init__(self, graph: TpuGraph) -> None:
+    def __init__(self, graph: TpuGraph, pixels: Mapping[str, PixelInput]) -> None:
         self.graph = graph
+        self.pixels = pixels
         self.names = locations(graph)
         self.lines: list[str] = []
         self.weights: dict[str, FloatArray] = {}
@@ -98,9 +122,11 @@ class _Writer:
         graph = self.graph
         arguments = []
         for index, name in enumerate(graph.inputs):
-            kind = _type(graph.tensors[name].shape)
+            shape = graph.tensors[name].shape
+            kind = _type(shape)
             arguments.append(f"%arg{index}: {kind}")
-            self.values[name] = self.line("Input", [(f"%arg{index}", kind)], kind, "", self.names[name])
+            how = _preprocessing(self.pixels[name], shape) if name in self.pixels else ""
+            self.values[name] = self.line("Input", [(f"%arg{index}", kind)], kind, how, self.names[name])
         for op in graph.ops:
             self.op(op)
         outputs = [self.values[name] for name in graph.outputs]
@@ -169,6 +195,15 @@ def _ints(values: Sequence[int]) -> str:
 
 def _f64(value: float) -> str:
     return f"{float(value):.17e} : f64"
+
+
+def _preprocessing(pixels: PixelInput, shape: Sequence[int]) -> str:
+    mean, scale = (", ".join(_f64(value) for value in values) for values in (pixels.mean, pixels.scale))
+    return (
+        f'do_preprocess = true, pixel_format = "{pixels.color}", channel_format = "nchw", '
+        f"resize_dims = {_ints(shape[2:])}, keep_aspect_ratio = false, "
+        f'keep_ratio_mode = "letterbox", pad_value = 0 : i64, pad_type = "center", mean = [{mean}], scale = [{scale}]'
+    )
 
 
 def _relu(op: Any) -> str:
