@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit_tpu.layer_group.backward import Span
 from nnkit_tpu.layer_group.chips import Chip
-from nnkit_tpu.layer_group.kernels import MissingRowsError, Rows, compute, stored_dtype
+from nnkit_tpu.layer_group.data_flow import Arithmetic, DataFlow, Values
+from nnkit_tpu.layer_group.kernels import MissingRowsError, Rows, stored_dtype
 from nnkit_tpu.layer_group.local_memory import LocalMemory
 from nnkit_tpu.layer_group.model import GroupGraph, GroupOp
 from nnkit_tpu.layer_group.plan import GroupPlan
@@ -55,27 +55,21 @@ class Execution:
         return not self.mismatches and not self.violations
 
 
-def random_values(graph: GroupGraph, seed: int = 1) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+def random_values(graph: GroupGraph, seed: int = 1) -> tuple[Values, Values]:
     """(inputs, weights) of the graph, integers over the whole range of one byte."""
-    generator = np.random.default_rng(seed)
-    inputs = {}
-    for name in graph.inputs:
-        tensor = graph.tensors[name]
-        inputs[name] = generator.integers(-128, 128, tensor.shape).astype(stored_dtype(tensor.dtype_bytes))
-    weights = {
-        name: generator.integers(-128, 128, (*w.shape[:3], w.shape[3] * w.dtype_bytes)).astype(np.int8)
-        for name, w in graph.weights.items()
-    }
-    return inputs, weights
+    return DataFlow().values(graph, seed)
 
 
 def reference(
-    graph: GroupGraph, inputs: Mapping[str, NDArray[Any]], weights: Mapping[str, NDArray[Any]]
-) -> dict[str, NDArray[Any]]:
+    graph: GroupGraph,
+    inputs: Mapping[str, NDArray[Any]],
+    weights: Values,
+    arithmetic: Arithmetic | None = None,
+) -> Values:
     """All tensors of the graph, every op computed whole."""
     values = dict(inputs)
     for op in graph.ops:
-        values[op.output] = _compute_whole(graph, op, values, weights)
+        values[op.output] = (arithmetic or DataFlow()).whole(graph, op, values, weights)
     return values
 
 
@@ -84,18 +78,23 @@ def execute(
     graph: GroupGraph,
     parts: Sequence[GroupPlan | GroupOp],
     seed: int = 1,
+    arithmetic: Arithmetic | None = None,
 ) -> Execution:
-    """Run `parts` (groups, and ops that work in global memory) in order and compare with the unsliced reference."""
-    inputs, weights = random_values(graph, seed)
-    expected = reference(graph, inputs, weights)
+    """Run `parts` (groups, and ops that work in global memory) in order and compare with the unsliced reference.
+
+    arithmetic: what the ops compute; by default that of the data flow alone (`data_flow.py`).
+    """
+    how = arithmetic or DataFlow()
+    inputs, weights = how.values(graph, seed)
+    expected = reference(graph, inputs, weights, how)
     world = dict(inputs)
     violations: list[Violation] = []
     totals = [0, 0, 0]
     for part in parts:
         if isinstance(part, GroupOp):
-            world[part.output] = _compute_whole(graph, part, world, weights)
+            world[part.output] = how.whole(graph, part, world, weights)
             continue
-        run = _GroupRun(chip, graph, part, world, weights)
+        run = _GroupRun(chip, graph, part, world, weights, how)
         run.run()
         violations += run.violations
         totals = [
@@ -110,15 +109,6 @@ def execute(
     )
 
 
-def _compute_whole(
-    graph: GroupGraph, op: GroupOp, values: Mapping[str, NDArray[Any]], weights: Mapping[str, NDArray[Any]]
-) -> NDArray[Any]:
-    result = graph.tensors[op.output]
-    sources = [Rows(values[name], 0, graph.tensors[name].shape[2]) for name in op.inputs]
-    dtype = stored_dtype(result.dtype_bytes)
-    return compute(op, sources, [weights[w] for w in op.weights], Span(0, result.shape[2]), result.shape, dtype)
-
-
 class _GroupRun:
     """One group in one local memory. `world` is global memory: read by loads, written by stores."""
 
@@ -129,7 +119,9 @@ class _GroupRun:
         plan: GroupPlan,
         world: dict[str, NDArray[Any]],
         weights: Mapping[str, NDArray[Any]],
+        arithmetic: Arithmetic,
     ) -> None:
+        self.arithmetic = arithmetic
         self.graph, self.plan, self.world, self.weights = graph, plan, world, weights
         self.memory = LocalMemory(chip)
         self.violations: list[Violation] = []
@@ -188,7 +180,7 @@ class _GroupRun:
         blobs = [self._read(name, index, op.name) for name in op.weights]
         shape = (part.images.length, result.shape[1], part.rows.length, result.shape[3])
         try:
-            values = compute(op, sources, blobs, part.rows, result.shape, dtype)
+            values = self.arithmetic.compute(self.graph, op, sources, blobs, part.rows)
         except MissingRowsError as error:
             self._violate(op.name, f"slice {index}: {error}")
             return np.zeros(shape, dtype)

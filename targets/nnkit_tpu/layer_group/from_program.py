@@ -173,9 +173,9 @@ def _packed(op: TpuOp, chip: Chip, source: Shape, result: Shape) -> list[tuple[s
             return [("right", (1, rows, 1, columns), size), ("bias", (1, 1, 1, columns), 4)]
         case TpuScale():
             return [("scale", (1, channels, 1, 1), size), ("bias", (1, channels, 1, 1), 4 if integer else size)]
-        case TpuActivation() if op.slopes is not None:
+        case TpuActivation() if op.slopes is not None and op.function == "prelu":
             return [("slopes", (1, channels, 1, 1), size)]
-        case TpuActivation() if integer:
+        case TpuActivation() if integer and op.function not in ("relu", "abs", "leaky_relu"):
             return [("table", (1, 1, 1, 256), 1)]
         case TpuBinary() if op.constant is not None and op.constant.size > 1:
             return [("constant", (1, channels, 1, max(op.constant.size // channels, 1)), size)]

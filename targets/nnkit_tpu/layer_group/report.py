@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nnkit_tpu.layer_group.chip_arithmetic import ChipArithmetic
 from nnkit_tpu.layer_group.chips import Chip
 from nnkit_tpu.layer_group.executor import Execution
 from nnkit_tpu.layer_group.groups import GroupedGraph
@@ -12,8 +13,13 @@ from nnkit_tpu.layer_group.plan import GroupPlan
 from nnkit_tpu.layer_group.tune import Tuning
 
 
-def plan_report(chip: Chip, plan: GroupedGraph, execution: Execution | None = None) -> dict[str, Any]:
-    """Groups, single layers, the reason for every end, and the proof (None: not executed)."""
+def plan_report(
+    chip: Chip, plan: GroupedGraph, execution: Execution | None = None, arithmetic: ChipArithmetic | None = None
+) -> dict[str, Any]:
+    """Groups, single layers, the reason for every end, and the proof (None: not executed).
+
+    arithmetic: what the proof computed with, where it was the chip's.
+    """
     return {
         "chip": chip.name,
         "order": plan.order,
@@ -27,7 +33,7 @@ def plan_report(chip: Chip, plan: GroupedGraph, execution: Execution | None = No
             {"after": end.after, "before": end.before, "rule": end.rule, "reason": end.reason}
             for end in plan.boundaries
         ],
-        "proof": None if execution is None else _proof(execution),
+        "proof": None if execution is None else proof_report(execution, arithmetic),
     }
 
 
@@ -71,8 +77,15 @@ def _group(chip: Chip, group: GroupPlan) -> dict[str, Any]:
     }
 
 
-def _proof(execution: Execution) -> dict[str, Any]:
+def proof_report(execution: Execution, arithmetic: ChipArithmetic | None = None) -> dict[str, Any]:
+    """What a run in local memory gave.
+
+    layers_with_the_chips_arithmetic: how many computed the chip's integers; the others, named with the reason,
+    computed integers that follow the data flow alone. Without `arithmetic` all did.
+    """
     return {
+        "layers_with_the_chips_arithmetic": len(arithmetic.exact) if arithmetic is not None else 0,
+        "layers_with_data_flow_arithmetic": dict(arithmetic.without) if arithmetic is not None else "all",
         "proven": execution.proven,
         "values": execution.values,
         "mismatches": execution.mismatches,
