@@ -97,13 +97,19 @@ class Gfpq:
         """
         x = np.asarray(values, dtype=np.float64)
         steps, top = self.steps_per_octave, self.largest_code
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logarithm = np.rint(steps * np.log2(np.abs(x)) - self.z)
         positive = x >= 2.0 ** ((self.z - steps) / steps)
         negative = x < -(2.0 ** ((self.z + 1 - steps) / steps))
-        stored = np.full(x.shape, self.zero, dtype=np.int32)
-        stored[positive] = np.clip(logarithm[positive], 0, top).astype(np.int32)
-        stored[negative] = self.zero + np.clip(logarithm[negative], 1, top).astype(np.int32)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logarithm = np.asarray(np.abs(x))  # one array, changed in place: feature maps are large
+            np.log2(logarithm, out=logarithm)
+            logarithm *= steps
+            logarithm -= self.z
+            np.rint(logarithm, out=logarithm)
+            np.clip(logarithm, 0.0, top, out=logarithm)
+            codes = logarithm.astype(np.int32)
+        stored = np.where(positive, codes, self.zero)
+        if negative.any():
+            stored = np.where(negative, self.zero + np.maximum(codes, 1), stored)
         return stored.astype(self.dtype)
 
     def dequantize(self, stored: NDArray[Any]) -> NDArray[np.float64]:

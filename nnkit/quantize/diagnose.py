@@ -123,13 +123,17 @@ class Diagnosis:
         total = DistanceSum()
         pairs: list[OutputPair] = []
         for sample, expected in zip(samples, reference, strict=True):
-            stored = simulate(program, quantized_inputs(program, sample))
+            stored = self.run(program, layers, sample)
             for name in program.outputs:
                 real = program.tensors[name].format.dequantize(stored[name])
                 total.add(real, expected[name])
                 if name == kept:
                     pairs.append((expected[name], real))
         return total.result(), pairs
+
+    def run(self, program: Program, layers: LayerSet, sample: Sample) -> Mapping[str, NDArray[Any]]:
+        """Stored values of at least the outputs of `program`, which is that of `layers`."""
+        return simulate(program, quantized_inputs(program, sample))
 
     def by_layer(self, samples: Sequence[Sample], layers: LayerSet = frozenset()) -> dict[str, LayerError]:
         """Of every candidate, with `layers` in 16 bits."""

@@ -27,6 +27,7 @@ from nnkit_nnie.ops import NnieWeighted
 from nnkit_nnie.quantize import Precision, to_program
 from nnkit_nnie.report_cost import cost_of
 from nnkit_nnie.segments import Division, Network, divide
+from nnkit_nnie.trials import Choices, TrialRunner
 
 if TYPE_CHECKING:
     from nnkit.verify.tasks import TaskScorer
@@ -58,7 +59,7 @@ class NnieDiagnosis(Diagnosis):
         self._network = divide(restructured, division)
         self._inputs = inputs
         self._tagged = frozenset(layer.name for layer in self._network.layers if layer.hp)
-        plain = self.program(frozenset())
+        plain = self._built(frozenset())
         ops = {op.name: op for op in plain.ops if isinstance(op, NnieWeighted)}
         self.layers = tuple(
             LayerCost(
@@ -71,8 +72,18 @@ class NnieDiagnosis(Diagnosis):
             if layer.name in ops and not layer.hp
         )
 
+        self._choices = Choices(plain, self._built(frozenset(layer.name for layer in self.layers)))
+        self._runner = TrialRunner(self._choices)
+
     def program(self, layers: LayerSet) -> Program:
         """The Program with these layers, and those that are tagged, in 16 bits."""
+        return self._choices.program(layers)
+
+    def run(self, program: Program, layers: LayerSet, sample: Sample) -> Mapping[str, NDArray[Any]]:
+        """The outputs, stored; what an earlier set of layers has in common is not computed again."""
+        return self._runner.run(layers, quantized_inputs(program, sample))
+
+    def _built(self, layers: LayerSet) -> Program:
         precision = Precision(MIXED, self._tagged | layers)
         return to_program(self._network, self._stats, precision, name="trial", inputs=self._inputs)
 
