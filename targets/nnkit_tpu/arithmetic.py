@@ -11,6 +11,9 @@ quantisation, as observed of and documented for the vendor's compiler):
   factor input scale * weight scale / output scale in 32 bits. Matrix products: the same with one weight scale.
 * Averages, products and operands of sums: factors in 8 bits.
 * (acc * m + 2**(n-1)) >> n: half up; transposed convolutions: half away from zero.
+
+The cv18xx differ: a convolution's factor, computed in float32, is m * 2**-(31 + n) with m in 2**30 .. 2**31, applied
+in two steps; sums share a shift, the largest that keeps the larger multiplier below 127; multipliers are cut off.
 """
 
 from __future__ import annotations
@@ -64,6 +67,21 @@ def requant(
     return Requant(multiplier, shift, rounding)
 
 
+def requant_in_two_steps(factors: NDArray[np.float64] | float) -> Requant:
+    """The cv18xx requantisation by real factors below 1."""
+    factor = np.atleast_1d(np.asarray(factors, np.float64)).astype(np.float32).astype(np.float64)
+    mantissa, exponent = np.frexp(factor)
+    return Requant(round_half_away(mantissa * 2.0**31).astype(np.int64), 31 - exponent.astype(np.int64), "two_steps")
+
+
+def joint_multipliers(factors: NDArray[np.float64]) -> tuple[tuple[int, ...], int]:
+    """Multipliers of 7 bits with one shift for all, of the cv18xx."""
+    shift = 0
+    while shift < _HIGHEST_SHIFT and float(np.max(factors)) * 2.0 ** (shift + 1) < _LIMITS[8]:
+        shift += 1
+    return tuple(int(f * 2.0**shift) for f in factors), shift
+
+
 def apply(stage: Requant, acc: NDArray[np.int64], axis: int = 1) -> NDArray[np.int64]:
     """acc * multiplier * 2**-shift, rounded; channels lie on `axis`. Exact: products stay below 2**63."""
     shape = [1] * acc.ndim
@@ -80,6 +98,11 @@ def apply(stage: Requant, acc: NDArray[np.int64], axis: int = 1) -> NDArray[np.i
         return np.asarray(((product << left) + half) >> right)
     if stage.rounding == "down":
         return np.asarray((product << left) >> right)
+    if stage.rounding == "two_steps":
+        upper = (product + (np.int64(1) << 30)) >> 31
+        rest = shift - 31
+        half = np.where(rest > 0, np.int64(1) << np.maximum(rest - 1, 0), 0)
+        return np.asarray(np.sign(upper) * ((np.abs(upper) + half) >> rest))
     scaled = (product << left).astype(np.float64) * np.exp2(-right.astype(np.float64))
     return np.rint(scaled).astype(np.int64)
 
@@ -94,9 +117,14 @@ def convolution_weights(
     per_channel: bool = True,
     channel_axis: int = 0,
 ) -> IntegerWeights:
-    """Integer weights of a convolution or a matrix product (`per_channel` false, outputs on `channel_axis`)."""
+    """Integer weights of a convolution or a matrix product (`per_channel` false, outputs on `channel_axis`).
+
+    rounding: `two_steps` for the cv18xx.
+    """
     channels = weight.shape[channel_axis]
     rows = np.moveaxis(weight, channel_axis, 0).reshape(channels, -1)
+    if rounding == "two_steps":
+        return _two_step_weights(weight, bias, source, result, per_channel, channel_axis)
     signed = bias is not None or not per_channel or bool(np.min(weight, initial=0.0) < 0)
     most = 127.0 if signed else 255.0
     if per_channel:
@@ -113,7 +141,33 @@ def convolution_weights(
         real = round_half_away(bias.astype(np.float64) / (scales * input_scale))
         offsets = np.clip(real, -(2.0**31), 2.0**31 - 1).astype(np.int32)
     factors = scales * input_scale / output_scale
-    stage = requant(factors if per_channel else factors[0], 32, rounding)
+    stage = requant(factors if per_channel else factors[:1], 32, rounding)
+    return IntegerWeights(np.ascontiguousarray(stored).astype(np.int16), offsets, stage)
+
+
+def _two_step_weights(
+    weight: FloatArray,
+    bias: FloatArray | None,
+    source: Affine,
+    result: Affine,
+    per_channel: bool,
+    channel_axis: int,
+) -> IntegerWeights:
+    """Weights of the cv18xx: the factor is rounded first, and weights and biases are divided by what it came to."""
+    moved = np.moveaxis(weight, channel_axis, 0)
+    rows = moved.reshape(moved.shape[0], -1)
+    largest = np.abs(rows).max(axis=1 if per_channel else None, initial=0.0).astype(np.float32)
+    thresholds = np.float32(source.scale[0] * 127.0), np.float32(result.scale[0] * 127.0)
+    single = np.atleast_1d(largest * thresholds[0] / (np.float32(127.0) * thresholds[1]))
+    stage = requant_in_two_steps(np.maximum(single, np.float32(2.0**-60)).astype(np.float64))
+    factors = stage.multiplier * np.exp2(-stage.shift.astype(np.float64)) * np.ones(moved.shape[0])
+    ratio = float(np.float32(thresholds[0] / thresholds[1]))
+    divided = (rows.astype(np.float64) * (ratio / factors)[:, None]).astype(np.float32)
+    stored = np.moveaxis(np.clip(np.rint(divided), -128, 127).reshape(moved.shape), 0, channel_axis)
+    offsets = None
+    if bias is not None:
+        real = np.rint(bias.astype(np.float64) / result.scale[0] / factors)
+        offsets = np.clip(real, -(2.0**31), 2.0**31 - 1).astype(np.int32)
     return IntegerWeights(np.ascontiguousarray(stored).astype(np.int16), offsets, stage)
 
 

@@ -117,7 +117,7 @@ def _compile(
             "compiler": {"name": "tpu_mlir", "version": toolchain.version, "source": toolchain.source},
             "layer_groups": choice.report,
         }
-        if how.mode == "INT8" and not options.chip.startswith("cv"):
+        if how.mode == "INT8":
             found["prediction"] = _prediction(program, compiled)
         shutil.copyfile(compiled.model, folder / compiled.model.name)
         (folder / COMPILED).mkdir()

@@ -140,7 +140,11 @@ def _stages(integer: IntegerOperands) -> list[Requant]:
 
 
 def _operands(op: TpuBinary, integer: IntegerOperands, x: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Sum or difference of operands that are rescaled one by one."""
+    """Sum or difference of operands that are rescaled one by one, or together."""
+    if integer.joint:
+        left, right = (value * m for value, m in zip(x, integer.multipliers, strict=True))
+        stage = Requant(np.ones(1, np.int64), np.array(integer.shifts[:1]), integer.rounding)
+        return apply(stage, left - right if op.function == "sub" else left + right)
     left, right = (apply(stage, value) for stage, value in zip(_stages(integer), x, strict=True))
     return left - right if op.function == "sub" else left + right
 

@@ -98,7 +98,8 @@ def _integer(op: TpuOp, theirs: LoweredOp, name: str, weights: Any) -> list[Disa
     mine: tuple[int, ...] = ()
     shifts: tuple[int, ...] = ()
     if isinstance(stage, Requant):
-        mine, shifts = tuple(map(int, stage.multiplier)), tuple(map(int, stage.shift))
+        first = 31 if stage.rounding == "two_steps" else 0  # what the compiler leaves unsaid
+        mine, shifts = tuple(map(int, stage.multiplier)), tuple(int(s) - first for s in stage.shift)
     elif isinstance(stage, IntegerOperands):
         mine, shifts = stage.multipliers, stage.shifts
     if mine and theirs.multipliers and not isinstance(op, TpuDeconv):

@@ -28,7 +28,7 @@ from nnkit.program.program import Tensor
 
 FloatArray: TypeAlias = NDArray[np.float32]
 Mode: TypeAlias = Literal["INT8", "F16", "BF16", "F32"]
-Rounding: TypeAlias = Literal["half_away", "half_up", "half_even", "down"]
+Rounding: TypeAlias = Literal["half_away", "half_up", "half_even", "down", "two_steps"]
 BinaryFunction: TypeAlias = Literal["add", "sub", "mul", "div", "min", "max"]
 ActivationFunction: TypeAlias = Literal[
     "relu",
@@ -74,7 +74,10 @@ class TpuTensor:
 
 @dataclass(frozen=True, eq=False)
 class Requant:
-    """multiplier, shift: [1] or [C] integers; acc * multiplier, then a right shift by `shift` with `rounding`."""
+    """multiplier, shift: [1] or [C] integers; acc * multiplier, then a right shift by `shift` with `rounding`.
+
+    `two_steps`: 31 of the bits are shifted out first, half up, then the others, half away from zero.
+    """
 
     multiplier: NDArray[np.int64]
     shift: NDArray[np.int64]
@@ -97,13 +100,13 @@ class IntegerWeights:
 class IntegerOperands:
     """An op on several INT8 operands: a multiplier and a right shift for each.
 
-    constants: the constant operand's stored integers, where there is one.
+    joint: the products are combined first and shifted once, by the first shift.
     """
 
     multipliers: tuple[int, ...]
     shifts: tuple[int, ...]
     rounding: Rounding = "half_away"
-    constant: NDArray[np.int64] | None = None
+    joint: bool = False
 
 
 @dataclass(frozen=True, eq=False)

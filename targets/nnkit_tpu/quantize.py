@@ -11,7 +11,13 @@ from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import InternalError
 from nnkit.program import Float, Format, Program, Tensor
 from nnkit.program.formats import Affine
-from nnkit_tpu.arithmetic import activation_table, convolution_weights, multiplier_and_shift, requant
+from nnkit_tpu.arithmetic import (
+    activation_table,
+    convolution_weights,
+    joint_multipliers,
+    multiplier_and_shift,
+    requant,
+)
 from nnkit_tpu.compile import CV_CHIPS
 from nnkit_tpu.program import (
     Cast,
@@ -20,6 +26,7 @@ from nnkit_tpu.program import (
     IntegerWeights,
     Mode,
     Requant,
+    Rounding,
     TpuActivation,
     TpuBinary,
     TpuConcat,
@@ -81,7 +88,8 @@ def to_program(graph: TpuGraph, ranges: Mapping[str, ValueRange], precision: Pre
         known = ranges.get(op.output)
         magnitude = known.max_abs if known is not None else 0.0
         placed = replace(op, mode=mode, casts=casts, magnitude=magnitude)
-        ops.append(_with_integers(placed, formats[op.output]) if mode == "INT8" else placed)
+        chip = precision.chip
+        ops.append(_with_integers(placed, formats[op.output], chip) if mode == "INT8" else placed)
     tensors = {name: _tensor(graph.tensors[name], formats[name]) for name in graph.tensors}
     return Program(graph.name, tensors, tuple(ops), graph.inputs, graph.outputs, "nnkit_tpu.arithmetic", tuple(notes))
 
@@ -149,32 +157,41 @@ def _mode(op: TpuOp, formats: Mapping[str, Format], graph: TpuGraph, precision: 
     return precision.high
 
 
-def _with_integers(op: TpuOp, stored: Format) -> TpuOp:
+def _with_integers(op: TpuOp, stored: Format, chip: str) -> TpuOp:
     """The op with its integer parameters; ops without any compute on real values and round once."""
     read = [each.target for each in op.casts]
     if not isinstance(stored, Affine) or not all(isinstance(each, Affine) for each in read):
         raise InternalError("an INT8 op reads and gives integers", where=op.name)
     sources = [each for each in read if isinstance(each, Affine)]
     source, scale = sources[0], stored.scale[0]
+    is_cv = chip in CV_CHIPS
+    rounding: Rounding = "two_steps" if is_cv else "half_up"
     match op:
         case TpuConv():
-            found = convolution_weights(op.weight, op.bias, source, stored, rounding="half_up")
+            found = convolution_weights(op.weight, op.bias, source, stored, rounding=rounding)
             return replace(op, integer=found)
         case TpuDeconv():
-            found = convolution_weights(op.weight, op.bias, source, stored, rounding="half_away")
-            return replace(op, integer=found)
+            away: Rounding = "two_steps" if is_cv else "half_away"
+            return replace(op, integer=convolution_weights(op.weight, op.bias, source, stored, rounding=away))
         case TpuMatMul() if op.weight is not None:
             found = convolution_weights(
-                op.weight, op.bias, source, stored, rounding="half_up", per_channel=False, channel_axis=1
+                op.weight, op.bias, source, stored, rounding=rounding, per_channel=False, channel_axis=1
             )
             return replace(op, integer=found)
         case TpuMatMul():
             factor = source.scale[0] * sources[1].scale[0] / scale
             return replace(op, integer=requant(factor, 32, "half_up"))
         case TpuPool() if op.function == "average":
-            taps = op.window.kernel_h * op.window.kernel_w
-            return replace(op, integer=requant(source.scale[0] / (scale * taps), 8, "half_up"))
+            factor = source.scale[0] / (scale * op.window.kernel_h * op.window.kernel_w)
+            if is_cv:
+                multipliers, shift = joint_multipliers(np.array([factor]))
+                return replace(op, integer=Requant(np.array(multipliers), np.array([shift]), "half_up"))
+            return replace(op, integer=requant(factor, 8, "half_up"))
         case TpuBinary() if len(op.inputs) == 2 and op.function in ("add", "sub"):
+            if is_cv:
+                multipliers, shift = joint_multipliers(np.array([each.scale[0] / scale for each in sources]))
+                together = IntegerOperands(multipliers, (shift,) * len(sources), "half_up", joint=True)
+                return replace(op, integer=together)
             return replace(op, integer=_operands(sources, scale))
         case TpuBinary() if len(op.inputs) == 2 and op.function == "mul":
             factor = source.scale[0] * sources[1].scale[0] / scale

@@ -67,7 +67,10 @@ class TpuTarget:
         return to_program(graph, quantization.statistics.ranges, precision)
 
     def check(self, program: Program, options: TpuOptions) -> None:
-        """Nothing beyond what lowering refuses."""
+        """What a family of chips lacks: the compiler would stop in the middle of it."""
+        from nnkit_tpu.chip_limits import check_program
+
+        check_program(program, options.chip)
 
     def plan(self, program: Program, options: TpuOptions) -> MemoryPlan:
         """Nothing of global memory is placed: the compiler does. Local memory: `details` of the report."""
