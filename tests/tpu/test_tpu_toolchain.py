@@ -9,7 +9,7 @@ import pytest
 from nnkit.errors import ExitCode, ToolError
 from nnkit_tpu.toolchain import Toolchain, find_toolchain, install, require_toolchain, run_tpuc_opt
 from nnkit_tpu.toolchain.install import read_installation
-from nnkit_tpu.toolchain.log import read_failure
+from nnkit_tpu.toolchain.log import Failure, read_failure
 
 
 def test_absent_toolchain_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,3 +57,37 @@ def test_a_compiler_failure_is_a_message_with_the_log(tpu_toolchain: Toolchain, 
 
 def test_a_log_without_a_failure_tells_of_none() -> None:
     assert read_failure("==----==\nRun TopoSortPass :\n") is None
+
+
+STACK = (
+    "PLEASE submit a bug report\nStack dump:\n0.\tProgram arguments: tpuc-opt\n #0 0x0000559e\n"
+)
+
+
+def test_a_crash_is_told_as_one_and_not_by_the_last_statistic() -> None:
+    early = "Can not open config file: No such file, using default!\nGroupMethod_process time:7634\n" + STACK
+    assert read_failure(early) == Failure("", "it crashed without a reason")
+    rule = "==-----------==\n"
+    late = f"GroupMethod_process time:7\n{rule}Run TimeStepAssignmentPass : \n{rule}load lg results\n{STACK}"
+    assert read_failure(late) == Failure("", "it crashed in or after TimeStepAssignmentPass without a reason")
+    spoken = f'Run LocalMemoryAllocationPass : \n{rule}no room at loc("conv_3")\n{STACK}'
+    found = read_failure(spoken)
+    assert found is not None
+    assert found.op == "conv_3"
+    assert found.reason.startswith("it crashed in or after LocalMemoryAllocationPass")
+    assert found.reason.endswith('its last line: no room at loc("conv_3")')
+    # A reason stays the reason.
+    told = read_failure("GroupMethod_process time:1\nlocal memory allocate failed for group 0\n" + STACK)
+    assert told == Failure("", "local memory allocate failed for group 0")
+
+
+def test_a_compiler_that_is_killed_is_a_message_with_the_log(tmp_path: Path) -> None:
+    compiler = tmp_path / "bin" / "tpuc-opt"
+    compiler.parent.mkdir()
+    compiler.write_text("#!/bin/sh\necho 'Run SubnetDividePass : '\necho 'Stack dump:'\nkill -SEGV $$\n")
+    compiler.chmod(0o755)
+    toolchain = Toolchain(tmp_path, "managed", "0")
+    with pytest.raises(ToolError) as caught:
+        run_tpuc_opt(toolchain, [], tmp_path, log_name="place.log", what="placing layers")
+    assert "it crashed in or after SubnetDividePass" in caught.value.reason
+    assert str(tmp_path / "place.log") in caught.value.remedy

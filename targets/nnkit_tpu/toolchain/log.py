@@ -1,8 +1,13 @@
-"""What a log of the compiler says about a failure: the op and the reason, in one line."""
+"""What a log of the compiler says about a failure: the op and the reason, in one line.
+
+A crash that the log does not explain is told as one, with the pass it came in: the last line before a stack dump is
+often a timing or a statistic, and no reason.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 _ERROR = re.compile(r"^(?:loc\(\"?(?P<loc>[^\")]+)\"?[^)]*\)|(?P<file>[^\s:]+):\d+:\d+): error: (?P<reason>.*)$")
@@ -13,6 +18,8 @@ _REASON = re.compile(
     r"UNREACHABLE executed|Assertion|LLVM ERROR|terminate called|what\(\)|not support|[Ee]rror|[Ff]ail|[Cc]an't|"
     r"can not|cannot|invalid|Invalid|unknown option|Unknown",
 )
+_PASS = re.compile(r"^Run (?P<name>\w+)")
+_STATISTIC = re.compile(r"time: ?\d|bytes: ?\d|^(Can not open config file|load lg results|GmemAllocator)")
 _NOISE = re.compile(r"^(==-|Run \w+|bmcpu init|Cannot open libusercpu|in cmodel|The dir path|\[\d|process|find\b)")
 
 
@@ -37,9 +44,20 @@ def read_failure(log: str) -> Failure | None:
         if plain:
             return Failure("", plain["reason"])
     telling = [line for line in before if _REASON.search(line)]
-    chosen = telling[-1:] or (before[-1:] if crash < len(lines) else [])
-    if not chosen:
-        return None
-    reason = re.sub(r"^\S+/(lib|include|src)/", r"\1/", chosen[0])
-    locations = [match["loc"] for line in before for match in _NAMED.finditer(line)]
-    return Failure(locations[-1] if locations else "", reason[:300])
+    if not telling:
+        return _crash(lines[:crash], before[-1:]) if crash < len(lines) else None
+    reason = re.sub(r"^\S+/(lib|include|src)/", r"\1/", telling[-1])
+    return Failure(_last_location(before), reason[:300])
+
+
+def _crash(log: Sequence[str], last: Sequence[str]) -> Failure:
+    """A crash that no line gives a reason for, by the last pass that the log names and its last line."""
+    passes = [match["name"] for line in log if (match := _PASS.match(line.strip()))]
+    where = f" in or after {passes[-1]}" if passes else ""
+    words = "".join(f"; its last line: {line[:200]}" for line in last if not _STATISTIC.search(line))
+    return Failure(_last_location(log), f"it crashed{where} without a reason{words}")
+
+
+def _last_location(lines: Sequence[str]) -> str:
+    locations = [match["loc"] for line in lines for match in _NAMED.finditer(line)]
+    return locations[-1] if locations else ""
