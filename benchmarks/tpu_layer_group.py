@@ -28,9 +28,8 @@ from nnkit.errors import NnkitError
 from nnkit_tpu.compile import CompileOptions
 from nnkit_tpu.layer_group.chips import Chip, chip_named
 from nnkit_tpu.layer_group.cost import CostModel
-from nnkit_tpu.layer_group.executor import Execution, execute
-from nnkit_tpu.layer_group.groups import GroupedGraph, plan_cuts
 from nnkit_tpu.layer_group.injection import Outcome, compile_groups
+from nnkit_tpu.layer_group.proof import prove
 from nnkit_tpu.layer_group.slices import Refusal
 from nnkit_tpu.layer_group.tune import VENDORS_CUTS, Budget, Check, Tuning, tune
 from nnkit_tpu.program import TpuGraph
@@ -88,7 +87,7 @@ def measure(
         return {**row, "ok": "no", "choice": error.reason[:60]}
     row |= _compared(tuning)
     row["quant_input_cycles"] = _with_quantised_input(toolchain, graph, folder, how)
-    execution = prove(chip, tuning)
+    execution = prove(tuning)
     if isinstance(execution, Refusal):
         row["proof"] = f"not planned by us: {execution.reason}"
     else:
@@ -119,19 +118,6 @@ def _same_outputs(toolchain: Toolchain, graph: TpuGraph, chip: Chip, folder: Pat
         return f"{wrong} outputs differ on the chip model" if wrong else ""
 
     return check
-
-
-def prove(chip: Chip, tuning: Tuning) -> Execution | Refusal:
-    """Our plan of the chosen groups, executed in local memory; a refusal where our planner cannot hold one."""
-    values: list[Execution] = []
-    for function in tuning.program.functions:
-        groups = tuning.best.groups.get(function.name, ())
-        cuts = [(group.first, group.last, group.slices) for group in groups]
-        plan = plan_cuts(function.graph, tuning.model, cuts)
-        if not isinstance(plan, GroupedGraph):
-            return plan
-        values.append(execute(chip, plan.graph, plan.parts))
-    return next((value for value in values if not value.proven), values[-1])
 
 
 def _compared(tuning: Tuning) -> dict[str, str | int | float | None]:

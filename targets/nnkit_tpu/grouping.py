@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nnkit_tpu.layer_group.chip_arithmetic import ChipArithmetic
 from nnkit_tpu.layer_group.chips import chip_named
 from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.executor import execute
 from nnkit_tpu.layer_group.from_program import group_graph
 from nnkit_tpu.layer_group.groups import plan_groups
 from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_groups, groups_of
+from nnkit_tpu.layer_group.proof import choice_report
 from nnkit_tpu.layer_group.report import plan_report, tuning_report
 from nnkit_tpu.layer_group.tune import VENDORS_CUTS, Budget, Trial, Tuning, model_from, tune
 from nnkit_tpu.options import TpuOptions
@@ -36,7 +38,8 @@ def own_plan(graph: TpuGraph, chip_name: str) -> dict[str, Any]:
     ops = group_graph(graph, chip)
     model = CostModel(chip, counts_bytes=chip_name.startswith("cv"))
     plan = plan_groups(ops, model, orders=False)
-    return plan_report(chip, plan, execute(chip, plan.graph, plan.parts))
+    arithmetic = ChipArithmetic(graph, ops)
+    return plan_report(chip, plan, execute(chip, plan.graph, plan.parts, arithmetic=arithmetic), arithmetic)
 
 
 def choose_groups(toolchain: Toolchain, program: LoweredProgram, options: TpuOptions, folder: Path) -> Choice:
@@ -50,14 +53,19 @@ def choose_groups(toolchain: Toolchain, program: LoweredProgram, options: TpuOpt
         given = tuning.best.groups if tuning.best is not tuning.vendor else None
         best = folder / "best"
         outcome = compile_groups(toolchain, tuning.program, given, keep=best)
-        return Choice(outcome, best / FINAL, {"asked": options.layer_group, **tuning_report(tuning)})
+        return Choice(outcome, best / FINAL, _report(options, tuning))
     model = CostModel(program.chip, counts_bytes=program.chip.name.startswith("cv"))
     vendor = compile_groups(toolchain, program, keep=folder / "vendor")
     tuning = Tuning(vendor, vendor, program, VENDORS_CUTS, (Trial(VENDORS_CUTS, vendor.cost),), model)
     if options.layer_group == "ours":
         tuning = _with_ours(toolchain, tuning, folder / "ours")
     kept = folder / ("vendor" if tuning.best is vendor else "ours")
-    return Choice(tuning.best, kept / FINAL, {"asked": options.layer_group, **tuning_report(tuning)})
+    return Choice(tuning.best, kept / FINAL, _report(options, tuning))
+
+
+def _report(options: TpuOptions, tuning: Tuning) -> dict[str, Any]:
+    """The comparison, and the proof of the groups that were kept."""
+    return {"asked": options.layer_group, **tuning_report(tuning), "proof": choice_report(tuning)}
 
 
 def _with_ours(toolchain: Toolchain, tuning: Tuning, folder: Path) -> Tuning:

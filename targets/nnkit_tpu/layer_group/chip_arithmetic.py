@@ -37,22 +37,15 @@ from nnkit_tpu.program import (
     TpuPad,
     TpuPool,
     TpuReshape,
+    TpuScale,
     TpuSlice,
     TpuUpsample,
 )
 
 Taken: TypeAlias = tuple[TpuOp, list[NDArray[Any]], int]
 _SLICED = (
-    TpuConv,
-    TpuDeconv,
-    TpuPool,
-    TpuBinary,
-    TpuConcat,
-    TpuActivation,
-    TpuSlice,
-    TpuReshape,
-    TpuUpsample,
-    TpuPad,
+    *(TpuConv, TpuDeconv, TpuPool, TpuBinary, TpuConcat, TpuActivation),
+    *(TpuSlice, TpuReshape, TpuUpsample, TpuPad, TpuScale),
 )
 
 
@@ -198,7 +191,7 @@ def _sliced(op: TpuOp, sources: Sequence[Rows], rows: Span) -> Taken:
             pads = list(op.pads)
             pads[2], pads[rank + 2] = above, below
             return replace(op, pads=tuple(pads)), [taken], 0
-        case TpuBinary() | TpuActivation():
+        case TpuBinary() | TpuActivation() | TpuScale():
             return op, [_rows(s, 0, 1) if s.height == 1 else _rows(s, rows.start, rows.stop) for s in sources], 0
         case TpuConcat() if op.axis != 2:
             return op, [_rows(source, rows.start, rows.stop) for source in sources], 0

@@ -2,8 +2,8 @@
 
 An INT8 convolution carries, in front of its taps (BM) or beside them (cv18xx), its bias (32 bits), multiplier (32
 bits) and shift (8 bits) of every output channel. The order of the taps within a channel is ours; sizes are the
-compiler's. Parameters that are part of an instruction (a matrix product's multiplier, the shift of slopes) stay
-with the op.
+compiler's. Parameters that are part of an instruction (a matrix product's multiplier, the shift of slopes), and
+the factors of a `scale`, stay with the op.
 """
 
 from __future__ import annotations

@@ -259,9 +259,10 @@ def enough(rows_of: Any, first: int, last: int) -> bool:
 def test_ops_without_the_chips_arithmetic_are_named() -> None:
     ops, shapes = network()
     scale = TpuScale(name="s", inputs=("u",), output="s", scale=np.ones(24, np.float32), bias=np.ones(24, np.float32))
-    program = quantised((*ops, scale), {**shapes, "s": shapes["u"]})
+    low = TpuBinary(name="low", inputs=("u", "s"), output="low", function="min")
+    program = quantised((*ops, scale, low), {**shapes, "s": shapes["u"], "low": shapes["u"]})
     planned = group_graph(graph_of(program), CHIPS["bm1684x"])
     arithmetic = ChipArithmetic(graph_of(program), planned)
-    assert arithmetic.without == {"s": "the scale is not computed in integers"}
+    assert arithmetic.without == {"low": "it runs in F16"}
     plan = plan_groups(planned, CostModel(CHIPS["bm1684x"]), orders=False)
     assert execute(CHIPS["bm1684x"], plan.graph, plan.parts, arithmetic=arithmetic).proven

@@ -12,9 +12,10 @@ from nnkit.program.ops import Window
 from nnkit_tpu.compile import CompileOptions, lower_graph
 from nnkit_tpu.layer_group.audit import local_memory_conflicts
 from nnkit_tpu.layer_group.cost import CostModel
-from nnkit_tpu.layer_group.executor import execute
+from nnkit_tpu.layer_group.executor import Execution, execute
 from nnkit_tpu.layer_group.groups import GroupedGraph, plan_cuts
 from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_groups
+from nnkit_tpu.layer_group.proof import choice_report, prove
 from nnkit_tpu.layer_group.slices import SliceCount
 from nnkit_tpu.layer_group.tune import Budget, best_disjoint, tune
 from nnkit_tpu.layer_group.vendor_files import InjectedGroup
@@ -103,11 +104,13 @@ def test_tuning_is_never_worse_and_proven(tpu_toolchain: Toolchain, program: Low
     tuning = tune(tpu_toolchain, program, CostModel(program.chip), Budget(groups=6, steps=4, orders=1))
     assert tuning.best.cost <= tuning.vendor.cost
     assert (tuning.choice == "vendor's cuts") == (tuning.best is tuning.vendor)
+    execution = prove(tuning)
+    assert isinstance(execution, Execution)
+    assert execution.proven
+    # Every value that leaves a group or a single layer was compared, in every function of the program.
     function = tuning.program.functions[-1]
-    cuts = [(group.first, group.last, group.slices) for group in tuning.best.groups[function.name]]
-    plan = plan_cuts(function.graph, tuning.model, cuts)
-    assert isinstance(plan, GroupedGraph)
-    assert execute(program.chip, plan.graph, plan.parts).proven
+    assert execution.values >= np.prod(function.graph.tensors[function.graph.outputs[0]].shape)
+    assert choice_report(tuning)["layers_with_data_flow_arithmetic"] == "all"
 
 
 def test_a_candidate_that_fails_the_check_is_not_taken(tpu_toolchain: Toolchain, program: LoweredProgram) -> None:
