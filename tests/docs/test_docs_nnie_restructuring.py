@@ -28,7 +28,7 @@ def test_every_recipe_on_the_page_is_valid(tmp_path: Path) -> None:
 def test_every_rule_named_on_the_page_exists() -> None:
     table = PAGE[PAGE.index("## Keys of the published flow") : PAGE.index("## How far")]
     named = {name for row in table.splitlines() for name in re.findall(r"`([a-z_]+)`", row.rpartition(" | ")[2])}
-    other = {"pca_combine", "write_net_calibration", "crop", "flip"}
+    other = {"pca_combine", "write_net_calibration", "crop", "flip", "split_at_warp", "net_calibration"}
     assert named - other <= set(known_names())
     figures = set(re.findall(r"`([a-z_]+)`", PAGE[PAGE.index("| rule | networks") :]))
     assert figures <= set(known_names())
