@@ -12,9 +12,10 @@ from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.emit import read_build_file
 from nnkit_nnie.options import NnieOptions
 from nnkit_nnie.precision import precision_table, table_lines
-from nnkit_nnie.quantize import input_storage
+from nnkit_nnie.quantize import Precision, input_storage
 from nnkit_nnie.report_cost import cost_of
 from nnkit_nnie.segments import Network, NnieSegment
+from nnkit_nnie.stn_calibration import statistics_for
 
 _TABLE_SAMPLES, _TABLE_SCORED = 8, 512
 
@@ -25,7 +26,7 @@ def report_details(deployment: Deployment, network: Network, options: NnieOption
     build = read_build_file(folder)
     program = deployment.program
     formats = {name: input_storage(program, name) for name in program.inputs}
-    table = _precision(deployment, network, formats)
+    table = _precision(deployment, network, formats, options)
     return {
         "chip": chip.title,
         "nnie": chip.generation,
@@ -41,7 +42,7 @@ def report_details(deployment: Deployment, network: Network, options: NnieOption
 
 
 def _precision(
-    deployment: Deployment, network: Network, formats: Mapping[str, Fixed | Float]
+    deployment: Deployment, network: Network, formats: Mapping[str, Fixed | Float], options: NnieOptions
 ) -> list[dict[str, Any]]:
     """The usual choices on the verification images where the recipe has a task and not too many, else on a few of
     calibration."""
@@ -49,13 +50,15 @@ def _precision(
     from nnkit.verify.tasks import task_scorer
 
     recipe, program = deployment.recipe, deployment.program
+    precision = Precision.of(network, options.compile_mode)
+    statistics = statistics_for(network, deployment.statistics, precision, formats, deployment.samples, options)
     if recipe.verify.task is not None:
         samples = verification_samples(recipe, deployment.model)
         if len(samples) <= _TABLE_SCORED:
             shapes = {name: program.tensors[name].shape for name in program.outputs}
             scorer = task_scorer(recipe, shapes, samples.images)
-            return precision_table(network, deployment.statistics, formats, samples, scorer)
-    return precision_table(network, deployment.statistics, formats, deployment.samples(_TABLE_SAMPLES))
+            return precision_table(network, statistics, formats, samples, scorer)
+    return precision_table(network, statistics, formats, deployment.samples(_TABLE_SAMPLES))
 
 
 def _network(entry: Mapping[str, Any]) -> dict[str, Any]:
