@@ -89,14 +89,23 @@ class NnieDiagnosis(Diagnosis):
 
 
 def fully_connected(network: Network) -> tuple[Layer, ...]:
-    """Layers that make a vector of their whole input: InnerProduct, and convolutions with a window as large."""
+    """Layers that make a vector of their whole input: InnerProduct, and convolutions with a window as large.
+
+    A layer in the midst of convolutions is none, even where its map has one pixel: the small end of a detector.
+    """
+    windowed: set[str] = set()  # values that a convolution with a smaller window comes to read, on the NNIE
     found = []
-    for layer in network.layers:
+    for layer in reversed(network.layers):
         if layer.placement != "npu":
             continue
-        if layer.kind == "InnerProduct" or (layer.kind == "Convolution" and _sees_everything(network, layer)):
+        convolves = layer.kind in ("Convolution", "DepthwiseConv", "Deconvolution")
+        dense = layer.kind == "InnerProduct" or (layer.kind == "Convolution" and _sees_everything(network, layer))
+        behind = any(value in windowed for value in layer.outputs)
+        if dense and not behind:
             found.append(layer)
-    return tuple(found)
+        if behind or (convolves and not dense):
+            windowed.update(layer.inputs)
+    return tuple(reversed(found))
 
 
 def _sees_everything(network: Network, layer: Layer) -> bool:
