@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nnkit.errors import ToolError, UserFileError
+from nnkit.errors import RecipeError, ToolError, UserFileError
 from nnkit_nnie.chips import CHIPS, Chip
 from nnkit_nnie.options import NnieOptions
 from nnkit_nnie.wk import WkFile, check_wk
@@ -84,13 +84,31 @@ class MapperRun:
 
 
 def find_mapper(options: NnieOptions) -> str | None:
-    """Path of the mapper for the options' chip, or None. Raises UserFileError where the recipe names no program."""
-    if options.mapper.path is not None:
-        path = options.mapper.path.existing_file("the mapper")
-        if not os.access(path, os.X_OK):
-            raise UserFileError("the mapper is not executable", where=str(path), remedy=f"chmod +x {path}")
-        return str(path)
-    return shutil.which(CHIPS[options.chip].mapper)
+    """Path of the mapper for the options' chip, or None.
+
+    Raises UserFileError where the recipe names no program, RecipeError where it names the other generation's.
+    """
+    written, chip = options.mapper.path, CHIPS[options.chip]
+    if written is None:
+        return shutil.which(chip.mapper)
+    path = written.existing_file("the mapper")
+    if not os.access(path, os.X_OK):
+        raise UserFileError(
+            f"the mapper '{written.written}' is not executable", where=written.where, remedy=f"chmod +x {path}"
+        )
+    other = next((each for each in CHIPS.values() if each.mapper == path.name and each.mapper != chip.mapper), None)
+    if other is not None:
+        raise RecipeError(
+            f"{path.name} compiles for NNIE {other.generation}, but {chip.title} has NNIE {chip.generation}: "
+            "the board would not load the network",
+            where=written.where,
+            remedy=f"name {chip.mapper}, or set `chip` to one of NNIE {other.generation} ({_chips(other)})",
+        )
+    return str(path)
+
+
+def _chips(like: Chip) -> str:
+    return ", ".join(name for name, chip in CHIPS.items() if chip.generation == like.generation)
 
 
 def no_mapper(chip: Chip) -> str:
@@ -120,7 +138,7 @@ def run_mapper(
         raise fatal
     if not wk_path.is_file():
         raise ToolError(
-            _with_log(f"it ended without an error and left no {wk_path.name}", lines),
+            _with_log(f"the mapper ended without an error and left no {wk_path.name}", lines),
             where=Path(program).name,
             remedy="run it by hand (compile.sh) and look at its log",
         )
@@ -143,7 +161,10 @@ def _watched(
         )
     except OSError as error:
         raise ToolError(
-            f"it cannot be started: {error.strerror}", where=name, remedy="check the program at mapper.path"
+            f"the mapper cannot be started: {error.strerror}",
+            where=program,
+            remedy="check with `file` and `ldd` that it is a program for this kind of computer and that no library of "
+            "it is missing; with mapper.run: false the build goes on without it",
         ) from error
     late = threading.Event()
 
@@ -173,14 +194,14 @@ def _watched(
     at = f" in the stage {stages[-1]!r}" if stages else ""
     if late.is_set():
         raise ToolError(
-            _with_log(f"it did not end within {timeout_s:g} s, and hung{at}", lines),
+            _with_log(f"the mapper did not end within {timeout_s:g} s, and was stopped{at}", lines),
             where=name,
-            remedy="raise mapper.timeout_s, or look at the end of its log",
+            remedy="raise mapper.timeout_s; above is the end of its log",
         )
     if process.returncode < 0:
         sort = signal.Signals(-process.returncode).name
         raise ToolError(
-            _with_log(f"it crashed{at} ({sort})", lines),
+            _with_log(f"the mapper crashed{at} ({sort})", lines),
             where=name,
             remedy="try with fewer calibration images (image_count), or report it to the vendor",
         )
@@ -189,9 +210,9 @@ def _watched(
         if fatal is not None:
             raise fatal
         raise ToolError(
-            _with_log(f"it ended with code {process.returncode}{at}", lines),
+            _with_log(f"the mapper ended with code {process.returncode}{at}", lines),
             where=name,
-            remedy="look at the end of its log",
+            remedy="above is the end of its log; docs/nnie_limits.md has the limits of layers",
         )
     return lines, tuple(stages)
 

@@ -72,9 +72,12 @@ class NnieTarget:
         return ("sink_reshape", "collapse_reshape", "remove_identity")
 
     def partition(self, model: Model, log: RewriteLog, options: NnieOptions) -> tuple[Segment, ...]:
-        """NNIE and CPU segments, after every limit and tag rule was checked."""
+        """NNIE and CPU segments, after every limit and tag rule was checked, and that the recipe's mapper is one."""
         from nnkit.partition import Segment
+        from nnkit_nnie.mapper import find_mapper
 
+        if options.mapper.run:
+            find_mapper(options)  # what is wrong with it shall be known before the long stages
         network = _divided(model, options)
         return tuple(
             Segment(segment.placement, tuple(layer.name for layer in segment.layers)) for segment in network.segments

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -32,6 +33,22 @@ def test_the_page_lists_every_option_and_chip():
     expected = own | {f"mapper.{name}" for name in Mapper.model_fields}
     assert listed == expected | {f"inputs.<name>.{name}" for name in NnieInput.model_fields}
     assert all(chip.title in page for chip in CHIPS.values())
+
+
+def test_the_table_of_options_is_the_options():
+    """Key, default and meaning, as the recipe's own reference has them."""
+    page = (DOCS / "nnie.md").read_text(encoding="utf-8")
+    known = {*TargetOptionsBase.model_fields, "mapper", "inputs"}
+    for model, prefix in ((NnieOptions, ""), (NnieInput, "inputs.<name>."), (Mapper, "mapper.")):
+        for name, field in model.model_fields.items():
+            if model is NnieOptions and name in known:
+                continue
+            default = "required" if field.is_required() else f"`{_written(field.default)}`"
+            assert f"| `{prefix}{name}` | {default} | {field.description} |" in page
+
+
+def _written(default: object) -> str:
+    return default if isinstance(default, str) else json.dumps(default)
 
 
 def test_every_option_has_a_description():

@@ -102,7 +102,7 @@ def test_hang_is_ended_with_everything_it_started(folder: Path):
         "open('pids', 'a').write(f'{os.getpid()}\\n')\n"
         "time.sleep(600)\n"
     )
-    with pytest.raises(ToolError, match="did not end within 1 s, and hung in the stage 'mem allocation'"):
+    with pytest.raises(ToolError, match="did not end within 1 s, and was stopped in the stage 'mem allocation'"):
         run(folder, body, timeout_s=1.0)
     for pid in (int(line) for line in (folder / "pids").read_text().split()):
         stat_file = Path(f"/proc/{pid}/stat")
@@ -142,6 +142,15 @@ def test_program_that_cannot_start(folder: Path, tmp_path: Path):
     broken.chmod(0o755)
     with pytest.raises(ToolError, match="cannot be started"):
         run_mapper(str(broken), folder, "net.cfg", "inst", (1, 1), 5.0)
+
+
+def test_the_mapper_of_the_other_generation_is_refused(tmp_path: Path):
+    for chip, name, other in (("hi3559av100", "nnie_mapper_12", "1.1"), ("hi3516cv500", "nnie_mapper_11", "1.2")):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+        with pytest.raises(RecipeError, match=f"has NNIE {other}") as caught:
+            find_mapper(NnieOptions(chip=chip, mapper=Mapper(path=RecipePath.of(tmp_path / name))))
+        assert CHIPS[chip].mapper in caught.value.remedy
 
 
 def test_where_it_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
