@@ -14,8 +14,10 @@ from nnkit.errors import ToolError
 from nnkit.program import Affine, Program
 from nnkit.target import Contract, RunResult
 from nnkit_tpu.chip_model import run_all_on_chip_model
+from nnkit_tpu.compile import CV_CHIPS
 from nnkit_tpu.emit import TRACED, read_build
 from nnkit_tpu.exactness import largest_difference
+from nnkit_tpu.execute import rounded
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.program import TpuOp
 from nnkit_tpu.toolchain import find_toolchain, require_toolchain
@@ -69,13 +71,14 @@ class ChipModelRunner:
         names = build["names"]
         given = [{names[name]: _as_read(program, name, run[name]) for name in program.inputs} for run in inputs]
         released = run_all_on_chip_model(toolchain, artifact / build["model"], build["chip"], given)
-        outputs = [_stored(program, names, run, program.outputs) for run in released]
+        single = build["chip"] not in CV_CHIPS
+        outputs = [_stored(program, names, run, program.outputs, single) for run in released]
         traced_model = artifact / TRACED / build["model"]
         if not trace or not traced_model.exists():
             return [RunResult(each) for each in outputs]
         tensors = [op.output for op in program.ops]
         traced = run_all_on_chip_model(toolchain, traced_model, build["chip"], given)
-        inner = [_stored(program, names, run, tensors) for run in traced]
+        inner = [_stored(program, names, run, tensors, single) for run in traced]
         return [RunResult(each, all_) for each, all_ in zip(outputs, inner, strict=True)]
 
 
@@ -85,9 +88,17 @@ def _as_read(program: Program, name: str, value: NDArray[Any]) -> NDArray[Any]:
 
 
 def _stored(
-    program: Program, names: Mapping[str, str], found: Mapping[str, NDArray[Any]], wanted: Sequence[str]
+    program: Program,
+    names: Mapping[str, str],
+    found: Mapping[str, NDArray[Any]],
+    wanted: Sequence[str],
+    single: bool,
 ) -> dict[str, NDArray[Any]]:
-    """Values as the program stores them; the model gives real numbers, for integers multiples of a scale."""
+    """Values as the program stores them; the model gives real numbers, for integers multiples of a scale.
+
+    single: the scale is applied in float32. The cv18xx apply it in BF16, rounded to that itself: with the exact scale
+    large integers would come back one off.
+    """
     by_name = {_SUFFIX.sub("", key): value for key, value in found.items()} | dict(found)
     in_order = list(found.items())
     if len(in_order) == len(wanted):  # a cast before an output may carry its reader's name too
@@ -101,6 +112,7 @@ def _stored(
         if given is None:
             raise ToolError(f"the model gives no {names[name]!r}", where=f"it gives {', '.join(found)}")
         if isinstance(tensor.format, Affine) and given.dtype.kind == "f":
-            given = np.rint(given.astype(np.float64) / tensor.format.scale[0])
+            scale = np.array(tensor.format.scale) if single else rounded(np.array(tensor.format.scale), "BF16")
+            given = np.rint(given.astype(np.float64) / float(scale[0]))
         stored[name] = given.reshape(tensor.shape).astype(tensor.format.dtype)
     return stored
