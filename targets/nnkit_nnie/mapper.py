@@ -163,8 +163,8 @@ def _watched(
         raise ToolError(
             f"the mapper cannot be started: {error.strerror}",
             where=program,
-            remedy="check with `file` and `ldd` that it is a program for this kind of computer and that no library of "
-            "it is missing; with mapper.run: false the build goes on without it",
+            remedy="check with `file` and `ldd` that it is a program for this kind of computer and that no library "
+            "is missing; with mapper.run: false the build goes on without it",
         ) from error
     late = threading.Event()
 
