@@ -63,12 +63,12 @@ def _by_onnx_runtime(model: Model, image: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _compiled(
-    toolchain: Toolchain, model: Model, values: dict[str, np.ndarray], folder: Path, **options: Any
+    toolchain: Toolchain, model: Model, values: dict[str, np.ndarray], folder: Path, chip: str = CHIP, **options: Any
 ) -> Compiled:
     ranges = {
         n: ValueRange(float(v.min()), float(v.max()), float(v.min()), float(v.max())) for n, v in values.items()
     }
-    return compile_graph(toolchain, lower(model, "pixels"), CompileOptions(CHIP, **options), folder, ranges=ranges)
+    return compile_graph(toolchain, lower(model, "pixels"), CompileOptions(chip, **options), folder, ranges=ranges)
 
 
 def _cosine(a: np.ndarray, b: np.ndarray) -> float:
@@ -84,18 +84,19 @@ def _picture() -> Image.Image:
 
 
 @pytest.mark.parametrize(
-    ("mode", "color", "swapped", "packed"),
+    ("chip", "mode", "color", "swapped", "packed"),
     [
-        ("F16", "rgb", False, False),
-        ("F16", "bgr", True, True),  # a network for BGR fed with RGB, row by row as decoders give it
-        ("F16", "gray", False, False),
-        ("INT8", "rgb", True, False),
-        ("INT8", "bgr", False, True),
-        ("INT8", "gray", False, False),
+        (CHIP, "F16", "rgb", False, False),
+        (CHIP, "F16", "bgr", True, True),  # a network for BGR fed with RGB, row by row as decoders give it
+        (CHIP, "F16", "gray", False, False),
+        (CHIP, "INT8", "rgb", True, False),
+        (CHIP, "INT8", "bgr", False, True),
+        (CHIP, "INT8", "gray", False, False),
+        ("cv181x", "INT8", "bgr", True, True),
     ],
 )
 def test_pixels_give_what_our_preprocessing_gives(
-    tpu_toolchain: Toolchain, tmp_path: Path, mode: str, color: str, swapped: bool, packed: bool
+    tpu_toolchain: Toolchain, tmp_path: Path, chip: str, mode: str, color: str, swapped: bool, packed: bool
 ) -> None:
     channels = 1 if color == "gray" else 3
     mean, scale = MEAN[:channels], SCALE[:channels]
@@ -110,9 +111,11 @@ def test_pixels_give_what_our_preprocessing_gives(
     pixels = pixels if packed else np.moveaxis(pixels, 3, 1)
 
     taken = PixelInput(color, mean, scale, swapped, packed)  # type: ignore[arg-type]
-    compiled = _compiled(tpu_toolchain, model, values, tmp_path, mode=mode, fuse_preprocess={"image": taken})
+    compiled = _compiled(
+        tpu_toolchain, model, values, tmp_path, chip=chip, mode=mode, fuse_preprocess={"image": taken}
+    )
     given = {compiled.locations["image"]: np.ascontiguousarray(pixels)}
-    (found,) = run_on_chip_model(tpu_toolchain, compiled.model, CHIP, given).values()
+    (found,) = run_on_chip_model(tpu_toolchain, compiled.model, chip, given).values()
     assert "ui8" in next(line for line in compiled.final_mlir.read_text().splitlines() if "func.func @main" in line)
     assert _cosine(found, values["y"]) >= (0.99999 if mode == "F16" else 0.999)
 
