@@ -162,11 +162,12 @@ def _two_step_weights(
     stage = requant_in_two_steps(np.maximum(single, np.float32(2.0**-60)).astype(np.float64))
     factors = stage.multiplier * np.exp2(-stage.shift.astype(np.float64)) * np.ones(moved.shape[0])
     ratio = float(np.float32(thresholds[0] / thresholds[1]))
-    divided = (rows.astype(np.float64) * (ratio / factors)[:, None]).astype(np.float32)
+    divided = rows.astype(np.float32) * (ratio / factors).astype(np.float32)[:, None]
     stored = np.moveaxis(np.clip(np.rint(divided), -128, 127).reshape(moved.shape), 0, channel_axis)
     offsets = None
     if bias is not None:
-        real = np.rint(bias.astype(np.float64) / result.scale[0] / factors)
+        per_unit = (float(np.float32(127.0) / thresholds[1]) / factors).astype(np.float32)
+        real = np.rint(bias.astype(np.float32) * per_unit).astype(np.float64)
         offsets = np.clip(real, -(2.0**31), 2.0**31 - 1).astype(np.int32)
     return IntegerWeights(np.ascontiguousarray(stored).astype(np.int16), offsets, stage)
 
