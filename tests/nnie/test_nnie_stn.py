@@ -31,6 +31,7 @@ from nnkit.simulate import simulate
 from nnkit.stages import Build
 from nnkit.stn import split_stn
 from nnkit.verify.samples import Sample, quantized_inputs
+from nnkit_nnie.caffe_pair import caffe_pair
 from nnkit_nnie.options import NnieOptions
 from nnkit_nnie.quantize import PIXELS, Precision, to_program
 from nnkit_nnie.segments import Division, divide
@@ -124,7 +125,7 @@ def test_opencv_runs_both_pairs_and_warps_between_them_as_the_unsplit_network(bu
         np.testing.assert_allclose(matrix.ravel(), wanted["matrix"].ravel(), rtol=1e-4, atol=1e-6)
         flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
         warped = cv2.warpPerspective(image[0], matrix.astype(np.float64), OUT[::-1], flags=flags)
-        # OpenCV rounds coordinates to 1/32 pixel: 1/64 off either way, of the step to the next pixel or the border's 0.
+        # OpenCV rounds coordinates to 1/32 pixel: 1/64 off either way, of a step between pixels or to the border
         padded = np.pad(image[0], 1)
         step = max(np.abs(np.diff(padded, axis=axis)).max() for axis in (0, 1))
         difference = np.abs(warped - wanted["warped"][0, 0])
@@ -278,3 +279,76 @@ def test_the_mapper_compiles_both_in_order(tmp_path: Path):
     )
     assert by_hand.returncode == 0, by_hand.stderr
     assert (artifact / "net" / "inst_net.wk").exists()
+
+
+def test_a_reshape_among_cpu_layers_stays_there():
+    net = Net(3)
+    x = net.node("GlobalAveragePool", [net.conv(net.input("face", 1, 8, 8), (1, 4), "conv")], "pooled")
+    scaled = net.tag(net.node("Mul", [x, net.constant("by", np.full((1, 4, 1, 1), 1e-5))], "scaled"), cpu=True)
+    model = net.model(net.node("Flatten", [scaled], "flat"))
+    network = divide(model, Division("hi3516cv500"))
+    assert [segment.placement for segment in network.segments] == ["npu", "cpu"]
+    text = caffe_pair(network, "t").prototxt
+    assert 'name: "scaled_cpu"' in text
+    assert 'name: "flat_cpu"' in text
+    statistics = calibrate(model, {"face": [face()[None, :, :8, :8].astype(np.float32)]}, {})
+    program = to_program(network, statistics, Precision(0, frozenset()), name="t", inputs={"face": PIXELS})
+    assert program.tensors["flat"].format == Float(32)  # S20.12 would make these numbers 0
+
+
+BOARD_MAIN = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include "stn_run.h"
+
+static void move(const char *path, const char *mode, void *data, size_t bytes)
+{
+    FILE *file = fopen(path, mode);
+    size_t done = !file ? 0 : mode[0] == 'r' ? fread(data, 1, bytes, file) : fwrite(data, 1, bytes, file);
+    if (done != bytes) exit(3);
+    fclose(file);
+}
+
+/* What each network is given is kept, what it gives is read. */
+int nnkit_nnie_forward(void *board, int segment, const nnkit_nnie_blob *in, int ins,
+                       const nnkit_nnie_blob *out, int outs)
+{
+    (void)board;
+    if (ins != 1 || outs != 1 || !in->is_pixels) return 9;
+    move(segment ? "got1" : "got0", "wb", (void *)in->source, (size_t)in->channels * in->height * in->width);
+    move(segment ? "give1" : "give0", "rb", out->result, (size_t)out->channels * out->height * out->width * 4);
+    return 0;
+}
+
+int main(void)
+{
+    static unsigned char face[24 * 24];
+    static float feature[12];
+    const void *inputs[1] = {face};
+    float *outputs[1] = {feature};
+    move("face", "rb", face, sizeof face);
+    if (stn_run(NULL, inputs, outputs)) return 4;
+    move("feature", "wb", feature, sizeof feature);
+    return 0;
+}
+"""
+
+
+def test_the_boards_c_warps_pixels_to_pixels(built: BuiltFolder, tmp_path: Path):
+    artifact, image = built.folder / "artifact", face(7)
+    tensors = simulate(built.program, {"face": image})
+    image.tofile(tmp_path / "face")
+    for index, name in enumerate(("matrix", "feature")):
+        tensors[name].astype("<i4").tofile(tmp_path / f"give{index}")
+    (tmp_path / "main.c").write_text(BOARD_MAIN)
+    sources = [tmp_path / "main.c", *artifact.glob("board/*.c"), *artifact.glob("cpu/*/*.c")]
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", "-ffp-contract=off"]
+    command = ["gcc", *flags, f"-I{artifact / 'board'}", *map(str, sources), "-lm", "-o", str(tmp_path / "run")]
+    made_it = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert made_it.returncode == 0, made_it.stderr
+    done = subprocess.run([tmp_path / "run"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert np.array_equal(np.fromfile(tmp_path / "got0", np.uint8), image.ravel())
+    assert np.array_equal(np.fromfile(tmp_path / "got1", np.uint8), tensors["warped"].ravel())
+    real = built.program.tensors["feature"].format.dequantize(tensors["feature"]).ravel()
+    np.testing.assert_allclose(np.fromfile(tmp_path / "feature", "<f4"), real, rtol=1e-6)
