@@ -1,0 +1,57 @@
+"""Which groups a build takes, and the proofs that its report holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnkit.calibrate.stats import ValueRange
+from nnkit.program.ops import Window
+from nnkit_tpu.compile import CompileOptions, lower_graph
+from nnkit_tpu.grouping import choose_groups, own_plan
+from nnkit_tpu.options import TpuOptions
+from nnkit_tpu.program import TpuConv, TpuGraph, TpuTensor
+from nnkit_tpu.quantize import Precision, graph_of, to_program
+from nnkit_tpu.toolchain import Toolchain
+
+RANGE = ValueRange(-4.0, 4.0, -4.0, 4.0)
+
+
+def quantised(chip: str) -> TpuGraph:
+    generator = np.random.default_rng(0)
+    window = Window(3, 3, 1, 1, 1, 1, 1, 1, 1, 1)
+    ops = []
+    for index, source in enumerate(("x", "c0", "c1")):
+        weight = generator.normal(0, 0.2, (32, 3 if index == 0 else 32, 3, 3)).astype(np.float32)
+        name = f"c{index}"
+        ops.append(TpuConv(name=name, inputs=(source,), output=name, weight=weight, bias=None, window=window))
+    shapes = {"x": 3, "c0": 32, "c1": 32, "c2": 32}
+    tensors = {name: TpuTensor(name, (1, channels, 48, 48)) for name, channels in shapes.items()}
+    graph = TpuGraph("net", tensors, tuple(ops), ("x",), ("c2",))
+    return graph_of(to_program(graph, dict.fromkeys(tensors, RANGE), Precision(chip, "INT8")))
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "cv181x"])
+def test_our_plan_is_proven_with_the_chips_arithmetic(chip: str) -> None:
+    proof = own_plan(quantised(chip), chip)["proof"]
+    assert proof["proven"]
+    assert proof["layers_with_the_chips_arithmetic"] == 3
+    assert proof["layers_with_data_flow_arithmetic"] == {}
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "cv181x"])
+def test_ours_is_two_compilations_the_better_is_kept_and_proven(
+    chip: str, tpu_toolchain: Toolchain, tmp_path: Path
+) -> None:
+    graph = quantised(chip)
+    ranges = dict.fromkeys(graph.tensors, RANGE)
+    program = lower_graph(tpu_toolchain, graph, CompileOptions(chip), tmp_path, ranges=ranges).ready
+    choice = choose_groups(tpu_toolchain, program, TpuOptions(chip=chip, layer_group="ours"), tmp_path / "groups")
+    costs = [trial["cost"] for trial in choice.report["trials"]]
+    assert len(costs) == 2
+    assert choice.outcome.cost == min(cost for cost in costs if cost is not None)
+    assert choice.final.exists()
+    assert choice.report["proof"]["mismatches"] == 0
+    assert choice.report["proof"]["proven"]
