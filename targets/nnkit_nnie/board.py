@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
 
 import nnkit
 from nnkit.program import Program
@@ -22,6 +25,8 @@ class BoardTensor:
     is_float: made by the CPU. is_pixels: an image of a network, 8 bits where the NNIE reads it. Neither: S20.12.
 
     symbol: C expression of its values. buffer: C name of its own, also the stem of its converted copy's.
+    means, scale: C of what the chip does to an image, (x - mean of the channel) * scale, for a CPU segment that reads
+    it too; empty for raw pixels.
     """
 
     name: str
@@ -33,6 +38,9 @@ class BoardTensor:
     is_float: bool
     is_pixels: bool = False
     source: str = ""
+    means: str = ""
+    scale: str = ""
+    channels: int = 1
 
 
 @dataclass(frozen=True)
@@ -57,13 +65,13 @@ def board_sources(
     stem: str,
     compiled: Sequence[str] = (),
 ) -> dict[str, str]:
-    """The files by name; none where a CPU segment reads an image that only the chip normalises.
+    """The files by name; none where a CPU segment reads a camera frame, whose colours only the chip converts.
 
     compiled: of each NNIE segment, the file of its compiled network, where there are several.
     """
-    images = {each.name for each in settings if each.is_image and each.norm_type != NONE}
+    frames = {each.name for each in settings if each.is_image and each.image_type != "u8"}
     cpu = [segment for segment in network.segments if segment.placement == "cpu"]
-    if any(name in images for segment in cpu for name in segment.inputs):
+    if any(name in frames for segment in cpu for name in segment.inputs):
         return {}
     function = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_") or "network"
     function = f"n{function}" if function[0].isdigit() else function
@@ -94,7 +102,8 @@ def board_sources(
         "uses_to_float": any(not t.is_float and not t.is_pixels for t in (*converted.values(), *outputs)),
         "uses_to_fixed": any(t.is_float and not t.is_pixels for t in converted.values()),
         "uses_to_pixels": any(t.is_float and t.is_pixels for t in converted.values()),
-        "uses_from_pixels": any(not t.is_float and t.is_pixels for t in converted.values()),
+        "uses_from_pixels": any(not t.is_float and t.is_pixels and not t.scale for t in converted.values()),
+        "uses_normalized": any(not t.is_float and t.is_pixels and t.scale for t in converted.values()),
     }
     env = environment()
     return {
@@ -106,7 +115,7 @@ def board_sources(
 def _tensors(
     network: Network, program: Program, pair: WrittenNames, settings: Sequence[InputSettings]
 ) -> dict[str, BoardTensor]:
-    images = {each.name for each in settings if each.is_image}
+    images = {each.name: each for each in settings if each.is_image}
     made = {name for segment in network.segments if segment.placement == "cpu" for name in segment.outputs}
     names = [*program.inputs, *dict.fromkeys(n for segment in network.segments for n in segment.outputs)]
     found = {}
@@ -127,8 +136,26 @@ def _tensors(
             is_float=name in made,
             is_pixels=name in images or tensor.format == PIXELS,
             source=f"inputs[{index}]" if is_input else "",
+            **_normalization(images.get(name)),
         )
     return found
+
+
+def _normalization(image: InputSettings | None) -> dict[str, Any]:
+    """`means`, `scale` and `channels` of an image that the chip normalises."""
+    if image is None or image.norm_type == NONE:
+        return {}
+    means = image.mean or (0.0,) * image.shape[1]
+    return {
+        "means": ", ".join(_c_float(value) for value in means),
+        "scale": _c_float(image.data_scale),
+        "channels": len(means),
+    }
+
+
+def _c_float(value: float) -> str:
+    """A float constant of C, to the last bit."""
+    return f"{float(np.float32(value)):.9e}f"
 
 
 def _chw(shape: tuple[int, ...]) -> tuple[int, int, int]:

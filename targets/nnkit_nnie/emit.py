@@ -84,7 +84,7 @@ def emit_artifact(deployment: Deployment, network: Network, options: NnieOptions
         for name, text in board.items():
             (folder / "board" / name).write_text(text, encoding="utf-8")
     else:
-        notes.append("no board/: a CPU segment reads an image, which only the chip normalises")
+        notes.append("no board/: a CPU segment reads a camera frame, whose colours only the chip converts")
     data = description(network, deployment.program, written, settings, options, sources)
     (folder / "segments.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
     _write_testcases(deployment, network, settings, fed, folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from nnie_networks import Net
 from nnkit.calibrate import calibrate
 from nnkit.cpu_segments import emit_segment
 from nnkit.graph import Model
-from nnkit.program import Program
+from nnkit.program import Float, Program
 from nnkit.simulate import simulate
 from nnkit_nnie.board import board_sources
 from nnkit_nnie.caffe_pair import caffe_pair
@@ -92,15 +93,17 @@ def built(model: Model) -> tuple[Network, Program]:
     return divided, to_program(divided, statistics, Precision(0, frozenset()), name="t", inputs={"image": PIXELS})
 
 
-def written(folder: Path, divided: Network, program: Program) -> None:
+RAW = InputSettings("image", (1, 3, 16, 16), "u8", 0, (), 1.0, "BGR")
+
+
+def written(folder: Path, divided: Network, program: Program, setting: InputSettings = RAW) -> None:
     functions = {}
     for segment in divided.segments:
         if segment.placement == "cpu":
             name = functions[segment.index] = f"segment{segment.index}"
             nodes = [node for layer in segment.layers for node in layer.nodes]
             emit_segment(subgraph(divided.graph, nodes, segment.inputs, segment.outputs), name, folder / "cpu" / name)
-    settings = (InputSettings("image", (1, 3, 16, 16), "u8", 0, (), 1.0, "BGR"),)
-    files = board_sources(divided, program, caffe_pair(divided, "t"), settings, functions, "my-net.2")
+    files = board_sources(divided, program, caffe_pair(divided, "t"), (setting,), functions, "my-net.2")
     (folder / "board").mkdir()
     for name, text in files.items():
         (folder / "board" / name).write_text(text)
@@ -154,11 +157,45 @@ def test_an_error_of_the_nnie_ends_the_run(tmp_path: Path):
     assert not (tmp_path / "result.bin").exists()
 
 
-def test_an_image_that_only_the_chip_normalises_and_a_cpu_segment_reads_has_no_runner():
+def shared_image() -> Model:
+    """The image is read by the NNIE's first segment and by the CPU's."""
     net = Net(1)
     image = net.input("image", 3, 16, 16)
     both = net.node("Add", [net.clip(net.conv(image, (3, 3), "conv"), "clip"), net.clip(image, "other")], "sum")
-    model = net.model(net.conv(both, (3, 4), "end"))
-    divided, program = built(model)
-    settings = (InputSettings("image", (1, 3, 16, 16), "u8", 3, (), 1 / 64, "BGR"),)
-    assert board_sources(divided, program, caffe_pair(divided, "t"), settings, {}, "t") == {}
+    return net.model(net.node("GlobalAveragePool", [net.conv(both, (3, 6), "end")], "pooled"))
+
+
+def normalized(image_type: Literal["u8", "yvu420sp"]) -> InputSettings:
+    return InputSettings("image", (1, 3, 16, 16), image_type, 5, (104.0, 117.0, 123.0), 1 / 64, "BGR")
+
+
+def test_a_cpu_segment_gets_the_image_as_the_chip_normalises_it(tmp_path: Path):
+    model = shared_image()
+    divided = divide(model, Division("hi3516cv500"))
+    setting = normalized("u8")
+    pixels = np.random.default_rng(3).integers(0, 256, (3, 16, 16)).astype(np.uint8)
+    means = np.float32(setting.mean).reshape(3, 1, 1)
+    image = (pixels.astype(np.float32) - means) * np.float32(setting.data_scale)
+    statistics = calibrate(model, {"image": [image[None]]}, {})
+    program = to_program(divided, statistics, Precision(0, frozenset()), name="t", inputs={"image": Float(32)})
+    written(tmp_path, divided, program, setting)
+    run = compiled(tmp_path, 6)
+    pixels.tofile(tmp_path / "image.bin")
+    expected = simulate(program, {"image": image})
+    (tmp_path / "given").mkdir()
+    for segment in divided.segments:
+        for name in segment.outputs if segment.placement == "npu" else ():
+            expected[name].astype("<i4").tofile(tmp_path / "given" / f"{name}.bin")
+    done = subprocess.run([run], cwd=tmp_path, env={"FAILS_AT": "-1"}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert np.array_equal(np.fromfile(tmp_path / "got_0_image.bin", np.uint8), pixels.ravel())
+    handed = {name: expected[name] for name in divided.segments[1].outputs}
+    assert "other" in handed or "sum" in handed
+    for name, values in handed.items():
+        found = np.fromfile(tmp_path / f"got_1_{name}.bin", "<i4")
+        assert np.array_equal(found, STORED.quantize(values).ravel())
+
+
+def test_a_camera_frame_that_a_cpu_segment_reads_has_no_runner():
+    divided, program = built(shared_image())
+    assert board_sources(divided, program, caffe_pair(divided, "t"), (normalized("yvu420sp"),), {}, "t") == {}
