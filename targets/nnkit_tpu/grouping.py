@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from nnkit_tpu.program import TpuGraph
 from nnkit_tpu.toolchain import Toolchain
 
 FINAL = "final.mlir"
+_PARTS_OF_MEMORY = (1.0, 0.85, 0.7, 0.5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,16 +71,33 @@ def _report(options: TpuOptions, tuning: Tuning) -> dict[str, Any]:
 
 
 def _with_ours(toolchain: Toolchain, tuning: Tuning, folder: Path) -> Tuning:
-    """Our plan of the lowered program compiled too; the better is kept, by the compiler's own measure."""
+    """Our plan of the lowered program compiled too; the better is kept, by the compiler's own measure.
+
+    The compiler's placement is looser than ours and refuses what we can place: then our plan for a smaller local
+    memory is tried, three times at most.
+    """
     program, vendor = tuning.program, tuning.vendor
     model = model_from(tuning.model, program, vendor)
-    planned = {f.name: groups_of(plan_groups(f.graph, model, orders=False)) for f in program.functions}
-    ours = compile_groups(toolchain, program, planned, keep=folder)
-    trials = (*tuning.trials, Trial("our plan", None if ours.refused else ours.cost, ours.refused))
-    fewer = ours.profile is not None or not _more_transfers(ours, vendor)
-    if not ours.refused and ours.cost < vendor.cost and fewer:
-        return Tuning(vendor, ours, program, "our plan", trials, model)
-    return Tuning(vendor, vendor, program, VENDORS_CUTS, trials, model)
+    trials = list(tuning.trials)
+    tried: list[object] = []
+    for part in _PARTS_OF_MEMORY:
+        chip = replace(model.chip, lane_bytes=int(model.chip.lane_bytes * part) // 1024 * 1024)
+        smaller = replace(model, chip=chip)
+        planned = {f.name: groups_of(plan_groups(f.graph, smaller, orders=False)) for f in program.functions}
+        if planned in tried:
+            continue
+        tried.append(planned)
+        shutil.rmtree(folder, ignore_errors=True)  # what a refused compilation left
+        ours = compile_groups(toolchain, program, planned, keep=folder)
+        name = "our plan" if part == 1.0 else f"our plan for {part:.0%} of the local memory"
+        trials.append(Trial(name, None if ours.refused else ours.cost, ours.refused))
+        if ours.refused:
+            continue
+        fewer = ours.profile is not None or not _more_transfers(ours, vendor)
+        if ours.cost < vendor.cost and fewer:
+            return Tuning(vendor, ours, program, name, tuple(trials), model)
+        break
+    return Tuning(vendor, vendor, program, VENDORS_CUTS, tuple(trials), model)
 
 
 def _more_transfers(ours: Outcome, vendor: Outcome) -> bool:

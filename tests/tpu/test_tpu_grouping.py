@@ -42,7 +42,7 @@ def test_our_plan_is_proven_with_the_chips_arithmetic(chip: str) -> None:
 
 
 @pytest.mark.parametrize("chip", ["bm1684x", "cv181x"])
-def test_ours_is_two_compilations_the_better_is_kept_and_proven(
+def test_ours_takes_few_compilations_and_the_best_is_kept_and_proven(
     chip: str, tpu_toolchain: Toolchain, tmp_path: Path
 ) -> None:
     graph = quantised(chip)
@@ -50,7 +50,8 @@ def test_ours_is_two_compilations_the_better_is_kept_and_proven(
     program = lower_graph(tpu_toolchain, graph, CompileOptions(chip), tmp_path, ranges=ranges).ready
     choice = choose_groups(tpu_toolchain, program, TpuOptions(chip=chip, layer_group="ours"), tmp_path / "groups")
     costs = [trial["cost"] for trial in choice.report["trials"]]
-    assert len(costs) == 2
+    assert 2 <= len(costs) <= 5
+    assert costs[1:-1] == [None] * (len(costs) - 2), "a smaller memory is only tried where the compiler refused"
     assert choice.outcome.cost == min(cost for cost in costs if cost is not None)
     assert choice.final.exists()
     assert choice.report["proof"]["mismatches"] == 0
