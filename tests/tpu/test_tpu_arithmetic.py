@@ -1,0 +1,114 @@
+"""The arithmetic of INT8 against exact fractions, and thresholds that the compiler has nothing to change in."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nnkit.calibrate.stats import ValueRange
+from nnkit.errors import ModelError
+from nnkit.program.ops import Window
+from nnkit_tpu.arithmetic import apply, joint_multipliers, multiplier_and_shift, round_half_away
+from nnkit_tpu.program import Requant, TpuActivation, TpuConcat, TpuGraph, TpuPool, TpuTensor
+from nnkit_tpu.thresholds import thresholds
+
+
+def _half_up(value: Fraction) -> int:
+    return floor(value + Fraction(1, 2))
+
+
+def _half_away(value: Fraction) -> int:
+    return _half_up(value) if value >= 0 else -_half_up(-value)
+
+
+@given(st.integers(-(2**31), 2**31 - 1), st.integers(1, 2**31 - 1), st.integers(0, 30))
+def test_requantisation_is_the_rounded_fraction(acc: int, multiplier: int, shift: int) -> None:
+    real = Fraction(acc * multiplier, 2**shift)
+    for rounding, expected in (("half_up", _half_up(real)), ("half_away", _half_away(real)), ("down", floor(real))):
+        stage = Requant(np.array([multiplier]), np.array([shift]), rounding)  # type: ignore[arg-type]
+        assert int(apply(stage, np.array([[acc]]))[0, 0]) == expected
+
+
+@given(st.integers(-(2**31), 2**31 - 1), st.integers(2**30, 2**31 - 1), st.integers(0, 15))
+def test_two_steps_round_twice(acc: int, multiplier: int, rest: int) -> None:
+    first = _half_up(Fraction(acc * multiplier, 2**31))
+    stage = Requant(np.array([multiplier]), np.array([31 + rest]), "two_steps")
+    assert int(apply(stage, np.array([[acc]]))[0, 0]) == _half_away(Fraction(first, 2**rest))
+
+
+@given(st.floats(1e-6, 0.99), st.sampled_from([8, 32]))
+def test_no_other_multiplier_and_shift_is_closer(factor: float, bits: int) -> None:
+    multiplier, shift = multiplier_and_shift(factor, bits)
+    exact = Fraction(float(np.float32(factor)))
+    error = abs(Fraction(int(multiplier[0])) / Fraction(2) ** int(shift[0]) - exact)
+    limit = 127 if bits == 8 else 2**31 - 1
+    for n in range(31):
+        m = _half_away(exact * 2**n)
+        if m < limit:
+            other = abs(Fraction(m, 2**n) - exact)
+            assert float(np.float32(float(error))) <= float(np.float32(float(other)))
+
+
+def test_channels_are_rescaled_on_their_axis() -> None:
+    stage = Requant(np.array([1, 3]), np.array([0, 1]), "half_up")
+    acc = np.arange(8).reshape(1, 2, 4)
+    assert np.array_equal(apply(stage, acc), [[[0, 1, 2, 3], [6, 8, 9, 11]]])
+    assert np.array_equal(apply(stage, np.array([[5, 5]]), -1), [[5, 8]])
+
+
+def test_multipliers_that_share_a_shift() -> None:
+    # 0.62507 * 128 = 80.009, 0.56959 * 128 = 72.908, cut off; twice as much would pass 127.
+    assert joint_multipliers(np.array([0.62507, 0.56959])) == ((80, 72), 7)
+
+
+def test_halves_are_rounded_away_from_zero() -> None:
+    values = np.array([-2.5, -1.5, -0.5, 0.49999999999999994, 0.5, 1.5, 2.5])
+    assert round_half_away(values).tolist() == [-3, -2, -1, 0, 1, 2, 3]
+
+
+def _graph() -> TpuGraph:
+    shape = (1, 4, 8, 8)
+    names = ("x", "r", "p", "s", "cat")
+    tensors = {name: TpuTensor(name, shape) for name in names}
+    window = Window(kernel_h=1, kernel_w=1)
+    ops = (
+        TpuActivation(name="r", inputs=("x",), output="r", function="tanh"),
+        TpuPool(name="p", inputs=("r",), output="p", function="max", window=window),
+        TpuActivation(name="s", inputs=("x",), output="s", function="sigmoid"),
+        TpuConcat(name="cat", inputs=("p", "s"), output="cat", axis=1),
+    )
+    return TpuGraph("g", tensors, ops, ("x",), ("cat",))
+
+
+def _ranges(**limits: tuple[float, float]) -> dict[str, ValueRange]:
+    return {name: ValueRange(low, high, low, high) for name, (low, high) in limits.items()}
+
+
+def test_what_is_moved_and_joined_shares_a_threshold() -> None:
+    ranges = _ranges(x=(-3, 3), r=(-0.9, 0.8), p=(-0.5, 0.8), s=(0.1, 0.9), cat=(-0.5, 0.9))
+    found = thresholds(_graph(), ranges, always_signed=False)
+    assert {found[name] for name in ("r", "p", "s", "cat")} == {found["cat"]}
+    assert found["cat"].value == 1.0  # sigmoid's, whatever was seen
+    assert found["cat"].signed
+    assert found["x"].value == 3.0
+
+
+def test_a_part_that_others_read_keeps_its_own_threshold() -> None:
+    graph = _graph()
+    also_out = TpuGraph(graph.name, graph.tensors, graph.ops, graph.inputs, ("cat", "s"))
+    ranges = _ranges(x=(-3, 3), r=(0.0, 0.8), p=(0.0, 0.8), s=(0.1, 0.9), cat=(0.0, 0.9))
+    found = thresholds(also_out, ranges, always_signed=False)
+    assert found["s"].value == 1.0
+    assert found["cat"].value == 0.9
+    assert not found["cat"].signed
+    assert thresholds(also_out, ranges, always_signed=True)["cat"].signed
+
+
+def test_a_value_without_a_range_is_named() -> None:
+    with pytest.raises(ModelError, match=r"2 values have no calibrated range: p, cat"):
+        thresholds(_graph(), _ranges(x=(0, 1), r=(0, 1), s=(0, 1)), always_signed=False)
