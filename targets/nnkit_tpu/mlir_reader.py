@@ -15,7 +15,7 @@ from nnkit.program import Affine, Program
 from nnkit_tpu.program import IntegerOperands, IntegerWeights, Requant, TpuDeconv, TpuOp
 
 _LOCATION = re.compile(r'^(#loc\d*) = loc\("(.*)"\)$')
-_OP = re.compile(r'"tpu\.(\w+)"\((.*)\) \{(.*)\} : .* -> tensor<(.*)> loc\((#?[^)]*)\)$')
+_OP = re.compile(r'"tpu\.(\w+)"\(([^)]*)\)(?: \{(.*)\})? : .* -> tensor<(.*)> loc\((#?[^)]*)\)$')
 _NUMBERS = re.compile(r"\b(multipliers?|rshifts?) = (\[[-\d, ]*\]|-?\d+)")
 _SCALE = re.compile(r"!quant\.uniform<([iu])8:f\d+, ([-+.\deE]+)>")
 
@@ -48,7 +48,7 @@ def read_lowered(text: str) -> dict[str, LoweredOp]:
         if match is None:
             continue
         kind, _, attributes, result, location = match.groups()
-        numbers = {key.rstrip("s"): _integers(value) for key, value in _NUMBERS.findall(attributes)}
+        numbers = {key.rstrip("s"): _integers(value) for key, value in _NUMBERS.findall(attributes or "")}
         scale = _SCALE.search(result)
         found[names.get(location, location.strip('"'))] = LoweredOp(
             kind,

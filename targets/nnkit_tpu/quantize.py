@@ -197,7 +197,7 @@ def _with_integers(op: TpuOp, stored: Format, chip: str) -> TpuOp:
             factor = source.scale[0] * sources[1].scale[0] / scale
             return replace(op, integer=requant(factor, 8, "half_up"))
         case TpuConcat() if any(each != stored for each in sources):
-            return replace(op, integer=_operands(sources, scale))
+            return replace(op, integer=_parts(sources, stored) if is_cv else _operands(sources, scale))
         case TpuConcat():
             ones = (1,) * len(sources)
             return replace(op, integer=IntegerOperands(ones, (0,) * len(sources), "half_up"))
@@ -215,6 +215,15 @@ def _operands(sources: list[Affine], scale: float) -> IntegerOperands:
     """A multiplier of 8 bits and a shift for every operand."""
     pairs = [multiplier_and_shift(each.scale[0] / scale, 8, positive=True) for each in sources]
     return IntegerOperands(tuple(int(m[0]) for m, _ in pairs), tuple(int(s[0]) for _, s in pairs), "half_up")
+
+
+def _parts(sources: list[Affine], stored: Affine) -> IntegerOperands:
+    """Parts of a concatenation on the cv18xx: multipliers that are cut off, none where nothing changes."""
+    found = [
+        (((1,), 0) if each == stored else joint_multipliers(np.array([each.scale[0] / stored.scale[0]])))
+        for each in sources
+    ]
+    return IntegerOperands(tuple(m[0] for m, _ in found), tuple(s for _, s in found), "half_up")
 
 
 def _slopes(slopes: np.ndarray) -> IntegerWeights:

@@ -92,13 +92,16 @@ def keeps_format(op: TpuOp) -> bool:
 
 
 def _own(graph: TpuGraph, name: str, found: ValueRange) -> Threshold:
-    op = graph.producer(name)
-    bounded = (isinstance(op, TpuActivation) and op.function in _UP_TO_ONE) or (
-        isinstance(op, TpuSoftmax) and not op.log
-    )
-    if bounded:
+    if _up_to_one(graph.producer(name)):
         return Threshold(1.0, False)
     return Threshold(float(f"{max(found.max_abs, SMALLEST):.7f}"), found.low < 0)
+
+
+def _up_to_one(op: TpuOp | None) -> bool:
+    """Whether the compiler takes the output's range to be 0 to 1, whatever the table says."""
+    if isinstance(op, TpuActivation):
+        return op.function in _UP_TO_ONE
+    return isinstance(op, TpuSoftmax) and not op.log
 
 
 def _exclusive(graph: TpuGraph, name: str) -> bool:
@@ -106,7 +109,9 @@ def _exclusive(graph: TpuGraph, name: str) -> bool:
     if name in (*graph.inputs, *graph.outputs) or len(graph.consumers(name)) != 1:
         return False
     op = graph.producer(name)
-    return op is None or not keeps_format(op) or _exclusive(graph, op.inputs[0])
+    if op is None or _up_to_one(op):
+        return False
+    return not keeps_format(op) or _exclusive(graph, op.inputs[0])
 
 
 def _root(groups: dict[str, str], name: str) -> str:

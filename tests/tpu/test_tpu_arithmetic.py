@@ -92,10 +92,11 @@ def _ranges(**limits: tuple[float, float]) -> dict[str, ValueRange]:
 def test_what_is_moved_and_joined_shares_a_threshold() -> None:
     ranges = _ranges(x=(-3, 3), r=(-0.9, 0.8), p=(-0.5, 0.8), s=(0.1, 0.9), cat=(-0.5, 0.9))
     found = thresholds(_graph(), ranges, always_signed=False)
-    assert {found[name] for name in ("r", "p", "s", "cat")} == {found["cat"]}
-    assert found["cat"].value == 1.0  # sigmoid's, whatever was seen
-    assert found["cat"].signed
+    assert {found[name] for name in ("r", "p", "cat")} == {found["cat"]}
+    assert (found["cat"].value, found["cat"].signed) == (0.9, True)
     assert found["x"].value == 3.0
+    # The compiler takes a sigmoid to reach 1, whatever was seen: it is rescaled into the concatenation.
+    assert (found["s"].value, found["s"].signed) == (1.0, False)
 
 
 def test_a_part_that_others_read_keeps_its_own_threshold() -> None:
