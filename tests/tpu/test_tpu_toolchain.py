@@ -59,9 +59,7 @@ def test_a_log_without_a_failure_tells_of_none() -> None:
     assert read_failure("==----==\nRun TopoSortPass :\n") is None
 
 
-STACK = (
-    "PLEASE submit a bug report\nStack dump:\n0.\tProgram arguments: tpuc-opt\n #0 0x0000559e\n"
-)
+STACK = "PLEASE submit a bug report\nStack dump:\n0.\tProgram arguments: tpuc-opt\n #0 0x0000559e\n"
 
 
 def test_a_crash_is_told_as_one_and_not_by_the_last_statistic() -> None:
