@@ -47,7 +47,7 @@ from nnkit_tpu.program import (
     TpuTensor,
     TpuUpsample,
 )
-from nnkit_tpu.thresholds import Threshold, thresholds, with_reshaped
+from nnkit_tpu.thresholds import Threshold, thresholds
 
 PROGRAM_CLASSES: tuple[type, ...] = (
     *(TpuConv, TpuDeconv, TpuMatMul, TpuPool, TpuBinary, TpuConcat, TpuSlice, TpuReshape, TpuPermute),
@@ -75,7 +75,6 @@ class Precision:
 
 def to_program(graph: TpuGraph, ranges: Mapping[str, ValueRange], precision: Precision) -> Program:
     """The quantised program. Raises ModelError for tensors without a calibrated range (INT8)."""
-    ranges = with_reshaped(graph, ranges)
     found = thresholds(graph, ranges, always_signed=precision.chip in CV_CHIPS) if precision.mode == "INT8" else {}
     notes: list[str] = []
     formats: dict[str, Format] = {}

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import ModelError, UsageError
 from nnkit_tpu.program import TpuGraph
-from nnkit_tpu.thresholds import with_reshaped
 from nnkit_tpu.top_mlir import locations
 
 MODES = ("INT8", "F16", "BF16", "F32")
@@ -25,7 +24,6 @@ def calibration_table(graph: TpuGraph, ranges: Mapping[str, ValueRange]) -> str:
     ranges: by tensor name, in real units. Raises ModelError for tensors without a finite range.
     """
     names = locations(graph)
-    ranges = with_reshaped(graph, ranges)
     missing = [v for v in names if v not in ranges or not math.isfinite(ranges[v].max_abs)]
     if missing:
         raise ModelError(

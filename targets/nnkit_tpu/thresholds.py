@@ -51,7 +51,6 @@ def thresholds(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, always_sign
 
     Raises ModelError naming the tensors without a calibrated range.
     """
-    ranges = with_reshaped(graph, ranges)
     missing = [name for name in graph.tensors if name not in ranges]
     if missing:
         raise ModelError(
@@ -77,15 +76,6 @@ def thresholds(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, always_sign
         name: Threshold(joined[_root(groups, name)].value, always_signed or joined[_root(groups, name)].signed)
         for name in graph.tensors
     }
-
-
-def with_reshaped(graph: TpuGraph, ranges: Mapping[str, ValueRange]) -> dict[str, ValueRange]:
-    """The ranges, and those of values that only their reshape has one of: they are the same numbers."""
-    found = dict(ranges)
-    for op in graph.ops:
-        if isinstance(op, TpuReshape) and op.inputs[0] not in found and op.output in found:
-            found[op.inputs[0]] = found[op.output]
-    return found
 
 
 def keeps_format(op: TpuOp) -> bool:

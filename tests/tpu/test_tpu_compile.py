@@ -95,7 +95,7 @@ def _cosine(a: np.ndarray, b: np.ndarray) -> float:
 
 def test_fusion_leaves_one_op_per_layer() -> None:
     kinds = [op.kind for op in lower(_network(), "small").ops]
-    expected = "conv conv conv binary pool activation concat pool conv reshape"
+    expected = "conv conv conv binary pool activation concat pool reshape matmul"
     assert kinds == expected.split()
 
 

@@ -10,7 +10,6 @@ from nnkit.errors import ModelError
 from nnkit.graph import Model
 from nnkit.quantize.graph_view import GraphView
 from nnkit_tpu.lowering import elementwise, shapes, windows
-from nnkit_tpu.lowering.flattened import convolve_flattened
 from nnkit_tpu.lowering.fusion import fuse
 from nnkit_tpu.lowering.reading import Node, Unsupported
 from nnkit_tpu.program import TpuGraph, TpuOp, TpuTensor
@@ -88,7 +87,7 @@ def lower(model: Model, name: str) -> TpuGraph:
     fused = fuse(tuple(ops), outputs)
     names = [*inputs, *(op.output for op in fused)]
     tensors = {value: TpuTensor(value, view.shape(value)) for value in names}
-    return convolve_flattened(TpuGraph(name, tensors, fused, inputs, outputs))
+    return TpuGraph(name, tensors, fused, inputs, outputs)
 
 
 def _reading(op: TpuOp, same: Mapping[str, str]) -> TpuOp:
