@@ -33,9 +33,13 @@ def format_tpu_table(ranges: Mapping[str, ValueRange], *, comments: tuple[str, .
                 where=repr(name),
                 remedy="rename the value in the model",
             )
-        threshold = max(found.max_abs, _SMALLEST)
-        lines.append(f"{name} {threshold:.7f} {found.low:.7f} {found.high:.7f}")
+        lines.append(table_line(name, found, _SMALLEST))
     return "\n".join(lines) + "\n"
+
+
+def table_line(name: str, found: ValueRange, smallest: float) -> str:
+    """A value's line; its threshold is the largest magnitude of its range, but not below `smallest`."""
+    return f"{name} {max(found.max_abs, smallest):.7f} {found.low:.7f} {found.high:.7f}"
 
 
 def read_tpu_table(path: Path) -> dict[str, ValueRange]:

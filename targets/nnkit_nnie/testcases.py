@@ -6,7 +6,7 @@ every output of every segment as the simulation has it: S20.12 of the NNIE (int3
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +55,3 @@ def write_testcase(
             data = values_by_name[name].astype(tensor.format.dtype.newbyteorder("<")).tobytes()
             (folder / f"out_{safe_name(name)}.bin").write_bytes(data)
     return values_by_name
-
-
-def file_names(settings: Sequence[InputSettings], network: Network) -> Mapping[str, str]:
-    """File of each tensor in a case."""
-    names = {each.name: f"in_{safe_name(each.name)}.bin" for each in settings}
-    return names | {name: f"out_{safe_name(name)}.bin" for segment in network.segments for name in segment.outputs}

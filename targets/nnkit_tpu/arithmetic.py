@@ -31,11 +31,6 @@ _LOWEST_SHIFT = -32
 _LIMITS = {32: 2**31 - 1, 8: 127}
 
 
-def tensor_format(threshold: float, *, signed: bool) -> Affine:
-    """The INT8 format of a tensor with this threshold."""
-    return Affine(8, (threshold / (127.0 if signed else 255.0),), (0,), signed=signed)
-
-
 def round_half_away(values: NDArray[np.float64] | float) -> NDArray[np.float64]:
     """To the nearest integer, half away from zero (C's `round`)."""
     array = np.asarray(values, np.float64)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from nnkit.calibrate.stats import ValueRange
+from nnkit.calibrate.tpu_table import table_line
 from nnkit.errors import ModelError, UsageError
 from nnkit_tpu.program import TpuGraph
 from nnkit_tpu.top_mlir import locations
@@ -31,28 +32,8 @@ def calibration_table(graph: TpuGraph, ranges: Mapping[str, ValueRange]) -> str:
             remedy="calibrate the restructured network anew",
         )
     lines = ["# op_name    threshold    min    max"]
-    for value, name in names.items():
-        found = ranges[value]
-        threshold = max(found.max_abs, _SMALLEST_THRESHOLD)
-        lines.append(f"{name} {threshold:.7f} {found.low:.7f} {found.high:.7f}")
+    lines += [table_line(name, ranges[value], _SMALLEST_THRESHOLD) for value, name in names.items()]
     return "\n".join(lines) + "\n"
-
-
-def read_calibration_table(text: str) -> dict[str, tuple[float, float, float]]:
-    """(threshold, min, max) by the compiler's name. Raises UsageError with the line that is wrong."""
-    found: dict[str, tuple[float, float, float]] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        parts = line.split()
-        try:
-            threshold, low, high = (float(part) for part in parts[1:])
-        except ValueError:
-            raise UsageError(
-                "a line is `name threshold min max`", where=f"calibration table, line {number}"
-            ) from None
-        found[parts[0]] = (threshold, low, high)
-    return found
 
 
 def qtable(graph: TpuGraph, modes: Mapping[str, str]) -> str:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from nnkit.caffe.names import NamePool
 from nnkit.caffe.network import MAX_DIMENSIONS, MAX_VALUES, CaffeLayer
-from nnkit.errors import ModelError
 
 if TYPE_CHECKING:
     import onnx
@@ -257,8 +256,3 @@ def _without_training(message: Any) -> None:
 
 def _mark(node: onnx.NodeProto, key: str, value: str) -> None:
     node.metadata_props.add(key=key, value=value)
-
-
-def custom_problem(error: ModelError) -> LayerProblem:
-    """What an operator of `ai.nnkit` says against its parameters or shapes, as a finding."""
-    return LayerProblem(error.reason, error.remedy)

@@ -92,11 +92,6 @@ def backward_h(op: GroupOp, rows: Span, source: Shape, result: Shape) -> Span | 
             return None
 
 
-def window_rows(window: Window, rows: Span) -> tuple[int, int]:
-    """First and one past the last input row, padding rows included, that a window reads for the output `rows`."""
-    return _windowed(window, rows)
-
-
 def _windowed(window: Window, rows: Span) -> tuple[int, int]:
     reach = (window.kernel_h - 1) * window.dilation_h
     first = rows.start * window.stride_h - window.pad_top

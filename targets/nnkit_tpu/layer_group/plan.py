@@ -64,14 +64,6 @@ def plan_with_count(
     return refusal
 
 
-def fits_by_peak(graph: GroupGraph, ops: Sequence[GroupOp], slices: SlicePlan, model: CostModel) -> bool:
-    """Whether the shortest lifetimes alone stay within a lane: a quick, necessary condition (in place aside)."""
-    schedule = schedule_group(graph, ops, slices, model, balance=False)
-    return (
-        max(live_bytes(lives(model.chip, graph, ops, slices, schedule), schedule), default=0) <= model.chip.lane_bytes
-    )
-
-
 def best_plan(
     graph: GroupGraph,
     ops: Sequence[GroupOp],
