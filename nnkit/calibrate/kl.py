@@ -16,6 +16,7 @@ KL(P || Q) is taken. Source of the idea: Migacz, "8-bit inference with TensorRT"
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +25,10 @@ from nnkit.calibrate.observers import Histogram
 from nnkit.calibrate.ranges import (
     FormatKind,
     Grid,
+    Spread,
     candidate_grids,
     is_zero,
     max_range,
-    mean_squared_error,
 )
 from nnkit.calibrate.stats import ValueRange
 
@@ -43,14 +44,24 @@ def kl_range(histogram: Histogram, bits: int, signed: bool, kind: FormatKind = "
     extremes = histogram.extremes
     if is_zero(extremes):
         return max_range(extremes)
-    grids = candidate_grids(extremes, bits, signed, kind)
-    errors = [mean_squared_error(histogram, grid.step, grid.qmin, grid.qmax) for grid in grids]
-    allowed = [grid for grid, error in zip(grids, errors, strict=True) if error <= errors[0]]
+    allowed = _no_worse_than_the_widest(Spread(histogram), candidate_grids(extremes, bits, signed, kind))
     density = _Density(histogram)
     divergences = [divergence(density, grid) for grid in allowed]
     grid = allowed[divergences.index(min(divergences))]
     low, high = max(grid.low, extremes.low), min(grid.high, extremes.high)
     return ValueRange(min(low, high), max(low, high), extremes.low, extremes.high)
+
+
+def _no_worse_than_the_widest(spread: Spread, grids: Sequence[Grid]) -> list[Grid]:
+    """The grids whose mean squared error is at most that of the first, whose range holds those of the others."""
+    limit = spread.mean_squared_error(grids[0])
+    allowed = [grids[0]]
+    for grid in grids[1:]:
+        if spread.least_clipping_error(grid) > limit:
+            break  # so do all that follow
+        if spread.mean_squared_error(grid) <= limit:
+            allowed.append(grid)
+    return allowed
 
 
 class _Density:
