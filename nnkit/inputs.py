@@ -39,15 +39,23 @@ def _preprocess(recipe: Recipe, spec: InputSpec) -> Preprocess:
     return Preprocess.from_recipe(written.preprocess if written is not None else None, spec.shape)
 
 
+def image_inputs(recipe: Recipe, model: Model) -> dict[str, Preprocess]:
+    """The preprocessing of the inputs that the recipe makes from images, as its `preprocess` says."""
+    written = recipe.model.inputs
+    return {
+        name: preprocess
+        for name, preprocess in preprocess_by_input(recipe, model).items()
+        if name in written and written[name].preprocess is not None
+    }
+
+
 def input_ranges(recipe: Recipe, model: Model) -> dict[str, InputRange]:
     """Exact ranges of inputs that are made from images: pixels lie in 0..255.
 
     Raw pixels (mean 0, scale 1) are whole numbers, which the hardware can take as they are.
     """
     ranges: dict[str, InputRange] = {}
-    for name, preprocess in preprocess_by_input(recipe, model).items():
-        if name not in recipe.model.inputs or recipe.model.inputs[name].preprocess is None:
-            continue
+    for name, preprocess in image_inputs(recipe, model).items():
         ends = [
             (pixel - mean) * scale
             for mean, scale in zip(

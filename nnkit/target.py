@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nnkit.graph import Model
     from nnkit.memory.plan import MemoryPlan, Region
     from nnkit.partition import Segment
+    from nnkit.preprocess import Preprocess
     from nnkit.program import Program
     from nnkit.quantize import FixedPointScheme, InputRange
     from nnkit.recipe import Calibration, Recipe, TargetOptionsBase
@@ -127,7 +128,8 @@ class Quantization:
 
     name: of the program. calibration: the recipe's section as it holds for this target. input_ranges: exact ranges
     of inputs that are made from images. samples: the first so many calibration inputs, preprocessed, for what must
-    run the network; empty where the recipe has a table instead of images.
+    run the network; empty where the recipe has a table instead of images. images: how the inputs that are made from
+    images are preprocessed.
     """
 
     name: str
@@ -135,6 +137,7 @@ class Quantization:
     calibration: Calibration
     input_ranges: Mapping[str, InputRange]
     samples: Callable[[int], Sequence[Sample]]
+    images: Mapping[str, Preprocess] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from nnkit.inputs import (
     calibration_files,
     file_digest,
     has_calibration,
+    image_inputs,
     input_ranges,
     preprocess_by_input,
     verification_samples,
@@ -215,3 +216,9 @@ def test_digest_is_that_of_the_content(folder: Path) -> None:
     path = folder / "cal/0.png"
     assert file_digest(path) == hashlib.sha256(path.read_bytes()).hexdigest()
     assert file_digest(folder / "missing.png") == "unreadable:missing.png"
+
+
+def test_inputs_with_written_preprocessing_are_made_from_images(folder: Path) -> None:
+    """Without it an input may as well be an array of values that no pixel gives."""
+    found = image_inputs(recipe(folder, "{a: {preprocess: {scale: 0.5}}, b: {}}"), model(a=GRAY, b=GRAY, c=GRAY))
+    assert found == {"a": Preprocess(color="gray", scale=(0.5,))}

@@ -1,6 +1,6 @@
 """The Program and its parts."""
 
-from nnkit.program.formats import Affine, Fixed, Float, Format
+from nnkit.program.formats import Affine, Fixed, Float, Format, Pixels
 from nnkit.program.ops import (
     Activation,
     Add,
@@ -38,6 +38,7 @@ __all__ = [
     "OpBase",
     "OutputStage",
     "Pad",
+    "Pixels",
     "Pool",
     "Program",
     "Reshape",

@@ -1,7 +1,8 @@
 """Number formats of tensors: what a stored value means.
 
 `Fixed` is two's-complement (or unsigned) power-of-two fixed point as in the published GAP8 flow:
-value = q * 2**-frac. `Float` marks tensors of float segments.
+value = q * 2**-frac. `Affine` is integers with a scale and a zero point, `Float` marks tensors of float segments,
+`Pixels` an image as a camera gives it.
 """
 
 from __future__ import annotations
@@ -136,4 +137,34 @@ class Affine(_IntegerStorage):
         return f"{kind} affine {self.scale[0]:.6g}, zero at {self.zero_point[0]}"
 
 
-Format: TypeAlias = Fixed | Affine | Float
+@dataclass(frozen=True)
+class Pixels(_IntegerStorage):
+    """Pixels of 8 bits, [..., C, H, W], that stand for (pixel - mean) * scale: a mean and a scale for every channel.
+
+    The format of an input whose preprocessing the hardware does itself.
+    """
+
+    mean: tuple[float, ...]
+    scale: tuple[float, ...]
+    bits: int = 8
+    signed: bool = False
+
+    def quantize(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Preprocessed values -> the pixels they were made from; half to even, saturated."""
+        mean, scale = self._by_channel()
+        pixels = np.rint(np.asarray(values, np.float64) / scale + mean)
+        return np.clip(pixels, self.qmin, self.qmax).astype(np.int64)
+
+    def dequantize(self, stored: NDArray[Any]) -> NDArray[np.float64]:
+        """Pixels -> preprocessed values."""
+        mean, scale = self._by_channel()
+        return (np.asarray(stored, np.float64) - mean) * scale
+
+    def _by_channel(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return np.array(self.mean).reshape(-1, 1, 1), np.array(self.scale).reshape(-1, 1, 1)
+
+    def __str__(self) -> str:
+        return "u8 pixels"
+
+
+Format: TypeAlias = Fixed | Affine | Float | Pixels

@@ -11,7 +11,7 @@ from typing import Any
 from nnkit import __version__
 from nnkit.memory.plan import MemoryPlan
 from nnkit.partition import Segment
-from nnkit.program import Fixed, Float, OpBase, Program, macs
+from nnkit.program import Fixed, Float, OpBase, Pixels, Program, macs
 from nnkit.rewrite import RewriteLog
 from nnkit.verify.artifact import ArtifactVerdict
 from nnkit.verify.float_vs_program import FloatVerdict
@@ -96,6 +96,8 @@ def _tensor(program: Program, name: str) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": name, "shape": list(tensor.shape), "format": str(form), "bits": form.bits}
     if isinstance(form, Fixed):
         entry["frac"] = form.frac
+    elif isinstance(form, Pixels):
+        entry |= {"scale": list(form.scale), "mean": list(form.mean)}
     elif not isinstance(form, Float):
         entry |= {"scale": list(form.scale), "zero_point": list(form.zero_point)}
     if isinstance(form, Float):

@@ -32,7 +32,7 @@ class Case:
 
 def quantize(build: Build, restructured: Restructured, statistics: CalibrationStats) -> Program:
     """Ranges to formats, weights to stored values; the target's limits are checked on the result."""
-    from nnkit.inputs import input_ranges
+    from nnkit.inputs import image_inputs, input_ranges
     from nnkit.quantize import unproven
 
     with build.progress.stage("quantize") as step:
@@ -42,6 +42,7 @@ def quantize(build: Build, restructured: Restructured, statistics: CalibrationSt
             calibration=build.recipe.calibration_for(build.key),
             input_ranges=input_ranges(build.recipe, restructured.model),
             samples=calibration_samples_of(build, restructured, statistics),
+            images=image_inputs(build.recipe, restructured.model),
         )
         _check_corrections(build)
         program = build.target.quantize(restructured.model, wanted, build.options)
