@@ -1,11 +1,15 @@
-"""The affine integer program: ops over 8-bit tensors with a scale and a zero point, and their exact arithmetic.
+"""The affine integer program: ops over 8- and 16-bit tensors with scale and zero point, and their exact arithmetic.
 
 Conventions (one definition for the simulator and every export):
 
 * Tensors have no batch axis: [C, H, W] or [F]. Stored integers q mean (q - zero_point) * scale.
-* RQ(x, m, s) = (x * m + 2^(s-1)) >> s: multiplier and shift with a *single* rounding, half toward +infinity, in a
-  64-bit product; m is an int32, 1 <= s <= 62. A real factor f becomes m = round(f * 2^s) with |m| in [2^30, 2^31).
-* Accumulators are int32 and proven: for every conv sum|w| * max|x - zx| + |bias| < 2^31.
+* RQ(x, m, s) = (x * m + 2^(s-1)) >> s: multiplier and shift with a *single* rounding, half toward +infinity; m is an
+  int32, 1 <= s <= 62. A real factor f becomes m = round(f * 2^s) with |m| in [2^30, 2^31).
+* Accumulators are proven, per output channel and sign-split over the weights: with x - zx in [lo, hi] the sums lie in
+  [sum_{w>0} w*lo + sum_{w<0} w*hi, sum_{w>0} w*hi + sum_{w<0} w*lo] + bias. With 8-bit operands they are int32 and
+  the product in RQ has 64 bits. With a 16-bit operand they are int32 where that is proven, else int64 (an op says
+  which); RQ is then still exact, in a product of 94 bits.
+* Bits are those of each tensor: an op reads and writes tensors of either width, and its RQ is the seam between them.
 * Every op that computes ends in v = clamp(RQ(acc, m, s) + zero point of the output, clip_min, clip_max).
 * With `negative_multiplier` (leaky slopes) a negative accumulator takes that multiplier instead of m: still one
   rounding, slope included.
@@ -48,6 +52,11 @@ class AffineTensor(Tensor):
         """Its one zero point."""
         return self.format.zero_point[0]
 
+    @property
+    def reach(self) -> int:
+        """The largest |q - zero point|."""
+        return max(self.format.qmax - self.zero_point, self.zero_point - self.format.qmin)
+
 
 @dataclass(frozen=True, eq=False)
 class Requantize:
@@ -69,8 +78,8 @@ class AffineOpBase(OpBase):
 class AffineConv(AffineOpBase):
     """acc = bias + sum((x - zx) * (w - zw)); RQ per output channel. Padding reads `pad_value` (stored; zx for 0).
 
-    weight: stored integers, conv [O, I/g, kh, kw], transposed [I, O/g, kh, kw]; weight_format has their scales (its
-    axis is that of the output channels, or None). bias: int32 [O] in units of input scale * weight scale.
+    weight: stored integers (int8, int16), conv [O, I/g, kh, kw], transposed [I, O/g, kh, kw]; weight_format has their
+    scales (its axis is that of the output channels, or None). bias: int32 [O] in units of input scale * weight scale.
     """
 
     weight: NDArray[Any]
@@ -111,7 +120,10 @@ class AffinePool(AffineOpBase):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AffineAdd(AffineOpBase):
-    """acc = (a - za) * ma + (b - zb) * mb in int32 (|m| < 2^21); RQ with multiplier 1 and the shared shift."""
+    """acc = (a - za) * ma + (b - zb) * mb; RQ with multiplier 1 and the shared shift.
+
+    |m| <= 2^20 and int32 for operands of 8 bits, |m| <= 2^30 and int64 where one has 16.
+    """
 
     kind: ClassVar[str] = "add"
     multipliers: tuple[int, int]

@@ -14,7 +14,7 @@ from nnkit.quantize.scheme import FixedPointScheme, InputRange, UnsignedPolicy
 from nnkit.recipe.problems import suggestion
 
 QuantizationScheme: TypeAlias = FixedPointScheme | AffineScheme
-"""Power-of-two int8 and int16, mixed by tags; affine int8, symmetric or not, weights per tensor or per channel."""
+"""Power of two and affine, each int8, int16, or mixed by tags; affine weights per tensor or per channel."""
 
 _KINDS: Mapping[str, type[FixedPointScheme] | type[AffineScheme]] = {
     "power_of_two": FixedPointScheme,
@@ -22,6 +22,8 @@ _KINDS: Mapping[str, type[FixedPointScheme] | type[AffineScheme]] = {
 }
 _CHOICES: Mapping[str, tuple[object, ...]] = {
     "bits": (8, 16),
+    "activation_bits": (8, 16),
+    "weight_bits": (8, 16),
     "accumulate": ("wide", "running"),
     "accumulator_bits": (32, 64),
     "unsigned": get_args(UnsignedPolicy),

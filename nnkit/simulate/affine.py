@@ -1,7 +1,7 @@
 """Bit-exact simulation of affine integer programs, many inputs at a time.
 
-Method: im2col and a matrix product in float32 where every partial sum stays below 2^24, else in float64 (below 2^53;
-int32 accumulators always do): sums of integers are then exact in any order.
+Method: im2col and a matrix product in float32 where every partial sum stays below 2^24, else in float64 (below 2^53:
+also 2^20 products of 16-bit integers stay there): sums of integers are then exact in any order.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from nnkit.program.affine import (
 from nnkit.program.ops import Window
 
 _FLOAT32_EXACT = 1 << 24
+_HALF_BITS = 31  # of a product that needs more than 64
+_BEYOND = 1 << 32  # any result of that size is clamped, whatever it is
 _COLUMN_BYTES = 32 << 20  # im2col scratch: inputs are taken so many at a time that it stays below
 
 
@@ -71,7 +73,7 @@ def run_op(op: AffineOp, x: list[NDArray[Any]], tensors: Mapping[str, AffineTens
     zeros = [tensors[name].zero_point for name in op.inputs]
     match op:
         case AffineConv():
-            result = requantized(accumulate(op, x[0], zeros[0], output.shape), op.requantize, output)
+            result = requantized(accumulate(op, x[0], tensors[op.inputs[0]], output.shape), op.requantize, output)
         case AffinePool():
             result = _pool(op, x[0], zeros[0], output)
         case AffineAdd():
@@ -99,14 +101,31 @@ def requantized(acc: IntArray, stage: Requantize, output: AffineTensor) -> IntAr
     shift = stage.shift.reshape(shape)
     if stage.negative_multiplier is not None:
         multiplier = np.where(acc < 0, stage.negative_multiplier.reshape(shape), multiplier)
-    value = (acc * multiplier + (np.int64(1) << (shift - 1))) >> shift
+    value = rounded_product(acc, multiplier, shift)
     return np.asarray(np.clip(value + output.zero_point, stage.clip_min, stage.clip_max))
 
 
-def accumulate(op: AffineConv, x: NDArray[Any], zero_point: int, output_shape: tuple[int, ...]) -> IntArray:
-    """The int32 accumulators of a conv, as int64 [N, O, OH, OW]."""
+def rounded_product(acc: IntArray, multiplier: IntArray, shift: IntArray) -> IntArray:
+    """RQ of the program's arithmetic: (acc * multiplier + 2^(shift-1)) >> shift, the product as wide as it gets.
+
+    Exact, except that a result beyond 2^32 is some number beyond 2^31 of the same sign: every format clamps it.
+    """
+    half = np.int64(1) << (shift - 1)
+    if max(int(acc.max(initial=0)), -int(acc.min(initial=0))) < 1 << _HALF_BITS:
+        return np.asarray((acc * multiplier + half) >> shift)
+    low_part = (acc & ((1 << _HALF_BITS) - 1)) * multiplier + half  # acc = high * 2^31 + low, 0 <= low < 2^31
+    high = (acc >> _HALF_BITS) * multiplier + (low_part >> _HALF_BITS)
+    down = np.maximum(shift - _HALF_BITS, 0)
+    up = np.maximum(_HALF_BITS - shift, 0)
+    rest = (low_part & ((1 << _HALF_BITS) - 1)) >> np.minimum(shift, _HALF_BITS)
+    return np.asarray(np.where(up > 0, (np.clip(high, -_BEYOND, _BEYOND) << up) + rest, high >> down))
+
+
+def accumulate(op: AffineConv, x: NDArray[Any], source: AffineTensor, output_shape: tuple[int, ...]) -> IntArray:
+    """The accumulators of a conv of `source`'s values x [N, C, H, W], as int64 [N, O, OH, OW]."""
+    zero_point = source.zero_point
     weight = op.weight.astype(np.int64) - _weight_zero_points(op)
-    bound = int(np.abs(weight).sum(axis=(0, 2, 3) if op.transposed else (1, 2, 3)).max(initial=0)) * 255
+    bound = int(np.abs(weight).sum(axis=(0, 2, 3) if op.transposed else (1, 2, 3)).max(initial=0)) * source.reach
     dtype = np.dtype(np.float32 if bound < _FLOAT32_EXACT else np.float64)
     data = x.astype(dtype) - dtype.type(zero_point)
     run = _transposed if op.transposed else _convolve
@@ -227,7 +246,7 @@ def _pool(op: AffinePool, x: NDArray[Any], zero: int, output: AffineTensor) -> N
     counts = taps(padded(ones, op.window, 0), op.window).sum(axis=(4, 5))
     table = np.stack(op.by_count)  # [taps + 1, 2]: multiplier, shift
     multiplier, shift = table[counts, 0], table[counts, 1]
-    value = (sums * multiplier + (np.int64(1) << (shift - 1))) >> shift
+    value = rounded_product(sums, multiplier, shift)
     return np.asarray(np.clip(value + output.zero_point, op.requantize.clip_min, op.requantize.clip_max))
 
 

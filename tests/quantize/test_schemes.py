@@ -18,6 +18,7 @@ SCHEMES: list[QuantizationScheme] = [
     FixedPointScheme(pinned=PinnedFormats("f.json", 16, 0, {"conv": PinnedLayer(0, 14, 10, 10, 4)})),
     AffineScheme(),
     AffineScheme(False, False, True, "kl", "percentile", 99.0, bias_correction=False),
+    AffineScheme(activation_bits=16, weight_bits=16, headroom=2.0),
 ]
 
 
@@ -40,6 +41,7 @@ def test_what_is_left_out_has_its_default() -> None:
         ({"kind": "affine", "bits": 8}, "no field 'bits'"),
         ({"kind": "power_of_two", "bits": 12}, "'bits' is 12"),
         ({"kind": "power_of_two", "headroom": 0.5}, "'headroom' is 0.5"),
+        ({"kind": "affine", "activation_bits": 12}, "'activation_bits' is 12"),
         ({"kind": "affine", "per_channel": "yes"}, "'per_channel' is 'yes'"),
         ({"kind": "affine", "weight_method": "best"}, "'weight_method' is 'best'"),
     ],

@@ -1,4 +1,4 @@
-"""Affine 8-bit quantisation: restructured model and calibrated ranges -> AffineProgram."""
+"""Affine quantisation: restructured model and calibrated ranges -> AffineProgram."""
 
 from nnkit.calibrate.qdq import read_qdq_ranges
 from nnkit.quantize.affine.adaround import AdaRound, RoundingReport

@@ -24,13 +24,17 @@ from nnkit.program.affine import (
     Requantize,
 )
 from nnkit.program.formats import Affine
+from nnkit.quantize.affine.accumulators import conv_accumulator, output_rows, sum_accumulator
 from nnkit.quantize.affine.multipliers import MAX_SHIFT, multiplier_and_shift, multipliers_and_shifts
 from nnkit.quantize.affine.ranges import activation_format, quantized_weight, weight_format
-from nnkit.quantize.affine.scheme import AffineScheme
+from nnkit.quantize.affine.scheme import AffineScheme, Bits
+from nnkit.quantize.affine.widths import keeps_format, weight_bits, wide_values
 from nnkit.quantize.layers import FloatActivation, FloatLayer, FloatLayers
 
-_ADD_BITS = 20
-"""Bits of an addition's multipliers: 9-bit operands keep the int32 accumulator below 2^30."""
+_ADD_BITS = {8: 20, 16: 30}
+"""Bits of an addition's multipliers by those of its operands: differences of 9 bits then keep the accumulator below
+2^30, those of 17 bits below 2^48."""
+_SLOPE_BITS = 20
 
 
 def split_pools(layers: FloatLayers) -> FloatLayers:
@@ -64,13 +68,20 @@ def split_pools(layers: FloatLayers) -> FloatLayers:
 def choose_tensors(layers: FloatLayers, stats: CalibrationStats, scheme: AffineScheme) -> dict[str, AffineTensor]:
     """Every value's format. What moves or compares stored integers keeps its input's format."""
     tensors: dict[str, AffineTensor] = {}
+    wide = wide_values(layers, scheme)
+
+    def bits(value: str) -> Bits:
+        return 16 if value in wide else 8
+
     for name in layers.inputs:
-        tensors[name] = AffineTensor(name, layers.shapes[name], activation_format(stats, name, scheme))
+        tensors[name] = AffineTensor(name, layers.shapes[name], activation_format(stats, name, scheme, bits(name)))
     for layer in layers.layers:
-        if layer.kind in ("max_pool", "upsample", "reshape", "pad") and layer.activation is None:
+        if keeps_format(layer):
             form = tensors[layer.inputs[0]].format
         else:
-            form = activation_format(stats, layer.range_value, scheme)
+            act = layer.activation
+            bounds = (None, None) if act is None or act.slopes is not None else (act.low, act.high)
+            form = activation_format(stats, layer.range_value, scheme, bits(layer.output), bounds)
         tensors[layer.output] = AffineTensor(layer.output, layers.shapes[layer.output], form)
     return tensors
 
@@ -84,9 +95,15 @@ def build_op(
 ) -> AffineOp:
     """The op of one layer. bias: real units, weight: stored; instead of the layer's own (corrected ones).
 
-    Raises ModelError for a scale that fits no multiplier, or an accumulator that int32 cannot hold.
+    Raises ModelError for a scale that fits no multiplier, or 8-bit operands whose sums int32 cannot hold.
     """
-    fields: dict[str, Any] = {"name": layer.name, "inputs": layer.inputs, "output": layer.output}
+    fields: dict[str, Any] = {
+        "name": layer.name,
+        "inputs": layer.inputs,
+        "output": layer.output,
+        "tags": tuple(tag for tag, on in (("hp", layer.tags.hp), ("cpu", layer.tags.cpu)) if on),
+        "origins": layer.tags.origins,
+    }
     sources, out = [tensors[name] for name in layer.inputs], tensors[layer.output]
     match layer.kind:
         case "conv2d" | "conv_transpose2d":
@@ -97,7 +114,8 @@ def build_op(
             return _add(layer, fields, sources, out)
         case "mul":
             stage = _requantize(np.array([sources[0].scale * sources[1].scale / out.scale]), out, layer)
-            return AffineMul(**fields, requantize=stage)
+            accumulator = sum_accumulator(sources[0].reach * sources[1].reach)
+            return AffineMul(**fields, requantize=stage, accumulator=accumulator)
         case "activation":
             return AffineActivation(
                 **fields, requantize=_requantize(np.array([sources[0].scale / out.scale]), out, layer)
@@ -131,29 +149,25 @@ def _conv(
     bias = layer.bias if corrected is None else corrected
     if layer.stored is not None and layer.stored.axis in (None, axis):
         given = layer.stored
-        found = Affine(8, tuple(given.scale.tolist()), tuple(given.zero_point.tolist()), given.axis, signed=True)
+        bits = 8 * given.values.dtype.itemsize
+        found = Affine(bits, tuple(given.scale.tolist()), tuple(given.zero_point.tolist()), given.axis, signed=True)
         form = _wide_enough(found, bias, source)
         rounded = given.values if form == found else rounded  # a scale that grew for the bias needs new integers
     else:
-        form = _wide_enough(weight_format(layer.weight, axis, layer.groups, scheme), bias, source)
+        found = weight_format(layer.weight, axis, layer.groups, scheme, weight_bits(layer, scheme))
+        form = _wide_enough(found, bias, source)
     stored = quantized_weight(layer.weight, form, symmetric=scheme.symmetric_weights) if rounded is None else rounded
     scales = source.scale * np.asarray(form.scale)
-    bias_q = np.rint(bias / scales)
+    bias_q = np.rint(bias / scales).astype(np.int32)
     zero = np.asarray(form.zero_point, np.int64).reshape([-1 if i == axis else 1 for i in range(4)])
-    sums = np.abs(stored.astype(np.int64) - zero).sum(axis=(0, 2, 3) if transposed else (1, 2, 3))
-    reach = max(out_of - source.zero_point for out_of in (source.format.qmax, 2 * source.zero_point))
-    largest = float(sums.max(initial=0)) * reach + float(np.abs(bias_q).max(initial=0.0))
-    if largest >= 2**31:
-        raise ModelError(
-            f"its sums can reach {largest:.3g}, beyond 32 bits",
-            where=layer.name,
-            remedy="split the layer, or calibrate with images of the network's real input",
-        )
+    rows = output_rows(stored, zero, layer.groups, transposed=transposed)
+    wide = 16 in (form.bits, source.format.bits)
     return AffineConv(
         **fields,
+        accumulator=conv_accumulator(rows, bias_q, source, layer.name, wide=wide),
         weight=stored,
         weight_format=form,
-        bias=bias_q.astype(np.int32),
+        bias=bias_q,
         window=layer.window,
         groups=layer.groups,
         pad_value=int(source.format.quantize(np.asarray([layer.pad_value]))[0]),
@@ -186,6 +200,7 @@ def _pool(layer: FloatLayer, fields: dict[str, Any], source: AffineTensor, out: 
         by_count = tuple(np.array(pair, np.int64) for pair in pairs)
     return AffinePool(
         **fields,
+        accumulator=sum_accumulator(taps * source.reach),
         pool="average",
         window=window,
         requantize=stage,
@@ -196,19 +211,22 @@ def _pool(layer: FloatLayer, fields: dict[str, Any], source: AffineTensor, out: 
 
 def _add(layer: FloatLayer, fields: dict[str, Any], sources: list[AffineTensor], out: AffineTensor) -> AffineAdd:
     factors = [source.scale / out.scale for source in sources]
-    _, shift = multiplier_and_shift(max(factors), bits=_ADD_BITS, name=layer.name)
+    slopes = None if layer.activation is None else layer.activation.slopes
+    _, shift = multiplier_and_shift(
+        max(factors), bits=_ADD_BITS[max(source.format.bits for source in sources)], name=layer.name
+    )
+    shift = shift if slopes is None else min(shift, MAX_SHIFT - _SLOPE_BITS)
     a, b = (round(factor * 2.0**shift) for factor in factors)
     stage = replace(_requantize(np.array([1.0]), out, layer), multiplier=np.array([1]), shift=np.array([shift]))
-    if stage.negative_multiplier is not None and layer.activation is not None:
-        extra = 20
-        slopes = np.rint(np.asarray(layer.activation.slopes) * 2.0**extra).astype(np.int64)
+    if slopes is not None:
         stage = replace(
             stage,
-            multiplier=np.array([1 << extra]),
-            shift=np.array([min(MAX_SHIFT, shift + extra)]),
-            negative_multiplier=slopes,
+            multiplier=np.array([1 << _SLOPE_BITS]),
+            shift=np.array([shift + _SLOPE_BITS]),
+            negative_multiplier=np.rint(slopes * 2.0**_SLOPE_BITS).astype(np.int64),
         )
-    return AffineAdd(**fields, multipliers=(a, b), requantize=stage)
+    accumulator = sum_accumulator(sources[0].reach * a + sources[1].reach * b)
+    return AffineAdd(**fields, multipliers=(a, b), requantize=stage, accumulator=accumulator)
 
 
 def _requantize(factors: NDArray[np.float64], out: AffineTensor, layer: FloatLayer) -> Requantize:

@@ -112,13 +112,15 @@ class _Walk:
                 self._spool.put(f"{layer.output} stored", part, run_op(op, self._stored(layer, part), self._tensors))
             return op
         mean = self._float_pass(layer)
-        if search is not None and not op.transposed and layer.stored is None:
+        coarse = op.weight_format.bits == 8  # with 16 bits the nearest is as good as any other
+        if search is not None and coarse and not op.transposed and layer.stored is None:
             op = self._rounded(layer, op, search, on_rounding)
         total: NDArray[np.float64] = np.zeros(len(mean))
+        dtype = np.dtype(op.accumulator)
         for part in self._parts:
             acc = self._accumulated(op, layer, part)
             total += acc.sum(axis=(0, 2, 3))
-            self._spool.put("sums", part, acc.astype(np.int32))
+            self._spool.put("sums", part, acc.astype(dtype))
         plain = op.bias.astype(np.int64)
         if self._scheme.bias_correction:
             op = self._unbiased(layer, op, mean - total / self._positions(layer) * self._scales(layer, op))
@@ -147,7 +149,7 @@ class _Walk:
 
     def _accumulated(self, op: AffineConv, layer: FloatLayer, part: int) -> NDArray[np.int64]:
         source = self._tensors[layer.inputs[0]]
-        return accumulate(op, self._stored(layer, part)[0], source.zero_point, self._tensors[layer.output].shape)
+        return accumulate(op, self._stored(layer, part)[0], source, self._tensors[layer.output].shape)
 
     def _scales(self, layer: FloatLayer, op: AffineConv) -> NDArray[np.float64]:
         """Real units of the op's sums, [1] or [O]."""

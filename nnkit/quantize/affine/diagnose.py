@@ -107,7 +107,7 @@ def float_layer_measurer(
     empty where it fails none.
     """
     candidates = tuple(
-        Candidate(op.name, 3 * op.weight.size if isinstance(op, AffineConv) else 0)
+        Candidate(op.name, (4 - op.weight_format.bytes) * op.weight.size if isinstance(op, AffineConv) else 0)
         for op in program.ops
         if not isinstance(op, AffineMove)
     )

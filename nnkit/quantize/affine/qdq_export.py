@@ -3,10 +3,14 @@
 The file holds the program's stored weights, int32 biases, scales and zero points, nothing else: what runs it computes
 the same network with its own rounding (ONNX: half to even, after a float product; the program: half up, after an
 integer one), so a single op differs by at most one unit, and only where a value lies on the edge of rounding.
+
+Programs of 8 bits are written for opset 13, which compilers of all ages read; integers of 16 bits exist in
+QuantizeLinear and DequantizeLinear from opset 21 on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +34,8 @@ from nnkit.program.ops import Window
 if TYPE_CHECKING:
     import onnx
 
-OPSET = 13
+OPSET, IR_VERSION = 13, 8
+OPSET_16_BIT, IR_VERSION_16_BIT = 21, 10
 
 
 def qdq_model(program: AffineProgram) -> onnx.ModelProto:
@@ -46,6 +51,8 @@ def qdq_model(program: AffineProgram) -> onnx.ModelProto:
     for name in program.outputs:
         graph.nodes.append(helper.make_node("Identity", [graph.real(name)], [name]))
 
+    wide = any(form.bits == 16 for form in _formats(program))
+
     def info(name: str, tensor: AffineTensor) -> Any:
         return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", *tensor.shape])
 
@@ -57,12 +64,17 @@ def qdq_model(program: AffineProgram) -> onnx.ModelProto:
             [info(name, program.tensors[name]) for name in program.outputs],
             graph.initializers,
         ),
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=8,
+        opset_imports=[helper.make_opsetid("", OPSET_16_BIT if wide else OPSET)],
+        ir_version=IR_VERSION_16_BIT if wide else IR_VERSION,
         producer_name="nnkit",
     )
     onnx.checker.check_model(model)
     return model
+
+
+def _formats(program: AffineProgram) -> Iterator[Affine]:
+    yield from (tensor.format for tensor in program.tensors.values())
+    yield from (op.weight_format for op in program.ops if isinstance(op, AffineConv))
 
 
 class _Graph:
@@ -101,7 +113,7 @@ class _Graph:
         axis = {} if form.axis is None else {"axis": form.axis}
         stored = self.constant(f"{op.name}.weight.q", op.weight)
         scale = self.constant(f"{op.name}.weight.scale", _vector(form, np.asarray(form.scale, np.float32)))
-        zero = self.constant(f"{op.name}.weight.zero_point", _vector(form, np.asarray(form.zero_point, np.int8)))
+        zero = self.constant(f"{op.name}.weight.zero_point", _vector(form, np.asarray(form.zero_point, form.dtype)))
         weight = self.node("DequantizeLinear", [stored, scale, zero], f"{op.name}.weight", **axis)
         bias_scale = np.float32(source.scale) * np.asarray(form.scale, np.float32)
         bias = self.constant(f"{op.name}.bias.q", op.bias)

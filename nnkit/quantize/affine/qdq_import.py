@@ -91,7 +91,9 @@ def read_qdq(model: onnx.ModelProto) -> QdqNetwork:
     by_layer = {
         node.name or node.output[0]: stored[node.input[1]]
         for node in kept
-        if node.op_type in _WITH_WEIGHTS and node.input[1] in stored and stored[node.input[1]].values.dtype == np.int8
+        if node.op_type in _WITH_WEIGHTS
+        and node.input[1] in stored
+        and stored[node.input[1]].values.dtype in (np.int8, np.int16)
     }
     return QdqNetwork(result, ranges, by_layer)
 

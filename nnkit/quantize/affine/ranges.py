@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,33 +12,53 @@ from nnkit.calibrate.observers import Histogram
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import ModelError
 from nnkit.program.formats import Affine
-from nnkit.quantize.affine.scheme import AffineScheme
+from nnkit.quantize.affine.scheme import AffineScheme, Bits
 
 _WEIGHT_CANDIDATES = 100
 _SMALLEST_SHARE = 0.3  # of the largest weight: no 8-bit grid with the least squared error lies below
 
 
-def affine_format(low: float, high: float, *, symmetric: bool) -> Affine:
-    """The 8-bit format for [low, high], which is widened to hold zero: s8 around zero, or u8 with a zero point."""
+def affine_format(low: float, high: float, *, symmetric: bool, bits: Bits = 8) -> Affine:
+    """The format for [low, high], widened to hold zero: signed around zero, or unsigned with a zero point."""
     low, high = min(low, 0.0), max(high, 0.0)
     if symmetric:
-        return Affine(8, (max(-low, high) / 127 or 1.0,), (0,), signed=True)
-    scale = (high - low) / 255 or 1.0
-    return Affine(8, (scale,), (round(-low / scale),), signed=False)
+        return Affine(bits, (max(-low, high) / ((1 << (bits - 1)) - 1) or 1.0,), (0,), signed=True)
+    scale = (high - low) / ((1 << bits) - 1) or 1.0
+    return Affine(bits, (scale,), (round(-low / scale),), signed=False)
 
 
-def activation_format(stats: CalibrationStats, value: str, scheme: AffineScheme) -> Affine:
+def activation_format(
+    stats: CalibrationStats,
+    value: str,
+    scheme: AffineScheme,
+    bits: Bits = 8,
+    bounds: tuple[float | None, float | None] = (None, None),
+) -> Affine:
     """The format of one value by the scheme's method.
+
+    bounds: what its layer's activation cuts off in any case; headroom does not go beyond.
 
     Raises ModelError for a value without calibrated range, or without histogram where the method needs one.
     """
+    low, high = _activation_range(stats, value, scheme, bits)
+    if bits == 16 and stats.method != "table" and scheme.activation_method != "percentile":
+        # A percentile clips on purpose; in 16 bits the other methods end where calibration has seen the last value.
+        # An end at zero stays: nothing is beyond it (pixels, what is behind a Relu).
+        slack = (scheme.headroom - 1.0) * max(-low, high)
+        low, high = low - slack if low < 0.0 else low, high + slack if high > 0.0 else high
+        low = low if bounds[0] is None else max(low, bounds[0])
+        high = high if bounds[1] is None else min(high, bounds[1])
+    return affine_format(low, high, symmetric=scheme.symmetric_activations, bits=bits)
+
+
+def _activation_range(stats: CalibrationStats, value: str, scheme: AffineScheme, bits: Bits) -> tuple[float, float]:
     if value not in stats.ranges:
         raise ModelError("no calibrated range", where=value, remedy="calibrate this model again")
     found, method, symmetric = stats.ranges[value], scheme.activation_method, scheme.symmetric_activations
     if stats.method == "table":
-        return affine_format(found.low, found.high, symmetric=symmetric)
+        return found.low, found.high
     if method == "max":
-        return affine_format(found.observed_low, found.observed_high, symmetric=symmetric)
+        return found.observed_low, found.observed_high
     histogram = stats.histograms.get(value)
     if histogram is None:
         raise ModelError(
@@ -47,41 +69,44 @@ def activation_format(stats: CalibrationStats, value: str, scheme: AffineScheme)
     chosen = range_of(
         histogram,
         method,
+        bits=bits,
         signed=symmetric,
         kind="symmetric" if symmetric else "affine",
         percentile=scheme.percentile,
     )
-    return affine_format(chosen.low, chosen.high, symmetric=symmetric)
+    return chosen.low, chosen.high
 
 
-def weight_format(weight: NDArray[np.float64], channel_axis: int, groups: int, scheme: AffineScheme) -> Affine:
-    """The s8 format of a conv's weights, per channel along `channel_axis` or per tensor.
+def weight_format(
+    weight: NDArray[np.float64], channel_axis: int, groups: int, scheme: AffineScheme, bits: Bits = 8
+) -> Affine:
+    """The signed format of a conv's weights, per channel along `channel_axis` or per tensor.
 
     A transposed conv with groups repeats its output channels along that axis: it gets one scale per tensor.
     """
     per_channel = scheme.per_channel and not (channel_axis == 1 and groups > 1)
     rows = np.moveaxis(weight, channel_axis, 0).reshape(weight.shape[channel_axis], -1)
     rows = rows if per_channel else rows.reshape(1, -1)
-    ends = [_weight_range(row, scheme) for row in rows]
+    ends = [_weight_range(row, scheme, bits) for row in rows]
     scales, zeros = [], []
     for low, high in ends:
         if scheme.symmetric_weights:
-            scales.append(max(-low, high) / 127 or 1.0)
+            scales.append(max(-low, high) / ((1 << (bits - 1)) - 1) or 1.0)
             zeros.append(0)
         else:
-            scale = (high - low) / 255 or 1.0
+            scale = (high - low) / ((1 << bits) - 1) or 1.0
             scales.append(scale)
-            zeros.append(round(-low / scale) - 128)
-    return Affine(8, tuple(scales), tuple(zeros), channel_axis if per_channel else None, signed=True)
+            zeros.append(round(-low / scale) - (1 << (bits - 1)))
+    return Affine(bits, tuple(scales), tuple(zeros), channel_axis if per_channel else None, signed=True)
 
 
-def quantized_weight(weight: NDArray[np.float64], form: Affine, *, symmetric: bool) -> NDArray[np.int8]:
-    """Stored weights; symmetric ones stay within [-127, 127]."""
+def quantized_weight(weight: NDArray[np.float64], form: Affine, *, symmetric: bool) -> NDArray[Any]:
+    """Stored weights; symmetric ones leave the format's least integer (-128) out."""
     stored = form.quantize(weight)
-    return (np.maximum(stored, -127) if symmetric else stored).astype(np.int8)
+    return (np.maximum(stored, -form.qmax) if symmetric else stored).astype(form.dtype)
 
 
-def _weight_range(row: NDArray[np.float64], scheme: AffineScheme) -> tuple[float, float]:
+def _weight_range(row: NDArray[np.float64], scheme: AffineScheme, bits: Bits) -> tuple[float, float]:
     """The range of one scale's weights, zero included."""
     low, high = min(float(row.min(initial=0.0)), 0.0), max(float(row.max(initial=0.0)), 0.0)
     if low == high:
@@ -92,16 +117,21 @@ def _weight_range(row: NDArray[np.float64], scheme: AffineScheme) -> tuple[float
     if scheme.weight_method == "kl":
         symmetric = scheme.symmetric_weights
         chosen = range_of(
-            Histogram().observed(row, "weights"), "kl", signed=symmetric, kind="symmetric" if symmetric else "affine"
+            Histogram().observed(row, "weights"),
+            "kl",
+            bits=bits,
+            signed=symmetric,
+            kind="symmetric" if symmetric else "affine",
         )
         return chosen.low, chosen.high
     if scheme.weight_method == "max":
         return low, high
+    qmax = (1 << (bits - 1)) - 1
     if scheme.symmetric_weights:
         high = max(-low, high)
-        low, qmin, qmax, levels = -high, -127, 127, 254
+        low, qmin, levels = -high, -qmax, 2 * qmax
     else:
-        qmin, qmax, levels = -128, 127, 255
+        qmin, levels = -qmax - 1, 2 * qmax + 1
     factors = np.linspace(1.0, _SMALLEST_SHARE, _WEIGHT_CANDIDATES)
     steps = (high - low) * factors[:, None] / levels
     zeros = np.rint(-low * factors[:, None] / steps) + qmin

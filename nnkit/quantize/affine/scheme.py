@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from nnkit.calibrate.methods import Method
 
 RangeMethod: TypeAlias = Method
+Bits: TypeAlias = Literal[8, 16]
 
 
 @dataclass(frozen=True)
 class AffineScheme:
-    """Affine 8-bit integers: weights per channel or per tensor, activations per tensor, bias int32.
+    """Affine integers: weights per channel or per tensor, activations per tensor, bias int32.
 
     per_channel: one weight scale per output channel.
-    symmetric_weights: s8 in [-127, 127] with zero in the middle; otherwise s8 with zero points.
-    symmetric_activations: s8 with zero in the middle; otherwise u8 with a zero point.
+    symmetric_weights: signed around zero (8 bits: [-127, 127]); otherwise signed with zero points.
+    symmetric_activations: signed with zero in the middle; otherwise unsigned with a zero point.
     activation_method, weight_method: how ranges are chosen; `percentile` is that of both.
     bias_correction: strictly layer by layer, where the quantiser gets samples.
+    activation_bits, weight_bits: 8 or 16; layers tagged `_hp` have 16 of both (`nnkit.quantize.affine.widths`).
+    headroom: factor on the ranges of 16-bit activations, of all methods but `percentile`, for values that calibration
+        did not see: with 16 bits clipping costs more than resolution.
     """
 
     per_channel: bool = True
@@ -28,3 +32,6 @@ class AffineScheme:
     weight_method: RangeMethod = "mse"
     percentile: float = 99.99
     bias_correction: bool = True
+    activation_bits: Bits = 8
+    weight_bits: Bits = 8
+    headroom: float = 1.25
