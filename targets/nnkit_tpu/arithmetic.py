@@ -11,6 +11,7 @@ quantisation, as observed of and documented for the vendor's compiler):
   factor input scale * weight scale / output scale in 32 bits. Matrix products: the same with one weight scale.
 * Averages, products and operands of sums: factors in 8 bits.
 * (acc * m + 2**(n-1)) >> n: half up; transposed convolutions: half away from zero.
+* Pixels become the input's integers by a table a channel, rounded half up.
 
 The cv18xx differ: a convolution's factor, computed in float32, is m * 2**-(31 + n) with m in 2**30 .. 2**31, applied
 in two steps; sums share a shift, the largest that keeps the larger multiplier below 127; multipliers are cut off.
@@ -23,7 +24,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.program.formats import Affine
+from nnkit.program.formats import Affine, Pixels
 from nnkit_tpu.program import FloatArray, IntegerWeights, Requant, Rounding, TpuActivation
 
 _HIGHEST_SHIFT = 30
@@ -174,6 +175,14 @@ def activation_table(op: TpuActivation, source: Affine, result: Affine) -> NDArr
         stored = np.where(stored < 128, stored, stored - 256)
     real = activation(op)(np.asarray(stored * source.scale[0], np.float64))
     return np.clip(round_half_away(real / result.scale[0]), result.qmin, result.qmax).astype(np.int64)
+
+
+def pixel_tables(source: Pixels, target: Affine) -> NDArray[np.int64]:
+    """[C, 256]: the integer that the compiler's table has for every pixel of each channel."""
+    scale = np.array(source.scale)[:, np.newaxis] / target.scale[0]
+    offset = -np.array(source.mean)[:, np.newaxis] * scale
+    values = np.arange(source.qmax + 1, dtype=np.float64) * scale + offset
+    return np.clip(np.floor(values + 0.5), target.qmin, target.qmax).astype(np.int64)
 
 
 def activation(op: TpuActivation) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:

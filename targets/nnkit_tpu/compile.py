@@ -109,11 +109,13 @@ def lower_graph(
     ]
     run_tpuc_opt(toolchain, order, folder, log_name="order.log", what="ordering the lowered network")
     ready = LoweredProgram.read(folder, _READY_MLIR, module_name(graph), chip_named(options.chip), options.mode)
-    raw = {
-        name: f"{sources.locations[name]}_raw" for name in options.fuse_preprocess
-    }  # the compiler's name of pixels
-    locations = {**sources.locations, **raw}
-    return Lowered(folder / _LOWERED_MLIR, folder / _LOWERED_WEIGHTS, ready, locations)
+    names = model_names(sources.locations, options)
+    return Lowered(folder / _LOWERED_MLIR, folder / _LOWERED_WEIGHTS, ready, names)
+
+
+def model_names(locations: Mapping[str, str], options: CompileOptions) -> dict[str, str]:
+    """The names by which the model knows its tensors; the compiler has one of its own for pixels."""
+    return {name: f"{at}_raw" if name in options.fuse_preprocess else at for name, at in locations.items()}
 
 
 def write_sources(

@@ -9,12 +9,13 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import ToolError
+from nnkit.inputs import image_inputs
 from nnkit.program import Program
 from nnkit.target import Deployment
 from nnkit_tpu.compile import (
@@ -27,42 +28,48 @@ from nnkit_tpu.compile import (
     compile_graph,
     lower_graph,
     model_file,
+    model_names,
     write_model,
     write_sources,
 )
 from nnkit_tpu.grouping import choose_groups, own_plan
 from nnkit_tpu.mlir_reader import disagreements, read_lowered
 from nnkit_tpu.options import TpuOptions
+from nnkit_tpu.pixels import pixel_inputs
 from nnkit_tpu.program import Mode, TpuOp
 from nnkit_tpu.quantize import graph_of, other_modes, table_ranges
 from nnkit_tpu.release import write_runners
 from nnkit_tpu.toolchain import Toolchain, find_toolchain, require_toolchain
+from nnkit_tpu.top_mlir import PixelInput
 
 BUILD_FILE = "build.json"
 SOURCES, COMPILED, TRACED = "sources", "compiled", "traced"
 MODES: Mapping[str, Mode] = {"int8": "INT8", "f16": "F16", "bf16": "BF16"}
 
 
-def compile_options(options: TpuOptions) -> CompileOptions:
-    """The compiler's options of a recipe's."""
+def compile_options(options: TpuOptions, pixels: Mapping[str, PixelInput]) -> CompileOptions:
+    """The compiler's options of a recipe's. pixels: by input, those that the model takes as pixels."""
     return CompileOptions(
-        options.chip, MODES[options.precision], options.quant_input, options.quant_output, options.cores
+        options.chip, MODES[options.precision], options.quant_input, options.quant_output, options.cores, pixels
     )
 
 
 def emit_artifact(deployment: Deployment, options: TpuOptions, folder: Path) -> None:
     """Write the artifact into an empty folder. Raises ToolError where the compiler fails."""
     program = deployment.program
-    graph, how = graph_of(program), compile_options(options)
+    graph = graph_of(program)
+    pixels = pixel_inputs(graph.inputs, image_inputs(deployment.recipe, deployment.model), options)
+    how = compile_options(options, pixels)
     ranges = table_ranges(graph, deployment.statistics.ranges, options.chip) if how.mode == "INT8" else None
     modes = other_modes(program, how.mode)
     (folder / SOURCES).mkdir()
-    names = dict(write_sources(graph, how, folder / SOURCES, ranges=ranges, modes=modes).locations)
+    names = model_names(write_sources(graph, how, folder / SOURCES, ranges=ranges, modes=modes).locations, how)
     build: dict[str, Any] = {
         "chip": options.chip,
         "precision": options.precision,
         "quant_input": options.quant_input,
         "quant_output": options.quant_output,
+        "pixels": {name: asdict(each) for name, each in pixels.items()},
         "names": names,
         "plan": own_plan(graph, options.chip),
         "compiled": False,
@@ -71,7 +78,7 @@ def emit_artifact(deployment: Deployment, options: TpuOptions, folder: Path) -> 
     if toolchain is None:
         build["not_compiled"] = _why_not(options)
     else:
-        build |= _compile(toolchain, program, options, ranges, folder)
+        build |= _compile(toolchain, program, options, how, ranges, folder)
     write_runners(deployment, options, build, folder)
     (folder / BUILD_FILE).write_text(json.dumps(build, indent=1) + "\n", encoding="utf-8")
 
@@ -99,11 +106,12 @@ def _compile(
     toolchain: Toolchain,
     program: Program,
     options: TpuOptions,
+    how: CompileOptions,
     ranges: Mapping[str, ValueRange] | None,
     folder: Path,
 ) -> dict[str, Any]:
     """Model, traced model, and what the compiler says of them."""
-    graph, how = graph_of(program), compile_options(options)
+    graph = graph_of(program)
     modes = other_modes(program, how.mode)
     with tempfile.TemporaryDirectory(prefix="nnkit-tpu-") as temporary:
         work = Path(temporary)

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import InternalError
-from nnkit.program.formats import Affine, Float
+from nnkit.program.formats import Affine, Float, Pixels
 from nnkit.program.program import Tensor
 from nnkit_tpu import kernels
-from nnkit_tpu.arithmetic import activation, apply, round_half_away
+from nnkit_tpu.arithmetic import activation, apply, pixel_tables, round_half_away
 from nnkit_tpu.program import (
     Cast,
     IntegerOperands,
@@ -74,6 +74,8 @@ def rounded(values: Values, mode: Mode) -> Values:
 def cast(values: Values, how: Cast, mode: Mode) -> Values:
     """Stored values in the format that an op of `mode` computes in."""
     source, target = how.source, how.target
+    if isinstance(source, Pixels):
+        return _preprocessed(values, source, how, mode)
     if isinstance(target, Float):
         if isinstance(source, Float):
             return rounded(values, mode)
@@ -88,6 +90,18 @@ def cast(values: Values, how: Cast, mode: Mode) -> Values:
             product = (values.astype(np.float32) * np.float32(1.0 / target.scale[0])).astype(np.float64)
         return np.clip(round_half_away(product), target.qmin, target.qmax).astype(np.int64)
     return values
+
+
+def _preprocessed(pixels: Values, source: Pixels, how: Cast, mode: Mode) -> Values:
+    """Pixels [1, C, H, W] in the format that an op of `mode` computes in."""
+    stored = how.via or how.target
+    if isinstance(stored, Affine):
+        channel = np.arange(pixels.shape[1]).reshape(-1, 1, 1)
+        integers = pixel_tables(source, stored)[channel, pixels]
+        return integers if how.via is None else cast(integers, Cast(stored, how.target), mode)
+    scale = rounded(np.array(source.scale), mode).astype(np.float64)
+    offset = -(np.array(source.mean) * np.array(source.scale)).astype(np.float32).astype(np.float64)
+    return rounded(pixels * scale.reshape(-1, 1, 1) + offset.reshape(-1, 1, 1), mode)
 
 
 def _relu(op: Any, values: Values) -> Values:

@@ -20,6 +20,18 @@ class LayerGroupBudget(RecipeModel):
     orders: int = Field(default=3, ge=0, le=100, description="Other orders of the layers.")
 
 
+class PixelOptions(RecipeModel):
+    """The pixels that a model with `fuse_preprocess` takes, as a camera or a decoder gives them."""
+
+    color: Literal["rgb", "bgr"] | None = Field(
+        default=None, description="Order of the channels; `null`: the network's own. The chip brings them in order."
+    )
+    layout: Literal["planar", "packed"] = Field(
+        default="planar",
+        description="`planar`: one channel after the other, [1, C, H, W]; `packed`: pixel by pixel, [1, H, W, C].",
+    )
+
+
 class TpuOptions(TargetOptionsBase):
     """Sophgo TPU: bmodel or cvimodel by the vendor's compiler, run on its chip model."""
 
@@ -35,6 +47,12 @@ class TpuOptions(TargetOptionsBase):
     quant_output: bool = Field(
         default=False, description="The model gives stored 8-bit integers instead of float32 (`int8` only)."
     )
+    fuse_preprocess: bool = Field(
+        default=False,
+        description="The model takes pixels of 8 bits: order of colours, mean and scale of `preprocess` are computed "
+        "on the chip. Crop, mirror and resize are not.",
+    )
+    pixels: PixelOptions = Field(default=PixelOptions(), description="Of `fuse_preprocess`.")
     cores: Literal[1, 2] = Field(default=1, description="Cores that share the network; 2 on the bm1688 only.")
     layer_group: Literal["vendor", "ours", "measured"] = Field(
         default="ours",
@@ -59,6 +77,11 @@ class TpuOptions(TargetOptionsBase):
             raise fault(f"{self.chip} has no F16", "write precision: bf16 or int8", ("precision",))
         if self.precision != "int8" and (self.quant_input or self.quant_output):
             raise fault("only INT8 networks have stored integers", "remove quant_input and quant_output", ())
+        if self.fuse_preprocess and self.quant_input:
+            reason = "with fuse_preprocess the inputs are pixels, which are stored integers already"
+            raise fault(reason, "remove quant_input", ("quant_input",))
+        if self.pixels != PixelOptions() and not self.fuse_preprocess:
+            raise fault("`pixels` is of models with fuse_preprocess", "add fuse_preprocess: true", ("pixels",))
         if self.cores > 1 and self.chip != "bm1688":
             raise fault(f"{self.chip} has one core", "write cores: 1", ("cores",))
         return self

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.program.formats import Format
+from nnkit.program.formats import Affine, Format
 from nnkit.program.ops import OpBase, Window
 from nnkit.program.program import Tensor
 
@@ -127,10 +127,14 @@ class IntegerTable:
 
 @dataclass(frozen=True)
 class Cast:
-    """How an op turns an input from the format it is stored in (`source`) into the one it computes in (`target`)."""
+    """How an op turns an input from the format it is stored in (`source`) into the one it computes in (`target`).
+
+    via: integers that come in between: an INT8 network's pixels that an op in floating point reads.
+    """
 
     source: Format
     target: Format
+    via: Affine | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

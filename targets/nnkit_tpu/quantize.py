@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import InternalError
-from nnkit.program import Float, Format, Program, Tensor
+from nnkit.program import Float, Format, Pixels, Program, Tensor
 from nnkit.program.formats import Affine
 from nnkit_tpu.arithmetic import (
     activation_table,
@@ -61,11 +61,15 @@ _TABLES = ("sigmoid", "silu", "hard_sigmoid", "hard_swish", "tanh", "exp", "sqrt
 
 @dataclass(frozen=True)
 class Precision:
-    """mode: of the whole network. quant_input: its inputs are stored integers already (INT8 only)."""
+    """mode: of the whole network. quant_input: its inputs are stored integers already (INT8 only).
+
+    pixels: formats of the inputs that are taken as pixels.
+    """
 
     chip: str
     mode: Mode
     quant_input: bool = False
+    pixels: Mapping[str, Pixels] = field(default_factory=dict)
 
     @property
     def high(self) -> Mode:
@@ -79,12 +83,13 @@ def to_program(graph: TpuGraph, ranges: Mapping[str, ValueRange], precision: Pre
     notes: list[str] = []
     formats: dict[str, Format] = {}
     for name in graph.inputs:
-        formats[name] = _stored(found[name]) if precision.quant_input and found else Float(32)
+        stored = _stored(found[name]) if precision.quant_input and found else Float(32)
+        formats[name] = precision.pixels.get(name, stored)
     ops: list[TpuOp] = []
     for op in graph.ops:
         mode = _mode(op, formats, graph, precision, notes)
         formats[op.output] = _stored(found[op.output]) if mode == "INT8" else _FORMATS[mode]
-        casts = tuple(Cast(formats[name], _read_as(name, mode, found)) for name in op.inputs)
+        casts = tuple(_cast(name, formats[name], mode, found) for name in op.inputs)
         known = ranges.get(op.output)
         magnitude = known.max_abs if known is not None else 0.0
         placed = replace(op, mode=mode, casts=casts, magnitude=magnitude)
@@ -120,12 +125,15 @@ def _stored(threshold: Threshold) -> Affine:
     return Affine(8, (threshold.value / steps,), (0,), signed=threshold.signed)
 
 
-def _read_as(name: str, mode: Mode, found: Mapping[str, Threshold]) -> Format:
-    return _stored(found[name]) if mode == "INT8" else _FORMATS[mode]
+def _cast(name: str, source: Format, mode: Mode, found: Mapping[str, Threshold]) -> Cast:
+    if mode == "INT8":
+        return Cast(source, _stored(found[name]))
+    via = _stored(found[name]) if isinstance(source, Pixels) and found else None
+    return Cast(source, _FORMATS[mode], via)
 
 
 def _tensor(tensor: TpuTensor, stored: Format) -> Tensor:
-    low, high = (stored.qmin, stored.qmax) if isinstance(stored, Affine) else (0, 0)
+    low, high = (0, 0) if isinstance(stored, Float) else (stored.qmin, stored.qmax)
     return Tensor(tensor.name, tensor.shape[1:], stored, low, high)
 
 

@@ -19,8 +19,10 @@ from nnkit_tpu.emit import TRACED, read_build
 from nnkit_tpu.exactness import largest_difference
 from nnkit_tpu.execute import rounded
 from nnkit_tpu.options import TpuOptions
+from nnkit_tpu.pixels import as_given
 from nnkit_tpu.program import TpuOp
 from nnkit_tpu.toolchain import find_toolchain, require_toolchain
+from nnkit_tpu.top_mlir import PixelInput
 
 _SUFFIX = re.compile(r"_(f32|f16|bf16|i8|u8|si8|ui8)$")
 
@@ -69,7 +71,11 @@ class ChipModelRunner:
                 remedy="run `nnkit build` again, now that it is installed",
             )
         names = build["names"]
-        given = [{names[name]: _as_read(program, name, run[name]) for name in program.inputs} for run in inputs]
+        pixels = {name: PixelInput(**each) for name, each in build["pixels"].items()}
+        given = [
+            {names[name]: _as_read(program, name, run[name], pixels.get(name)) for name in program.inputs}
+            for run in inputs
+        ]
         released = run_all_on_chip_model(toolchain, artifact / build["model"], build["chip"], given)
         single = build["chip"] not in CV_CHIPS
         outputs = [_stored(program, names, run, program.outputs, single) for run in released]
@@ -82,8 +88,11 @@ class ChipModelRunner:
         return [RunResult(each, all_) for each, all_ in zip(outputs, inner, strict=True)]
 
 
-def _as_read(program: Program, name: str, value: NDArray[Any]) -> NDArray[Any]:
+def _as_read(program: Program, name: str, value: NDArray[Any], pixels: PixelInput | None) -> NDArray[Any]:
+    """An input as the model takes it."""
     tensor = program.tensors[name]
+    if pixels is not None:
+        return as_given(np.asarray(value).reshape(tensor.shape), pixels)
     return np.asarray(value, tensor.format.dtype).reshape(1, *tensor.shape)
 
 

@@ -60,10 +60,13 @@ class TpuTarget:
         from dataclasses import replace
 
         from nnkit_tpu.emit import MODES
+        from nnkit_tpu.pixels import pixel_format, pixel_inputs
         from nnkit_tpu.quantize import Precision, to_program
 
         graph = replace(_lowered(model), name=quantization.name)
-        precision = Precision(options.chip, MODES[options.precision], options.quant_input)
+        pixels = pixel_inputs(graph.inputs, quantization.images, options)
+        formats = {name: pixel_format(each) for name, each in pixels.items()}
+        precision = Precision(options.chip, MODES[options.precision], options.quant_input, formats)
         return to_program(graph, quantization.statistics.ranges, precision)
 
     def check(self, program: Program, options: TpuOptions) -> None:
