@@ -167,7 +167,35 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
         print_line(
             f"  unproven {len(unproven)} pinned layers could overflow; seen: {wraps} wraps, {saturated} saturations"
         )
+    met = unseen_line(report["layers"])
+    if met:
+        print_line(met)
     print_line(f"  build    {folder} ({seconds:.1f} s)")
+
+
+UNSEEN_FACTOR = 1.25
+"""Values so much larger than any that calibration saw are worth a line; 16-bit ranges have as much headroom."""
+
+
+def unseen_line(layers: Sequence[dict[str, Any]]) -> str | None:
+    """Which layers met, on the verification inputs, values far beyond what they were calibrated for; None: none.
+
+    Layers in float clip nothing, and do not count.
+    """
+    far = [
+        layer
+        for layer in layers
+        if layer.get("unseen", {}).get("factor", 0.0) > UNSEEN_FACTOR
+        and not layer["formats"]["output"].startswith("f")
+    ]
+    if not far:
+        return None
+    most = max(far, key=lambda layer: float(layer["unseen"]["factor"]))
+    return (
+        f"  unseen   {len(far)} {'layer' if len(far) == 1 else 'layers'} met values up to "
+        f"{most['unseen']['factor']:.2f} times as large as calibration saw ('{most['name']}' most, on "
+        f"{most['unseen']['input']}), and clipped them: calibrate with more inputs like it"
+    )
 
 
 def _label(how: str) -> str:

@@ -143,6 +143,8 @@ def _layers(
                 "saturated": seen.saturated,
                 "values": seen.values,
             }
+        if op.name in floats.unseen:
+            row["unseen"] = floats.unseen[op.name].as_json()
         rows.append(row)
     return rows
 

@@ -143,6 +143,7 @@ def verify(build: Build, restructured: Restructured, program: Program, artifact:
             program,
             samples,
             task_output=scorer.output if scorer is not None else None,
+            ranges=artifact.deployment.statistics.ranges,
             choice=build.executor,
             progress=step.advance,
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import ModelError
 from nnkit.executors import THIS_HOST, ExecutorChoice, open_executor
 from nnkit.graph import Model
@@ -18,6 +19,7 @@ from nnkit.program import OpBase, Program
 from nnkit.simulate import Watch, simulate
 from nnkit.verify.metrics import Distance, DistanceSum
 from nnkit.verify.samples import Sample, quantized_inputs
+from nnkit.verify.unseen import Unseen, UnseenSum
 
 KEPT_OUTPUTS = 32
 
@@ -31,6 +33,7 @@ class FloatVerdict:
         simulate them again.
     task_values: of the output that was asked for, every sample's values in the float network and in the Program,
         real units.
+    unseen: by op name, of ops whose float output left what calibration saw.
     """
 
     outputs: Distance
@@ -40,6 +43,7 @@ class FloatVerdict:
     samples: int
     simulated: tuple[Mapping[str, NDArray[Any]], ...] = ()
     task_values: tuple[tuple[NDArray[Any], NDArray[Any]], ...] = ()
+    unseen: Mapping[str, Unseen] = field(default_factory=dict)
 
 
 PART_SAMPLES = 16
@@ -51,6 +55,7 @@ class CompareJob:
     """What all parts share.
 
     task_output: a network output whose values the verdict keeps for every sample; None: none.
+    ranges: what calibration saw, by value name.
     """
 
     original: Model
@@ -58,6 +63,7 @@ class CompareJob:
     program: Program
     samples: Sequence[Sample]
     task_output: str | None = None
+    ranges: Mapping[str, ValueRange] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -70,6 +76,7 @@ class PartSums:
     watch: Watch
     simulated: list[Mapping[str, NDArray[Any]]]
     task_values: list[tuple[NDArray[Any], NDArray[Any]]]
+    unseen: dict[str, UnseenSum]
 
     def merge(self, other: PartSums) -> None:
         """Take the part that comes after all that were taken before."""
@@ -77,6 +84,8 @@ class PartSums:
         for mine, theirs in ((self.by_output, other.by_output), (self.by_layer, other.by_layer)):
             for name, found in theirs.items():
                 mine[name].merge(found)
+        for name, beyond in other.unseen.items():
+            self.unseen[name].merge(beyond)
         self.watch.merge(other.watch)
         self.simulated += other.simulated[: max(0, KEPT_OUTPUTS - len(self.simulated))]
         self.task_values += other.task_values
@@ -89,6 +98,7 @@ def compare_with_float(
     samples: Sequence[Sample],
     *,
     task_output: str | None = None,
+    ranges: Mapping[str, ValueRange] | None = None,
     choice: ExecutorChoice = THIS_HOST,
     progress: Callable[[int], object] = lambda samples: None,
 ) -> FloatVerdict:
@@ -98,11 +108,12 @@ def compare_with_float(
     the same names). ONNX Runtime computes both. Where restructuring changed the inputs or outputs themselves, the
     restructured network is the reference of both.
 
+    ranges: what calibration saw, by value name; without it the verdict's `unseen` is empty.
     choice: where it runs; the verdict is the same to the last bit. progress: told how many samples more are done.
 
     Raises ModelError where the float network gives NaN or infinity: nothing can be compared with that.
     """
-    job = CompareJob(original, restructured, program, samples, task_output)
+    job = CompareJob(original, restructured, program, samples, task_output, dict(ranges or {}))
     parts = [(first, min(first + PART_SAMPLES, len(samples))) for first in range(0, len(samples), PART_SAMPLES)]
     sums = _no_sums(job)
     with open_executor(choice, len(parts)) as executor:
@@ -123,6 +134,7 @@ def compare_with_float(
         samples=len(samples),
         simulated=tuple(sums.simulated),
         task_values=tuple(sums.task_values),
+        unseen={name: found for name, part in sums.unseen.items() if (found := part.result()) is not None},
     )
 
 
@@ -153,6 +165,8 @@ def compare_part(job: CompareJob, part: tuple[int, int]) -> PartSums:
         for op in _shared(job):
             got = program.tensors[op.output].format.dequantize(stored[op.output])
             sums.by_layer[op.name].add(got, floats[op.output])
+            if op.name in sums.unseen:
+                sums.unseen[op.name].add(floats[op.output], sample.image or sample.source)
     return sums
 
 
@@ -180,4 +194,5 @@ def _no_sums(job: CompareJob) -> PartSums:
         Watch(),
         [],
         [],
+        {op.name: UnseenSum(job.ranges[op.output]) for op in _shared(job) if op.output in job.ranges},
     )

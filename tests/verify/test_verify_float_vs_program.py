@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from nnkit.calibrate.stats import ValueRange
+from nnkit.commands.run import unseen_line
 from nnkit.errors import ModelError
 from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
 from nnkit.program import Activation, Fixed, OutputStage, Program, Tensor
 from nnkit.verify.float_vs_program import compare_with_float
 from nnkit.verify.samples import Sample
+from nnkit.verify.unseen import Unseen
 
 SHAPE = (1, 1, 1, 4)
 
@@ -74,3 +77,46 @@ def test_a_float_network_that_gives_nan_is_named_with_the_input() -> None:
     assert caught.value.where == "face_07.pgm"
     assert "'y'" in caught.value.reason
     assert caught.value.remedy
+
+
+def test_values_that_calibration_never_saw_are_counted_with_the_input_that_has_the_largest() -> None:
+    seen = ValueRange(low=0.0, high=1.5, observed_low=0.0, observed_high=2.0)
+    samples = [
+        sample(0, 1, 2, -5, source="within.pgm"),  # relu: nothing above 2
+        sample(0, 3, 2.5, 1, source="more.pgm"),
+        sample(4, 1, 1, 1, source="most.pgm"),
+    ]
+    verdict = compare_with_float(model("Relu"), model("Relu"), program(), samples, ranges={"y": seen})
+    assert verdict.unseen == {"act": Unseen(share=3 / 12, factor=2.0, source="most.pgm")}
+
+    inside = compare_with_float(model("Relu"), model("Relu"), program(), samples[:1], ranges={"y": seen})
+    assert inside.unseen == {}
+
+
+def test_parts_of_the_samples_merge_to_the_same_unseen_values() -> None:
+    seen = ValueRange(low=0.0, high=2.0, observed_low=0.0, observed_high=2.0)
+    samples = [sample(0, 1, 2, 2 + index % 5, source=f"{index}.pgm") for index in range(40)]
+    verdict = compare_with_float(model("Relu"), model("Relu"), program(), samples, ranges={"y": seen})
+    assert verdict.unseen == {"act": Unseen(share=32 / 160, factor=3.0, source="4.pgm")}  # the first of the largest
+
+
+@pytest.mark.parametrize(
+    ("layers", "line"),
+    [
+        (
+            [("norm", 1.84, "s32.12"), ("fc", 1.3, "s32.12"), ("tail", 1.2, "s8.1")],
+            "2 layers met values up to 1.84",
+        ),
+        ([("norm", 1.5, "s16.12")], "1 layer met values up to 1.50"),
+        ([("norm", 1.84, "f32"), ("tail", 1.25, "s8.1")], None),
+    ],
+)
+def test_the_summary_names_the_layer_that_left_its_range_most(
+    layers: list[tuple[str, float, str]], line: str | None
+) -> None:
+    rows = [
+        {"name": name, "formats": {"output": form}, "unseen": {"share": 0.1, "factor": factor, "input": "a.pgm"}}
+        for name, factor, form in layers
+    ]
+    found = unseen_line([*rows, {"name": "quiet", "formats": {"output": "s8.1"}}])
+    assert (found is None) if line is None else (line in str(found) and "'norm' most, on a.pgm" in str(found))
