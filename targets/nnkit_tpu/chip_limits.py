@@ -1,10 +1,11 @@
-"""What one family of chips lacks and the compiler aborts on: refused before, all at once."""
+"""What the compiler would abort on, or make something else of than the recipe says: refused before, all at once."""
 
 from __future__ import annotations
 
-from nnkit.errors import ModelError
+from nnkit.errors import ModelError, RecipeError
 from nnkit.program import Program
 from nnkit_tpu.compile import CV_CHIPS
+from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.program import TpuOp, TpuPool
 
 
@@ -18,6 +19,26 @@ def check_program(program: Program, chip: str) -> None:
             f"{count} cannot run on the {chip}:{''.join(refused)}",
             remedy="replace these layers, or choose a bm1684x or bm1688",
         )
+
+
+def check_stored_values(program: Program, options: TpuOptions) -> None:
+    """`quant_input` and `quant_output` need INT8 layers at the network's ends: the compiler gives others floats.
+
+    Raises RecipeError naming the layers.
+    """
+    ops = [op for op in program.ops if isinstance(op, TpuOp) and op.mode != "INT8"]
+    readers = [op for op in ops if set(op.inputs) & set(program.inputs)]
+    writers = [op for op in ops if op.output in program.outputs]
+    for key, asked, found in (
+        ("quant_input", options.quant_input, readers),
+        ("quant_output", options.quant_output, writers),
+    ):
+        if asked and found:
+            raise RecipeError(
+                f"{key}: {', '.join(f'{op.name} runs in {op.mode}' for op in found)}: there are no stored integers",
+                where=f"targets.tpu.{key}",
+                remedy=f"remove the `hp` tags of these layers, or {key}",
+            )
 
 
 def _reason(op: TpuOp, chip: str) -> str:

@@ -13,16 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import InternalError
-from nnkit.program.formats import Affine, Float, Pixels
+from nnkit.program.formats import Affine
 from nnkit.program.program import Tensor
 from nnkit_tpu import kernels
-from nnkit_tpu.arithmetic import activation, apply, pixel_tables, round_half_away
+from nnkit_tpu.arithmetic import activation, apply, round_half_away
+from nnkit_tpu.casts import cast, rounded
 from nnkit_tpu.program import (
-    Cast,
     IntegerOperands,
     IntegerTable,
     IntegerWeights,
-    Mode,
     Requant,
     TpuActivation,
     TpuBinary,
@@ -57,51 +56,6 @@ def execute(op: TpuOp, inputs: Sequence[Values], output: Tensor) -> Values:
     else:
         result = rounded(_float(op, [v.astype(np.float64) for v in values], output.shape), op.mode)
     return np.asarray(result[0]).astype(output.format.dtype)
-
-
-def rounded(values: Values, mode: Mode) -> Values:
-    """Real values in the precision of `mode`, half to even."""
-    if mode == "F16":
-        with np.errstate(over="ignore"):
-            return values.astype(np.float16)
-    single = values.astype(np.float32)
-    if mode != "BF16":
-        return single
-    bits = single.view(np.uint32)
-    return ((bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)).view(np.float32)
-
-
-def cast(values: Values, how: Cast, mode: Mode) -> Values:
-    """Stored values in the format that an op of `mode` computes in."""
-    source, target = how.source, how.target
-    if isinstance(source, Pixels):
-        return _preprocessed(values, source, how, mode)
-    if isinstance(target, Float):
-        if isinstance(source, Float):
-            return rounded(values, mode)
-        if isinstance(source, Affine) and mode in ("F16", "BF16"):  # the scale itself is in that precision
-            scale = rounded(np.array(source.scale[0]).reshape(1), mode).astype(np.float64)
-            return rounded(rounded(values, mode).astype(np.float64) * scale, mode)
-        return rounded(np.asarray(source.dequantize(values)), mode)
-    if isinstance(target, Affine) and isinstance(source, Float):
-        if source.bits == 16:
-            product = (values.astype(np.float16) * np.float16(1.0 / target.scale[0])).astype(np.float64)
-        else:
-            product = (values.astype(np.float32) * np.float32(1.0 / target.scale[0])).astype(np.float64)
-        return np.clip(round_half_away(product), target.qmin, target.qmax).astype(np.int64)
-    return values
-
-
-def _preprocessed(pixels: Values, source: Pixels, how: Cast, mode: Mode) -> Values:
-    """Pixels [1, C, H, W] in the format that an op of `mode` computes in."""
-    stored = how.via or how.target
-    if isinstance(stored, Affine):
-        channel = np.arange(pixels.shape[1]).reshape(-1, 1, 1)
-        integers = pixel_tables(source, stored)[channel, pixels]
-        return integers if how.via is None else cast(integers, Cast(stored, how.target), mode)
-    scale = rounded(np.array(source.scale), mode).astype(np.float64)
-    offset = -(np.array(source.mean) * np.array(source.scale)).astype(np.float32).astype(np.float64)
-    return rounded(pixels * scale.reshape(-1, 1, 1) + offset.reshape(-1, 1, 1), mode)
 
 
 def _relu(op: Any, values: Values) -> Values:

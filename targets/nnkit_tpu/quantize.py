@@ -20,6 +20,7 @@ from nnkit_tpu.arithmetic import (
 )
 from nnkit_tpu.compile import CV_CHIPS
 from nnkit_tpu.program import (
+from nnkit_tpu.lifted import computed_mode
     Cast,
     IntegerOperands,
     IntegerTable,
@@ -87,9 +88,12 @@ def to_program(graph: TpuGraph, ranges: Mapping[str, ValueRange], precision: Pre
         formats[name] = precision.pixels.get(name, stored)
     ops: list[TpuOp] = []
     for op in graph.ops:
-        mode = _mode(op, formats, graph, precision, notes)
+    modes: dict[str, Mode] = dict.fromkeys(graph.inputs, "F32")
+        asked = _mode(op, formats, graph, precision, notes)
+        mode = computed_mode(op, asked, precision.chip, [n for n, m in modes.items() if m == "F32"])
+        modes[op.output] = mode
         formats[op.output] = _stored(found[op.output]) if mode == "INT8" else _FORMATS[mode]
-        casts = tuple(_cast(name, formats[name], mode, found) for name in op.inputs)
+        casts = tuple(_cast(name, formats[name], mode, modes[name], found, precision.chip) for name in op.inputs)
         known = ranges.get(op.output)
         magnitude = known.max_abs if known is not None else 0.0
         placed = replace(op, mode=mode, casts=casts, magnitude=magnitude)
@@ -116,8 +120,10 @@ def table_ranges(graph: TpuGraph, ranges: Mapping[str, ValueRange], chip: str) -
 
 
 def other_modes(program: Program, mode: Mode) -> dict[str, str]:
-    """The qtable: ops in another precision than the network's, by output."""
-    return {op.output: op.mode for op in program.ops if isinstance(op, TpuOp) and op.mode != mode}
+    """The qtable: ops that another precision than the network's is asked for, by output."""
+    lifted = "F16" if mode == "INT8" else mode  # what the compiler computes in float32 was asked for in this
+    asked = {op.output: lifted if op.mode == "F32" else op.mode for op in program.ops if isinstance(op, TpuOp)}
+    return {name: each for name, each in asked.items() if each != mode}
 
 
 def _stored(threshold: Threshold) -> Affine:
@@ -125,9 +131,14 @@ def _stored(threshold: Threshold) -> Affine:
     return Affine(8, (threshold.value / steps,), (0,), signed=threshold.signed)
 
 
-def _cast(name: str, source: Format, mode: Mode, found: Mapping[str, Threshold]) -> Cast:
+def _cast(
+    name: str, source: Format, mode: Mode, source_mode: Mode, found: Mapping[str, Threshold], chip: str
+) -> Cast:
     if mode == "INT8":
-        return Cast(source, _stored(found[name]))
+        to_even = chip in CV_CHIPS and source_mode == "BF16"
+        return Cast(
+            source, _stored(found[name]), precision=source_mode, rounding="half_even" if to_even else "half_away"
+        )
     via = _stored(found[name]) if isinstance(source, Pixels) and found else None
     return Cast(source, _FORMATS[mode], via)
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from nnkit.errors import ToolError
 from nnkit.program import Affine, Program
 from nnkit.target import Contract, RunResult
+from nnkit_tpu.casts import rounded
 from nnkit_tpu.chip_model import run_all_on_chip_model
 from nnkit_tpu.compile import CV_CHIPS
 from nnkit_tpu.emit import TRACED, read_build
 from nnkit_tpu.exactness import largest_difference
-from nnkit_tpu.execute import rounded
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.pixels import as_given
 from nnkit_tpu.program import TpuOp

@@ -70,10 +70,11 @@ class TpuTarget:
         return to_program(graph, quantization.statistics.ranges, precision)
 
     def check(self, program: Program, options: TpuOptions) -> None:
-        """What a family of chips lacks: the compiler would stop in the middle of it."""
-        from nnkit_tpu.chip_limits import check_program
+        """What a family of chips lacks, where the compiler would stop in the middle; ends that hold no integers."""
+        from nnkit_tpu.chip_limits import check_program, check_stored_values
 
         check_program(program, options.chip)
+        check_stored_values(program, options)
 
     def plan(self, program: Program, options: TpuOptions) -> MemoryPlan:
         """Nothing of global memory is placed: the compiler does. Local memory: `details` of the report."""

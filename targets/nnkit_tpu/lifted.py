@@ -1,0 +1,35 @@
+"""Layers that the compiler computes in float32 although the network, or its qtable, asks for F16 or BF16.
+
+Found by reading the lowered program of every op in both precisions on the bm1684x and the bm1688; the cv18xx have no
+float32. A tagged sigmoid, say, gives float32, and what reads it turns that into integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from nnkit_tpu.compile import CV_CHIPS
+from nnkit_tpu.program import Mode, TpuActivation, TpuBinary, TpuOp, TpuPool, TpuReduce, TpuReshape
+
+_FUNCTIONS = ("sigmoid", "silu", "sqrt", "tanh")
+
+
+def computed_mode(op: TpuOp, asked: Mode, chip: str, float32: Collection[str]) -> Mode:
+    """The precision that an op really runs in. float32: the values that are in float32 already."""
+    if chip in CV_CHIPS or asked not in ("F16", "BF16"):
+        return asked
+    match op:
+        case TpuActivation():
+            lifted = op.function in _FUNCTIONS
+            lifted |= op.function == "hard_sigmoid" and chip == "bm1684x" and asked == "F16"
+        case TpuBinary() if op.function == "div":
+            lifted = chip == "bm1684x" or op.constant is not None
+        case TpuPool() if op.function == "average":
+            lifted = asked == "F16"
+        case TpuReduce() if op.function == "mean":
+            lifted = asked == "F16" and op.axes == (2, 3)  # the compiler makes an average pool of it
+        case TpuReshape():
+            lifted = op.inputs[0] in float32
+        case _:
+            lifted = False
+    return "F32" if lifted else asked
