@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
@@ -146,12 +147,28 @@ class Component(RecipeModel):
     """One sub-network of `merge_components`."""
 
     model: RecipePath | None = Field(
-        default=None, description="Its ONNX file; `null`: the recipe's own model.", examples=["eyes.onnx"]
+        default=None,
+        description="Its file, `.onnx`, or `.prototxt` for Caffe; `null`: the recipe's own model.",
+        examples=["eyes.onnx"],
+    )
+    weights: RecipePath | None = Field(
+        default=None, description="Caffe only: the `.caffemodel`.", examples=["eyes.caffemodel"]
     )
     inputs: Annotated[tuple[LayerName, ...], Field(min_length=1, max_length=16), OneOrMany()] = Field(
         description="The new network's inputs that it is applied to, a copy each, with the same weights.",
         examples=[["face", "face_flipped"]],
     )
+
+    @model_validator(mode="after")
+    def _weights_are_of_a_caffe_network(self) -> Component:
+        suffix = PurePath(self.model.text).suffix.lower() if self.model is not None else ""
+        if self.weights is None and suffix == ".prototxt":
+            raise fault("a Caffe network needs its weights beside the prototxt", "add `weights: net.caffemodel`")
+        if self.weights is not None and self.model is None:
+            raise fault("weights without a network", "add `model: net.prototxt`", ("weights",))
+        if self.weights is not None and suffix == ".onnx":
+            raise fault("an ONNX file holds its weights itself", "remove `weights`", ("weights",))
+        return self
 
 
 class MergeComponents(RecipeModel):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.caffe.layers.context import CAFFE_ORIGIN
 from nnkit.errors import InternalError
 from nnkit.graph import LayerTags, Model, ValueTags
 from nnkit.rewrite.rule import FUSE_INTO
@@ -174,9 +175,15 @@ class Editor:
     def become(
         self, node: ir.Node, op_type: str, inputs: Sequence[ir.Value | None], attributes: Mapping[str, Any]
     ) -> None:
-        """Make `node` another op of the default domain with the same first output (name, numbers, tags)."""
+        """Make `node` another op of the default domain with the same first output (name, numbers, tags).
+
+        As another op it is no longer what a Caffe layer was imported as, and says so no more.
+        """
         import onnx_ir as ir
 
+        if (node.op_type, node.domain) != (op_type, ""):
+            for key in CAFFE_ORIGIN:
+                node.metadata_props.pop(key, None)
         node.op_type, node.domain = op_type, ""
         node.attributes.clear()
         for name, value in attributes.items():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from nnkit.rewrite import known_names
+from nnkit.recipe.loading import load_recipe
+from nnkit.rewrite import known_names, resolve_steps
 from nnkit_nnie.options import NnieOptions
 
 ROOT = Path(__file__).parents[2]
@@ -37,3 +38,17 @@ def test_every_key_of_the_published_configuration_has_a_row():
         "flips half_face inp_num save_checkpoints priority device_type comp_size merge_type force_update"
     )
     assert [key for key in keys.split() if key not in text] == []
+
+
+def test_the_recipe_of_eight_inputs_is_valid(tmp_path: Path):
+    (block,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    path = tmp_path / "recipe.yaml"
+    path.write_text(block, encoding="utf-8")
+    recipe = load_recipe(path, target_models={"nnie": NnieOptions}, known_rules=known_names())
+    assert len(resolve_steps(recipe.restructure or ())) == 4
+    # Left and right crop lie mirrored in the face of 224 x 112 pixels.
+    for index in (0, 1):
+        left, right = (recipe.model.inputs[f"comp{index}_{flip}"].preprocess for flip in (0, 1))
+        assert right.crop.left == 224 - left.crop.left - left.crop.width
+        assert (right.flip, left.flip) == (True, False)
+        assert (right.crop.top, right.crop.width, right.resize) == (left.crop.top, left.crop.width, left.resize)

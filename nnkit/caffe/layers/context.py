@@ -33,6 +33,8 @@ META_PARAM = "nnkit.caffe_param"
 META_BOTTOMS = "nnkit.caffe_bottoms"
 META_WEIGHTS = "nnkit.caffe_weights"
 META_IN_PLACE = "nnkit.caffe_in_place"
+CAFFE_ORIGIN = (META_TYPE, META_LAYER, META_PARAM, META_BOTTOMS, META_WEIGHTS, META_IN_PLACE)
+"""Keys in the metadata of nodes: the Caffe layer that they were imported as."""
 
 
 class LayerProblem(Exception):

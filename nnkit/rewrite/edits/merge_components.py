@@ -1,16 +1,19 @@
 """Join several crops of one face, or several sub-networks, in one network.
 
-Change: every component is a network with one input and one output, the recipe's own model or another ONNX file. It
-is applied to each of its inputs, a copy each, which share their weights. The features are concatenated in the order
-of components and inputs: [x_1, x_2, ...]. Each input has a name, a preprocessing and calibration images of its own
-in the recipe (crop, flip, resize). The layers and values of a copy have the input's name before their own.
-Options: `components`, each {model: FILE or null, inputs: [NAME, ...]}; `output`, the name of the feature.
+Change: every component is a network with one input and one output: the recipe's own model, another ONNX file, or a
+prototxt and its caffemodel. It is applied to each of its inputs, a copy each, which share their weights. The features
+are concatenated in the order of components and inputs: [x_1, x_2, ...]. Each input has a name, a preprocessing and
+calibration images of its own in the recipe (crop, flip, resize). The layers and values of a copy have the input's
+name before their own. Components of several operator sets are brought to the latest of them.
+Options: `components`, each {model: FILE or null, weights: FILE for Caffe, inputs: [NAME, ...]}; `output`, the name of
+the feature.
 Refused where a component has several inputs or outputs, where an input's name comes twice, and where the features
 do not have one form, [1, D] or [1, D, 1, 1].
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -18,10 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.caffe.layers.context import META_BOTTOMS, META_LAYER, META_WEIGHTS
 from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.recipe.restructure import Component, MergeComponents
 from nnkit.rewrite.edit import Edit, Edited, Expected, Sample, Values, copied
+from nnkit.rewrite.rule import FUSE_INTO
 from nnkit.rewrite.surgery import Surgery
 
 if TYPE_CHECKING:
@@ -74,9 +79,12 @@ def _apply(model: Model, options: MergeComponents, where: str) -> Edited:
 def _component_model(model: Model, component: Component) -> Model:
     if component.model is None:
         return model
-    from nnkit.importers import import_onnx
+    from nnkit.importers import import_caffe, import_onnx
 
-    return import_onnx(component.model.existing_file("the component's model")).model
+    path = component.model.existing_file("the component's model")
+    if component.weights is None:
+        return import_onnx(path).model
+    return import_caffe(path, component.weights.existing_file("the component's weights")).model
 
 
 def _check(surgery: Surgery, models: Sequence[Model], options: MergeComponents) -> None:
@@ -84,6 +92,8 @@ def _check(surgery: Surgery, models: Sequence[Model], options: MergeComponents) 
     for name in names:
         if names.count(name) > 1:
             raise surgery.refused(f"input '{name}' is named {names.count(name)} times", "name each input once")
+    if options.output in names:
+        raise surgery.refused(f"'{options.output}' is an input and the output", "give `output` another name")
     for model, component in zip(models, options.components, strict=True):
         label = f"'{component.model.text}'" if component.model is not None else "the recipe's model"
         if len(model.inputs) != 1 or len(model.outputs) != 1:
@@ -120,36 +130,42 @@ def merge(copies: Sequence[_Copy], output: str) -> Model:
     from onnx import TensorProto, helper
 
     from nnkit.custom_ops import register_schemas
+    from nnkit.importers.opset import with_opset
 
     register_schemas()
-    proto = copies[0].model.proto()
+    opset = max(copy.model.opset for copy in copies)
+    models = {copy.component: with_opset(copy.model, opset) for copy in copies}
+    protos = {component: model.proto() for component, model in models.items()}
+    proto = models[copies[0].component].proto()
+    proto.ir_version = max(each.ir_version for each in protos.values())
     graph = proto.graph
     for field in (graph.node, graph.input, graph.output, graph.initializer, graph.value_info):
         del field[:]
-    tags = {}
-    features: list[str] = []
-    kept_weights: set[int] = set()
+    taken = {output, *(copy.input for copy in copies)}
+    shared = {component: _constants(each.graph, component, taken) for component, each in protos.items()}
+    for component, each in protos.items():
+        for tensor in each.graph.initializer:
+            graph.initializer.add().CopyFrom(tensor)
+            graph.initializer[-1].name = shared[component][tensor.name]
+    tags, features, layers = {}, list[str](), {output}
     for copy in copies:
-        part = copy.model.proto().graph
-        names = _names(part, copy)
-        for node in part.node:
-            graph.node.append(_renamed(node, names, copy.input))
-        for tensor in part.initializer:
-            if copy.component not in kept_weights:
-                graph.initializer.add().CopyFrom(tensor)
-                graph.initializer[-1].name = names[tensor.name]
-        kept_weights.add(copy.component)
+        part = protos[copy.component].graph
+        names = shared[copy.component] | _values(part, copy, taken)
+        labels = _labels(part, copy, layers)
+        graph.node.extend(_renamed(node, names, labels) for node in part.node)
         graph.input.append(helper.make_tensor_value_info(copy.input, TensorProto.FLOAT, copy.model.inputs[0].shape))
         features.append(names[part.output[0].name])
         for value, tag in copy.model.tags.values.items():
             origins = tuple(f"{copy.input}_{origin}" for origin in tag.origins)
             tags[names.get(value, value)] = replace(tag, origins=origins)
-    for opset in (entry for copy in copies[1:] for entry in copy.model.proto().opset_import):
-        if opset.domain not in {entry.domain for entry in proto.opset_import}:
-            proto.opset_import.append(opset)
+    for entry in (entry for each in protos.values() for entry in each.opset_import):
+        if entry.domain not in {known.domain for known in proto.opset_import}:
+            proto.opset_import.append(entry)
     graph.node.append(helper.make_node("Concat", features, [output], name=output, axis=1))
     graph.output.append(helper.make_tensor_value_info(output, TensorProto.FLOAT, None))
-    inferred: onnx.ModelProto = onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True)
+    inferred: onnx.ModelProto = onnx.shape_inference.infer_shapes(
+        proto, check_type=True, strict_mode=True, data_prop=True
+    )
     onnx.checker.check_model(inferred, full_check=True)
     width = sum(copy.model.outputs[0].shape[1] for copy in copies)
     shape = (1, width, *copies[0].model.outputs[0].shape[2:])
@@ -158,25 +174,55 @@ def merge(copies: Sequence[_Copy], output: str) -> Model:
         tags=LayerTags(tags),
         inputs=tuple(InputSpec(copy.input, copy.model.inputs[0].shape) for copy in copies),
         outputs=(OutputSpec(output, shape),),
-        opset=copies[0].model.opset,
+        opset=opset,
     )
 
 
-def _names(part: onnx.GraphProto, copy: _Copy) -> dict[str, str]:
-    """New names of the copy's values; constants are the component's, shared by its copies."""
-    names = {tensor.name: f"component{copy.component}_{tensor.name}" for tensor in part.initializer}
-    names |= {value: f"{copy.input}_{value}" for node in part.node for value in node.output if value}
+def _constants(part: onnx.GraphProto, component: int, taken: set[str]) -> dict[str, str]:
+    """New names of a component's constants, which its copies share."""
+    return {tensor.name: _free(f"component{component}_{tensor.name}", taken) for tensor in part.initializer}
+
+
+def _values(part: onnx.GraphProto, copy: _Copy, taken: set[str]) -> dict[str, str]:
+    """New names of what a copy reads and computes."""
+    names = {value: _free(f"{copy.input}_{value}", taken) for node in part.node for value in node.output if value}
     return names | {part.input[0].name: copy.input, "": ""}
 
 
-def _renamed(node: onnx.NodeProto, names: Mapping[str, str], prefix: str) -> Any:
-    renamed = type(node).FromString(node.SerializeToString())
-    renamed.name = f"{prefix}_{node.name or node.output[0]}"
+def _labels(part: onnx.GraphProto, copy: _Copy, taken: set[str]) -> dict[str, str]:
+    """New names of a copy's nodes, and of the Caffe layers that they come from."""
+    origins = (entry.value for node in part.node for entry in node.metadata_props if entry.key == META_LAYER)
+    listed = dict.fromkeys([*(_label(node) for node in part.node), *origins])
+    return {name: _free(f"{copy.input}_{name}", taken) for name in listed}
+
+
+def _label(node: onnx.NodeProto) -> str:
+    return str(node.name or node.output[0])
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """`name`, or with a number where an input's name and a value's add up to one that there is already."""
+    found, number = name, 2
+    while found in taken:
+        found, number = f"{name}_{number}", number + 1
+    taken.add(found)
+    return found
+
+
+def _renamed(node: onnx.NodeProto, names: Mapping[str, str], labels: Mapping[str, str]) -> onnx.NodeProto:
+    """The node of a copy; what it was imported with (`nnkit.caffe.layers.context`) speaks of the new names."""
+    renamed: onnx.NodeProto = type(node).FromString(node.SerializeToString())
+    renamed.name = labels[_label(node)]
     for index, name in enumerate(node.input):
         renamed.input[index] = names[name]
     for index, name in enumerate(node.output):
         renamed.output[index] = names[name]
     for entry in renamed.metadata_props:
-        if entry.key == "nnkit.fuse_into":
+        if entry.key == FUSE_INTO:
             entry.value = names[entry.value]
+        elif entry.key == META_LAYER:
+            entry.value = labels[entry.value]
+        elif entry.key in (META_BOTTOMS, META_WEIGHTS):  # names of values, or numbers that stand for themselves
+            listed = [names.get(each, each) if isinstance(each, str) else each for each in json.loads(entry.value)]
+            entry.value = json.dumps(listed, ensure_ascii=False)
     return renamed

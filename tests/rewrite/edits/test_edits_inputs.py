@@ -5,9 +5,15 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from caffe_reference import layers_of
+from pydantic import ValidationError
 
+from benchmarks.caffe_corpus import caffemodel, layer
+from nnkit.caffe.export import export_caffe
 from nnkit.errors import RecipeError
 from nnkit.graph import InputSpec
+from nnkit.graph.onnx_runtime import FloatSession
+from nnkit.importers import import_caffe
 from nnkit.recipe.restructure import MergeComponents, ReplaceInput, RuleEntry
 from nnkit.recipe.types import RecipePath
 from nnkit.rewrite import resolve_steps, restructure_steps
@@ -130,6 +136,101 @@ def test_eight_inputs_of_four_components(graphs, tmp_path):
     assert done.model.outputs[0].shape == (1, 2 * (4 + 5 + 6 + 7))
 
 
+def caffe_files(folder, stem="caffe"):
+    """A prototxt and caffemodel: a layer in place, a tag, an operator of nnkit's own domain, a reduction."""
+    text = (
+        f'name: "{stem}"\ninput: "data"\ninput_dim: 1\ninput_dim: 1\ninput_dim: 8\ninput_dim: 8\n'
+        + layer("Convolution", "convolution_param { num_output: 4 kernel_size: 3 }", tops="c", name="conv_hp")
+        + layer("BatchNorm", bottoms="c", tops="c", name="bn")
+        + layer(
+            "Normalize",
+            "norm_param { across_spatial: false channel_shared: false }",
+            bottoms="c",
+            tops="n",
+            name="norm",
+        )
+        + layer("Reduction", "reduction_param { operation: MEAN axis: 2 }", bottoms="n", tops="r", name="mean")
+        + layer("InnerProduct", "inner_product_param { num_output: 5 }", bottoms="r", tops="f", name="fc")
+    )
+    rng = np.random.default_rng(3)
+    shapes = {"conv_hp": [(4, 1, 3, 3), (4,)], "norm": [(4,)], "fc": [(5, 4), (5,)]}
+    arrays = {
+        name: [rng.normal(0, 1, shape).astype(np.float32) for shape in listed] for name, listed in shapes.items()
+    }
+    arrays["bn"] = [np.ones(4, np.float32), np.full(4, 2, np.float32), np.float32([1])]
+    (folder / f"{stem}.prototxt").write_text(text)
+    (folder / f"{stem}.caffemodel").write_bytes(caffemodel(arrays))
+    return folder / f"{stem}.prototxt", folder / f"{stem}.caffemodel"
+
+
+@pytest.mark.parametrize("opset", [17, 21])
+def test_a_caffe_component_beside_one_of_onnx(graphs, tmp_path, opset):
+    """Caffe comes as operator set 17, in which the axes of a reduction are an attribute; in 21 they are an input."""
+    prototxt, weights = caffe_files(tmp_path)
+    net = graphs.Net(image=(1, 1, 8, 8), opset=opset)
+    x = net.op("Relu", net.conv("image", (6, 1, 8, 8), name="conv"), name="relu")
+    model = net.model(net.op("Flatten", x, name="feature"))
+    component = {"model": RecipePath.of(prototxt), "weights": RecipePath.of(weights), "inputs": ["c", "c_flip"]}
+    entry = RuleEntry(merge_components={"components": [{"inputs": ["a", "b"]}, component]})
+    done = restructure_steps(model, resolve_steps([entry]))
+    assert done.model.opset == opset
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.normal(0, 1, (1, 1, 8, 8)).astype(np.float32) for name in ("a", "b", "c", "c_flip")}
+    caffe = import_caffe(prototxt, weights).model
+    wanted = [graphs.run(model, {"image": feeds[name]})[0] for name in ("a", "b")]
+    wanted += [FloatSession(caffe).run({"data": feeds[name]})["f"] for name in ("c", "c_flip")]
+    found = FloatSession(done.model).run(feeds)["features"]
+    np.testing.assert_allclose(found, np.concatenate(wanted, axis=1), rtol=0, atol=1e-6)
+    assert done.model.tags.of("c_c_before_bn").hp
+    assert done.model.tags.of("c_flip_c_before_bn").hp
+    # Each copy is written to Caffe as the layers that it was: in place where they were, with their weights.
+    written = [entry for entry in layers_of(export_caffe(done.model)) if entry.name.startswith("c_")]
+    for copy in ("c", "c_flip"):
+        kinds = {entry.name.removeprefix(f"{copy}_"): entry.type for entry in written}
+        assert {"conv_hp": "Convolution", "bn": "BatchNorm", "norm": "Normalize", "fc": "InnerProduct"}.items() <= (
+            kinds.items()
+        )
+        (norm,) = (entry for entry in written if entry.name == f"{copy}_bn")
+        assert norm.bottom[0] == norm.top[0] == f"{copy}_c"
+
+
+def test_names_that_add_up_to_one(graphs):
+    """Input `face` with a layer `flip_conv`, and input `face_flip` with a layer `conv`."""
+    first = component(graphs, 1)
+    net = graphs.Net(image=(1, 1, 8, 8), seed=2)
+    x = net.conv("image", (3, 1, 8, 8), name="conv")
+    x = net.op("Flatten", net.op("Relu", x, name="flip_conv"), name="flip_feature")
+    second = net.model(net.op("Relu", x, name="feature"))
+    copies = [merge_components._Copy("face", second, 0), merge_components._Copy("face_flip", first, 1)]
+    merged = merge_components.merge(copies, "features")
+    assert len({node.name for node in merged.proto().graph.node}) == len(merged.proto().graph.node)
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.normal(0, 1, (1, 1, 8, 8)).astype(np.float32) for name in ("face", "face_flip")}
+    wanted = [graphs.run(copy.model, {"image": feeds[copy.input]})[0] for copy in copies]
+    np.testing.assert_array_equal(graphs.run(merged, feeds)[0], np.concatenate(wanted, axis=1))
+
+
+def test_a_component_of_caffe_needs_both_files():
+    with pytest.raises(ValidationError, match="needs its weights"):
+        MergeComponents(components=[{"model": "net.prototxt", "inputs": ["a"]}])
+    with pytest.raises(ValidationError, match="weights without a network"):
+        MergeComponents(components=[{"weights": "net.caffemodel", "inputs": ["a"]}])
+    with pytest.raises(ValidationError, match="holds its weights itself"):
+        MergeComponents(components=[{"model": "net.onnx", "weights": "net.caffemodel", "inputs": ["a"]}])
+
+
+def test_a_fully_connected_layer_of_caffe_that_became_a_convolution(tmp_path):
+    """No node says any more that it is the InnerProduct, which would have limits of its own on the NNIE."""
+    model = import_caffe(*caffe_files(tmp_path)).model
+    done = restructure_steps(model, resolve_steps(["fc_to_conv"]))
+    nodes = {node.name: node for node in done.model.proto().graph.node}
+    assert nodes["fc"].op_type == "Conv"
+    assert "InnerProduct" not in {entry.value for node in nodes.values() for entry in node.metadata_props}
+    kinds = [entry.type for entry in layers_of(export_caffe(done.model))]
+    assert kinds.count("Convolution") == 2
+    assert "InnerProduct" not in kinds
+
+
 @pytest.mark.parametrize(
     ("components", "reason"),
     [
@@ -138,6 +239,8 @@ def test_eight_inputs_of_four_components(graphs, tmp_path):
         ([{"inputs": ["a"]}, {"inputs": ["b"], "model": "map.onnx"}], "gives [1, 2, 3, 3]"),
         ([{"inputs": ["a"]}, {"inputs": ["b"], "model": "flat.onnx"}], "the first component [1, 6]"),
         ([{"inputs": ["a"], "model": "none.onnx"}], "does not exist"),
+        ([{"inputs": ["a"], "model": "n.prototxt", "weights": "none.caffemodel"}], "does not exist"),
+        ([{"inputs": ["a", "features"]}], "'features' is an input and the output"),
     ],
 )
 def test_merge_refusals(graphs, tmp_path, monkeypatch, components, reason):
