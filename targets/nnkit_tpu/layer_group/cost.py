@@ -19,8 +19,6 @@ from nnkit_tpu.layer_group.chips import Chip
 from nnkit_tpu.layer_group.model import GroupGraph, GroupOp
 from nnkit_tpu.layer_group.slices import Part
 
-_TRANSFER_BYTES = 256  # what a transfer costs beside its bytes, where bytes are counted
-
 
 @dataclass(frozen=True, eq=False)
 class CostModel:
@@ -29,7 +27,7 @@ class CostModel:
     measured: by op name, cycles of the whole op in the vendor's profile. factors: by kind, measured cycles over
     computed ones, for ops without a measurement of their own. dma_*: transfers; 0 takes the chip's.
     counts_bytes: costs are the bytes moved, and a little for each transfer, instead of cycles: for chips of which
-    nobody tells the cycles.
+    nobody tells the cycles. transfer_bytes: what a tensor's load or store costs then beside its bytes.
     """
 
     chip: Chip
@@ -38,6 +36,7 @@ class CostModel:
     dma_bytes_per_cycle: float = 0.0
     dma_start_cycles: int = 0
     counts_bytes: bool = False
+    transfer_bytes: int = 256
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "measured", MappingProxyType(dict(self.measured)))
@@ -56,10 +55,16 @@ class CostModel:
             return ceil(self.measured[op.name] * share)
         return ceil(arithmetic_cycles(self.chip, graph, op) * self.factors.get(op.kind, 1.0) * share)
 
-    def transfer_cycles(self, size_bytes: int) -> int:
-        """Cycles of one transfer between global and local memory."""
-        if self.counts_bytes or not size_bytes:
-            return size_bytes + (_TRANSFER_BYTES if size_bytes else 0)
+    def transfer_cycles(self, size_bytes: int, *, of_first_slice: bool = True) -> int:
+        """Cycles of one transfer between global and local memory.
+
+        of_first_slice: where bytes are counted, all slices of a tensor are one load or store, as they are in the
+        compiler's final program.
+        """
+        if not size_bytes:
+            return 0
+        if self.counts_bytes:
+            return size_bytes + (self.transfer_bytes if of_first_slice else 0)
         return max(ceil(self.dma_start_cycles + size_bytes / self.dma_bytes_per_cycle), self.chip.dma_floor_cycles)
 
 

@@ -16,7 +16,7 @@ from nnkit.errors import ToolError
 from nnkit.program.ops import Window
 from nnkit_tpu.layer_group.buffers import buffer_rule
 from nnkit_tpu.layer_group.chips import Chip
-from nnkit_tpu.layer_group.model import GroupGraph, GroupOp, GroupTensor, GroupWeight, Kind, Shape
+from nnkit_tpu.layer_group.model import ON_THE_HOST, GroupGraph, GroupOp, GroupTensor, GroupWeight, Kind, Shape
 
 _FUNCTION = re.compile(r"func\.func @(\w+)\((.*?)\) ->")
 _OP = re.compile(r'^\s*(%\d+) = "\w+\.(\w+)"\((.*?)\) (?:\{(.*)\} )?: \(.*\) -> (.*?) loc\((.*)\)$')
@@ -196,13 +196,15 @@ class _Reader:
 
     def _not_local(self, kind_name: str, kind: Kind, source: Shape, result: GroupTensor) -> str:
         if kind_name == "GenericCpu":
-            return "it runs on the host processor"
+            return ON_THE_HOST
+        if kind == "reshape" and self.chip.name.startswith("cv"):
+            return "reshapes work on global memory"
         if kind == "reshape":
             kept = source[:2] == result.shape[:2]
             return "" if kept else "it moves values between lanes"
         if kind in _MOVES_DATA:
             return f"{kind_name} works on global memory"
-        if self.chip.name.startswith("cv") and result.dtype_bytes > 1:
+        if self.chip.name.startswith("cv") and kind_name == "Cast":
             return "conversions to float work on global memory"
         return ""
 

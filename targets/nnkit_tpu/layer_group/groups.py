@@ -16,10 +16,11 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from nnkit_tpu.layer_group.cost import CostModel
-from nnkit_tpu.layer_group.model import GroupGraph, GroupOp
+from nnkit_tpu.layer_group.model import ON_THE_HOST, GroupGraph, GroupOp
 from nnkit_tpu.layer_group.orders import topological_orders
 from nnkit_tpu.layer_group.placement import Effort
 from nnkit_tpu.layer_group.plan import GroupPlan, best_plan, plan_with_count, quick_plan
+from nnkit_tpu.layer_group.rules import FREE, Rules
 from nnkit_tpu.layer_group.slices import Refusal, SliceCount
 
 Key: TypeAlias = tuple[object, ...]
@@ -84,13 +85,17 @@ class Interval:
     head_bytes: int
 
 
+Intervals: TypeAlias = dict[Key, Interval | Refusal]
+
+
 @dataclass
 class _Planner:
     graph: GroupGraph
     model: CostModel
     effort: Effort
     forbidden: frozenset[tuple[str, ...]] = frozenset()
-    quick: dict[Key, Interval | Refusal] = field(default_factory=dict)
+    rules: Rules = FREE
+    quick: Intervals = field(default_factory=dict)
     full: dict[Key, GroupPlan | Refusal] = field(default_factory=dict)
 
     def is_forbidden(self, first: int, last: int) -> bool:
@@ -100,13 +105,16 @@ class _Planner:
     def interval(self, ops: Sequence[GroupOp]) -> Interval | Refusal:
         key = structure(self.graph, ops)
         if key not in self.quick:
-            self.quick[key] = quick_interval(self.graph, ops, self.model)
+            self.quick[key] = quick_interval(self.graph, ops, self.model, self.rules)
         return self.quick[key]
 
     def plan(self, ops: Sequence[GroupOp]) -> GroupPlan | Refusal:
         key = (tuple(op.name for op in ops),)
         if key not in self.full:
-            self.full[key] = best_plan(self.graph, ops, self.model, effort=self.effort)
+            balance = not self.model.counts_bytes  # when a transfer is made changes no bytes
+            self.full[key] = best_plan(
+                self.graph, ops, self.model, balance=balance, effort=self.effort, rules=self.rules
+            )
         return self.full[key]
 
 
@@ -117,15 +125,19 @@ def plan_groups(
     orders: bool = True,
     effort: Effort | None = None,
     forbidden: frozenset[tuple[str, ...]] = frozenset(),
+    rules: Rules = FREE,
+    known: Intervals | None = None,
 ) -> GroupedGraph:
     """The best grouping over the topological orders (`orders`), or over the graph's own order alone.
 
-    forbidden: runs of ops, by name, that may not be a group.
+    forbidden: runs of ops, by name, that may not be a group. rules: what the groups have to keep to. known: intervals
+    by their structure, taken from here and added to: for further plans with the same model and rules.
     """
+    known = {} if known is None else known
     best: GroupedGraph | None = None
     for name, order in topological_orders(graph).items() if orders else (("given", None),):
         ordered = graph if order is None else graph.reordered(order)
-        found = _plan_order(ordered, model, effort or Effort(), name, forbidden)
+        found = _plan_order(ordered, model, effort or Effort(), name, forbidden, rules, known)
         if best is None or found.cycles < best.cycles:
             best = found
     if best is None:
@@ -180,6 +192,8 @@ def base_groups(graph: GroupGraph) -> tuple[tuple[int, int], ...]:
 
 def global_cycles(graph: GroupGraph, op: GroupOp, model: CostModel) -> int:
     """One op on global memory: its transfers overlap its compute but for the first load and the last store."""
+    if model.counts_bytes and (op.kind == "reshape" or op.not_local == ON_THE_HOST):
+        return 0  # the compiler's final program moves nothing for it
     loads = [graph.tensors[name].size_bytes for name in op.inputs] + [graph.weights[w].size_bytes for w in op.weights]
     transfers = sum(model.transfer_cycles(size) for size in loads)
     store = model.transfer_cycles(graph.tensors[op.output].size_bytes)
@@ -207,9 +221,11 @@ def structure(graph: GroupGraph, ops: Sequence[GroupOp]) -> Key:
     return tuple(parts)
 
 
-def quick_interval(graph: GroupGraph, ops: Sequence[GroupOp], model: CostModel) -> Interval | Refusal:
+def quick_interval(
+    graph: GroupGraph, ops: Sequence[GroupOp], model: CostModel, rules: Rules = FREE
+) -> Interval | Refusal:
     """The interval's cost by its shortest schedule, over a thinned list of slice counts."""
-    found = quick_plan(graph, ops, model)
+    found = quick_plan(graph, ops, model, rules)
     if isinstance(found, Refusal):
         return found
     cycles, count, live_last, head_names = found
@@ -227,9 +243,15 @@ def overlap_cycles(before: Interval, after: Interval) -> int:
 
 
 def _plan_order(
-    graph: GroupGraph, model: CostModel, effort: Effort, order: str, forbidden: frozenset[tuple[str, ...]]
+    graph: GroupGraph,
+    model: CostModel,
+    effort: Effort,
+    order: str,
+    forbidden: frozenset[tuple[str, ...]],
+    rules: Rules,
+    known: Intervals,
 ) -> GroupedGraph:
-    planner = _Planner(graph, model, effort, forbidden)
+    planner = _Planner(graph, model, effort, forbidden, rules, known)
     parts: list[GroupPlan | GroupOp] = []
     boundaries: list[Boundary] = []
     cycles = saved = 0

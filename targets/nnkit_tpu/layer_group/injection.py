@@ -8,6 +8,7 @@ outcomes here, not errors.
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -41,6 +42,7 @@ _GROUP_PASSES = (
     "--address-assign",
     "--deinit",
 )
+_FAILED_GROUP = re.compile(r"failed for group (\d+)")
 _CODEGEN_PASSES = ("--init", "--codegen=model_file={} embed_debug_info=False model_version=latest", "--deinit")
 
 
@@ -85,7 +87,8 @@ class LoweredProgram:
 class Outcome:
     """What the compiler made of some groups. profile: None for chips without a simulator of cycles.
 
-    refused: why it would not take the groups; then everything else is empty. op_cycles: compute by op name.
+    refused: why it would not take the groups; then everything else is empty. culprit: function and group that this
+    names, where it names one. op_cycles: compute by op name.
     """
 
     groups: Mapping[str, tuple[InjectedGroup, ...]]
@@ -94,6 +97,7 @@ class Outcome:
     op_cycles: Mapping[str, int] | None = None
     model: bytes = b""
     refused: str = ""
+    culprit: tuple[str, InjectedGroup] | None = None
 
     @property
     def cost(self) -> int:
@@ -149,16 +153,44 @@ def compile_groups(
             if groups is None:
                 raise
             taken = {name: tuple(items) for name, items in groups.items()}
-            return Outcome(taken, refused=error.reason)
+            return Outcome(taken, refused=error.reason, culprit=_named_group(error.reason, program, taken))
         final = (work / "final.mlir").read_text(encoding="utf-8")
         conflicts = local_memory_conflicts(final, program.chip)
         if conflicts and groups is not None:
             taken = {name: tuple(items) for name, items in groups.items()}
-            return Outcome(taken, refused=f"the compiler's placement of these groups is broken: {conflicts[0]}")
+            reason = f"the compiler's placement of these groups is broken: {conflicts[0]}"
+            return Outcome(taken, refused=reason, culprit=_placed_group(conflicts[0], final, program))
         chosen = read_groups(final, program.functions)
         profile = _profile(work)
         measured = op_cycles_by_name(profile, program.functions, final) if profile is not None else None
         return Outcome(chosen, profile, read_traffic(final), measured, (work / f"net.{suffix}").read_bytes())
+
+
+def _named_group(
+    reason: str, program: LoweredProgram, groups: Mapping[str, tuple[InjectedGroup, ...]]
+) -> tuple[str, InjectedGroup] | None:
+    """The group of "... failed for group 3": the compiler counts groups and single layers of a function alike."""
+    found = _FAILED_GROUP.search(reason)
+    if found is None:
+        return None
+    number = int(found.group(1))
+    named = []
+    for function in program.functions:
+        starts = {group.first: group for group in groups.get(function.name, ())}
+        position = 0
+        for _ in range(number):
+            position = starts[position].last + 1 if position in starts else position + 1
+        if position in starts:
+            named.append((function.name, starts[position]))
+    return named[0] if len(named) == 1 else None
+
+
+def _placed_group(conflict: str, final: str, program: LoweredProgram) -> tuple[str, InjectedGroup] | None:
+    """The group of a sentence of the audit, "group 3: ...": it counts the groups of the final program."""
+    number = int(conflict.partition(":")[0].removeprefix("group "))
+    made = read_groups(final, program.functions)
+    flat = [(name, group) for name, groups in made.items() for group in groups]
+    return flat[number] if number < len(flat) else None
 
 
 def _profile(work: Path) -> Profile | None:

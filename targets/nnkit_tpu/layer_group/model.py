@@ -20,6 +20,8 @@ Kind: TypeAlias = Literal[
     "reshape", "permute", "matmul", "softmax", "reduce", "scale", "other",
 ]  # fmt: skip
 
+ON_THE_HOST = "it runs on the host processor"
+
 
 @dataclass(frozen=True)
 class GroupTensor:

@@ -206,7 +206,8 @@ class _Timeline:
                 self.costs.append([cycles] if transfer.resident or self.passes == 1 else [cycles] * self.passes)
                 continue
             parts = (plan.parts if transfer.kind == "load" else plan.shares)[transfer.tensor]
-            self.costs.append([model.transfer_cycles(part_bytes(graph, transfer.tensor, part)) for part in parts])
+            sizes = [part_bytes(graph, transfer.tensor, part) for part in parts]
+            self.costs.append([model.transfer_cycles(size, of_first_slice=not i) for i, size in enumerate(sizes)])
         for number, transfer in enumerate(transfers):
             self._add(number, transfer.step, 1)
 

@@ -19,11 +19,13 @@ from typing import TypeAlias
 
 import numpy as np
 
+from nnkit.errors import ToolError
 from nnkit_tpu.layer_group.cost import CostModel, calibrated
 from nnkit_tpu.layer_group.groups import global_cycles, plan_groups
 from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_groups, groups_of
 from nnkit_tpu.layer_group.orders import topological_orders
 from nnkit_tpu.layer_group.plan import plan_with_count, quick_plan
+from nnkit_tpu.layer_group.rules import compiler_rules
 from nnkit_tpu.layer_group.slices import Refusal, SliceCount
 from nnkit_tpu.layer_group.vendor_files import InjectedGroup
 from nnkit_tpu.toolchain.find import Toolchain
@@ -87,7 +89,7 @@ class _Search:
     ) -> Outcome:
         """Compile and note; the best so far is kept."""
         outcome = compile_groups(self.toolchain, program, groups)
-        better = not outcome.refused and self.accepts(outcome) and outcome.cost < self.best.cost
+        better = not outcome.refused and outcome.cost < self.best.cost and not more_transfers(outcome, self.vendor)
         if better and self.check is not None:
             outcome = replace(outcome, refused=self.check(self.vendor, outcome))
         self.trials.append(Trial(choice, None if outcome.refused else outcome.cost, outcome.refused))
@@ -95,15 +97,6 @@ class _Search:
             self.best, self.best_program = outcome, program
             self.choice = choice
         return outcome
-
-    def accepts(self, outcome: Outcome) -> bool:
-        """Without a profile fewer bytes must not come from more transfers."""
-        if outcome.profile is not None or outcome.traffic is None or self.vendor.traffic is None:
-            return True
-        return (
-            outcome.traffic.loads <= self.vendor.traffic.loads
-            and outcome.traffic.stores <= self.vendor.traffic.stores
-        )
 
 
 def tune(
@@ -127,13 +120,19 @@ def tune(
     search.trials.append(Trial(VENDORS_CUTS, vendor.cost))
     _assemble(search, program, model, limits.groups)
     _improve(search, model, limits.steps)
-    for order, name in _other_orders(program)[: limits.orders]:
-        reordered = program.reordered(name, order)
+    for order, name in other_orders(program)[: limits.orders]:
         try:
-            search.attempt(reordered, None, "op order")
-        except Exception as error:
-            search.trials.append(Trial("op order", None, str(error)))
+            search.attempt(program.reordered(name, order), None, "op order")
+        except ToolError as error:
+            search.trials.append(Trial("op order", None, error.reason))
     return Tuning(vendor, search.best, search.best_program, search.choice, tuple(search.trials), model)
+
+
+def more_transfers(outcome: Outcome, vendor: Outcome) -> bool:
+    """On chips without a profile, fewer bytes must not come from more loads or stores."""
+    if outcome.profile is not None or outcome.traffic is None or vendor.traffic is None:
+        return False
+    return outcome.traffic.loads > vendor.traffic.loads or outcome.traffic.stores > vendor.traffic.stores
 
 
 def model_from(model: CostModel, program: LoweredProgram, outcome: Outcome) -> CostModel:
@@ -171,7 +170,8 @@ def _assemble(search: _Search, program: LoweredProgram, model: CostModel, most: 
     candidates = list(search.vendor.groups.get(function.name, ()))
     for part in (1.0, 0.85, 0.7, 0.5):
         chip = replace(model.chip, lane_bytes=int(model.chip.lane_bytes * part) // 1024 * 1024)
-        groups = groups_of(plan_groups(function.graph, replace(model, chip=chip), orders=False))
+        smaller = replace(model, chip=chip)
+        groups = groups_of(plan_groups(function.graph, smaller, orders=False, rules=compiler_rules(chip)))
         if part == 1.0 and groups:
             search.attempt(program, {function.name: groups}, "cuts")
         candidates += groups
@@ -286,7 +286,7 @@ def _neighbours(
             yield (*others[0], *halves, *others[1]), "cuts"
 
 
-def _other_orders(program: LoweredProgram) -> list[tuple[tuple[str, ...], str]]:
+def other_orders(program: LoweredProgram) -> list[tuple[tuple[str, ...], str]]:
     """Other topological orders of the main function, with its name."""
     function = program.functions[_main_function(program)]
     orders = topological_orders(function.graph)
