@@ -1,21 +1,24 @@
 """Our layer groups against the vendor's, by the vendor's own measure.
 
-    python -m benchmarks.tpu_layer_group [--nets squeezenet,unet] [--chips bm1688,cv181x] [--batch 4] [--cores 2]
+    python -m benchmarks.tpu_layer_group [--nets squeezenet,unet] [--chips bm1688,cv181x]
+        [--modes INT8,F16,BF16] [--batches 1,4] [--cores 1,2] [--chip-model]
 
-For every network and chip the compiler groups by itself, then ours and what lies around them are compiled; cycles are
-those of its simulator (BM chips), loads, stores and bytes those of its final program. Every group of the choice is
-then run by the local-memory executor and compared with the unsliced result. Without the toolchain nothing is
-compared, and the benchmark says so.
+A cell is a network, chip, precision, batch and number of cores; what a chip does not have is left out (F16 on the
+cv18xx, two cores but on the bm1688). In every cell the compiler groups by itself, then ours and what lies around them
+are compiled; cycles are those of its simulator (BM chips), loads, stores and bytes those of its final program. Every
+group of the choice is then run by the local-memory executor and compared with the unsliced result. Without the
+toolchain nothing is compared, and the benchmark says so. A row is written to stderr as soon as it is measured.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +28,7 @@ from benchmarks.table import Row, show
 from benchmarks.tpu_lowered import batched, lowered_program, tpu_graph
 from benchmarks.tpu_networks import BUILDERS, build
 from nnkit.errors import NnkitError
-from nnkit_tpu.compile import CompileOptions
+from nnkit_tpu.compile import CompileOptions, model_file
 from nnkit_tpu.layer_group.chips import Chip, chip_named
 from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.injection import Outcome, compile_groups
@@ -49,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 0
     shared = Path(os.environ["NNKIT_SHARED"]) if "NNKIT_SHARED" in os.environ else None
+    budget = Budget(options.groups, options.steps, options.orders)
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="nnkit-groups-") as temporary:
         for name in options.nets.split(","):
@@ -57,20 +61,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 sys.stderr.write(f"{name}: its model is not here (NNKIT_SHARED); left out\n")
                 continue
             graph = tpu_graph(proto, name, Path(temporary) / name)
-            if options.batch > 1:
-                graph = batched(graph, options.batch)
-            for chip in options.chips.split(","):
+            for number, (images, how) in enumerate(_cells(options)):
                 started = time.monotonic()
-                cores = options.cores if chip_named(chip).cores > 1 else 1
-                how = CompileOptions(chip, options.mode, options.quant_input, cores=cores)
-                folder = Path(temporary) / name / chip
-                budget = Budget(options.groups, options.steps)
-                row = measure(toolchain, graph, folder, how, budget, options.chip_model)
-                rows.append({**row, "seconds": round(time.monotonic() - started, 1)})
-                sys.stderr.write(f"{name} {chip}: {time.monotonic() - started:.0f} s\n")
-    what = f"{options.mode}, batch {options.batch}, {options.cores} core{'s' if options.cores > 1 else ''}"
-    show(rows, as_json=options.json, title=f"Layer groups, vendor and ours ({what})")
+                several = batched(graph, images) if images > 1 else graph
+                folder = Path(temporary) / name / str(number)
+                row = measure(toolchain, several, folder, how, budget, options.chip_model)
+                cell = {"net": name, "chip": how.chip, "mode": how.mode, "batch": images, "cores": how.cores}
+                rows.append({**cell, **row, "seconds": round(time.monotonic() - started, 1)})
+                sys.stderr.write(f"{json.dumps(rows[-1])}\n")
+                sys.stderr.flush()
+    show(rows, as_json=options.json, title="Layer groups, vendor and ours")
     return 1 if any(row["ok"] != "yes" for row in rows) else 0
+
+
+def _cells(options: argparse.Namespace) -> Iterator[tuple[int, CompileOptions]]:
+    """(images at once, how to compile) of every combination that a chip has."""
+    for chip in options.chips.split(","):
+        for mode in options.modes.split(","):
+            for images in options.batches.split(","):
+                for cores in options.cores.split(","):
+                    possible = int(cores) <= chip_named(chip).cores and not (mode == "F16" and chip.startswith("cv"))
+                    if possible:
+                        yield int(images), CompileOptions(chip, mode, options.quant_input, cores=int(cores))
 
 
 def measure(
@@ -78,14 +90,16 @@ def measure(
 ) -> dict[str, str | int | float | None]:
     """One row of the table. run: candidates must give the vendor's outputs on the chip model, to the bit."""
     chip = chip_named(how.chip)
-    row: dict[str, str | int | float | None] = {"net": graph.name, "chip": chip.name}
+    row: dict[str, str | int | float | None] = {}
     try:
         program = lowered_program(toolchain, graph, how, folder)
-        check = _same_outputs(toolchain, graph, chip, folder) if run and not chip.name.startswith("cv") else None
+        check = _same_outputs(toolchain, graph, chip, folder) if run else None
         tuning = tune(toolchain, program, CostModel(chip), budget, check)
     except NnkitError as error:
         return {**row, "ok": "no", "choice": error.reason[:60]}
     row |= _compared(tuning)
+    if run:
+        row["chip_model"] = "same outputs" if tuning.gain > 0 else "nothing to compare"
     row["quant_input_cycles"] = _with_quantised_input(toolchain, graph, folder, how)
     execution = prove(tuning)
     if isinstance(execution, Refusal):
@@ -106,7 +120,7 @@ def _same_outputs(toolchain: Toolchain, graph: TpuGraph, chip: Chip, folder: Pat
     expected: dict[str, np.ndarray] = {}
 
     def outputs(outcome: Outcome) -> dict[str, np.ndarray]:
-        file = folder / "candidate.bmodel"
+        file = folder / model_file(chip.name)
         file.write_bytes(outcome.model)
         return run_on_chip_model(toolchain, file, chip.name, inputs)
 
@@ -114,10 +128,18 @@ def _same_outputs(toolchain: Toolchain, graph: TpuGraph, chip: Chip, folder: Pat
         if not expected:
             expected.update(outputs(vendor))
         found = outputs(candidate)
-        wrong = sum(int(np.count_nonzero(found[name] != value)) for name, value in expected.items())
+        wrong = sum(_different(found[name], value) for name, value in expected.items())
         return f"{wrong} outputs differ on the chip model" if wrong else ""
 
     return check
+
+
+def _different(found: np.ndarray, expected: np.ndarray) -> int:
+    """Values whose bits differ."""
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        return expected.size
+    bits = np.dtype(f"u{expected.itemsize}")
+    return int(np.count_nonzero(np.ascontiguousarray(found).view(bits) != np.ascontiguousarray(expected).view(bits)))
 
 
 def _compared(tuning: Tuning) -> dict[str, str | int | float | None]:
@@ -152,13 +174,14 @@ def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tpu_layer_group", description=__doc__)
     parser.add_argument("--nets", default=",".join(NETWORKS), help="networks, separated by commas")
     parser.add_argument("--chips", default=",".join(CHIP_NAMES), help="chips, separated by commas")
-    parser.add_argument("--batch", type=int, default=1, help="images at once")
-    parser.add_argument("--cores", type=int, default=1, help="processors, where the chip has more than one")
-    parser.add_argument("--mode", default="INT8", choices=("INT8", "F16", "BF16"), help="precision")
+    parser.add_argument("--modes", default="INT8", help="precisions, separated by commas: INT8, F16, BF16")
+    parser.add_argument("--batches", default="1", help="images at once, separated by commas")
+    parser.add_argument("--cores", default="1", help="processors, separated by commas")
     parser.add_argument("--quant-input", action="store_true", help="the networks take INT8 values")
     parser.add_argument("--groups", type=int, default=Budget.groups, help="candidate groups measured alone")
     parser.add_argument("--steps", type=int, default=Budget.steps, help="steps of improvement")
-    parser.add_argument("--chip-model", action="store_true", help="compare outputs on the chip model (BM)")
+    parser.add_argument("--orders", type=int, default=Budget.orders, help="other orders of the layers")
+    parser.add_argument("--chip-model", action="store_true", help="compare outputs on the chip model")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
