@@ -1,8 +1,12 @@
-"""The NNIE's limits on its layers. Each docstring is the message, the remedy and the line in the docs."""
+"""The NNIE's limits on its layers. Each docstring is the message, the remedy and the line in the docs.
+
+A limit returns what it found beyond it, in words that follow "found", and None where the layer is within.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -39,7 +43,7 @@ FOLLOWERS = {
 says that there is a list, and these are the types that follow them in networks known to compile."""
 
 
-def sides_are_small(layer: Layer, context: Context) -> bool:
+def sides_are_small(layer: Layer, context: Context) -> str | None:
     """channels, height and width of every feature map are at most {max_side}
     fix: make it smaller (strides, fewer channels, several outputs), or run the layer on the CPU"""
     values = [*layer.inputs, *layer.outputs]
@@ -50,180 +54,199 @@ def sides_are_small(layer: Layer, context: Context) -> bool:
     ):
         values = list(layer.inputs)
     most = int(context.limits["max_side"])
-    return all(max(context.graph.shape(name)[1:], default=1) <= most for name in values)
+    beyond = (name for name in values if max(context.graph.shape(name)[1:], default=1) > most)
+    return next((f"{_dims(context.graph.shape(name))} ({name})" for name in beyond), None)
 
 
-def weights_are_small(layer: Layer, context: Context) -> bool:
+def weights_are_small(layer: Layer, context: Context) -> str | None:
     """no dimension of the weights is over {max_side} (of a fully connected layer: its outputs)
     fix: split the layer into several with fewer outputs"""
     weight = _weight_shape(layer, context)
-    if weight is None:
-        return True
-    return max(weight) <= int(context.limits["max_side"])
+    if weight is None or max(weight) <= int(context.limits["max_side"]):
+        return None
+    return f"{weight[0]:,} outputs" if len(weight) == 1 else f"weights of {_dims(weight)}"
 
 
-def windows_are_small(layer: Layer, context: Context) -> bool:
+def windows_are_small(layer: Layer, context: Context) -> str | None:
     """kernels, strides and dilations are 1 to {max_parameter}, paddings 0 to {max_parameter}
     fix: use a smaller window; a global pooling of a large map can be two poolings"""
     if layer.kind not in _WINDOWED:
-        return True
+        return None
     node, most = layer.main, int(context.limits["max_parameter"])
-    if node.op_type.startswith("Global"):
-        return max(context.graph.shape(node.inputs[0])[2:]) <= most
     kernel = node.ints("kernel_shape") or (_weight_shape(layer, context) or ())[2:]
-    numbers = (*kernel, *node.ints("strides"), *node.ints("dilations"))
-    return all(1 <= value <= most for value in numbers) and all(0 <= pad <= most for pad in node.ints("pads"))
+    if node.op_type.startswith("Global"):
+        kernel = context.graph.shape(node.inputs[0])[2:]
+    found = {"kernel": kernel, "stride": node.ints("strides"), "dilation": node.ints("dilations")}
+    beyond = [f"{name} {_dims(sides)}" for name, sides in found.items() if not all(1 <= s <= most for s in sides)]
+    if not all(0 <= pad <= most for pad in node.ints("pads")):
+        beyond.append(f"padding {list(node.ints('pads'))}")
+    return ", ".join(beyond) or None
 
 
-def window_is_plane(layer: Layer, context: Context) -> bool:
+def window_is_plane(layer: Layer, context: Context) -> str | None:
     """convolutions and poolings have two dimensions, and padding that is the same on both ends of a side
     fix: pad the input in the network before, or choose a symmetric padding"""
     if layer.kind not in _WINDOWED:
-        return True
-    node = layer.main
-    if len(context.graph.shape(layer.inputs[0])) != 4:
-        return False
+        return None
+    node, shape = layer.main, context.graph.shape(layer.inputs[0])
+    if len(shape) != 4:
+        return f"an input of {_dims(shape)}"
+    if layer.kind == "Pooling":
+        return None
     pads = node.ints("pads", (0, 0, 0, 0))
     if node.text("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER"):
-        return layer.kind == "Pooling" or _same_pads_are_even(layer, context)
-    return layer.kind == "Pooling" or (pads[0] == pads[2] and pads[1] == pads[3])
+        totals = _same_pads(layer, context)
+        return None if all(total % 2 == 0 for total in totals) else f"{totals[0]} rows and {totals[1]} columns in all"
+    if pads[0] == pads[2] and pads[1] == pads[3]:
+        return None
+    return f"{pads[0]} above, {pads[2]} below, {pads[1]} left, {pads[3]} right"
 
 
-def group_is_small(layer: Layer, context: Context) -> bool:
+def group_is_small(layer: Layer, context: Context) -> str | None:
     """a convolution has at most {max_group} groups
     fix: split the layer, or write it as a depthwise convolution"""
     if layer.kind not in ("Convolution", "Deconvolution"):
-        return True
-    return layer.main.integer("group", 1) <= int(context.limits["max_group"])
+        return None
+    groups = layer.main.integer("group", 1)
+    return f"{groups:,}" if groups > int(context.limits["max_group"]) else None
 
 
-def pooling_is_ceil(layer: Layer, context: Context) -> bool:
+def pooling_is_ceil(layer: Layer, context: Context) -> str | None:
     """a pooling covers its whole input: the size of its output is rounded up (ceil mode)
     fix: choose kernel, stride and padding so that nothing is left over, or train with ceil_mode"""
     if layer.kind != "Pooling" or layer.main.op_type.startswith("Global"):
-        return True
+        return None
     node = layer.main
     shape, result = context.graph.shape(node.inputs[0]), context.graph.shape(node.outputs[0])
     kernel, strides = node.ints("kernel_shape"), node.ints("strides", (1, 1))
     pads = node.ints("pads", (0, 0, 0, 0))
-    if len(shape) != 4 or node.text("auto_pad", "NOTSET") != "NOTSET":
-        return node.text("auto_pad", "NOTSET") == "VALID" or len(shape) != 4
-    return all(
-        result[2 + axis] == _ceil_size(shape[2 + axis], kernel[axis], strides[axis], pads[axis], pads[2 + axis])
-        for axis in (0, 1)
+    automatic = node.text("auto_pad", "NOTSET")
+    if len(shape) != 4 or automatic == "VALID":
+        return None
+    if automatic != "NOTSET":
+        return f"padding {automatic}"
+    wanted = tuple(
+        _ceil_size(shape[2 + axis], kernel[axis], strides[axis], pads[axis], pads[2 + axis]) for axis in (0, 1)
     )
+    return None if result[2:] == wanted else f"an output of {_dims(result[2:])}, where that would be {_dims(wanted)}"
 
 
-def power_is_known(layer: Layer, context: Context) -> bool:
+def power_is_known(layer: Layer, context: Context) -> str | None:
     """the exponent of a Power is one of {powers}
     fix: write the power as a product of these, or run the layer on the CPU"""
     if layer.kind != "Power":
-        return True
-    return all(any(math.isclose(value, power) for power in _POWERS) for value in _exponents(layer, context))
+        return None
+    beyond = [e for e in _exponents(layer, context) if not any(math.isclose(e, power) for power in _POWERS)]
+    return f"{beyond[0]:g}" if beyond else None
 
 
-def permute_is_channels_last(layer: Layer, context: Context) -> bool:
+def permute_is_channels_last(layer: Layer, context: Context) -> str | None:
     """Permute can only support (0,1,2,3) -> (0,2,3,1) order
     fix: rearrange with that order and Reshape, or run the layer on the CPU"""
-    if layer.kind != "Permute":
-        return True
-    return layer.main.ints("perm") == (0, 2, 3, 1)
+    order = layer.main.ints("perm")
+    return f"({','.join(map(str, order))})" if layer.kind == "Permute" and order != (0, 2, 3, 1) else None
 
 
-def reshape_keeps_batch(layer: Layer, context: Context) -> bool:
+def reshape_keeps_batch(layer: Layer, context: Context) -> str | None:
     """a Reshape gives four dimensions, of which the first is written as 0 (the batch, unchanged)
     fix: reshape to [0, C, H, W]; a vector is [0, F, 1, 1]"""
-    if layer.kind != "Reshape":
-        return True
-    return len(context.graph.shape(layer.outputs[0])) == 4
+    shape = context.graph.shape(layer.outputs[0])
+    return f"{_dims(shape)}" if layer.kind == "Reshape" and len(shape) != 4 else None
 
 
-def batch_is_unchanged(layer: Layer, context: Context) -> bool:
+def batch_is_unchanged(layer: Layer, context: Context) -> str | None:
     """nothing changes the batch dimension
     fix: take one image at a time; what merges images (left and right half, several crops) belongs to the CPU"""
     if layer.kind in ROI_KINDS:  # from here on the regions take the batch's place
-        return True
-    graph = context.graph
-    return len({graph.shape(name)[0] for name in (*layer.inputs, *layer.outputs)}) == 1
+        return None
+    shapes = [context.graph.shape(name) for name in (*layer.inputs, *layer.outputs)]
+    batches = list(dict.fromkeys(shape[0] for shape in shapes))
+    return f"batches of {' and '.join(map(str, batches))}" if len(batches) > 1 else None
 
 
-def upsample_is_twofold(layer: Layer, context: Context) -> bool:
+def upsample_is_twofold(layer: Layer, context: Context) -> str | None:
     """Upsample doubles height and width, nearest neighbour only
     fix: use factors of {upsample_factor} one after the other, or a Deconvolution"""
     if layer.kind != "Upsample":
-        return True
+        return None
     shape, result = context.graph.shape(layer.inputs[0]), context.graph.shape(layer.outputs[0])
     factor = int(context.limits["upsample_factor"])
-    doubled = len(shape) == 4 and result == (*shape[:2], shape[2] * factor, shape[3] * factor)
-    return doubled and layer.main.text("coordinate_transformation_mode", "asymmetric") in ("asymmetric", "half_pixel")
+    if len(shape) != 4 or result != (*shape[:2], shape[2] * factor, shape[3] * factor):
+        return f"{_dims(shape)} to {_dims(result)}"
+    mode = layer.main.text("coordinate_transformation_mode", "asymmetric")
+    return None if mode in ("asymmetric", "half_pixel") else f"the coordinates of {mode}"
 
 
-def no_crop(layer: Layer, context: Context) -> bool:
+def no_crop(layer: Layer, context: Context) -> str | None:
     """there is no Crop
     fix: choose sizes that agree without it, or run the layer on the CPU"""
-    return layer.kind != "Crop"
+    return _change(layer, context) if layer.kind == "Crop" else None
 
 
-def no_fractional_interp(layer: Layer, context: Context) -> bool:
+def no_fractional_interp(layer: Layer, context: Context) -> str | None:
     """Interp scales by whole factors only
     fix: use Upsample or a Deconvolution, or run the layer on the CPU"""
     if layer.kind != "Interp":
-        return True
+        return None
     shape, result = context.graph.shape(layer.inputs[0]), context.graph.shape(layer.outputs[0])
-    return len(shape) == 4 and all(
-        new % old == 0 or old % new == 0 for old, new in zip(shape[2:], result[2:], strict=True)
-    )
+    sides = zip(shape[2:], result[2:], strict=True)
+    whole = len(shape) == 4 and all(new % old == 0 or old % new == 0 for old, new in sides)
+    return None if whole else _change(layer, context)
 
 
-def no_tile(layer: Layer, context: Context) -> bool:
+def no_tile(layer: Layer, context: Context) -> str | None:
     """there is no Tile
     fix: repeat the value with Concat (the rewrite that rebuilds normalisation does so)"""
-    return layer.kind != "Tile"
+    return _change(layer, context) if layer.kind == "Tile" else None
 
 
-def no_broadcast(layer: Layer, context: Context) -> bool:
+def no_broadcast(layer: Layer, context: Context) -> str | None:
     """the inputs of an Eltwise have one shape: there is no broadcast
     fix: repeat the smaller input with Concat (at most {max_concat_inputs} inputs each), then Reshape"""
-    if layer.kind != "Eltwise":
-        return True
-    return len({context.graph.shape(name) for name in layer.inputs}) == 1
+    shapes = list(dict.fromkeys(context.graph.shape(name) for name in layer.inputs))
+    if layer.kind != "Eltwise" or len(shapes) == 1:
+        return None
+    return " and ".join(_dims(shape) for shape in shapes)
 
 
-def concat_is_small(layer: Layer, context: Context) -> bool:
+def concat_is_small(layer: Layer, context: Context) -> str | None:
     """a Concat takes at most {max_concat_inputs} inputs
     fix: concatenate in two steps"""
     if layer.kind != "Concat":
-        return True
+        return None
     given = sum(len([n for n in node.inputs if n]) for node in layer.nodes if node.op_type == "Concat")
-    return given <= int(context.limits["max_concat_inputs"])
+    return f"{given}" if given > int(context.limits["max_concat_inputs"]) else None
 
 
-def normalize_eps_is_fixed(layer: Layer, context: Context) -> bool:
+def normalize_eps_is_fixed(layer: Layer, context: Context) -> str | None:
     """Normalize has an eps of {normalize_eps}
     fix: rebuild the normalisation from Reduction, Power, Concat and Eltwise (a rewrite does so), or set this eps"""
     if layer.kind != "Normalize":
-        return True
-    return math.isclose(layer.main.number("eps", 1e-10), float(context.limits["normalize_eps"]), rel_tol=1e-3)
+        return None
+    eps = layer.main.number("eps", 1e-10)
+    return None if math.isclose(eps, float(context.limits["normalize_eps"]), rel_tol=1e-3) else f"{eps:g}"
 
 
-def pass_through_divides(layer: Layer, context: Context) -> bool:
+def pass_through_divides(layer: Layer, context: Context) -> str | None:
     """the blocks of PassThrough are 1 to {max_parameter} and divide height and width
     fix: choose blocks that divide the feature map"""
     if layer.kind != "PassThrough":
-        return True
+        return None
     node, shape = layer.main, context.graph.shape(layer.inputs[0])
     most = int(context.limits["max_parameter"])
     blocks = [node.integer(name, 1) for name in ("block_height", "block_width")]
-    return all(1 <= b <= most and side % b == 0 for b, side in zip(blocks, shape[2:], strict=True))
+    if all(1 <= b <= most and side % b == 0 for b, side in zip(blocks, shape[2:], strict=True)):
+        return None
+    return f"{_dims(blocks)} for a map of {_dims(shape[2:])}"
 
 
-def proposal_has_one_top(layer: Layer, context: Context) -> bool:
+def proposal_has_one_top(layer: Layer, context: Context) -> str | None:
     """Proposal has exactly one top
     fix: leave the scores out of its outputs"""
-    return layer.kind != "Proposal" or len(layer.outputs) == 1
+    return f"{len(layer.outputs)}" if layer.kind == "Proposal" and len(layer.outputs) != 1 else None
 
 
-def follower_is_possible(layer: Layer, context: Context) -> bool:
+def follower_is_possible(layer: Layer, context: Context) -> str | None:
     """what reads InnerProduct, LSTM, RNN, SPP, MatMul, CReLU, ROIPooling or PSROIPooling is limited; after
     InnerProduct only softmax-like layers and further InnerProducts can come
     fix: turn every fully connected layer but the last into a convolution (the rewrite fc_to_conv), or run this layer
@@ -233,19 +256,19 @@ def follower_is_possible(layer: Layer, context: Context) -> bool:
         if source is None or source.placement == "cpu" or source.kind not in FOLLOWERS:
             continue
         if layer.kind not in FOLLOWERS[source.kind]:
-            return False
-    return True
+            return f"{layer.kind} behind {source.name} ({source.kind})"
+    return None
 
 
-def known_axis(layer: Layer, context: Context) -> bool:
+def known_axis(layer: Layer, context: Context) -> str | None:
     """Concat, Slice, Softmax and Reduction work along a dimension other than the batch
     fix: choose axis 1, 2 or 3"""
-    if layer.kind not in ("Concat", "Slice", "Softmax"):
-        return True
     node = layer.main
-    default = -1 if node.op_type == "Softmax" else 0
+    if layer.kind not in ("Concat", "Slice", "Softmax") or node.op_type == "Slice":
+        return None
+    axis = node.integer("axis", -1 if node.op_type == "Softmax" else 0)
     rank = len(context.graph.shape(layer.inputs[0])) if layer.inputs else 4
-    return node.op_type == "Slice" or node.integer("axis", default) % rank != 0
+    return f"axis {axis}" if axis % rank == 0 else None
 
 
 LAYER_LIMITS: tuple[LayerLimit, ...] = (
@@ -274,6 +297,16 @@ LAYER_LIMITS: tuple[LayerLimit, ...] = (
 """Limits of layers that the NNIE executes; what runs on the CPU is free of them."""
 
 
+def _dims(shape: Sequence[int]) -> str:
+    """A shape for people."""
+    return " x ".join(f"{side:,}" for side in shape)
+
+
+def _change(layer: Layer, context: Context) -> str:
+    """What a layer makes of its first input's shape."""
+    return f"{_dims(context.graph.shape(layer.inputs[0]))} to {_dims(context.graph.shape(layer.outputs[0]))}"
+
+
 def _weight_shape(layer: Layer, context: Context) -> tuple[int, ...] | None:
     """[O, I / groups, kh, kw] of a convolution, (O,) of a fully connected layer; None for others."""
     node, constants = layer.main, context.graph.constants
@@ -284,15 +317,15 @@ def _weight_shape(layer: Layer, context: Context) -> tuple[int, ...] | None:
     return None
 
 
-def _same_pads_are_even(layer: Layer, context: Context) -> bool:
+def _same_pads(layer: Layer, context: Context) -> list[int]:
+    """Rows and columns of padding in all, where the network says SAME."""
     node = layer.main
     shape, result = context.graph.shape(node.inputs[0]), context.graph.shape(node.outputs[0])
     kernel = node.ints("kernel_shape") or (_weight_shape(layer, context) or ())[2:]
     strides, dilations = node.ints("strides", (1, 1)), node.ints("dilations", (1, 1))
-    totals = [
+    return [
         max(0, (result[2 + a] - 1) * strides[a] + (kernel[a] - 1) * dilations[a] + 1 - shape[2 + a]) for a in (0, 1)
     ]
-    return all(total % 2 == 0 for total in totals)
 
 
 def _ceil_size(side: int, kernel: int, stride: int, begin: int, end: int) -> int:

@@ -62,18 +62,22 @@ def context_of(graph: Graph, layers: Sequence[Layer], compile_mode: int, chip: C
     return Context(graph, producers, consumers, compile_mode, limits_of(chip))
 
 
-LayerLimit: TypeAlias = Callable[[Layer, Context], bool]
-"""Whether the layer is within the limit."""
+LayerLimit: TypeAlias = Callable[[Layer, Context], str | None]
+"""What of the layer is beyond the limit, in words that follow "found"; None where it is within."""
 
 
 @dataclass(frozen=True)
 class Violation:
-    """A layer outside a limit: the limit in words, and what to do. movable: the CPU may run the layer instead."""
+    """A layer outside a limit: the limit in words, what was found instead, and what to do.
+
+    movable: the CPU may run the layer instead.
+    """
 
     layer: str
     kind: str
     reason: str
     remedy: str
+    found: str = ""
     movable: bool = False
 
 
@@ -94,27 +98,40 @@ def _parts(limit: Callable[..., object], limits: Limits) -> tuple[str, str]:
     return reason, remedy
 
 
-def violation(limit: LayerLimit, layer: Layer, limits: Limits, *, movable: bool = False) -> Violation:
-    """The violation of a limit by a layer."""
+def violation(
+    limit: Callable[..., object], found: str, layer: str, kind: str, limits: Limits, *, movable: bool = False
+) -> Violation:
+    """The violation of a limit by a layer, or by what else is limited; found: as the limit says it."""
     reason, remedy = _parts(limit, limits)
-    return Violation(layer.name, layer.kind, reason, remedy, movable)
+    return Violation(layer, kind, reason, remedy, found, movable)
 
 
 def violations_error(found: Sequence[Violation]) -> ModelError:
-    """All violations in one error, each with its layers and its remedy; what layers have in common is said once."""
+    """All violations in one error, each with its layers, what was found, and its remedy.
+
+    What layers have in common is said once.
+    """
     together: dict[tuple[str, str], list[Violation]] = {}
     for each in found:
         together.setdefault((each.reason, each.remedy), []).append(each)
     lines = ""
     for (reason, remedy), those in together.items():
-        names = [f"{each.layer} ({each.kind})" if each.kind else each.layer for each in those]
+        common = {each.found for each in those}
+        found_here = f"; found {those[0].found}" if len(common) == 1 and those[0].found else ""
+        names = [_place(each, with_found=len(common) > 1) for each in those]
         places = f"{names[0]}:" if len(names) == 1 else f"{_wrapped(names)}:\n   "
-        lines += f"\n  {places} {reason}" + (f"\n    fix: {remedy}" if remedy else "")
+        lines += f"\n  {places} {reason}{found_here}" + (f"\n    fix: {remedy}" if remedy else "")
     count = len(found)
     title = f"{count} limit{'s' if count > 1 else ''} of the NNIE {'are' if count > 1 else 'is'} exceeded"
     if not any(each.movable for each in found):
         title = f"{count} rule{'s' if count > 1 else ''} of the NNIE {'are' if count > 1 else 'is'} broken"
     return ModelError(f"{title}:{lines}", remedy=_remedy(found))
+
+
+def _place(each: Violation, *, with_found: bool) -> str:
+    """The layer with its type, and what was found where layers differ in that."""
+    notes = [note for note in (each.kind, f"found {each.found}" if with_found and each.found else "") if note]
+    return f"{each.layer} ({'; '.join(notes)})" if notes else each.layer
 
 
 def _remedy(found: Sequence[Violation]) -> str:

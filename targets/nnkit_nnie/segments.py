@@ -17,7 +17,7 @@ from nnkit_nnie.fixed_values import with_fixed_values
 from nnkit_nnie.graph import Graph
 from nnkit_nnie.layer_kinds import ROI_KINDS, WARP
 from nnkit_nnie.layers import Layer, layers_of
-from nnkit_nnie.limits import Context, Violation, context_of, limit_remedy, limit_text, violation, violations_error
+from nnkit_nnie.limits import Context, Violation, context_of, limit_text, violation, violations_error
 from nnkit_nnie.tag_rules import (
     CPU_ON_DATA,
     TAG_RULES,
@@ -101,11 +101,11 @@ def _moved_to_cpu(graph: Graph, layers: tuple[Layer, ...], division: Division) -
     while True:
         context = context_of(graph, layers, division.compile_mode, division.chip)
         reasons = {
-            layer.name: limit_text(limit, context.limits)
+            layer.name: f"{limit_text(limit, context.limits)}; found {found}"
             for layer in layers
             if layer.placement == "npu"
             for limit in reversed(LAYER_LIMITS)
-            if not limit(layer, context)
+            if (found := limit(layer, context)) is not None
         }
         if not reasons:
             return layers, notes
@@ -138,15 +138,14 @@ def _reshapes_among_cpu_layers(graph: Graph, layers: tuple[Layer, ...], division
 def _layer_violations(layers: Sequence[Layer], context: Context) -> list[Violation]:
     found = [Violation(name, "data", CPU_ON_DATA, "take the tag off the input") for name in tagged_inputs(context)]
     for layer in layers:
-        if layer.placement == "cpu":
+        on_npu = layer.placement == "npu"
+        if not on_npu:
             found += _without_c(layer)
-        found += [violation(rule, layer, context.limits) for rule in TAG_RULES if not rule(layer, context)]
-        if layer.placement == "npu":
-            found += [
-                violation(limit, layer, context.limits, movable=True)
-                for limit in LAYER_LIMITS
-                if not limit(layer, context)
-            ]
+        for limit in (*TAG_RULES, *(LAYER_LIMITS if on_npu else ())):
+            beyond = limit(layer, context)
+            if beyond is not None:
+                movable = limit in LAYER_LIMITS
+                found.append(violation(limit, beyond, layer.name, layer.kind, context.limits, movable=movable))
     return found
 
 
@@ -214,40 +213,50 @@ def _segment(graph: Graph, number: int, layers: tuple[Layer, ...], context: Cont
     return NnieSegment(number, layers[0].placement, layers, tuple(inputs), tuple(outputs))
 
 
-def segments_are_few(segments: Sequence[NnieSegment], context: Context) -> bool:
+def segments_are_few(segments: Sequence[NnieSegment], context: Context) -> str | None:
     """a network has at most {max_segments} segments
     fix: move layers between the NNIE and the CPU so that the sides change less often"""
-    return len(segments) <= int(context.limits["max_segments"])
+    return f"{len(segments)}" if len(segments) > int(context.limits["max_segments"]) else None
 
 
-def segment_tensors_are_few(segment: NnieSegment, context: Context) -> bool:
+def segment_tensors_are_few(segment: NnieSegment, context: Context) -> str | None:
     """a segment has at most {max_segment_tensors} inputs and {max_segment_tensors} outputs
     fix: concatenate tensors, take `_report` tags off, or move layers to the other side"""
-    return max(len(segment.inputs), len(segment.outputs)) <= int(context.limits["max_segment_tensors"])
+    inputs, outputs = len(segment.inputs), len(segment.outputs)
+    most = int(context.limits["max_segment_tensors"])
+    return f"{inputs} and {outputs}" if max(inputs, outputs) > most else None
 
 
-def segment_roi_are_few(segment: NnieSegment, context: Context) -> bool:
+def segment_roi_are_few(segment: NnieSegment, context: Context) -> str | None:
     """a segment has at most {max_roi_per_segment} ROI layers
     fix: split the network into several"""
-    return _roi_layers(segment) <= int(context.limits["max_roi_per_segment"])
+    return _listed(_roi_layers([segment]), int(context.limits["max_roi_per_segment"]))
 
 
-def roi_are_few(segments: Sequence[NnieSegment], context: Context) -> bool:
+def roi_are_few(segments: Sequence[NnieSegment], context: Context) -> str | None:
     """a network has at most {max_roi} ROI layers
     fix: split the network into several"""
-    return sum(_roi_layers(segment) for segment in segments) <= int(context.limits["max_roi"])
+    return _listed(_roi_layers(segments), int(context.limits["max_roi"]))
 
 
-def _roi_layers(segment: NnieSegment) -> int:
-    return sum(1 for layer in segment.layers if layer.kind in ROI_KINDS and layer.placement == "npu")
+def _roi_layers(segments: Sequence[NnieSegment]) -> list[str]:
+    layers = (layer for segment in segments for layer in segment.layers)
+    return [layer.name for layer in layers if layer.kind in ROI_KINDS and layer.placement == "npu"]
 
 
-def begins_on_the_npu(segments: Sequence[NnieSegment], context: Context) -> bool:
+def _listed(layers: Sequence[str], most: int) -> str | None:
+    return f"{len(layers)} ({', '.join(layers)})" if len(layers) > most else None
+
+
+def begins_on_the_npu(segments: Sequence[NnieSegment], context: Context) -> str | None:
     """the network begins on the NNIE
     fix: what runs before the first layer of the NNIE belongs outside the network"""
     if not segments or segments[0].placement == "npu":
-        return True
-    return any(not cpu_does_not_follow_data(layer, context) for layer in segments[0].layers)  # told already
+        return None
+    layers = segments[0].layers
+    if any(cpu_does_not_follow_data(layer, context) for layer in layers):
+        return None  # told already
+    return f"{layers[0].name} ({layers[0].kind}) on the CPU"
 
 
 NETWORK_LIMITS = (segments_are_few, roi_are_few, begins_on_the_npu)
@@ -255,18 +264,16 @@ SEGMENT_LIMITS = (segment_tensors_are_few, segment_roi_are_few)
 
 
 def _segment_violations(segments: Sequence[NnieSegment], context: Context) -> list[Violation]:
-    limits = context.limits
     found = [
-        Violation("the network", "", limit_text(limit, limits), limit_remedy(limit, limits))
+        violation(limit, beyond, "the network", "", context.limits)
         for limit in NETWORK_LIMITS
-        if not limit(segments, context)
+        if (beyond := limit(segments, context)) is not None
     ]
-    for segment in segments:
-        if segment.placement != "npu":
-            continue
-        found += [
-            Violation(f"segment {segment.index}", "NNIE", limit_text(rule, limits), limit_remedy(rule, limits))
-            for rule in SEGMENT_LIMITS
-            if not rule(segment, context)
-        ]
+    found += [
+        violation(rule, beyond, f"segment {segment.index}", "NNIE", context.limits)
+        for segment in segments
+        if segment.placement == "npu"
+        for rule in SEGMENT_LIMITS
+        if (beyond := rule(segment, context)) is not None
+    ]
     return found

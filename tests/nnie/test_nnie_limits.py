@@ -131,47 +131,85 @@ def cropped(net: Net, x: str) -> str:
 
 
 LIMITS = [
-    (permute(0, 2, 3, 1), permute(0, 3, 1, 2), "Permute can only support (0,1,2,3) -> (0,2,3,1) order", "perm"),
-    (pooled(2, 2), pooled(3, 2), "rounded up (ceil mode)", "pool"),
-    (pooled(3, 2, ceil=1), pooled(3, 2), "rounded up (ceil mode)", "pool"),
-    (concat(32), concat(33), "at most 32 inputs", "cat"),
-    (power(-0.5), power(0.7), "-3, -2, -1, -1/2, 1/2, 1, 2, 3", "power"),
-    (power(3.0), power(4.0), "exponent of a Power", "power"),
-    (upsampled(2), upsampled(3), "Upsample doubles", "up"),
-    (resized(32), resized(24), "whole factors only", "interp"),
-    (normalized(1e-10), normalized(1e-6), "an eps of 1e-10", "norm"),
-    (passed(4), None, "", ""),
-    (reshaped(1, 8, 1, 256), reshaped(1, 8, 256), "four dimensions", "reshape"),
-    (reshaped(1, 8, 1, 256), reshaped(2, 8, 8, 16), "batch dimension", "reshape"),
-    (convolved(out=4096, kernel=1), convolved(out=4097, kernel=1), "at most 4,096", "conv"),
-    (convolved(dilations=[1, 1]), convolved(kernel=1, strides=[256, 256]), "1 to 255", "conv"),
-    (padded(1, 1, 1, 1), padded(0, 0, 1, 1), "the same on both ends", "conv"),
-    (added, broadcast, "there is no broadcast", "mul"),
-    (fully_connected(lambda net, x: net.node("Softmax", [x], "end", axis=1)), None, "", ""),
+    (
+        permute(0, 2, 3, 1),
+        permute(0, 3, 1, 2),
+        "Permute can only support (0,1,2,3) -> (0,2,3,1) order",
+        "perm",
+        "(0,3,1,2)",
+    ),
+    (pooled(2, 2), pooled(3, 2), "rounded up (ceil mode)", "pool", "an output of 7 x 7, where that would be 8 x 8"),
+    (
+        pooled(3, 2, ceil=1),
+        pooled(3, 2),
+        "rounded up (ceil mode)",
+        "pool",
+        "an output of 7 x 7, where that would be 8 x 8",
+    ),
+    (concat(32), concat(33), "at most 32 inputs", "cat", "33"),
+    (power(-0.5), power(0.7), "-3, -2, -1, -1/2, 1/2, 1, 2, 3", "power", "0.7"),
+    (power(3.0), power(4.0), "exponent of a Power", "power", "4"),
+    (upsampled(2), upsampled(3), "Upsample doubles", "up", "1 x 8 x 16 x 16 to 1 x 8 x 48 x 48"),
+    (resized(32), resized(24), "whole factors only", "interp", "1 x 8 x 16 x 16 to 1 x 8 x 24 x 24"),
+    (normalized(1e-10), normalized(1e-6), "an eps of 1e-10", "norm", "1e-06"),
+    (passed(4), None, "", "", ""),
+    (reshaped(1, 8, 1, 256), reshaped(1, 8, 256), "four dimensions", "reshape", "1 x 8 x 256"),
+    (reshaped(1, 8, 1, 256), reshaped(2, 8, 8, 16), "batch dimension", "reshape", "batches of 1 and 2"),
+    (
+        convolved(out=4096, kernel=1),
+        convolved(out=4097, kernel=1),
+        "at most 4,096",
+        "conv",
+        "1 x 4,097 x 16 x 16 (conv)",
+    ),
+    (convolved(dilations=[1, 1]), convolved(kernel=1, strides=[256, 256]), "1 to 255", "conv", "stride 256 x 256"),
+    (padded(1, 1, 1, 1), padded(0, 0, 1, 1), "the same on both ends", "conv", "0 above, 1 below, 0 left, 1 right"),
+    (added, broadcast, "there is no broadcast", "mul", "1 x 8 x 16 x 16 and 1 x 8 x 1 x 1"),
+    (fully_connected(lambda net, x: net.node("Softmax", [x], "end", axis=1)), None, "", "", ""),
     (
         fully_connected(lambda net, x: net.fc(net.node("Relu", [x], "relu"), (16, 4), "fc2")),
         fully_connected(lambda net, x: net.node("ReduceMean", [x], "end", axes=[1], keepdims=1)),
         "after InnerProduct only softmax-like layers",
         "end",
+        "Reduction behind fc (InnerProduct)",
     ),
     (
         fully_connected(lambda net, x: x, out=4096),
         fully_connected(lambda net, x: x, out=4097),
         "at most 4,096",
         "fc",
+        "1 x 4,097 (fc)",
     ),
-    (added, tiled, "there is no Tile", "tile"),
-    (added, cropped, "there is no Crop", "crop"),
+    (
+        lambda net, x: net.node("Concat", [x, x], "cat", axis=1),
+        lambda net, x: net.node("Softmax", [x], "soft", axis=0),
+        "along a dimension other than the batch",
+        "soft",
+        "axis 0",
+    ),
+    (padded(1, 1, 1, 1), padded(256, 1, 256, 1), "paddings 0 to 255", "conv", "padding [256, 1, 256, 1]"),
+    (
+        convolved(dilations=[2, 2]),
+        lambda net, x: net.node("AveragePool", [net.reshape(x, (1, 8, 256), "row")], "pool", kernel_shape=[2]),
+        "convolutions and poolings have two dimensions",
+        "pool",
+        "an input of 1 x 8 x 256",
+    ),
+    (added, tiled, "there is no Tile", "tile", "1 x 8 x 16 x 16 to 1 x 16 x 16 x 16"),
+    (added, cropped, "there is no Crop", "crop", "1 x 8 x 16 x 16 to 1 x 8 x 4 x 16"),
 ]
 
 
-@pytest.mark.parametrize(("within", "beyond", "message", "layer"), LIMITS, ids=[f"{i}" for i in range(len(LIMITS))])
-def test_limit(within: Build, beyond: Build | None, message: str, layer: str):
+@pytest.mark.parametrize(
+    ("within", "beyond", "message", "layer", "found"), LIMITS, ids=[f"{i}" for i in range(len(LIMITS))]
+)
+def test_limit(within: Build, beyond: Build | None, message: str, layer: str, found: str):
     divide(network(within), CV500)
     if beyond is not None:
         text = refusal(network(beyond))
         line = next(line for line in text.splitlines() if message in line)
         assert line.strip().startswith(f"{layer} (")
+        assert line.endswith(f"; found {found}")
         assert "fix: " in text.split(line)[1].splitlines()[1]
 
 
@@ -188,13 +226,28 @@ def test_group_limit():
     x = net.conv(net.input("data", 3, 8, 8), (3, 2100), "stem", kernel=1)
     weight = net.weights("w", 4200, 1, 1, 1)
     text = refusal(net.model(net.node("Conv", [x, weight], "wide", kernel_shape=[1, 1], group=2100)))
-    assert "at most 2,048 groups" in text
+    assert "at most 2,048 groups; found 2,100\n" in text
 
 
 def test_pass_through_must_divide():
     """Shapes that do not divide are refused before any limit: the operator itself cannot be."""
     with pytest.raises(ModelError, match=r"divide|multiple"):
         divide(network(passed(5)), CV500)
+
+
+def test_what_was_found_stands_with_each_layer_where_it_differs():
+    def build(net: Net, x: str) -> str:
+        first = net.node("Transpose", [x], "first", perm=[0, 3, 1, 2])
+        return net.node("Transpose", [first], "second", perm=[0, 3, 2, 1])
+
+    text = refusal(network(build))
+    places = "  first (Permute; found (0,3,1,2)), second (Permute; found (0,3,2,1)):\n"
+    assert f"{places}    Permute can only support (0,1,2,3) -> (0,2,3,1) order\n" in text
+
+
+def test_what_moves_to_the_cpu_is_told_with_the_value_that_moved_it():
+    divided = divide(network(concat(40)), Division("hi3516cv500", outside_limits_custom=True))
+    assert divided.notes == ("layer cat runs on the CPU: a Concat takes at most 32 inputs; found 40",)
 
 
 def test_all_violations_come_at_once():
@@ -226,14 +279,16 @@ def hp_conv(net: Net, x: str) -> str:
 def test_hp_needs_compile_mode_2(mode: int):
     divide(network(hp_conv), Division("hi3516cv500", compile_mode=2))
     text = refusal(network(hp_conv), Division("hi3516cv500", compile_mode=mode))
-    assert "conv_hp (Convolution): `_hp` may only stand on a layer with compile_mode 2" in text
+    rule = "conv_hp (Convolution): `_hp` may only stand on a layer with compile_mode 2"
+    assert f"{rule}; found compile_mode {mode}\n" in text
 
 
 def test_hp_on_a_cpu_layer_is_refused():
     def build(net: Net, x: str) -> str:
         return net.tag(net.node("Exp", [x], "exp"), hp=True, cpu=True)
 
-    assert "this layer runs on the CPU" in refusal(network(build), Division("hi3516cv500", compile_mode=2))
+    text = refusal(network(build), Division("hi3516cv500", compile_mode=2))
+    assert "this layer runs on the CPU; found the tag `_cpu`\n" in text
 
 
 def test_cpu_on_the_data_layer():
@@ -245,7 +300,9 @@ def test_cpu_on_the_data_layer():
 def test_cpu_after_data():
     net = Net()
     x = net.tag(net.node("Exp", [net.input("data", 3, 16, 16)], "exp"), cpu=True)
-    assert "exp (Exp): a `_cpu` layer cannot follow the data layer" in refusal(net.model(net.conv(x, (3, 8), "c")))
+    assert "exp (Exp): a `_cpu` layer cannot follow the data layer; found input data\n" in refusal(
+        net.model(net.conv(x, (3, 8), "c"))
+    )
 
 
 def test_cpu_after_custom():
@@ -253,7 +310,7 @@ def test_cpu_after_custom():
         return net.tag(net.node("Exp", [net.clip(x, "clip")], "exp"), cpu=True)
 
     text = refusal(network(build))
-    assert "exp (Exp): a `_cpu` layer cannot follow a Custom layer" in text
+    assert "exp (Exp): a `_cpu` layer cannot follow a Custom layer; found it behind clip (Clip)\n" in text
     assert "name the layer in the option `custom`" in text
 
     def remedied(net: Net, x: str) -> str:
@@ -276,7 +333,8 @@ def test_cpu_after_proposal():
         post_nms_topn=4,
     )
     out = net.tag(net.node("Exp", [rois], "exp"), cpu=True)
-    assert "exp (Exp): a `_cpu` layer cannot follow a Proposal layer" in refusal(net.model(out))
+    rule = "exp (Exp): a `_cpu` layer cannot follow a Proposal layer; found it behind rois (Proposal)\n"
+    assert rule in refusal(net.model(out))
 
 
 def in_place(net: Net, x: str, **tags: bool) -> str:
@@ -288,7 +346,8 @@ def test_cpu_on_an_in_place_activation():
     def build(net: Net, x: str) -> str:
         return net.tag(in_place(net, x), cpu=True)
 
-    assert "conv (Convolution): `_cpu` cannot stand on an activation that runs in place" in refusal(network(build))
+    rule = "conv (Convolution): `_cpu` cannot stand on an activation that runs in place; found it on relu (ReLU)\n"
+    assert rule in refusal(network(build))
 
 
 def test_in_place_activation_of_a_cpu_layer_is_on_the_cpu_too():
@@ -306,7 +365,8 @@ def test_upsample_after_a_cpu_layer():
     def build(net: Net, x: str) -> str:
         return upsampled(2)(net, net.tag(net.node("Exp", [x], "exp"), cpu=True))
 
-    assert "up (Upsample): an Upsample layer cannot follow a `_cpu` layer" in refusal(network(build))
+    rule = "up (Upsample): an Upsample layer cannot follow a `_cpu` layer; found it behind exp (Exp)\n"
+    assert rule in refusal(network(build))
 
 
 def test_report_on_a_custom_top():
@@ -314,7 +374,9 @@ def test_report_on_a_custom_top():
         return net.conv(net.clip(x, "clip_report"), (8, 8), "head")
 
     text = refusal(network(build))
-    assert "clip_report (Clip): `_report` cannot stand on the top of a Custom layer" in text
+    assert (
+        "clip_report (Clip): `_report` cannot stand on the top of a Custom layer; found it on clip_report\n" in text
+    )
 
 
 def test_report_on_a_consumed_top_adds_an_output():

@@ -90,7 +90,9 @@ def test_hp_with_compile_mode_0(tmp_path: Path, by_name: bool) -> None:
     net.conv(net.conv("data", "conv1", channels=(3, 4)), name)
     text = told(tmp_path, net, 3, tags="" if by_name else "tags: {hp: [conv2]}\n")
     assert text.startswith("1 rule of the NNIE is broken:\n")
-    assert f"  {name} (Convolution): `_hp` may only stand on a layer with compile_mode 2\n" in text
+    assert (
+        f"  {name} (Convolution): `_hp` may only stand on a layer with compile_mode 2; found compile_mode 0\n" in text
+    )
     assert "fix: write compile_mode: 2, or take `_hp` off (the layer's name, or the recipe's tags.hp)" in text
     assert "outside_limits" not in text  # the CPU is no way out
 
@@ -129,7 +131,10 @@ def test_upsample_after_a_cpu_layer(tmp_path: Path) -> None:
     x = net.add("Power", "power_param { power: 2 }", net.conv("data", "conv1", channels=(3, 4)), "square_cpu")
     net.conv(net.add("Upsample", "upsample_param { scale: 2 }", x, "up"), "conv2")
     text = told(tmp_path, net, 3)
-    assert "  up (Upsample): an Upsample layer cannot follow a `_cpu` layer\n" in text
+    assert (
+        "  up (Upsample): an Upsample layer cannot follow a `_cpu` layer; found it behind square_cpu (Power)\n"
+        in text
+    )
     assert "fix: run the Upsample on the CPU too, or take `_cpu` off the layer before" in text
 
 
@@ -139,7 +144,7 @@ def test_a_permute_order_that_the_nnie_lacks(tmp_path: Path) -> None:
     net.add("Permute", order, net.conv("data", "conv1", channels=(3, 4)), "perm")
     text = told(tmp_path, net, 3)
     assert text.startswith("1 limit of the NNIE is exceeded:\n")
-    assert "  perm (Permute): Permute can only support (0,1,2,3) -> (0,2,3,1) order\n" in text
+    assert "  perm (Permute): Permute can only support (0,1,2,3) -> (0,2,3,1) order; found (0,3,1,2)\n" in text
     assert "rearrange with that order and Reshape" in text
     assert "`outside_limits: custom`" in text
 
@@ -149,7 +154,7 @@ def test_a_concat_of_33(tmp_path: Path) -> None:
     tops = [net.conv("data", f"conv{i}", channels=(3, 1)) for i in range(33)]
     net.add("Concat", "concat_param { axis: 1 }", " ".join(tops), "cat")
     text = told(tmp_path, net, 3)
-    assert "  cat (Concat): a Concat takes at most 32 inputs\n    fix: concatenate in two steps\n" in text
+    assert "  cat (Concat): a Concat takes at most 32 inputs; found 33\n    fix: concatenate in two steps\n" in text
 
 
 def test_several_mistakes_come_at_once_and_what_they_share_is_said_once(tmp_path: Path) -> None:
@@ -161,5 +166,6 @@ def test_several_mistakes_come_at_once_and_what_they_share_is_said_once(tmp_path
     assert text.startswith("3 limits of the NNIE are exceeded:\n")
     assert "  first (Permute), second (Permute):\n    Permute can only support" in text
     assert text.count("Permute can only support") == 1
+    assert text.count("; found (0,3,1,2)\n") == 1
     assert "conv1_hp (Convolution): `_hp` may only stand" in text
     assert "let the CPU run what exceeds a limit of a layer" in text

@@ -173,7 +173,7 @@ def test_ninth_segment_is_refused():
         return net.model(x)
 
     assert len(divide(network(4), CV500).segments) == 8
-    with pytest.raises(ModelError, match="at most 8 segments"):
+    with pytest.raises(ModelError, match="at most 8 segments; found 10"):
         divide(network(5), CV500)
 
 
@@ -184,7 +184,7 @@ def test_seventeenth_output_is_refused():
         return net.model(*[net.conv(x, (3, 3), f"head{index}") for index in range(count)])
 
     divide(network(16), CV500)
-    with pytest.raises(ModelError, match="at most 16 inputs and 16 outputs"):
+    with pytest.raises(ModelError, match="at most 16 inputs and 16 outputs; found 1 and 17"):
         divide(network(17), CV500)
 
 
@@ -223,3 +223,18 @@ def test_outside_limits_layers_move_to_the_cpu_where_allowed():
     network = divide(model, Division("hi3516cv500", outside_limits_custom=True))
     assert sides(network) == ["npu", "cpu"]
     assert any("perm runs on the CPU" in note for note in network.notes)
+
+
+@pytest.mark.parametrize(("count", "limit"), [(3, "a segment has at most 2 ROI layers"), (5, "at most 4 ROI layers")])
+def test_too_many_roi_layers_are_told_by_name(count: int, limit: str):
+    net = Net()
+    x = net.conv(net.input("data", 3, 16, 16), (3, 4), "stem")
+    rois = net.input("rois", 5)
+    pooled = [
+        net.node("ROIPooling", [x, rois], f"roi{i}", domain=OWN, pooled_h=2, pooled_w=2, spatial_scale=1.0)
+        for i in range(count)
+    ]
+    named = ", ".join(f"roi{i}" for i in range(count))
+    with pytest.raises(ModelError) as caught:
+        divide(net.model(*pooled), CV500)
+    assert f"{limit}; found {count} ({named})\n" in str(caught.value)
