@@ -19,8 +19,8 @@ from nnkit_tpu.arithmetic import (
     requant,
 )
 from nnkit_tpu.compile import CV_CHIPS
-from nnkit_tpu.program import (
 from nnkit_tpu.lifted import computed_mode
+from nnkit_tpu.program import (
     Cast,
     IntegerOperands,
     IntegerTable,
@@ -87,8 +87,8 @@ def to_program(graph: TpuGraph, ranges: Mapping[str, ValueRange], precision: Pre
         stored = _stored(found[name]) if precision.quant_input and found else Float(32)
         formats[name] = precision.pixels.get(name, stored)
     ops: list[TpuOp] = []
-    for op in graph.ops:
     modes: dict[str, Mode] = dict.fromkeys(graph.inputs, "F32")
+    for op in graph.ops:
         asked = _mode(op, formats, graph, precision, notes)
         mode = computed_mode(op, asked, precision.chip, [n for n, m in modes.items() if m == "F32"])
         modes[op.output] = mode
