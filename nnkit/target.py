@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nnkit.preprocess import Preprocess
     from nnkit.program import Program
     from nnkit.quantize import FixedPointScheme, InputRange
+    from nnkit.quantize.diagnose import Diagnosis
     from nnkit.recipe import Calibration, Recipe, TargetOptionsBase
     from nnkit.rewrite import RewriteLog
     from nnkit.verify.samples import Sample
@@ -220,6 +221,17 @@ class FixedPointTarget(Target, Protocol):
 
     def scheme(self, options: Any, headroom: float, input_ranges: Mapping[str, InputRange]) -> FixedPointScheme:
         """How this target quantises."""
+
+
+class MixedPrecisionTarget(Target, Protocol):
+    """A target of another arithmetic, for which `hp: auto` can search."""
+
+    def diagnosis(self, original: Model, restructured: Model, quantization: Quantization, options: Any) -> Diagnosis:
+        """What measures the network with any set of layers in 16 bits.
+
+        original: the float reference. quantization: as `quantize` will get it. Raises RecipeError where the options
+        leave nothing to choose.
+        """
 
 
 def plugin_name(key: str) -> str:

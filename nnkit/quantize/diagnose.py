@@ -64,7 +64,12 @@ class Diagnosis:
 
     Layers that only move values (reshape, concat, max pool, ...) have no arithmetic and are no candidates: their
     format is their neighbours'. Nor are those that the user's tags put into 16 bits.
+
+    trials_are_builds: whether `program` gives what a build with these layers would have. A target whose quantiser
+        takes long may leave steps out of `program`; what passes is then measured once more on `build_program`.
     """
+
+    trials_are_builds: bool = True
 
     def __init__(
         self, original: Model, restructured: Model, stats: CalibrationStats, scheme: FixedPointScheme
@@ -100,6 +105,10 @@ class Diagnosis:
         values = self.values(layers) if layers else ()
         return quantize(with_sixteen_bits(self._model, values), self._stats, self._scheme)
 
+    def build_program(self, layers: LayerSet) -> Program:
+        """The Program with these layers in 16 bits, as a build has it."""
+        return self.program(layers)
+
     def reference(self, samples: Sequence[Sample]) -> list[Mapping[str, NDArray[Any]]]:
         """The float network's outputs for every sample."""
         session = FloatSession(self._original, fetch=[spec.name for spec in self._original.outputs])
@@ -117,9 +126,14 @@ class Diagnosis:
         samples: Sequence[Sample],
         reference: Sequence[Mapping[str, NDArray[Any]]],
         kept: str | None,
+        *,
+        build: bool = False,
     ) -> tuple[Distance, list[OutputPair]]:
-        """As `distance`; and of the output `kept`, every sample's values in float and in the Program, real units."""
-        program = self.program(layers)
+        """As `distance`; and of the output `kept`, every sample's values in float and in the Program, real units.
+
+        build: of `build_program` instead of `program`.
+        """
+        program = self.build_program(layers) if build else self.program(layers)
         total = DistanceSum()
         pairs: list[OutputPair] = []
         for sample, expected in zip(samples, reference, strict=True):
@@ -149,30 +163,36 @@ class Diagnosis:
 def measurer(
     diagnosis: Diagnosis,
     sample_sets: Mapping[str, Sequence[Sample]],
-    judge: Judge,
+    judge: Judge | None,
     on_trial: Callable[[Trial], None] = lambda trial: None,
     task_output: str | None = None,
 ) -> Callable[[LayerSet], Trial]:
     """For `search`: a set passes where the gates hold on every one of the sample sets.
 
     sample_sets: by what messages call them. A trial's numbers are the first set's; the others run only where it
-        passes, so that they can veto a choice and do not guide it.
+        passes, so that they can veto a choice and do not guide it. They run what a build would have; where trials
+        leave steps of the quantiser out and there is one set only, it runs that a second time.
     judge: given the set's name, the distance and the pairs of values of `task_output` (empty without one): the gate
-        that fails, in words; empty where none does.
+        that fails, in words; empty where none does. None: everything passes, and only the first set runs.
     """
     first, *others = sample_sets
+    if not others and not diagnosis.trials_are_builds:
+        others = [first]
     references = {name: diagnosis.reference(samples) for name, samples in sample_sets.items()}
+
+    def failure(layers: LayerSet, found: Distance, pairs: Sequence[OutputPair]) -> str:
+        if judge is None:
+            return ""
+        reason, where = judge(first, found, pairs), first
+        for name in others:
+            if not reason:
+                other = diagnosis.outputs(layers, sample_sets[name], references[name], task_output, build=True)
+                reason, where = judge(name, *other), name
+        return f"{reason} on the {where} images" if reason else ""
 
     def measure(layers: LayerSet) -> Trial:
         found, pairs = diagnosis.outputs(layers, sample_sets[first], references[first], task_output)
-        failure, where = judge(first, found, pairs), first
-        for name in others:
-            if not failure:
-                other = diagnosis.outputs(layers, sample_sets[name], references[name], task_output)
-                failure, where = judge(name, *other), name
-        trial = Trial(
-            layers, found.cosine, found.sqnr_db, found.max_abs, f"{failure} on the {where} images" if failure else ""
-        )
+        trial = Trial(layers, found.cosine, found.sqnr_db, found.max_abs, failure(layers, found, pairs))
         on_trial(trial)
         return trial
 

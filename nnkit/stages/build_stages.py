@@ -32,19 +32,10 @@ class Case:
 
 def quantize(build: Build, restructured: Restructured, statistics: CalibrationStats) -> Program:
     """Ranges to formats, weights to stored values; the target's limits are checked on the result."""
-    from nnkit.inputs import image_inputs, input_ranges
     from nnkit.quantize import unproven
 
     with build.progress.stage("quantize") as step:
-        wanted = Quantization(
-            name=build.recipe.name,
-            statistics=statistics,
-            calibration=build.recipe.calibration_for(build.key),
-            input_ranges=input_ranges(build.recipe, restructured.model),
-            samples=calibration_samples_of(build, restructured, statistics),
-            images=image_inputs(build.recipe, restructured.model),
-        )
-        _check_corrections(build)
+        wanted = quantization_of(build, restructured, statistics)
         program = build.target.quantize(restructured.model, wanted, build.options)
         build.target.check(program, build.options)
         open_proofs = len(unproven(program))
@@ -52,6 +43,21 @@ def quantize(build: Build, restructured: Restructured, statistics: CalibrationSt
         for note in program.notes:
             build.progress.note(note)
         return program
+
+
+def quantization_of(build: Build, restructured: Restructured, statistics: CalibrationStats) -> Quantization:
+    """What the target's quantiser gets. Raises RecipeError for corrections that the target does not offer."""
+    from nnkit.inputs import image_inputs, input_ranges
+
+    _check_corrections(build)
+    return Quantization(
+        name=build.recipe.name,
+        statistics=statistics,
+        calibration=build.recipe.calibration_for(build.key),
+        input_ranges=input_ranges(build.recipe, restructured.model),
+        samples=calibration_samples_of(build, restructured, statistics),
+        images=image_inputs(build.recipe, restructured.model),
+    )
 
 
 def _check_corrections(build: Build) -> None:

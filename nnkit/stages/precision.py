@@ -60,7 +60,16 @@ def choose_precision(build: Build, restructured: Restructured, statistics: Calib
             "labels": _label_digests(task),
             "sets": {name: len(found) for name, found in samples.items()},
         },
-        [quantize, simulate, verify, preprocess, calibrate_package, "nnkit.graph.onnx_runtime", "nnkit.inputs"],
+        [
+            quantize,
+            simulate,
+            verify,
+            preprocess,
+            calibrate_package,
+            "nnkit.graph.onnx_runtime",
+            "nnkit.inputs",
+            type(build.target).__module__.partition(".")[0],
+        ],
         {"onnxruntime": onnxruntime.__version__},
     )
     codec = Codec(
@@ -84,22 +93,27 @@ def _diagnosis_of(
 
     A target with an arithmetic of its own makes its own `diagnosis`; the others have a fixed-point scheme.
     """
-    from nnkit.inputs import input_ranges
     from nnkit.quantize.diagnose import Diagnosis
+    from nnkit.stages.build_stages import quantization_of
 
-    ranges = input_ranges(build.recipe, restructured.model)
+    wanted = quantization_of(build, restructured, statistics)
     own = getattr(build.target, "diagnosis", None)
     if own is not None:
-        settings = {"target": build.target.name, "options": build.options.model_dump(mode="json")}
-        return lambda: own(restructured.reference, restructured.model, statistics, ranges, build.options), settings
+        settings = {
+            "target": build.target.name,
+            "options": build.options.model_dump(mode="json"),
+            "calibration": wanted.calibration.model_dump(mode="json"),
+        }
+        return lambda: own(restructured.reference, restructured.model, wanted, build.options), settings
     if not hasattr(build.target, "scheme"):
         raise RecipeError(
             f"`hp: auto` chooses 16-bit layers, but target {build.target.name!r} has one precision only",
             where=where,
             remedy="remove `hp: auto`, or build for a target that mixes precisions",
         )
-    headroom = build.recipe.calibration_for(build.key).headroom
-    scheme = cast("FixedPointTarget", build.target).scheme(build.options, headroom, ranges)
+    scheme = cast("FixedPointTarget", build.target).scheme(
+        build.options, wanted.calibration.headroom, wanted.input_ranges
+    )
     _check_scheme(scheme, where)
     return lambda: Diagnosis(restructured.reference, restructured.model, statistics, scheme), {"scheme": scheme}
 
@@ -205,8 +219,8 @@ def _search(
         step.advance()
         step.say(f"trial {count}, {len(trial.layers)} layers in 16 bits, {trial.sqnr_db:.1f} dB")
 
-    chosen_judge = judge if budget is None else lambda name, distance, pairs: ""
-    measure = measurer(diagnosis, samples, chosen_judge, shown, scorer.output if scorer is not None else None)
+    gated = judge if budget is None else None
+    measure = measurer(diagnosis, samples, gated, shown, scorer.output if scorer is not None else None)
     if budget is not None:
         result = as_search_result(search_budget(diagnosis.candidates, measure, budget), measure)
     else:

@@ -10,7 +10,6 @@ from nnkit.target import API_VERSION
 from nnkit_nnie.options import NnieOptions
 
 if TYPE_CHECKING:
-    from nnkit.calibrate.stats import CalibrationStats
     from nnkit.graph import Model
     from nnkit.memory.plan import MemoryPlan
     from nnkit.partition import Segment
@@ -97,19 +96,14 @@ class NnieTarget:
         return to_program(network, statistics, precision, name=quantization.name, inputs=formats)
 
     def diagnosis(
-        self,
-        original: Model,
-        restructured: Model,
-        statistics: CalibrationStats,
-        input_ranges: Mapping[str, InputRange],
-        options: NnieOptions,
+        self, original: Model, restructured: Model, quantization: Quantization, options: NnieOptions
     ) -> Diagnosis:
         """The network with any set of layers in 16 bits, for `hp: auto`."""
         from nnkit_nnie.parts import division_of
         from nnkit_nnie.precision import NnieDiagnosis
 
-        formats = _input_formats(restructured, input_ranges, options)
-        return NnieDiagnosis(original, restructured, statistics, division_of(options), formats)
+        formats = _input_formats(restructured, quantization.input_ranges, options)
+        return NnieDiagnosis(original, restructured, quantization.statistics, division_of(options), formats)
 
     def check(self, program: Program, options: NnieOptions) -> None:
         """Nothing: the limits are on layers, and were checked when the network was divided."""

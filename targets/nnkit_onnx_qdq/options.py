@@ -13,6 +13,11 @@ from nnkit.recipe import TargetOptionsBase
 class OnnxQdqOptions(TargetOptionsBase):
     """ONNX in QDQ form, for ONNX Runtime and for compilers that read it."""
 
+    precision: Literal["int8", "a16w8", "int16"] = Field(
+        default="int8",
+        description="Bits of activations and weights: 8 and 8, 16 and 8, or 16 and 16. Layers tagged `hp` have 16 "
+        "and 16. With 16 bits anywhere the model is of opset 21.",
+    )
     weights: Literal["per_channel", "per_tensor"] = Field(
         default="per_channel", description="One weight scale for each output channel, or one for the whole layer."
     )
@@ -20,7 +25,7 @@ class OnnxQdqOptions(TargetOptionsBase):
         default="mse", description="How the range of weights is chosen, by the words of `calibration.method`."
     )
     symmetric_weights: bool = Field(
-        default=True, description="Weights from -127 to 127 around zero; otherwise with a zero point."
+        default=True, description="Weights around zero (8 bits: -127 to 127); otherwise with a zero point."
     )
     symmetric_activations: bool = Field(
         default=False, description="Signed activations around zero; otherwise unsigned with a zero point."
@@ -29,7 +34,8 @@ class OnnxQdqOptions(TargetOptionsBase):
         default=300,
         ge=1,
         le=100_000,
-        description="Steps a layer of the correction `adaround`, where it is asked for.",
+        description="Steps a layer of the correction `adaround`, where it is asked for. The search is deterministic: "
+        "there is no seed to choose.",
     )
     adaround_seconds: float | None = Field(
         default=None,

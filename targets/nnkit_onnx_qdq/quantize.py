@@ -9,14 +9,13 @@ import numpy as np
 
 from nnkit.calibrate import calibrate
 from nnkit.calibrate.stats import CalibrationStats
-from nnkit.errors import ModelError, RecipeError
+from nnkit.errors import RecipeError
 from nnkit.graph import Model
 from nnkit.preprocess import Preprocess
 from nnkit.program.affine import AffineProgram
-from nnkit.quantize.affine import AffineScheme, equalize, quantize_affine
+from nnkit.quantize.affine import AffineScheme, WeightFormats, equalize, quantize_affine
 from nnkit.quantize.affine.adaround import AdaRound
 from nnkit.quantize.affine.quantize import Samples, float_outputs, mean_sqnr, outputs_of
-from nnkit.quantize.lowering import lower
 from nnkit.target import Quantization
 from nnkit.verify.samples import Sample
 from nnkit_onnx_qdq.options import OnnxQdqOptions
@@ -26,24 +25,18 @@ _JUDGING = 4  # every fourth image judges
 _FEWEST = 2 * _JUDGING  # below, there is nothing left to measure on
 
 
-def to_program(model: Model, quantization: Quantization, options: OnnxQdqOptions) -> AffineProgram:
+def to_program(
+    model: Model, quantization: Quantization, options: OnnxQdqOptions, formats: WeightFormats | None = None
+) -> AffineProgram:
     """The affine program, with the corrections that the recipe asks for and that hold on images kept aside.
 
-    Raises RecipeError for corrections without calibration images; ModelError for layers tagged `_hp`, and as the
-    quantiser.
+    formats: of the weights, where an earlier call for this network has found them.
+
+    Raises RecipeError for corrections without calibration images; ModelError as the quantiser.
     """
-    _refuse_high_precision(model)
     settings = quantization.calibration
-    wanted = DEFAULT_CORRECTIONS if settings.corrections is None else settings.corrections
-    scheme = AffineScheme(
-        per_channel=options.weights == "per_channel",
-        symmetric_weights=options.symmetric_weights,
-        symmetric_activations=options.symmetric_activations,
-        activation_method=settings.method,
-        weight_method=options.weight_method,
-        percentile=settings.percentile,
-        bias_correction="bias_correction" in wanted,
-    )
+    wanted = wanted_corrections(quantization)
+    scheme = scheme_of(quantization, options)
     plain = replace(scheme, bias_correction=False)
     samples = quantization.samples(options.correction_images) if wanted else []
     if len(samples) < _FEWEST:
@@ -60,25 +53,74 @@ def to_program(model: Model, quantization: Quantization, options: OnnxQdqOptions
     measured = stacked([s for i, s in enumerate(samples) if i % _JUDGING], model)
     judging = stacked(samples[::_JUDGING], model)
 
-    def quantized(network: Model, stats: CalibrationStats) -> AffineProgram:
+    def quantized(network: Model, stats: CalibrationStats, known: WeightFormats | None) -> AffineProgram:
         return quantize_affine(
-            network, stats, scheme, samples=measured, held_out=judging, adaround=search, name=quantization.name
+            network,
+            stats,
+            scheme,
+            samples=measured,
+            held_out=judging,
+            formats=known,
+            adaround=search,
+            name=quantization.name,
         )
 
-    program = quantized(model, quantization.statistics)
+    program = quantized(model, quantization.statistics, formats)
     if "equalize" not in wanted:
         return program
     equalized = equalize(model, measured)
     if not equalized.pairs:
         note = "equalisation: no two layers can be equalised"
         return replace(program, notes=(*program.notes, note, *equalized.declined))
-    after = quantized(equalized.model, observed_again(equalized.model, samples, quantization.statistics))
+    after = quantized(equalized.model, observed_again(equalized.model, samples, quantization.statistics), None)
     reference = float_outputs(model, judging)
     was, now = (mean_sqnr(outputs_of(each, judging), reference) for each in (program, after))
     verdict = "kept" if now >= was else "undone"
     note = f"equalisation {verdict}: {was:.2f} dB without, {now:.2f} dB with, on held-out inputs"
     kept = after if now >= was else program
     return replace(kept, notes=(*kept.notes, note))
+
+
+def wanted_corrections(quantization: Quantization) -> Sequence[str]:
+    """Those of the recipe, or the default ones."""
+    asked = quantization.calibration.corrections
+    return DEFAULT_CORRECTIONS if asked is None else asked
+
+
+def scheme_of(quantization: Quantization, options: OnnxQdqOptions) -> AffineScheme:
+    """The recipe's words as a scheme."""
+    settings = quantization.calibration
+    return AffineScheme(
+        per_channel=options.weights == "per_channel",
+        symmetric_weights=options.symmetric_weights,
+        symmetric_activations=options.symmetric_activations,
+        activation_method=settings.method,
+        weight_method=options.weight_method,
+        percentile=settings.percentile,
+        bias_correction="bias_correction" in wanted_corrections(quantization),
+        activation_bits=8 if options.precision == "int8" else 16,
+        weight_bits=16 if options.precision == "int16" else 8,
+        headroom=settings.headroom,
+    )
+
+
+def trial_program(
+    model: Model,
+    quantization: Quantization,
+    options: OnnxQdqOptions,
+    samples: Sequence[Sample],
+    formats: WeightFormats,
+) -> AffineProgram:
+    """What `to_program` makes, up to its corrections: of those there is bias correction alone, if it is wanted.
+
+    It is measured on `samples`, and not judged. A search makes one for every set of layers that it tries.
+    """
+    scheme, measured = scheme_of(quantization, options), None
+    if scheme.bias_correction and len(samples) >= _FEWEST:
+        measured = stacked(samples, model)
+    return quantize_affine(
+        model, quantization.statistics, scheme, samples=measured, formats=formats, name=quantization.name
+    )
 
 
 def stacked(samples: Sequence[Sample], model: Model) -> Samples:
@@ -101,14 +143,3 @@ def observed_again(model: Model, samples: Sequence[Sample], stats: CalibrationSt
         name: stats.histograms.get(name, each) if name in inputs else each for name, each in found.histograms.items()
     }
     return replace(found, ranges=ranges, histograms=kept)
-
-
-def _refuse_high_precision(model: Model) -> None:
-    """A tag that had no effect would be a promise that is not kept."""
-    tagged = [layer.name for layer in lower(model).layers if layer.tags.hp]
-    if tagged:
-        raise ModelError(
-            f"this target has 8 bits only, and {len(tagged)} layers are tagged for 16: {', '.join(tagged[:5])}",
-            where="tags.hp",
-            remedy="give the target tags of its own: targets: {onnx_qdq: {tags: {}}}",
-        )

@@ -15,16 +15,17 @@ if TYPE_CHECKING:
     from nnkit.memory.plan import MemoryPlan
     from nnkit.partition import Segment
     from nnkit.program import Program
+    from nnkit.quantize.diagnose import Diagnosis
     from nnkit.rewrite import RewriteLog
     from nnkit.target import Deployment, Machine, Quantization, Runner, Tool
 
 
 class OnnxQdqTarget:
-    """Affine 8-bit integers in ONNX; see `docs/onnx_qdq.md`."""
+    """Affine integers in ONNX; see `docs/onnx_qdq.md`."""
 
     api_version: ClassVar[int] = API_VERSION
     name: ClassVar[str] = "onnx_qdq"
-    summary: ClassVar[str] = "ONNX with QuantizeLinear/DequantizeLinear: affine 8-bit integers, for ONNX Runtime"
+    summary: ClassVar[str] = "ONNX with QuantizeLinear/DequantizeLinear: affine integers, for ONNX Runtime"
     options: ClassVar[type[OnnxQdqOptions]] = OnnxQdqOptions
     default_rules: ClassVar[tuple[str, ...]] = DEFAULT_RULES
     program_classes: ClassVar[tuple[type, ...]] = ()
@@ -51,6 +52,14 @@ class OnnxQdqTarget:
         from nnkit_onnx_qdq.quantize import to_program
 
         return to_program(model, quantization, options)
+
+    def diagnosis(
+        self, original: Model, restructured: Model, quantization: Quantization, options: OnnxQdqOptions
+    ) -> Diagnosis:
+        """The network with any set of layers in 16 bits, for `hp: auto`."""
+        from nnkit_onnx_qdq.diagnosis import AffineDiagnosis
+
+        return AffineDiagnosis(original, restructured, quantization, options)
 
     def check(self, program: Program, options: OnnxQdqOptions) -> None:
         """Nothing beyond what the quantiser takes."""

@@ -16,7 +16,7 @@ from onnx import numpy_helper
 from small_project import make_build, write_project
 
 from nnkit import pipeline
-from nnkit.errors import ModelError, RecipeError
+from nnkit.errors import RecipeError
 from nnkit.verify.artifact import compare_artifact
 from nnkit_onnx_qdq.runner import OnnxRuntimeRunner
 
@@ -67,13 +67,18 @@ def test_a_model_that_computes_something_else_is_found_and_the_layer_named(tmp_p
     assert program.ops[0].name in verdict.first_difference
 
 
-@pytest.mark.parametrize("options", ["{weights: per_tensor}", "{symmetric_activations: true}"])
+@pytest.mark.parametrize("options", ["{weights: per_tensor}", "{symmetric_activations: true}", "{precision: int16}"])
 def test_schemes_of_the_recipe_reach_the_model(tmp_path: Path, options: str) -> None:
     report, folder = built(tmp_path, options=options)
     model = onnx.load(folder / "artifact" / "model.onnx")
     kinds = {t.data_type for t in model.graph.initializer}
     assert report["verify"]["program_vs_artifact"][0]["mismatches"] == 0
-    if "per_tensor" in options:
+    if "precision" in options:
+        assert onnx.TensorProto.UINT16 in kinds
+        assert onnx.TensorProto.INT16 in kinds
+        assert onnx.TensorProto.INT8 not in kinds
+        assert report["verify"]["float_vs_program"]["sqnr_db"] > 50
+    elif "per_tensor" in options:
         assert "per channel" not in report["layers"][0]["formats"]["weight"]
     else:
         assert report["outputs"][0]["signed"]
@@ -108,15 +113,3 @@ def test_the_command_line_simulates_and_compares_such_builds(tmp_path: Path) -> 
         outputs.append(np.load(tmp_path / f"{on}.npy").ravel())
     assert np.corrcoef(outputs[0], outputs[2])[0, 1] > 0.99
     assert np.corrcoef(outputs[0], outputs[1])[0, 1] > 0.9999
-
-
-@pytest.mark.parametrize(
-    ("tags", "said"),
-    [("{hp: auto}", "one precision only"), ('{hp: ["*"]}', "8 bits only, and")],
-    ids=["auto", "globs"],
-)
-def test_tags_for_16_bits_are_refused(tmp_path: Path, tags: str, said: str) -> None:
-    path = recipe(tmp_path)
-    path.write_text(path.read_text().replace("targets:", f"tags: {tags}\ntargets:"))
-    with pytest.raises((RecipeError, ModelError), match=said):
-        pipeline.run(make_build(path, target="onnx_qdq"), tmp_path / "out")

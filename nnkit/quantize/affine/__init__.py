@@ -6,6 +6,7 @@ from nnkit.quantize.affine.equalize import Equalized, equalize
 from nnkit.quantize.affine.qdq_export import qdq_model
 from nnkit.quantize.affine.qdq_import import QdqNetwork, read_qdq
 from nnkit.quantize.affine.quantize import float_outputs, keep_better, outputs_of, quantize_affine
+from nnkit.quantize.affine.ranges import WeightFormats
 from nnkit.quantize.affine.scheme import AffineScheme, RangeMethod
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "QdqNetwork",
     "RangeMethod",
     "RoundingReport",
+    "WeightFormats",
     "equalize",
     "float_outputs",
     "keep_better",

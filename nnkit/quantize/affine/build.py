@@ -26,9 +26,9 @@ from nnkit.program.affine import (
 from nnkit.program.formats import Affine
 from nnkit.quantize.affine.accumulators import conv_accumulator, output_rows, sum_accumulator
 from nnkit.quantize.affine.multipliers import MAX_SHIFT, multiplier_and_shift, multipliers_and_shifts
-from nnkit.quantize.affine.ranges import activation_format, quantized_weight, weight_format
+from nnkit.quantize.affine.ranges import WeightFormats, activation_format, quantized_weight
 from nnkit.quantize.affine.scheme import AffineScheme, Bits
-from nnkit.quantize.affine.widths import keeps_format, weight_bits, wide_values
+from nnkit.quantize.affine.widths import keeps_format, wide_values
 from nnkit.quantize.layers import FloatActivation, FloatLayer, FloatLayers
 
 _ADD_BITS = {8: 20, 16: 30}
@@ -89,7 +89,7 @@ def choose_tensors(layers: FloatLayers, stats: CalibrationStats, scheme: AffineS
 def build_op(
     layer: FloatLayer,
     tensors: Mapping[str, AffineTensor],
-    scheme: AffineScheme,
+    formats: WeightFormats,
     bias: NDArray[np.float64] | None = None,
     weight: NDArray[Any] | None = None,
 ) -> AffineOp:
@@ -107,7 +107,7 @@ def build_op(
     sources, out = [tensors[name] for name in layer.inputs], tensors[layer.output]
     match layer.kind:
         case "conv2d" | "conv_transpose2d":
-            return _conv(layer, fields, sources[0], out, scheme, bias, weight)
+            return _conv(layer, fields, sources[0], out, formats, bias, weight)
         case "max_pool" | "average_pool":
             return _pool(layer, fields, sources[0], out)
         case "add":
@@ -138,7 +138,7 @@ def _conv(
     fields: dict[str, Any],
     source: AffineTensor,
     out: AffineTensor,
-    scheme: AffineScheme,
+    formats: WeightFormats,
     corrected: NDArray[np.float64] | None,
     rounded: NDArray[Any] | None,
 ) -> AffineConv:
@@ -154,9 +154,12 @@ def _conv(
         form = _wide_enough(found, bias, source)
         rounded = given.values if form == found else rounded  # a scale that grew for the bias needs new integers
     else:
-        found = weight_format(layer.weight, axis, layer.groups, scheme, weight_bits(layer, scheme))
-        form = _wide_enough(found, bias, source)
-    stored = quantized_weight(layer.weight, form, symmetric=scheme.symmetric_weights) if rounded is None else rounded
+        form = _wide_enough(formats.of(layer, layer.weight, axis), bias, source)
+    stored = (
+        quantized_weight(layer.weight, form, symmetric=formats.scheme.symmetric_weights)
+        if rounded is None
+        else rounded
+    )
     scales = source.scale * np.asarray(form.scale)
     bias_q = np.rint(bias / scales).astype(np.int32)
     zero = np.asarray(form.zero_point, np.int64).reshape([-1 if i == axis else 1 for i in range(4)])

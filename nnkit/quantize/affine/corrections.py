@@ -21,7 +21,7 @@ from nnkit.program.affine import AffineConv, AffineOp, AffineTensor
 from nnkit.quantize.affine.adaround import AdaRound, Moments, RoundingReport, adapt
 from nnkit.quantize.affine.build import build_op
 from nnkit.quantize.affine.float_run import activate, before_activation
-from nnkit.quantize.affine.scheme import AffineScheme
+from nnkit.quantize.affine.ranges import WeightFormats
 from nnkit.quantize.affine.spool import DEFAULT_BYTES, Spool
 from nnkit.quantize.layers import FloatLayer, FloatLayers
 from nnkit.simulate.affine import accumulate, requantized, run_op
@@ -32,7 +32,7 @@ _PART = 8  # samples that are run together
 def corrected_ops(
     layers: FloatLayers,
     tensors: Mapping[str, AffineTensor],
-    scheme: AffineScheme,
+    formats: WeightFormats,
     samples: Mapping[str, NDArray[np.float32]],
     *,
     adaround: AdaRound | None = None,
@@ -47,7 +47,7 @@ def corrected_ops(
     """
     started = time.perf_counter()
     with Spool(memory_bytes) as spool:
-        walk = _Walk(layers, tensors, scheme, spool, len(next(iter(samples.values()))))
+        walk = _Walk(layers, tensors, formats, spool, len(next(iter(samples.values()))))
         walk.load(samples)
         last = {name: index for index, layer in enumerate(layers.layers) for name in layer.inputs}
         ops = []
@@ -70,11 +70,12 @@ class _Walk:
         self,
         layers: FloatLayers,
         tensors: Mapping[str, AffineTensor],
-        scheme: AffineScheme,
+        formats: WeightFormats,
         spool: Spool,
         count: int,
     ) -> None:
-        self._layers, self._tensors, self._scheme, self._spool = layers, tensors, scheme, spool
+        self._layers, self._tensors, self._formats, self._spool = layers, tensors, formats, spool
+        self._scheme = formats.scheme
         self._count = count
         self._parts = range(-(-count // _PART))
 
@@ -103,7 +104,7 @@ class _Walk:
         self, layer: FloatLayer, search: AdaRound | None, on_rounding: Callable[[RoundingReport], object]
     ) -> AffineOp:
         """The layer's op; its values take the place behind it."""
-        op = build_op(layer, self._tensors, self._scheme)
+        op = build_op(layer, self._tensors, self._formats)
         out = self._tensors[layer.output]
         if not isinstance(op, AffineConv) or layer.bias is None:
             for part in self._parts:
@@ -159,7 +160,7 @@ class _Walk:
         if layer.bias is None:
             return op
         bias = layer.bias + shift  # in real units, rounded once
-        built = build_op(layer, self._tensors, self._scheme, bias=bias, weight=op.weight)
+        built = build_op(layer, self._tensors, self._formats, bias=bias, weight=op.weight)
         return built if isinstance(built, AffineConv) else op
 
     def _rounded(

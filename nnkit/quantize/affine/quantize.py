@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.calibrate.stats import CalibrationStats
+from nnkit.errors import InternalError
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.program.affine import AffineProgram
 from nnkit.quantize.affine.adaround import AdaRound, RoundingReport
 from nnkit.quantize.affine.build import build_op, choose_tensors, split_pools
 from nnkit.quantize.affine.corrections import corrected_ops
+from nnkit.quantize.affine.ranges import WeightFormats
 from nnkit.quantize.affine.scheme import AffineScheme
 from nnkit.quantize.affine.spool import DEFAULT_BYTES
 from nnkit.quantize.layers import FloatLayer, FloatLayers, StoredWeights
@@ -36,6 +38,7 @@ def quantize_affine(
     samples: Samples | None = None,
     held_out: Samples | None = None,
     weights: Mapping[str, StoredWeights] | None = None,
+    formats: WeightFormats | None = None,
     adaround: AdaRound | None = None,
     memory_bytes: int = DEFAULT_BYTES,
     on_rounding: Callable[[RoundingReport], object] = lambda report: None,
@@ -47,18 +50,22 @@ def quantize_affine(
     held_out: other inputs; with them a correction that lowers the outputs' SQNR there is undone, and a note says so.
         One that is kept is measured anew on all inputs.
     weights: integer weights by layer name (`read_qdq`), used as they are where the model still has their values.
+    formats: those of an earlier call for the same network and scheme, which then need not be found again.
     adaround: with it weights are rounded adaptively (minutes on large networks), on `samples`.
     memory_bytes: for values between layers while corrections measure; beyond it they go to temporary files.
     on_rounding: called for every layer that adaptive rounding has finished.
 
     Raises ModelError for layers or ranges that cannot be quantised.
     """
+    if formats is not None and formats.scheme != scheme:
+        raise InternalError("the weights' formats are of another scheme", where=name)
     layers = split_pools(with_stored_weights(lower(model), weights or {}))
     tensors = choose_tensors(layers, stats, scheme)
+    formats = WeightFormats(scheme) if formats is None else formats
     plain = AffineProgram(
         name=name,
         tensors=tensors,
-        ops=tuple(build_op(layer, tensors, scheme) for layer in layers.layers),
+        ops=tuple(build_op(layer, tensors, formats) for layer in layers.layers),
         inputs=layers.inputs,
         outputs=layers.outputs,
     )
@@ -68,7 +75,7 @@ def quantize_affine(
 
     def corrected(search: AdaRound | None, on: Samples) -> AffineProgram:
         ops = corrected_ops(
-            layers, tensors, scheme, on, adaround=search, memory_bytes=memory_bytes, on_rounding=on_rounding
+            layers, tensors, formats, on, adaround=search, memory_bytes=memory_bytes, on_rounding=on_rounding
         )
         return replace(plain, ops=ops)
 

@@ -13,6 +13,8 @@ from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import ModelError
 from nnkit.program.formats import Affine
 from nnkit.quantize.affine.scheme import AffineScheme, Bits
+from nnkit.quantize.affine.widths import weight_bits
+from nnkit.quantize.layers import FloatLayer
 
 _WEIGHT_CANDIDATES = 100
 _SMALLEST_SHARE = 0.3  # of the largest weight: no 8-bit grid with the least squared error lies below
@@ -98,6 +100,24 @@ def weight_format(
             scales.append(scale)
             zeros.append(round(-low / scale) - (1 << (bits - 1)))
     return Affine(bits, tuple(scales), tuple(zeros), channel_axis if per_channel else None, signed=True)
+
+
+class WeightFormats:
+    """The formats of the weights of one network by one scheme, each found when it is first asked for.
+
+    The search of `mse` takes longer than all else of a build: who quantises one network several times keeps this.
+    """
+
+    def __init__(self, scheme: AffineScheme) -> None:
+        self.scheme = scheme
+        self._found: dict[tuple[str, Bits], Affine] = {}
+
+    def of(self, layer: FloatLayer, weight: NDArray[np.float64], channel_axis: int) -> Affine:
+        """The format of a layer's weights, in the bits that its tags and the scheme give it."""
+        key = layer.name, weight_bits(layer, self.scheme)
+        if key not in self._found:
+            self._found[key] = weight_format(weight, channel_axis, layer.groups, self.scheme, key[1])
+        return self._found[key]
 
 
 def quantized_weight(weight: NDArray[np.float64], form: Affine, *, symmetric: bool) -> NDArray[Any]:

@@ -1,0 +1,109 @@
+"""Where an affine build loses accuracy: the search behind `hp: auto`, and the rows of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from nnkit.errors import RecipeError
+from nnkit.graph import Model
+from nnkit.program.affine import AffineProgram
+from nnkit.quantize.affine import WeightFormats, outputs_of
+from nnkit.quantize.affine.diagnose import diagnose
+from nnkit.quantize.diagnose import Diagnosis, LayerCost, LayerError, OutputPair, with_sixteen_bits
+from nnkit.quantize.lowering import lower
+from nnkit.quantize.mixed_precision import LayerSet
+from nnkit.target import Quantization
+from nnkit.verify.metrics import Distance, DistanceSum
+from nnkit.verify.samples import Sample
+from nnkit_onnx_qdq.options import OnnxQdqOptions
+from nnkit_onnx_qdq.quantize import scheme_of, stacked, to_program, trial_program
+
+_TRIAL_IMAGES = 16  # that bias correction is measured on in a trial
+_PART = 8  # samples that are simulated together
+_ARITHMETIC = ("conv2d", "conv_transpose2d", "add", "mul", "activation", "average_pool")
+
+
+class AffineDiagnosis(Diagnosis):
+    """The network with any set of layers in 16 bits, weights and what they read and write.
+
+    A trial has no correction but that of biases, on a few images and not judged; what passes is built and judged in
+    full.
+    """
+
+    trials_are_builds = False
+
+    def __init__(
+        self, original: Model, restructured: Model, quantization: Quantization, options: OnnxQdqOptions
+    ) -> None:
+        """Raises RecipeError where every layer has 16 bits already, ModelError as the quantiser."""
+        if options.precision == "int16":
+            raise RecipeError(
+                "`hp: auto` chooses 16-bit layers, but every layer has 16 bits already",
+                remedy="set `precision: int8` or `a16w8` in the target's options, or remove `hp: auto`",
+            )
+        self._original, self._model = original, restructured
+        self._quantization, self._options = quantization, options
+        self._measured = quantization.samples(_TRIAL_IMAGES)
+        self._formats = WeightFormats(scheme_of(quantization, options))
+        self._last: tuple[LayerSet, AffineProgram] | None = None
+        plain = self.program(frozenset())
+        ops = {op.name: op for op in plain.ops}
+        self.layers = tuple(
+            LayerCost(
+                layer.name,
+                layer.output,
+                ops[layer.name].multiply_accumulates(plain.tensors),
+                0 if layer.weight is None else int(layer.weight.size),
+            )
+            for layer in lower(restructured).layers
+            if layer.kind in _ARITHMETIC and not layer.tags.hp
+        )
+
+    def program(self, layers: LayerSet) -> AffineProgram:
+        """The Program of a trial; see the class."""
+        if self._last is None or self._last[0] != layers:
+            made = trial_program(
+                self._tagged(layers), self._quantization, self._options, self._measured, self._formats
+            )
+            self._last = layers, made
+        return self._last[1]
+
+    def build_program(self, layers: LayerSet) -> AffineProgram:
+        """The Program with all corrections that the recipe asks for."""
+        return to_program(self._tagged(layers), self._quantization, self._options, self._formats)
+
+    def outputs(
+        self,
+        layers: LayerSet,
+        samples: Sequence[Sample],
+        reference: Sequence[Mapping[str, NDArray[Any]]],
+        kept: str | None,
+        *,
+        build: bool = False,
+    ) -> tuple[Distance, list[OutputPair]]:
+        """As the base class has it; several samples at a time."""
+        program = self.build_program(layers) if build else self.program(layers)
+        total, pairs = DistanceSum(), list[OutputPair]()
+        for start in range(0, len(samples), _PART):
+            part = samples[start : start + _PART]
+            found = outputs_of(program, stacked(part, self._model))
+            for index, expected in enumerate(reference[start : start + _PART]):
+                for name in program.outputs:
+                    real = found[name][index]
+                    total.add(real, expected[name])
+                    if name == kept:
+                        pairs.append((expected[name], real))
+        return total.result(), pairs
+
+    def by_layer(self, samples: Sequence[Sample], layers: LayerSet = frozenset()) -> dict[str, LayerError]:
+        """Of every candidate; the values that are clipped are those of the float layer, beyond the format."""
+        model = self._tagged(layers)
+        rows = diagnose(model, self.program(layers), stacked(samples, self._model))
+        names = {layer.name for layer in self.layers}
+        return {row.name: LayerError(row.cumulative_db, row.clip_rate) for row in rows if row.name in names}
+
+    def _tagged(self, layers: LayerSet) -> Model:
+        return with_sixteen_bits(self._model, self.values(layers)) if layers else self._model
