@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import overload
@@ -105,8 +106,11 @@ def calibration_files(recipe: Recipe, model: Model) -> dict[str, list[Path]]:
 class VerificationSamples(Sequence[Sample]):
     """Samples that are read when they are asked for, so that memory does not grow with their number."""
 
-    def __init__(self, model: Model, files: Mapping[str, list[Path]], preprocess: Mapping[str, Preprocess]) -> None:
-        self._model, self._files, self._preprocess = model, files, preprocess
+    def __init__(
+        self, model: Model, files: Mapping[str, list[Path]], preprocess: Mapping[str, Preprocess], base: Path
+    ) -> None:
+        """base: what the files are named relative to."""
+        self._model, self._files, self._preprocess, self._base = model, files, preprocess, base
         self._count = min(len(paths) for paths in files.values())
 
     @property
@@ -128,7 +132,7 @@ class VerificationSamples(Sequence[Sample]):
             return [self[i] for i in range(*index.indices(self._count))]
         if not -self._count <= index < self._count:
             raise IndexError(index)
-        return _sample(self._model, self._files, self._preprocess, index % self._count)
+        return _sample(self._model, self._files, self._preprocess, self._base, index % self._count)
 
 
 def verification_samples(recipe: Recipe, model: Model, most: int | None = None) -> VerificationSamples:
@@ -153,7 +157,7 @@ def verification_samples(recipe: Recipe, model: Model, most: int | None = None) 
         files = {name: spread(found, recipe.verify.count) for name, found in calibration_files(recipe, model).items()}
     if most is not None:
         files = {name: paths[:most] for name, paths in files.items()}
-    return VerificationSamples(model, files, preprocess)
+    return VerificationSamples(model, files, preprocess, recipe.model.path.folder)
 
 
 def calibration_samples(recipe: Recipe, model: Model, most: int, unreadable: Collection[str] = ()) -> list[Sample]:
@@ -166,19 +170,27 @@ def calibration_samples(recipe: Recipe, model: Model, most: int, unreadable: Col
     count = min(len(paths) for paths in files.values())
     left_out = tuple(unreadable)
     usable = [i for i in range(count) if not any(p[i].as_posix().endswith(left_out) for p in files.values())]
-    return [_sample(model, files, preprocess, index) for index in spread(usable, most)]
+    return [_sample(model, files, preprocess, recipe.model.path.folder, index) for index in spread(usable, most)]
 
 
 def _sample(
-    model: Model, files: Mapping[str, list[Path]], preprocess: Mapping[str, Preprocess], index: int
+    model: Model, files: Mapping[str, list[Path]], preprocess: Mapping[str, Preprocess], base: Path, index: int
 ) -> Sample:
     return Sample(
-        source=", ".join(files[spec.name][index].name for spec in model.inputs),
+        source=", ".join(dict.fromkeys(_named(files[spec.name][index], base) for spec in model.inputs)),
         inputs={
             spec.name: load_input(files[spec.name][index], preprocess[spec.name], spec.shape) for spec in model.inputs
         },
         image=files[model.inputs[0].name][index].as_posix(),
     )
+
+
+def _named(path: Path, base: Path) -> str:
+    """As a recipe in `base` would write it, so that a report does not depend on where the project lies."""
+    try:
+        return Path(os.path.relpath(path, base)).as_posix()
+    except ValueError:  # another drive
+        return path.as_posix()
 
 
 def file_digest(path: Path) -> str:

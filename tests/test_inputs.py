@@ -160,7 +160,7 @@ def test_held_out_images_are_verified_on(folder: Path) -> None:
     made = recipe(folder, CALIBRATION, "verify: {images: held/*.png}\n")
     assert levels(folder, made) == [100, 101, 102, 103, 104, 105]
     assert levels(folder, made, most=2) == [100, 101]
-    assert [s.source for s in verification_samples(made, model(a=GRAY), 2)] == ["0.png", "1.png"]
+    assert [s.source for s in verification_samples(made, model(a=GRAY), 2)] == ["held/0.png", "held/1.png"]
 
 
 def test_images_are_read_only_when_their_sample_is_asked_for(folder: Path) -> None:
@@ -168,7 +168,7 @@ def test_images_are_read_only_when_their_sample_is_asked_for(folder: Path) -> No
     samples = verification_samples(made, model(a=GRAY))
     (folder / "held" / "5.png").write_text("no picture")
     assert len(samples) == 6
-    assert [sample.source for sample in samples[1:3]] == ["1.png", "2.png"]
+    assert [sample.source for sample in samples[1:3]] == ["held/1.png", "held/2.png"]
     with pytest.raises(UserFileError):
         samples[-1]
 
@@ -193,7 +193,7 @@ def test_several_inputs_pair_by_order_and_end_with_the_shorter_list(folder: Path
         folder, "{a: {}, b: {}}", "verify: {images: {a: held/*.png, b: ['cal/0.png', 'cal/5.png', 'cal/9.png']}}\n"
     )
     samples = verification_samples(made, model(a=GRAY, b=GRAY))
-    assert [s.source for s in samples] == ["0.png, 0.png", "1.png, 5.png", "2.png, 9.png"]
+    assert [s.source for s in samples] == ["held/0.png, cal/0.png", "held/1.png, cal/5.png", "held/2.png, cal/9.png"]
     assert [(s.inputs["a"].flat[0], s.inputs["b"].flat[0]) for s in samples] == [(100, 0), (101, 5), (102, 9)]
 
 

@@ -166,7 +166,7 @@ def compare_part(job: CompareJob, part: tuple[int, int]) -> PartSums:
             got = program.tensors[op.output].format.dequantize(stored[op.output])
             sums.by_layer[op.name].add(got, floats[op.output])
             if op.name in sums.unseen:
-                sums.unseen[op.name].add(floats[op.output], sample.image or sample.source)
+                sums.unseen[op.name].add(floats[op.output], sample.source)
     return sums
 
 
