@@ -1,10 +1,11 @@
-"""Running a network in float with every value that depends on an input fetched, for observers."""
+"""Running a network in float with the values that depend on an input fetched, for observers."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from nnkit.calibrate.derived import Derived, derived_values
 from nnkit.graph.model import Model
 from nnkit.graph.onnx_runtime import FloatSession
 
@@ -20,7 +21,7 @@ class AllValues:
     """A model in ONNX Runtime that gives all its activations.
 
     names: of the floating-point values that depend on an input: the inputs, then the others in the graph's order.
-    rectified: outputs of Relus by name, with the name of what they rectify.
+    derived: values that are not fetched, also such as are no floating-point ones.
 
     Raises:
         ModelError: ONNX Runtime refuses the network.
@@ -29,27 +30,22 @@ class AllValues:
     def __init__(self, model: Model) -> None:
         proto = model.proto()
         computed = activation_values(proto)
-        self._session = FloatSession(model, computed)
+        derived = derived_values(proto.graph, computed)
+        # What is no output of the session need not be kept until its run ends.
+        self._session = FloatSession(model, [name for name in computed if name not in derived])
         types = self._session.computed_types()
-        self.names = tuple(name for name in computed if name not in types or types[name] in _FLOATS)
-        known = set(self.names)
-        self.rectified: Mapping[str, str] = {
-            node.output[0]: node.input[0]
-            for node in proto.graph.node
-            if node.op_type == "Relu" and {node.output[0], node.input[0]} <= known
-        }
+        floats = {name for name in computed if name not in derived and types.get(name, "tensor(float)") in _FLOATS}
+        self.names = tuple(name for name in computed if derived.root(name) in floats)
+        self.derived: Derived = derived
+        self._fetched = tuple(name for name in self.names if name in floats)
 
-    def run(
-        self, inputs: Mapping[str, NDArray[np.float32]], without: Collection[str] = ()
-    ) -> dict[str, NDArray[Any]]:
-        """The values of one sample by name, in the order of `names`; any shape.
-
-        without: names that are not fetched.
+    def run(self, inputs: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[Any]]:
+        """The values of one sample by name, but for derived ones, in the order of `names`; any shape.
 
         Raises:
             ModelError: the network fails on this sample.
         """
-        return self._session.run(inputs, [name for name in self.names if name not in without])
+        return self._session.run(inputs, self._fetched)
 
 
 def activation_values(proto: onnx.ModelProto) -> list[str]:

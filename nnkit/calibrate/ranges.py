@@ -39,9 +39,9 @@ def percentile_range(histogram: Histogram, percentile: float) -> ValueRange:
         percentile: above 50, at most 100 (which gives the extremes).
     """
     extremes = histogram.extremes
-    if extremes.count == 0:
-        return max_range(extremes)
     beyond = (100 - Fraction(str(percentile))) / 200  # of the numbers, at one end
+    if extremes.count == 0 or beyond == 0:
+        return max_range(extremes)
     rank = max(1, math.ceil((1 - beyond) * extremes.count))  # so many numbers lie inside, counted from the other end
     positions, counts = _points(histogram)
     from_below = np.cumsum(counts)

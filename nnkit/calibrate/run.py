@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,6 +15,7 @@ from nnkit.calibrate.all_values import AllValues
 from nnkit.calibrate.methods import SEARCHES, Method, range_of
 from nnkit.calibrate.observers import Extremes, Histogram
 from nnkit.calibrate.ranges import max_range
+from nnkit.calibrate.recorder import Recorder
 from nnkit.calibrate.stats import CalibrationStats, SkippedImage, ValueRange
 from nnkit.errors import ModelError, RecipeError, UserFileError
 from nnkit.graph.model import Model
@@ -73,7 +74,8 @@ def calibrate(
 ) -> CalibrationStats:
     """Ranges of all values over the images, in one streaming pass.
 
-    Memory does not grow with the number of images. The next images are decoded while the network runs.
+    Memory does not grow with the number of images. While the network runs on one, threads decode the next and count
+    the values of the one before.
 
     Args:
         sources: by input name, picture or `.npy` files, or arrays in real units; the i-th of each input belong
@@ -129,20 +131,29 @@ def observe(
     """
     check_sources(model, sources, where=where)
     network = network or AllValues(model)
-    observers: dict[str, Any] = {}
+    recorder = Recorder(network, histograms=histograms)
     skipped: list[SkippedImage] = []
     images = 0
-    with closing(_samples(model, sources, preprocess, base, where)) as samples:
+    with (
+        closing(_samples(model, sources, preprocess, base, where)) as samples,
+        ThreadPoolExecutor(max_workers=1, thread_name_prefix="count") as pool,
+    ):
+        counting: _Counting | None = None
         for sample in samples:
             if isinstance(sample.inputs, SkippedImage):
                 skipped.append(sample.inputs)
             elif len(skipped) <= allowed_bad:
-                empty = Histogram() if histograms else Extremes()
-                _observe_sample(network, sample.name, sample.inputs, observers, empty)
+                with _named(sample.name):
+                    values = network.run(sample.inputs)
+                if counting is not None:
+                    counting.wait()  # so that the values of two samples are there at most
+                counting = _Counting(sample.name, pool.submit(recorder.record, values))
                 images += 1
             if progress is not None:
                 progress()
-    return Observations(observers, images, tuple(skipped))
+        if counting is not None:
+            counting.wait()
+    return Observations(recorder.observers(), images, tuple(skipped))
 
 
 def to_stats(
@@ -246,36 +257,26 @@ def _load_sample(
     return _Sample(", ".join(names), inputs)
 
 
-def _observe_sample(
-    network: AllValues,
-    sample: str,
-    inputs: Mapping[str, NDArray[np.float32]],
-    observers: dict[str, Any],
-    empty: Extremes | Histogram,
-) -> None:
+@dataclass(frozen=True)
+class _Counting:
+    """A sample whose values a thread counts while the network runs on the next one."""
+
+    sample: str
+    future: Future[None]
+
+    def wait(self) -> None:
+        """Until that is done. Raises what it raises."""
+        with _named(self.sample):
+            self.future.result()
+
+
+@contextmanager
+def _named(sample: str) -> Iterator[None]:
+    """Errors of the network tell the sample."""
     try:
-        if isinstance(empty, Extremes):
-            _observe_extremes(network, inputs, observers)
-        else:
-            for name, values in network.run(inputs).items():
-                observers[name] = observers.get(name, empty).observed(values, name)
+        yield
     except ModelError as error:
         raise ModelError(f"{error.reason}, for {sample}", where=error.where, remedy=error.remedy) from error
-
-
-def _observe_extremes(
-    network: AllValues, inputs: Mapping[str, NDArray[np.float32]], observers: dict[str, Any]
-) -> None:
-    """Extremes need no Relu's output: those of what it rectifies, cut at zero, are the same."""
-    values = network.run(inputs, without=network.rectified)
-    here: dict[str, Extremes] = {}
-    for name in network.names:
-        if name in values:
-            here[name] = Extremes().observed(values[name], name)
-        else:
-            before = here[network.rectified[name]]
-            here[name] = Extremes(max(0.0, before.low), max(0.0, before.high), before.count)
-        observers[name] = observers.get(name, Extremes()).merged(here[name])
 
 
 def _shown(path: Path, base: Path | None) -> str:
