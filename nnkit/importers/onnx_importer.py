@@ -22,7 +22,7 @@ from nnkit.importers.model_file import MAX_MODEL_BYTES, read_model_file, read_re
 from nnkit.importers.name_tags import NO_GLOBS, TagGlobs, follow_tags, lift_tags
 from nnkit.importers.operators import DEFAULT_DOMAINS, check_inference_mode, check_operators, check_versions
 from nnkit.importers.static_shapes import static_shapes
-from nnkit.importers.tensors import check_numbers, check_tensors
+from nnkit.importers.tensors import check_numbers, check_tensors, model_bytes
 from nnkit.importers.tidy import (
     check_value_names,
     constants_to_initializers,
@@ -82,7 +82,7 @@ def import_onnx(
     opset = check_versions(proto, where)
     data_files = load_external_data(proto, file)
     check_tensors(proto, where)
-    if proto.ByteSize() >= MAX_MODEL_BYTES:
+    if model_bytes(proto) >= MAX_MODEL_BYTES:
         raise ModelError(
             f"the network and its data are larger than {MAX_MODEL_BYTES:,} bytes",
             where=where,
@@ -110,16 +110,13 @@ def import_onnx(
     check_numbers(graph, where)
     _keep_known_domains(proto)
     steps = ["check", "convert", *(["simplify"] if simplify else []), "finish"]
-    result = run_steps(proto.SerializeToString(deterministic=True), steps, where=where, limits=limits)
+    result = run_steps(proto, steps, where=where, limits=limits)
     notes += result.notes
-
-    import onnx
-
-    finished = onnx.load_model_from_string(result.model)
+    finished = result.model
     tags, gone = follow_tags(tagged, finished.graph, where)
     shapes = static_shapes(finished.graph, where)
     model = Model(
-        onnx_bytes=result.model,
+        onnx_bytes=finished.SerializeToString(deterministic=True),
         tags=tags,
         inputs=tuple(InputSpec(value.name, shapes[value.name]) for value in finished.graph.input),
         outputs=tuple(OutputSpec(value.name, shapes[value.name]) for value in finished.graph.output),
@@ -162,8 +159,8 @@ def _inlined(proto: onnx.ModelProto, where: str, limits: ToolLimits) -> tuple[on
             where=where,
             remedy="tag layers inside by globs in the recipe, or export the network without functions",
         )
-    result = run_steps(proto.SerializeToString(deterministic=True), ["inline"], where=where, limits=limits)
-    return onnx.load_model_from_string(result.model), result.notes
+    result = run_steps(proto, ["inline"], where=where, limits=limits)
+    return result.model, result.notes
 
 
 def _without_weight_inputs(graph: onnx.GraphProto, notes: list[str]) -> onnx.GraphProto:

@@ -75,6 +75,15 @@ def check_tensors(proto: Any, where: str) -> None:
             )
 
 
+def model_bytes(proto: Any) -> int:
+    """About what the message takes: the data of all tensors and 64 bytes for each message inside.
+
+    The exact count costs protobuf as much time as writing the model.
+    """
+    messages = sum(1 for _ in walk(proto))
+    return 64 * messages + sum(max(0, _held_bytes(tensor)) for tensor in all_tensors(proto))
+
+
 def check_numbers(graph: onnx.GraphProto, where: str) -> None:
     """Check the weights: no NaN anywhere, no infinity where a layer multiplies or adds.
 

@@ -11,13 +11,19 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnkit.errors import ModelError, UserFileError
 
+if TYPE_CHECKING:
+    import onnx
+
+    from nnkit.importers.weights_aside import Weights
+
+_ORIGINAL, _WEIGHTS = "original.onnx", "weights.bin"
 _OPTIONAL = "simplify"
 _PURPOSE = {
     "inline": "inlining its functions",
@@ -41,39 +47,55 @@ DEFAULT_LIMITS = ToolLimits()
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What came of the steps: the model as ONNX bytes, and notes for the user."""
+    """What came of the steps: the model, and notes for the user."""
 
-    model: bytes
+    model: onnx.ModelProto
     notes: tuple[str, ...]
 
 
-def run_steps(model: bytes, steps: Sequence[str], *, where: str, limits: ToolLimits = DEFAULT_LIMITS) -> ToolResult:
-    """Run `steps` (names in `tool_steps.STEPS`) on `model`.
+def run_steps(
+    model: onnx.ModelProto, steps: Sequence[str], *, where: str, limits: ToolLimits = DEFAULT_LIMITS
+) -> ToolResult:
+    """Run `steps` (names in `tool_steps.STEPS`) on `model`, which loses its large weights to the result.
 
     Raises:
         ModelError: a step refused the model, crashed on it, or went over a limit; `simplify` excepted.
         UserFileError: there is no room for temporary files.
     """
+    from nnkit.importers.weights_aside import put_weights, take_weights, write_weights
+
+    weights = take_weights(model.graph)
     try:
         with tempfile.TemporaryDirectory(prefix="nnkit-import-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
-            (folder / "original.onnx").write_bytes(model)
-            return _run(folder, list(steps), where, limits)
+            (folder / _ORIGINAL).write_bytes(model.SerializeToString(deterministic=True))
+            sizes = write_weights(folder / _WEIGHTS, weights)
+            result, changed = _run(folder, list(steps), sizes, where, limits)
     except OSError as error:
         raise UserFileError(
             f"temporary files cannot be written: {error.strerror or error}",
             where=tempfile.gettempdir(),
             remedy="free some space there, or set TMPDIR to another folder",
         ) from error
+    put_weights(result.model.graph, changed if changed is not None else weights)
+    return result
 
 
-def _run(folder: Path, steps: list[str], where: str, limits: ToolLimits) -> ToolResult:
-    model, notes = "original.onnx", list[str]()
+def _run(
+    folder: Path, steps: list[str], sizes: Mapping[str, int], where: str, limits: ToolLimits
+) -> tuple[ToolResult, Weights | None]:
+    """The result without its large weights, and these where the tools changed them."""
+    import onnx
+
+    from nnkit.importers.tool_worker import NEW_WEIGHTS
+    from nnkit.importers.weights_aside import read_weights
+
+    model, notes = _ORIGINAL, list[str]()
     attempt = 0
     while True:
         request = {
-            "model": model, "original": "original.onnx", "steps": steps, "where": where, "notes": notes,
-            "memory_bytes": limits.memory_bytes, "attempt": attempt,
+            "model": model, "original": _ORIGINAL, "weights": _WEIGHTS, "sizes": sizes, "steps": steps,
+            "where": where, "notes": notes, "memory_bytes": limits.memory_bytes, "attempt": attempt,
         }  # fmt: skip
         (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
         (folder / "state.json").unlink(missing_ok=True)
@@ -84,7 +106,9 @@ def _run(folder: Path, steps: list[str], where: str, limits: ToolLimits) -> Tool
             raise ModelError(refused["reason"], where=refused["where"], remedy=refused["remedy"])
         model, notes = report.get("model", model), report.get("notes", notes)
         if ended is None and report.get("done") == steps:
-            return ToolResult((folder / model).read_bytes(), tuple(notes))
+            changed = read_weights(folder / NEW_WEIGHTS, report["weights"]) if report["weights"] else None
+            result = onnx.load_model_from_string((folder / model).read_bytes())
+            return ToolResult(result, tuple(notes)), changed
         failed = report.get("step", "")
         why = "it took more memory than it may" if report.get("out_of_memory") else ended or "the tools crashed on it"
         if failed != _OPTIONAL:

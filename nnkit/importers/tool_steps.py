@@ -24,6 +24,13 @@ from nnkit.importers.canonical import canonicalise
 from nnkit.importers.operators import DEFAULT_DOMAINS
 from nnkit.importers.static_shapes import static_shapes
 from nnkit.importers.tidy import constants_to_initializers, drop_unused, graphs, name_nodes, read_names
+from nnkit.importers.weights_aside import (
+    Weights,
+    put_weights,
+    take_weights,
+    weight_arrays,
+    with_weights_as_inputs,
+)
 
 WORKING_OPSET = 21
 """The operator set that imported models are converted to: the newest that conversion reaches from all older ones
@@ -40,10 +47,15 @@ _REPRODUCES = 1e-4
 
 @dataclass
 class StepState:
-    """What the steps hand on: the model, notes for the user, and the model as it was before any tool."""
+    """What the steps hand on: the model, notes for the user, and the model as it was before any tool.
+
+    Both lack the data of large weights (see weights_aside.py); a step may put other weights in their place.
+    """
 
     proto: onnx.ModelProto
-    original: bytes
+    weights: Weights
+    original: onnx.ModelProto
+    original_weights: Weights
     where: str
     notes: list[str]
 
@@ -65,7 +77,8 @@ def check(state: StepState) -> None:
     inferred = _inferred(state)
     if all(value.type.tensor_type.HasField("shape") for value in inferred.graph.output):
         # The checker wants shapes for outputs, which not every exporter writes and inference may not find yet.
-        _guarded("the model breaks ONNX's rules", state, lambda _: onnx.checker.check_model(inferred))
+        checked = with_weights_as_inputs(inferred, state.weights)
+        _guarded("the model breaks ONNX's rules", state, lambda _: onnx.checker.check_model(checked))
     state.proto = inferred
 
 
@@ -130,7 +143,9 @@ def simplify(state: StepState) -> None:
         import onnxsim
 
         before = _inferred(state).graph
-        result, _ = onnxsim.simplify(_inferred(state), check_n=0, perform_optimization=False)
+        whole = _inferred(state)
+        put_weights(whole.graph, state.weights)
+        result, _ = onnxsim.simplify(whole, check_n=0, perform_optimization=False)
     except Exception as error:
         state.notes.append(f"not simplified: onnxsim failed ({_message(error)})")
         return
@@ -142,6 +157,7 @@ def simplify(state: StepState) -> None:
         return
     folded = len(before.node) - len(after.node)
     if folded:
+        state.weights = take_weights(result.graph)
         state.proto = result
         state.notes.append(f"simplified by onnxsim: {folded} layers folded into constants")
 
@@ -154,7 +170,7 @@ def finish(state: StepState) -> None:
     state.proto = _inferred(state)
     graph = state.proto.graph
     static_shapes(graph, state.where)
-    imported = [node.name for node in onnx.load_model_from_string(state.original).graph.node]
+    imported = [node.name for node in state.original.graph.node]
     canonicalise(graph, opset_of(state.proto), imported)
     drop_unused(graph)
     name_nodes(graph)
@@ -211,7 +227,6 @@ def _compare(state: StepState) -> None:
     Raises:
         ModelError: ONNX Runtime cannot run the result, or it computes something else.
     """
-    result = state.proto.SerializeToString()
     generator = np.random.default_rng(0)
     feeds = {
         value.name: generator.uniform(-1, 1, [d.dim_value for d in value.type.tensor_type.shape.dim]).astype(
@@ -219,11 +234,13 @@ def _compare(state: StepState) -> None:
         )
         for value in state.proto.graph.input
     }
-    actual: Sequence[NDArray[Any]] = _guarded("ONNX Runtime cannot run it", state, lambda _: _run(result, feeds))
-    if result == state.original:
+    actual: Sequence[NDArray[Any]] = _guarded(
+        "ONNX Runtime cannot run it", state, lambda proto: _run(proto, state.weights, feeds)
+    )
+    if _same_network(state):
         return
     try:
-        expected = _run(state.original, feeds)
+        expected = _run(state.original, state.original_weights, feeds)
     except MemoryError:
         raise
     except Exception:
@@ -243,17 +260,28 @@ def _compare(state: StepState) -> None:
             )
 
 
+def _same_network(state: StepState) -> bool:
+    """Whether the tools left the layers, their operator set and every constant as they were."""
+    before, after = state.original, state.proto
+    return (
+        state.weights is state.original_weights
+        and opset_of(before) == opset_of(after)
+        and list(before.graph.node) == list(after.graph.node)
+        and list(before.graph.initializer) == list(after.graph.initializer)
+    )
+
+
 def _has_custom(proto: onnx.ModelProto) -> bool:
     return any(is_custom(node) for node in proto.graph.node)
 
 
-def _run(model: bytes, feeds: dict[str, NDArray[np.float32]]) -> Sequence[NDArray[Any]]:
+def _run(proto: onnx.ModelProto, weights: Weights, feeds: dict[str, NDArray[np.float32]]) -> Sequence[NDArray[Any]]:
     import onnxruntime
 
-    proto = onnx.load_model_from_string(model)
     if _has_custom(proto):
-        return _run_with_custom(proto, feeds)
-
+        return _run_with_custom(proto, weights, feeds)
+    model = with_weights_as_inputs(proto, weights).SerializeToString()
+    feeds = {**feeds, **weight_arrays(proto.graph, weights)}
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -263,9 +291,12 @@ def _run(model: bytes, feeds: dict[str, NDArray[np.float32]]) -> Sequence[NDArra
     return list(session.run(None, {name: array for name, array in feeds.items() if name in wanted}))
 
 
-def _run_with_custom(proto: onnx.ModelProto, feeds: dict[str, NDArray[np.float32]]) -> Sequence[NDArray[Any]]:
+def _run_with_custom(
+    proto: onnx.ModelProto, weights: Weights, feeds: dict[str, NDArray[np.float32]]
+) -> Sequence[NDArray[Any]]:
     """As `_run`, where operators of ai.nnkit stand between ONNX's own."""
     inferred = infer_shapes(proto)
+    put_weights(inferred.graph, weights)
     inputs = tuple(
         InputSpec(v.name, tuple(d.dim_value for d in v.type.tensor_type.shape.dim)) for v in inferred.graph.input
     )

@@ -12,6 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+NEW_WEIGHTS = "new_weights.bin"
+"""Where the last step leaves the weights, if they changed: their sizes by name are state.json's `weights`."""
+
 
 def main(folder: Path) -> int:
     """Run the steps that request.json asks for; 0 when all are done or one refused the model."""
@@ -37,11 +40,13 @@ def _run(folder: Path, request: dict[str, Any]) -> int:
 
     from nnkit.errors import NnkitError
     from nnkit.importers.tool_steps import STEPS, StepState
+    from nnkit.importers.weights_aside import read_weights, write_weights
 
+    original = onnx.load_model_from_string((folder / request["original"]).read_bytes())
+    weights = read_weights(folder / request["weights"], request["sizes"])
     proto = onnx.load_model_from_string((folder / request["model"]).read_bytes())
-    original = (folder / request["original"]).read_bytes()
-    state = StepState(proto, original, request["where"], list(request["notes"]))
-    report: dict[str, Any] = {"done": [], "model": request["model"], "notes": state.notes}
+    state = StepState(proto, weights, original, weights, request["where"], list(request["notes"]))
+    report: dict[str, Any] = {"done": [], "model": request["model"], "notes": state.notes, "weights": {}}
     for number, name in enumerate(request["steps"]):
         report["step"] = name
         _write(folder, report)
@@ -49,6 +54,8 @@ def _run(folder: Path, request: dict[str, Any]) -> int:
             STEPS[name](state)
             model = f"after_{request['attempt']}_{number}.onnx"
             (folder / model).write_bytes(state.proto.SerializeToString(deterministic=True))
+            if number == len(request["steps"]) - 1 and state.weights is not weights:
+                report["weights"] = write_weights(folder / NEW_WEIGHTS, state.weights)
         except NnkitError as error:
             report["refused"] = {"reason": error.reason, "where": error.where, "remedy": error.remedy}
             _write(folder, report)

@@ -1,0 +1,87 @@
+"""Large weights that the tools do not see come back as they were, or as folding made them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+from nnkit.importers import import_onnx
+from nnkit.importers.weights_aside import (
+    put_weights,
+    read_weights,
+    take_weights,
+    weight_arrays,
+    with_weights_as_inputs,
+    write_weights,
+)
+
+_RANDOM = np.random.default_rng(5)
+_CONSTANTS = {
+    "first": _RANDOM.standard_normal((40, 4, 3, 3)).astype(np.float32),  # 5,760 bytes
+    "factor": _RANDOM.standard_normal((40, 4, 3, 3)).astype(np.float32),
+    "bias": _RANDOM.standard_normal(40).astype(np.float32),  # too small to be set aside
+}
+
+
+@pytest.fixture
+def folding(make_model: Any) -> onnx.ModelProto:
+    """The convolution's weights are a product of two constants, which the import folds."""
+    model: onnx.ModelProto = make_model(
+        [
+            helper.make_node("Mul", ["first", "factor"], ["weight"], name="fold"),
+            helper.make_node("Conv", ["x", "weight", "bias"], ["y"], name="conv", pads=[1, 1, 1, 1]),
+        ],
+        _CONSTANTS,
+    )
+    return model
+
+
+def _arrays(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
+    return {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+
+
+def test_weights_come_back_through_a_file(folding: onnx.ModelProto, tmp_path: Path) -> None:
+    taken = take_weights(folding.graph)
+    assert set(taken) == {"first", "factor"}
+    assert len(folding.SerializeToString()) < 4096
+    sizes = write_weights(tmp_path / "weights", taken)
+    put_weights(folding.graph, read_weights(tmp_path / "weights", sizes))
+    found = _arrays(folding.graph)
+    assert all(np.array_equal(found[name], array) for name, array in _CONSTANTS.items())
+
+
+def test_a_file_that_was_cut_is_refused(folding: onnx.ModelProto, tmp_path: Path) -> None:
+    sizes = write_weights(tmp_path / "weights", take_weights(folding.graph))
+    (tmp_path / "weights").write_bytes((tmp_path / "weights").read_bytes()[:-1])
+    with pytest.raises(ValueError, match="bytes, not"):
+        read_weights(tmp_path / "weights", sizes)
+
+
+def test_weights_as_inputs_pass_the_checker_and_give_the_same_result(folding: onnx.ModelProto) -> None:
+    whole = folding.SerializeToString()
+    x = _RANDOM.standard_normal([d.dim_value for d in folding.graph.input[0].type.tensor_type.shape.dim])
+    feeds = {"x": x.astype(np.float32)}
+    (expected,) = onnxruntime.InferenceSession(whole).run(None, feeds)
+    taken = take_weights(folding.graph)
+    light = onnx.shape_inference.infer_shapes(with_weights_as_inputs(folding, taken))
+    onnx.checker.check_model(light)
+    feeds |= weight_arrays(folding.graph, taken)
+    (found,) = onnxruntime.InferenceSession(light.SerializeToString()).run(None, feeds)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("simplify", [True, False])
+def test_folded_and_unfolded_weights_reach_the_model(folding: onnx.ModelProto, save: Any, simplify: bool) -> None:
+    model = import_onnx(save(folding), simplify=simplify).model
+    graph = model.proto().graph
+    found = list(_arrays(graph).values())
+    product = _CONSTANTS["first"] * _CONSTANTS["factor"]
+    expected = [product, _CONSTANTS["bias"]] if simplify else list(_CONSTANTS.values())
+    assert [node.op_type for node in graph.node] == (["Conv"] if simplify else ["Mul", "Conv"])
+    assert all(any(np.array_equal(array, wanted) for array in found) for wanted in expected)
