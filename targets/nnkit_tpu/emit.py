@@ -126,7 +126,7 @@ def _compile(
             "layer_groups": choice.report,
         }
         if how.mode == "INT8":
-            found["prediction"] = _prediction(program, compiled)
+            found["prediction"] = _prediction(program, compiled, how.fuse_preprocess)
         shutil.copyfile(compiled.model, folder / compiled.model.name)
         (folder / COMPILED).mkdir()
         for file in (lowered.mlir, choice.final):
@@ -143,10 +143,10 @@ def _compile(
     return found
 
 
-def _prediction(program: Program, compiled: Compiled) -> dict[str, Any]:
-    """Predicted scales, multipliers, shifts, weights and biases against the compiler's."""
+def _prediction(program: Program, compiled: Compiled, pixels: Mapping[str, PixelInput]) -> dict[str, Any]:
+    """Predicted scales, multipliers, shifts, weights, biases and tables against the compiler's."""
     text = compiled.lowered_mlir.read_text(encoding="utf-8")
-    wrong, compared = disagreements(program, read_lowered(text), compiled.lowered_weights, compiled.locations)
+    wrong, compared = disagreements(program, read_lowered(text), compiled.lowered_weights, compiled.locations, pixels)
     return {
         "layers": compared,
         "disagreements": [{"layer": each.layer, "what": each.what} for each in wrong],

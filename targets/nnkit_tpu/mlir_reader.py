@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.program import Affine, Program
+from nnkit.program import Affine, Pixels, Program
+from nnkit_tpu.arithmetic import pixel_tables
 from nnkit_tpu.program import IntegerOperands, IntegerWeights, Requant, TpuDeconv, TpuOp
+from nnkit_tpu.top_mlir import PixelInput
 
 _LOCATION = re.compile(r'^(#loc\d*) = loc\("(.*)"\)$')
 _OP = re.compile(r'"tpu\.(\w+)"\(([^)]*)\)(?: \{(.*)\})? : .* -> tensor<(.*)> loc\((#?[^)]*)\)$')
@@ -61,15 +63,22 @@ def read_lowered(text: str) -> dict[str, LoweredOp]:
 
 
 def disagreements(
-    program: Program, lowered: Mapping[str, LoweredOp], weights_file: Path, names: Mapping[str, str]
+    program: Program,
+    lowered: Mapping[str, LoweredOp],
+    weights_file: Path,
+    names: Mapping[str, str],
+    pixels: Mapping[str, PixelInput] | None = None,
 ) -> tuple[tuple[Disagreement, ...], int]:
     """What the compiler chose otherwise than predicted, and how many layers were compared.
 
-    names: the compiler's name of each tensor. A layer that the compiler merged into others is not compared.
+    names: the compiler's name of each tensor. pixels: the inputs that are taken as pixels, whose tables are compared
+    too. A layer that the compiler merged into others is not compared.
     """
     found: list[Disagreement] = []
     compared = 0
     with np.load(weights_file) as weights:
+        for name, taken in (pixels or {}).items():
+            found += _tables(program, name, taken, names[name], weights)
         for op in program.ops:
             theirs = lowered.get(names[op.output])
             if not isinstance(op, TpuOp) or op.mode != "INT8" or theirs is None:
@@ -80,6 +89,25 @@ def disagreements(
                 found += _format(op, stored, theirs)
             found += _integer(op, theirs, names[op.output], weights)
     return tuple(found), compared
+
+
+def _tables(program: Program, name: str, taken: PixelInput, raw: str, weights: Any) -> list[Disagreement]:
+    """The tables from pixels to integers; where the integers are the pixels there is none."""
+    source = program.tensors[name].format
+    readers = [op for op in program.ops if isinstance(op, TpuOp) and name in op.inputs]
+    how = readers[0].casts[readers[0].inputs.index(name)]
+    stored = how.via or how.target
+    if not isinstance(source, Pixels) or not isinstance(stored, Affine):
+        return []
+    mine = pixel_tables(source, stored)[:: -1 if taken.swapped else 1]
+    plain = raw.removesuffix("_raw")
+    keys = [f"{plain}_preprocess_{kind}_{plain}_preprocess_table" for kind in ("scale_lut", "lut")]
+    file = next((key for key in keys if key in weights.files), None)
+    theirs = np.arange(source.qmax + 1) if file is None else weights[file].astype(np.int64)
+    if not stored.signed:
+        theirs = theirs & source.qmax
+    wrong = int(np.count_nonzero(np.broadcast_to(theirs.reshape(-1, source.qmax + 1), mine.shape) != mine))
+    return [Disagreement(name, f"{wrong} of {mine.size} entries of the tables for pixels")] if wrong else []
 
 
 def _format(op: TpuOp, stored: Affine, theirs: LoweredOp) -> list[Disagreement]:
@@ -118,9 +146,13 @@ def _weights(op: TpuOp, ours: IntegerWeights, name: str, weights: Any) -> list[D
         ("weights", ("filter_i8", "filter_u8", "filter_int8"), ours.weight),
         ("biases", ("bias_int32",), ours.bias),
     ):
-        file = next((f"{name}_{s}" for s in suffixes if f"{name}_{s}" in weights.files), None)
+        plain = [f"{name}_{suffix}" for suffix in suffixes]
+        swapped = [f"{name}_{key}_swap_channel" for key in plain]  # of a first layer that brings the colours in order
+        file = next((key for key in (*plain, *swapped) if key in weights.files), None)
         if file is None or mine is None:
             continue
+        if file in swapped:
+            mine = mine[:, ::-1]
         theirs: NDArray[Any] = weights[file]
         if theirs.size != mine.size:
             found.append(Disagreement(op.name, f"{theirs.size} {what}, {mine.size} predicted"))

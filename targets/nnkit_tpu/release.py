@@ -4,36 +4,59 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
+from nnkit.inputs import image_inputs
+from nnkit.preprocess import Preprocess
 from nnkit.program import Affine, Program
 from nnkit.target import Deployment
 from nnkit_tpu.compile import CV_CHIPS
 from nnkit_tpu.options import TpuOptions
+from nnkit_tpu.pixels import given_shape, pixel_inputs
+from nnkit_tpu.program import TpuOp
+from nnkit_tpu.top_mlir import PixelInput
 
 _RUNTIMES: Mapping[str, str] = {
     "bm1684x": "libsophon (libbmrt, BMRuntime)",
     "bm1688": "libsophon of the SOC SDK (libbmrt, BMRuntime)",
     "cv": "cviruntime of the board's SDK (libcviruntime)",
 }
-_CV_DTYPES = {"float32": "float", "int8": "int8_t", "uint8": "uint8_t"}
+_C_TYPES = {"float32": "float", "int8": "int8_t", "uint8": "uint8_t"}
 
 
-def interface(program: Program, options: TpuOptions, names: Mapping[str, str]) -> dict[str, Any]:
-    """Inputs and outputs of the model: name, shape with the batch axis, type, scale of stored integers."""
+def interface(deployment: Deployment, options: TpuOptions, names: Mapping[str, str]) -> dict[str, Any]:
+    """Inputs and outputs of the model: name, shape with the batch axis, type, scale of stored integers.
+
+    Of inputs that are made from images also what is done on the host, and what on the chip.
+    """
+    program, images = deployment.program, image_inputs(deployment.recipe, deployment.model)
+    pixels = pixel_inputs(program.inputs, images, options)
     return {
-        "inputs": [_port(program, n, names[n], options.quant_input) for n in program.inputs],
-        "outputs": [_port(program, n, names[n], options.quant_output) for n in program.outputs],
+        "inputs": [
+            {**_port(program, n, names[n], options.quant_input), **_image(program, n, images.get(n), pixels.get(n))}
+            for n in program.inputs
+        ],
+        "outputs": [
+            _port(program, n, _output_name(program, n, names[n], options.quant_output), options.quant_output)
+            for n in program.outputs
+        ],
     }
+
+
+def _output_name(program: Program, tensor: str, name: str, stored: bool) -> str:
+    """The model's name of an output: the compiler adds a conversion to float32, named after what it converts."""
+    op = program.producer(tensor)
+    return name if stored or (isinstance(op, TpuOp) and op.mode == "F32") else f"{name}_f32"
 
 
 def write_runners(deployment: Deployment, options: TpuOptions, build: Mapping[str, Any], folder: Path) -> None:
     """`interface.json` and `runner/`: C and Python against the board's runtime, and how to use them."""
-    ports = interface(deployment.program, options, build["names"])
+    ports = interface(deployment, options, build["names"])
     family = "cv" if options.chip in CV_CHIPS else options.chip
     known = {
         "model": build.get("model"),
@@ -60,8 +83,28 @@ def _port(program: Program, tensor_name: str, name: str, stored: bool) -> dict[s
     port: dict[str, Any] = {"name": name, "tensor": tensor_name, "shape": [1, *tensor.shape], "type": "float32"}
     if stored and isinstance(tensor.format, Affine):
         port |= {"type": "int8" if tensor.format.signed else "uint8", "scale": tensor.format.scale[0]}
-    port["c_type"] = _CV_DTYPES[port["type"]]
+    port["c_type"] = _C_TYPES[port["type"]]
     return port
+
+
+def _image(program: Program, name: str, steps: Preprocess | None, pixels: PixelInput | None) -> dict[str, Any]:
+    """How an input is made from an image: on the host, and, of pixels, on the chip."""
+    if steps is None:
+        return {}
+    host = asdict(steps)
+    if pixels is None:
+        return {"on_host": host}
+    chip = {"color": steps.color, "mean": host.pop("mean"), "scale": host.pop("scale")}
+    host["color"] = pixels.given_color
+    return {
+        "shape": list(given_shape(program.tensors[name].shape, pixels)),
+        "type": "uint8",
+        "c_type": _C_TYPES["uint8"],
+        "color": pixels.given_color,
+        "layout": "packed" if pixels.packed else "planar",
+        "on_host": host,
+        "on_chip": chip,
+    }
 
 
 def _render(name: str, values: Mapping[str, Any]) -> str:

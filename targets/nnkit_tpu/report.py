@@ -23,6 +23,7 @@ def report_details(deployment: Deployment, options: TpuOptions, folder: Path) ->
         "precision": options.precision,
         "sources": source_files(folder),
         "model": build.get("model"),
+        "pixels": build["pixels"] or None,
         "not_compiled": build.get("not_compiled"),
         "compiler": build.get("compiler"),
         "plan": build["plan"],

@@ -92,12 +92,18 @@ class PixelInput:
     packed: bool = False
 
     @property
+    def given_color(self) -> Literal["gray", "rgb", "bgr"]:
+        """Channels of the pixels given, and their order."""
+        if not self.swapped or self.color == "gray":
+            return self.color
+        return "bgr" if self.color == "rgb" else "rgb"
+
+    @property
     def pixel_format(self) -> str:
         """The compiler's name of what the model takes."""
         if self.color == "gray":
             return "GRAYSCALE"
-        given = {"rgb": "bgr", "bgr": "rgb"}[self.color] if self.swapped else self.color
-        return f"{given.upper()}_{'PACKED' if self.packed else 'PLANAR'}"
+        return f"{self.given_color.upper()}_{'PACKED' if self.packed else 'PLANAR'}"
 
 
 def top_mlir(graph: TpuGraph, weight_file: str, pixels: Mapping[str, PixelInput] | None = None) -> TopMlir:
