@@ -18,7 +18,7 @@ Conventions (one definition for the simulator and every export):
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -175,3 +175,20 @@ class AffineProgram(Program):
     tensors: Mapping[str, AffineTensor]
     ops: tuple[AffineOp, ...]
     numerics: str = "nnkit.program.affine"
+
+
+def with_names(program: AffineProgram, names: Mapping[str, str]) -> AffineProgram:
+    """The program with values called otherwise: new names by old ones; values that are not listed keep theirs."""
+
+    def new(name: str) -> str:
+        return names.get(name, name)
+
+    return replace(
+        program,
+        tensors={new(name): replace(tensor, name=new(name)) for name, tensor in program.tensors.items()},
+        ops=tuple(
+            replace(op, inputs=tuple(new(name) for name in op.inputs), output=new(op.output)) for op in program.ops
+        ),
+        inputs=tuple(new(name) for name in program.inputs),
+        outputs=tuple(new(name) for name in program.outputs),
+    )

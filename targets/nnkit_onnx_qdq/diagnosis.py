@@ -1,17 +1,18 @@
-"""Where an affine build loses accuracy: the search behind `hp: auto`, and the rows of the report."""
+"""Where an affine build loses accuracy: the search behind `hp: auto`, and the table of every report."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import RecipeError
 from nnkit.graph import Model
 from nnkit.program.affine import AffineProgram
 from nnkit.quantize.affine import WeightFormats, outputs_of
-from nnkit.quantize.affine.diagnose import diagnose
+from nnkit.quantize.affine.diagnose import by_sensitivity, diagnose
 from nnkit.quantize.diagnose import Diagnosis, LayerCost, LayerError, OutputPair, with_sixteen_bits
 from nnkit.quantize.lowering import lower
 from nnkit.quantize.mixed_precision import LayerSet
@@ -19,9 +20,12 @@ from nnkit.target import Quantization
 from nnkit.verify.metrics import Distance, DistanceSum
 from nnkit.verify.samples import Sample
 from nnkit_onnx_qdq.options import OnnxQdqOptions
-from nnkit_onnx_qdq.quantize import scheme_of, stacked, to_program, trial_program
+from nnkit_onnx_qdq.quantize import scheme_of, source_of, stacked, to_program, trial_program
 
+MOST_SAMPLES = 8
+"""Of each set, for the table: one float and two integer runs of the network for each."""
 _TRIAL_IMAGES = 16  # that bias correction is measured on in a trial
+_NAMED = 3  # layers in the line at the end of a run
 _PART = 8  # samples that are simulated together
 _ARITHMETIC = ("conv2d", "conv_transpose2d", "add", "mul", "activation", "average_pool")
 
@@ -107,3 +111,57 @@ class AffineDiagnosis(Diagnosis):
 
     def _tagged(self, layers: LayerSet) -> Model:
         return with_sixteen_bits(self._model, self.values(layers)) if layers else self._model
+
+
+def layer_table(
+    program: AffineProgram,
+    model: Model,
+    calibration: Callable[[int], Sequence[Sample]],
+    held_out: Sequence[Sample],
+    options: OnnxQdqOptions,
+) -> dict[str, Any]:
+    """What each layer of a build loses, by itself and with those before it, as JSON data; `docs/onnx_qdq.md`.
+
+    model: as restructured. calibration: the first so many calibration inputs, where there are any; held_out: others.
+    """
+    source, named = source_of(program, model, calibration, options)
+    seen, other = list(calibration(MOST_SAMPLES)), list(held_out[:MOST_SAMPLES])
+    sets = {name: found for name, found in (("calibration", seen), ("verification", other)) if found}
+    if not sets:
+        return {}
+    tables = {name: diagnose(source, named, stacked(found, model)) for name, found in sets.items()}
+    first = next(iter(tables.values()))
+    ranks = {layer.name: place for place, layer in enumerate(by_sensitivity(first), start=1)}
+    rows = []
+    for index, layer in enumerate(first):
+        rows.append(
+            {
+                "name": layer.name,
+                "output": program.ops[index].output,
+                "isolated_sqnr_db": {name: _finite(table[index].isolated_db) for name, table in tables.items()},
+                "cumulative_sqnr_db": {name: _finite(table[index].cumulative_db) for name, table in tables.items()},
+                "clip_rate": {name: table[index].clip_rate for name, table in tables.items()},
+                "gap_db": _gap([table[index].cumulative_db for table in tables.values()]),
+                "rank": ranks.get(layer.name),
+            }
+        )
+    return {"samples": {name: len(found) for name, found in sets.items()}, "layers": rows}
+
+
+def table_summary(table: Mapping[str, Any]) -> list[str]:
+    """A line for the end of a run."""
+    ranked = sorted((row for row in table.get("layers", ()) if row["rank"]), key=lambda row: row["rank"])[:_NAMED]
+    listed = []
+    for row in ranked:
+        alone = next(iter(row["isolated_sqnr_db"].values()))
+        listed.append(f"{row['name']} ({alone:.1f} dB)")
+    return [f"weakest  layers by themselves: {', '.join(listed)}"] if listed else []
+
+
+def _gap(cumulative: Sequence[float]) -> float | None:
+    """What the second set loses against the first, in dB; None where there is one set, or nothing is lost."""
+    return _finite(cumulative[0] - cumulative[1]) if len(cumulative) == 2 and np.isfinite(cumulative).all() else None
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,8 +12,8 @@ from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import RecipeError
 from nnkit.graph import Model
 from nnkit.preprocess import Preprocess
-from nnkit.program.affine import AffineProgram
-from nnkit.quantize.affine import AffineScheme, WeightFormats, equalize, quantize_affine
+from nnkit.program.affine import AffineProgram, with_names
+from nnkit.quantize.affine import AffineScheme, Equalized, WeightFormats, equalize, quantize_affine
 from nnkit.quantize.affine.adaround import AdaRound
 from nnkit.quantize.affine.quantize import Samples, float_outputs, mean_sqnr, outputs_of
 from nnkit.target import Quantization
@@ -22,6 +22,7 @@ from nnkit_onnx_qdq.options import OnnxQdqOptions
 
 DEFAULT_CORRECTIONS = ("bias_correction",)
 _JUDGING = 4  # every fourth image judges
+_EQUALIZED = ".equalized"
 _FEWEST = 2 * _JUDGING  # below, there is nothing left to measure on
 
 
@@ -50,7 +51,7 @@ def to_program(
         note = f"no corrections: {len(samples)} calibration images are too few"
         return replace(program, notes=(*program.notes, note)) if wanted else program
     search = AdaRound(options.adaround_steps, options.adaround_seconds) if "adaround" in wanted else None
-    measured = stacked([s for i, s in enumerate(samples) if i % _JUDGING], model)
+    measured = stacked(_measuring(samples), model)
     judging = stacked(samples[::_JUDGING], model)
 
     def quantized(network: Model, stats: CalibrationStats, known: WeightFormats | None) -> AffineProgram:
@@ -77,8 +78,31 @@ def to_program(
     was, now = (mean_sqnr(outputs_of(each, judging), reference) for each in (program, after))
     verdict = "kept" if now >= was else "undone"
     note = f"equalisation {verdict}: {was:.2f} dB without, {now:.2f} dB with, on held-out inputs"
-    kept = after if now >= was else program
+    kept = with_names(after, _own_names(equalized)) if now >= was else program
     return replace(kept, notes=(*kept.notes, note))
+
+
+def source_of(
+    program: AffineProgram, model: Model, samples: Callable[[int], Sequence[Sample]], options: OnnxQdqOptions
+) -> tuple[Model, AffineProgram]:
+    """The float network that `to_program` made the program of, and the program with that network's names.
+
+    Without equalisation these are `model` and `program` themselves.
+    """
+    if not any(name.endswith(_EQUALIZED) for name in program.tensors):
+        return model, program
+    equalized = equalize(model, stacked(_measuring(samples(options.correction_images)), model))
+    back = {new: name for name, new in _own_names(equalized).items()}
+    return equalized.model, with_names(program, back)
+
+
+def _own_names(equalized: Equalized) -> dict[str, str]:
+    """Scaled values are not those of the network any more, and nothing shall compare them."""
+    return {name: f"{name}{_EQUALIZED}" for name in equalized.values}
+
+
+def _measuring(samples: Sequence[Sample]) -> list[Sample]:
+    return [sample for index, sample in enumerate(samples) if index % _JUDGING]
 
 
 def wanted_corrections(quantization: Quantization) -> Sequence[str]:

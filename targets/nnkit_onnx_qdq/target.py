@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from nnkit.memory.plan import MemoryPlan
     from nnkit.partition import Segment
     from nnkit.program import Program
+    from nnkit.program.affine import AffineProgram
     from nnkit.quantize.diagnose import Diagnosis
     from nnkit.rewrite import RewriteLog
     from nnkit.target import Deployment, Machine, Quantization, Runner, Tool
+    from nnkit.verify.samples import Sample
 
 
 class OnnxQdqTarget:
@@ -72,19 +74,22 @@ class OnnxQdqTarget:
 
     def emit(self, deployment: Deployment, options: OnnxQdqOptions, folder: Path) -> None:
         """`model.onnx`."""
-        from nnkit.errors import InternalError
-        from nnkit.program.affine import AffineProgram
         from nnkit.quantize.affine import qdq_model
         from nnkit_onnx_qdq.runner import FILE
 
-        program = deployment.program
-        if not isinstance(program, AffineProgram):
-            raise InternalError(f"a program of {program.numerics} cannot be written in QDQ form")
-        (folder / FILE).write_bytes(qdq_model(program).SerializeToString(deterministic=True))
+        model = qdq_model(_affine(deployment.program))
+        (folder / FILE).write_bytes(model.SerializeToString(deterministic=True))
 
     def details(self, deployment: Deployment, options: OnnxQdqOptions, folder: Path) -> Mapping[str, Any]:
-        """Nothing that the report does not hold for every target."""
-        return {}
+        """What each layer loses: `diagnosis`, and a line on it in `summary`."""
+        from nnkit.inputs import verification_samples
+        from nnkit_onnx_qdq.diagnosis import layer_table, table_summary
+
+        held_out: Sequence[Sample] = []
+        if all(deployment.recipe.verify.globs_for(spec.name) for spec in deployment.model.inputs):
+            held_out = verification_samples(deployment.recipe, deployment.model)
+        table = layer_table(_affine(deployment.program), deployment.model, deployment.samples, held_out, options)
+        return {"diagnosis": table, "summary": table_summary(table)} if table else {}
 
     def runners(self, options: OnnxQdqOptions) -> tuple[Runner, ...]:
         """ONNX Runtime."""
@@ -99,3 +104,12 @@ class OnnxQdqTarget:
     def limits(self) -> tuple[str, ...]:
         """None of its own."""
         return ()
+
+
+def _affine(program: Program) -> AffineProgram:
+    from nnkit.errors import InternalError
+    from nnkit.program.affine import AffineProgram
+
+    if not isinstance(program, AffineProgram):
+        raise InternalError(f"a program of {program.numerics} is none of this target")
+    return program

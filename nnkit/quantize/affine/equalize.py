@@ -35,11 +35,15 @@ _DEAD = 1e-4  # of the widest channel: narrower ones are left as they are
 
 @dataclass(frozen=True, eq=False)
 class Equalized:
-    """The equalised model (same values by name), the pairs of layers it scaled, and why others were left alone."""
+    """The equalised model (same values by name), the pairs of layers it scaled, and why others were left alone.
+
+    values: names of the values whose channels were scaled, as a program of `split_pools` has them.
+    """
 
     model: Model
     pairs: tuple[tuple[str, str], ...]
     declined: tuple[str, ...]
+    values: tuple[str, ...] = ()
 
 
 def equalize(model: Model, samples: Mapping[str, NDArray[np.float32]] | None = None) -> Equalized:
@@ -66,7 +70,17 @@ def equalize(model: Model, samples: Mapping[str, NDArray[np.float32]] | None = N
             changed[first], changed[second] = _scaled(changed[first], changed[second], scales)
         if furthest < _SETTLED:
             break
-    return Equalized(_written(model, changed) if names else model, names, declined)
+    values = tuple(value for pair in names for value in _between(split_pools(layers), *pair))
+    return Equalized(_written(model, changed) if names else model, names, declined, values)
+
+
+def _between(layers: FloatLayers, first: str, second: str) -> list[str]:
+    """The values from one layer of a pair to the other."""
+    producers = {layer.output: layer for layer in layers.layers}
+    found = [next(layer for layer in layers.layers if layer.name == second).inputs[0]]
+    while producers[found[-1]].name != first:
+        found.append(producers[found[-1]].inputs[0])
+    return found[::-1]
 
 
 def _peaks(
