@@ -1,9 +1,6 @@
 """Our groups for the compiler in a few compilations: what `layer_group: ours` does.
 
-On chips without a simulator of cycles the cost is bytes, and these our plan counts exactly: it is made for several
-orders of the layers, keeping to what the compiler can cut and place (`rules.py`), and compiled. A group that the
-compiler refuses all the same is ruled out and the plan made anew; where fewer bytes take more loads or stores, each
-transfer is charged more.
+On chips without a simulator of cycles the cost is bytes, and these our plan counts exactly (`counted_bytes.py`).
 
 On the BM chips the cost is cycles, which only the compiler's simulator tells: our plan is compiled, our plan for less
 memory where it is refused, and the compiler's own groups in other orders of the layers.
@@ -17,18 +14,16 @@ from pathlib import Path
 
 from nnkit.errors import ToolError
 from nnkit_tpu.layer_group.cost import CostModel
-from nnkit_tpu.layer_group.groups import Intervals, plan_groups
+from nnkit_tpu.layer_group.counted_bytes import OUR_PLAN, attempt_by_bytes, for_memory, more_transfers
+from nnkit_tpu.layer_group.groups import plan_groups
 from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_groups, groups_of
-from nnkit_tpu.layer_group.rules import compiler_rules
-from nnkit_tpu.layer_group.tune import VENDORS_CUTS, Check, Trial, Tuning, model_from, more_transfers, other_orders
+from nnkit_tpu.layer_group.tune import VENDORS_CUTS, Check, Trial, Tuning, model_from, other_orders
 from nnkit_tpu.layer_group.vendor_files import InjectedGroup
 from nnkit_tpu.toolchain.find import Toolchain
 
 MOST_COMPILATIONS = 5  # the compiler's own choice included
 FINAL = "final.mlir"
-OUR_PLAN = "our plan"
 _PARTS_OF_MEMORY = (1.0, 0.85, 0.7)
-_MOST_TRANSFER_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +47,7 @@ def few_trials(
     search = _Search(toolchain, program, vendor, folder, check)
     model = model_from(model, program, vendor)
     if model.counts_bytes:
-        _by_counted_bytes(search, program, model)
+        attempt_by_bytes(search.attempt, vendor, program, model, search.left)
     else:
         _by_measured_cycles(search, program, model)
     tuning = Tuning(vendor, search.best, search.best_program, search.choice, tuple(search.trials), model)
@@ -93,46 +88,11 @@ class _Search:
         return outcome
 
 
-def _by_counted_bytes(search: _Search, program: LoweredProgram, model: CostModel) -> None:
-    """Our plan, made anew without the groups that the compiler names as those it cannot place."""
-    rules = compiler_rules(program.chip)
-    forbidden: frozenset[tuple[str, ...]] = frozenset()
-    parts = iter(_PARTS_OF_MEMORY[1:])
-    known: Intervals = {}
-    before: object = None
-    while search.left:
-        ordered = program
-        planned: dict[str, tuple[InjectedGroup, ...]] = {}
-        for function in program.functions:
-            plan = plan_groups(function.graph, model, forbidden=forbidden, rules=rules, known=known)
-            planned[function.name] = groups_of(plan)
-            if plan.order != "given":
-                ordered = ordered.reordered(function.name, [op.name for op in plan.graph.ops])
-        if (ordered.text, planned) == before:
-            return
-        before = (ordered.text, planned)
-        outcome = search.attempt(ordered, planned, OUR_PLAN if ordered is program else f"{OUR_PLAN}, op order")
-        if not outcome.refused:
-            if not more_transfers(outcome, search.vendor) or model.transfer_bytes > _MOST_TRANSFER_BYTES:
-                return
-            model, known = replace(model, transfer_bytes=8 * model.transfer_bytes), {}
-            continue
-        if outcome.culprit is not None:
-            name, group = outcome.culprit
-            graph = next(function.graph for function in ordered.functions if function.name == name)
-            forbidden |= {tuple(op.name for op in graph.ops[group.first : group.last + 1])}
-            continue
-        part = next(parts, None)
-        if part is None:
-            return
-        model, known = _for_memory(model, program, part), {}
-
-
 def _by_measured_cycles(search: _Search, program: LoweredProgram, model: CostModel) -> None:
     """Our plan, for less memory where it is refused, then the compiler's groups in other orders of the layers."""
     tried: list[object] = []
     for part in _PARTS_OF_MEMORY:
-        smaller = _for_memory(model, program, part)
+        smaller = for_memory(model, program, part)
         planned = {f.name: groups_of(plan_groups(f.graph, smaller, orders=False)) for f in program.functions}
         if planned in tried:
             continue
@@ -145,9 +105,3 @@ def _by_measured_cycles(search: _Search, program: LoweredProgram, model: CostMod
             search.attempt(program.reordered(function, order), None, "op order")
         except ToolError as error:
             search.trials.append(Trial("op order", None, error.reason))
-
-
-def _for_memory(model: CostModel, program: LoweredProgram, part: float) -> CostModel:
-    """The model with this part of the chip's local memory, in whole KiB."""
-    chip = replace(model.chip, lane_bytes=int(program.chip.lane_bytes * part) // 1024 * 1024)
-    return replace(model, chip=chip)

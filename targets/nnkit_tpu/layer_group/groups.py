@@ -10,7 +10,7 @@ planned in full, and where one has no placement after all it is ruled out and th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeAlias
@@ -85,6 +85,18 @@ class Interval:
     head_bytes: int
 
 
+@dataclass(frozen=True)
+class Ban:
+    """No group may hold this share of these ops."""
+
+    ops: frozenset[str]
+    share: float = 1.0
+
+    def holds(self, names: Iterable[str]) -> bool:
+        """Whether a group of the ops `names` is banned."""
+        return len(self.ops.intersection(names)) >= self.share * len(self.ops)
+
+
 Intervals: TypeAlias = dict[Key, Interval | Refusal]
 
 
@@ -93,14 +105,14 @@ class _Planner:
     graph: GroupGraph
     model: CostModel
     effort: Effort
-    forbidden: frozenset[tuple[str, ...]] = frozenset()
+    bans: Sequence[Ban] = ()
     rules: Rules = FREE
     quick: Intervals = field(default_factory=dict)
     full: dict[Key, GroupPlan | Refusal] = field(default_factory=dict)
 
     def is_forbidden(self, first: int, last: int) -> bool:
         """Whether the half-open range may not be a group."""
-        return bool(self.forbidden) and tuple(op.name for op in self.graph.ops[first:last]) in self.forbidden
+        return any(ban.holds(op.name for op in self.graph.ops[first:last]) for ban in self.bans)
 
     def interval(self, ops: Sequence[GroupOp]) -> Interval | Refusal:
         key = structure(self.graph, ops)
@@ -124,20 +136,20 @@ def plan_groups(
     *,
     orders: bool = True,
     effort: Effort | None = None,
-    forbidden: frozenset[tuple[str, ...]] = frozenset(),
+    bans: Sequence[Ban] = (),
     rules: Rules = FREE,
     known: Intervals | None = None,
 ) -> GroupedGraph:
     """The best grouping over the topological orders (`orders`), or over the graph's own order alone.
 
-    forbidden: runs of ops, by name, that may not be a group. rules: what the groups have to keep to. known: intervals
-    by their structure, taken from here and added to: for further plans with the same model and rules.
+    bans: what may not be one group. rules: what the groups have to keep to. known: intervals by their structure,
+    taken from here and added to: for further plans with the same model and rules.
     """
     known = {} if known is None else known
     best: GroupedGraph | None = None
     for name, order in topological_orders(graph).items() if orders else (("given", None),):
         ordered = graph if order is None else graph.reordered(order)
-        found = _plan_order(ordered, model, effort or Effort(), name, forbidden, rules, known)
+        found = _plan_order(ordered, model, effort or Effort(), name, bans, rules, known)
         if best is None or found.cycles < best.cycles:
             best = found
     if best is None:
@@ -247,11 +259,11 @@ def _plan_order(
     model: CostModel,
     effort: Effort,
     order: str,
-    forbidden: frozenset[tuple[str, ...]],
+    bans: Sequence[Ban],
     rules: Rules,
     known: Intervals,
 ) -> GroupedGraph:
-    planner = _Planner(graph, model, effort, forbidden, rules, known)
+    planner = _Planner(graph, model, effort, bans, rules, known)
     parts: list[GroupPlan | GroupOp] = []
     boundaries: list[Boundary] = []
     cycles = saved = 0

@@ -1,8 +1,9 @@
 """Our groups against the compiler's own, by its own measure: compare, improve, and say what won.
 
 1. The compiler groups by itself: the baseline, and the measurements that the cost model is calibrated with.
-2. Our plan is compiled. Its groups, those of plans for less memory, and the compiler's are also measured one by one;
-   the set of disjoint groups that saves most is compiled.
+2. Our plan is compiled; on chips without a simulator of cycles the plans of least bytes (`counted_bytes.py`). Its
+   groups, those of plans for less memory, and the compiler's are also measured one by one; the set of disjoint groups
+   that saves most is compiled.
 3. The better of both is improved step by step: two neighbours joined, a group split, a cut moved, one slice more or
    less, the compiler left to choose the slices. Each step is compiled and kept only if the compiler's simulator (its
    cycles, or on chips without one the bytes of the final program) says that it is better.
@@ -21,6 +22,7 @@ import numpy as np
 
 from nnkit.errors import ToolError
 from nnkit_tpu.layer_group.cost import CostModel, calibrated
+from nnkit_tpu.layer_group.counted_bytes import attempt_by_bytes, more_transfers
 from nnkit_tpu.layer_group.groups import global_cycles, plan_groups
 from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_groups, groups_of
 from nnkit_tpu.layer_group.orders import topological_orders
@@ -31,6 +33,7 @@ from nnkit_tpu.layer_group.vendor_files import InjectedGroup
 from nnkit_tpu.toolchain.find import Toolchain
 
 VENDORS_CUTS = "vendor's cuts"
+_PLANS = 4  # compilations for plans of least bytes
 Check: TypeAlias = Callable[[Outcome, Outcome], str]
 
 
@@ -118,6 +121,8 @@ def tune(
     model = model_from(model, program, vendor)
     search = _Search(toolchain, program, vendor, vendor, program, check)
     search.trials.append(Trial(VENDORS_CUTS, vendor.cost))
+    if model.counts_bytes:
+        attempt_by_bytes(search.attempt, vendor, program, model, _PLANS)
     _assemble(search, program, model, limits.groups)
     _improve(search, model, limits.steps)
     for order, name in other_orders(program)[: limits.orders]:
@@ -126,13 +131,6 @@ def tune(
         except ToolError as error:
             search.trials.append(Trial("op order", None, error.reason))
     return Tuning(vendor, search.best, search.best_program, search.choice, tuple(search.trials), model)
-
-
-def more_transfers(outcome: Outcome, vendor: Outcome) -> bool:
-    """On chips without a profile, fewer bytes must not come from more loads or stores."""
-    if outcome.profile is not None or outcome.traffic is None or vendor.traffic is None:
-        return False
-    return outcome.traffic.loads > vendor.traffic.loads or outcome.traffic.stores > vendor.traffic.stores
 
 
 def model_from(model: CostModel, program: LoweredProgram, outcome: Outcome) -> CostModel:
@@ -151,7 +149,7 @@ def model_from(model: CostModel, program: LoweredProgram, outcome: Outcome) -> C
     return model
 
 
-def _main_function(program: LoweredProgram) -> int:
+def main_function(program: LoweredProgram) -> int:
     """The function with most ops."""
     return max(range(len(program.functions)), key=lambda index: len(program.functions[index].graph.ops))
 
@@ -162,7 +160,7 @@ def _assemble(search: _Search, program: LoweredProgram, model: CostModel, most: 
     Candidates are the compiler's own groups and those of our plans, for the whole local memory and for smaller ones:
     the compiler's placement is looser than ours and refuses what we can place.
     """
-    function = program.functions[_main_function(program)]
+    function = program.functions[main_function(program)]
     none = compile_groups(search.toolchain, program, {function.name: ()})
     if none.refused:
         return
@@ -199,8 +197,9 @@ def best_disjoint(savings: Mapping[InjectedGroup, int], length: int) -> tuple[In
 
 def _improve(search: _Search, model: CostModel, steps: int) -> None:
     """First improvement, over and over, around the best groups; what the cost model favours is tried first."""
-    function = search.program.functions[_main_function(search.program)]
-    graph = function.graph
+    program = search.best_program
+    function = program.functions[main_function(program)]
+    graph, rules = function.graph, compiler_rules(program.chip)
     local = [not op.not_local for op in graph.ops]
     estimates: dict[tuple[int, int, SliceCount | None], tuple[int, SliceCount] | None] = {}
 
@@ -210,10 +209,10 @@ def _improve(search: _Search, model: CostModel, steps: int) -> None:
         if key not in estimates:
             ops = graph.ops[group.first : group.last + 1]
             if group.slices is None:
-                quick = quick_plan(graph, ops, model)
+                quick = quick_plan(graph, ops, model, rules)
                 estimates[key] = None if isinstance(quick, Refusal) else quick[:2]
             else:
-                plan = plan_with_count(graph, ops, group.slices, model, balance=False)
+                plan = plan_with_count(graph, ops, group.slices, model, balance=False, rules=rules)
                 estimates[key] = None if isinstance(plan, Refusal) else (plan.cycles, group.slices)
         return estimates[key]
 
@@ -244,7 +243,7 @@ def _improve(search: _Search, model: CostModel, steps: int) -> None:
                 return
             search.seen.add(groups)
             steps -= 1
-            search.attempt(search.program, {**start.groups, function.name: groups}, choice)
+            search.attempt(program, {**start.groups, function.name: groups}, choice)
             if search.best is not start:
                 moved = True
                 break
@@ -288,6 +287,6 @@ def _neighbours(
 
 def other_orders(program: LoweredProgram) -> list[tuple[tuple[str, ...], str]]:
     """Other topological orders of the main function, with its name."""
-    function = program.functions[_main_function(program)]
+    function = program.functions[main_function(program)]
     orders = topological_orders(function.graph)
     return [(order, function.name) for name, order in orders.items() if name != "given"]

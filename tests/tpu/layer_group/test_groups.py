@@ -13,6 +13,7 @@ from nnkit_tpu.layer_group.chips import CHIPS
 from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.executor import execute
 from nnkit_tpu.layer_group.groups import (
+    Ban,
     Interval,
     base_groups,
     global_cycles,
@@ -137,11 +138,14 @@ def test_another_order_can_be_better_and_is_named(builder: Callable[..., Any]) -
     assert execute(model.chip, best.graph, best.parts).proven
 
 
-def test_forbidden_groups_are_not_used(branched: GroupGraph) -> None:
+def test_banned_groups_are_not_used(branched: GroupGraph) -> None:
     model = CostModel(CHIPS["bm1684x"])
     whole = tuple(op.name for op in branched.ops)
     assert [tuple(op.name for op in group.ops) for group in plan_groups(branched, model, orders=False).groups] == [
         whole
     ]
-    plan = plan_groups(branched, model, orders=False, forbidden=frozenset({whole}))
-    assert whole not in [tuple(op.name for op in group.ops) for group in plan.groups]
+    plan = plan_groups(branched, model, orders=False, bans=[Ban(frozenset(whole))])
+    assert max(len(group.ops) for group in plan.groups) == len(whole) - 1
+    plan = plan_groups(branched, model, orders=False, bans=[Ban(frozenset(whole), 0.5)])
+    assert all(2 * len(group.ops) < len(whole) for group in plan.groups)
+    assert plan.groups
