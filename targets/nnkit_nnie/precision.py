@@ -6,7 +6,7 @@ depends on the chip's memory, and only the vendor's tools or a board can say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -27,7 +27,8 @@ from nnkit_nnie.ops import NnieWeighted
 from nnkit_nnie.quantize import Precision, to_program
 from nnkit_nnie.report_cost import cost_of
 from nnkit_nnie.segments import Division, Network, divide
-from nnkit_nnie.trials import Choices, TrialRunner
+from nnkit_nnie.stn_calibration import AlignedStatistics
+from nnkit_nnie.trials import AlignedChoices, Choices, TrialRunner
 
 if TYPE_CHECKING:
     from nnkit.verify.tasks import TaskScorer
@@ -45,8 +46,12 @@ class NnieDiagnosis(Diagnosis):
         stats: CalibrationStats,
         division: Division,
         inputs: Mapping[str, Fixed | Float],
+        aligned: Callable[[Network], AlignedStatistics] | None = None,
     ) -> None:
         """division: for compile mode 2. inputs: formats of the network's inputs.
+
+        aligned: gives the divided network's statistics where they depend on which layers have 16 bits, and then takes
+            the place of `stats`.
 
         Raises RecipeError where the compile mode leaves nothing to choose, ModelError as `divide`.
         """
@@ -59,6 +64,7 @@ class NnieDiagnosis(Diagnosis):
         self._network = divide(restructured, division)
         self._inputs = inputs
         self._tagged = frozenset(layer.name for layer in self._network.layers if layer.hp)
+        self._aligned = aligned(self._network) if aligned is not None else None
         plain = self._built(frozenset())
         ops = {op.name: op for op in plain.ops if isinstance(op, NnieWeighted)}
         self.layers = tuple(
@@ -72,7 +78,11 @@ class NnieDiagnosis(Diagnosis):
             if layer.name in ops and not layer.hp
         )
 
-        self._choices = Choices(plain, self._built(frozenset(layer.name for layer in self.layers)))
+        self._choices: Choices | AlignedChoices
+        if self._aligned is not None and self._aligned.aligning:
+            self._choices = AlignedChoices(self._choices_with, self._aligned.aligning)
+        else:
+            self._choices = self._choices_with(frozenset())
         self._runner = TrialRunner(self._choices)
 
     def program(self, layers: LayerSet) -> Program:
@@ -83,9 +93,19 @@ class NnieDiagnosis(Diagnosis):
         """The outputs, stored; what an earlier set of layers has in common is not computed again."""
         return self._runner.run(layers, quantized_inputs(program, sample))
 
-    def _built(self, layers: LayerSet) -> Program:
+    def _choices_with(self, aligning: LayerSet) -> Choices:
+        """All layers in 8 bits and all in 16, by the statistics that hold where `aligning` have 16."""
+        every = frozenset(layer.name for layer in self.layers)
+        return Choices(self._built(frozenset(), aligning), self._built(every, aligning))
+
+    def _built(self, layers: LayerSet, aligning: LayerSet | None = None) -> Program:
+        """aligning: layers in 16 bits for the statistics; None: `layers`."""
+        statistics = self._stats
+        if self._aligned is not None:
+            wanted = layers if aligning is None else aligning
+            statistics = self._aligned.of(Precision(MIXED, self._tagged | wanted))
         precision = Precision(MIXED, self._tagged | layers)
-        return to_program(self._network, self._stats, precision, name="trial", inputs=self._inputs)
+        return to_program(self._network, statistics, precision, name="trial", inputs=self._inputs)
 
 
 def fully_connected(network: Network) -> tuple[Layer, ...]:
@@ -116,7 +136,7 @@ def _sees_everything(network: Network, layer: Layer) -> bool:
 
 def precision_table(
     network: Network,
-    statistics: CalibrationStats,
+    statistics: Callable[[Precision], CalibrationStats],
     inputs: Mapping[str, Fixed | Float],
     samples: Sequence[Sample],
     scorer: TaskScorer | None = None,
@@ -124,6 +144,7 @@ def precision_table(
     """The usual choices side by side: no layer in 16 bits, the last fully connected one (the projection), all fully
     connected ones, and every layer. Rows are JSON data: layers, accuracy against float on `samples`, cost.
 
+    statistics: those that hold with a precision of the layers.
     scorer: of the recipe's task, for these samples; its metrics are then in each row's `task`.
 
     Empty where the network has no fully connected layer, or nothing to measure on.
@@ -144,7 +165,8 @@ def precision_table(
     for name, layers in choices.items():
         if name == "fullfc_hp" and layers == choices["lastfc_hp"]:
             continue
-        program = to_program(network, statistics, Precision(MIXED, layers), name=name, inputs=inputs)
+        precision = Precision(MIXED, layers)
+        program = to_program(network, statistics(precision), precision, name=name, inputs=inputs)
         total = DistanceSum()
         pairs: list[tuple[NDArray[Any], NDArray[Any]]] = []
         for sample, reference in zip(samples, expected, strict=True):

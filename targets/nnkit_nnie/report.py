@@ -12,10 +12,10 @@ from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.emit import read_build_file
 from nnkit_nnie.options import NnieOptions
 from nnkit_nnie.precision import precision_table, table_lines
-from nnkit_nnie.quantize import Precision, input_storage
+from nnkit_nnie.quantize import input_storage
 from nnkit_nnie.report_cost import cost_of
 from nnkit_nnie.segments import Network, NnieSegment
-from nnkit_nnie.stn_calibration import statistics_for
+from nnkit_nnie.stn_calibration import AlignedStatistics
 
 _TABLE_SAMPLES, _TABLE_SCORED = 8, 512
 
@@ -50,8 +50,7 @@ def _precision(
     from nnkit.verify.tasks import task_scorer
 
     recipe, program = deployment.recipe, deployment.program
-    precision = Precision.of(network, options.compile_mode)
-    statistics = statistics_for(network, deployment.statistics, precision, formats, deployment.samples, options)
+    statistics = AlignedStatistics(network, deployment.statistics, formats, deployment.samples, options).of
     if recipe.verify.task is not None:
         samples = verification_samples(recipe, deployment.model)
         if len(samples) <= _TABLE_SCORED:

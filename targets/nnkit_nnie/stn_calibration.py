@@ -68,6 +68,40 @@ def net_samples(
     return found
 
 
+class AlignedStatistics:
+    """The statistics of a network with any set of layers in 16 bits.
+
+    With `net_calibration: simulated` NET's follow from how exactly the STN aligns, and so from the precision of the
+    layers before the warp, `aligning`; otherwise from nothing, and `aligning` is empty.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        statistics: CalibrationStats,
+        inputs: Mapping[str, Fixed | Float],
+        samples: Callable[[int], Sequence[Sample]],
+        options: NnieOptions,
+    ) -> None:
+        """As `statistics_for`."""
+        self._network, self._statistics, self._inputs = network, statistics, inputs
+        self._samples, self._options = samples, options
+        self._kept: dict[Precision, CalibrationStats] = {}
+        self.aligning: frozenset[str] = frozenset()
+        if network.split_at is not None and options.net_calibration != "float":
+            stn = parts_of(network, division_of(options))[0]
+            self.aligning = frozenset(layer.name for layer in stn.network.layers)
+
+    def of(self, precision: Precision) -> CalibrationStats:
+        """As `statistics_for`; computed once for each precision of the STN. Raises as it does."""
+        key = replace(precision, hp=precision.hp & self.aligning)
+        if key not in self._kept:
+            self._kept[key] = statistics_for(
+                self._network, self._statistics, key, self._inputs, self._samples, self._options
+            )
+        return self._kept[key]
+
+
 def statistics_for(
     network: Network,
     statistics: CalibrationStats,

@@ -101,9 +101,15 @@ class NnieTarget:
         """The network with any set of layers in 16 bits, for `hp: auto`."""
         from nnkit_nnie.parts import division_of
         from nnkit_nnie.precision import NnieDiagnosis
+        from nnkit_nnie.stn_calibration import AlignedStatistics
 
         formats = _input_formats(restructured, quantization.input_ranges, options)
-        return NnieDiagnosis(original, restructured, quantization.statistics, division_of(options), formats)
+        statistics, samples = quantization.statistics, quantization.samples
+
+        def aligned(network: Network) -> AlignedStatistics:
+            return AlignedStatistics(network, statistics, formats, samples, options)
+
+        return NnieDiagnosis(original, restructured, statistics, division_of(options), formats, aligned)
 
     def check(self, program: Program, options: NnieOptions) -> None:
         """Nothing: the limits are on layers, and were checked when the network was divided."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +24,7 @@ from nnkit.simulate import simulate_op
 from nnkit_nnie.ops import NnieOp
 
 _ROOM_BYTES = 512 << 20
+_KEPT_CHOICES = 4
 Key: TypeAlias = tuple[bytes, str, LayerSet]
 """Digest of the inputs, tensor, and the layers in 16 bits among those that it depends on."""
 
@@ -40,10 +42,27 @@ class Choices:
         return replace(self.low, ops=tuple(high if _layer(low) in layers else low for low, high in pairs))
 
 
+class AlignedChoices:
+    """Choices of a network whose calibration depends on the precision of the layers `aligning`, before its warp.
+
+    Everything behind the warp depends on all of them, so that a result is still told apart by the layers in 16 bits
+    among those that it depends on. make: the Choices for one set of `aligning` in 16 bits; the latest are kept.
+    """
+
+    def __init__(self, make: Callable[[LayerSet], Choices], aligning: LayerSet) -> None:
+        self._aligning = aligning
+        self._made = lru_cache(maxsize=_KEPT_CHOICES)(make)
+        self.low = self._made(frozenset()).low
+
+    def program(self, layers: LayerSet) -> Program:
+        """The Program with these layers in 16 bits."""
+        return self._made(layers & self._aligning).program(layers)
+
+
 class TrialRunner:
     """Executes the Programs of `choices`. computed: how many ops were executed so far."""
 
-    def __init__(self, choices: Choices, room_bytes: int = _ROOM_BYTES) -> None:
+    def __init__(self, choices: Choices | AlignedChoices, room_bytes: int = _ROOM_BYTES) -> None:
         self._choices = choices
         self._before = _layers_before(choices.low)
         self._kept: OrderedDict[Key, NDArray[Any]] = OrderedDict()

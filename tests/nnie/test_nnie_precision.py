@@ -15,7 +15,7 @@ from nnkit.quantize.mixed_precision import search
 from nnkit.verify.samples import Sample
 from nnkit_nnie.ops import NnieWeighted
 from nnkit_nnie.precision import NnieDiagnosis, fully_connected, precision_table, suggestion
-from nnkit_nnie.segments import Division, divide
+from nnkit_nnie.segments import Division, Network, divide
 
 FORMATS = {"data": Float(32)}
 
@@ -37,6 +37,12 @@ def statistics(model: Model):
     return calibrate(model, {"data": [sample.inputs["data"] for sample in samples()]}, {})
 
 
+def measured(network: Network):
+    """The same statistics for any precision."""
+    found = statistics(network.graph.model)
+    return lambda precision: found
+
+
 def test_fully_connected_layers_are_found_as_convolutions_too():
     network = divide(descriptor(), Division("hi3516dv300"))
     assert [layer.name for layer in fully_connected(network)] == ["comp_fc", "pca"]
@@ -44,7 +50,7 @@ def test_fully_connected_layers_are_found_as_convolutions_too():
 
 def test_the_usual_choices():
     network = divide(descriptor(), Division("hi3516dv300", compile_mode=2))
-    rows = precision_table(network, statistics(network.graph.model), FORMATS, samples())
+    rows = precision_table(network, measured(network), FORMATS, samples())
     assert [row["choice"] for row in rows] == ["no_hp", "lastfc_hp", "fullfc_hp", "all"]
     assert [row["layers"] for row in rows[:3]] == [[], ["pca"], ["comp_fc", "pca"]]
     noise = [row["sqnr_db"] for row in rows]
@@ -69,9 +75,9 @@ def test_the_usual_choices():
 def test_no_table_without_a_fully_connected_layer_or_samples():
     net = Net()
     network = divide(net.model(net.conv(net.input("data", 3, 16, 16), (3, 4), "conv")), Division("hi3516cv500"))
-    assert precision_table(network, statistics(network.graph.model), FORMATS, samples()) == []
+    assert precision_table(network, measured(network), FORMATS, samples()) == []
     with_fc = divide(descriptor(), Division("hi3516cv500"))
-    assert precision_table(with_fc, statistics(with_fc.graph.model), FORMATS, []) == []
+    assert precision_table(with_fc, measured(with_fc), FORMATS, []) == []
 
 
 def test_the_suggested_default():
