@@ -3,21 +3,16 @@
 from nnkit.importers.caffe_importer import caffe_digest, caffe_model, import_caffe
 from nnkit.importers.name_tags import TagGlobError, TagGlobs
 from nnkit.importers.onnx_importer import ImportResult, import_onnx, model_file_digest
-from nnkit.importers.operators import OpCheck, Unsupported, raise_unsupported, unsupported
 from nnkit.importers.tool_process import ToolLimits
 
 __all__ = [
     "ImportResult",
-    "OpCheck",
     "TagGlobError",
     "TagGlobs",
     "ToolLimits",
-    "Unsupported",
     "caffe_digest",
     "caffe_model",
     "import_caffe",
     "import_onnx",
     "model_file_digest",
-    "raise_unsupported",
-    "unsupported",
 ]

@@ -1,8 +1,8 @@
-"""Which operators a model uses: versions, domains, functions, and what a target does not take."""
+"""Which operators a model uses: versions, domains, functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from nnkit.errors import ModelError
@@ -11,15 +11,10 @@ from nnkit.importers.tensors import array_of
 if TYPE_CHECKING:
     import onnx
 
-    from nnkit.graph import Model
-
 OLDEST_OPSET = 9
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
-OpCheck: TypeAlias = "Callable[[onnx.NodeProto], str | None]"
-"""Says why a node is not supported; None where it is."""
-
-Unsupported: TypeAlias = tuple[str, str, str]
+Refusal: TypeAlias = tuple[str, str, str]
 """Layer, operator, reason."""
 
 
@@ -64,7 +59,7 @@ def check_operators(graph: onnx.GraphProto, opset: int, where: str) -> None:
 
     from nnkit.custom_ops import is_custom, op_of
 
-    found: list[Unsupported] = []
+    found: list[Refusal] = []
     for node in graph.node:
         if is_custom(node):
             try:
@@ -90,7 +85,7 @@ def check_inference_mode(graph: onnx.GraphProto, where: str) -> None:
         ModelError: listing all that are.
     """
     tensors = {tensor.name: tensor for tensor in graph.initializer}
-    found: list[Unsupported] = []
+    found: list[Refusal] = []
     for node in graph.node:
         training = any(attribute.name == "training_mode" and attribute.i for attribute in node.attribute)
         if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2] in tensors:
@@ -101,32 +96,7 @@ def check_inference_mode(graph: onnx.GraphProto, where: str) -> None:
         raise _listed(found, "the network was exported in training mode", where, "export it in inference mode")
 
 
-def unsupported(model: Model, supported: Mapping[str, OpCheck | None] | OpCheck) -> list[Unsupported]:
-    """All layers of `model` that `supported` does not take, in graph order, as (layer, operator, reason).
-
-    supported: a check for every node; or checks by operator, None for one that is taken as it is.
-    """
-    found = []
-    for node in model.proto().graph.node:
-        if not isinstance(supported, Mapping):
-            reason = supported(node)
-        elif node.op_type not in supported:
-            reason = "the operator is not supported"
-        else:
-            check = supported[node.op_type]
-            reason = check(node) if check is not None else None
-        if reason is not None:
-            found.append((node.name or node.output[0], node.op_type, reason))
-    return found
-
-
-def raise_unsupported(found: Sequence[Unsupported], *, where: str, remedy: str = "") -> None:
-    """Raise one ModelError that lists all of `found`; nothing when it is empty."""
-    if found:
-        raise _listed(found, "the network has layers that the target does not support", where, remedy)
-
-
-def _listed(found: Sequence[Unsupported], what: str, where: str, remedy: str = "") -> ModelError:
+def _listed(found: Sequence[Refusal], what: str, where: str, remedy: str = "") -> ModelError:
     lines = "".join(f"\n  layer '{layer}' ({op}): {reason}" for layer, op, reason in found)
     return ModelError(
         f"{what} ({len(found)}):{lines}",
