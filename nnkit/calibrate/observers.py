@@ -9,6 +9,7 @@ counts are integers: merging is associative and commutative to the last bit. Mem
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,6 +92,14 @@ class Histogram:
             counts.setflags(write=False)
             object.__setattr__(self, "counts", counts)
 
+    def __reduce__(self) -> tuple[Callable[..., Histogram], tuple[object, ...]]:
+        """For other processes: the bins from the first that is filled to the last, in as few bytes as they need."""
+        filled = np.flatnonzero(self.counts)
+        first, end = (int(filled[0]), int(filled[-1]) + 1) if filled.size else (0, 0)
+        counts = self.counts[first:end]
+        packed = counts.astype(np.min_scalar_type(counts.max(initial=0)))
+        return _unpacked, (self.extremes, self.exponent, first, packed, self.zeros)
+
     @property
     def width(self) -> float:
         """Width of a bin in real units."""
@@ -122,6 +131,15 @@ class Histogram:
         counts = widened(self.counts, exponent - self.exponent) + widened(other.counts, exponent - other.exponent)
         counts.setflags(write=False)
         return Histogram(extremes, exponent, counts, self.zeros + other.zeros)
+
+
+def _unpacked(
+    extremes: Extremes, exponent: int, first: int, packed: NDArray[np.unsignedinteger[Any]], zeros: int
+) -> Histogram:
+    counts = _empty_counts()
+    counts[first : first + packed.size] = packed
+    counts.setflags(write=False)
+    return Histogram(extremes, exponent, counts, zeros)
 
 
 def bin_counts(numbers: NDArray[Any], exponent: int, below: int = 0) -> tuple[NDArray[np.int64], int]:

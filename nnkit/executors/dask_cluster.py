@@ -112,4 +112,5 @@ def _settings() -> dict[str, Any]:
         "distributed.nanny.pre-spawn-environ": _MALLOC | {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1},
         "distributed.scheduler.allowed-failures": MAX_DEATHS,
         "distributed.admin.low-level-log-length": 0,
+        "distributed.worker.profile.enabled": False,
     }

@@ -7,10 +7,12 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from nnkit.errors import RecipeError
-from nnkit.recipe.types import RecipePath
+
+if TYPE_CHECKING:
+    from nnkit.recipe.types import RecipePath  # with pydantic behind it, which processes that calibrate do without
 
 T = TypeVar("T")
 
@@ -31,10 +33,10 @@ def list_images(
     """
     if count is not None and count < 1:
         raise RecipeError(f"count is {count}", where=where, remedy="count is the number of files to take, from 1")
-    patterns = [globs] if isinstance(globs, (str, RecipePath)) else list(globs)
+    patterns = list(globs) if isinstance(globs, Iterable) and not isinstance(globs, str) else [globs]
     found: dict[Path, None] = {}
     for pattern in patterns:
-        matched = pattern.matches() if isinstance(pattern, RecipePath) else _matches(pattern, base, where)
+        matched = _matches(pattern, base, where) if isinstance(pattern, str) else pattern.matches()
         found.update(dict.fromkeys(Path(os.path.normpath(path)) for path in matched))
     return spread(sorted(found, key=natural_key), count)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -137,6 +138,21 @@ def test_non_finite_activations_name_the_value(observer: Extremes | Histogram, b
         observer.observed(np.array([0.0, bad, 1.0], np.float32), "conv3_out")
     assert caught.value.where == "conv3_out"
     assert caught.value.exit_code is ExitCode.MODEL
+
+
+@settings(max_examples=40)
+@given(hnp.arrays(np.float32, st.integers(0, 20), elements=FLOATS))
+def test_pickles_exactly(values: np.ndarray) -> None:
+    histogram = _observed(values)
+    again = pickle.loads(pickle.dumps(histogram))
+    assert _same(again, histogram)
+    with pytest.raises(ValueError, match="read-only"):
+        again.counts[0] = 1
+
+
+def test_pickles_in_few_bytes() -> None:
+    histogram = _observed(np.random.default_rng(1).standard_normal(30_000).astype(np.float32))
+    assert len(pickle.dumps(histogram)) < 2 * BINS + 500
 
 
 def test_memory_does_not_depend_on_what_was_seen() -> None:
