@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from nnkit.builds import BuiltFolder, open_build
+from nnkit.builds import open_build
 from nnkit.commands.common import print_json, print_line
 from nnkit.errors import GateFailedError, UsageError, UserFileError
-from nnkit.verify.metrics import Distance, DistanceSum, distance
+from nnkit.verify.metrics import Distance, distance
+
+Row = tuple[str, Distance, str]
+"""A tensor's name, its distance, and what there is to say of it."""
+
+_NAMED = 5  # values that one build has alone, in the note
 
 
 def compare_command(first: Path, second: Path | None, *, json: bool, mapper_quant: Path | None = None) -> None:
@@ -25,8 +31,9 @@ def compare_command(first: Path, second: Path | None, *, json: bool, mapper_quan
         raise UsageError("nothing to compare with", remedy="name a second build or file, or give --mapper-quant DIR")
     if first.is_dir() != second.is_dir():
         raise UsageError("a build can only be compared with a build", remedy="name two build folders or two files")
-    rows = _builds(first, second) if first.is_dir() else _files(first, second)
-    _print_rows(rows, json=json)
+    rows = _builds(first, second, json=json) if first.is_dir() else _files(first, second)
+    if not first.is_dir():
+        _print_rows(rows, json=json)
     different = [name for name, d, _ in rows if d.max_abs != 0.0]
     if different:
         raise GateFailedError(
@@ -34,7 +41,50 @@ def compare_command(first: Path, second: Path | None, *, json: bool, mapper_quan
         )
 
 
-Row = tuple[str, Distance, str]
+def _builds(first: Path, second: Path, *, json: bool) -> list[Row]:
+    """Prints the table of two builds and gives its rows."""
+    from nnkit.verify.two_builds import compare_builds
+
+    found = compare_builds(open_build(first), open_build(second))
+    for folder, values in ((first, found.only_first), (second, found.only_second)):
+        if values:
+            more = f" and {len(values) - _NAMED} more" if len(values) > _NAMED else ""
+            sys.stderr.write(f"note: values of {folder} alone: {', '.join(values[:_NAMED])}{more}\n")
+    if json:
+        print_json(
+            [
+                {
+                    "name": pair.tensor,
+                    "layer": pair.layer,
+                    "a_sqnr_db": _finite(pair.first_db),
+                    "b_sqnr_db": _finite(pair.second_db),
+                    **pair.distance.as_json(),
+                    "note": pair.formats,
+                }
+                for pair in found.pairs
+            ]
+        )
+    else:
+        width = max(len("layer"), *(len(pair.layer) for pair in found.pairs))
+        print_line(f"{'':<{width}}  {'SQNR dB against float':>21}   {'':<10} B against A")
+        print_line(f"{'layer':<{width}}  {'A':>10} {'B':>10}   {'cosine':>10} {'SQNR dB':>8} {'max abs':>10}  format")
+        for pair in found.pairs:
+            apart = pair.distance
+            print_line(
+                f"{pair.layer:<{width}}  {_decibels(pair.first_db):>10} {_decibels(pair.second_db):>10}   "
+                f"{apart.cosine:>10.7f} {_decibels(apart.sqnr_db):>8} {apart.max_abs:>10.4g}  {pair.formats}"
+            )
+    return [(pair.tensor, pair.distance, pair.formats) for pair in found.pairs]
+
+
+def _decibels(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return "equal" if value == float("inf") else f"{value:.2f}"
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and isfinite(value) else None
 
 
 def _print_rows(rows: list[Row], *, json: bool) -> None:
@@ -44,7 +94,7 @@ def _print_rows(rows: list[Row], *, json: bool) -> None:
         width = max((len(name) for name, _, _ in rows), default=4)
         print_line(f"{'tensor':<{width}}  {'cosine':>10} {'SQNR dB':>9} {'max abs':>12}")
         for name, d, note in rows:
-            sqnr = "equal" if d.sqnr_db == float("inf") else f"{d.sqnr_db:.2f}"
+            sqnr = _decibels(d.sqnr_db)
             print_line(f"{name:<{width}}  {d.cosine:>10.7f} {sqnr:>9} {d.max_abs:>12.6g}  {note}".rstrip())
 
 
@@ -65,56 +115,6 @@ def _dumps(build: Path, second: Path | None, dumps: Path) -> list[Row]:
     if not compared:
         raise UserFileError("no dump belongs to this build", where=str(dumps), remedy="compile this build's artifact")
     return [(tensor, found, "") for tensor, found in compared]
-
-
-def _builds(first: Path, second: Path) -> list[Row]:
-    """Both programs on the inputs that A was verified on; values in real units."""
-    import numpy as np
-
-    from nnkit.simulate import simulate
-    from nnkit.verify.samples import Sample, quantized_inputs
-
-    a, b = open_build(first), open_build(second)
-    samples = [Sample(str(i), given) for i, given in enumerate(_kept_inputs(a))]
-    if not samples:
-        raise UserFileError("no verification inputs in this build", where=str(first), remedy="build it again")
-    if {n: a.program.tensors[n].shape for n in a.program.inputs} != {
-        n: b.program.tensors[n].shape for n in b.program.inputs
-    }:
-        raise UsageError("the two builds have different inputs", where=str(second))
-    names = [op.output for op in a.program.ops if op.output in b.program.tensors]
-    names = [n for n in names if a.program.tensors[n].shape == b.program.tensors[n].shape]
-    if not names:
-        raise UsageError("the two builds have no layer in common", where=str(second))
-    sums = {name: DistanceSum() for name in names}
-    for sample in samples:
-        left = simulate(a.program, quantized_inputs(a.program, sample))
-        right = simulate(b.program, quantized_inputs(b.program, sample))
-        for name in names:
-            sums[name].add(
-                np.asarray(b.program.tensors[name].format.dequantize(right[name])),
-                np.asarray(a.program.tensors[name].format.dequantize(left[name])),
-            )
-    return [(name, sums[name].result(), _formats(a, b, name)) for name in names]
-
-
-def _formats(a: BuiltFolder, b: BuiltFolder, name: str) -> str:
-    one, other = a.program.tensors[name].format, b.program.tensors[name].format
-    return str(one) if one == other else f"{one} -> {other}"
-
-
-def _kept_inputs(build: BuiltFolder) -> list[dict[str, Any]]:
-    import numpy as np
-
-    from nnkit.verify.store import float_input_path
-
-    folder = build.folder / "verify"
-    found = []
-    index = 0
-    while all(float_input_path(folder, index, name).is_file() for name in build.program.inputs):
-        found.append({n: np.load(float_input_path(folder, index, n)) for n in build.program.inputs})
-        index += 1
-    return found
 
 
 def _files(first: Path, second: Path) -> list[Row]:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from nnkit.graph import Model
     from nnkit.verify.samples import Sample
 
 
@@ -64,7 +63,7 @@ def _sample(build: BuiltFolder, files: list[str]) -> Sample:
     from nnkit.preprocess import load_input
     from nnkit.verify.samples import Sample
 
-    model = _model(build, "float.onnx")
+    model = build.model("float.onnx")
     preprocess = preprocess_by_input(_recipe(build), model)
     paths: dict[str, Path] = {}
     names = [spec.name for spec in model.inputs]
@@ -115,35 +114,11 @@ class _Blank(dict[str, str]):
         return super().get(key, ".")
 
 
-def _model(build: BuiltFolder, name: str) -> Model:
-    from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
-
-    try:
-        content = (build.folder / name).read_bytes()
-    except OSError as error:
-        raise UserFileError(f"not a complete build: no {name}", where=str(build.folder)) from error
-    import onnx
-
-    graph = onnx.load_model_from_string(content).graph
-    constants = {i.name for i in graph.initializer}
-
-    def shape(value: Any) -> tuple[int, ...]:
-        return tuple(d.dim_value for d in value.type.tensor_type.shape.dim)
-
-    return Model(
-        content,
-        LayerTags(),
-        tuple(InputSpec(v.name, shape(v)) for v in graph.input if v.name not in constants),
-        tuple(OutputSpec(v.name, shape(v)) for v in graph.output),
-        0,
-    )
-
-
 def _float(build: BuiltFolder, sample: Sample, name: str) -> NDArray[Any]:
     from nnkit.graph.onnx_runtime import FloatSession
 
     source = "float.onnx" if name in build.program.outputs else "restructured.onnx"
-    result: NDArray[Any] = FloatSession(_model(build, source), fetch=[name]).run(sample.inputs)[name]
+    result: NDArray[Any] = FloatSession(build.model(source), fetch=[name]).run(sample.inputs)[name]
     return result.reshape(build.program.tensors[name].shape) if name in build.program.tensors else result
 
 
