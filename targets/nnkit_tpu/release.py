@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from nnkit.inputs import image_inputs
 from nnkit.preprocess import Preprocess
@@ -108,6 +108,12 @@ def _image(program: Program, name: str, steps: Preprocess | None, pixels: PixelI
 
 
 def _render(name: str, values: Mapping[str, Any]) -> str:
-    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
-    source = (resources.files("nnkit_cfg_templates") / "tpu" / name).read_text(encoding="utf-8")
-    return environment.from_string(source).render(values) + "\n"
+    loader = FunctionLoader(_template)
+    environment = Environment(
+        loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+    )
+    return environment.get_template(name).render(values) + "\n"
+
+
+def _template(name: str) -> str:
+    return (resources.files("nnkit_cfg_templates") / "tpu" / name).read_text(encoding="utf-8")
