@@ -4,12 +4,12 @@
 * The exporter ends a layer's name with its tags, `_hp` and `_cpu`. A network output that other layers read as well
   gets the suffix `_report` on its blob.
 * Names have at most 32 bytes and characters that survive a cfg, a file name and a C string; a longer one is
-  shortened and gets part of its digest, and `segments.json` tells which is which.
+  shortened and gets part of its digest, and `segments.json` tells which is which. That holds for the layers that the
+  exporter adds to a node's own, too.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from nnkit.caffe.names import shortened
 from nnkit.graph import LayerTags, Model, ValueTags
 from nnkit.importers.name_tags import split_tags
 from nnkit_nnie.layers import CAFFE_LAYER, REPORT_SUFFIX, Layer
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     import onnx
 
 MAX_NAME_BYTES = 32
-_DIGEST_LENGTH = 6
 _ODD = re.compile(r"[^A-Za-z0-9_.-]")
 _BOTTOMS = "nnkit.caffe_bottoms"
 
@@ -67,7 +67,7 @@ def caffe_pair(network: Network, name: str) -> CaffePair:
     from nnkit.caffe.export import export_caffe
 
     model, nodes, values = _renamed(network)
-    files = export_caffe(model, name=name, consumed_outputs="report")
+    files = export_caffe(model, name=name, consumed_outputs="report", most_name_bytes=MAX_NAME_BYTES)
     return CaffePair(
         prototxt=files.prototxt,
         caffemodel=files.caffemodel,
@@ -187,8 +187,4 @@ def _free(name: str, suffix: str, taken: set[str], room: int) -> str:
 
 def safe_name(name: str, suffix: str = "", room: int = MAX_NAME_BYTES) -> str:
     """`name` + `suffix` in plain characters; beyond `room` bytes it is shortened, and gets a digest."""
-    plain = _ODD.sub("_", name)
-    if len(plain + suffix) <= room:
-        return plain + suffix
-    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST_LENGTH]
-    return f"{plain[: room - len(suffix) - _DIGEST_LENGTH - 1]}-{digest}{suffix}"
+    return shortened(_ODD.sub("_", name), suffix, room, original=name)

@@ -7,8 +7,10 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from google.protobuf import text_format
 from nnie_networks import Net
 
+from nnkit.caffe.schema import messages
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.importers.caffe_importer import caffe_model, import_caffe
 from nnkit_nnie.caffe_pair import CaffePair, caffe_pair, safe_name
@@ -102,3 +104,32 @@ def test_safe_names():
     assert len(set(long)) == 2
     assert all(len(name) == 32 for name in long)
     assert len(safe_name("x" * 40, "_report", 32)) == 32
+
+
+def test_layers_that_the_exporter_adds_have_short_names_too():
+    """A BatchNormalization with scale is two layers of Caffe; OpenCV reads both, and computes the network."""
+    net = Net(6)
+    x, names = net.input("data", 3, 8, 8), []
+    for index in (1, 2):  # names that differ at their ends, behind what is cut off
+        names.append(f"a_normalisation_with_a_long_name_{index}")
+        one = [net.constant(f"{names[-1]}.{part}", net.random.uniform(0.5, 2, 3)) for part in ("s", "b", "m", "v")]
+        x = net.node("BatchNormalization", [x, *one], names[-1])
+    x = net.tag(net.conv(x, (3, 4), "conv"), hp=True)
+    normalised = net.node("BatchNormalization", [x, *[net.constant(f"c{i}", np.ones(4)) for i in range(4)]], "n" * 29)
+    net.tag(normalised, hp=True)
+    model = net.model(normalised)
+    pair = caffe_pair(divide(model, MIXED), "net")
+    message = text_format.Parse(pair.prototxt, messages.NetParameter())
+    written = [layer.name for layer in message.layer]
+    blobs = {blob for layer in message.layer for blob in layer.top}
+    assert len(set(written)) == len(written) == 8  # the input, four times two, less the convolution's one
+    assert max(len(name.encode()) for name in (*written, *blobs)) == 32
+    assert all(name.endswith("_hp") for name in pair.layers["n" * 29])
+    assert [len(pair.layers[name]) for name in names] == [2, 2]
+    sample = np.random.default_rng(0).uniform(-1, 1, (1, 3, 8, 8)).astype(np.float32)
+    read = cv2.dnn.readNetFromCaffe(
+        np.frombuffer(pair.prototxt.encode(), np.uint8), np.frombuffer(pair.caffemodel, np.uint8)
+    )
+    read.setInput(sample)
+    expected = FloatSession(model).run({"data": sample})[normalised]
+    np.testing.assert_allclose(read.forward(), expected, rtol=0, atol=1e-4 * np.abs(expected).max())

@@ -47,6 +47,7 @@ def export_caffe(
     name: str | None = None,
     as_custom: Collection[str] = (),
     consumed_outputs: Literal["split", "report"] = "split",
+    most_name_bytes: int | None = None,
 ) -> CaffeFiles:
     """Write a network for Caffe.
 
@@ -56,6 +57,8 @@ def export_caffe(
     as_custom: names of nodes that are written as `Custom` layers with their shapes, whatever they compute.
     consumed_outputs: Caffe gives out only what no layer reads. A network output that is read as well is doubled by a
         Split layer (`split`), or its blob's name gets the suffix `_report`, which tells the NNIE mapper the same.
+    most_name_bytes: longer names of layers are shortened, and so are those of values that the export introduces; tags
+        stay at the end. Values of the network keep their names.
 
     Raises:
         ModelError: the network has nodes that Caffe cannot express; all of them are listed.
@@ -64,7 +67,7 @@ def export_caffe(
 
     view = GraphView(model)
     inputs = {spec.name: spec.shape for spec in model.inputs}
-    writer = NetworkWriter(name or view.name, inputs, tuple(view.outputs))
+    writer = NetworkWriter(name or view.name, inputs, tuple(view.outputs), most_name_bytes)
     writer.reserve_values([*inputs, *view.producers, *view.shapes])
     custom = set(as_custom)
     originals = {

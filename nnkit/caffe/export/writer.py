@@ -34,22 +34,30 @@ class WrittenLayer:
 
 @dataclass(eq=False)
 class NetworkWriter:
-    """Collects layers in the order of execution."""
+    """Collects layers in the order of execution.
+
+    most_name_bytes: of the names of layers, and of values that the export introduces.
+    """
 
     name: str
     inputs: Mapping[str, Shape]
     outputs: tuple[str, ...]
+    most_name_bytes: int | None = None
     layers: list[WrittenLayer] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    _names: NamePool = field(default_factory=NamePool)
-    _values: NamePool = field(default_factory=NamePool)
+    _names: NamePool = field(init=False)
+    _values: NamePool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._names = NamePool(most_bytes=self.most_name_bytes)
+        self._values = NamePool(most_bytes=self.most_name_bytes)
 
     def reserve_values(self, names: Sequence[str]) -> None:
         """Names that new values must not take."""
         self._values.reserve(names)
 
     def layer_name(self, wanted: str, suffix: str = "") -> str:
-        """`wanted` and `suffix`, with a number between them where that is taken."""
+        """`wanted` and `suffix`, with a number between them where that is taken, shortened where it is too long."""
         return self._names.free(wanted, suffix)
 
     def value_name(self, wanted: str) -> str:
