@@ -5,6 +5,9 @@ imported; what imports is exported again. An input passes when that succeeds or 
 within the time limit, in a process whose memory may grow by one GiB at most. Any other exception, a crash or a hang
 is reported with the number, so that `--first N --count 1` shows it again. Files of one MiB that are made to cost much
 (`caffe_bombs.py`) are tried first, under the same limits.
+
+The networks are small ones, a layer or a few each; with `--published` those of the folder NNKIT_SHARED, of up to 228
+layers (`caffe_published.py`).
 """
 
 from __future__ import annotations
@@ -22,11 +25,14 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 from benchmarks.caffe_bombs import bombs
 from benchmarks.caffe_corpus import Files, cases
+from benchmarks.caffe_published import published
+from benchmarks.networks import shared_folder
 
 GIB = 1 << 30
 LIMIT_SECONDS = 10
@@ -160,9 +166,12 @@ class Tally:
     peak_bytes: int = 0
 
 
-def run(first: int, count: int, *, limited: bool = True) -> Tally:
-    """Inputs `first` to `first + count - 1`; `limited`: under limits of time and memory, in this process."""
-    seedlings = corpus()
+def run(first: int, count: int, *, limited: bool = True, folder: Path | None = None) -> Tally:
+    """Inputs `first` to `first + count - 1`, in this process.
+
+    limited: under limits of time and memory. folder: of real networks, which then are the seedlings.
+    """
+    seedlings = corpus() if folder is None else published(folder)
     attempt(seedlings[0])  # imports of libraries are not the input's
     tally = Tally(Counter(), [])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -212,13 +221,14 @@ def _explode(name: str) -> tuple[str, str]:
     return name, explode(name, LARGEST_INPUT)
 
 
-def _blocks(first: int, count: int, size: int) -> Iterator[tuple[int, int]]:
+def _blocks(first: int, count: int, size: int, folder: Path | None) -> Iterator[tuple[int, int, Path | None]]:
     for start in range(first, first + count, size):
-        yield start, min(size, first + count - start)
+        yield start, min(size, first + count - start), folder
 
 
-def _block(block: tuple[int, int]) -> Tally:
-    return run(*block)
+def _block(block: tuple[int, int, Path | None]) -> Tally:
+    first, count, folder = block
+    return run(first, count, folder=folder)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -228,11 +238,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=100_000, help="inputs (100000)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
     parser.add_argument("--no-bombs", dest="bombs", action="store_false", help="mutated inputs only")
+    parser.add_argument("--published", action="store_true", help="start from the networks in NNKIT_SHARED")
     parser.add_argument("--json", action="store_true", help="figures as JSON")
     options = parser.parse_args(arguments)
+    folder = shared_folder() if options.published else None
+    if options.published and folder is None:
+        parser.error("set NNKIT_SHARED to the folder of published networks")
     began = time.perf_counter()
     total = Tally(Counter(), [])
-    blocks = list(_blocks(options.first, options.count, 2000))
+    blocks = list(_blocks(options.first, options.count, 2000 if folder is None else 500, folder))
     burst: list[tuple[str, str]] = []
     with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=1) as pool:
         if options.bombs:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+from pathlib import Path
 
 import pytest
 
 from benchmarks.caffe_bombs import bombs
-from benchmarks.caffe_fuzz import corpus, explode, mutated, run
+from benchmarks.caffe_fuzz import LARGEST_INPUT, attempt, corpus, explode, mutated, run
+from benchmarks.caffe_published import PUBLISHED, published
+from nnkit.importers import caffe_model
 
 SMALL_BOMB_BYTES = 1 << 17
 """The benchmark takes 1 MiB; cost that grows faster than the file would show here too."""
@@ -18,6 +21,28 @@ def test_mutated_files_end_in_an_import_or_in_an_error_of_ours() -> None:
     assert tally.failures == []
     assert tally.outcomes["imported"] > 30  # mutations that leave a network are tried too
     assert tally.outcomes["refused"] > 300
+
+
+def test_mutated_published_networks_end_so_too(shared_dir: Path) -> None:
+    tally = run(0, 160, limited=False, folder=shared_dir)
+    assert tally.failures == []
+    assert tally.outcomes["imported"] > 8
+    assert tally.outcomes["refused"] > 80
+
+
+def test_published_networks_are_small_files_with_all_their_kinds_of_layers(shared_dir: Path) -> None:
+    seedlings = {seedling.name: seedling for seedling in published(shared_dir)}
+    for seedling in seedlings.values():
+        assert len(seedling.prototxt) + len(seedling.caffemodel) < LARGEST_INPUT
+        assert attempt(seedling) == ("refused" if seedling.name.endswith("_cut") else "imported")
+    thin = caffe_model(seedlings["res10_thin"].prototxt, seedlings["res10_thin"].caffemodel).model
+    assert thin.outputs[0].shape == (1, 1, 200, 7)
+    # What is kept is kept byte for byte, as far as the weights reach.
+    for name, (text, weights) in PUBLISHED.items():
+        if f"{name}_head" in seedlings:
+            head = seedlings[f"{name}_head"]
+            assert (shared_dir / "models" / text).read_bytes().startswith(head.prototxt)
+            assert (shared_dir / "models" / weights).read_bytes().startswith(head.caffemodel)
 
 
 def test_inputs_are_reproducible_and_really_damaged() -> None:
