@@ -1,13 +1,14 @@
 """Our layer groups against the vendor's, by the vendor's own measure.
 
     python -m benchmarks.tpu_layer_group [--nets squeezenet,unet] [--chips bm1688,cv181x]
-        [--modes INT8,F16,BF16] [--batches 1,4] [--cores 1,2] [--chip-model]
+        [--modes INT8,F16,BF16] [--batches 1,4] [--cores 1,2] [--layer-group ours,measured] [--chip-model]
 
 A cell is a network, chip, precision, batch and number of cores; what a chip does not have is left out (F16 on the
-cv18xx, two cores but on the bm1688). In every cell the compiler groups by itself, then ours and what lies around them
-are compiled; cycles are those of its simulator (BM chips), loads, stores and bytes those of its final program. Every
-group of the choice is then run by the local-memory executor and compared with the unsliced result. Without the
-toolchain nothing is compared, and the benchmark says so. A row is written to stderr as soon as it is measured.
+cv18xx, two cores but on the bm1688). In every cell the compiler groups by itself, then ours are compiled as the
+recipe's `layer_group` says: within five compilations (`ours`), or with what lies around them (`measured`). Cycles are
+those of its simulator (BM chips), loads, stores and bytes those of its final program. Every group of the choice is
+then run by the local-memory executor and compared with the unsliced result. Without the toolchain nothing is
+compared, and the benchmark says so. A row is written to stderr as soon as it is measured.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from nnkit.errors import NnkitError
 from nnkit_tpu.compile import CompileOptions, model_file
 from nnkit_tpu.layer_group.chips import Chip, chip_named
 from nnkit_tpu.layer_group.cost import CostModel
+from nnkit_tpu.layer_group.few_trials import few_trials
 from nnkit_tpu.layer_group.injection import Outcome, compile_groups
 from nnkit_tpu.layer_group.proof import prove
 from nnkit_tpu.layer_group.slices import Refusal
@@ -62,14 +64,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 continue
             graph = tpu_graph(proto, name, Path(temporary) / name)
             for number, (images, how) in enumerate(_cells(options)):
-                started = time.monotonic()
                 several = batched(graph, images) if images > 1 else graph
                 folder = Path(temporary) / name / str(number)
-                row = measure(toolchain, several, folder, how, budget, options.chip_model)
                 cell = {"net": name, "chip": how.chip, "mode": how.mode, "batch": images, "cores": how.cores}
-                rows.append({**cell, **row, "seconds": round(time.monotonic() - started, 1)})
-                sys.stderr.write(f"{json.dumps(rows[-1])}\n")
-                sys.stderr.flush()
+                for search in options.layer_group.split(","):
+                    started = time.monotonic()
+                    few = search == "ours"
+                    row = measure(toolchain, several, folder, how, None if few else budget, options.chip_model)
+                    took = round(time.monotonic() - started, 1)
+                    rows.append({**cell, "layer_group": search, **row, "seconds": took})
+                    sys.stderr.write(f"{json.dumps(rows[-1])}\n")
+                    sys.stderr.flush()
     show(rows, as_json=options.json, title="Layer groups, vendor and ours")
     return 1 if any(row["ok"] != "yes" for row in rows) else 0
 
@@ -86,15 +91,21 @@ def _cells(options: argparse.Namespace) -> Iterator[tuple[int, CompileOptions]]:
 
 
 def measure(
-    toolchain: Toolchain, graph: TpuGraph, folder: Path, how: CompileOptions, budget: Budget, run: bool = False
+    toolchain: Toolchain, graph: TpuGraph, folder: Path, how: CompileOptions, budget: Budget | None, run: bool = False
 ) -> dict[str, str | int | float | None]:
-    """One row of the table. run: candidates must give the vendor's outputs on the chip model, to the bit."""
+    """One row of the table. budget: of the long search; None: the five compilations of `layer_group: ours`.
+
+    run: candidates must give the vendor's outputs on the chip model, to the bit.
+    """
     chip = chip_named(how.chip)
     row: dict[str, str | int | float | None] = {}
     try:
         program = lowered_program(toolchain, graph, how, folder)
         check = _same_outputs(toolchain, graph, chip, folder) if run else None
-        tuning = tune(toolchain, program, CostModel(chip), budget, check)
+        if budget is None:
+            tuning = few_trials(toolchain, program, CostModel(chip), folder / "trials", check).tuning
+        else:
+            tuning = tune(toolchain, program, CostModel(chip), budget, check)
     except NnkitError as error:
         return {**row, "ok": "no", "choice": error.reason[:60]}
     row |= _compared(tuning)
@@ -177,6 +188,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--modes", default="INT8", help="precisions, separated by commas: INT8, F16, BF16")
     parser.add_argument("--batches", default="1", help="images at once, separated by commas")
     parser.add_argument("--cores", default="1", help="processors, separated by commas")
+    parser.add_argument("--layer-group", default="ours,measured", help="as in a recipe, separated by commas")
     parser.add_argument("--quant-input", action="store_true", help="the networks take INT8 values")
     parser.add_argument("--groups", type=int, default=Budget.groups, help="candidate groups measured alone")
     parser.add_argument("--steps", type=int, default=Budget.steps, help="steps of improvement")

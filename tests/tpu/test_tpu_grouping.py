@@ -51,7 +51,6 @@ def test_ours_takes_few_compilations_and_the_best_is_kept_and_proven(
     choice = choose_groups(tpu_toolchain, program, TpuOptions(chip=chip, layer_group="ours"), tmp_path / "groups")
     costs = [trial["cost"] for trial in choice.report["trials"]]
     assert 2 <= len(costs) <= 5
-    assert costs[1:-1] == [None] * (len(costs) - 2), "a smaller memory is only tried where the compiler refused"
     assert choice.outcome.cost == min(cost for cost in costs if cost is not None)
     assert choice.final.exists()
     assert choice.report["proof"]["mismatches"] == 0

@@ -2,8 +2,9 @@
 
 On chips without a simulator of cycles the cost is bytes, and these our plan counts exactly (`counted_bytes.py`).
 
-On the BM chips the cost is cycles, which only the compiler's simulator tells: our plan is compiled, our plan for less
-memory where it is refused, and the compiler's own groups in other orders of the layers.
+On the BM chips the cost is cycles, which only the compiler's simulator tells: our plan is compiled, and the
+compiler's own groups with one thing changed: without the small ones, in other orders of the layers, with one slice
+more.
 """
 
 from __future__ import annotations
@@ -14,16 +15,19 @@ from pathlib import Path
 
 from nnkit.errors import ToolError
 from nnkit_tpu.layer_group.cost import CostModel
-from nnkit_tpu.layer_group.counted_bytes import OUR_PLAN, attempt_by_bytes, for_memory, more_transfers
+from nnkit_tpu.layer_group.counted_bytes import OUR_PLAN, attempt_by_bytes, more_transfers
 from nnkit_tpu.layer_group.groups import plan_groups
 from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_groups, groups_of
-from nnkit_tpu.layer_group.tune import VENDORS_CUTS, Check, Trial, Tuning, model_from, other_orders
+from nnkit_tpu.layer_group.orders import topological_orders
+from nnkit_tpu.layer_group.slices import SliceCount
+from nnkit_tpu.layer_group.tune import VENDORS_CUTS, Check, Trial, Tuning, main_function, model_from
 from nnkit_tpu.layer_group.vendor_files import InjectedGroup
 from nnkit_tpu.toolchain.find import Toolchain
 
 MOST_COMPILATIONS = 5  # the compiler's own choice included
 FINAL = "final.mlir"
-_PARTS_OF_MEMORY = (1.0, 0.85, 0.7)
+_SMALL = 3  # ops beside the first, below which a group often costs more than its layers alone
+_ORDERS = ("last branch first", "least live bytes", "breadth first", "depth first")  # the likeliest to win first
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,19 +93,31 @@ class _Search:
 
 
 def _by_measured_cycles(search: _Search, program: LoweredProgram, model: CostModel) -> None:
-    """Our plan, for less memory where it is refused, then the compiler's groups in other orders of the layers."""
-    tried: list[object] = []
-    for part in _PARTS_OF_MEMORY:
-        smaller = for_memory(model, program, part)
-        planned = {f.name: groups_of(plan_groups(f.graph, smaller, orders=False)) for f in program.functions}
-        if planned in tried:
-            continue
-        tried.append(planned)
-        name = OUR_PLAN if part == 1.0 else f"{OUR_PLAN} for {part:.0%} of the local memory"
-        if not search.attempt(program, planned, name).refused:
-            break
-    for order, function in other_orders(program)[: search.left]:
+    """Our plan, and what lies nearest to the compiler's own groups and won most often where much was tried."""
+    search.attempt(
+        program, {f.name: groups_of(plan_groups(f.graph, model, orders=False)) for f in program.functions}, OUR_PLAN
+    )
+    function = program.functions[main_function(program)]
+    groups = search.vendor.groups.get(function.name, ())
+    large = tuple(group for group in groups if group.last - group.first >= _SMALL)
+    if large != groups:
+        search.attempt(program, {**search.vendor.groups, function.name: large}, "cuts")
+    finer = _one_slice_more(groups)
+    orders = topological_orders(function.graph)
+    names = [name for name in _ORDERS if name in orders]
+    for name in names[: search.left - (finer is not None)]:
         try:
-            search.attempt(program.reordered(function, order), None, "op order")
+            search.attempt(program.reordered(function.name, orders[name]), None, "op order")
         except ToolError as error:
             search.trials.append(Trial("op order", None, error.reason))
+    if finer is not None and search.left:
+        search.attempt(program, {**search.vendor.groups, function.name: finer}, "slices")
+
+
+def _one_slice_more(groups: Sequence[InjectedGroup]) -> tuple[InjectedGroup, ...] | None:
+    """The groups with the first that is cut along h cut once more; None: none is."""
+    for index, group in enumerate(groups):
+        if group.slices is not None and group.slices.h > 1:
+            finer = replace(group, slices=SliceCount(group.slices.n, group.slices.h + 1))
+            return (*groups[:index], finer, *groups[index + 1 :])
+    return None

@@ -34,9 +34,10 @@ from nnkit_tpu.layer_group.vendor_files import (
 from nnkit_tpu.toolchain.find import Toolchain
 from nnkit_tpu.toolchain.run import run_tpuc_opt
 
+_SEARCH, _AS_MANY_AS_FIT = 2, 1  # the compiler's two ways to form groups
 _GROUP_PASSES = (
     "--init",
-    "--layer-group=opt=2 group_by_cores=auto compress_mode=none debugger=0 disable_group_overlap=false lgcache=true",
+    "--layer-group=opt={} group_by_cores=auto compress_mode=none debugger=0 disable_group_overlap=false lgcache=true",
     "--core-parallel",
     "--after-layergroup-weight-reorder",
     "--address-assign",
@@ -122,10 +123,12 @@ def compile_groups(
     groups: Mapping[str, Sequence[InjectedGroup]] | None = None,
     *,
     keep: Path | None = None,
+    search: bool = True,
 ) -> Outcome:
     """Compile with `groups` by function, or with the compiler's own choice (None).
 
-    keep: a folder for the compiler's files; otherwise they are removed.
+    keep: a folder for the compiler's files; otherwise they are removed. search: whether that choice is the best that
+    the compiler finds, which can take most of a build's time, or simply groups of as many layers as fit.
 
     Raises ToolError where the compiler fails without given groups, or cannot be run at all.
     """
@@ -142,10 +145,11 @@ def compile_groups(
             cache.write_text(write_group_cache(program.functions, groups), encoding="utf-8")
             environment = {"LOAD_TPU_GROUP": "1"}
         suffix = "cvimodel" if program.chip.name.startswith("cv") else "bmodel"
+        grouping = [text.format(_SEARCH if search else _AS_MANY_AS_FIT) for text in _GROUP_PASSES]
         codegen = [text.format(f"net.{suffix}") for text in _CODEGEN_PASSES]
         try:
             for arguments, log, what in (
-                (["lowered.mlir", *_GROUP_PASSES, "-o", "final.mlir"], "groups.log", "forming layer groups"),
+                (["lowered.mlir", *grouping, "-o", "final.mlir"], "groups.log", "forming layer groups"),
                 (["final.mlir", *codegen, "-o", "/dev/null"], "codegen.log", "generating code"),
             ):
                 run_tpuc_opt(toolchain, arguments, work, log_name=log, what=what, environment=environment)
