@@ -100,6 +100,13 @@ def test_a_budget_buys_accuracy_and_is_kept(tmp_path: Path, eight_bits_db: float
         assert sum(row["extra_weight_bytes"] for row in chosen["chosen"]) <= budget
         costs = [row["extra_weight_bytes"] for row in chosen["pareto"]]
         gained = [row["sqnr_db"] for row in chosen["pareto"]]
+        for row in chosen["layers"]:  # a decibel is a ratio of noises: what one layer alone takes off it
+            if "rank" in row:
+                ratio = 10 ** ((chosen["pareto"][0]["sqnr_db"] - row["alone_in_16_bits_sqnr_db"]) / 10)
+                assert row["noise_removed"] == pytest.approx(1 - ratio)
+                kib = row["extra_weight_bytes"] / 1024
+                assert row["noise_removed_per_kib"] == (pytest.approx((1 - ratio) / kib) if kib else None)
+        assert any("rank" in row for row in chosen["layers"])
         assert costs == sorted(costs)
         assert gained == sorted(gained)
         found.append(report["verify"]["float_vs_program"]["sqnr_db"])

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from nnkit.recipe import Recipe
     from nnkit.stages import Build
 
+_LISTED = 8  # layers in 16 bits that are told one by one; the report has all
+
 
 @dataclass(frozen=True)
 class RunOptions:
@@ -145,6 +147,8 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
     search = report.get("mixed_precision")
     if search is not None:
         print_line(f"  16 bits  {', '.join(row['name'] for row in search['chosen']) or 'none'}: {search['reason']}")
+        for row in search["chosen"][:_LISTED]:
+            print_line(f"           {row['name']}: {row['extra_weight_bytes']:,} B more of weights; {row['reason']}")
     for entry in verify["program_vs_artifact"]:
         if entry["contract"] == "not_run":
             print_line(f"  {_label(entry['how'])}not run: {entry['reason']}")

@@ -65,7 +65,7 @@ class BudgetResult:
 def sensitivities(candidates: Sequence[Candidate], measure: Callable[[LayerSet], Trial]) -> tuple[Sensitivity, ...]:
     """Every candidate alone in higher precision, ranked by the noise that it removes."""
     base = measure(frozenset())
-    found = [_sensitivity(candidate, base, measure(frozenset({candidate.name}))) for candidate in candidates]
+    found = [sensitivity(candidate, base, measure(frozenset({candidate.name}))) for candidate in candidates]
     return tuple(sorted(found, key=lambda layer: -layer.removed))
 
 
@@ -104,7 +104,8 @@ def pareto_by_cost(trials: Sequence[Trial], candidates: Sequence[Candidate]) -> 
     return tuple(found)
 
 
-def _sensitivity(candidate: Candidate, base: Trial, alone: Trial) -> Sensitivity:
+def sensitivity(candidate: Candidate, base: Trial, alone: Trial) -> Sensitivity:
+    """Of one candidate, from the trials of no layer and of this one alone in higher precision."""
     known = math.isfinite(base.noise) and base.noise > 0.0
     removed = 1.0 - alone.noise / base.noise if known else 0.0
     return Sensitivity(candidate.name, candidate.extra_bytes, alone.sqnr_db, removed)

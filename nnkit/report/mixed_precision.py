@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nnkit.quantize.budget import pareto_by_cost
+from nnkit.quantize.budget import pareto_by_cost, sensitivity
 from nnkit.quantize.diagnose import Diagnosis
 from nnkit.quantize.mixed_precision import SearchResult, Trial, pareto
 
@@ -116,6 +116,7 @@ def _layer_rows(
             isolated[layer.name] = (
                 diagnosis.distance(rest, samples[first], reference).sqnr_db if known is None else known.sqnr_db
             )
+    candidates = {candidate.name: candidate for candidate in diagnosis.candidates}
     ranked = sorted((t.noise, name) for name, t in alone.items() if t is not None)
     ranks = {name: place for place, (_, name) in enumerate(ranked, start=1)}
     rows = []
@@ -131,6 +132,9 @@ def _layer_rows(
         if trial is not None:
             row["alone_in_16_bits_sqnr_db"] = _finite(trial.sqnr_db)
             row["rank"] = ranks[layer.name]
+            removed = sensitivity(candidates[layer.name], trials[frozenset()], trial)
+            row["noise_removed"] = removed.removed
+            row["noise_removed_per_kib"] = _finite(removed.per_cost * 1024) if removed.cost else None
         if layer.name in isolated:
             row["alone_in_8_bits_sqnr_db"] = _finite(isolated[layer.name])
         rows.append(row)
