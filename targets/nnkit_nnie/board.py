@@ -17,6 +17,10 @@ from nnkit_nnie.input_settings import NONE, InputSettings
 from nnkit_nnie.quantize import PIXELS
 from nnkit_nnie.segments import Network, NnieSegment
 
+_FRAMES = {"yvu420sp": "420", "yvu422sp": "422"}
+_SIXTHS = {"": 6, "420": 3, "422": 4}
+"""Sixths of the bytes of planar pixels that an image takes."""
+
 
 @dataclass(frozen=True)
 class BoardTensor:
@@ -27,6 +31,8 @@ class BoardTensor:
     symbol: C expression of its values. buffer: C name of its own, also the stem of its converted copy's.
     means, scale: C of what the chip does to an image, (x - mean of the channel) * scale, for a CPU segment that reads
     it too; empty for raw pixels.
+    frame: "420" or "422" where the image comes as a camera frame of that chroma; empty for planar pixels. A CPU
+    segment gets the frame as pixels, in the order `rgb` or the reverse. size: height and width of the image, in C.
     """
 
     name: str
@@ -41,6 +47,14 @@ class BoardTensor:
     means: str = ""
     scale: str = ""
     channels: int = 1
+    frame: str = ""
+    rgb: bool = False
+    size: str = ""
+
+    @property
+    def input_bytes(self) -> int:
+        """Of an image as the board gets it."""
+        return self.elements * _SIXTHS[self.frame] // 6
 
 
 @dataclass(frozen=True)
@@ -65,14 +79,10 @@ def board_sources(
     stem: str,
     compiled: Sequence[str] = (),
 ) -> dict[str, str]:
-    """The files by name; none where a CPU segment reads a camera frame, whose colours only the chip converts.
+    """The files by name.
 
     compiled: of each NNIE segment, the file of its compiled network, where there are several.
     """
-    frames = {each.name for each in settings if each.is_image and each.image_type != "u8"}
-    cpu = [segment for segment in network.segments if segment.placement == "cpu"]
-    if any(name in frames for segment in cpu for name in segment.inputs):
-        return {}
     function = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_") or "network"
     function = f"n{function}" if function[0].isdigit() else function
     tensors = _tensors(network, program, pair, settings)
@@ -102,14 +112,27 @@ def board_sources(
         "uses_to_float": any(not t.is_float and not t.is_pixels for t in (*converted.values(), *outputs)),
         "uses_to_fixed": any(t.is_float and not t.is_pixels for t in converted.values()),
         "uses_to_pixels": any(t.is_float and t.is_pixels for t in converted.values()),
-        "uses_from_pixels": any(not t.is_float and t.is_pixels and not t.scale for t in converted.values()),
-        "uses_normalized": any(not t.is_float and t.is_pixels and t.scale for t in converted.values()),
+        "uses_frames": any(t.frame for t in tensors.values()),
+        "uses_from_frame": any(t.frame for t in converted.values()),
+        "uses_from_pixels": any(not t.is_float and t.is_pixels and not t.frame for t in converted.values()),
+        "uses_normalize": any(not t.is_float and t.is_pixels and t.scale for t in converted.values()),
     }
     env = environment()
     return {
         f"{function}_run.h": _tidy(env.get_template("run.h.j2").render(values)),
         f"{function}_run.c": _tidy(env.get_template("run.c.j2").render(values)),
     }
+
+
+def frames_on_the_cpu(network: Network, settings: Sequence[InputSettings]) -> tuple[str, ...]:
+    """Notes on camera frames that a CPU segment reads too, whose colours two converters make."""
+    read = {name for segment in network.segments if segment.placement == "cpu" for name in segment.inputs}
+    return tuple(
+        f"input {each.name}: the CPU reads this camera frame too, and board/ converts it by ITU-R BT.601; the chip's "
+        "own coefficients are not published: compare both on the board"
+        for each in settings
+        if each.name in read and each.image_type in _FRAMES
+    )
 
 
 def _tensors(
@@ -137,6 +160,7 @@ def _tensors(
             is_pixels=name in images or tensor.format == PIXELS,
             source=f"inputs[{index}]" if is_input else "",
             **_normalization(images.get(name)),
+            **_frame(images.get(name)),
         )
     return found
 
@@ -151,6 +175,14 @@ def _normalization(image: InputSettings | None) -> dict[str, Any]:
         "scale": _c_float(image.data_scale),
         "channels": len(means),
     }
+
+
+def _frame(image: InputSettings | None) -> dict[str, Any]:
+    """`frame`, `rgb` and `size` of an image that a camera gives."""
+    if image is None or image.image_type not in _FRAMES:
+        return {}
+    height, width = image.shape[2:]
+    return {"frame": _FRAMES[image.image_type], "rgb": image.rgb_order == "RGB", "size": f"{height}, {width}"}
 
 
 def _c_float(value: float) -> str:

@@ -14,7 +14,7 @@ from nnkit.inputs import preprocess_by_input
 from nnkit.recipe import Recipe
 from nnkit.target import Deployment
 from nnkit.verify.samples import Sample
-from nnkit_nnie.board import board_sources
+from nnkit_nnie.board import board_sources, frames_on_the_cpu
 from nnkit_nnie.caffe_pair import all_names, safe_name
 from nnkit_nnie.cfg import environment
 from nnkit_nnie.chips import CHIPS
@@ -79,12 +79,10 @@ def emit_artifact(deployment: Deployment, network: Network, options: NnieOptions
     board = board_sources(
         network, deployment.program, names, settings, sources, stem, _compiled_of_segments(network, written)
     )
-    if board:
-        (folder / "board").mkdir()
-        for name, text in board.items():
-            (folder / "board" / name).write_text(text, encoding="utf-8")
-    else:
-        notes.append("no board/: a CPU segment reads a camera frame, whose colours only the chip converts")
+    (folder / "board").mkdir()
+    for name, text in board.items():
+        (folder / "board" / name).write_text(text, encoding="utf-8")
+    notes += frames_on_the_cpu(network, settings)
     data = description(network, deployment.program, written, settings, options, sources)
     (folder / "segments.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
     _write_testcases(deployment, network, settings, fed, folder)

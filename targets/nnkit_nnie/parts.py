@@ -61,9 +61,11 @@ def parts_of(network: Network, division: Division) -> tuple[Part, ...]:
 
 
 def settings_of_part(part: Part, settings: tuple[InputSettings, ...]) -> tuple[InputSettings, ...]:
-    """How a part's inputs are delivered; the warped image is delivered as the image is."""
+    """How a part's inputs are delivered; the warped image as planar pixels, which is what the CPU's warp makes."""
     by_name = {each.name: each for each in settings}
     if part.split is not None:
         image = by_name[part.split.image]
-        by_name[part.split.warped] = replace(image, name=part.split.warped, shape=part.split.warped_shape)
+        by_name[part.split.warped] = replace(
+            image, name=part.split.warped, shape=part.split.warped_shape, image_type="u8"
+        )
     return tuple(by_name[spec.name] for spec in part.network.graph.model.inputs)

@@ -6,16 +6,18 @@ import subprocess
 from pathlib import Path
 from typing import Literal
 
+import cv2
 import numpy as np
 import pytest
 from nnie_networks import Net
+from numpy.typing import NDArray
 
 from nnkit.calibrate import calibrate
 from nnkit.cpu_segments import emit_segment
 from nnkit.graph import Model
 from nnkit.program import Float, Program
 from nnkit.simulate import simulate
-from nnkit_nnie.board import board_sources
+from nnkit_nnie.board import board_sources, frames_on_the_cpu
 from nnkit_nnie.caffe_pair import caffe_pair
 from nnkit_nnie.input_settings import InputSettings
 from nnkit_nnie.ops import STORED
@@ -45,6 +47,7 @@ int nnkit_nnie_forward(void *board, int segment, const nnkit_nnie_blob *in, int 
     if (segment == atoi(getenv("FAILS_AT"))) return 42;
     for (i = 0; i < ins; i++) {{
         size_t bytes = (size_t)in[i].channels * in[i].height * in[i].width * (in[i].is_pixels ? 1 : 4);
+        if (in[i].frame) bytes = (size_t)in[i].height * in[i].width * (in[i].frame == 420 ? 3 : 4) / 2;
         FILE *file;
         snprintf(path, sizeof path, "got_%d_%s.bin", segment, in[i].blob);
         file = fopen(path, "wb");
@@ -110,9 +113,9 @@ def written(folder: Path, divided: Network, program: Program, setting: InputSett
     assert set(files) == {"my_net_2_run.h", "my_net_2_run.c"}
 
 
-def compiled(folder: Path, values: int) -> Path:
+def compiled(folder: Path, values: int, image_bytes: int = 3 * 16 * 16) -> Path:
     main = folder / "main.c"
-    main.write_text(FAKE_NNIE.format(function="my_net_2", pixels=3 * 16 * 16, values=values))
+    main.write_text(FAKE_NNIE.format(function="my_net_2", pixels=image_bytes, values=values))
     sources = [main, folder / "board" / "my_net_2_run.c", *folder.glob("cpu/*/segment*.c")]
     runtime = {path.name: path for path in folder.glob("cpu/*/nnkit_*.c")}
     includes = [f"-I{folder / 'board'}", *(f"-I{path}" for path in folder.glob("cpu/*"))]
@@ -165,8 +168,10 @@ def shared_image() -> Model:
     return net.model(net.node("GlobalAveragePool", [net.conv(both, (3, 6), "end")], "pooled"))
 
 
-def normalized(image_type: Literal["u8", "yvu420sp"]) -> InputSettings:
-    return InputSettings("image", (1, 3, 16, 16), image_type, 5, (104.0, 117.0, 123.0), 1 / 64, "BGR")
+def normalized(
+    image_type: Literal["u8", "yvu420sp", "yvu422sp"], order: Literal["RGB", "BGR"] = "BGR"
+) -> InputSettings:
+    return InputSettings("image", (1, 3, 16, 16), image_type, 5, (104.0, 117.0, 123.0), 1 / 64, order)
 
 
 def test_a_cpu_segment_gets_the_image_as_the_chip_normalises_it(tmp_path: Path):
@@ -196,6 +201,59 @@ def test_a_cpu_segment_gets_the_image_as_the_chip_normalises_it(tmp_path: Path):
         assert np.array_equal(found, STORED.quantize(values).ravel())
 
 
-def test_a_camera_frame_that_a_cpu_segment_reads_has_no_runner():
-    divided, program = built(shared_image())
-    assert board_sources(divided, program, caffe_pair(divided, "t"), (normalized("yvu420sp"),), {}, "t") == {}
+def opencv_pixels(frame: NDArray[np.uint8], chroma: str, order: str) -> NDArray[np.uint8]:
+    """A camera frame of 16 x 16 as planar pixels, by OpenCV."""
+    luma, pairs = frame[:256].reshape(16, 16), frame[256:].reshape(-1, 8, 2)
+    if chroma == "yvu420sp":
+        code = cv2.COLOR_YUV2RGB_NV21 if order == "RGB" else cv2.COLOR_YUV2BGR_NV21
+        return cv2.cvtColor(frame.reshape(24, 16), code).transpose(2, 0, 1)
+    packed = np.empty((16, 16, 2), np.uint8)  # U Y V Y
+    packed[:, 0::2, 0], packed[:, 1::2, 0], packed[..., 1] = pairs[..., 1], pairs[..., 0], luma
+    code = cv2.COLOR_YUV2RGB_UYVY if order == "RGB" else cv2.COLOR_YUV2BGR_UYVY
+    return cv2.cvtColor(packed, code).transpose(2, 0, 1)
+
+
+@pytest.mark.parametrize("order", ["RGB", "BGR"])
+@pytest.mark.parametrize("image_type", ["yvu420sp", "yvu422sp"])
+def test_the_cpu_gets_the_pixels_of_a_camera_frame_and_the_nnie_the_frame(
+    image_type: Literal["yvu420sp", "yvu422sp"], order: Literal["RGB", "BGR"], tmp_path: Path
+):
+    """OpenCV's conversion is in fixed point: a pixel may differ by one."""
+    setting, model = normalized(image_type, order), shared_image()
+    divided = divide(model, Division("hi3516cv500"))
+    size = 256 * 3 // 2 if image_type == "yvu420sp" else 256 * 2
+    frame = np.random.default_rng(5).integers(0, 256, size).astype(np.uint8)
+    pixels = opencv_pixels(frame, image_type, order)
+    means = np.float32(setting.mean).reshape(3, 1, 1)
+    image = (pixels.astype(np.float32) - means) * np.float32(setting.data_scale)
+    statistics = calibrate(model, {"image": [image[None]]}, {})
+    program = to_program(divided, statistics, Precision(0, frozenset()), name="t", inputs={"image": Float(32)})
+    written(tmp_path, divided, program, setting)
+    header = (tmp_path / "board" / "my_net_2_run.h").read_text()
+    assert f"inputs[0]: image, a frame YVU{image_type[3:6]}SP of {size} bytes." in header
+    run = compiled(tmp_path, 6, size)
+    frame.tofile(tmp_path / "image.bin")
+    expected = simulate(program, {"image": image})
+    (tmp_path / "given").mkdir()
+    for segment in divided.segments:
+        for name in segment.outputs if segment.placement == "npu" else ():
+            expected[name].astype("<i4").tofile(tmp_path / "given" / f"{name}.bin")
+    done = subprocess.run([run], cwd=tmp_path, env={"FAILS_AT": "-1"}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert np.array_equal(np.fromfile(tmp_path / "got_0_image.bin", np.uint8), frame)  # untouched
+    for name in divided.segments[1].outputs:
+        found = np.fromfile(tmp_path / f"got_1_{name}.bin", "<i4")
+        gap = np.abs(found - STORED.quantize(expected[name]).ravel())
+        assert gap.max() <= setting.data_scale * 4096 + 1
+        assert np.mean(gap <= 1) > 0.8
+    (note,) = frames_on_the_cpu(divided, (setting,))
+    assert note.startswith("input image: the CPU reads this camera frame too")
+    assert frames_on_the_cpu(divided, (normalized("u8"),)) == ()
+
+
+def test_a_frame_that_the_nnie_alone_reads_is_passed_on(tmp_path: Path):
+    divided, program = built(network(False))
+    written(tmp_path, divided, program, normalized("yvu420sp"))
+    source = (tmp_path / "board" / "my_net_2_run.c").read_text()
+    assert '{"image", 3, 16, 16, 1, 420, inputs[0], NULL},' in source
+    assert "from_frame" not in source

@@ -35,8 +35,9 @@ from nnkit.stages import Build
 from nnkit.stn import split_stn
 from nnkit.verify.samples import Sample, quantized_inputs
 from nnkit_nnie.caffe_pair import caffe_pair
+from nnkit_nnie.input_settings import InputSettings
 from nnkit_nnie.options import NnieOptions
-from nnkit_nnie.parts import division_of
+from nnkit_nnie.parts import division_of, parts_of, settings_of_part
 from nnkit_nnie.precision import NnieDiagnosis
 from nnkit_nnie.quantize import PIXELS, Precision, to_program
 from nnkit_nnie.segments import Division, Network, divide
@@ -220,6 +221,15 @@ def test_an_image_that_the_chip_normalises_cannot_be_warped_before():
     statistics = calibrate(model, {"face": [face()[None].astype(np.float32)]}, {})
     with pytest.raises(ModelError, match="which the chip normalises"):
         to_program(network, statistics, Precision(0, frozenset()), name="t", inputs={"face": Float(32)})
+
+
+def test_net_gets_pixels_where_the_stn_gets_camera_frames():
+    """The CPU warps between them, and what it makes is no frame."""
+    division = Division("hi3516cv500")
+    stn, net = parts_of(divide(stn_model(), division), division)
+    settings = (InputSettings("face", (1, 1, SIDE, SIDE), "yvu420sp", 0, (), 1.0, "RGB"),)
+    assert settings_of_part(stn, settings) == settings
+    assert settings_of_part(net, settings) == (InputSettings("warped", (1, 1, *OUT), "u8", 0, (), 1.0, "RGB"),)
 
 
 def test_one_network_where_the_recipe_says_so(tmp_path: Path):
