@@ -4,24 +4,28 @@
 
 The network is RFB-320 (`<folder>/quant_bench/rfb.onnx`), the images are `<folder>/images/photos`, repeated until
 there are enough. Seconds are wall time with everything in it: starting processes or the cluster, opening sessions,
-decoding. Speed-ups are against the first two rows: one process held to one core, and one that decodes the next images
-on a second core while the network runs. `digest` tells tables apart: equal ones are equal in every bit. In rows with
-`killed`, a worker is killed as soon as a third of the images are done.
+decoding; CPU seconds are those of all processes together. Speed-ups are against the first row: one process, which
+does everything in turn, as each of several does. `threads` is what few images get: one process that decodes the next
+image and counts the values of the one before on another core while the network runs. `digest` tells tables apart:
+equal ones are equal in every bit. Where a row says `killed`, a worker is killed once a third of the images are done.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from benchmarks.networks import shared_folder
 from benchmarks.table import Cell, show
+from nnkit.calibrate import Method, calibrate
 from nnkit.calibrate.parts import calibrate_in_parts
 from nnkit.executors import ExecutorChoice
 from nnkit.graph import Model
@@ -31,11 +35,11 @@ from nnkit.preprocess.settings import Resize
 
 MEAN, SCALE = 127.0, 1.0 / 128.0
 
-ONE_CORE = "1 process, 1 core"
+ONE_PROCESS = "1 process"
 
-ROWS: tuple[tuple[str, ExecutorChoice, bool], ...] = (
-    (ONE_CORE, ExecutorChoice(workers=1), False),
-    ("1 process", ExecutorChoice(workers=1), False),
+ROWS: tuple[tuple[str, ExecutorChoice | None, bool], ...] = (
+    (ONE_PROCESS, ExecutorChoice(workers=1), False),
+    ("1 process, threads", None, False),
     ("2 processes", ExecutorChoice(workers=2), False),
     ("2 processes, killed", ExecutorChoice(workers=2), True),
     ("dask, 2 workers", ExecutorChoice("dask", workers=2), False),
@@ -43,13 +47,23 @@ ROWS: tuple[tuple[str, ExecutorChoice, bool], ...] = (
 )
 
 
+@dataclass(frozen=True)
+class Measured:
+    """Seconds of one run, and the digest of its table."""
+
+    seconds: float
+    cpu_seconds: float
+    digest: str
+
+
 def measure(
-    model: Model, images: list[Path], method: str, choice: ExecutorChoice, *, kill: bool
-) -> tuple[float, str]:
-    """Seconds and the table's digest."""
+    model: Model, images: list[Path], method: Method, choice: ExecutorChoice | None, *, kill: bool = False
+) -> Measured:
+    """One run. choice: None for this process with its threads."""
     (spec,) = model.inputs
     resize = Resize(spec.shape[2], spec.shape[3])
-    preprocess = Preprocess("rgb", resize=resize, mean=(MEAN,), scale=(SCALE,))
+    preprocess = {spec.name: Preprocess("rgb", resize=resize, mean=(MEAN,), scale=(SCALE,))}
+    sources = {spec.name: images}
     done = 0
     killed = False
 
@@ -59,22 +73,31 @@ def measure(
         if kill and not killed and done * 3 >= len(images):
             killed = kill_a_worker()
 
-    began = time.perf_counter()
-    stats = calibrate_in_parts(
-        model,
-        {spec.name: images},
-        {spec.name: preprocess},
-        method="mse" if method == "mse" else "max",
-        percentile=99.99,
-        bad_images=0.0,
-        where="",
-        choice=choice,
-        checkpoint=None,
-        progress=progress,
-    )
+    began, cpu_before = time.perf_counter(), cpu_seconds()
+    if choice is None:
+        stats = calibrate(model, sources, preprocess, method=method)
+    else:
+        stats = calibrate_in_parts(
+            model,
+            sources,
+            preprocess,
+            method=method,
+            percentile=99.99,
+            bad_images=0.0,
+            where="",
+            choice=choice,
+            checkpoint=None,
+            progress=progress,
+        )
     if kill and not killed:
         raise SystemExit("no worker was there to be killed")
-    return time.perf_counter() - began, stats.digest
+    return Measured(time.perf_counter() - began, cpu_seconds() - cpu_before, stats.digest)
+
+
+def cpu_seconds() -> float:
+    """Of this process and of those that it started and that have ended."""
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def kill_a_worker() -> bool:
@@ -95,24 +118,25 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     shared = shared_folder()
+    if shared is None:
+        raise SystemExit("set NNKIT_SHARED to the folder that holds quant_bench and images")
     photos = sorted((shared / "images" / "photos").iterdir())
     images = [photos[index % len(photos)] for index in range(arguments.images)]
     model = import_onnx(shared / "quant_bench" / "rfb.onnx").model
     rows: list[dict[str, Cell]] = []
-    times: dict[str, float] = {}
-    cores = os.sched_getaffinity(0)
+    measure(model, images[:1], arguments.method, ExecutorChoice(workers=1))  # what is imported at first use
+    first: Measured | None = None
     for name, choice, kill in ROWS:
-        os.sched_setaffinity(0, {min(cores)} if name == ONE_CORE else cores)
-        times[name], digest = measure(model, images, arguments.method, choice, kill=kill)
-        os.sched_setaffinity(0, cores)
+        found = measure(model, images, arguments.method, choice, kill=kill)
+        first = first or found
         rows.append(
             {
                 "executor": name,
-                "seconds": round(times[name], 2),
-                "images_per_second": round(len(images) / times[name], 1),
-                "over_1_core": round(times[ONE_CORE] / times[name], 2),
-                "over_1_process": round(times["1 process"] / times[name], 2) if "1 process" in times else None,
-                "digest": digest[:16],
+                "seconds": round(found.seconds, 2),
+                "cpu_seconds": round(found.cpu_seconds, 2),
+                "images_per_second": round(len(images) / found.seconds, 1),
+                "speed_up": round(first.seconds / found.seconds, 2),
+                "digest": found.digest[:16],
             }
         )
     same = len({row["digest"] for row in rows}) == 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,10 @@ PART_IMAGES = 16
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What all parts share; see `observe`."""
+    """What all parts share; see `observe`.
+
+    threads: whether a part may use more than one core, as it may where no other part runs beside it.
+    """
 
     model: Model
     preprocess: Mapping[str, Preprocess]
@@ -45,6 +48,7 @@ class Job:
     allowed_bad: int
     base: Path | None
     where: str
+    threads: bool = False
 
 
 def observe_in_parts(
@@ -75,6 +79,7 @@ def observe_in_parts(
         if checkpoint is not None:
             stack.callback(checkpoint.close)
         executor = stack.enter_context(open_executor(choice, len(left)))
+        job = replace(job, threads=choice.workers is None and executor.workers == 1)
         for turn, found in executor.map(observe_part, job, [parts[index] for index in left]):
             finished = finished.with_part(left[turn], found)
             progress(_length(parts[left[turn]]))
@@ -97,6 +102,7 @@ def observe_part(job: Job, sources: Mapping[str, Sequence[Source]]) -> Observati
         base=job.base,
         where=job.where,
         network=_network(job.model),
+        threads=job.threads,
     )
 
 

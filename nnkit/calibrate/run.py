@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,9 +122,12 @@ def observe(
     where: str = "",
     progress: Progress | None = None,
     network: AllValues | None = None,
+    threads: bool = True,
 ) -> Observations:
     """The pass of `calibrate` over some of the samples. Once more than `allowed_bad` are unreadable, the network is
     not run any more and the rest is only decoded, so that all bad files are known at once.
+
+    threads: without them everything is done in turn, on one core.
 
     Raises:
         RecipeError, ModelError: as `calibrate`.
@@ -135,8 +138,9 @@ def observe(
     skipped: list[SkippedImage] = []
     images = 0
     with (
-        closing(_samples(model, sources, preprocess, base, where)) as samples,
-        ThreadPoolExecutor(max_workers=1, thread_name_prefix="count") as pool,
+        _helper("decode", threads) as decoder,
+        _helper("count", threads) as counter,
+        closing(_samples(model, sources, preprocess, base, where, decoder)) as samples,
     ):
         counting: _Counting | None = None
         for sample in samples:
@@ -147,7 +151,7 @@ def observe(
                     values = network.run(sample.inputs)
                 if counting is not None:
                     counting.wait()  # so that the values of two samples are there at most
-                counting = _Counting(sample.name, pool.submit(recorder.record, values))
+                counting = _Counting(sample.name, counter.submit(recorder.record, values))
                 images += 1
             if progress is not None:
                 progress()
@@ -217,19 +221,36 @@ def _samples(
     preprocess: Mapping[str, Preprocess],
     base: Path | None,
     where: str,
+    decoder: Executor,
 ) -> Generator[_Sample, None, None]:
-    """The samples in order; a thread decodes `_READ_AHEAD` of them ahead."""
+    """The samples in order; the decoder is given `_READ_AHEAD` of them ahead."""
     total = len(sources[model.inputs[0].name])
     pending: deque[Future[_Sample]] = deque()
-    pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="decode")
     try:
         for index in range(total + _READ_AHEAD):
             if index < total:
-                pending.append(pool.submit(_load_sample, model, sources, preprocess, index, base, where))
+                pending.append(decoder.submit(_load_sample, model, sources, preprocess, index, base, where))
             if index >= _READ_AHEAD:
                 yield pending.popleft().result()
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        for future in pending:
+            future.cancel()
+
+
+def _helper(name: str, threads: bool) -> Executor:
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix=name) if threads else _AtOnce()
+
+
+class _AtOnce(Executor):
+    """Does what is submitted before it returns."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
 
 def _load_sample(

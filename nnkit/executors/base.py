@@ -22,8 +22,8 @@ MAX_DEATHS = 3
 class ExecutorChoice:
     """What the command line asks for.
 
-    workers: None lets the amount of work and the host decide. scheduler: address of a Dask scheduler; None makes a
-    cluster on this host.
+    workers: each uses one core; None lets the amount of work and the host decide. scheduler: address of a Dask
+    scheduler; None makes a cluster on this host.
     """
 
     name: ExecutorName = "local"
