@@ -54,8 +54,11 @@ def sides_are_small(layer: Layer, context: Context) -> str | None:
     ):
         values = list(layer.inputs)
     most = int(context.limits["max_side"])
-    beyond = (name for name in values if max(context.graph.shape(name)[1:], default=1) > most)
-    return next((f"{_dims(context.graph.shape(name))} ({name})" for name in beyond), None)
+    beyond = next((name for name in values if max(context.graph.shape(name)[1:], default=1) > most), None)
+    if beyond is None:
+        return None
+    found = _dims(context.graph.shape(beyond))
+    return f"{found} in {beyond}" if beyond in layer.inputs else found
 
 
 def weights_are_small(layer: Layer, context: Context) -> str | None:

@@ -160,7 +160,7 @@ LIMITS = [
         convolved(out=4097, kernel=1),
         "at most 4,096",
         "conv",
-        "1 x 4,097 x 16 x 16 (conv)",
+        "1 x 4,097 x 16 x 16",
     ),
     (convolved(dilations=[1, 1]), convolved(kernel=1, strides=[256, 256]), "1 to 255", "conv", "stride 256 x 256"),
     (padded(1, 1, 1, 1), padded(0, 0, 1, 1), "the same on both ends", "conv", "0 above, 1 below, 0 left, 1 right"),
@@ -178,7 +178,7 @@ LIMITS = [
         fully_connected(lambda net, x: x, out=4097),
         "at most 4,096",
         "fc",
-        "1 x 4,097 (fc)",
+        "1 x 4,097",
     ),
     (
         lambda net, x: net.node("Concat", [x, x], "cat", axis=1),
@@ -186,6 +186,15 @@ LIMITS = [
         "along a dimension other than the batch",
         "soft",
         "axis 0",
+    ),
+    (
+        convolved(out=4096, kernel=1),
+        lambda net, x: net.node(
+            "Softmax", [net.tag(net.conv(x, (8, 4097), "c_cpu", kernel=1), cpu=True)], "s", axis=1
+        ),
+        "4,096",
+        "s",
+        "1 x 4,097 x 16 x 16 in c_cpu",
     ),
     (padded(1, 1, 1, 1), padded(256, 1, 256, 1), "paddings 0 to 255", "conv", "padding [256, 1, 256, 1]"),
     (
