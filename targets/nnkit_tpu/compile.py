@@ -145,10 +145,14 @@ def compile_graph(
     *,
     ranges: Mapping[str, ValueRange] | None = None,
     modes: Mapping[str, str] | None = None,
+    search: bool = True,
 ) -> Compiled:
-    """Compile in `folder`, which exists, with the compiler's own groups. Arguments, errors: `lower_graph`."""
+    """Compile in `folder`, which exists, with the compiler's own groups.
+
+    search: as in `compile_groups`. Other arguments, errors: `lower_graph`.
+    """
     lowered = lower_graph(toolchain, graph, options, folder, ranges=ranges, modes=modes)
-    return write_model(lowered, compile_groups(toolchain, lowered.ready, keep=folder), options, folder)
+    return write_model(lowered, compile_groups(toolchain, lowered.ready, keep=folder, search=search), options, folder)
 
 
 def write_model(lowered: Lowered, outcome: Outcome, options: CompileOptions, folder: Path) -> Compiled:

@@ -138,7 +138,7 @@ def _compile(
             inner = work / "traced"
             inner.mkdir()
             plain = replace(how, quant_output=False, cores=1)
-            made = compile_graph(toolchain, traced, plain, inner, ranges=ranges, modes=modes)
+            made = compile_graph(toolchain, traced, plain, inner, ranges=ranges, modes=modes, search=False)
             shutil.copyfile(made.model, folder / TRACED / made.model.name)
     return found
 
