@@ -194,6 +194,21 @@ def test_a_caffe_component_beside_one_of_onnx(graphs, tmp_path, opset):
         assert norm.bottom[0] == norm.top[0] == f"{copy}_c"
 
 
+def test_a_recipe_of_caffe_with_a_component_of_onnx(graphs, tmp_path):
+    caffe = import_caffe(*caffe_files(tmp_path)).model
+    net = graphs.Net(image=(1, 1, 8, 8), opset=21)
+    model = net.model(net.op("Flatten", net.conv("image", (6, 1, 8, 8), name="conv"), name="feature"))
+    onnx.save(model.proto(), tmp_path / "other.onnx")
+    components = [{"inputs": ["a"]}, {"model": RecipePath.of(tmp_path / "other.onnx"), "inputs": ["b"]}]
+    done = restructure_steps(caffe, resolve_steps([RuleEntry(merge_components={"components": components})]))
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.normal(0, 1, (1, 1, 8, 8)).astype(np.float32) for name in ("a", "b")}
+    wanted = [FloatSession(caffe).run({"data": feeds["a"]})["f"], graphs.run(model, {"image": feeds["b"]})[0]]
+    found = FloatSession(done.model).run(feeds)["features"]
+    np.testing.assert_allclose(found, np.concatenate(wanted, axis=1), rtol=0, atol=1e-6)
+    assert done.reference.inputs == (InputSpec("a", (1, 1, 8, 8)), InputSpec("b", (1, 1, 8, 8)))
+
+
 def test_names_that_add_up_to_one(graphs):
     """Input `face` with a layer `flip_conv`, and input `face_flip` with a layer `conv`."""
     first = component(graphs, 1)
