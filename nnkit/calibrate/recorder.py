@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ from nnkit.calibrate.observers import (
 if TYPE_CHECKING:
     from nnkit.calibrate.all_values import AllValues
 
+Ends: TypeAlias = tuple[float, float]
+
 _MOST_FINER = 4
 """Doublings: beyond that, finer bins for a whole range are too many to be cheap."""
 
@@ -39,12 +41,8 @@ class Recorder:
         self._behind_relu = {source: name for name, source in network.derived.rectified.items()}
         self._sums: dict[str, _Sum] = {}
 
-    def record(self, values: dict[str, NDArray[Any]]) -> None:
-        """Observe one sample: what `AllValues.run` gave for it, which is used up.
-
-        Raises:
-            ModelError: NaN or infinity; the place is the value's name.
-        """
+    def record(self, values: dict[str, NDArray[Any]], ends: Mapping[str, Ends]) -> None:
+        """Observe one sample: what `AllValues.run` gave, which is used up, and what `ends_of` gives for that."""
         for name in list(values):
             numbers = values.pop(name)
             behind = self._behind_relu.get(name)
@@ -52,8 +50,8 @@ class Recorder:
                 self._sums[name] = _Sum()
                 if behind is not None:
                     self._sums[behind] = _Sum()
-            if numbers.size:
-                low, high = finite_ends(numbers, name)
+            if name in ends:
+                low, high = ends[name]
                 self._sums[name].widen(low, high, numbers.size)
                 if behind is not None:
                     self._sums[behind].widen(max(0.0, low), max(0.0, high), numbers.size)
@@ -89,6 +87,15 @@ class Recorder:
         }
         same = self._network.derived.same
         return {name: found[same.get(name, name)] for name in self._network.names}
+
+
+def ends_of(values: Mapping[str, NDArray[Any]]) -> dict[str, Ends]:
+    """Least and greatest number by name; of arrays that are empty nothing.
+
+    Raises:
+        ModelError: NaN or infinity; the place is the value's name.
+    """
+    return {name: finite_ends(numbers, name) for name, numbers in values.items() if numbers.size}
 
 
 class _Sum:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,7 +15,7 @@ from nnkit.calibrate.all_values import AllValues
 from nnkit.calibrate.methods import SEARCHES, Method, range_of
 from nnkit.calibrate.observers import Extremes, Histogram
 from nnkit.calibrate.ranges import max_range
-from nnkit.calibrate.recorder import Recorder
+from nnkit.calibrate.recorder import Recorder, ends_of
 from nnkit.calibrate.stats import CalibrationStats, SkippedImage, ValueRange
 from nnkit.errors import ModelError, RecipeError, UserFileError
 from nnkit.graph.model import Model
@@ -142,21 +142,25 @@ def observe(
         _helper("count", threads) as counter,
         closing(_samples(model, sources, preprocess, base, where, decoder)) as samples,
     ):
-        counting: _Counting | None = None
+        counting: Future[None] | None = None
         for sample in samples:
             if isinstance(sample.inputs, SkippedImage):
                 skipped.append(sample.inputs)
             elif len(skipped) <= allowed_bad:
-                with _named(sample.name):
+                try:
                     values = network.run(sample.inputs)
+                    ends = ends_of(values)
+                except ModelError as error:
+                    reason = f"{error.reason}, for {sample.name}"
+                    raise ModelError(reason, where=error.where, remedy=error.remedy) from error
                 if counting is not None:
-                    counting.wait()  # so that the values of two samples are there at most
-                counting = _Counting(sample.name, counter.submit(recorder.record, values))
+                    counting.result()  # so that the values of two samples are there at most
+                counting = counter.submit(recorder.record, values, ends)
                 images += 1
             if progress is not None:
                 progress()
         if counting is not None:
-            counting.wait()
+            counting.result()
     return Observations(recorder.observers(), images, tuple(skipped))
 
 
@@ -276,28 +280,6 @@ def _load_sample(
         except UserFileError as error:
             return _Sample(name, SkippedImage(name, error.reason))
     return _Sample(", ".join(names), inputs)
-
-
-@dataclass(frozen=True)
-class _Counting:
-    """A sample whose values a thread counts while the network runs on the next one."""
-
-    sample: str
-    future: Future[None]
-
-    def wait(self) -> None:
-        """Until that is done. Raises what it raises."""
-        with _named(self.sample):
-            self.future.result()
-
-
-@contextmanager
-def _named(sample: str) -> Iterator[None]:
-    """Errors of the network tell the sample."""
-    try:
-        yield
-    except ModelError as error:
-        raise ModelError(f"{error.reason}, for {sample}", where=error.where, remedy=error.remedy) from error
 
 
 def _shown(path: Path, base: Path | None) -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nnkit.calibrate import Extremes, Histogram
 from nnkit.calibrate.derived import Derived
-from nnkit.calibrate.recorder import Recorder
+from nnkit.calibrate.recorder import Recorder, ends_of
 from nnkit.errors import ModelError
 
 NAMES = ("x", "moved", "relu", "moved_relu")
@@ -24,10 +24,14 @@ def _recorder(*, histograms: bool = True) -> Recorder:
     return Recorder(network, histograms=histograms)
 
 
+def _record(recorder: Recorder, values: dict[str, np.ndarray]) -> None:
+    recorder.record(values, ends_of(values))
+
+
 def _recorded(samples: list[np.ndarray], *, histograms: bool = True) -> Any:
     recorder = _recorder(histograms=histograms)
     for sample in samples:
-        recorder.record({"x": sample})
+        _record(recorder, {"x": sample})
     return recorder.observers()
 
 
@@ -103,10 +107,10 @@ def test_doubles_and_halves() -> None:
 def test_values_are_used_up_and_non_finite_ones_are_named() -> None:
     recorder = _recorder()
     values = {"x": np.float32([1.0])}
-    recorder.record(values)
+    _record(recorder, values)
     assert values == {}
     with pytest.raises(ModelError, match="NaN") as caught:
-        recorder.record({"x": np.float32([1.0, np.nan])})
+        ends_of({"a": np.float32([2.0]), "x": np.float32([1.0, np.nan])})
     assert caught.value.where == "x"
 
 
