@@ -16,13 +16,12 @@ from nnkit.errors import GateFailedError, RecipeError
 from nnkit.report.schema import report_json_schema
 
 
-def built(folder: Path, tags: str, gates: str = "{cosine: 0.5}", options: str = "{}", **more: Any) -> dict[str, Any]:
+def built(folder: Path, tags: str, gates: str = "{cosine: 0.5}", options: str = "{}") -> dict[str, Any]:
     folder.mkdir(exist_ok=True)
-    path = write_project(folder, images=more.get("images", 8))
+    path = write_project(folder, images=8)
     text = path.read_text().replace("gap8: {}", f"onnx_qdq: {options}")
     text = text.replace("verify: {gates: {cosine: 0.99, sqnr_db: 20, max_abs: 10}}", f"verify: {{gates: {gates}}}")
-    corrections = more.get("corrections", "")
-    path.write_text(text.replace("release:", f"calibration: {{method: mse{corrections}}}\ntags: {tags}\nrelease:"))
+    path.write_text(text.replace("release:", f"calibration: {{method: mse}}\ntags: {tags}\nrelease:"))
     outcome = pipeline.run(make_build(path, target="onnx_qdq"), folder / "out")
     assert outcome.status == "ok"
     report: dict[str, Any] = json.loads((outcome.folder / "report.json").read_text())
