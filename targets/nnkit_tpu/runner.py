@@ -71,7 +71,7 @@ class ChipModelRunner:
                 remedy="run `nnkit build` again, now that it is installed",
             )
         names = build["names"]
-        pixels = {name: PixelInput(**each) for name, each in build["pixels"].items()}
+        pixels = {name: PixelInput(**each) for name, each in build.get("pixels", {}).items()}
         given = [
             {names[name]: _as_read(program, name, run[name], pixels.get(name)) for name in program.inputs}
             for run in inputs
