@@ -128,6 +128,7 @@ class AffineAdd(AffineOpBase):
     kind: ClassVar[str] = "add"
     multipliers: tuple[int, int]
     requantize: Requantize
+    proof: Proof = "proven"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -136,6 +137,7 @@ class AffineMul(AffineOpBase):
 
     kind: ClassVar[str] = "mul"
     requantize: Requantize
+    proof: Proof = "proven"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -204,6 +204,7 @@ def _pool(layer: FloatLayer, fields: dict[str, Any], source: AffineTensor, out: 
     return AffinePool(
         **fields,
         accumulator=sum_accumulator(taps * source.reach),
+        proof="proven",
         pool="average",
         window=window,
         requantize=stage,

@@ -210,6 +210,7 @@ def test_accumulators_say_what_they_need() -> None:
     convolution = next(op for op in program.ops if isinstance(op, AffineConv))
     addition = next(op for op in program.ops if isinstance(op, AffineAdd))
     assert (convolution.accumulator, addition.accumulator) == ("int64", "int64")
+    assert (convolution.proof, addition.proof) == ("proven", "proven")
     x = program.tensors["x"]
     worst = np.where(convolution.weight[0] > 0, x.format.qmax, x.format.qmin)[None].astype(x.format.dtype)
     worst = np.pad(worst, ((0, 0), (0, 0), (0, 5), (0, 5)), constant_values=x.zero_point)
