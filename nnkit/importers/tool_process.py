@@ -21,7 +21,7 @@ from nnkit.errors import ModelError, UserFileError
 if TYPE_CHECKING:
     import onnx
 
-    from nnkit.importers.weights_aside import Weights
+    from nnkit.graph.weights_aside import Weights
 
 _ORIGINAL, _WEIGHTS = "original.onnx", "weights.bin"
 _OPTIONAL = "simplify"
@@ -62,7 +62,7 @@ def run_steps(
         ModelError: a step refused the model, crashed on it, or went over a limit; `simplify` excepted.
         UserFileError: there is no room for temporary files.
     """
-    from nnkit.importers.weights_aside import put_weights, take_weights, write_weights
+    from nnkit.graph.weights_aside import put_weights, take_weights, write_weights
 
     weights = take_weights(model.graph)
     try:
@@ -87,8 +87,8 @@ def _run(
     """The result without its large weights, and these where the tools changed them."""
     import onnx
 
+    from nnkit.graph.weights_aside import read_weights
     from nnkit.importers.tool_worker import NEW_WEIGHTS
-    from nnkit.importers.weights_aside import read_weights
 
     model, notes = _ORIGINAL, list[str]()
     attempt = 0

@@ -20,17 +20,17 @@ from nnkit.custom_ops import DOMAIN, VERSION, infer_shapes, is_custom, register_
 from nnkit.errors import ModelError
 from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
 from nnkit.graph.onnx_runtime import FloatSession
-from nnkit.importers.canonical import canonicalise
-from nnkit.importers.operators import DEFAULT_DOMAINS
-from nnkit.importers.static_shapes import static_shapes
-from nnkit.importers.tidy import constants_to_initializers, drop_unused, graphs, name_nodes, read_names
-from nnkit.importers.weights_aside import (
+from nnkit.graph.weights_aside import (
     Weights,
     put_weights,
     take_weights,
     weight_arrays,
     with_weights_as_inputs,
 )
+from nnkit.importers.canonical import canonicalise
+from nnkit.importers.operators import DEFAULT_DOMAINS
+from nnkit.importers.static_shapes import static_shapes
+from nnkit.importers.tidy import constants_to_initializers, drop_unused, graphs, name_nodes, read_names
 
 WORKING_OPSET = 21
 """The operator set that imported models are converted to: the newest that conversion reaches from all older ones
@@ -49,7 +49,7 @@ _REPRODUCES = 1e-4
 class StepState:
     """What the steps hand on: the model, notes for the user, and the model as it was before any tool.
 
-    Both lack the data of large weights (see weights_aside.py); a step may put other weights in their place.
+    Both lack the data of large weights (see graph/weights_aside.py); a step may put other weights in their place.
     """
 
     proto: onnx.ModelProto

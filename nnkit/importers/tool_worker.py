@@ -39,8 +39,8 @@ def _run(folder: Path, request: dict[str, Any]) -> int:
     import onnx
 
     from nnkit.errors import NnkitError
+    from nnkit.graph.weights_aside import read_weights, write_weights
     from nnkit.importers.tool_steps import STEPS, StepState
-    from nnkit.importers.weights_aside import read_weights, write_weights
 
     original = onnx.load_model_from_string((folder / request["original"]).read_bytes())
     weights = read_weights(folder / request["weights"], request["sizes"])

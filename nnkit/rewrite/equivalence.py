@@ -66,12 +66,19 @@ def evaluate(model: Model, samples: Sequence[Sample]) -> Values:
 
 def _run(proto: Any, samples: Sequence[Sample]) -> Values:
     from nnkit.graph.split_session import SplitSession, has_custom_nodes
+    from nnkit.graph.weights_aside import take_weights, weight_arrays, with_weights_as_inputs
 
     names = _watch(proto, len(samples))
-    session = SplitSession(proto, _session) if has_custom_nodes(proto) else _session(proto.SerializeToString())
+    constants: dict[str, NDArray[np.float32]] = {}
+    if has_custom_nodes(proto):
+        session = SplitSession(proto, _session)
+    else:  # large weights are fed, not written into a model and read again
+        weights = take_weights(proto.graph)
+        constants = weight_arrays(proto.graph, weights)
+        session = _session(with_weights_as_inputs(proto, weights).SerializeToString())
     values: Values = {name: [] for name in names}
     for sample in samples:
-        for name, array in zip(names, session.run(names, dict(sample)), strict=True):
+        for name, array in zip(names, session.run(names, {**sample, **constants}), strict=True):
             values[name].append(array)
     return values
 

@@ -19,22 +19,25 @@ def validate(before: Model, after: Model, rule: str) -> None:
         InternalError: the graph is not valid ONNX, a shape is unknown or wrong, inputs or outputs changed, a tag
             vanished, or a fusion mark points nowhere. The message names `rule`, and the layer where there is one.
     """
-    proto = after.proto()
+    proto, reference = after.proto(), before.proto()
     _check_onnx(proto, rule)
     _check_shapes(proto, rule)
-    _check_interface(before.proto(), proto, rule)
+    _check_interface(reference, proto, rule)
     _check_marks(proto, rule)
-    check_tags(before, after, rule)
+    _check_tags(before, reference, after, proto, rule)
 
 
 def _check_onnx(proto: Any, rule: str) -> None:
+    """ONNX's own checker. `proto` loses its large weights, which only the checker would look at."""
     import onnx
 
     from nnkit.custom_ops import register_schemas
+    from nnkit.graph.weights_aside import take_weights, with_weights_as_inputs
 
     register_schemas()
+    weights = take_weights(proto.graph)
     try:
-        onnx.checker.check_model(proto, full_check=True)
+        onnx.checker.check_model(with_weights_as_inputs(proto, weights), full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise InternalError(f"rewrite '{rule}' left a graph that is not valid: {error}") from error
 
@@ -71,19 +74,15 @@ def _check_marks(proto: Any, rule: str) -> None:
                 )
 
 
-def check_tags(before: Model, after: Model, rule: str) -> None:
-    """Every layer that was tagged still is, on a value that exists.
-
-    Raises:
-        InternalError: a tag vanished; names the layer and the rule.
-    """
-    graph = after.proto().graph
+def _check_tags(before: Model, reference: Any, after: Model, proto: Any, rule: str) -> None:
+    """Every layer that was tagged still is, on a value that exists."""
+    graph = proto.graph
     values = {name for node in graph.node for name in node.output} | {info.name for info in graph.input}
     for value, tags in after.tags.values.items():
         if value not in values and (tags.hp or tags.cpu):
             layer = ", ".join(tags.origins) or value
             raise InternalError(f"rewrite '{rule}' lost the tags of layer '{layer}': value '{value}' is gone")
-    layer_names = {name: node.name or node.output[0] for node in before.proto().graph.node for name in node.output}
+    layer_names = {name: node.name or node.output[0] for node in reference.graph.node for name in node.output}
     for kind in ("hp", "cpu"):
         lost = tagged_layers(before.tags, kind, layer_names) - tagged_layers(after.tags, kind, layer_names)
         if lost:

@@ -53,7 +53,7 @@ def import_model(build: Build) -> Imported:
         [model_file_digest(path) if weights is None else caffe_digest(path, weights)],
         {"shapes": {k: list(v) for k, v in shapes.items()}, "simplify": section.simplify, "hp": hp, "cpu": tags.cpu}
         | {"several_images": several_images},
-        [importers, "nnkit.caffe", "nnkit.custom_ops"],
+        [importers, "nnkit.caffe", "nnkit.custom_ops", "nnkit.graph.weights_aside"],
         {name: installed_version(name) for name in ("onnx", "onnxsim", "onnxruntime")},
     )
     imported = cached(build, call, object_codec(), compute)
@@ -87,7 +87,7 @@ def restructure(build: Build, imported: Imported) -> Restructured:
         "restructure",
         [imported.model.digest],
         {"rules": [rewrite.entry_key(entry) for entry in entries]},
-        [rewrite, "nnkit.graph.onnx_runtime"],
+        [rewrite, "nnkit.graph.onnx_runtime", "nnkit.graph.weights_aside"],
         {"onnxruntime": onnxruntime.__version__},
     )
     return cached(build, call, object_codec(), compute)

@@ -11,8 +11,7 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
-from nnkit.importers import import_onnx
-from nnkit.importers.weights_aside import (
+from nnkit.graph.weights_aside import (
     put_weights,
     read_weights,
     take_weights,
@@ -20,6 +19,7 @@ from nnkit.importers.weights_aside import (
     with_weights_as_inputs,
     write_weights,
 )
+from nnkit.importers import import_onnx
 
 _RANDOM = np.random.default_rng(5)
 _CONSTANTS = {
