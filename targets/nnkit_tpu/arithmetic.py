@@ -7,7 +7,8 @@ quantisation, as observed of and documented for the vendor's compiler):
   threshold / 127. The cv18xx have signed tensors only.
 * A real factor f becomes m * 2**-n: of the n from -32 (or 0) to 30 the first with the least error |m * 2**-n - f|
   in float32, m = round half away(f * 2**n) below 2**31 - 1 (32 bits) or 127 (8 bits).
-* Convolutions: weights per output channel, scale max|w| / 127; bias int32 in units of input scale * weight scale;
+* Convolutions: weights per output channel, scale max|w| / 127, unless all are whole multiples of 1, 1/2 ... or 1/64
+  that fit 8 bits, which is their scale then; bias int32 in units of input scale * weight scale;
   factor input scale * weight scale / output scale in 32 bits. Matrix products: the same with one weight scale.
 * Averages, products and operands of sums: factors in 8 bits.
 * (acc * m + 2**(n-1)) >> n: half up; transposed convolutions: half away from zero.
@@ -112,10 +113,11 @@ def convolution_weights(
     rounding: Rounding,
     per_channel: bool = True,
     channel_axis: int = 0,
+    keeps_whole: bool = False,
 ) -> IntegerWeights:
     """Integer weights of a convolution or a matrix product (`per_channel` false, outputs on `channel_axis`).
 
-    rounding: `two_steps` for the cv18xx.
+    rounding: `two_steps` for the cv18xx. keeps_whole: weights that are whole numbers already stay as they are.
     """
     channels = weight.shape[channel_axis]
     rows = np.moveaxis(weight, channel_axis, 0).reshape(channels, -1)
@@ -123,7 +125,10 @@ def convolution_weights(
         return _two_step_weights(weight, bias, source, result, per_channel, channel_axis)
     signed = bias is not None or not per_channel or bool(np.min(weight, initial=0.0) < 0)
     most = 127.0 if signed else 255.0
-    if per_channel:
+    whole = _scale_of_whole_weights(weight, signed) if keeps_whole else None
+    if whole is not None:
+        scales = np.full(channels, whole)
+    elif per_channel:
         largest = np.abs(rows).max(axis=1, initial=0.0).astype(np.float32)
         scales = np.maximum(largest / np.float32(most), np.float32(1e-5)).astype(np.float64)
     else:
@@ -139,6 +144,16 @@ def convolution_weights(
     factors = scales * input_scale / output_scale
     stage = requant(factors if per_channel else factors[:1], 32, rounding)
     return IntegerWeights(np.ascontiguousarray(stored).astype(np.int16), offsets, stage)
+
+
+def _scale_of_whole_weights(weight: FloatArray, signed: bool) -> float | None:
+    """The largest of 1, 1/2 ... 1/64 of which all weights are multiples that fit 8 bits; None where none is."""
+    low, high = (-128.0, 127.0) if signed else (0.0, 255.0)
+    for times in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0):
+        scaled = weight * np.float32(times)
+        if np.array_equal(scaled, np.trunc(scaled)) and low <= scaled.min() and scaled.max() <= high:
+            return 1.0 / times
+    return None
 
 
 def _two_step_weights(

@@ -34,10 +34,6 @@ def inexact_reason(op: TpuOp, chip: str) -> str:
     if chip.startswith("cv") and not _exact_on_cv(op):
         return "the cv18xx rescale it in steps of their own"
     match op:
-        case TpuPool() if op.function == "average" and op.window.has_padding and not op.count_include_pad:
-            return "averages that leave padding out are divided by the chip in another order"
-        case TpuActivation() if op.function == "prelu":
-            return "one shift for all slopes"
         case TpuScale():
             return "the chip rounds scales to 8 bits"
         case TpuBinary() if op.constant is not None:

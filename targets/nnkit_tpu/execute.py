@@ -77,9 +77,7 @@ def _integer(op: TpuOp, x: list[NDArray[np.int64]], target: Affine, shape: tuple
         case TpuPool() if op.function == "max":
             result = kernels.maximum(x[0].astype(np.float64), op.window).astype(np.int64)
         case TpuPool() if isinstance(op.integer, Requant):
-            sums, counts = kernels.window_sums(x[0].astype(np.float64), op)
-            taps = op.window.kernel_h * op.window.kernel_w
-            result = apply(op.integer, round_half_away(sums / counts * taps).astype(np.int64))
+            result = _average(op, op.integer, x[0], target)
         case TpuBinary() if isinstance(op.integer, IntegerOperands):
             result = _operands(op, op.integer, x)
         case TpuBinary() if isinstance(op.integer, Requant):
@@ -115,6 +113,22 @@ def _operands(op: TpuBinary, integer: IntegerOperands, x: list[NDArray[np.int64]
         return apply(stage, left - right if op.function == "sub" else left + right)
     left, right = (apply(stage, value) for stage, value in zip(_stages(integer), x, strict=True))
     return left - right if op.function == "sub" else left + right
+
+
+def _average(op: TpuPool, stage: Requant, x: NDArray[np.int64], target: Affine) -> Values:
+    """The sum over the whole kernel's size; then, where padding does not count, corrected in rows and in columns.
+
+    A correction multiplies the rounded value by the kernel's length and by 1 / (rows or columns that count) in BF16.
+    """
+    result = apply(stage, kernels.window_sums(x.astype(np.float64), op.window).astype(np.int64))
+    if op.count_include_pad or not op.window.has_padding:
+        return result
+    for counts, length in kernels.window_counts(op.window, x.shape[2:]):
+        reciprocal = rounded(1.0 / counts, "BF16").astype(np.float64)
+        factors = np.where(counts == length, 1.0, length * reciprocal)
+        real: NDArray[np.float64] = np.clip(result, target.qmin, target.qmax).astype(np.float64) * factors
+        result = round_half_away(real).astype(np.int64)
+    return result
 
 
 def _weighted(op: TpuConv | TpuDeconv | TpuMatMul, integer: IntegerWeights, x: list[NDArray[np.int64]]) -> Values:
@@ -164,8 +178,9 @@ def _float(op: TpuOp, x: list[Values], shape: tuple[int, ...]) -> Values:
         case TpuPool() if op.function == "max":
             result = kernels.maximum(x[0], op.window)
         case TpuPool():
-            sums, counts = kernels.window_sums(x[0], op)
-            result = sums / counts
+            (rows, height), (columns, width) = kernels.window_counts(op.window, x[0].shape[2:])
+            taps = height * width if op.count_include_pad else rows * columns
+            result = kernels.window_sums(x[0], op.window) / taps
         case TpuBinary():
             result = _binary(op, x)
         case TpuScale():

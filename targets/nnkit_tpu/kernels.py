@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from nnkit.program.ops import Window
-from nnkit_tpu.program import TpuInterp, TpuPad, TpuPool, TpuReduce, TpuSlice
+from nnkit_tpu.program import TpuInterp, TpuPad, TpuReduce, TpuSlice
 
 Array = NDArray[np.float64]
 
@@ -57,13 +57,16 @@ def maximum(x: Array, window: Window) -> Array:
     return np.asarray(_windows(x, window, -np.inf).max(axis=(-2, -1)))
 
 
-def window_sums(x: Array, op: TpuPool) -> tuple[Array, Array]:
-    """(sums, taps that count [1, 1, H, W]) of an average pool."""
-    sums = _windows(x, op.window, 0.0).sum(axis=(-2, -1))
-    taps = op.window.kernel_h * op.window.kernel_w
-    if op.count_include_pad:
-        return sums, np.full((1, 1, *sums.shape[2:]), float(taps))
-    return sums, _windows(np.ones((1, 1, *x.shape[2:])), op.window, 0.0).sum(axis=(-2, -1))
+def window_sums(x: Array, window: Window) -> Array:
+    """Sums of every window; padding reads 0."""
+    return np.asarray(_windows(x, window, 0.0).sum(axis=(-2, -1)))
+
+
+def window_counts(window: Window, size: Sequence[int]) -> tuple[tuple[Array, int], tuple[Array, int]]:
+    """Rows [1, 1, H, 1] and columns [1, 1, 1, W] of each window that lie on an image of `size`, and of how many."""
+    on_image = _windows(np.ones((1, 1, *size)), window, 0.0)
+    rows, columns = on_image.max(axis=-1).sum(axis=-1), on_image.max(axis=-2).sum(axis=-1)
+    return (rows.max(axis=3, keepdims=True), window.kernel_h), (columns.max(axis=2, keepdims=True), window.kernel_w)
 
 
 def sliced(x: NDArray[np.generic], op: TpuSlice) -> NDArray[np.generic]:

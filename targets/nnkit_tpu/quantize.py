@@ -17,6 +17,7 @@ from nnkit_tpu.arithmetic import (
     joint_multipliers,
     multiplier_and_shift,
     requant,
+    round_half_away,
 )
 from nnkit_tpu.compile import CV_CHIPS
 from nnkit_tpu.lifted import computed_mode
@@ -170,10 +171,21 @@ def _mode(op: TpuOp, formats: Mapping[str, Format], graph: TpuGraph, precision: 
             reason = "in INT8 the compiler compares operands of different scales as they are"
         case TpuBinary() if op.function == "div":
             reason = "it has no INT8 form"
+        case TpuBinary() if _computed_in_float(op, graph, precision.chip):
+            reason = "the compiler computes it in floating point"
         case _:
             return "INT8"
     notes.append(f"{op.name} runs in {precision.high}: {reason}")
     return precision.high
+
+
+def _computed_in_float(op: TpuBinary, graph: TpuGraph, chip: str) -> bool:
+    """Whether the compiler computes the INT8 op in floating point, as its lowered programs show."""
+    if chip not in CV_CHIPS:
+        return op.function == "sub"
+    if op.constant is not None:
+        return op.constant.size > 1 or op.function in ("add", "sub")
+    return op.function == "sub" and graph.tensors[op.inputs[0]].shape != graph.tensors[op.inputs[1]].shape
 
 
 def _with_integers(op: TpuOp, stored: Format, chip: str) -> TpuOp:
@@ -187,7 +199,7 @@ def _with_integers(op: TpuOp, stored: Format, chip: str) -> TpuOp:
     rounding: Rounding = "two_steps" if is_cv else "half_up"
     match op:
         case TpuConv():
-            found = convolution_weights(op.weight, op.bias, source, stored, rounding=rounding)
+            found = convolution_weights(op.weight, op.bias, source, stored, rounding=rounding, keeps_whole=True)
             return replace(op, integer=found)
         case TpuDeconv():
             away: Rounding = "two_steps" if is_cv else "half_away"
@@ -225,7 +237,7 @@ def _with_integers(op: TpuOp, stored: Format, chip: str) -> TpuOp:
         case TpuActivation() if op.function == "leaky_relu" and op.slopes is not None:
             return replace(op, integer=requant(float(op.slopes[0]), 8, "half_up"))
         case TpuActivation() if op.function == "prelu" and op.slopes is not None:
-            return replace(op, integer=_slopes(op.slopes.astype(np.float64)))
+            return replace(op, integer=_slopes(op.slopes.astype(np.float64), is_cv))
         case _:
             return op
 
@@ -245,8 +257,11 @@ def _parts(sources: list[Affine], stored: Affine) -> IntegerOperands:
     return IntegerOperands(tuple(m[0] for m, _ in found), tuple(s for _, s in found), "half_up")
 
 
-def _slopes(slopes: np.ndarray) -> IntegerWeights:
-    """Slopes of 8 bits with one shift for all: the largest that holds the steepest slope."""
-    _, shift = multiplier_and_shift(float(np.abs(slopes).max()), 8)
-    integers = np.clip(np.trunc(slopes * 2.0 ** int(shift[0])), -128, 127)
-    return IntegerWeights(integers.astype(np.int16), None, Requant(np.ones(1, np.int64), shift, "half_up"))
+def _slopes(slopes: np.ndarray, is_cv: bool) -> IntegerWeights:
+    """Slopes of 8 bits with one shift for all, the largest that holds the steepest; only the cv18xx round."""
+    _, shift = joint_multipliers(np.abs(slopes).max(keepdims=True))
+    real = slopes * 2.0**shift
+    integers = np.clip(round_half_away(real) if is_cv else np.trunc(real), -128, 127)
+    return IntegerWeights(
+        integers.astype(np.int16), None, Requant(np.ones(1, np.int64), np.array([shift]), "half_up")
+    )

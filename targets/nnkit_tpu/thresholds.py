@@ -7,13 +7,14 @@ itself; a table that is unified already is taken as it is, so that our predictio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import ModelError
 from nnkit_tpu.program import (
     TpuActivation,
+    TpuBinary,
     TpuConcat,
     TpuGraph,
     TpuOp,
@@ -57,6 +58,23 @@ def thresholds(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, always_sign
             f"{len(missing)} values have no calibrated range: {', '.join(missing)}",
             remedy="calibrate the restructured network anew",
         )
+    apart: set[str] = set()
+    while True:
+        found = _united(graph, ranges, apart, always_signed)
+        conflicts = {
+            op.output
+            for op in graph.ops
+            if _keeps_sign(op) and found[op.output].signed and not found[op.inputs[0]].signed
+        }
+        if conflicts <= apart:
+            return found
+        apart |= conflicts
+
+
+def _united(
+    graph: TpuGraph, ranges: Mapping[str, ValueRange], apart: Collection[str], always_signed: bool
+) -> dict[str, Threshold]:
+    """Thresholds; those of `apart` are not made a concatenation's."""
     found = {name: _own(graph, name, ranges[name]) for name in graph.tensors}
     groups = {name: name for name in graph.tensors}
     for op in graph.ops:
@@ -65,17 +83,36 @@ def thresholds(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, always_sign
     for op in graph.ops:
         if isinstance(op, TpuConcat):
             for name in op.inputs:
-                if _exclusive(graph, name):
+                if name not in apart and _exclusive(graph, name):
                     _join(groups, name, op.output)
     joined: dict[str, Threshold] = {}
     for name in graph.tensors:
         root, mine = _root(groups, name), found[name]
         so_far = joined.get(root, mine)
-        joined[root] = Threshold(max(so_far.value, mine.value), so_far.signed or mine.signed)
-    return {
-        name: Threshold(joined[_root(groups, name)].value, always_signed or joined[_root(groups, name)].signed)
-        for name in graph.tensors
-    }
+        joined[root] = Threshold(max(so_far.value, mine.value), so_far.signed or mine.signed or always_signed)
+    changed = True
+    while changed:
+        changed = False
+        for op in graph.ops:
+            root = _root(groups, op.output)
+            if not joined[root].signed and _gives_signed(op, [joined[_root(groups, n)].signed for n in op.inputs]):
+                joined[root] = Threshold(joined[root].value, True)
+                changed = True
+    return {name: joined[_root(groups, name)] for name in graph.tensors}
+
+
+def _keeps_sign(op: TpuOp) -> bool:
+    """Whether the compiler makes the op's output signed or not as its input is."""
+    return isinstance(op, TpuPool) and op.function == "average"
+
+
+def _gives_signed(op: TpuOp, signed: Sequence[bool]) -> bool:
+    """Whether the compiler makes the op's output signed though no negative value was seen; signed: its inputs."""
+    if isinstance(op, TpuBinary) and op.function == "sub":
+        return op.constant is None or (op.constant.size == 1 and not signed[0])
+    if isinstance(op, TpuBinary) and op.function == "mul":
+        return op.constant is None and all(signed)
+    return _keeps_sign(op) and signed[0]
 
 
 def keeps_format(op: TpuOp) -> bool:
