@@ -7,8 +7,9 @@ A cell is a network, chip, precision, batch and number of cores; what a chip doe
 cv18xx, two cores but on the bm1688). In every cell the compiler groups by itself, then ours are compiled as the
 recipe's `layer_group` says: within five compilations (`ours`), or with what lies around them (`measured`). Cycles are
 those of its simulator (BM chips), loads, stores and bytes those of its final program. Every group of the choice is
-then run by the local-memory executor and compared with the unsliced result. Without the toolchain nothing is
-compared, and the benchmark says so. A row is written to stderr as soon as it is measured.
+then run by the local-memory executor and compared with the unsliced result: in the compiler's program with the data
+flow's arithmetic, and (INT8) on our own ops with the chip's integers. Without the toolchain nothing is compared, and
+the benchmark says so. A row is written to stderr as soon as it is measured.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.table import Row, show
-from benchmarks.tpu_lowered import batched, lowered_program, tpu_graph
+from benchmarks.tpu_lowered import RANGE, batched, lowered_program, tpu_graph
 from benchmarks.tpu_networks import BUILDERS, build
 from nnkit.errors import NnkitError
 from nnkit_tpu.compile import CompileOptions, model_file
@@ -34,10 +35,12 @@ from nnkit_tpu.layer_group.chips import Chip, chip_named
 from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.few_trials import few_trials
 from nnkit_tpu.layer_group.injection import Outcome, compile_groups
+from nnkit_tpu.layer_group.kept_groups import prove_on_our_ops
 from nnkit_tpu.layer_group.proof import prove
 from nnkit_tpu.layer_group.slices import Refusal
 from nnkit_tpu.layer_group.tune import VENDORS_CUTS, Budget, Check, Tuning, tune
 from nnkit_tpu.program import TpuGraph
+from nnkit_tpu.quantize import Precision, graph_of, to_program
 from nnkit_tpu.toolchain.find import Toolchain, find_toolchain
 
 NETWORKS = (*BUILDERS, "rfb320")
@@ -64,13 +67,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 continue
             graph = tpu_graph(proto, name, Path(temporary) / name)
             for number, (images, how) in enumerate(_cells(options)):
-                several = batched(graph, images) if images > 1 else graph
                 folder = Path(temporary) / name / str(number)
                 cell = {"net": name, "chip": how.chip, "mode": how.mode, "batch": images, "cores": how.cores}
                 for search in options.layer_group.split(","):
                     started = time.monotonic()
                     few = search == "ours"
-                    row = measure(toolchain, several, folder, how, None if few else budget, options.chip_model)
+                    row = measure(toolchain, graph, images, folder, how, None if few else budget, options.chip_model)
                     took = round(time.monotonic() - started, 1)
                     rows.append({**cell, "layer_group": search, **row, "seconds": took})
                     sys.stderr.write(f"{json.dumps(rows[-1])}\n")
@@ -91,13 +93,20 @@ def _cells(options: argparse.Namespace) -> Iterator[tuple[int, CompileOptions]]:
 
 
 def measure(
-    toolchain: Toolchain, graph: TpuGraph, folder: Path, how: CompileOptions, budget: Budget | None, run: bool = False
+    toolchain: Toolchain,
+    network: TpuGraph,
+    images: int,
+    folder: Path,
+    how: CompileOptions,
+    budget: Budget | None,
+    run: bool = False,
 ) -> dict[str, str | int | float | None]:
     """One row of the table. budget: of the long search; None: the five compilations of `layer_group: ours`.
 
     run: candidates must give the vendor's outputs on the chip model, to the bit.
     """
     chip = chip_named(how.chip)
+    graph = batched(network, images) if images > 1 else network
     row: dict[str, str | int | float | None] = {}
     try:
         program = lowered_program(toolchain, graph, how, folder)
@@ -117,9 +126,22 @@ def measure(
         row["proof"] = f"not planned by us: {execution.reason}"
     else:
         row["proof"] = "0 mismatches" if execution.proven else "FAILED"
+    row["chips_integers"] = _with_the_chips_integers(tuning, network, images) if how.mode == "INT8" else None
     allowed = tuning.best.cost <= 1.01 * tuning.vendor.cost
-    row["ok"] = "yes" if allowed and row["proof"] != "FAILED" else "no"
+    row["ok"] = "yes" if allowed and "FAILED" not in (row["proof"], row["chips_integers"]) else "no"
     return row
+
+
+def _with_the_chips_integers(tuning: Tuning, network: TpuGraph, images: int) -> str:
+    """The chosen groups executed on our own quantised ops."""
+    ranges = dict.fromkeys(network.tensors, RANGE)
+    program = to_program(network, ranges, Precision(tuning.program.chip.name, "INT8"))
+    proven = prove_on_our_ops(tuning, graph_of(program), batch=images)
+    if isinstance(proven, Refusal):
+        return f"not planned by us: {proven.reason}"
+    execution, arithmetic = proven
+    layers = f"{len(arithmetic.exact)} of {len(network.ops)} layers"
+    return f"0 mismatches, {layers}" if execution.proven else "FAILED"
 
 
 def _same_outputs(toolchain: Toolchain, graph: TpuGraph, chip: Chip, folder: Path) -> Check:

@@ -17,7 +17,7 @@ from nnkit_tpu.layer_group.injection import LoweredProgram
 from nnkit_tpu.program import TpuGraph, TpuSlice, TpuTensor
 from nnkit_tpu.toolchain import Toolchain
 
-_RANGE = ValueRange(-4.0, 4.0, -4.0, 4.0)
+RANGE = ValueRange(-4.0, 4.0, -4.0, 4.0)
 
 
 def tpu_graph(proto: onnx.ModelProto, name: str, folder: Path) -> TpuGraph:
@@ -46,5 +46,5 @@ def batched(graph: TpuGraph, images: int) -> TpuGraph:
 def lowered_program(toolchain: Toolchain, graph: TpuGraph, options: CompileOptions, folder: Path) -> LoweredProgram:
     """The compiler's program before it forms groups; its files go to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    ranges = dict.fromkeys(graph.tensors, _RANGE)
+    ranges = dict.fromkeys(graph.tensors, RANGE)
     return lower_graph(toolchain, graph, options, folder, ranges=ranges).ready

@@ -117,7 +117,7 @@ def _compile(
         work = Path(temporary)
         lowered = lower_graph(toolchain, graph, how, work, ranges=ranges, modes=modes)
         (work / "groups").mkdir()
-        choice = choose_groups(toolchain, lowered.ready, options, work / "groups")
+        choice = choose_groups(toolchain, lowered.ready, options, work / "groups", graph)
         compiled = write_model(lowered, choice.outcome, how, work)
         found: dict[str, Any] = {
             "compiled": True,

@@ -41,10 +41,13 @@ def own_plan(graph: TpuGraph, chip_name: str) -> dict[str, Any]:
     return plan_report(chip, plan, execute(chip, plan.graph, plan.parts, arithmetic=arithmetic), arithmetic)
 
 
-def choose_groups(toolchain: Toolchain, program: LoweredProgram, options: TpuOptions, folder: Path) -> Choice:
+def choose_groups(
+    toolchain: Toolchain, program: LoweredProgram, options: TpuOptions, folder: Path, graph: TpuGraph | None = None
+) -> Choice:
     """Compile with the groups that the recipe asks for. Raises ToolError where the compiler fails.
 
-    folder: takes the compiler's files, in folders of their own.
+    folder: takes the compiler's files, in folders of their own. graph: our program, for a proof with the chip's
+    arithmetic.
     """
     if options.layer_group == "measured":
         budget = Budget(options.budget.groups, options.budget.steps, options.budget.orders)
@@ -52,16 +55,16 @@ def choose_groups(toolchain: Toolchain, program: LoweredProgram, options: TpuOpt
         given = tuning.best.groups if tuning.best is not tuning.vendor else None
         best = folder / "best"
         outcome = compile_groups(toolchain, tuning.program, given, keep=best)
-        return Choice(outcome, best / FINAL, _report(options, tuning))
+        return Choice(outcome, best / FINAL, _report(options, tuning, graph))
     model = CostModel(program.chip, counts_bytes=program.chip.name.startswith("cv"))
     if options.layer_group == "ours":
         found = few_trials(toolchain, program, model, folder)
-        return Choice(found.tuning.best, found.final, _report(options, found.tuning))
+        return Choice(found.tuning.best, found.final, _report(options, found.tuning, graph))
     vendor = compile_groups(toolchain, program, keep=folder / "vendor")
     tuning = Tuning(vendor, vendor, program, VENDORS_CUTS, (Trial(VENDORS_CUTS, vendor.cost),), model)
-    return Choice(vendor, folder / "vendor" / FINAL, _report(options, tuning))
+    return Choice(vendor, folder / "vendor" / FINAL, _report(options, tuning, graph))
 
 
-def _report(options: TpuOptions, tuning: Tuning) -> dict[str, Any]:
+def _report(options: TpuOptions, tuning: Tuning, graph: TpuGraph | None) -> dict[str, Any]:
     """The comparison, and the proof of the groups that were kept."""
-    return {"asked": options.layer_group, **tuning_report(tuning), "proof": choice_report(tuning)}
+    return {"asked": options.layer_group, **tuning_report(tuning), "proof": choice_report(tuning, graph)}

@@ -48,10 +48,12 @@ def test_ours_takes_few_compilations_and_the_best_is_kept_and_proven(
     graph = quantised(chip)
     ranges = dict.fromkeys(graph.tensors, RANGE)
     program = lower_graph(tpu_toolchain, graph, CompileOptions(chip), tmp_path, ranges=ranges).ready
-    choice = choose_groups(tpu_toolchain, program, TpuOptions(chip=chip, layer_group="ours"), tmp_path / "groups")
+    options = TpuOptions(chip=chip, layer_group="ours")
+    choice = choose_groups(tpu_toolchain, program, options, tmp_path / "groups", graph)
     costs = [trial["cost"] for trial in choice.report["trials"]]
     assert 2 <= len(costs) <= 5
     assert choice.outcome.cost == min(cost for cost in costs if cost is not None)
     assert choice.final.exists()
     assert choice.report["proof"]["mismatches"] == 0
+    assert choice.report["proof"]["layers_with_the_chips_arithmetic"] == 3
     assert choice.report["proof"]["proven"]

@@ -1,7 +1,8 @@
 """The groups that were chosen, by us or by the compiler, planned by us and executed in local memory.
 
-They stand in the compiler's lowered program, whose ops and packed weights are the compiler's: the arithmetic is that
-of the data flow. Our own plan of the network, made before the compiler's, computes the chip's (`chip_arithmetic.py`).
+With our quantised program at hand the chip's integers are computed (`kept_groups.py`). Without it, or where our
+planner cannot hold the groups on our ops, the compiler's lowered program is executed as it stands: its ops and packed
+weights are the compiler's, and the arithmetic is that of the data flow.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from typing import Any
 
 from nnkit_tpu.layer_group.executor import Execution, Violation, execute
 from nnkit_tpu.layer_group.groups import GroupedGraph, plan_cuts
+from nnkit_tpu.layer_group.kept_groups import prove_on_our_ops
 from nnkit_tpu.layer_group.report import proof_report
 from nnkit_tpu.layer_group.slices import Refusal
 from nnkit_tpu.layer_group.tune import Tuning
+from nnkit_tpu.program import TpuGraph
 
 
 def prove(tuning: Tuning) -> Execution | Refusal:
@@ -31,8 +34,15 @@ def prove(tuning: Tuning) -> Execution | Refusal:
     return Execution(values, mismatches, tuple(violations), steps, loads, stores)
 
 
-def choice_report(tuning: Tuning) -> dict[str, Any]:
-    """`prove` as plain values: the proof, or why our planner cannot hold the compiler's groups."""
+def choice_report(tuning: Tuning, graph: TpuGraph | None = None) -> dict[str, Any]:
+    """The proof as plain values, or why our planner cannot hold the compiler's groups.
+
+    graph: our program, whose INT8 layers compute the chip's integers.
+    """
+    if graph is not None and any(op.mode == "INT8" for op in graph.ops):
+        proven = prove_on_our_ops(tuning, graph)
+        if not isinstance(proven, Refusal):
+            return proof_report(*proven)
     found = prove(tuning)
     if isinstance(found, Refusal):
         return {"proven": None, "not_planned": f"{found.where}: {found.reason}"}
