@@ -79,7 +79,7 @@ class Recorder:
         behind.add(merged, zeros)
 
     def observers(self) -> Mapping[str, Extremes] | Mapping[str, Histogram]:
-        """Of all values, in the graph's order; none where nothing was recorded."""
+        """Of all values, in the graph's order; none where nothing was recorded. Ends the recording."""
         if not self._sums:
             return {}
         found: dict[str, Any] = {
@@ -126,5 +126,6 @@ class _Sum:
         return Extremes(self._low, self._high, self._numbers)
 
     def histogram(self) -> Histogram:
-        """As it is now."""
+        """As it is now; nothing can be added any more."""
+        self._counts.setflags(write=False)  # so that they are not copied
         return Histogram(self.extremes(), self.exponent, self._counts, self._zeros)
