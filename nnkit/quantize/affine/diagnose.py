@@ -147,10 +147,11 @@ def _stored(values: NDArray[Any], tensor: AffineTensor) -> NDArray[Any]:
 
 def _errors(layers: FloatLayers, program: AffineProgram, samples: Samples) -> dict[str, _Errors]:
     found = {layer.output: _Errors() for layer in layers.layers}
+    last = {name: index for index, layer in enumerate(layers.layers) for name in layer.inputs}
     for part in _parts(samples):
         real: dict[str, NDArray[Any]] = {name: part[name] for name in layers.inputs}
         stored = {name: _stored(part[name], program.tensors[name]) for name in layers.inputs}
-        for layer, op in zip(layers.layers, program.ops, strict=True):
+        for index, (layer, op) in enumerate(zip(layers.layers, program.ops, strict=True)):
             tensor, errors = program.tensors[layer.output], found[layer.output]
             expected = _float(layer, [real[name] for name in layer.inputs], layers)
             alone = run_op(op, [_stored(real[name], program.tensors[name]) for name in layer.inputs], program.tensors)
@@ -162,6 +163,10 @@ def _errors(layers: FloatLayers, program: AffineProgram, samples: Samples) -> di
             errors.clipped += int(((expected < low - half) | (expected > high + half)).sum())
             errors.values += expected.size
             real[layer.output] = expected
+            for name in (*layer.inputs, layer.output):
+                if last.get(name, index) == index:  # nobody reads it any more
+                    real.pop(name, None)
+                    stored.pop(name, None)
     return found
 
 
