@@ -32,6 +32,7 @@ from nnkit.calibrate import CalibrationStats, observe, to_stats
 from nnkit.graph import Model
 from nnkit.importers import import_onnx
 from nnkit.program import Conv2d, Program
+from nnkit.program.affine import AffineProgram
 from nnkit.quantize import FixedPointScheme, quantize
 from nnkit.quantize.affine import AdaRound, AffineScheme, equalize, keep_better, outputs_of, quantize_affine
 from nnkit.simulate import simulate
@@ -49,6 +50,10 @@ AFFINE_SCHEMES = (
     ("nnkit u8/s8 KL, per channel", AffineScheme(True, True, False, "kl", "max", bias_correction=False)),
     ("nnkit u8/s8 MSE, per channel", AffineScheme(bias_correction=False)),
     ("nnkit u8/s8 MSE, per channel, bias correction", AffineScheme()),
+)
+SIXTEEN_BIT_SCHEMES = (
+    ("nnkit u16/s8 MSE, per channel, bias correction", AffineScheme(activation_bits=16)),
+    ("nnkit u16/s16 MSE, per channel, bias correction", AffineScheme(activation_bits=16, weight_bits=16)),
 )
 
 Outputs = Mapping[str, NDArray[Any]]
@@ -103,9 +108,10 @@ def rows(case: Case, *, fixed: bool, adaround: int | None, folder: Path) -> Iter
     observed = observe(model, {case.input_name: list(case.calibration)}, {}, histograms=True)
     calibration_seconds = time.perf_counter() - start
     held = np.arange(len(case.calibration)) % HELD_OUT == 0
-    for label, scheme in AFFINE_SCHEMES:
+
+    def affine_row(label: str, scheme: AffineScheme) -> tuple[AffineProgram, Row]:
         start = time.perf_counter()
-        affine = quantize_affine(
+        program = quantize_affine(
             model,
             to_stats(model, observed, method="mse"),
             scheme,
@@ -113,8 +119,17 @@ def rows(case: Case, *, fixed: bool, adaround: int | None, folder: Path) -> Iter
             held_out={case.input_name: case.calibration[held]},
         )
         seconds = calibration_seconds + time.perf_counter() - start
-        outputs = finish(_in_parts(lambda x, p=affine: outputs_of(p, {case.input_name: x}), case.evaluation))
-        yield _row(case, label, outputs, reference, seconds) | {"note": "; ".join(affine.notes)}
+        outputs = finish(_in_parts(lambda x: outputs_of(program, {case.input_name: x}), case.evaluation))
+        wide = sum(op.accumulator == "int64" for op in program.ops)
+        notes = (*program.notes, f"64-bit sums in {wide} of {len(program.ops)} ops") if wide else program.notes
+        return program, _row(case, label, outputs, reference, seconds) | {"note": "; ".join(notes)}
+
+    for label, scheme in AFFINE_SCHEMES:
+        affine, row = affine_row(label, scheme)
+        yield row
+    seconds = row["seconds"]
+    for label, scheme in SIXTEEN_BIT_SCHEMES:
+        yield affine_row(label, scheme)[1]
     start = time.perf_counter()
     equalized = equalize(model)
     again = observe(equalized.model, {case.input_name: list(case.calibration)}, {}, histograms=True)
@@ -252,6 +267,13 @@ def _peers() -> dict[str, dict[str, Any]]:
         },
         "ONNX Runtime MinMax, per channel": {**eight, "per_channel": True, "calibrate_method": low},
         "ONNX Runtime Percentile, per channel": {**eight, "per_channel": True, "calibrate_method": share},
+        "ONNX Runtime A16W8, per channel": {
+            "activation_type": QuantType.QUInt16,
+            "weight_type": QuantType.QInt8,
+            "per_channel": True,
+            "calibrate_method": low,
+            "extra_options": {"UseQDQContribOps": True},
+        },
         "ONNX Runtime A16W16, per channel": {
             **sixteen,
             "per_channel": True,
