@@ -13,6 +13,7 @@ import numpy as np
 
 from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import UsageError
+from nnkit_tpu.chip_forms import Written, with_copies
 from nnkit_tpu.layer_group.chips import chip_named
 from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_groups
 from nnkit_tpu.program import Mode, TpuGraph
@@ -127,6 +128,8 @@ def write_sources(
     modes: Mapping[str, str] | None = None,
 ) -> TopMlir:
     """What the compiler reads: Top MLIR, weights, calibration table (INT8) and qtable (where `modes` are given)."""
+    written = with_copies(Written(graph, ranges, modes), options.chip, options.mode)
+    graph, ranges, modes = written.graph, written.ranges, written.modes
     top = top_mlir(graph, TOP_WEIGHTS, options.fuse_preprocess)
     (folder / TOP_MLIR).write_text(top.text, encoding="utf-8")
     np.savez(folder / TOP_WEIGHTS, **top.weights)  # type: ignore[arg-type]

@@ -56,7 +56,7 @@ def _exact_on_cv(op: TpuOp) -> bool:
         case TpuBinary():
             return op.function == "add" and op.constant is None
         case TpuActivation():
-            return isinstance(op.integer, IntegerTable) or op.function == "relu"
+            return isinstance(op.integer, IntegerTable) or op.function in ("relu", "leaky_relu", "prelu")
         case _:
             return False
 

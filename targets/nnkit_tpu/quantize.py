@@ -235,7 +235,7 @@ def _with_integers(op: TpuOp, stored: Format, chip: str) -> TpuOp:
         case TpuActivation() if op.function in _TABLES:
             return replace(op, integer=IntegerTable(activation_table(op, source, stored)))
         case TpuActivation() if op.function == "leaky_relu" and op.slopes is not None:
-            return replace(op, integer=requant(float(op.slopes[0]), 8, "half_up"))
+            return replace(op, integer=_slope(float(op.slopes[0]), is_cv))
         case TpuActivation() if op.function == "prelu" and op.slopes is not None:
             return replace(op, integer=_slopes(op.slopes.astype(np.float64), is_cv))
         case _:
@@ -255,6 +255,14 @@ def _parts(sources: list[Affine], stored: Affine) -> IntegerOperands:
         for each in sources
     ]
     return IntegerOperands(tuple(m[0] for m, _ in found), tuple(s for _, s in found), "half_up")
+
+
+def _slope(slope: float, is_cv: bool) -> Requant:
+    """One slope: a factor in 8 bits; on the cv18xx its multiplier is cut off."""
+    if not is_cv:
+        return requant(slope, 8, "half_up")
+    (multiplier,), shift = joint_multipliers(np.array([abs(slope)]))
+    return Requant(np.array([multiplier if slope >= 0 else -multiplier]), np.array([shift]), "half_up")
 
 
 def _slopes(slopes: np.ndarray, is_cv: bool) -> IntegerWeights:

@@ -59,11 +59,13 @@ class TpuTarget:
         """Formats and integers as the compiler will choose them."""
         from dataclasses import replace
 
+        from nnkit_tpu.chip_forms import for_chip
         from nnkit_tpu.emit import MODES
         from nnkit_tpu.pixels import pixel_format, pixel_inputs
         from nnkit_tpu.quantize import Precision, to_program
 
-        graph = replace(_lowered(model), name=quantization.name)
+        lowered = replace(_lowered(model), name=quantization.name)
+        graph = for_chip(lowered, options.chip, MODES[options.precision])
         pixels = pixel_inputs(graph.inputs, quantization.images, options)
         formats = {name: pixel_format(each) for name, each in pixels.items()}
         precision = Precision(options.chip, MODES[options.precision], options.quant_input, formats)

@@ -1,0 +1,97 @@
+"""What a family of chips computes otherwise than it is written, in a form that comes out right.
+
+All of it concerns the cv18xx. Each entry was found by comparison with the vendor's chip model.
+
+* A depthwise convolution in INT8 ignores its dilation: its kernel gets the zeros that stand between the weights.
+* Slopes per channel, and a negative slope, overwrite their input in local memory; a leaky relu in INT8 becomes part
+  of the convolution before it, whose own result is then nowhere. Neither regards whether anything else reads that
+  value. Where something does, or where it is an output, the op works on a copy: a maximum over windows of one pixel.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nnkit.calibrate.stats import ValueRange
+from nnkit.program.ops import Window
+from nnkit_tpu.program import Mode, TpuActivation, TpuConv, TpuGraph, TpuOp, TpuPad, TpuPool, TpuTensor
+
+_FAMILY = "cv"
+
+
+def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
+    """The float graph with ops as `chip` computes them right; mode: of the whole network."""
+    if not chip.startswith(_FAMILY) or mode != "INT8":
+        return graph
+    return replace(graph, ops=tuple(_undilated(op) for op in graph.ops))
+
+
+def _undilated(op: TpuOp) -> TpuOp:
+    """A dilated depthwise convolution with a dense kernel; any other op as it is."""
+    if (
+        not isinstance(op, TpuConv)
+        or "hp" in op.tags
+        or not 1 < op.group == op.weight.shape[0]
+        or op.weight.shape[1] > 1
+    ):
+        return op
+    w = op.window
+    if (w.dilation_h, w.dilation_w) == (1, 1):
+        return op
+    height, width = (w.kernel_h - 1) * w.dilation_h + 1, (w.kernel_w - 1) * w.dilation_w + 1
+    dense = np.zeros((*op.weight.shape[:2], height, width), np.float32)
+    dense[:, :, :: w.dilation_h, :: w.dilation_w] = op.weight
+    return replace(op, weight=dense, window=replace(w, kernel_h=height, kernel_w=width, dilation_h=1, dilation_w=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """What the compiler is to read: graph, calibrated ranges (INT8), and precisions other than the network's."""
+
+    graph: TpuGraph
+    ranges: Mapping[str, ValueRange] | None
+    modes: Mapping[str, str] | None
+
+
+def with_copies(written: Written, chip: str, mode: Mode) -> Written:
+    """The same network with copies before ops that destroy a value which is needed elsewhere, too."""
+    if not chip.startswith(_FAMILY):
+        return written
+    graph, modes = written.graph, dict(written.modes or {})
+    ranges = dict(written.ranges) if written.ranges is not None else None
+    reads = Counter(name for op in graph.ops for name in op.inputs)
+    tensors, ops = dict(graph.tensors), list[TpuOp]()
+    for op in graph.ops:
+        name = op.inputs[0]
+        if _destroys_input(op, graph, modes.get(op.output, mode)) and (reads[name] > 1 or name in graph.outputs):
+            copy = _copy(graph.tensors[name], f"{name}_for_{op.output}")
+            tensors[copy.output] = replace(graph.tensors[name], name=copy.output)
+            if ranges is not None and name in ranges:
+                ranges[copy.output] = ranges[name]
+            if op.output in modes:
+                modes[copy.output] = modes[op.output]
+            ops.append(copy)
+            op = replace(op, inputs=(copy.output,))
+        ops.append(op)
+    apart = TpuGraph(graph.name, tensors, tuple(ops), graph.inputs, graph.outputs)
+    return Written(apart, ranges, modes if written.modes is not None else None)
+
+
+def _destroys_input(op: TpuOp, graph: TpuGraph, mode: str) -> bool:
+    if not isinstance(op, TpuActivation):
+        return False
+    if op.function == "leaky_relu":
+        downwards = op.slopes is not None and bool(op.slopes[0] < 0)
+        return mode == "INT8" and (downwards or isinstance(graph.producer(op.inputs[0]), TpuConv))
+    return op.function == "prelu"
+
+
+def _copy(tensor: TpuTensor, output: str) -> TpuOp:
+    if len(tensor.shape) == 4:
+        one = Window(kernel_h=1, kernel_w=1)
+        return TpuPool(name=output, inputs=(tensor.name,), output=output, function="max", window=one)
+    return TpuPad(name=output, inputs=(tensor.name,), output=output, pads=(0,) * (2 * len(tensor.shape)))
