@@ -9,6 +9,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from nnkit_tpu.grouping import choose_groups, own_plan
 from nnkit_tpu.mlir_reader import disagreements, read_lowered
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.pixels import pixel_inputs
-from nnkit_tpu.program import Mode, TpuOp
+from nnkit_tpu.program import Mode, TpuGraph
 from nnkit_tpu.quantize import graph_of, other_modes, table_ranges
 from nnkit_tpu.release import write_runners
 from nnkit_tpu.toolchain import Toolchain, find_toolchain, require_toolchain
@@ -71,14 +72,16 @@ def emit_artifact(deployment: Deployment, options: TpuOptions, folder: Path) -> 
         "quant_output": options.quant_output,
         "pixels": {name: asdict(each) for name, each in pixels.items()},
         "names": names,
-        "plan": own_plan(graph, options.chip),
         "compiled": False,
     }
     toolchain = find_toolchain(options.toolchain)
-    if toolchain is None:
-        build["not_compiled"] = _why_not(options)
-    else:
-        build |= _compile(toolchain, program, options, how, ranges, folder)
+    with ThreadPoolExecutor(max_workers=1) as beside:  # the compiler is a process: it leaves this one idle
+        plan = beside.submit(own_plan, graph, options.chip)
+        if toolchain is None:
+            build["not_compiled"] = _why_not(options)
+        else:
+            build |= _compile(toolchain, program, options, how, ranges, folder, beside)
+        build["plan"] = plan.result()
     write_runners(deployment, options, build, folder)
     (folder / BUILD_FILE).write_text(json.dumps(build, indent=1) + "\n", encoding="utf-8")
 
@@ -109,12 +112,14 @@ def _compile(
     how: CompileOptions,
     ranges: Mapping[str, ValueRange] | None,
     folder: Path,
+    beside: Executor,
 ) -> dict[str, Any]:
-    """Model, traced model, and what the compiler says of them."""
+    """Model, traced model, and what the compiler says of them. beside: makes the traced model meanwhile."""
     graph = graph_of(program)
     modes = other_modes(program, how.mode)
-    with tempfile.TemporaryDirectory(prefix="nnkit-tpu-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="nnkit-tpu-", ignore_cleanup_errors=True) as temporary:
         work = Path(temporary)
+        traced = beside.submit(_traced, toolchain, graph, how, ranges, modes, work) if options.trace else None
         lowered = lower_graph(toolchain, graph, how, work, ranges=ranges, modes=modes)
         (work / "groups").mkdir()
         choice = choose_groups(toolchain, lowered.ready, options, work / "groups", graph)
@@ -132,15 +137,26 @@ def _compile(
         for file in (lowered.mlir, choice.final):
             if file.exists():
                 shutil.copyfile(file, folder / COMPILED / file.name)
-        if options.trace:
+        if traced is not None:
             (folder / TRACED).mkdir()
-            traced = replace(graph, outputs=tuple(op.output for op in program.ops if isinstance(op, TpuOp)))
-            inner = work / "traced"
-            inner.mkdir()
-            plain = replace(how, quant_output=False, cores=1)
-            made = compile_graph(toolchain, traced, plain, inner, ranges=ranges, modes=modes, search=False)
-            shutil.copyfile(made.model, folder / TRACED / made.model.name)
+            shutil.copyfile(traced.result(), folder / TRACED / model_file(options.chip))
     return found
+
+
+def _traced(
+    toolchain: Toolchain,
+    graph: TpuGraph,
+    how: CompileOptions,
+    ranges: Mapping[str, ValueRange] | None,
+    modes: Mapping[str, str],
+    work: Path,
+) -> Path:
+    """The model that gives every inner value, in a folder of its own in `work`."""
+    inner = work / "traced"
+    inner.mkdir()
+    every_value = replace(graph, outputs=tuple(op.output for op in graph.ops))
+    plain = replace(how, quant_output=False, cores=1)
+    return compile_graph(toolchain, every_value, plain, inner, ranges=ranges, modes=modes, search=False).model
 
 
 def _prediction(program: Program, compiled: Compiled, pixels: Mapping[str, PixelInput]) -> dict[str, Any]:
