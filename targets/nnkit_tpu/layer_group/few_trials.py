@@ -4,7 +4,7 @@ On chips without a simulator of cycles the cost is bytes, and these our plan cou
 
 On the BM chips the cost is cycles, which only the compiler's simulator tells: our plan is compiled, and the
 compiler's own groups with one thing changed: without the small ones, in other orders of the layers, with one slice
-more.
+more. All of them are given to the compiler, whose own search is what takes its time.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nnkit.errors import ToolError
 from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.counted_bytes import OUR_PLAN, attempt_by_bytes, more_transfers
 from nnkit_tpu.layer_group.groups import plan_groups
 from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_groups, groups_of
+from nnkit_tpu.layer_group.model import GroupGraph
 from nnkit_tpu.layer_group.orders import topological_orders
 from nnkit_tpu.layer_group.slices import SliceCount
 from nnkit_tpu.layer_group.tune import VENDORS_CUTS, Check, Trial, Tuning, main_function, model_from
@@ -76,9 +76,7 @@ class _Search:
         """Compilations that may still be made."""
         return MOST_COMPILATIONS - len(self.trials)
 
-    def attempt(
-        self, program: LoweredProgram, groups: Mapping[str, Sequence[InjectedGroup]] | None, choice: str
-    ) -> Outcome:
+    def attempt(self, program: LoweredProgram, groups: Mapping[str, Sequence[InjectedGroup]], choice: str) -> Outcome:
         """Compile; what is better by the compiler's measure is kept."""
         kept = self.folder / str(len(self.trials))
         outcome = compile_groups(self.toolchain, program, groups, keep=kept)
@@ -104,14 +102,17 @@ def _by_measured_cycles(search: _Search, program: LoweredProgram, model: CostMod
         search.attempt(program, {**search.vendor.groups, function.name: large}, "cuts")
     finer = _one_slice_more(groups)
     orders = topological_orders(function.graph)
-    names = [name for name in _ORDERS if name in orders]
-    for name in names[: search.left - (finer is not None)]:
-        try:
-            search.attempt(program.reordered(function.name, orders[name]), None, "op order")
-        except ToolError as error:
-            search.trials.append(Trial("op order", None, error.reason))
+    same = [orders[name] for name in _ORDERS if name in orders and _groups_hold(groups, function.graph, orders[name])]
+    for order in same[: search.left - (finer is not None)]:
+        search.attempt(program.reordered(function.name, order), search.vendor.groups, "op order")
     if finer is not None and search.left:
         search.attempt(program, {**search.vendor.groups, function.name: finer}, "slices")
+
+
+def _groups_hold(groups: Sequence[InjectedGroup], graph: GroupGraph, order: Sequence[str]) -> bool:
+    """Whether the groups, as they are numbered, hold the same ops in another order: then nothing is searched anew."""
+    given = [op.name for op in graph.ops]
+    return all(set(given[g.first : g.last + 1]) == set(order[g.first : g.last + 1]) for g in groups)
 
 
 def _one_slice_more(groups: Sequence[InjectedGroup]) -> tuple[InjectedGroup, ...] | None:
