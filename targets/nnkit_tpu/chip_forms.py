@@ -3,6 +3,8 @@
 All of it concerns the cv18xx. Each entry was found by comparison with the vendor's chip model.
 
 * A depthwise convolution in INT8 ignores its dilation: its kernel gets the zeros that stand between the weights.
+* An average pool cannot leave padding out of the count: it becomes pools without padding over the parts of the image
+  whose windows are equally large, and the parts are joined.
 * Slopes per channel, and a negative slope, overwrite their input in local memory; a leaky relu in INT8 becomes part
   of the convolution before it, whose own result is then nowhere. Neither regards whether anything else reads that
   value. Where something does, or where it is an output, the op works on a copy: a maximum over windows of one pixel.
@@ -18,6 +20,7 @@ import numpy as np
 
 from nnkit.calibrate.stats import ValueRange
 from nnkit.program.ops import Window
+from nnkit_tpu.pool_parts import pools_of_parts
 from nnkit_tpu.program import Mode, TpuActivation, TpuConv, TpuGraph, TpuOp, TpuPad, TpuPool, TpuTensor
 
 _FAMILY = "cv"
@@ -25,9 +28,22 @@ _FAMILY = "cv"
 
 def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
     """The float graph with ops as `chip` computes them right; mode: of the whole network."""
-    if not chip.startswith(_FAMILY) or mode != "INT8":
+    if not chip.startswith(_FAMILY):
         return graph
-    return replace(graph, ops=tuple(_undilated(op) for op in graph.ops))
+    tensors, ops = dict(graph.tensors), list[TpuOp]()
+    for op in graph.ops:
+        if (
+            isinstance(op, TpuPool)
+            and op.function == "average"
+            and op.window.has_padding
+            and not op.count_include_pad
+        ):
+            made = pools_of_parts(op, graph.tensors[op.inputs[0]].shape)
+            tensors |= {each.output: TpuTensor(each.output, shape) for each, shape in made}
+            ops += [each for each, _ in made]
+        else:
+            ops.append(_undilated(op) if mode == "INT8" else op)
+    return replace(graph, tensors=tensors, ops=tuple(ops))
 
 
 def _undilated(op: TpuOp) -> TpuOp:

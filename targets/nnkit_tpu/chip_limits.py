@@ -6,12 +6,14 @@ from nnkit.errors import ModelError, RecipeError
 from nnkit.program import Program
 from nnkit_tpu.compile import CV_CHIPS
 from nnkit_tpu.options import TpuOptions
-from nnkit_tpu.program import TpuOp, TpuPool
+from nnkit_tpu.program import TpuBinary, TpuDeconv, TpuOp
 
 
 def check_program(program: Program, chip: str) -> None:
     """Raises ModelError naming every layer that the chip cannot compute, with the reason."""
-    found = [(op.name, _reason(op, chip)) for op in program.ops if isinstance(op, TpuOp)]
+    ops = [op for op in program.ops if isinstance(op, TpuOp)]
+    integer = any(op.mode == "INT8" for op in ops)
+    found = [(op.name, _reason(op, chip, integer)) for op in ops]
     refused = [f"\n  {name}: {reason}" for name, reason in found if reason]
     if refused:
         count = f"{len(refused)} layer{'s' if len(refused) > 1 else ''}"
@@ -41,11 +43,16 @@ def check_stored_values(program: Program, options: TpuOptions) -> None:
             )
 
 
-def _reason(op: TpuOp, chip: str) -> str:
+def _reason(op: TpuOp, chip: str, integer: bool) -> str:
+    """Why the op is refused, empty where it is not; integer: the network has layers in INT8."""
     if chip not in CV_CHIPS:
         return ""
     match op:
-        case TpuPool() if op.function == "average" and op.window.has_padding and not op.count_include_pad:
-            return "an average that leaves padding out of the count"
+        case TpuBinary() if op.function in ("min", "max") and op.constant is not None and integer:
+            return "a minimum or maximum with a constant beside layers in INT8"
+        case TpuBinary() if op.function == "div" and op.constant_first:
+            return "a number divided by its input"
+        case TpuDeconv() if (op.window.dilation_h, op.window.dilation_w) != (1, 1):
+            return "a dilated transposed convolution"
         case _:
             return ""

@@ -145,12 +145,14 @@ class TpuOp(OpBase):
     """What all ops of the TPU share. mode: the precision the op runs in (the graph's, or of its `_hp` tag).
 
     casts: by input; empty in a float graph. magnitude: the largest calibrated magnitude of the output (0: unknown).
+    range_of: the value whose calibrated range the output has, for an op that the network as imported does not have.
     """
 
     kind: ClassVar[str] = "tpu"
     mode: Mode = "F32"
     casts: tuple[Cast, ...] = ()
     magnitude: float = 0.0
+    range_of: str = ""
 
     def compute(self, inputs: Sequence[NDArray[Any]], output: Tensor) -> NDArray[Any]:
         """Stored values in, stored values out, without the batch axis; see `nnkit_tpu.execute`."""

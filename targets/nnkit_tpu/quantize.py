@@ -95,7 +95,7 @@ def to_program(graph: TpuGraph, ranges: Mapping[str, ValueRange], precision: Pre
         modes[op.output] = mode
         formats[op.output] = _stored(found[op.output]) if mode == "INT8" else _FORMATS[mode]
         casts = tuple(_cast(name, formats[name], mode, modes[name], found, precision.chip) for name in op.inputs)
-        known = ranges.get(op.output)
+        known = ranges.get(op.range_of or op.output)
         magnitude = known.max_abs if known is not None else 0.0
         placed = replace(op, mode=mode, casts=casts, magnitude=magnitude)
         chip = precision.chip
@@ -171,7 +171,7 @@ def _mode(op: TpuOp, formats: Mapping[str, Format], graph: TpuGraph, precision: 
             reason = "in INT8 the compiler compares operands of different scales as they are"
         case TpuBinary() if op.function == "div":
             reason = "it has no INT8 form"
-        case TpuBinary() if _computed_in_float(op, graph, precision.chip):
+        case TpuBinary() | TpuMatMul() if _computed_in_float(op, graph, precision.chip):
             reason = "the compiler computes it in floating point"
         case _:
             return "INT8"
@@ -179,9 +179,12 @@ def _mode(op: TpuOp, formats: Mapping[str, Format], graph: TpuGraph, precision: 
     return precision.high
 
 
-def _computed_in_float(op: TpuBinary, graph: TpuGraph, chip: str) -> bool:
+def _computed_in_float(op: TpuBinary | TpuMatMul, graph: TpuGraph, chip: str) -> bool:
     """Whether the compiler computes the INT8 op in floating point, as its lowered programs show."""
-    if chip not in CV_CHIPS:
+    is_cv = chip in CV_CHIPS
+    if isinstance(op, TpuMatMul):
+        return is_cv and op.weight is None
+    if not is_cv:
         return op.function == "sub"
     if op.constant is not None:
         return op.constant.size > 1 or op.function in ("add", "sub")

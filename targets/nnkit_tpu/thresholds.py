@@ -52,6 +52,7 @@ def thresholds(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, always_sign
 
     Raises ModelError naming the tensors without a calibrated range.
     """
+    ranges = {**ranges, **{op.output: ranges[op.range_of] for op in graph.ops if op.range_of in ranges}}
     missing = [name for name in graph.tensors if name not in ranges]
     if missing:
         raise ModelError(
@@ -81,7 +82,7 @@ def _united(
         if keeps_format(op):
             _join(groups, op.inputs[0], op.output)
     for op in graph.ops:
-        if isinstance(op, TpuConcat):
+        if isinstance(op, TpuConcat) or _compares(op):
             for name in op.inputs:
                 if name not in apart and _exclusive(graph, name):
                     _join(groups, name, op.output)
@@ -99,6 +100,11 @@ def _united(
                 joined[root] = Threshold(joined[root].value, True)
                 changed = True
     return {name: joined[_root(groups, name)] for name in graph.tensors}
+
+
+def _compares(op: TpuOp) -> bool:
+    """Minimum, maximum: the compiler gives the threshold of the result to operands that nothing else reads."""
+    return isinstance(op, TpuBinary) and op.function in ("min", "max") and op.constant is None
 
 
 def _keeps_sign(op: TpuOp) -> bool:
