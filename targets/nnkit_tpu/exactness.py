@@ -25,6 +25,8 @@ from nnkit_tpu.program import (
 
 _RELATIVE = {"F16": 2.0**-9, "BF16": 2.0**-6, "F32": 1e-4}
 _ONE_UNIT = 1.0
+_HALF_A_STEP = 2.0**-4
+"""Of exponentials in BF16 on the cv18xx: a table of 256 entries from -15 to 15; the place in it has 8 bits itself."""
 
 
 def inexact_reason(op: TpuOp, chip: str) -> str:
@@ -64,7 +66,8 @@ def _exact_on_cv(op: TpuOp) -> bool:
 def largest_difference(op: TpuOp, chip: str) -> float:
     """The largest difference of a stored value that counts as equal; 0: the layer must be exact."""
     if op.mode != "INT8":
-        return _RELATIVE[op.mode] * max(op.magnitude, 2.0**-14)
+        steep = chip.startswith("cv") and isinstance(op, TpuActivation) and op.function == "exp"
+        return (_HALF_A_STEP if steep else _RELATIVE[op.mode]) * max(op.magnitude, 2.0**-14)
     if not inexact_reason(op, chip):
         return 0.0
     return _ONE_UNIT

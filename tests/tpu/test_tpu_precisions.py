@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,16 @@ def _small() -> onnx.ModelProto:
     return net.proto("last")
 
 
-def _run(folder: Path, options: str) -> tuple[Path, Any]:
-    onnx.save(_small(), folder / "net.onnx")
+def _compared() -> onnx.ModelProto:
+    """first, other -> larger (which runs in floating point) -> grown -> last."""
+    net = _Net()
+    larger = net("Max", "larger", net.conv("first", "x", 4, 4), net.conv("other", "x", 4, 4))
+    net.conv("last", net("Exp", "grown", larger), 3, 4)
+    return net.proto("last")
+
+
+def _run(folder: Path, options: str, network: Callable[[], onnx.ModelProto] = _small) -> tuple[Path, Any]:
+    onnx.save(network(), folder / "net.onnx")
     random = np.random.default_rng(5)
     (folder / "inputs").mkdir()
     for index in range(3):
@@ -122,6 +131,20 @@ def test_every_layer_agrees_with_the_chip_model(
     if "quant_input" in options and "quant_output" in options:
         assert verdict["max_difference"] == 0
         _check_stored(tpu_toolchain, build, chip)
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "cv181x"])
+def test_what_a_comparison_reads_has_the_scale_of_its_result(
+    tpu_toolchain: Toolchain, tmp_path: Path, chip: str
+) -> None:
+    """And exponentials up to several hundreds stay within their bound."""
+    build, done = _run(tmp_path, f"{{chip: {chip}, tags: {{hp: [grown]}}}}", _compared)
+    assert done.exit_code == 0, done.output
+    report = json.loads((build / "report.json").read_text(encoding="utf-8"))
+    assert report["details"]["prediction"]["disagreements"] == []
+    (verdict,) = (each for each in report["verify"]["program_vs_artifact"] if each["how"] == "chip_model")
+    assert verdict["mismatches"] == 0
+    assert any("larger runs in" in note for note in report["notes"])
 
 
 def _check_stored(toolchain: Toolchain, build: Path, chip: str) -> None:
