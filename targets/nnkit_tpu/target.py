@@ -26,6 +26,7 @@ class TpuTarget:
     name: ClassVar[str] = "tpu"
     summary: ClassVar[str] = "Sophgo TPU: layer groups, bmodel or cvimodel by the vendor's compiler, its chip model"
     options: ClassVar[type[TpuOptions]] = TpuOptions
+    corrections: ClassVar[tuple[str, ...]] = ("bias_correction",)
     default_rules: ClassVar[tuple[str, ...]] = DEFAULT_RULES
 
     @property
@@ -59,6 +60,7 @@ class TpuTarget:
         """Formats and integers as the compiler will choose them."""
         from dataclasses import replace
 
+        from nnkit_tpu.bias_correction import input_means, samples_to_correct_on, with_corrected_biases
         from nnkit_tpu.chip_forms import for_chip
         from nnkit_tpu.emit import MODES
         from nnkit_tpu.pixels import pixel_format, pixel_inputs
@@ -69,7 +71,13 @@ class TpuTarget:
         pixels = pixel_inputs(graph.inputs, quantization.images, options)
         formats = {name: pixel_format(each) for name, each in pixels.items()}
         precision = Precision(options.chip, MODES[options.precision], options.quant_input, formats)
-        return to_program(graph, quantization.statistics.ranges, precision)
+        ranges = quantization.statistics.ranges
+        program = to_program(graph, ranges, precision)
+        samples = samples_to_correct_on(quantization) if precision.mode == "INT8" else ()
+        if not samples:
+            return program
+        corrected = with_corrected_biases(graph, program, input_means(model, graph, samples))
+        return to_program(corrected, ranges, precision)
 
     def check(self, program: Program, options: TpuOptions) -> None:
         """What a family of chips lacks, where the compiler would stop in the middle; ends that hold no integers."""
@@ -119,6 +127,8 @@ class TpuTarget:
             "convolutions, transposed convolutions and pools in two dimensions with constant weights",
             "Resize: nearest by whole factors, or linear; Slice with positive steps; Pad without cropping",
             "Clip: from 0, or with both bounds",
+            "fuse_preprocess: inputs made from images, all of one kind; crop, mirror and resize stay with the host",
+            "quant_input, quant_output: the layers at that end of the network run in INT8",
         )
 
 
