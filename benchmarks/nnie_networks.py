@@ -4,6 +4,7 @@
 
 Every network is built twice by `nnkit run`, in 8 and in 16 bits; the pair that each build emits and the C of its CPU
 segments are run and compared with the simulation by the build itself. Images are few, so that a run takes minutes.
+`enet_own_size` takes 6 GB of memory.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class NnieNetwork:
     """A network in the shared folder and how its publishers feed it. size: height and width of its input.
 
     outside: with `outside_limits: custom`, as some layers are beyond the NNIE's limits. task: of `verify`, as YAML.
+    calibrated, verified: images.
     """
 
     model: str
@@ -45,6 +47,7 @@ class NnieNetwork:
     images: str
     outside: bool = False
     task: str | None = None
+    calibrated: int = 6
     verified: int = 4
 
 
@@ -101,6 +104,18 @@ NETWORKS: Mapping[str, NnieNetwork] = MappingProxyType(
             1.0,
             PHOTOS,
         ),
+        "enet_own_size": NnieNetwork(
+            "models/enet_cityscapes/enet.prototxt",
+            "models/enet_cityscapes/enet.caffemodel",
+            "data",
+            (512, 1024),
+            "bgr",
+            "0",
+            1.0,
+            PHOTOS,
+            calibrated=2,
+            verified=1,
+        ),
     }
 )
 
@@ -112,7 +127,7 @@ def write_recipe(
     *,
     bits: int = 8,
     refuse: bool = False,
-    calibrated: int = 6,
+    calibrated: int | None = None,
     verified: int | None = None,
     more: str = "",
 ) -> Path:
@@ -138,7 +153,7 @@ def write_recipe(
         f"  inputs:\n    {network.input_name}:\n      shape: {shape}\n"
         f"      preprocess: {{color: {network.color}, resize: {{size: {list(network.size)}}}, mean: {network.mean}, "
         f"scale: {network.scale}}}\n"
-        f"      calibration: {{images: {images}, count: {calibrated}}}\n"
+        f"      calibration: {{images: {images}, count: {calibrated or network.calibrated}}}\n"
         f"targets:\n  nnie: {{{options}{more}}}\n"
         f"verify: {{images: {images}, count: {verified or network.verified}{task}}}\n"
     )
