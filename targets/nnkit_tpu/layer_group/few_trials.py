@@ -17,10 +17,9 @@ from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.counted_bytes import OUR_PLAN, attempt_by_bytes, more_transfers
 from nnkit_tpu.layer_group.groups import plan_groups
 from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_groups, groups_of
-from nnkit_tpu.layer_group.model import GroupGraph
 from nnkit_tpu.layer_group.orders import topological_orders
 from nnkit_tpu.layer_group.slices import SliceCount
-from nnkit_tpu.layer_group.tune import VENDORS_CUTS, Check, Trial, Tuning, main_function, model_from
+from nnkit_tpu.layer_group.tune import VENDORS_CUTS, Check, Trial, Tuning, groups_hold, main_function, model_from
 from nnkit_tpu.layer_group.vendor_files import InjectedGroup
 from nnkit_tpu.toolchain.find import Toolchain
 
@@ -102,17 +101,11 @@ def _by_measured_cycles(search: _Search, program: LoweredProgram, model: CostMod
         search.attempt(program, {**search.vendor.groups, function.name: large}, "cuts")
     finer = _one_slice_more(groups)
     orders = topological_orders(function.graph)
-    same = [orders[name] for name in _ORDERS if name in orders and _groups_hold(groups, function.graph, orders[name])]
+    same = [orders[name] for name in _ORDERS if name in orders and groups_hold(groups, function.graph, orders[name])]
     for order in same[: search.left - (finer is not None)]:
         search.attempt(program.reordered(function.name, order), search.vendor.groups, "op order")
     if finer is not None and search.left:
         search.attempt(program, {**search.vendor.groups, function.name: finer}, "slices")
-
-
-def _groups_hold(groups: Sequence[InjectedGroup], graph: GroupGraph, order: Sequence[str]) -> bool:
-    """Whether the groups, as they are numbered, hold the same ops in another order: then nothing is searched anew."""
-    given = [op.name for op in graph.ops]
-    return all(set(given[g.first : g.last + 1]) == set(order[g.first : g.last + 1]) for g in groups)
 
 
 def _one_slice_more(groups: Sequence[InjectedGroup]) -> tuple[InjectedGroup, ...] | None:

@@ -25,6 +25,7 @@ from nnkit_tpu.layer_group.cost import CostModel, calibrated
 from nnkit_tpu.layer_group.counted_bytes import attempt_by_bytes, more_transfers
 from nnkit_tpu.layer_group.groups import global_cycles, plan_groups
 from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_groups, groups_of
+from nnkit_tpu.layer_group.model import GroupGraph
 from nnkit_tpu.layer_group.orders import topological_orders
 from nnkit_tpu.layer_group.plan import plan_with_count, quick_plan
 from nnkit_tpu.layer_group.rules import compiler_rules
@@ -125,7 +126,12 @@ def tune(
         attempt_by_bytes(search.attempt, vendor, program, model, _PLANS)
     _assemble(search, program, model, limits.groups)
     _improve(search, model, limits.steps)
+    cuts, cut_by = search.best, search.choice
+    in_given_order = cuts is not vendor and search.best_program is program
     for order, name in other_orders(program)[: limits.orders]:
+        function = next(item for item in program.functions if item.name == name)
+        if in_given_order and groups_hold(cuts.groups.get(name, ()), function.graph, order):
+            search.attempt(program.reordered(name, order), cuts.groups, f"{cut_by}, op order")
         try:
             search.attempt(program.reordered(name, order), None, "op order")
         except ToolError as error:
@@ -283,6 +289,12 @@ def _neighbours(
             middle = (group.first + group.last) // 2
             halves = (InjectedGroup(group.first, middle, None), InjectedGroup(middle + 1, group.last, None))
             yield (*others[0], *halves, *others[1]), "cuts"
+
+
+def groups_hold(groups: Sequence[InjectedGroup], graph: GroupGraph, order: Sequence[str]) -> bool:
+    """Whether the groups, as they are numbered, hold the same ops in another order: then nothing is searched anew."""
+    given = [op.name for op in graph.ops]
+    return all(set(given[g.first : g.last + 1]) == set(order[g.first : g.last + 1]) for g in groups)
 
 
 def other_orders(program: LoweredProgram) -> list[tuple[tuple[str, ...], str]]:
