@@ -26,7 +26,6 @@ class TpuTarget:
     name: ClassVar[str] = "tpu"
     summary: ClassVar[str] = "Sophgo TPU: layer groups, bmodel or cvimodel by the vendor's compiler, its chip model"
     options: ClassVar[type[TpuOptions]] = TpuOptions
-    corrections: ClassVar[tuple[str, ...]] = ("bias_correction",)
     default_rules: ClassVar[tuple[str, ...]] = DEFAULT_RULES
 
     @property
@@ -60,7 +59,6 @@ class TpuTarget:
         """Formats and integers as the compiler will choose them."""
         from dataclasses import replace
 
-        from nnkit_tpu.bias_correction import input_means, samples_to_correct_on, with_corrected_biases
         from nnkit_tpu.chip_forms import for_chip
         from nnkit_tpu.emit import MODES
         from nnkit_tpu.pixels import pixel_format, pixel_inputs
@@ -71,13 +69,7 @@ class TpuTarget:
         pixels = pixel_inputs(graph.inputs, quantization.images, options)
         formats = {name: pixel_format(each) for name, each in pixels.items()}
         precision = Precision(options.chip, MODES[options.precision], options.quant_input, formats)
-        ranges = quantization.statistics.ranges
-        program = to_program(graph, ranges, precision)
-        samples = samples_to_correct_on(quantization) if precision.mode == "INT8" else ()
-        if not samples:
-            return program
-        corrected = with_corrected_biases(graph, program, input_means(model, graph, samples))
-        return to_program(corrected, ranges, precision)
+        return to_program(graph, quantization.statistics.ranges, precision)
 
     def check(self, program: Program, options: TpuOptions) -> None:
         """What a family of chips lacks, where the compiler would stop in the middle; ends that hold no integers."""
