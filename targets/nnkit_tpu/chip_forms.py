@@ -84,7 +84,7 @@ def with_copies(written: Written, chip: str, mode: Mode) -> Written:
     for op in graph.ops:
         name = op.inputs[0]
         if _destroys_input(op, graph, modes.get(op.output, mode)) and (reads[name] > 1 or name in graph.outputs):
-            copy = _copy(graph.tensors[name], f"{name}_for_{op.output}")
+            copy = _copy(graph.tensors[name], f"{name}_for_{op.output}", len(tensors))
             tensors[copy.output] = replace(graph.tensors[name], name=copy.output)
             if ranges is not None and name in ranges:
                 ranges[copy.output] = ranges[name]
@@ -106,8 +106,10 @@ def _destroys_input(op: TpuOp, graph: TpuGraph, mode: str) -> bool:
     return op.function == "prelu"
 
 
-def _copy(tensor: TpuTensor, output: str) -> TpuOp:
+def _copy(tensor: TpuTensor, output: str, number: int) -> TpuOp:
+    """A copy of its own: of ops with equal attributes on one value the compiler would keep the first only."""
     if len(tensor.shape) == 4:
         one = Window(kernel_h=1, kernel_w=1)
-        return TpuPool(name=output, inputs=(tensor.name,), output=output, function="max", window=one)
+        own = -1.0 - number  # of a relu that the pool does not have
+        return TpuPool(name=output, inputs=(tensor.name,), output=output, function="max", window=one, relu_limit=own)
     return TpuPad(name=output, inputs=(tensor.name,), output=output, pads=(0,) * (2 * len(tensor.shape)))

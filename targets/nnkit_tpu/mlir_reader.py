@@ -18,7 +18,7 @@ from nnkit_tpu.top_mlir import PixelInput
 
 _LOCATION = re.compile(r'^(#loc\d*) = loc\("(.*)"\)$')
 _OP = re.compile(r'"tpu\.(\w+)"\(([^)]*)\)(?: \{(.*)\})? : .* -> tensor<(.*)> loc\((#?[^)]*)\)$')
-_NUMBERS = re.compile(r"\b(multipliers?|rshifts?) = (\[[-\d, ]*\]|-?\d+)")
+_NUMBERS = re.compile(r"\b(multipliers?|rshifts?)(?:_neg)? = (\[[-\d, ]*\]|-?\d+)")
 _SCALE = re.compile(r"!quant\.uniform<([iu])8:f\d+, ([-+.\deE]+)>")
 
 

@@ -65,7 +65,7 @@ def thresholds(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, always_sign
         conflicts = {
             op.output
             for op in graph.ops
-            if _keeps_sign(op) and found[op.output].signed and not found[op.inputs[0]].signed
+            if found[op.output].signed and not always_signed and _gives_unsigned(op, found[op.inputs[0]].signed)
         }
         if conflicts <= apart:
             return found
@@ -84,7 +84,7 @@ def _united(
     for op in graph.ops:
         if isinstance(op, TpuConcat) or _compares(op):
             for name in op.inputs:
-                if name not in apart and _exclusive(graph, name):
+                if _exclusive(graph, name, apart):
                     _join(groups, name, op.output)
     joined: dict[str, Threshold] = {}
     for name in graph.tensors:
@@ -110,6 +110,11 @@ def _compares(op: TpuOp) -> bool:
 def _keeps_sign(op: TpuOp) -> bool:
     """Whether the compiler makes the op's output signed or not as its input is."""
     return isinstance(op, TpuPool) and op.function == "average"
+
+
+def _gives_unsigned(op: TpuOp, signed: bool) -> bool:
+    """Whether the compiler makes the op's output unsigned, whatever the table says; signed: its input."""
+    return bool(getattr(op, "relu", False)) or (_keeps_sign(op) and not signed)
 
 
 def _gives_signed(op: TpuOp, signed: Sequence[bool]) -> bool:
@@ -147,14 +152,14 @@ def _up_to_one(op: TpuOp | None) -> bool:
     return isinstance(op, TpuSoftmax) and not op.log
 
 
-def _exclusive(graph: TpuGraph, name: str) -> bool:
-    """Whether nothing but one op reads the value, nor what it is merely moved from."""
-    if name in (*graph.inputs, *graph.outputs) or len(graph.consumers(name)) != 1:
+def _exclusive(graph: TpuGraph, name: str, apart: Collection[str]) -> bool:
+    """Whether nothing but one op reads the value, nor what it is merely moved from; nothing of `apart` is."""
+    if name in (*graph.inputs, *graph.outputs, *apart) or len(graph.consumers(name)) != 1:
         return False
     op = graph.producer(name)
     if op is None or _up_to_one(op):
         return False
-    return not keeps_format(op) or _exclusive(graph, op.inputs[0])
+    return not keeps_format(op) or _exclusive(graph, op.inputs[0], apart)
 
 
 def _root(groups: dict[str, str], name: str) -> str:

@@ -187,14 +187,14 @@ class _Reader:
                 taps=taps,
                 spread=bool(_integer(text, "use_3ic_optimize", 0) & 3),
             ),
-            not_local=self._not_local(kind_name, kind, source, result),
+            not_local=self._not_local(kind_name, kind, source, result, text),
             in_place=kind == "unary" and self.tensors[inputs[0]].dtype_bytes == result.dtype_bytes
             if inputs
             else False,
             macs=macs,
         )
 
-    def _not_local(self, kind_name: str, kind: Kind, source: Shape, result: GroupTensor) -> str:
+    def _not_local(self, kind_name: str, kind: Kind, source: Shape, result: GroupTensor, text: str) -> str:
         if kind_name == "GenericCpu":
             return ON_THE_HOST
         if kind == "reshape" and self.chip.name.startswith("cv"):
@@ -206,6 +206,14 @@ class _Reader:
             return f"{kind_name} works on global memory"
         if self.chip.name.startswith("cv") and kind_name == "Cast":
             return "conversions to float work on global memory"
+        if self.chip.name.startswith("cv") and kind == "concat" and _integer(text, "axis", 1) != 1:
+            return "only channels are joined in local memory"
+        if self.chip.name.startswith("cv") and kind == "slice":
+            cut = [axis for axis in range(4) if source[axis] != result.shape[axis]]
+            in_one_piece = len(cut) == 1 and prod(source[: cut[0]]) == 1
+            steps, first = _integers(text, "steps"), _begins(kind, text)[0]
+            if in_one_piece or any(step != 1 for step in steps) or first % self.chip.lanes:
+                return "a slice of this kind works on global memory"
         return ""
 
     def _tensor(self, name: str, type_text: str) -> GroupTensor:
