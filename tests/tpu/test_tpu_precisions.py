@@ -79,6 +79,33 @@ def _compared() -> onnx.ModelProto:
     return net.proto("last")
 
 
+def _branches() -> tuple[onnx.ModelProto, list[str]]:
+    """Layers of every kind side by side, each between two convolutions; the layers between them by name."""
+    net = _Net()
+    base, other = net.conv("base", "x", 4, 4), net.conv("other", "x", 4, 4)
+    positive = net("Add", "positive", net("Abs", "magnitude", other), net.constant([0.5]))
+    gate = net("Sigmoid", "gate", base)
+    factors = net.constant([1.0, 1.0, 2.0, 2.0])
+    nearest = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    tagged = [
+        *(net(op, op.lower(), base) for op in ("Sigmoid", "Tanh", "HardSigmoid", "HardSwish")),
+        net("Mul", "silu", base, gate),
+        net("Sqrt", "sqrt", positive),
+        net("AveragePool", "average", base, kernel_shape=[3, 3]),
+        net("MaxPool", "maximum", base, kernel_shape=[2, 2], strides=[2, 2]),
+        net("Mul", "product", base, other),
+        net("Add", "sum", base, other),
+        net("Sub", "difference", base, other),
+        net("Div", "quotient", base, positive),
+        net("Softmax", "softmax", base, axis=1),
+        net("Transpose", "permute", base, perm=[0, 1, 3, 2]),
+        net("Resize", "upsample", base, "", factors, **nearest),
+    ]
+    outputs = [net.conv(f"after_{name}", name, 2, 4) for name in tagged]
+    outputs.append(net.conv("after_concat", net("Concat", "concat", base, other, axis=1), 2, 8))
+    return net.proto(*outputs), [*tagged, "concat"]
+
+
 def _run(folder: Path, options: str, network: Callable[[], onnx.ModelProto] = _small) -> tuple[Path, Any]:
     onnx.save(network(), folder / "net.onnx")
     random = np.random.default_rng(5)
@@ -108,9 +135,7 @@ verify: {{images: inputs/*.npy}}
         ("bm1684x", "precision: bf16", 0.9999),
         ("bm1688", "precision: bf16", 0.9999),
         ("cv181x", "precision: bf16", 0.9999),
-        ("bm1684x", "tags: {hp: [depthwise, squashed]}", 0.999),
         ("bm1688", "quant_input: true, tags: {hp: [total, last]}", 0.999),
-        ("cv181x", "tags: {hp: [depthwise, squashed]}", 0.999),
         ("cv181x", "quant_output: true, tags: {hp: [first, total]}", 0.999),
     ],
 )
@@ -131,6 +156,23 @@ def test_every_layer_agrees_with_the_chip_model(
     if "quant_input" in options and "quant_output" in options:
         assert verdict["max_difference"] == 0
         _check_stored(tpu_toolchain, build, chip)
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "cv181x"])
+def test_int8_layers_are_exact_behind_floating_point_of_every_kind(
+    tpu_toolchain: Toolchain, tmp_path: Path, chip: str
+) -> None:
+    proto, tagged = _branches()
+    options = f"{{chip: {chip}, layer_group: vendor, tags: {{hp: [{', '.join(tagged)}]}}}}"
+    build, done = _run(tmp_path, options, lambda: proto)
+    assert done.exit_code == 0, done.output
+    report = json.loads((build / "report.json").read_text(encoding="utf-8"))
+    (verdict,) = (each for each in report["verify"]["program_vs_artifact"] if each["how"] == "chip_model")
+    assert verdict["mismatches"] == 0
+    bounded = report["details"]["layers_within_a_bound"]
+    assert set(tagged) <= set(bounded)
+    assert not any(name.startswith("after_") for name in bounded)
+    assert report["details"]["prediction"]["disagreements"] == []
 
 
 @pytest.mark.parametrize("chip", ["bm1684x", "cv181x"])
