@@ -86,7 +86,7 @@ def _op(op: TpuOp, chip: Chip, tensors: dict[str, GroupTensor], weights: dict[st
             taps=taps,
             spread=kind == "conv" and taps > 1 and source[1] * taps <= chip.lanes,
         ),
-        not_local=_not_local(op, kind, source, result),
+        not_local=_not_local(op, kind, source, result, chip),
         in_place=kind == "unary" and tensors[op.inputs[0]].dtype_bytes == tensors[op.output].dtype_bytes,
         **fields,
     )
@@ -138,13 +138,15 @@ def _fields(op: TpuOp, source: Shape, result: Shape) -> tuple[Kind, dict[str, An
             return "other", {}
 
 
-def _not_local(op: TpuOp, kind: Kind, source: Shape, result: Shape) -> str:
+def _not_local(op: TpuOp, kind: Kind, source: Shape, result: Shape, chip: Chip) -> str:
     if kind in ("permute", "matmul", "softmax", "reduce", "other"):
         return f"{op.kind} works on global memory"
     if kind == "reshape" and source[:2] != result[:2]:
         return "it moves values between lanes"
     if kind == "slice" and source[0] != result[0]:
         return "it takes images apart"
+    if isinstance(op, TpuConcat) and op.axis != 1 and chip.name.startswith("cv"):
+        return "only channels are joined in local memory"
     if kind == "pad" and isinstance(op, TpuPad) and any(op.pads[:2]):
         return "it adds channels or images"
     return ""
