@@ -7,7 +7,8 @@
 3. The better of both is improved step by step: two neighbours joined, a group split, a cut moved, one slice more or
    less, the compiler left to choose the slices. Each step is compiled and kept only if the compiler's simulator (its
    cycles, or on chips without one the bytes of the final program) says that it is better.
-4. Other topological orders are tried with the compiler's own groups and with ours.
+4. Other topological orders are tried with the compiler's own groups and with ours; the best of them is improved like
+   the given one.
 
 The baseline is itself a candidate: where nothing is better, the choice is "vendor's cuts".
 """
@@ -35,6 +36,7 @@ from nnkit_tpu.toolchain.find import Toolchain
 
 VENDORS_CUTS = "vendor's cuts"
 _PLANS = 4  # compilations for plans of least bytes
+_PROMISING = 1.01  # another order of the layers that costs no more than this is improved too
 Check: TypeAlias = Callable[[Outcome, Outcome], str]
 
 
@@ -86,7 +88,6 @@ class _Search:
     check: Check | None
     choice: str = VENDORS_CUTS
     trials: list[Trial] = field(default_factory=list)
-    seen: set[object] = field(default_factory=set)
 
     def attempt(
         self, program: LoweredProgram, groups: Mapping[str, Sequence[InjectedGroup]] | None, choice: str
@@ -125,17 +126,24 @@ def tune(
     if model.counts_bytes:
         attempt_by_bytes(search.attempt, vendor, program, model, _PLANS)
     _assemble(search, program, model, limits.groups)
-    _improve(search, model, limits.steps)
+    _improve(search, model, search.best, search.best_program, limits.steps)
     cuts, cut_by = search.best, search.choice
     in_given_order = cuts is not vendor and search.best_program is program
+    ordered: list[tuple[int, Outcome, LoweredProgram]] = []
     for order, name in other_orders(program)[: limits.orders]:
         function = next(item for item in program.functions if item.name == name)
         if in_given_order and groups_hold(cuts.groups.get(name, ()), function.graph, order):
             search.attempt(program.reordered(name, order), cuts.groups, f"{cut_by}, op order")
+        reordered = program.reordered(name, order)
         try:
-            search.attempt(program.reordered(name, order), None, "op order")
+            outcome = search.attempt(reordered, None, "op order")
+            ordered.append((outcome.cost, outcome, reordered))
         except ToolError as error:
             search.trials.append(Trial("op order", None, error.reason))
+    if ordered:
+        cost, outcome, reordered = min(ordered, key=lambda item: item[0])
+        if cost <= _PROMISING * vendor.cost:
+            _improve(search, model, outcome, reordered, limits.steps // 2, "op order, ")
     return Tuning(vendor, search.best, search.best_program, search.choice, tuple(search.trials), model)
 
 
@@ -201,9 +209,11 @@ def best_disjoint(savings: Mapping[InjectedGroup, int], length: int) -> tuple[In
     return best[length][1]
 
 
-def _improve(search: _Search, model: CostModel, steps: int) -> None:
-    """First improvement, over and over, around the best groups; what the cost model favours is tried first."""
-    program = search.best_program
+def _improve(
+    search: _Search, model: CostModel, start: Outcome, program: LoweredProgram, steps: int, how: str = ""
+) -> None:
+    """First improvement, over and over, around the groups of `start`; what the cost model favours is tried first."""
+    seen: set[object] = set()
     function = program.functions[main_function(program)]
     graph, rules = function.graph, compiler_rules(program.chip)
     local = [not op.not_local for op in graph.ops]
@@ -238,20 +248,19 @@ def _improve(search: _Search, model: CostModel, steps: int) -> None:
     moved = True
     while moved and steps > 0:
         moved = False
-        start = search.best
         around = []
         for groups, choice in _neighbours(start.groups.get(function.name, ()), len(graph.ops), local):
             item = settled(groups)
-            if item is not None and item[1] not in search.seen:
+            if item is not None and item[1] not in seen:
                 around.append((item[0], item[1], choice))
         for _, groups, choice in sorted(around, key=lambda item: item[0]):
             if steps <= 0:
                 return
-            search.seen.add(groups)
+            seen.add(groups)
             steps -= 1
-            search.attempt(program, {**start.groups, function.name: groups}, choice)
-            if search.best is not start:
-                moved = True
+            found = search.attempt(program, {**start.groups, function.name: groups}, how + choice)
+            if not found.refused and found.cost < start.cost and not more_transfers(found, search.vendor):
+                start, moved = found, True
                 break
 
 
