@@ -66,7 +66,7 @@ class Diagnosis:
     format is their neighbours'. Nor are those that the user's tags put into 16 bits.
 
     trials_are_builds: whether `program` gives what a build with these layers would have. A target whose quantiser
-        takes long may leave steps out of `program`; what passes is then measured once more on `build_program`.
+        takes long may leave steps out of `program`; what a search chooses is then confirmed on `build_program`.
     """
 
     trials_are_builds: bool = True
@@ -170,14 +170,11 @@ def measurer(
     """For `search`: a set passes where the gates hold on every one of the sample sets.
 
     sample_sets: by what messages call them. A trial's numbers are the first set's; the others run only where it
-        passes, so that they can veto a choice and do not guide it. They run what a build would have; where trials
-        leave steps of the quantiser out and there is one set only, it runs that a second time.
+        passes, so that they can veto a choice and do not guide it.
     judge: given the set's name, the distance and the pairs of values of `task_output` (empty without one): the gate
         that fails, in words; empty where none does. None: everything passes, and only the first set runs.
     """
     first, *others = sample_sets
-    if not others and not diagnosis.trials_are_builds:
-        others = [first]
     references = {name: diagnosis.reference(samples) for name, samples in sample_sets.items()}
 
     def failure(layers: LayerSet, found: Distance, pairs: Sequence[OutputPair]) -> str:
@@ -186,7 +183,7 @@ def measurer(
         reason, where = judge(first, found, pairs), first
         for name in others:
             if not reason:
-                other = diagnosis.outputs(layers, sample_sets[name], references[name], task_output, build=True)
+                other = diagnosis.outputs(layers, sample_sets[name], references[name], task_output)
                 reason, where = judge(name, *other), name
         return f"{reason} on the {where} images" if reason else ""
 
@@ -197,6 +194,26 @@ def measurer(
         return trial
 
     return measure
+
+
+def confirmer(
+    diagnosis: Diagnosis, sample_sets: Mapping[str, Sequence[Sample]], judge: Judge, task_output: str | None = None
+) -> Callable[[LayerSet], str]:
+    """For `search_confirmed`: the gate that the build of a set fails, in words, on the last of the sample sets.
+
+    Nothing is run where trials are builds: they were judged as they are.
+    """
+    name = list(sample_sets)[-1]
+
+    def confirm(layers: LayerSet) -> str:
+        if diagnosis.trials_are_builds:
+            return ""
+        samples = sample_sets[name]
+        found = diagnosis.outputs(layers, samples, diagnosis.reference(samples), task_output, build=True)
+        reason = judge(name, *found)
+        return f"{reason} on the {name} images, as a build has it" if reason else ""
+
+    return confirm
 
 
 def _weight_values(op: object) -> int:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal, TypeAlias
 
@@ -97,6 +97,36 @@ def search(
     measure: builds and runs the network with a set of layers in 16 bits; called once for each set.
     """
     return _Search(candidates, measure, most_trials).run()
+
+
+def search_confirmed(
+    candidates: Sequence[Candidate],
+    measure: Callable[[LayerSet], Trial],
+    confirm: Callable[[LayerSet], str],
+    *,
+    most_trials: int = MOST_TRIALS,
+) -> SearchResult:
+    """`search`, where a trial is not all of a build: the chosen set has to hold as a build too.
+
+    confirm: builds the set in full; the gate that it fails then, in words, empty where none does. A set that fails
+        counts as failing from then on, and the search goes on without it. No set is measured twice.
+    """
+    known: dict[LayerSet, Trial] = {}
+
+    def remembered(layers: LayerSet) -> Trial:
+        if layers not in known:
+            known[layers] = measure(layers)
+        return known[layers]
+
+    while True:
+        result = search(candidates, remembered, most_trials=most_trials)
+        if result.chosen is None:
+            return result
+        chosen = frozenset(result.chosen)
+        failure = confirm(chosen)
+        if not failure:
+            return result
+        known[chosen] = replace(known[chosen], failure=failure)
 
 
 def pareto(trials: Sequence[Trial], candidates: Sequence[Candidate]) -> tuple[Trial, ...]:

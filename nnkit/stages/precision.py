@@ -194,8 +194,8 @@ def _search(
     step: Step,
 ) -> dict[str, Any]:
     from nnkit.quantize.budget import as_search_result, search_budget
-    from nnkit.quantize.diagnose import measurer
-    from nnkit.quantize.mixed_precision import Trial, search
+    from nnkit.quantize.diagnose import confirmer, measurer
+    from nnkit.quantize.mixed_precision import Trial, search_confirmed
     from nnkit.report.mixed_precision import gates_in_words, search_report
     from nnkit.verify.gates import check_gates
     from nnkit.verify.tasks import output_pairs
@@ -220,11 +220,13 @@ def _search(
         step.say(f"trial {count}, {len(trial.layers)} layers in 16 bits, {trial.sqnr_db:.1f} dB")
 
     gated = judge if budget is None else None
-    measure = measurer(diagnosis, samples, gated, shown, scorer.output if scorer is not None else None)
+    task_output = scorer.output if scorer is not None else None
+    measure = measurer(diagnosis, samples, gated, shown, task_output)
     if budget is not None:
         result = as_search_result(search_budget(diagnosis.candidates, measure, budget), measure)
     else:
-        result = search(diagnosis.candidates, measure)
+        confirm = confirmer(diagnosis, samples, judge, task_output)
+        result = search_confirmed(diagnosis.candidates, measure, confirm)
     if result.chosen is None:
         best = result.best
         raise GateFailedError(

@@ -33,8 +33,8 @@ _ARITHMETIC = ("conv2d", "conv_transpose2d", "add", "mul", "activation", "averag
 class AffineDiagnosis(Diagnosis):
     """The network with any set of layers in 16 bits, weights and what they read and write.
 
-    A trial has no correction but that of biases, on a few images and not judged; what passes is built and judged in
-    full.
+    A trial has no correction but that of biases, on a few images and not judged; what the search chooses is built and
+    judged in full.
     """
 
     trials_are_builds = False

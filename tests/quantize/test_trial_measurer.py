@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from nnkit.quantize.diagnose import Diagnosis, OutputPair, measurer
-from nnkit.quantize.mixed_precision import LayerSet
+from nnkit.quantize.diagnose import Diagnosis, OutputPair, confirmer, measurer
+from nnkit.quantize.mixed_precision import Candidate, LayerSet, Trial, search_confirmed
 from nnkit.verify.metrics import Distance
 from nnkit.verify.samples import Sample
 
@@ -50,21 +50,43 @@ def test_what_fails_on_the_first_set_runs_nowhere_else(exact: bool) -> None:
     assert diagnosis.runs == [("calibration", False)]
 
 
-def test_what_passes_runs_on_the_others_as_a_build_has_it() -> None:
+def test_what_passes_runs_on_the_others_too() -> None:
     diagnosis = Recorded(trials_are_builds=False)
     trial = measurer(cast("Diagnosis", diagnosis), BOTH, at_least(42.0))(ONE)
-    assert trial.sqnr_db == 43.0  # of the trial: it guides the search
-    assert trial.failure == "below 42 on the verification images"  # the build has 40
-    assert diagnosis.runs == [("calibration", False), ("verification", True)]
+    assert trial.passed
+    assert diagnosis.runs == [("calibration", False), ("verification", False)]
 
 
-def test_one_set_alone_is_run_twice_where_a_trial_is_not_the_build() -> None:
-    only = {"verification": HELD_OUT}
-    for exact, runs in ((True, [False]), (False, [False, True])):
-        diagnosis = Recorded(trials_are_builds=exact)
-        trial = measurer(cast("Diagnosis", diagnosis), only, at_least(42.0))(ONE)
-        assert [build for _, build in diagnosis.runs] == runs
-        assert trial.passed == exact
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_choice_is_confirmed_where_a_trial_is_not_the_build(exact: bool) -> None:
+    diagnosis = Recorded(trials_are_builds=exact)
+    failure = confirmer(cast("Diagnosis", diagnosis), BOTH, at_least(42.0))(ONE)  # the build has 40
+    assert failure == ("" if exact else "below 42 on the verification images, as a build has it")
+    assert diagnosis.runs == ([] if exact else [("verification", True)])
+
+
+def test_a_choice_that_fails_as_a_build_is_not_made_and_nothing_is_measured_twice() -> None:
+    candidates = [Candidate(name, 1) for name in "abc"]
+    measured: list[LayerSet] = []
+    confirmed: list[LayerSet] = []
+
+    def measure(layers: LayerSet) -> Trial:
+        measured.append(layers)
+        return Trial(layers, 1.0, 30.0 + 4.0 * len(layers), 0.0, "" if layers else "too few")
+
+    def confirm(layers: LayerSet) -> str:
+        confirmed.append(layers)
+        return "" if len(layers) >= 2 else "too few in full"
+
+    result = search_confirmed(candidates, measure, confirm)
+    assert result.chosen is not None
+    assert len(result.chosen) == 2
+    assert result.certificate == "minimum"
+    assert [len(layers) for layers in confirmed] == [1, 1, 1, 2]
+    assert len(measured) == len(set(measured))
+    never = search_confirmed(candidates, measure, lambda layers: "never")
+    assert never.chosen is None
+    assert never.everything.failure == "never"
 
 
 def test_without_a_judge_everything_passes_on_one_set() -> None:
