@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nnkit.program import Program
     from nnkit.rewrite import RewriteLog
     from nnkit.target import Deployment, Machine, Quantization, Runner, Tool
+    from nnkit_tpu.program import TpuGraph
 
 
 class TpuTarget:
@@ -26,6 +27,7 @@ class TpuTarget:
     name: ClassVar[str] = "tpu"
     summary: ClassVar[str] = "Sophgo TPU: layer groups, bmodel or cvimodel by the vendor's compiler, its chip model"
     options: ClassVar[type[TpuOptions]] = TpuOptions
+    corrections: ClassVar[tuple[str, ...]] = ("bias_correction",)
     default_rules: ClassVar[tuple[str, ...]] = DEFAULT_RULES
 
     @property
@@ -59,6 +61,7 @@ class TpuTarget:
         """Formats and integers as the compiler will choose them."""
         from dataclasses import replace
 
+        from nnkit_tpu.bias_correction import BIAS_CORRECTION, corrected
         from nnkit_tpu.chip_forms import for_chip
         from nnkit_tpu.emit import MODES
         from nnkit_tpu.pixels import pixel_format, pixel_inputs
@@ -69,7 +72,14 @@ class TpuTarget:
         pixels = pixel_inputs(graph.inputs, quantization.images, options)
         formats = {name: pixel_format(each) for name, each in pixels.items()}
         precision = Precision(options.chip, MODES[options.precision], options.quant_input, formats)
-        return to_program(graph, quantization.statistics.ranges, precision)
+
+        def quantise(each: TpuGraph) -> Program:
+            return to_program(each, quantization.statistics.ranges, precision)
+
+        program = quantise(graph)
+        if precision.mode != "INT8" or BIAS_CORRECTION not in (quantization.calibration.corrections or ()):
+            return program
+        return corrected(model, graph, program, quantization, quantise)
 
     def check(self, program: Program, options: TpuOptions) -> None:
         """What a family of chips lacks, where the compiler would stop in the middle; ends that hold no integers."""

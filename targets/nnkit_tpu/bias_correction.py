@@ -1,0 +1,144 @@
+"""Biases that take back what rounding the weights adds to every output of a channel.
+
+A rounded kernel differs from the real one by a fixed dw, so a channel's sums are off by dw * E[x] on average: after a
+rectifier, whose values have a large mean, that can be most of what INT8 weights cost. E[x] of every input channel is
+observed on calibration images in float, and the bias takes the sum back. The integer weights stay as they are: the
+compiler reads other biases, no more.
+
+Shifts of one layer may cancel shifts of another, so the whole is judged: by the outputs on images kept aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.errors import RecipeError
+from nnkit.graph import Model
+from nnkit.graph.onnx_runtime import FloatSession
+from nnkit.program import Program
+from nnkit.program.formats import Affine
+from nnkit.program.ops import Window
+from nnkit.simulate import simulate
+from nnkit.target import Quantization
+from nnkit.verify.samples import Sample, quantized_inputs
+from nnkit_tpu.program import IntegerWeights, TpuConv, TpuGraph
+
+BIAS_CORRECTION = "bias_correction"
+"""Its name in a recipe's `calibration.corrections`."""
+
+_SAMPLES = 16
+_FEWEST = 4
+_JUDGING = 4  # every fourth sample judges, the others are measured
+
+Means = Mapping[str, NDArray[np.float64]]
+"""By tensor: [C]."""
+
+
+def corrected(
+    model: Model,
+    graph: TpuGraph,
+    program: Program,
+    quantization: Quantization,
+    quantise: Callable[[TpuGraph], Program],
+) -> Program:
+    """`program`, which `quantise` made of `graph`, or a better one with corrected biases; a note says which.
+
+    Raises RecipeError where there are too few calibration images.
+    """
+    samples = quantization.samples(_SAMPLES)
+    if len(samples) < _FEWEST:
+        raise RecipeError(
+            f"biases are corrected on calibration images, and there are {len(samples)}",
+            where="calibration.corrections",
+            remedy=f"give at least {_FEWEST} images, or remove {BIAS_CORRECTION!r}",
+        )
+    measured = [sample for index, sample in enumerate(samples) if index % _JUDGING]
+    judging = samples[::_JUDGING]
+    candidate = quantise(with_corrected_biases(graph, program, input_means(model, graph, measured)))
+    before, after = (output_error(model, each, judging) for each in (program, candidate))
+    errors = (
+        f"{before:.3g} of the outputs' squares without it, {after:.3g} with it, on {len(judging)} images kept aside"
+    )
+    if after < before:
+        return replace(candidate, notes=(*candidate.notes, f"{BIAS_CORRECTION}: error {errors}"))
+    return replace(program, notes=(*program.notes, f"{BIAS_CORRECTION} is undone: error {errors}"))
+
+
+def output_error(model: Model, program: Program, samples: Sequence[Sample]) -> float:
+    """Mean over the outputs of squared error / squares of the float outputs."""
+    session = FloatSession(model, program.outputs)
+    errors, squares = np.zeros(len(program.outputs)), np.zeros(len(program.outputs))
+    for sample in samples:
+        expected = session.run(sample.inputs)
+        found = simulate(program, quantized_inputs(program, sample))
+        for index, name in enumerate(program.outputs):
+            real = expected[name].astype(np.float64).reshape(-1)
+            given = np.asarray(program.tensors[name].format.dequantize(found[name]), np.float64).reshape(-1)
+            errors[index] += np.square(given - real).sum()
+            squares[index] += np.square(real).sum()
+    return float(np.mean(errors / np.maximum(squares, np.finfo(np.float64).tiny)))
+
+
+def input_means(model: Model, graph: TpuGraph, samples: Sequence[Sample]) -> Means:
+    """What the inputs of the graph's convolutions are on average over the samples, by ONNX Runtime.
+
+    Tensors that the model does not have, because lowering made them, are left out.
+    """
+    wanted = dict.fromkeys(op.inputs[0] for op in graph.ops if isinstance(op, TpuConv))
+    values = {name for node in model.proto().graph.node for name in node.output}
+    values |= {value.name for value in model.inputs}
+    fetched = [name for name in wanted if name in values]
+    session = FloatSession(model, fetched)
+    sums = {name: np.zeros(graph.tensors[name].shape[1]) for name in fetched}
+    for sample in samples:
+        for name, array in session.run(sample.inputs).items():
+            sums[name] += array.mean(axis=(0, 2, 3), dtype=np.float64)
+    return {name: total / len(samples) for name, total in sums.items()}
+
+
+def with_corrected_biases(graph: TpuGraph, program: Program, means: Means) -> TpuGraph:
+    """The float graph with biases for the integer weights of `program`, which was made of it."""
+    quantised = {op.output: op for op in program.ops if isinstance(op, TpuConv)}
+    ops = []
+    for op in graph.ops:
+        if isinstance(op, TpuConv) and op.inputs[0] in means:
+            op = _corrected(op, quantised[op.output], program, means[op.inputs[0]], graph.tensors[op.inputs[0]].shape)
+        ops.append(op)
+    return replace(graph, ops=tuple(ops))
+
+
+def _corrected(
+    op: TpuConv, quantised: TpuConv, program: Program, mean: NDArray[np.float64], input_shape: Sequence[int]
+) -> TpuConv:
+    source = quantised.casts[0].target
+    stored = program.tensors[op.output].format
+    integer = quantised.integer
+    if not (isinstance(integer, IntegerWeights) and isinstance(source, Affine) and isinstance(stored, Affine)):
+        return op  # a layer in floats
+    stage = integer.requant
+    factor = stage.multiplier * np.exp2(-stage.shift.astype(np.float64)) * stored.scale[0] / source.scale[0]
+    difference = op.weight.astype(np.float64) - integer.weight * factor.reshape(-1, 1, 1, 1)
+    share = _share_inside(op.window, input_shape[2], input_shape[3])
+    by_input = (difference * share).sum(axis=(2, 3)).reshape(op.group, -1, op.weight.shape[1])
+    bias = np.einsum("goi,gi->go", by_input, mean.reshape(op.group, -1)).reshape(-1)
+    if op.bias is not None:
+        bias = bias + op.bias.astype(np.float64)
+    return replace(op, bias=bias.astype(np.float32))
+
+
+def _share_inside(window: Window, height: int, width: int) -> NDArray[np.float64]:
+    """[kh, kw]: for which share of the output positions a tap reads the image, not padding."""
+    rows, columns = window.output_hw(height, width)
+    return np.outer(
+        _share(rows, window.kernel_h, window.stride_h, window.dilation_h, window.pad_top, height),
+        _share(columns, window.kernel_w, window.stride_w, window.dilation_w, window.pad_left, width),
+    )
+
+
+def _share(count: int, taps: int, stride: int, dilation: int, before: int, length: int) -> NDArray[np.float64]:
+    at = np.arange(count) * stride + np.arange(taps)[:, None] * dilation - before
+    return np.asarray(((at >= 0) & (at < length)).mean(axis=1))
