@@ -23,9 +23,9 @@ from nnkit.verify.metrics import DistanceSum
 from nnkit.verify.samples import Sample, quantized_inputs
 from nnkit.verify.tasks import output_pairs
 from nnkit_nnie.layers import Layer
-from nnkit_nnie.ops import NnieWeighted
+from nnkit_nnie.ops import NnieOp, NnieWeighted
 from nnkit_nnie.quantize import Precision, to_program
-from nnkit_nnie.report_cost import cost_of
+from nnkit_nnie.report_cost import cost_of, reads_by_bits
 from nnkit_nnie.segments import Division, Network, divide
 from nnkit_nnie.stn_calibration import AlignedStatistics
 from nnkit_nnie.trials import AlignedChoices, Choices, TrialRunner
@@ -34,10 +34,17 @@ if TYPE_CHECKING:
     from nnkit.verify.tasks import TaskScorer
 
 MIXED = 2
+_LOW_BITS = 8
+_CONVOLUTIONS = ("Convolution", "DepthwiseConv", "Deconvolution")
+_WEIGHTED = (*_CONVOLUTIONS, "InnerProduct")
 
 
 class NnieDiagnosis(Diagnosis):
-    """The network with any set of its layers in 16 bits; candidates are the layers with weights."""
+    """The network with any set of its layers in 16 bits; candidates are the layers that read through GFPQ.
+
+    Those without weights count too: raw pixels that lose their last bits before the mean is subtracted are lost for
+    good, and such a layer in 16 bits costs nothing but the bytes that it reads.
+    """
 
     def __init__(
         self,
@@ -66,18 +73,17 @@ class NnieDiagnosis(Diagnosis):
         self._tagged = frozenset(layer.name for layer in self._network.layers if layer.hp)
         self._aligned = aligned(self._network) if aligned is not None else None
         plain = self._built(frozenset())
-        ops = {op.name: op for op in plain.ops if isinstance(op, NnieWeighted)}
+        ops = {op.name: op for op in plain.ops if isinstance(op, NnieOp) and reads_by_bits(op)}
         self.layers = tuple(
             LayerCost(
                 layer.name,
                 layer.main.outputs[0],
                 ops[layer.name].multiply_accumulates(plain.tensors),
-                int(ops[layer.name].weight.size),
+                _weight_values(ops[layer.name]),
             )
             for layer in self._network.layers
             if layer.name in ops and not layer.hp
         )
-
         self._choices: Choices | AlignedChoices
         if self._aligned is not None and self._aligned.aligning:
             self._choices = AlignedChoices(self._choices_with, self._aligned.aligning)
@@ -108,6 +114,35 @@ class NnieDiagnosis(Diagnosis):
         return to_program(self._network, statistics, precision, name="trial", inputs=self._inputs)
 
 
+def _weight_values(op: NnieOp) -> int:
+    return int(op.weight.size) if isinstance(op, NnieWeighted) else 0
+
+
+def first_convolutions(network: Network) -> tuple[Layer, ...]:
+    """The first layer with weights behind every image, and the layers that normalise the image before it.
+
+    An image is an input of the network, or what a warp makes of one.
+    """
+    images = {spec.name for spec in network.graph.model.inputs}
+    found = []
+    for layer in network.layers:
+        if layer.name == network.split_at:
+            images.update(layer.outputs)
+        elif layer.placement == "npu" and layer.inputs and images.issuperset(layer.inputs):
+            found.append(layer)
+            if layer.kind not in _WEIGHTED:
+                images.update(layer.outputs)
+    return tuple(found)
+
+
+def sixteen_bit_layers(network: Network, compile_mode: int) -> LayerSet:
+    """The layers of the NNIE that a build has in 16 bits."""
+    precision = Precision.of(network, compile_mode)
+    return frozenset(
+        layer.name for layer in network.layers if layer.placement == "npu" and precision.bits(layer) != _LOW_BITS
+    )
+
+
 def fully_connected(network: Network) -> tuple[Layer, ...]:
     """Layers that make a vector of their whole input: InnerProduct, and convolutions with a window as large.
 
@@ -118,7 +153,7 @@ def fully_connected(network: Network) -> tuple[Layer, ...]:
     for layer in reversed(network.layers):
         if layer.placement != "npu":
             continue
-        convolves = layer.kind in ("Convolution", "DepthwiseConv", "Deconvolution")
+        convolves = layer.kind in _CONVOLUTIONS
         dense = layer.kind == "InnerProduct" or (layer.kind == "Convolution" and _sees_everything(network, layer))
         behind = any(value in windowed for value in layer.outputs)
         if dense and not behind:
@@ -140,25 +175,33 @@ def precision_table(
     inputs: Mapping[str, Fixed | Float],
     samples: Sequence[Sample],
     scorer: TaskScorer | None = None,
+    *,
+    built: LayerSet = frozenset(),
 ) -> list[dict[str, Any]]:
     """The usual choices side by side: no layer in 16 bits, the last fully connected one (the projection), all fully
-    connected ones, and every layer. Rows are JSON data: layers, accuracy against float on `samples`, cost.
+    connected ones, the first convolutions with what normalises their images, and every layer.
+
+    Rows are JSON data: layers, accuracy against float on `samples`, cost.
 
     statistics: those that hold with a precision of the layers.
     scorer: of the recipe's task, for these samples; its metrics are then in each row's `task`.
+    built: the layers that have 16 bits in the build, a row of its own (`as_built`) where it is none of the others.
 
     Empty where the network has no fully connected layer, or nothing to measure on.
     """
     dense = fully_connected(network)
     if not dense or not samples:
         return []
-    weighted = frozenset(layer.name for layer in network.layers if layer.placement == "npu")
+    every = frozenset(layer.name for layer in network.layers if layer.placement == "npu")
     choices = {
         "no_hp": frozenset[str](),
         "lastfc_hp": frozenset({dense[-1].name}),
         "fullfc_hp": frozenset(layer.name for layer in dense),
-        "all": weighted,
+        "firstconv_hp": frozenset(layer.name for layer in first_convolutions(network)),
+        "all": every,
     }
+    if built not in choices.values():
+        choices["as_built"] = built
     session = FloatSession(network.graph.model)
     expected = [session.run(sample.inputs) for sample in samples]
     rows: list[dict[str, Any]] = []
@@ -176,7 +219,7 @@ def precision_table(
                 total.add(real, reference[output])
                 if scorer is not None and output == scorer.output:
                     pairs.append((reference[output], real))
-        listed = [layer.name for layer in network.layers if layer.name in layers] if name != "all" else []
+        listed = [layer.name for layer in network.layers if layer.name in layers]
         row = {"choice": name, "layers": listed, **total.result().as_json(), **cost_of(program)}
         if scorer is not None:
             row["task"] = scorer.score(*output_pairs([sample.image for sample in samples], pairs)).as_json()[
@@ -197,8 +240,25 @@ def table_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         ]
         parts = [f"cosine {row['cosine']:.6f}", *scores, f"{row['weight_bytes']:,} B of weights"]
         parts.append(f"{row['macs_16_bit'] / max(1, row['macs']):.1%} of MACs in 16 bits")
-        lines.append(f"{row['choice']:<10} {', '.join(parts)}")
+        lines.append(f"{row['choice']:<12} {', '.join(parts)}")
     return lines
+
+
+WORTHWHILE_DB = 3.0
+
+
+def better_choice(rows: Sequence[Mapping[str, Any]], built: LayerSet) -> str | None:
+    """The first convolutions in 16 bits, for people, where that measures `WORTHWHILE_DB` more than the build."""
+    first = next((row for row in rows if row["choice"] == "firstconv_hp"), None)
+    now = next((row for row in rows if frozenset(row["layers"]) == built), None)
+    if first is None or now is None or first["sqnr_db"] is None or now["sqnr_db"] is None:
+        return None
+    if first["sqnr_db"] < now["sqnr_db"] + WORTHWHILE_DB:
+        return None
+    return (
+        f"suggested    the first convolutions in 16 bits, {first['sqnr_db']:.1f} dB instead of {now['sqnr_db']:.1f}: "
+        f"compile_mode: 2 and tags: {{hp: [{', '.join(first['layers'])}]}}"
+    )
 
 
 def suggestion(network: Network, compile_mode: int) -> str | None:

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from nnkit.program import Fixed, Float
+from nnkit.quantize.mixed_precision import LayerSet
 from nnkit.target import Deployment
 from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.emit import read_build_file
 from nnkit_nnie.options import NnieOptions
-from nnkit_nnie.precision import precision_table, table_lines
+from nnkit_nnie.precision import better_choice, precision_table, sixteen_bit_layers, table_lines
 from nnkit_nnie.quantize import input_storage
 from nnkit_nnie.report_cost import cost_of
 from nnkit_nnie.segments import Network, NnieSegment
@@ -26,7 +27,9 @@ def report_details(deployment: Deployment, network: Network, options: NnieOption
     build = read_build_file(folder)
     program = deployment.program
     formats = {name: input_storage(program, name) for name in program.inputs}
-    table = _precision(deployment, network, formats, options)
+    built = sixteen_bit_layers(network, options.compile_mode)
+    table = _precision(deployment, network, formats, options, built)
+    better = better_choice(table, built)
     return {
         "chip": chip.title,
         "nnie": chip.generation,
@@ -35,14 +38,18 @@ def report_details(deployment: Deployment, network: Network, options: NnieOption
         "segments": [_segment(segment, network, build["networks"]) for segment in network.segments],
         "cost": cost_of(program),
         "precision": table,
-        "summary": table_lines(table),
+        "summary": [*table_lines(table), *([] if better is None else [better])],
         "mapper": _mapper(build["networks"][-1]),
         "notes": build["notes"],
     }
 
 
 def _precision(
-    deployment: Deployment, network: Network, formats: Mapping[str, Fixed | Float], options: NnieOptions
+    deployment: Deployment,
+    network: Network,
+    formats: Mapping[str, Fixed | Float],
+    options: NnieOptions,
+    built: LayerSet,
 ) -> list[dict[str, Any]]:
     """The usual choices on the verification images where the recipe has a task and not too many, else on a few of
     calibration."""
@@ -56,8 +63,8 @@ def _precision(
         if len(samples) <= _TABLE_SCORED:
             shapes = {name: program.tensors[name].shape for name in program.outputs}
             scorer = task_scorer(recipe, shapes, samples.images)
-            return precision_table(network, statistics, formats, samples, scorer)
-    return precision_table(network, statistics, formats, deployment.samples(_TABLE_SAMPLES))
+            return precision_table(network, statistics, formats, samples, scorer, built=built)
+    return precision_table(network, statistics, formats, deployment.samples(_TABLE_SAMPLES), built=built)
 
 
 def _network(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,6 +30,13 @@ def cost_of(program: Program) -> dict[str, int]:
     return cost
 
 
+def reads_by_bits(op: NnieOp) -> bool:
+    """Whether 8 or 16 bits make a difference to what an op computes: whether it reads anything through GFPQ."""
+    if isinstance(op, NnieWeighted):
+        return True
+    return any(form is not None for form in getattr(op, "read_as", ()))
+
+
 def bits_of(op: NnieOp) -> int:
     """Bits in which an op reads its inputs."""
     if isinstance(op, NnieWeighted):
