@@ -29,6 +29,13 @@ def compare_command(first: Path, second: Path | None, *, json: bool, mapper_quan
         return
     if second is None:
         raise UsageError("nothing to compare with", remedy="name a second build or file, or give --mapper-quant DIR")
+    for path in (first, second):
+        if not path.exists():
+            raise UserFileError(
+                "there is no such file or folder",
+                where=str(path),
+                remedy="name two build folders (out/<name>/<target>) or two tensor files",
+            )
     if first.is_dir() != second.is_dir():
         raise UsageError("a build can only be compared with a build", remedy="name two build folders or two files")
     rows = _builds(first, second, json=json) if first.is_dir() else _files(first, second)

@@ -289,6 +289,7 @@ def test_a_build_that_is_none(project: Path, nnkit: Command) -> None:
     for arguments in (
         ("simulate", "images", "--input", "images/1.png", "--output", "x.npy"),
         ("compare", "images", "images"),
+        ("compare", "out/no/such", "build/either"),
         ("package", "build", "images"),
     ):
         done = nnkit(*arguments)
