@@ -80,7 +80,7 @@ def emit_artifact(deployment: Deployment, options: TpuOptions, folder: Path) -> 
         if toolchain is None:
             build["not_compiled"] = _why_not(options)
         else:
-            build |= _compile(toolchain, program, options, how, ranges, folder, beside)
+            build |= _compile(toolchain, deployment, options, how, ranges, folder, beside)
         build["plan"] = plan.result()
     write_runners(deployment, options, build, folder)
     (folder / BUILD_FILE).write_text(json.dumps(build, indent=1) + "\n", encoding="utf-8")
@@ -107,7 +107,7 @@ def _why_not(options: TpuOptions) -> str:
 
 def _compile(
     toolchain: Toolchain,
-    program: Program,
+    deployment: Deployment,
     options: TpuOptions,
     how: CompileOptions,
     ranges: Mapping[str, ValueRange] | None,
@@ -115,13 +115,16 @@ def _compile(
     beside: Executor,
 ) -> dict[str, Any]:
     """Model, traced model, and what the compiler says of them. beside: makes the traced model meanwhile."""
+    program = deployment.program
     graph = graph_of(program)
     modes = other_modes(program, how.mode)
     with tempfile.TemporaryDirectory(prefix="nnkit-tpu-", ignore_cleanup_errors=True) as temporary:
         work = Path(temporary)
         traced = beside.submit(_traced, toolchain, graph, how, ranges, modes, work) if options.trace else None
+        deployment.say("the compiler lowers the network")
         lowered = lower_graph(toolchain, graph, how, work, ranges=ranges, modes=modes)
         (work / "groups").mkdir()
+        deployment.say("the compiler looks for layer groups")
         choice = choose_groups(toolchain, lowered.ready, options, work / "groups", graph)
         compiled = write_model(lowered, choice.outcome, how, work)
         found: dict[str, Any] = {
@@ -138,6 +141,7 @@ def _compile(
             if file.exists():
                 shutil.copyfile(file, folder / COMPILED / file.name)
         if traced is not None:
+            deployment.say("the traced model")
             (folder / TRACED).mkdir()
             shutil.copyfile(traced.result(), folder / TRACED / model_file(options.chip))
     return found
