@@ -13,7 +13,7 @@ from nnkit.errors import GateFailedError, UsageError, UserFileError
 from nnkit.verify.metrics import Distance, distance
 
 Row = tuple[str, Distance, str]
-"""A tensor's name, its distance, and what there is to say of it."""
+"""The name of a tensor, or of the layer that computes it; its distance, and what there is to say of it."""
 
 _NAMED = 5  # values that one build has alone, in the note
 
@@ -43,8 +43,9 @@ def compare_command(first: Path, second: Path | None, *, json: bool, mapper_quan
         _print_rows(rows, json=json)
     different = [name for name, d, _ in rows if d.max_abs != 0.0]
     if different:
+        what = "layers" if first.is_dir() else "tensors"
         raise GateFailedError(
-            f"{len(different)} of {len(rows)} tensors differ, the first is {different[0]!r}", where=str(second)
+            f"{len(different)} of {len(rows)} {what} differ, the first is {different[0]!r}", where=str(second)
         )
 
 
@@ -81,7 +82,7 @@ def _builds(first: Path, second: Path, *, json: bool) -> list[Row]:
                 f"{pair.layer:<{width}}  {_decibels(pair.first_db):>10} {_decibels(pair.second_db):>10}   "
                 f"{apart.cosine:>10.7f} {_decibels(apart.sqnr_db):>8} {apart.max_abs:>10.4g}  {pair.formats}"
             )
-    return [(pair.tensor, pair.distance, pair.formats) for pair in found.pairs]
+    return [(pair.layer, pair.distance, pair.formats) for pair in found.pairs]
 
 
 def _decibels(value: float | None) -> str:

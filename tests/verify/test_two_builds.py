@@ -83,7 +83,7 @@ def _with_other_input(build: BuiltFolder) -> BuiltFolder:
 
 def test_the_command_prints_both_sides(builds: dict[str, BuiltFolder], capsys: pytest.CaptureFixture[str]) -> None:
     first, second = builds["onnx_qdq"].folder, builds["gap8"].folder
-    with pytest.raises(GateFailedError, match="tensors differ"):
+    with pytest.raises(GateFailedError, match="layers differ"):
         compare_command(first, second, json=True)
     shown = capsys.readouterr()
     rows = json.loads(shown.out)
