@@ -16,7 +16,7 @@ sys.path.append(str(HERE.parent / "gap8_reid"))
 from draw_faces import draw, identity, picture_rng  # noqa: E402
 
 FACE_SIZE = 112
-CALIBRATION_PERSON, CALIBRATION_PEOPLE = 3_000_000, 24
+CALIBRATION_PERSON, CALIBRATION_PEOPLE = 3_000_000, 64
 HELD_OUT_PERSON, HELD_OUT_PEOPLE, HELD_OUT_PICTURES = 3_100_000, 12, 3
 
 
