@@ -176,14 +176,14 @@ def stages(folder: Path) -> None:
     (folder / "compiled").mkdir()
     with ThreadPoolExecutor(max_workers=1) as beside:
         simulated = beside.submit(simulate, program, given)
+        real = beside.submit(by_onnx_runtime, folder / "network.onnx", [first])
         ranges = table_ranges(graph, statistics.ranges, CHIP)
         compiled = compile_graph(toolchain, graph, CompileOptions(CHIP), folder / "compiled", ranges=ranges)
-        expected = simulated.result()[program.outputs[0]]
+        expected, (truth,) = simulated.result()[program.outputs[0]], real.result()
     (output,) = run_on_chip_model(toolchain, compiled.model, CHIP, {"input": first}).values()
     scale = program.tensors[program.outputs[0]].format.scale[0]
     if not np.array_equal(np.rint(output.astype(np.float64) / scale).ravel(), expected.ravel()):
         raise SystemExit("the bmodel gives other values than nnkit's simulation")
-    (truth,) = by_onnx_runtime(folder / "network.onnx", [first])
     cosine = _cosine(output, truth)
     if not cosine >= LEAST_COSINE:
         raise SystemExit(f"the bmodel gives a cosine of {cosine:.6f}, {LEAST_COSINE} is asked for")
