@@ -93,7 +93,7 @@ def run(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option("--workers", min=1, metavar="N", help="Workers of one core each; as many as are worth it by default."),
+        typer.Option("--workers", min=1, metavar="N", help="Workers of one core; as many as are worth it."),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Builds at a time.")] = 1,
     json: JsonOption = False,
