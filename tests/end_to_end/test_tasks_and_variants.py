@@ -47,7 +47,7 @@ def test_two_variants_of_a_target_are_two_builds(tmp_path: Path) -> None:
     assert [p.name for p in (tmp_path / "one" / "small").iterdir()] == ["gap8@int8"]
     compared = nnkit("compare", out / "small" / "gap8", out / "small" / "gap8@int8")
     assert compared.returncode == 1  # they differ, and both could be opened
-    assert "tensors differ" in compared.stderr
+    assert "layers differ" in compared.stderr
 
 
 def test_a_variant_needs_a_plain_name(tmp_path: Path) -> None:
