@@ -21,6 +21,8 @@ from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.program import TpuGraph
 from nnkit_tpu.toolchain import Toolchain
 
+QUICK_CUTS = "as many layers as fit"
+
 
 @dataclass(frozen=True, eq=False)
 class Choice:
@@ -60,8 +62,10 @@ def choose_groups(
     if options.layer_group == "ours":
         found = few_trials(toolchain, program, model, folder)
         return Choice(found.tuning.best, found.final, _report(options, found.tuning, graph))
-    vendor = compile_groups(toolchain, program, keep=folder / "vendor")
-    tuning = Tuning(vendor, vendor, program, VENDORS_CUTS, (Trial(VENDORS_CUTS, vendor.cost),), model)
+    search = options.layer_group == "vendor"
+    name = VENDORS_CUTS if search else QUICK_CUTS
+    vendor = compile_groups(toolchain, program, keep=folder / "vendor", search=search)
+    tuning = Tuning(vendor, vendor, program, name, (Trial(name, vendor.cost),), model)
     return Choice(vendor, folder / "vendor" / FINAL, _report(options, tuning, graph))
 
 

@@ -54,11 +54,12 @@ class TpuOptions(TargetOptionsBase):
     )
     pixels: PixelOptions = Field(default=PixelOptions(), description="Of `fuse_preprocess`.")
     cores: Literal[1, 2] = Field(default=1, description="Cores that share the network; 2 on the bm1688 only.")
-    layer_group: Literal["vendor", "ours", "measured"] = Field(
+    layer_group: Literal["vendor", "ours", "measured", "quick"] = Field(
         default="ours",
         description="Who groups layers in local memory. `ours`: nnkit's plan, or the compiler's own where its "
         "simulator finds that one better; `measured`: also what lies around them, each tried; `vendor`: the "
-        "compiler alone.",
+        "compiler alone; `quick`: the compiler without its search, as many layers to a group as fit, for builds "
+        "while accuracy is tried: the values are the same, the model is slower.",
     )
     budget: LayerGroupBudget = Field(default=LayerGroupBudget(), description="Of `layer_group: measured`.")
     toolchain: Literal["managed", "path"] = Field(

@@ -9,6 +9,7 @@ import pytest
 
 from nnkit.calibrate.stats import ValueRange
 from nnkit.program.ops import Window
+from nnkit_tpu.chip_model import run_on_chip_model
 from nnkit_tpu.compile import CompileOptions, lower_graph
 from nnkit_tpu.grouping import choose_groups, own_plan
 from nnkit_tpu.options import TpuOptions
@@ -57,3 +58,23 @@ def test_ours_takes_few_compilations_and_the_best_is_kept_and_proven(
     assert choice.report["proof"]["mismatches"] == 0
     assert choice.report["proof"]["layers_with_the_chips_arithmetic"] == 3
     assert choice.report["proof"]["proven"]
+
+
+def test_quick_groups_compute_the_same_values(tpu_toolchain: Toolchain, tmp_path: Path) -> None:
+    chip = "bm1684x"
+    graph = quantised(chip)
+    ranges = dict.fromkeys(graph.tensors, RANGE)
+    program = lower_graph(tpu_toolchain, graph, CompileOptions(chip), tmp_path, ranges=ranges).ready
+    values = {"x": np.random.default_rng(1).normal(0, 1.5, (1, 3, 48, 48)).astype(np.float32)}
+    outputs = {}
+    for asked in ("vendor", "quick"):
+        options = TpuOptions(chip=chip, layer_group=asked)
+        choice = choose_groups(tpu_toolchain, program, options, tmp_path / asked, graph)
+        assert choice.report["proof"]["proven"]
+        assert len(choice.report["trials"]) == 1
+        model = tmp_path / f"{asked}.bmodel"
+        model.write_bytes(choice.outcome.model)
+        (outputs[asked],) = run_on_chip_model(tpu_toolchain, model, chip, values).values()
+    assert choice.report["choice"] == "as many layers as fit"
+    assert np.ptp(outputs["vendor"]) > 0
+    assert np.array_equal(outputs["vendor"], outputs["quick"])
