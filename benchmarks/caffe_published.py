@@ -63,12 +63,7 @@ def thinned(files: Files) -> Files:
         return match.group(1) + b"%d" % _fewer(int(match.group(2)))
 
     weights = read_caffemodel(files.caffemodel, files.name)
-    arrays = {
-        layer: [
-            np.ascontiguousarray(array[tuple(slice(_fewer(side)) for side in array.shape)]) for array in each.arrays
-        ]
-        for layer, each in weights.items()
-    }
+    arrays = {layer: [_thin_array(array) for array in each.arrays] for layer, each in weights.items()}
     return Files(f"{files.name}_thin", _OUTPUTS.sub(fewer, files.prototxt), caffemodel(arrays))
 
 

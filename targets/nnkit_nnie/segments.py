@@ -55,10 +55,6 @@ class Network:
     notes: tuple[str, ...] = ()
     split_at: str | None = None
 
-    def segment_of(self, layer: str) -> NnieSegment:
-        """The segment that a layer is in. Raises KeyError."""
-        return {each.name: segment for segment in self.segments for each in segment.layers}[layer]
-
 
 @dataclass(frozen=True)
 class Division:

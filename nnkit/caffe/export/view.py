@@ -55,10 +55,6 @@ class GraphView:
             self._arrays[name] = numpy_helper.to_array(self._tensors[name])
         return self._arrays[name]
 
-    def only_reader(self, name: str) -> bool:
-        """Whether one layer reads the value, once, and nobody outside."""
-        return self.readers[name] == 1 and name not in self.outputs
-
 
 def attributes(node: onnx.NodeProto) -> dict[str, Any]:
     """The node's attributes as Python values; texts as str."""

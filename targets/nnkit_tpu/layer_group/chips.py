@@ -42,11 +42,6 @@ class Chip:
         """Bytes of one bank of a lane."""
         return self.lane_bytes // self.banks
 
-    @property
-    def local_bytes(self) -> int:
-        """Local memory of all lanes together."""
-        return self.lanes * self.lane_bytes
-
 
 # Rates: bm1684x reads 54 bytes a cycle and is never done before 303; bm1688 16.7 after 289. The cv18xx have no
 # simulator that tells cycles: their rates are those of a 64-bit memory at the processor's clock.
