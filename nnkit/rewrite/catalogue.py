@@ -253,11 +253,14 @@ def entry_key(entry: RestructureEntry) -> Any:
 def _key(value: Any) -> Any:
     from pydantic import BaseModel
 
+    from nnkit.importers import model_file_digest
     from nnkit.inputs import file_digest
     from nnkit.recipe.types import RecipePath
 
     if isinstance(value, RecipePath):
-        return {"path": value.written, "sha256": file_digest(value.existing_file())}
+        file = value.existing_file()
+        digest = model_file_digest if file.suffix.lower() == ".onnx" else file_digest  # a model has data files too
+        return {"path": value.written, "sha256": digest(file)}
     if isinstance(value, BaseModel):
         return {name: _key(getattr(value, name)) for name in type(value).model_fields}
     if isinstance(value, tuple | list):

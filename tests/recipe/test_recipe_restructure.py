@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 from nnkit.recipe import load_recipe, recipe_json_schema, resolved_yaml
@@ -97,4 +98,16 @@ def test_the_cache_key_changes_with_the_file(tmp_path):
     first = entry_key(recipe.restructure[0])
     assert first == entry_key(recipe.restructure[0])
     np.savez(tmp_path / "p.npz", mean=np.ones(2), matrix=np.eye(2))
+    assert entry_key(recipe.restructure[0]) != first
+
+
+def test_the_cache_key_changes_with_the_data_beside_a_component(tmp_path):
+    node = onnx.helper.make_node("Add", ["x", "w"], ["y"])
+    values = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [512]) for name in ("x", "y")]
+    weights = onnx.numpy_helper.from_array(np.zeros(512, np.float32), "w")
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "part", values[:1], values[1:], [weights]))
+    onnx.save(model, tmp_path / "part.onnx", save_as_external_data=True, location="part.bin", size_threshold=0)
+    recipe = load(tmp_path, "restructure: [{merge_components: {components: [{model: part.onnx, inputs: [a, b]}]}}]\n")
+    first = entry_key(recipe.restructure[0])
+    (tmp_path / "part.bin").write_bytes(np.ones(512, np.float32).tobytes())
     assert entry_key(recipe.restructure[0]) != first
