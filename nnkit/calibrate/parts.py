@@ -32,7 +32,7 @@ from nnkit.graph.model import Model
 if TYPE_CHECKING:
     from nnkit.preprocess.settings import Preprocess
 
-PART_IMAGES = 16
+PART_IMAGES = 32
 
 
 @dataclass(frozen=True, eq=False)
