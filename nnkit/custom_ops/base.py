@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeAlias, get_type_hints
@@ -25,7 +26,7 @@ _REMEDY = "correct the layer's parameters in the model"
 
 
 @dataclass(frozen=True)
-class CustomOp:
+class CustomOp(ABC):
     """One operator with its attributes, checked; the fields of a subclass are the attributes of the node.
 
     op_type: the node's op type. inputs: names of its inputs for messages; the last `optional_inputs` may be missing.
@@ -78,17 +79,17 @@ class CustomOp:
         attributes = {key: value for key, value in self.attributes().items() if value != []}
         return helper.make_node(self.op_type, list(inputs), list(outputs), name=name, domain=DOMAIN, **attributes)
 
+    @abstractmethod
     def output_shapes(self, input_shapes: Sequence[Shape]) -> tuple[Shape, ...]:
         """Shapes of the outputs. Raises ModelError where the inputs do not go together."""
-        raise NotImplementedError
 
+    @abstractmethod
     def run(self, *arrays: FloatArray) -> tuple[FloatArray, ...]:
         """The outputs, float32, C-contiguous, of the shapes that `output_shapes` gives.
 
         Raises:
             ModelError: the shapes do not go together, or the operator cannot be run.
         """
-        raise NotImplementedError
 
     @classmethod
     def _check_arity(cls, node: onnx.NodeProto) -> None:

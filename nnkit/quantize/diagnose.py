@@ -8,7 +8,7 @@ weights, and its output where no 16-bit layer reads it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.graph import LayerTags, Model
 from nnkit.graph.onnx_runtime import FloatSession
-from nnkit.program import Conv2d, ConvTranspose2d, Program, macs
+from nnkit.program import OpBase, Program, macs
 from nnkit.quantize.fixed_point import quantize
 from nnkit.quantize.lowering import lower
 from nnkit.quantize.mixed_precision import Candidate, LayerSet, Trial
@@ -51,6 +51,25 @@ class LayerError:
     clip_rate: float
 
 
+def layer_cost(name: str, value: str, op: OpBase, program: Program) -> LayerCost:
+    """Of the layer that `op` computes; ops with weights have them as `weight`, in every arithmetic."""
+    weight = getattr(op, "weight", None)
+    return LayerCost(name, value, macs(op, program), 0 if weight is None else int(weight.size))
+
+
+def arithmetic_layers(model: Model, program: Program) -> tuple[LayerCost, ...]:
+    """The layers that may run in 16 bits: those with arithmetic that no tag has put there.
+
+    program: of `model`, with an op of the name of every lowered layer.
+    """
+    ops = {op.name: op for op in program.ops}
+    return tuple(
+        layer_cost(layer.name, layer.output, ops[layer.name], program)
+        for layer in lower(model).layers
+        if layer.kind in _ARITHMETIC and not layer.tags.hp
+    )
+
+
 def with_sixteen_bits(model: Model, values: Sequence[str]) -> Model:
     """The model with the layers that make `values` tagged for 16 bits, beside those that were."""
     tags: LayerTags = model.tags
@@ -78,18 +97,7 @@ class Diagnosis:
         self._model = restructured
         self._stats = stats
         self._scheme = scheme
-        program = self.program(frozenset())
-        ops = {op.name: op for op in program.ops}
-        self.layers = tuple(
-            LayerCost(
-                layer.name,
-                layer.output,
-                macs(ops[layer.name], program),
-                _weight_values(ops[layer.name]),
-            )
-            for layer in lower(restructured).layers
-            if layer.kind in _ARITHMETIC and not layer.tags.hp
-        )
+        self.layers = arithmetic_layers(restructured, self.program(frozenset()))
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
@@ -136,14 +144,20 @@ class Diagnosis:
         program = self.build_program(layers) if build else self.program(layers)
         total = DistanceSum()
         pairs: list[OutputPair] = []
-        for sample, expected in zip(samples, reference, strict=True):
-            stored = self.run(program, layers, sample)
+        for real, expected in zip(self.real_outputs(program, layers, samples), reference, strict=True):
             for name in program.outputs:
-                real = program.tensors[name].format.dequantize(stored[name])
-                total.add(real, expected[name])
+                total.add(real[name], expected[name])
                 if name == kept:
-                    pairs.append((expected[name], real))
+                    pairs.append((expected[name], real[name]))
         return total.result(), pairs
+
+    def real_outputs(
+        self, program: Program, layers: LayerSet, samples: Sequence[Sample]
+    ) -> Iterator[Mapping[str, NDArray[Any]]]:
+        """The outputs of `program`, which is that of `layers`, for one sample after the other, in real units."""
+        for sample in samples:
+            stored = self.run(program, layers, sample)
+            yield {name: program.tensors[name].format.dequantize(stored[name]) for name in program.outputs}
 
     def run(self, program: Program, layers: LayerSet, sample: Sample) -> Mapping[str, NDArray[Any]]:
         """Stored values of at least the outputs of `program`, which is that of `layers`."""
@@ -214,7 +228,3 @@ def confirmer(
         return f"{reason} on the {name} images, as a build has it" if reason else ""
 
     return confirm
-
-
-def _weight_values(op: object) -> int:
-    return int(op.weight.size) if isinstance(op, Conv2d | ConvTranspose2d) else 0

@@ -16,14 +16,14 @@ from nnkit.errors import RecipeError
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.program import Fixed, Float, Program
-from nnkit.quantize.diagnose import Diagnosis, LayerCost
+from nnkit.quantize.diagnose import Diagnosis, layer_cost
 from nnkit.quantize.mixed_precision import LayerSet
 from nnkit.simulate import simulate
 from nnkit.verify.metrics import DistanceSum
 from nnkit.verify.samples import Sample, quantized_inputs
 from nnkit.verify.tasks import output_pairs
 from nnkit_nnie.layers import Layer
-from nnkit_nnie.ops import NnieOp, NnieWeighted
+from nnkit_nnie.ops import NnieOp
 from nnkit_nnie.quantize import Precision, to_program
 from nnkit_nnie.report_cost import cost_of, reads_by_bits
 from nnkit_nnie.segments import Division, Network, divide
@@ -75,12 +75,7 @@ class NnieDiagnosis(Diagnosis):
         plain = self._built(frozenset())
         ops = {op.name: op for op in plain.ops if isinstance(op, NnieOp) and reads_by_bits(op)}
         self.layers = tuple(
-            LayerCost(
-                layer.name,
-                layer.main.outputs[0],
-                ops[layer.name].multiply_accumulates(plain.tensors),
-                _weight_values(ops[layer.name]),
-            )
+            layer_cost(layer.name, layer.main.outputs[0], ops[layer.name], plain)
             for layer in self._network.layers
             if layer.name in ops and not layer.hp
         )
@@ -112,10 +107,6 @@ class NnieDiagnosis(Diagnosis):
             statistics = self._aligned.of(Precision(MIXED, self._tagged | wanted))
         precision = Precision(MIXED, self._tagged | layers)
         return to_program(self._network, statistics, precision, name="trial", inputs=self._inputs)
-
-
-def _weight_values(op: NnieOp) -> int:
-    return int(op.weight.size) if isinstance(op, NnieWeighted) else 0
 
 
 def first_convolutions(network: Network) -> tuple[Layer, ...]:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import RecipeError
 from nnkit.graph import Model
+from nnkit.program import Program
 from nnkit.program.affine import AffineProgram
 from nnkit.quantize.affine import WeightFormats, outputs_of
 from nnkit.quantize.affine.diagnose import by_sensitivity, diagnose
-from nnkit.quantize.diagnose import Diagnosis, LayerCost, LayerError, OutputPair, with_sixteen_bits
-from nnkit.quantize.lowering import lower
+from nnkit.quantize.diagnose import Diagnosis, LayerError, arithmetic_layers, with_sixteen_bits
 from nnkit.quantize.mixed_precision import LayerSet
 from nnkit.target import Quantization
-from nnkit.verify.metrics import Distance, DistanceSum
 from nnkit.verify.samples import Sample
 from nnkit_onnx_qdq.options import OnnxQdqOptions
 from nnkit_onnx_qdq.quantize import scheme_of, source_of, stacked, to_program, trial_program
@@ -27,7 +26,6 @@ MOST_SAMPLES = 8
 _TRIAL_IMAGES = 16  # that bias correction is measured on in a trial
 _NAMED = 3  # layers in the line at the end of a run
 _PART = 8  # samples that are simulated together
-_ARITHMETIC = ("conv2d", "conv_transpose2d", "add", "mul", "activation", "average_pool")
 
 
 class AffineDiagnosis(Diagnosis):
@@ -53,18 +51,7 @@ class AffineDiagnosis(Diagnosis):
         self._measured = quantization.samples(_TRIAL_IMAGES)
         self._formats = WeightFormats(scheme_of(quantization, options))
         self._last: tuple[LayerSet, AffineProgram] | None = None
-        plain = self.program(frozenset())
-        ops = {op.name: op for op in plain.ops}
-        self.layers = tuple(
-            LayerCost(
-                layer.name,
-                layer.output,
-                ops[layer.name].multiply_accumulates(plain.tensors),
-                0 if layer.weight is None else int(layer.weight.size),
-            )
-            for layer in lower(restructured).layers
-            if layer.kind in _ARITHMETIC and not layer.tags.hp
-        )
+        self.layers = arithmetic_layers(restructured, self.program(frozenset()))
 
     def program(self, layers: LayerSet) -> AffineProgram:
         """The Program of a trial; see the class."""
@@ -79,28 +66,16 @@ class AffineDiagnosis(Diagnosis):
         """The Program with all corrections that the recipe asks for."""
         return to_program(self._tagged(layers), self._quantization, self._options, self._formats)
 
-    def outputs(
-        self,
-        layers: LayerSet,
-        samples: Sequence[Sample],
-        reference: Sequence[Mapping[str, NDArray[Any]]],
-        kept: str | None,
-        *,
-        build: bool = False,
-    ) -> tuple[Distance, list[OutputPair]]:
-        """As the base class has it; several samples at a time."""
-        program = self.build_program(layers) if build else self.program(layers)
-        total, pairs = DistanceSum(), list[OutputPair]()
+    def real_outputs(
+        self, program: Program, layers: LayerSet, samples: Sequence[Sample]
+    ) -> Iterator[Mapping[str, NDArray[Any]]]:
+        """As the base class has it; several samples are run at a time."""
+        affine = cast("AffineProgram", program)  # what `program` and `build_program` here give
         for start in range(0, len(samples), _PART):
             part = samples[start : start + _PART]
-            found = outputs_of(program, stacked(part, self._model))
-            for index, expected in enumerate(reference[start : start + _PART]):
-                for name in program.outputs:
-                    real = found[name][index]
-                    total.add(real, expected[name])
-                    if name == kept:
-                        pairs.append((expected[name], real))
-        return total.result(), pairs
+            found = outputs_of(affine, stacked(part, self._model))
+            for index in range(len(part)):
+                yield {name: found[name][index] for name in program.outputs}
 
     def by_layer(self, samples: Sequence[Sample], layers: LayerSet = frozenset()) -> dict[str, LayerError]:
         """Of every candidate; the values that are clipped are those of the float layer, beyond the format."""
