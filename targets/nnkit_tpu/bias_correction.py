@@ -24,6 +24,7 @@ from nnkit.program.formats import Affine
 from nnkit.program.ops import Window
 from nnkit.simulate import simulate
 from nnkit.target import Quantization
+from nnkit.verify.metrics import DistanceSum
 from nnkit.verify.samples import Sample, quantized_inputs
 from nnkit_tpu.program import IntegerWeights, TpuConv, TpuGraph
 
@@ -71,16 +72,13 @@ def corrected(
 def output_error(model: Model, program: Program, samples: Sequence[Sample]) -> float:
     """Mean over the outputs of squared error / squares of the float outputs."""
     session = FloatSession(model, program.outputs)
-    errors, squares = np.zeros(len(program.outputs)), np.zeros(len(program.outputs))
+    totals = {name: DistanceSum() for name in program.outputs}
     for sample in samples:
         expected = session.run(sample.inputs)
         found = simulate(program, quantized_inputs(program, sample))
-        for index, name in enumerate(program.outputs):
-            real = expected[name].astype(np.float64).reshape(-1)
-            given = np.asarray(program.tensors[name].format.dequantize(found[name]), np.float64).reshape(-1)
-            errors[index] += np.square(given - real).sum()
-            squares[index] += np.square(real).sum()
-    return float(np.mean(errors / np.maximum(squares, np.finfo(np.float64).tiny)))
+        for name, total in totals.items():
+            total.add(program.tensors[name].format.dequantize(found[name]), expected[name])
+    return float(np.mean([10.0 ** (-total.result().sqnr_db / 10.0) for total in totals.values()]))
 
 
 def input_means(model: Model, graph: TpuGraph, samples: Sequence[Sample]) -> Means:

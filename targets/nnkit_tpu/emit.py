@@ -92,7 +92,7 @@ def read_build(artifact: Path) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((artifact / BUILD_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ToolError(
-            "the artifact is not complete", where=str(artifact / BUILD_FILE), remedy="run `nnkit build` again"
+            "the artifact is not complete", where=str(artifact / BUILD_FILE), remedy="run `nnkit run` again"
         ) from error
     return found
 

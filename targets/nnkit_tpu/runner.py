@@ -68,7 +68,7 @@ class ChipModelRunner:
             raise ToolError(
                 "this artifact was built without the toolchain: there is no model in it",
                 where=str(artifact),
-                remedy="run `nnkit build` again, now that it is installed",
+                remedy="run `nnkit run` again, now that it is installed",
             )
         names = build["names"]
         pixels = {name: PixelInput(**each) for name, each in build.get("pixels", {}).items()}
