@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from nnkit.caffe.layers.context import LayerContext, Shape
 
 MAX_GEOMETRY = 1 << 16
+
+
+class Geometry(NamedTuple):
+    """What a kernel covers, each over height and width."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    pad: tuple[int, int]
+    dilation: tuple[int, int]
 
 
 def pair(context: LayerContext, parameter: Any, name: str, default: int | None, least: int) -> tuple[int, int]:
@@ -49,23 +58,15 @@ def convolution(context: LayerContext) -> None:
     depthwise = context.layer.type != "Convolution"
     outputs = parameter.num_output or (channels if depthwise else 0)
     group = parameter.group if parameter.HasField("group") or not depthwise else channels
-    kernel, stride, pad, dilation = _geometry(context, parameter)
+    geometry = _geometry(context, parameter)
+    kernel, stride, pad, dilation = geometry
     _check_groups(context, channels, outputs, group)
     inputs = _parameters(context, parameter, (outputs, channels // group, *kernel), outputs)
     extent = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
     sizes = [(side + 2 * p - e) // s + 1 for side, p, e, s in zip((height, width), pad, extent, stride, strict=True)]
     if min(height + 2 * pad[0] - extent[0], width + 2 * pad[1] - extent[1]) < 0:
         context.fail(f"its kernel {kernel[0]}x{kernel[1]} is larger than the padded input {height}x{width}")
-    context.result(
-        "Conv",
-        [context.bottoms[0], *inputs],
-        (context.shape()[0], outputs, *sizes),
-        kernel_shape=list(kernel),
-        strides=list(stride),
-        pads=[*pad, *pad],
-        dilations=list(dilation),
-        group=group,
-    )
+    _result(context, "Conv", inputs, (context.shape()[0], outputs, *sizes), geometry, group)
 
 
 def deconvolution(context: LayerContext) -> None:
@@ -74,23 +75,13 @@ def deconvolution(context: LayerContext) -> None:
     parameter = context.parameter("convolution_param")
     channels, height, width = context.image()
     outputs, group = parameter.num_output, parameter.group
-    kernel, stride, pad, dilation = _geometry(context, parameter)
+    geometry = _geometry(context, parameter)
     _check_groups(context, channels, outputs, group)
-    inputs = _parameters(context, parameter, (channels, outputs // group, *kernel), outputs)
+    inputs = _parameters(context, parameter, (channels, outputs // group, *geometry.kernel), outputs)
     sizes = [
-        s * (side - 1) + d * (k - 1) + 1 - 2 * p
-        for side, p, k, d, s in zip((height, width), pad, kernel, dilation, stride, strict=True)
+        s * (side - 1) + d * (k - 1) + 1 - 2 * p for side, k, s, p, d in zip((height, width), *geometry, strict=True)
     ]
-    context.result(
-        "ConvTranspose",
-        [context.bottoms[0], *inputs],
-        (context.shape()[0], outputs, *sizes),
-        kernel_shape=list(kernel),
-        strides=list(stride),
-        pads=[*pad, *pad],
-        dilations=list(dilation),
-        group=group,
-    )
+    _result(context, "ConvTranspose", inputs, (context.shape()[0], outputs, *sizes), geometry, group)
 
 
 def inner_product(context: LayerContext) -> None:
@@ -125,16 +116,14 @@ def inner_product(context: LayerContext) -> None:
     context.result("Reshape", [product, context.integers("shape", result)], result)
 
 
-def _geometry(
-    context: LayerContext, parameter: Any
-) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int], tuple[int, int]]:
+def _geometry(context: LayerContext, parameter: Any) -> Geometry:
     if parameter.axis not in (1, -3):
         context.fail(f"its axis is {parameter.axis}", "only convolution over height and width can be taken: axis 1")
-    return (
-        pair(context, parameter, "kernel_size", None, 1),
-        pair(context, parameter, "stride", 1, 1),
-        pair(context, parameter, "pad", 0, 0),
-        pair(context, parameter, "dilation", 1, 1),
+    return Geometry(
+        kernel=pair(context, parameter, "kernel_size", None, 1),
+        stride=pair(context, parameter, "stride", 1, 1),
+        pad=pair(context, parameter, "pad", 0, 0),
+        dilation=pair(context, parameter, "dilation", 1, 1),
     )
 
 
@@ -153,3 +142,19 @@ def _parameters(context: LayerContext, parameter: Any, shape: Shape, outputs: in
         names.append(context.weight("bias", context.array(1, (outputs,), "bias")))
     context.array_count(1 + parameter.bias_term)
     return names
+
+
+def _result(
+    context: LayerContext, op_type: str, parameters: list[str], shape: Shape, geometry: Geometry, group: int
+) -> None:
+    """The layer as `Conv` or `ConvTranspose`: the same attributes, both ends of an axis padded alike."""
+    context.result(
+        op_type,
+        [context.bottoms[0], *parameters],
+        shape,
+        kernel_shape=list(geometry.kernel),
+        strides=list(geometry.stride),
+        pads=[*geometry.pad, *geometry.pad],
+        dilations=list(geometry.dilation),
+        group=group,
+    )
