@@ -134,7 +134,29 @@ class OpBase:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Conv2d(OpBase):
+class Convolution(OpBase):
+    """What both convolutions have: weights and bias as integers, how the window moves, the output stage.
+
+    A weight stands for w * 2^-weight_frac; the bias [O] is shifted left by bias_shift to the accumulator's fraction.
+    """
+
+    weight: NDArray[Any]
+    weight_bits: int
+    weight_frac: int
+    bias: NDArray[np.int32]
+    bias_frac: int
+    bias_shift: int
+    window: Window
+    stage: OutputStage
+    groups: int = 1
+
+    def weight_formats(self) -> dict[str, str]:
+        """Of weight and bias."""
+        return {"weight": f"s{self.weight_bits}.{self.weight_frac}", "bias": f"s32.{self.bias_frac}"}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Conv2d(Convolution):
     """Convolution (also grouped, depthwise, dilated; a fully connected layer is a full-window one).
 
     wide:    acc = (bias << bias_shift) + sum(x * w) over all taps in `accumulator`; output stage.
@@ -147,15 +169,6 @@ class Conv2d(OpBase):
     """
 
     kind: ClassVar[str] = "conv2d"
-    weight: NDArray[Any]
-    weight_bits: int
-    weight_frac: int
-    bias: NDArray[np.int32]
-    bias_frac: int
-    bias_shift: int
-    window: Window
-    stage: OutputStage
-    groups: int = 1
     pad_value: int = 0
     accumulate: Accumulate = "wide"
     pool: FusedPool | None = None
@@ -165,13 +178,9 @@ class Conv2d(OpBase):
         out_h, out_w = self.window.output_hw(*tensors[self.inputs[0]].shape[-2:])
         return out_h * out_w * int(self.weight.size)
 
-    def weight_formats(self) -> dict[str, str]:
-        """Of weight and bias."""
-        return {"weight": f"s{self.weight_bits}.{self.weight_frac}", "bias": f"s32.{self.bias_frac}"}
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ConvTranspose2d(OpBase):
+class ConvTranspose2d(Convolution):
     """Transposed convolution, `wide`: acc = (bias << bias_shift) + sum over taps that hit the output position.
 
     Output y[o, oy, ox] sums x[i, iy, ix] * w[i, o, ky, kx] with oy = iy*stride_h - pad_top + ky*dilation_h
@@ -179,24 +188,11 @@ class ConvTranspose2d(OpBase):
     """
 
     kind: ClassVar[str] = "conv_transpose2d"
-    weight: NDArray[Any]
-    weight_bits: int
-    weight_frac: int
-    bias: NDArray[np.int32]
-    bias_frac: int
-    bias_shift: int
-    window: Window
-    stage: OutputStage
-    groups: int = 1
 
     def multiply_accumulates(self, tensors: Mapping[str, Tensor]) -> int:
         """One per weight and input position."""
         height, width = tensors[self.inputs[0]].shape[-2:]
         return height * width * int(self.weight.size)
-
-    def weight_formats(self) -> dict[str, str]:
-        """Of weight and bias."""
-        return {"weight": f"s{self.weight_bits}.{self.weight_frac}", "bias": f"s32.{self.bias_frac}"}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from nnkit.errors import ModelError, RecipeError, UserFileError
-from nnkit.program import Conv2d, ConvTranspose2d, Program
+from nnkit.program import Convolution, Program
 from nnkit.quantize.integer_bits import fraction_bits
 
 _FIELDS = ("input_frac", "weight_frac", "bias_frac", "output_frac", "norm")
@@ -85,7 +85,7 @@ def format_pinned(program: Program) -> str:
 
     Raises ModelError for a program whose layers are not all of one width: the file has one number of bits.
     """
-    ops = [op for op in program.ops if isinstance(op, Conv2d | ConvTranspose2d)]
+    ops = [op for op in program.ops if isinstance(op, Convolution)]
     bits = {op.weight_bits for op in ops} | {program.tensors[op.output].fixed.bits for op in ops}
     if len(bits) != 1:
         raise ModelError(

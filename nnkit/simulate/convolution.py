@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.program import Conv2d, ConvTranspose2d, Tensor
+from nnkit.program import Conv2d, Convolution, ConvTranspose2d, Tensor
 from nnkit.simulate.arithmetic import IntArray, activate, output_stage, wrap
 from nnkit.simulate.pooling import fused_pool
 from nnkit.simulate.watch import Watch
@@ -21,7 +21,7 @@ from nnkit.simulate.windows import padded, taps
 _EXACT_BELOW = 1 << 53
 
 
-def _bias(op: Conv2d | ConvTranspose2d) -> IntArray:
+def _bias(op: Convolution) -> IntArray:
     shifted: IntArray = op.bias.astype(np.int64) << op.bias_shift
     return shifted
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from nnkit.constraints import Constraint, Limits
-from nnkit.program import Conv2d, ConvTranspose2d, OpBase, Pool, Program
+from nnkit.program import Conv2d, Convolution, OpBase, Pool, Program
 
 LIMITS: Limits = MappingProxyType(
     {
@@ -23,7 +23,7 @@ LIMITS: Limits = MappingProxyType(
 def window_is_small(op: OpBase, program: Program, limits: Limits) -> bool:
     """kernel sides are at most {max_kernel}, or cover the whole input; strides are at most {max_stride} and
     dilations at most {max_dilation}"""
-    if not isinstance(op, Conv2d | ConvTranspose2d | Pool):
+    if not isinstance(op, Convolution | Pool):
         return True
     window, shape = op.window, program.tensors[op.inputs[0]].shape
     whole = (window.kernel_h, window.kernel_w) == tuple(shape[-2:])

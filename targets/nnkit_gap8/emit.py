@@ -13,7 +13,7 @@ from typing import Any
 import nnkit
 from nnkit.errors import InternalError
 from nnkit.memory.plan import MemoryPlan
-from nnkit.program import Conv2d, ConvTranspose2d, Fixed, Program
+from nnkit.program import Convolution, Fixed, Program
 from nnkit_gap8.compile_flags import OPTIMISATION, RV32_FLAGS
 from nnkit_gap8.files import render, shared_files, template_environment
 from nnkit_gap8.kernel_sources import kernel_sources
@@ -82,9 +82,7 @@ def emit_artifact(
     Raises InternalError when plan and program do not belong together.
     """
     kernels = {
-        op.name: conv_kernel(op, program, cores, l1_bytes)
-        for op in program.ops
-        if isinstance(op, Conv2d | ConvTranspose2d)
+        op.name: conv_kernel(op, program, cores, l1_bytes) for op in program.ops if isinstance(op, Convolution)
     }
     _check(program, plan, kernels)
     variants = collect(program, kernels)
@@ -206,7 +204,7 @@ def _calls(program: Program, kernels: Mapping[str, ConvKernel]) -> dict[str, tup
     calls: dict[str, tuple[Call, ...]] = {}
     for op in program.ops:
         name = f"layer_{names[op.name]}"
-        if isinstance(op, Conv2d | ConvTranspose2d):
+        if isinstance(op, Convolution):
             calls[op.name] = conv_calls(op, program, kernels[op.name], name)
         else:
             calls[op.name] = other_calls(op, program, name)

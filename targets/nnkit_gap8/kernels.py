@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from nnkit.memory.needs import KernelNeeds
-from nnkit.program import Conv2d, ConvTranspose2d, OpBase, Program, Tensor, Window
+from nnkit.program import Conv2d, Convolution, OpBase, Program, Tensor, Window
 from nnkit_gap8.phases import Phase, output_phases
 
 LANES = 4  # output channels of a weight block
@@ -100,15 +100,13 @@ def align4(size_bytes: int) -> int:
     return -(-size_bytes // 4) * 4
 
 
-def conv_kernel(
-    op: Conv2d | ConvTranspose2d, program: Program, cores: int, l1_bytes: int = DEFAULT_L1_BYTES
-) -> ConvKernel:
+def conv_kernel(op: Convolution, program: Program, cores: int, l1_bytes: int = DEFAULT_L1_BYTES) -> ConvKernel:
     """Choose the kernel of a convolution for `cores` parts and `l1_bytes` of scratch.
 
     Where not all parts fit in L1 fewer run at once; where not even one fits, the smallest kernel is returned
     and the planner reports that it does not fit.
     """
-    if isinstance(op, ConvTranspose2d):
+    if not isinstance(op, Conv2d):
         return _transposed(op, program, cores, l1_bytes)
     x, y = program.tensors[op.inputs[0]], program.tensors[op.output]
     geometry = _conv_geometry(op, x)
@@ -187,7 +185,7 @@ def conv_path(op: Conv2d, geometry: Geometry) -> Path:
 
 def kernel_needs(op: OpBase, program: Program, cores: int, l1_bytes: int = DEFAULT_L1_BYTES) -> KernelNeeds:
     """What the planner must provide for `op` when up to `cores` parts run at once."""
-    if not isinstance(op, Conv2d | ConvTranspose2d):
+    if not isinstance(op, Convolution):
         return KernelNeeds()
     kernel = conv_kernel(op, program, cores, l1_bytes)
     scratch = (("l1", kernel.scratch_bytes),) if kernel.scratch_bytes else ()
@@ -200,7 +198,7 @@ def kernel_needs(op: OpBase, program: Program, cores: int, l1_bytes: int = DEFAU
     )
 
 
-def block_bytes(op: Conv2d | ConvTranspose2d, taps: int) -> int:
+def block_bytes(op: Convolution, taps: int) -> int:
     """Bytes of one weight block: accumulator starts, slopes where leaky, weights [taps][4]."""
     start_bytes = 8 if op.accumulator == "int64" else 4
     slopes = LANES * 2 if op.stage.leaky is not None else 0
@@ -213,7 +211,7 @@ def _conv_geometry(op: Conv2d, x: Tensor) -> Geometry:
     return Geometry(op.groups, channels // op.groups, height, width, op.weight.shape[0] // op.groups, out_h, out_w)
 
 
-def _transposed(op: ConvTranspose2d, program: Program, cores: int, l1_bytes: int) -> ConvKernel:
+def _transposed(op: Convolution, program: Program, cores: int, l1_bytes: int) -> ConvKernel:
     x, y = program.tensors[op.inputs[0]], program.tensors[op.output]
     channels, in_h, in_w = chw(x)
     _, out_h, out_w = chw(y)

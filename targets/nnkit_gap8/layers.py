@@ -11,7 +11,7 @@ from nnkit.program import (
     Add,
     Concat,
     Conv2d,
-    ConvTranspose2d,
+    Convolution,
     Fixed,
     FusedPool,
     Mul,
@@ -59,7 +59,7 @@ class Call:
     out_channel: int = 0
 
 
-def conv_calls(op: Conv2d | ConvTranspose2d, program: Program, kernel: ConvKernel, name: str) -> tuple[Call, ...]:
+def conv_calls(op: Convolution, program: Program, kernel: ConvKernel, name: str) -> tuple[Call, ...]:
     """The call of a convolution, with a fused pool where it has one."""
     y = program.tensors[op.output].fixed
     function = conv_variant(op, program, kernel).name

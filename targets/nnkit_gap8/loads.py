@@ -12,7 +12,7 @@ from nnkit.memory.lifetimes import Storages
 from nnkit.memory.needs import KernelNeeds
 from nnkit.memory.packing import align_up
 from nnkit.memory.plan import Region
-from nnkit.program import Conv2d, ConvTranspose2d, OpBase, Program, macs
+from nnkit.program import Convolution, OpBase, Program, macs
 
 NeedsOf: TypeAlias = Callable[[OpBase], KernelNeeds]
 
@@ -97,7 +97,7 @@ def _load(op: OpBase, program: Program, needs: KernelNeeds, machine: MemoryMachi
         scratch[region] += align_up(size, regions[region].alignment_bytes)
     blocks = needs.weight_block_bytes
     wish = max(needs.min_blocks_per_chunk, 1) if needs.repacks_input else 1
-    gathers = needs.repacks_input and isinstance(op, Conv2d | ConvTranspose2d)
+    gathers = needs.repacks_input and isinstance(op, Convolution)
     channels = program.tensors[op.output].shape[0]
     repack = _INSTRUCTIONS_PER_GATHER * macs(op, program) / channels if gathers else 0.0
     return OpLoad(blocks, min(wish, len(blocks)), scratch["l2"], scratch["l1"], repack)

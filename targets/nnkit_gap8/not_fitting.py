@@ -10,7 +10,7 @@ from nnkit.errors import DoesNotFitError
 from nnkit.memory.lifetimes import Storages, choose_storages
 from nnkit.memory.packing import align_up
 from nnkit.memory.plan import Region
-from nnkit.program import Conv2d, ConvTranspose2d, Fixed, Pool, Program
+from nnkit.program import Conv2d, Convolution, Fixed, Pool, Program
 from nnkit_gap8.loads import MemoryMachine, OpLoad, with_reserved
 
 _SHOWN = 6
@@ -32,13 +32,11 @@ def check_weights(program: Program, loads: Sequence[OpLoad], l3: Region, budget_
 
 
 def _weight_remedy(program: Program, total: int, limit: int, what: str) -> str:
-    wide = any(isinstance(op, Conv2d | ConvTranspose2d) and op.weight_bits == 16 for op in program.ops)
+    wide = any(isinstance(op, Convolution) and op.weight_bits == 16 for op in program.ops)
     hints = []
     if wide:
         narrow = sum(
-            int(op.weight.size) * (op.weight_bits // 8 - 1)
-            for op in program.ops
-            if isinstance(op, Conv2d | ConvTranspose2d)
+            int(op.weight.size) * (op.weight_bits // 8 - 1) for op in program.ops if isinstance(op, Convolution)
         )
         fits = "fits" if total - narrow <= limit else "still does not fit"
         hints.append(f"int8 weights would take about {total - narrow:,} bytes, which {fits}")
@@ -145,7 +143,7 @@ def _int8_bytes(program: Program, loads: Sequence[OpLoad], machine: MemoryMachin
 
 
 def _has_wide_weights(op: object) -> bool:
-    return isinstance(op, Conv2d | ConvTranspose2d) and op.weight_bits == 16
+    return isinstance(op, Convolution) and op.weight_bits == 16
 
 
 def _bound(program: Program, loads: Sequence[OpLoad], machine: MemoryMachine) -> int:

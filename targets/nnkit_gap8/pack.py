@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import InternalError
-from nnkit.program import Conv2d, ConvTranspose2d, OpBase
+from nnkit.program import Conv2d, Convolution, ConvTranspose2d, OpBase
 from nnkit_gap8.kernels import LANES, align4
 from nnkit_gap8.phases import output_phases
 
@@ -43,7 +43,7 @@ def pack_weights(op: OpBase) -> list[bytes]:
     return blocks
 
 
-def accumulator_starts(op: Conv2d | ConvTranspose2d) -> NDArray[np.int64]:
+def accumulator_starts(op: Convolution) -> NDArray[np.int64]:
     """What each output channel's accumulator starts from: [O].
 
     wide: bias << bias_shift plus the rounding constant 2^(shift-1), so that the output stage only shifts.
@@ -69,7 +69,7 @@ def _rows(values: NDArray[Any] | None, rows: range) -> NDArray[Any] | None:
 
 
 def _block(
-    op: Conv2d | ConvTranspose2d,
+    op: Convolution,
     channels: list[NDArray[Any]],
     starts: NDArray[np.int64],
     slopes: NDArray[Any] | None,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nnkit.memory.plan import Buffer, MemoryPlan, WeightChunk
-from nnkit.program import Conv2d, ConvTranspose2d, OpBase, Program, Tensor
+from nnkit.program import Conv2d, Convolution, OpBase, Program, Tensor
 from nnkit_gap8.layers import Call
 from nnkit_gap8.names import comment_text
 
@@ -107,8 +107,8 @@ def step_views(program: Program, plan: MemoryPlan, calls: Mapping[str, tuple[Cal
 def layer_comment(op: OpBase, program: Program) -> str:
     """Name, kind, shapes, formats and arithmetic of a layer in one line."""
     inputs = ", ".join(_shape(program.tensors[name]) for name in op.inputs)
-    notes = [f"{op.accumulator} accumulator, {op.proof}"] if isinstance(op, Conv2d | ConvTranspose2d) else []
-    if isinstance(op, Conv2d | ConvTranspose2d):
+    notes = [f"{op.accumulator} accumulator, {op.proof}"] if isinstance(op, Convolution) else []
+    if isinstance(op, Convolution):
         notes.insert(0, f"{op.window.kernel_h}x{op.window.kernel_w}")
         if op.groups > 1:
             notes.insert(1, f"{op.groups} groups")

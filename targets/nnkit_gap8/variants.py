@@ -11,7 +11,7 @@ from nnkit.program import (
     Add,
     Concat,
     Conv2d,
-    ConvTranspose2d,
+    Convolution,
     Fixed,
     FusedPool,
     Mul,
@@ -171,7 +171,7 @@ class Variants:
     moves: set[MoveVariant] = field(default_factory=set)
 
 
-def conv_variant(op: Conv2d | ConvTranspose2d, program: Program, kernel: ConvKernel) -> ConvVariant:
+def conv_variant(op: Convolution, program: Program, kernel: ConvKernel) -> ConvVariant:
     """The variant that runs a convolution."""
     x, y = program.tensors[op.inputs[0]].fixed, program.tensors[op.output].fixed
     running = isinstance(op, Conv2d) and op.accumulate == "running" and kernel.path != "depthwise"
@@ -234,7 +234,7 @@ def collect(program: Program, kernels: Mapping[str, ConvKernel]) -> Variants:
 
 def _collect_op(found: Variants, op: OpBase, program: Program, kernels: Mapping[str, ConvKernel]) -> None:
     match op:
-        case Conv2d() | ConvTranspose2d():
+        case Convolution():
             use = found.convs.setdefault(conv_variant(op, program, kernels[op.name]), ConvUse())
             window = op.window
             if window.dilation_w == 1 and 1 < window.kernel_w <= _MOST_UNROLLED and window.stride_w <= 2:

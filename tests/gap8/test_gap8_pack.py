@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnkit.errors import InternalError
-from nnkit.program import Conv2d, ConvTranspose2d, Leaky, OutputStage, Program, Tensor, Window
+from nnkit.program import Conv2d, Convolution, Leaky, OutputStage, Program, Tensor, Window
 from nnkit_gap8.emit import emit_artifact
 from nnkit_gap8.kernels import conv_kernel, kernel_needs
 from nnkit_gap8.pack import pack_weights
@@ -34,7 +34,7 @@ def conv_op(weight: np.ndarray, window: Window, **fields: object) -> Conv2d:
     return replace(base, **fields)  # type: ignore[arg-type]
 
 
-def program_of(op: Conv2d | ConvTranspose2d, in_shape: tuple[int, ...], out_shape: tuple[int, ...]) -> Program:
+def program_of(op: Convolution, in_shape: tuple[int, ...], out_shape: tuple[int, ...]) -> Program:
     tensors = {
         "x": Tensor("x", in_shape, S16, S16.qmin, S16.qmax),
         "y": Tensor("y", out_shape, S16, S16.qmin, S16.qmax),
