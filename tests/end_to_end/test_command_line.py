@@ -15,35 +15,18 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from PIL import Image
+import small_project
 
 from .conftest import Command, report_of
-from .networks import Net, squeezenet
+from .networks import Net
 
-RECIPE = """\
-nnkit: 1
-name: small
-model:
-  path: net.onnx
-  inputs:
-    x:
-      preprocess: {color: gray, resize: {size: [40, 40]}}
-      calibration: {images: "images/*.png"}
-targets:
-  gap8: {memory: {l2: 512KiB}}
-release: {version: 1.2.3}
-"""
+RECIPE = small_project.RECIPE.replace("gap8: {}", "gap8: {memory: {l2: 512KiB}}")
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A folder with a small network, images and a recipe."""
-    squeezenet(tmp_path / "net.onnx")
-    (tmp_path / "images").mkdir()
-    for index in range(4):
-        pixels = np.random.default_rng(index).integers(0, 256, (48, 40)).astype(np.uint8)
-        Image.fromarray(pixels).save(tmp_path / f"images/{index}.png")
-    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    small_project.write_project(tmp_path, RECIPE)
     return tmp_path
 
 
@@ -141,7 +124,7 @@ def tiny_l2(project: Path) -> None:
 
 
 def impossible_gate(project: Path) -> None:
-    (project / "recipe.yaml").write_text(RECIPE + "verify: {gates: {sqnr_db: 300}}\n")
+    (project / "recipe.yaml").write_text(RECIPE.replace("sqnr_db: 20", "sqnr_db: 300"))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +132,7 @@ def impossible_gate(project: Path) -> None:
     [
         (break_key, 2, ["recipe.yaml:9:1", "target", "targets"]),
         (break_option, 2, ["recipe.yaml:10:19", "l22", "l2"]),
-        (break_glob, 2, ["recipe.yaml:12:13", "fc_*", "matches no layer"]),
+        (break_glob, 2, ["recipe.yaml:13:13", "fc_*", "matches no layer"]),
         (break_image_glob, 2, ["recipe.yaml:8:", "pictures/*.png"]),
         (break_target, 2, ["recipe.yaml:10:3", "gap9", "gap8"]),
         (break_model, 3, ["net.onnx"]),
