@@ -6,99 +6,31 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
-import onnx
 import pytest
 from nnie_networks import Net
+from nnie_stn_project import OUT, SIDE, build_of, face, project, stn_model
 from nnie_wk_files import made
 from PIL import Image
-from small_project import make_build
 
 from nnkit import pipeline
 from nnkit.builds import BuiltFolder, open_build
 from nnkit.calibrate import calibrate
 from nnkit.cpu_segments import run_segment
 from nnkit.custom_ops import WarpPerspective
-from nnkit.errors import ModelError, RecipeError
-from nnkit.graph import Model
+from nnkit.errors import ModelError
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.program import Float
 from nnkit.simulate import simulate
-from nnkit.stages import Build
-from nnkit.stn import split_stn
-from nnkit.verify.samples import Sample, quantized_inputs
 from nnkit_nnie.caffe_pair import caffe_pair
 from nnkit_nnie.input_settings import InputSettings
-from nnkit_nnie.options import NnieOptions
-from nnkit_nnie.parts import division_of, parts_of, settings_of_part
-from nnkit_nnie.precision import NnieDiagnosis
+from nnkit_nnie.parts import parts_of, settings_of_part
 from nnkit_nnie.quantize import PIXELS, Precision, to_program
-from nnkit_nnie.segments import Division, Network, divide
-from nnkit_nnie.stn_calibration import AlignedStatistics, statistics_for
-
-SIDE, OUT = 24, (16, 20)
-
-RECIPE = """\
-nnkit: 1
-name: stn
-model:
-  path: stn.onnx
-  inputs:
-    face:
-      preprocess: {{color: gray}}
-      calibration: {{images: images/*.png}}
-restructure: []
-tags: {{hp: [feature]}}
-targets:
-  nnie: {options}
-"""
-
-
-STEPS = (1, 1, 40, 1, 1, 40, 0.05, 0.05, 0)
-"""How far the image moves each entry of the matrix."""
-
-
-def stn_model(extra: bool = False) -> Model:
-    """face [1, 1, 24, 24] -> matrix -> warp [1, 1, 16, 20] -> feature [1, 12]; extra: NET reads another input too."""
-    net = Net(5)
-    image = net.input("face", 1, SIDE, SIDE)
-    x = net.node("Relu", [net.conv(image, (1, 6), "stn_conv", kernel=5, pad=2, strides=[4, 4])], "stn_relu")
-    net.constant("matrix.w", np.random.default_rng(1).normal(0, 1, (9, 6, 6, 6)) * 2e-5 * [[[[s]]] for s in STEPS])
-    net.constant("matrix.b", [1.05, 0.08, 1.5, -0.06, 0.95, 3.0, 0.0005, -0.001, 1.0])
-    matrix = net.node("Conv", [x, "matrix.w", "matrix.b"], "matrix", kernel_shape=[6, 6])
-    warp = WarpPerspective(out_h=OUT[0], out_w=OUT[1]).node([image, matrix], ["warped"], "warp")
-    if extra:
-        side = net.conv(net.input("side", 1, *OUT), (1, 1), "side_conv")
-    net.nodes.append(warp)
-    x = net.node("Add", ["warped_conv", side], "joined") if extra else "warped"
-    if extra:
-        net.conv("warped", (1, 1), "warped_conv")
-        net.nodes.insert(len(net.nodes) - 2, net.nodes.pop())
-    x = net.node("Relu", [net.conv(x, (1, 8), "net_conv", strides=[2, 2])], "net_relu")
-    weight = net.constant("feature.w", np.random.default_rng(2).normal(0, 0.01, (12, 8, 8, 10)))
-    return net.model(net.node("Conv", [x, weight], "feature", kernel_shape=[8, 10]))
-
-
-def project(folder: Path, options: str = "{chip: hi3516cv500, compile_mode: 2}") -> Path:
-    onnx.save(stn_model().proto(), folder / "stn.onnx")
-    (folder / "images").mkdir()
-    random = np.random.default_rng(0)
-    for index in range(5):
-        coarse = random.integers(0, 256, (6, 6)).astype(np.uint8)
-        Image.fromarray(coarse).resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(folder / f"images/{index}.png")
-    (folder / "recipe.yaml").write_text(RECIPE.format(options=options))
-    return folder / "recipe.yaml"
-
-
-def build_of(recipe: Path) -> Build:
-    return make_build(recipe, target="nnie")
+from nnkit_nnie.segments import Division, divide
 
 
 @pytest.fixture(scope="module")
@@ -107,12 +39,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltFolder:
     done = pipeline.run(build_of(project(folder)), folder / "out")
     assert done.status == "ok"
     return open_build(done.folder)
-
-
-def face(index: int = 0) -> np.ndarray:
-    """[1, 24, 24] pixels that calibration did not see."""
-    coarse = np.random.default_rng(100 + index).integers(0, 256, (6, 6)).astype(np.uint8)
-    return np.asarray(Image.fromarray(coarse).resize((SIDE, SIDE), Image.Resampling.BICUBIC))[None]
 
 
 def caffe(built: BuiltFolder, part: str) -> cv2.dnn.Net:
@@ -186,33 +112,6 @@ def test_net_is_given_what_the_float_stn_aligned(built: BuiltFolder):
         assert np.array_equal(np.asarray(Image.open(folder / name)), np.floor(warped + 0.5).astype(np.uint8))
     kept = np.load(built.folder / "artifact" / "testcase" / "calibration_last_warped.npy")
     assert np.array_equal(kept[0, 0], np.asarray(Image.open(folder / listed[-1])))
-
-
-def test_net_can_be_calibrated_behind_the_simulated_stn():
-    model = stn_model()
-    network = divide(model, Division("hi3516cv500"))
-    samples = [Sample(str(i), {"face": face(i)[None].astype(np.float32)}) for i in range(3)]
-    statistics = calibrate(model, {"face": [sample.inputs["face"] for sample in samples]}, {})
-    precision, formats = Precision(0, frozenset()), {"face": PIXELS}
-
-    def found(options: NnieOptions):
-        return statistics_for(network, statistics, precision, formats, lambda count: samples[:count], options)
-
-    chip = NnieOptions(chip="hi3516cv500")
-    other = chip.model_copy(update={"net_calibration": "simulated"})
-    assert found(chip) is statistics
-    simulated = found(other)
-    program = to_program(network, statistics, precision, name="t", inputs=formats)
-    net = FloatSession(split_stn(model).net, fetch=["net_conv"])
-    largest = 0.0
-    for sample in samples:
-        warped = simulate(program, quantized_inputs(program, sample))["warped"]
-        largest = max(largest, float(net.run({"warped": warped[None].astype(np.float32)})["net_conv"].max()))
-    assert simulated.ranges["net_conv"].observed_high == pytest.approx(largest, rel=1e-6)
-    assert simulated.ranges["net_conv"] != statistics.ranges["net_conv"]
-    assert simulated.ranges["stn_conv"] == statistics.ranges["stn_conv"]
-    with pytest.raises(RecipeError, match="has none"):
-        statistics_for(network, statistics, precision, formats, lambda count: [], other)
 
 
 def test_an_image_that_the_chip_normalises_cannot_be_warped_before():
@@ -367,61 +266,3 @@ def test_the_boards_c_warps_pixels_to_pixels(built: BuiltFolder, tmp_path: Path)
     assert np.array_equal(np.fromfile(tmp_path / "got1", np.uint8), tensors["warped"].ravel())
     real = built.program.tensors["feature"].format.dequantize(tensors["feature"]).ravel()
     np.testing.assert_allclose(np.fromfile(tmp_path / "feature", "<f4"), real, rtol=1e-6)
-
-
-def test_the_search_calibrates_net_behind_the_stn_of_each_trial():
-    """Every set of layers gives what the build with these tags gives, which the float STN would not."""
-    model = stn_model()
-    samples = [Sample(str(i), {"face": face(i)[None].astype(np.float32)}) for i in range(2)]
-    statistics = calibrate(model, {"face": [sample.inputs["face"] for sample in samples]}, {})
-    formats = {"face": PIXELS}
-    options = NnieOptions(chip="hi3516cv500", compile_mode=2, net_calibration="simulated")
-    division = division_of(options)
-
-    def aligned(network: Network) -> AlignedStatistics:
-        return AlignedStatistics(network, statistics, formats, lambda count: samples[:count], options)
-
-    diagnosis = NnieDiagnosis(model, model, statistics, division, formats, aligned)
-    network = divide(model, division)
-    assert aligned(network).aligning == {"stn_conv", "matrix"}
-    names = [candidate.name for candidate in diagnosis.candidates]
-    assert names == ["stn_conv", "matrix", "net_conv", "feature"]
-    scales, differs = set(), 0
-    for layers in [frozenset(part) for size in range(5) for part in combinations(names, size)]:
-        precision = Precision(2, layers)
-        found = statistics_for(network, statistics, precision, formats, lambda count: samples[:count], options)
-        program = to_program(network, found, precision, name="build", inputs=formats)
-        scales.add(found.ranges["net_conv"].max_abs)
-        by_float = to_program(network, statistics, precision, name="float", inputs=formats)
-        for sample in samples:
-            stored = quantized_inputs(program, sample)
-            expected = simulate(program, stored)["feature"]
-            np.testing.assert_array_equal(diagnosis.run(program, layers, sample)["feature"], expected)
-            np.testing.assert_array_equal(simulate(diagnosis.program(layers), stored)["feature"], expected)
-            differs += not np.array_equal(simulate(by_float, stored)["feature"], expected)
-    assert len(scales) > 1  # the STN's precision moves what NET is calibrated on
-    assert differs > 0
-
-
-def test_hp_auto_measures_what_a_build_has(tmp_path: Path):
-    """What the search says of the layers it chose, and of all of them, is what builds with these tags measure."""
-    options = "{chip: hi3516cv500, compile_mode: 2, net_calibration: simulated, mapper: {run: false}}"
-    recipe = project(tmp_path, options)
-    text = recipe.read_text() + "verify: {images: {face: images/*.png}, gates: {cosine: 0.997}}\n"
-
-    def report(tags: str) -> dict[str, Any]:
-        recipe.write_text(text.replace("[feature]", tags))
-        done = pipeline.run(build_of(recipe), tmp_path / "out")
-        return json.loads((done.folder / "report.json").read_text())
-
-    def measured(row: Mapping[str, float]) -> list[float]:
-        return [row[key] for key in ("cosine", "sqnr_db", "max_abs")]
-
-    searched = report("auto")
-    (chosen,) = (row for row in searched["mixed_precision"]["pareto"] if row["chosen"])
-    assert chosen["layers"] == ["matrix"]  # of the STN: NET's calibration follows from it
-    assert measured(searched["verify"]["float_vs_program"]) == measured(chosen)
-    everything = searched["mixed_precision"]["pareto"][-1]
-    assert everything["layers"] == ["stn_conv", "matrix", "net_conv", "feature"]
-    built = report("[stn_conv, matrix, net_conv, feature]")
-    assert measured(built["verify"]["float_vs_program"]) == measured(everything)
