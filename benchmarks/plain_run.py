@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.plain_network import Style, plain_network
+from nnkit.host_compiler import host_compiler
 from nnkit.program import Program
 from nnkit_gap8.compile_flags import RV32_FLAGS
 from nnkit_gap8.processes import require, run_tool
-from nnkit_gap8.tools import QEMU, RV32_COMPILER, host_compiler
+from nnkit_gap8.tools import QEMU, RV32_COMPILER
 
 Machine: TypeAlias = Literal["rv32", "host"]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from nnkit.calibrate.derived import Derived, derived_values
@@ -18,10 +19,12 @@ _FLOATS = frozenset({"tensor(float)", "tensor(double)", "tensor(float16)"})
 
 
 class AllValues:
-    """A model in ONNX Runtime that gives all its activations.
+    """A model in ONNX Runtime that gives all its activations, graph optimisations on: how large values get does not
+    depend on their last bits.
 
     names: of the floating-point values that depend on an input: the inputs, then the others in the graph's order.
     derived: values that are not fetched, also such as are no floating-point ones.
+    numbers: of a sample that are fetched (a size that depends on the sample taken for 1).
 
     Raises:
         ModelError: ONNX Runtime refuses the network.
@@ -32,20 +35,24 @@ class AllValues:
         computed = activation_values(proto)
         derived = derived_values(proto.graph, computed)
         # What is no output of the session need not be kept until its run ends.
-        self._session = FloatSession(model, [name for name in computed if name not in derived])
+        fetched = [name for name in computed if name not in derived]
+        self._session = FloatSession(model, fetched, optimized=True)
         types = self._session.computed_types()
         floats = {name for name in computed if name not in derived and types.get(name, "tensor(float)") in _FLOATS}
         self.names = tuple(name for name in computed if derived.root(name) in floats)
         self.derived: Derived = derived
         self._fetched = tuple(name for name in self.names if name in floats)
+        shapes = self._session.computed_shapes() | {spec.name: spec.shape for spec in model.inputs}
+        self.numbers = sum(prod(size or 1 for size in shapes[name]) for name in self._fetched)
 
-    def run(self, inputs: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[Any]]:
-        """The values of one sample by name, but for derived ones, in the order of `names`; any shape.
+    def reader(self) -> Callable[[Mapping[str, NDArray[np.float32]]], dict[str, NDArray[Any]]]:
+        """What gives the values of one sample by name, but for derived ones, in the order of `names`; any shape.
 
-        Raises:
-            ModelError: the network fails on this sample.
+        They hold until it is called again. Threads may have one each, and use them at the same time. It raises
+        ModelError where the network fails on a sample.
         """
-        return self._session.run(inputs, self._fetched)
+        reader = self._session.reader()
+        return lambda inputs: reader.run(inputs, self._fetched)
 
 
 def activation_values(proto: onnx.ModelProto) -> list[str]:

@@ -152,9 +152,8 @@ def bin_counts(numbers: NDArray[Any], exponent: int, below: int = 0) -> tuple[ND
     """
     half = BINS // 2
     negative = half << below
-    scale = math.ldexp(half, -exponent)  # 1 / width
-    # A scale of 1 to 2^100 neither under- nor overflows in float32: exact there too, and faster.
-    narrow = numbers.dtype == np.float32 and 1.0 <= scale <= 2.0**100
+    narrow = float32_scale(numbers, exponent) is not None
+    scale = math.ldexp(half, -exponent)
     counts = np.zeros(negative + half, np.int64)
     zeros = 0
     flat = numbers.reshape(-1)
@@ -170,6 +169,15 @@ def bin_counts(numbers: NDArray[Any], exponent: int, below: int = 0) -> tuple[ND
         zeros += int(np.count_nonzero(chunk == 0))  # ten times as fast as counting the floats that are not
     counts[negative] -= zeros
     return counts, zeros
+
+
+def float32_scale(numbers: NDArray[Any], exponent: int) -> float | None:
+    """1 / width of a bin of the exponent's range, where multiplying with it is exact in float32.
+
+    None where a product may under- or overflow, or where the numbers are no float32.
+    """
+    scale = math.ldexp(BINS // 2, -exponent)
+    return scale if numbers.dtype == np.float32 and 1.0 <= scale <= 2.0**100 else None
 
 
 def widened(counts: NDArray[np.int64], doublings: int) -> NDArray[np.int64]:

@@ -39,7 +39,8 @@ PART_IMAGES = 32
 class Job:
     """What all parts share; see `observe`.
 
-    threads: whether a part may use more than one core, as it may where no other part runs beside it.
+    lanes: samples of a part that are under way at a time, each on one core. None: as many as are of use, where no
+        other part runs beside it.
     """
 
     model: Model
@@ -48,7 +49,7 @@ class Job:
     allowed_bad: int
     base: Path | None
     where: str
-    threads: bool = False
+    lanes: int | None = 1
 
 
 def observe_in_parts(
@@ -79,7 +80,7 @@ def observe_in_parts(
         if checkpoint is not None:
             stack.callback(checkpoint.close)
         executor = stack.enter_context(open_executor(choice, len(left)))
-        job = replace(job, threads=choice.workers is None and executor.workers == 1)
+        job = replace(job, lanes=None if choice.workers is None and executor.workers == 1 else 1)
         for turn, found in executor.map(observe_part, job, [parts[index] for index in left]):
             finished = finished.with_part(left[turn], found)
             progress(_length(parts[left[turn]]))
@@ -102,7 +103,7 @@ def observe_part(job: Job, sources: Mapping[str, Sequence[Source]]) -> Observati
         base=job.base,
         where=job.where,
         network=_network(job.model),
-        threads=job.threads,
+        lanes=job.lanes,
     )
 
 

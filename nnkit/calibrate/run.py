@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nnkit.calibrate.all_values import AllValues
+from nnkit.calibrate.counting import counter_for
+from nnkit.calibrate.lanes import Pass, Sample, lanes_for
 from nnkit.calibrate.methods import SEARCHES, Method, range_of
-from nnkit.calibrate.observers import Extremes, Histogram
+from nnkit.calibrate.observers import Extremes, Histogram, bin_counts
 from nnkit.calibrate.ranges import max_range
-from nnkit.calibrate.recorder import Recorder, ends_of
+from nnkit.calibrate.recorder import Recorder
 from nnkit.calibrate.stats import CalibrationStats, SkippedImage, ValueRange
-from nnkit.errors import ModelError, RecipeError, UserFileError
+from nnkit.errors import RecipeError, UserFileError
 from nnkit.graph.model import Model
 from nnkit.preprocess.load import as_network_input, load_input
 from nnkit.preprocess.settings import Preprocess
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 Source: TypeAlias = "Path | NDArray[Any]"
 Progress: TypeAlias = Callable[[], object]
 
-_READ_AHEAD = 2
 _LISTED_FILES = 10
 
 
@@ -74,8 +72,7 @@ def calibrate(
 ) -> CalibrationStats:
     """Ranges of all values over the images, in one streaming pass.
 
-    Memory does not grow with the number of images. While the network runs on one, threads decode the next and count
-    the values of the one before.
+    Memory does not grow with the number of images. Two are under way at a time, on two cores.
 
     Args:
         sources: by input name, picture or `.npy` files, or arrays in real units; the i-th of each input belong
@@ -122,46 +119,30 @@ def observe(
     where: str = "",
     progress: Progress | None = None,
     network: AllValues | None = None,
-    threads: bool = True,
+    lanes: int | None = None,
 ) -> Observations:
     """The pass of `calibrate` over some of the samples. Once more than `allowed_bad` are unreadable, the network is
     not run any more and the rest is only decoded, so that all bad files are known at once.
 
-    threads: without them everything is done in turn, on one core.
+    lanes: samples that are under way at a time, each on one core; None: as many as are of use here.
 
     Raises:
         RecipeError, ModelError: as `calibrate`.
     """
-    check_sources(model, sources, where=where)
+    total = check_sources(model, sources, where=where)
     network = network or AllValues(model)
-    recorder = Recorder(network, histograms=histograms)
-    skipped: list[SkippedImage] = []
-    images = 0
-    with (
-        _helper("decode", threads) as decoder,
-        _helper("count", threads) as counter,
-        closing(_samples(model, sources, preprocess, base, where, decoder)) as samples,
-    ):
-        counting: Future[None] | None = None
-        for sample in samples:
-            if isinstance(sample.inputs, SkippedImage):
-                skipped.append(sample.inputs)
-            elif len(skipped) <= allowed_bad:
-                try:
-                    values = network.run(sample.inputs)
-                    ends = ends_of(values)
-                except ModelError as error:
-                    reason = f"{error.reason}, for {sample.name}"
-                    raise ModelError(reason, where=error.where, remedy=error.remedy) from error
-                if counting is not None:
-                    counting.result()  # so that the values of two samples are there at most
-                counting = counter.submit(recorder.record, values, ends)
-                images += 1
-            if progress is not None:
-                progress()
-        if counting is not None:
-            counting.result()
-    return Observations(recorder.observers(), images, tuple(skipped))
+    count = counter_for(total * network.numbers) if histograms else bin_counts
+    recorder = Recorder(network, histograms=histograms, count=count)
+    samples = Pass(
+        network,
+        recorder,
+        lambda index: _load_sample(model, sources, preprocess, index, base, where),
+        total=total,
+        allowed_bad=allowed_bad,
+        progress=progress,
+    )
+    samples.run(lanes or lanes_for(total))
+    return Observations(recorder.observers(), samples.images, samples.skipped)
 
 
 def to_stats(
@@ -211,52 +192,6 @@ def check_sources(model: Model, sources: Mapping[str, Sequence[Source]], *, wher
     return next(iter(counts.values()))
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """One sample: its name for messages, and its inputs or the file that could not be used."""
-
-    name: str
-    inputs: dict[str, NDArray[np.float32]] | SkippedImage
-
-
-def _samples(
-    model: Model,
-    sources: Mapping[str, Sequence[Source]],
-    preprocess: Mapping[str, Preprocess],
-    base: Path | None,
-    where: str,
-    decoder: Executor,
-) -> Generator[_Sample, None, None]:
-    """The samples in order; the decoder is given `_READ_AHEAD` of them ahead."""
-    total = len(sources[model.inputs[0].name])
-    pending: deque[Future[_Sample]] = deque()
-    try:
-        for index in range(total + _READ_AHEAD):
-            if index < total:
-                pending.append(decoder.submit(_load_sample, model, sources, preprocess, index, base, where))
-            if index >= _READ_AHEAD:
-                yield pending.popleft().result()
-    finally:
-        for future in pending:
-            future.cancel()
-
-
-def _helper(name: str, threads: bool) -> Executor:
-    return ThreadPoolExecutor(max_workers=1, thread_name_prefix=name) if threads else _AtOnce()
-
-
-class _AtOnce(Executor):
-    """Does what is submitted before it returns."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-
 def _load_sample(
     model: Model,
     sources: Mapping[str, Sequence[Source]],
@@ -264,7 +199,7 @@ def _load_sample(
     index: int,
     base: Path | None,
     where: str,
-) -> _Sample:
+) -> Sample:
     inputs: dict[str, NDArray[np.float32]] = {}
     names: list[str] = []
     for spec in model.inputs:
@@ -278,8 +213,8 @@ def _load_sample(
             else:
                 inputs[spec.name] = as_network_input(source, spec.shape, where=name)
         except UserFileError as error:
-            return _Sample(name, SkippedImage(name, error.reason))
-    return _Sample(", ".join(names), inputs)
+            return Sample(name, SkippedImage(name, error.reason))
+    return Sample(", ".join(names), inputs)
 
 
 def _shown(path: Path, base: Path | None) -> str:

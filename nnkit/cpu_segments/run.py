@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import tempfile
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from nnkit.cpu_segments.emit import Port, render
 from nnkit.errors import ToolError, UsageError, UserFileError
+from nnkit.host_compiler import host_compiler
 
 FLAGS = ("-std=c99", "-pedantic", "-O2", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off")
 SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -108,13 +108,10 @@ def _execute(command: Sequence[str], failure: str) -> None:
 
 
 def _compiler(given: str | None) -> str:
-    for candidate in (given, os.environ.get("CC"), "cc", "gcc", "clang"):
-        found = shutil.which(candidate) if candidate else None
-        if found:
-            return found
-        if given and candidate == given:
-            break
-    raise ToolError("no C compiler was found", remedy="install gcc or clang, or set CC")
+    found = shutil.which(given) if given else host_compiler()
+    if found is None:
+        raise ToolError("no C compiler was found", remedy="install gcc or clang, or set CC")
+    return found
 
 
 def _ports(records: Sequence[dict[str, Any]]) -> tuple[Port, ...]:

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import InternalError, ToolError
+from nnkit.host_compiler import host_compiler
 from nnkit.program import Program
 from nnkit.target import Contract, RunResult
 from nnkit_gap8.call_stack import worst_stack_bytes
 from nnkit_gap8.compile_flags import OPTIMISATION, RV32_FLAGS
 from nnkit_gap8.processes import RV32_SIZE, missing_tools, require, run_tool
-from nnkit_gap8.tools import QEMU, RV32_COMPILER, host_compiler
+from nnkit_gap8.tools import QEMU, RV32_COMPILER
 
 _HOST_TIMEOUT_S = 600.0
 _COMPILE_TIMEOUT_S = 300.0

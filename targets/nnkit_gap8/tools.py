@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 
+from nnkit.host_compiler import host_compiler
 from nnkit.target import Tool
 
-HOST_COMPILERS = ("cc", "gcc", "clang")
 RV32_COMPILER = "riscv64-unknown-elf-gcc"
 QEMU = "qemu-system-riscv32"
-
-
-def host_compiler() -> str | None:
-    """The C compiler of this machine: `CC`, or the first of cc, gcc and clang on PATH."""
-    chosen = os.environ.get("CC")
-    candidates = (chosen,) if chosen else HOST_COMPILERS
-    return next((path for path in map(shutil.which, candidates) if path is not None), None)
 
 
 def found_tools() -> tuple[Tool, ...]:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import ToolError
+from nnkit.host_compiler import host_compiler
 from nnkit.program import Float, Program
 from nnkit.simulate import simulate
 from nnkit.target import Contract, RunResult
@@ -171,11 +172,7 @@ class CpuCodeRunner:
 
     def missing(self) -> str | None:
         """Whether a C compiler is at hand."""
-        import shutil
-
-        if any(shutil.which(name) for name in ("cc", "gcc", "clang")):
-            return None
-        return "no C compiler is on PATH (apt-get install gcc)"
+        return None if host_compiler() else "no C compiler (install gcc or clang, or set CC)"
 
     def bound(self, program: Program, tensor: str) -> float:
         """1e-4 of the magnitude that calibration saw, at least 1e-4."""

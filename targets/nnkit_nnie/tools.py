@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+from nnkit.host_compiler import host_compiler
 from nnkit.target import Tool
 from nnkit_nnie.chips import CHIPS
 
@@ -13,12 +14,11 @@ _MAPPER_SOURCE = "part of the vendor's SDK for the chip; not to be downloaded fr
 def found_tools() -> tuple[Tool, ...]:
     """All tools with their path; a missing one says how to get it."""
     mappers = {chip.mapper: chip.generation for chip in CHIPS.values()}
-    compiler = next((path for path in map(shutil.which, ("cc", "gcc", "clang")) if path is not None), None)
     return (
         *(
             # The mapper has no option that prints its version, and running it without a cfg is an error.
             Tool(name, f"compiles networks for NNIE {generation}", shutil.which(name), "", _MAPPER_SOURCE)
             for name, generation in sorted(mappers.items())
         ),
-        Tool("C compiler", "runs the C of CPU segments on this machine", compiler, "", "apt-get install gcc"),
+        Tool("C compiler", "runs the C of CPU segments on this machine", host_compiler(), "", "apt-get install gcc"),
     )

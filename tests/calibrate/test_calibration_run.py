@@ -166,10 +166,10 @@ def test_parts_merge_to_the_whole(model: Model, pictures: list[Path]) -> None:
         assert to_stats(model, merged, method="percentile").digest == whole.digest
 
 
-def test_threads_change_nothing(model: Model, pictures: list[Path], tmp_path: Path) -> None:
+def test_lanes_change_nothing(model: Model, pictures: list[Path], tmp_path: Path) -> None:
     paths = _with_bad_files(tmp_path, pictures)
 
-    def digest(threads: bool) -> str:
+    def digest(lanes: int) -> str:
         before = threading.active_count()
         counts: list[int] = []
         found = observe(
@@ -178,14 +178,14 @@ def test_threads_change_nothing(model: Model, pictures: list[Path], tmp_path: Pa
             {"image": SETTINGS},
             histograms=True,
             allowed_bad=2,
-            threads=threads,
+            lanes=lanes,
             progress=lambda: counts.append(threading.active_count() - before),
         )
         assert [image.name for image in found.skipped] == [paths[1].as_posix(), paths[-1].as_posix()]
-        assert max(counts) == (2 if threads else 0)
+        assert max(counts) == (lanes if lanes > 1 else 0)
         return to_stats(model, found, method="mse").digest
 
-    assert digest(True) == digest(False)
+    assert digest(2) == digest(1) == digest(5)
 
 
 def test_arrays_as_sources_and_progress(model: Model) -> None:

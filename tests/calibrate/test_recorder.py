@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from nnkit.calibrate import Extremes, Histogram
 from nnkit.calibrate.derived import Derived
-from nnkit.calibrate.recorder import Recorder, ends_of
+from nnkit.calibrate.recorder import Recorder
 from nnkit.errors import ModelError
 
 NAMES = ("x", "moved", "relu", "moved_relu")
@@ -24,14 +25,10 @@ def _recorder(*, histograms: bool = True) -> Recorder:
     return Recorder(network, histograms=histograms)
 
 
-def _record(recorder: Recorder, values: dict[str, np.ndarray]) -> None:
-    recorder.record(values, ends_of(values))
-
-
 def _recorded(samples: list[np.ndarray], *, histograms: bool = True) -> Any:
     recorder = _recorder(histograms=histograms)
     for sample in samples:
-        _record(recorder, {"x": sample})
+        recorder.record({"x": sample})
     return recorder.observers()
 
 
@@ -104,14 +101,25 @@ def test_doubles_and_halves() -> None:
     _check_histogram(_recorded([half])["x"], half)
 
 
-def test_values_are_used_up_and_non_finite_ones_are_named() -> None:
+def test_a_sample_with_non_finite_values_is_named_and_not_recorded() -> None:
     recorder = _recorder()
-    values = {"x": np.float32([1.0])}
-    _record(recorder, values)
-    assert values == {}
+    recorder.record({"x": np.float32([1.0])})
     with pytest.raises(ModelError, match="NaN") as caught:
-        ends_of({"a": np.float32([2.0]), "x": np.float32([1.0, np.nan])})
+        recorder.record({"a": np.float32([2.0]), "x": np.float32([1.0, np.nan])})
     assert caught.value.where == "x"
+    assert recorder.observers()["x"].extremes == Extremes(1.0, 1.0, 1)
+
+
+def test_threads_side_by_side_lose_nothing() -> None:
+    """Ranges that grow while another thread counts: what it has counted in narrower bins is merged into wider ones."""
+    generator = np.random.default_rng(5)
+    samples = [(generator.standard_normal(5000) * 2.0**index).astype(np.float32) for index in range(16)]
+    recorder = _recorder()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda sample: recorder.record({"x": sample}), samples * 3))
+    found, everything = recorder.observers(), np.concatenate(samples * 3)
+    _check_histogram(found["x"], everything)
+    _check_histogram(found["relu"], np.maximum(everything, 0.0))
 
 
 def test_nothing_recorded_is_nothing_observed() -> None:

@@ -95,3 +95,42 @@ def test_random_inputs_depend_on_the_seed_alone(model: Model) -> None:
     assert np.any(first != other)
     wide = random_inputs(model, 1, low=5.0, high=6.0)["x"]
     assert np.all((wide >= 5) & (wide < 6))
+
+
+@pytest.mark.parametrize("optimized", [False, True])
+def test_readers_side_by_side_have_buffers_of_their_own(model: Model, optimized: bool) -> None:
+    session = FloatSession(model, ["x", "k", "m", "z", "y"], optimized=optimized)
+    names = ["y", "m", "x", "k", "z"]
+    first, second = session.reader(), session.reader()
+    found = [first.run({"x": X}, names), second.run({"x": X * 2}, names)]
+    for factor, values in enumerate(found, start=1):
+        assert list(values) == names
+        for name, array in values.items():
+            np.testing.assert_array_equal(array, VALUES[name] * (1 if name == "k" else factor))
+    kept = found[0]["m"]
+    assert first.run({"x": X * 3}, names)["m"] is kept
+    np.testing.assert_array_equal(kept, VALUES["m"] * 3)
+
+
+def test_a_reader_takes_sizes_that_depend_on_the_sample() -> None:
+    """NonZero gives as many columns as there are numbers; `wrong` states a size that it does not have."""
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["where"]),
+        helper.make_node("Cast", ["where"], ["y"], to=TensorProto.FLOAT),
+    ]
+    for stated in ([2, "n"], [2, 5]):
+        x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [1, 3]), ("y", stated)))
+        graph = helper.make_graph(nodes, "g", [x], [y])
+        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+        specs = (InputSpec("x", (1, 3)),), (OutputSpec("y", (2, 3)),)
+        reader = FloatSession(Model(proto.SerializeToString(), LayerTags(), *specs, 21)).reader()
+        for sample in ([[1.0, 0.0, 2.0]], [[0.0, 0.0, 4.0]], [[1.0, 2.0, 3.0]]):
+            array = np.array(sample, np.float32)
+            np.testing.assert_array_equal(reader.run({"x": array}, ["y"])["y"], np.argwhere(array).T)
+
+
+def test_a_reader_that_fails_says_why_and_goes_on(model: Model) -> None:
+    reader = FloatSession(model).reader()
+    with pytest.raises(UsageError, match="shape"):
+        reader.run({"x": X[:, :2]}, ["y"])
+    np.testing.assert_array_equal(reader.run({"x": X}, ["y"])["y"], VALUES["y"])
