@@ -111,7 +111,7 @@ def test_a_sample_with_non_finite_values_is_named_and_not_recorded() -> None:
 
 
 def test_threads_side_by_side_lose_nothing() -> None:
-    """Ranges that grow while another thread counts: what it has counted in narrower bins is merged into wider ones."""
+    """Ranges that grow while another thread counts, in narrower bins."""
     generator = np.random.default_rng(5)
     samples = [(generator.standard_normal(5000) * 2.0**index).astype(np.float32) for index in range(16)]
     recorder = _recorder()
