@@ -50,6 +50,8 @@ def _print(target: str, found: Any) -> None:
         state = f"fires {entry['fired']}x" if entry["fired"] else "does not fire"
         state = entry.get("effect", state)
         print_line(f"  {entry['name']:<26}{state}")
+        for move in entry.get("tags", ()):
+            print_line(f"    {move}")
         for declined in entry["declined"]:
             print_line(f"    declines at {declined['site']}: {declined['reason']}")
     if idle:

@@ -108,7 +108,7 @@ def lift_tags(graph: onnx.GraphProto, globs: TagGlobs) -> tuple[TaggedLayer, ...
 def follow_tags(
     layers: Iterable[TaggedLayer], graph: onnx.GraphProto, where: str
 ) -> tuple[LayerTags, tuple[str, ...]]:
-    """The tags by value name in `graph`, which the tools have been through, and notes on layers that are gone.
+    """The tags by value name in `graph`, which the tools have been through, and notes on layers that are no more.
 
     A layer is found again by its name, else by its value. It may be gone (folded into a constant, or computing
     nothing that is used) where everything that tagged it still tags another layer: a module's shape arithmetic,
@@ -120,6 +120,7 @@ def follow_tags(
     by_name = {node.name: node for node in graph.node}
     by_value = {value: node for node in graph.node for value in node.output if value}
     tags = LayerTags()
+    notes: list[str] = []
     gone: list[TaggedLayer] = []
     kept_reasons: set[str] = set()
     for layer in layers:
@@ -127,6 +128,8 @@ def follow_tags(
         if node is None:
             gone.append(layer)
             continue
+        if node.name != layer.name:
+            notes.append(f"the tag of layer '{layer.name}' holds for '{node.name}', which gives its result now")
         kept_reasons.update(layer.reasons)
         for value in node.output:
             if value:
@@ -139,9 +142,8 @@ def follow_tags(
             where=where,
             remedy="tag the layer that uses the result, or remove the tag",
         )
-    return tags, tuple(
-        f"tagged layer '{layer.name}' folded away; its tag stays on the layers around" for layer in gone
-    )
+    notes += [f"tagged layer '{layer.name}' folded away; its tag stays on the layers around" for layer in gone]
+    return tags, tuple(notes)
 
 
 _TAGS: tuple[Tag, ...] = ("hp", "cpu")

@@ -31,8 +31,9 @@ A rule with options is an entry with one key, `- norm_from_concat: {reduce: mean
 [recipe reference](recipe_reference.md) lists all options. [Edits](#edits) change what the network computes.
 
 Tags: `_hp` and the names of the original layers move to the op that takes over the arithmetic; where several do, to
-each of them. `_cpu` keeps its op from being removed or fused; where a rewrite replaces an op one to one, the tag
-goes along.
+each of them: `_hp` on an activation that is fused into a convolution is the convolution's. The report and
+`nnkit plan` name every tag that holds for another layer since. `_cpu` keeps its op from being removed or fused; where
+a rewrite replaces an op one to one, the tag goes along.
 
 ## Rewrites of the default set
 

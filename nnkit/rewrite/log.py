@@ -24,6 +24,7 @@ class RewriteEntry:
         None when nothing fired or no samples were given.
     relative_error: the same, divided by that value's largest magnitude.
     effect: of an edit, what it changed, one sentence; empty for a rewrite, which changes no number.
+    tags: sentences on the user's tags that hold for another layer since.
     """
 
     name: str
@@ -33,6 +34,7 @@ class RewriteEntry:
     max_error: float | None = None
     relative_error: float | None = None
     effect: str = ""
+    tags: tuple[str, ...] = ()
 
     def report(self) -> dict[str, Any]:
         """The entry as `report.json` has it: `reason` is the sentence a reader needs, `sites` the details."""
@@ -49,6 +51,7 @@ class RewriteEntry:
             "max_error": self.max_error,
             "relative_error": self.relative_error,
             **({"effect": self.effect} if self.effect else {}),
+            **({"tags": list(self.tags)} if self.tags else {}),
         }
 
 
@@ -82,6 +85,7 @@ class RewriteLog:
                     max_error=item["max_error"],
                     relative_error=item["relative_error"],
                     effect=item.get("effect", ""),
+                    tags=tuple(item.get("tags", ())),
                 )
                 for item in report
             )

@@ -7,7 +7,7 @@ rest; at the end all rules run to rest together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nnkit.errors import InternalError, ModelError
@@ -18,6 +18,7 @@ from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.equivalence import FLOAT_ROUNDING, Sample, Tolerance, Values, compare, evaluate, sample_inputs
 from nnkit.rewrite.log import DeclinedSite, RewriteEntry, RewriteLog
 from nnkit.rewrite.rule import AnyRule, Declined
+from nnkit.rewrite.tag_moves import Asked, tag_moves, tagged_layers
 from nnkit.rewrite.validation import validate
 
 if TYPE_CHECKING:
@@ -80,22 +81,29 @@ def restructure_steps(
     samples = sample_inputs(model) if check_inputs is None else list(check_inputs)
     entries: list[_State | RewriteEntry] = []
     reference = model
+    asked = tagged_layers(model)
     for step in steps:
         if not isinstance(step, Edit):
             entries.append(_State(step))
             continue
-        model = _to_rest(model, entries, samples, tolerance)
+        model = _to_rest(model, entries, samples, tolerance, asked)
         edited, entry = make_edit(model, step, samples)
+        entry = replace(entry, tags=tag_moves(model, edited.model, asked))
+        asked |= tagged_layers(edited.model) - tagged_layers(model)
         model = reference = edited.model
         samples = sample_inputs(model) if check_inputs is None else [dict(edited.feeds(s)) for s in samples]
         entries.append(entry)
-    model = _to_rest(model, entries, samples, tolerance)
+    model = _to_rest(model, entries, samples, tolerance, asked)
     log = RewriteLog(tuple(entry.entry() if isinstance(entry, _State) else entry for entry in entries))
     return Restructuring(model, log, reference)
 
 
 def _to_rest(
-    model: Model, entries: Sequence[_State | RewriteEntry], samples: Sequence[Sample], tolerance: Tolerance
+    model: Model,
+    entries: Sequence[_State | RewriteEntry],
+    samples: Sequence[Sample],
+    tolerance: Tolerance,
+    asked: Asked,
 ) -> Model:
     """The model after all rules among the entries, none of which fires any more."""
     values = _original_values(model, samples)
@@ -117,6 +125,7 @@ def _to_rest(
             continue
         candidate = editor.finish()
         validate(model, candidate, state.rule.name)
+        state.tags.update(dict.fromkeys(tag_moves(model, candidate, asked)))
         if samples:
             values = _compare(state, fired, model, values, candidate, samples, tolerance)
         model = candidate
@@ -138,6 +147,7 @@ class _State:
 
     rule: AnyRule
     fired: list[str] = field(default_factory=list)
+    tags: dict[str, None] = field(default_factory=dict)  # sentences, each once
     declined: dict[str, DeclinedSite] = field(default_factory=dict)
     max_error: float | None = None
     relative_error: float | None = None
@@ -150,6 +160,7 @@ class _State:
             declined=tuple(self.declined.values()),
             max_error=self.max_error,
             relative_error=self.relative_error,
+            tags=tuple(self.tags),
         )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from nnkit.errors import InternalError
-from nnkit.graph import LayerTags, Model
+from nnkit.graph import Model
 from nnkit.rewrite.rule import FUSE_INTO
+from nnkit.rewrite.tag_moves import lost_tags
 
 FUSABLE_STARTS = ("Conv", "ConvTranspose", "Add")
 
@@ -24,7 +24,7 @@ def validate(before: Model, after: Model, rule: str) -> None:
     _check_shapes(proto, rule)
     _check_interface(reference, proto, rule)
     _check_marks(proto, rule)
-    _check_tags(before, reference, after, proto, rule)
+    _check_tags(before, after, proto, rule)
 
 
 def _check_onnx(proto: Any, rule: str) -> None:
@@ -74,7 +74,7 @@ def _check_marks(proto: Any, rule: str) -> None:
                 )
 
 
-def _check_tags(before: Model, reference: Any, after: Model, proto: Any, rule: str) -> None:
+def _check_tags(before: Model, after: Model, proto: Any, rule: str) -> None:
     """Every layer that was tagged still is, on a value that exists."""
     graph = proto.graph
     values = {name for node in graph.node for name in node.output} | {info.name for info in graph.input}
@@ -82,17 +82,6 @@ def _check_tags(before: Model, reference: Any, after: Model, proto: Any, rule: s
         if value not in values and (tags.hp or tags.cpu):
             layer = ", ".join(tags.origins) or value
             raise InternalError(f"rewrite '{rule}' lost the tags of layer '{layer}': value '{value}' is gone")
-    layer_names = {name: node.name or node.output[0] for node in reference.graph.node for name in node.output}
-    for kind in ("hp", "cpu"):
-        lost = tagged_layers(before.tags, kind, layer_names) - tagged_layers(after.tags, kind, layer_names)
-        if lost:
-            raise InternalError(f"rewrite '{rule}' lost the tag `_{kind}` of layer '{min(lost)}'")
-
-
-def tagged_layers(tags: LayerTags, kind: str, layer_names: Mapping[str, str]) -> set[str]:
-    """Names of the imported layers that carry the tag `kind` ("hp" or "cpu"), wherever it sits now."""
-    layers: set[str] = set()
-    for value, value_tags in tags.values.items():
-        if getattr(value_tags, kind):
-            layers |= set(value_tags.origins or (layer_names.get(value, value),))
-    return layers
+    lost = lost_tags(before, after)
+    if lost:
+        raise InternalError(f"rewrite '{rule}' lost the tag {lost[0]}")

@@ -90,7 +90,11 @@ def restructure(build: Build, imported: Imported) -> Restructured:
         [rewrite, "nnkit.graph.onnx_runtime", "nnkit.graph.weights_aside"],
         {"onnxruntime": onnxruntime.__version__},
     )
-    return cached(build, call, object_codec(), compute)
+    restructured = cached(build, call, object_codec(), compute)
+    for entry in restructured.log.entries:
+        for move in entry.tags:
+            build.progress.note(f"{entry.name}: {move}")
+    return restructured
 
 
 def _calibration_settings(build: Build) -> Calibration:

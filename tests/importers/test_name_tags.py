@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from onnx import TensorProto, helper
 
-from nnkit.importers.name_tags import split_tags, tags_in_name
+from nnkit.importers.name_tags import TagGlobs, follow_tags, lift_tags, split_tags, tags_in_name
 
 
 @pytest.mark.parametrize(
@@ -50,3 +51,17 @@ def test_tags_in_name(name: str, tags: dict[str, str]) -> None:
 )
 def test_tags_at_the_end(name: str, parts: tuple[str, str]) -> None:
     assert split_tags(name) == parts
+
+
+def test_a_tag_that_another_layer_takes_over_is_noted() -> None:
+    """A tool that drops a layer which computes nothing lets the one before it give the result."""
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3]) for name in ("x", "y")]
+    before = [
+        helper.make_node("Relu", ["x"], ["r"], name="relu"),
+        helper.make_node("Identity", ["r"], ["y"], name="i"),
+    ]
+    after = [helper.make_node("Relu", ["x"], ["y"], name="relu")]
+    tagged = lift_tags(helper.make_graph(before, "g", infos[:1], infos[1:]), TagGlobs(hp=("i",)))
+    tags, notes = follow_tags(tagged, helper.make_graph(after, "g", infos[:1], infos[1:]), "net.onnx")
+    assert tags.of("y").hp
+    assert notes == ("the tag of layer 'i' holds for 'relu', which gives its result now",)

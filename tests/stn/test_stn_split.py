@@ -77,6 +77,13 @@ def test_a_recipe_builds_either_part(stn_net, images, part):
     assert "inverse matrix, bilinear, border constant" in done.log.of("split_stn").effect
 
 
+@pytest.mark.parametrize(("part", "gone"), [("stn", "conv"), ("net", "matrix")])
+def test_the_log_names_the_tags_that_went_with_the_other_part(stn_net, part, gone):
+    model = stn_net.model(hp=("matrix", "conv"))
+    done = restructure_steps(model, resolve_steps([RuleEntry(split_stn={"part": part})]))
+    assert done.log.of("split_stn").effect.endswith(f"; `_hp` of layer '{gone}' went with the other part")
+
+
 def _no_warp(net):
     del net.nodes[4:]
     net.outputs = ["matrix"]

@@ -19,6 +19,7 @@ from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.recipe.restructure import SplitStn
 from nnkit.rewrite.edit import Edit, Edited, Expected, Sample, Values, copied
+from nnkit.rewrite.tag_moves import lost_tags
 from nnkit.stn.split import split_stn
 
 
@@ -41,6 +42,9 @@ def _apply(model: Model, options: SplitStn, where: str) -> Edited:
         names = tuple(spec.name for spec in split.net.outputs)
         shape = list(split.warped_shape)
         part, effect = split.net, f"input '{split.warped}' {shape} takes the warped '{split.image}' ({warp})"
+    lost = lost_tags(model, part)
+    if lost:
+        effect += f"; {', '.join(lost)} went with the other part"
     sessions: list[FloatSession] = []
 
     def feeds(sample: Sample) -> Sample:
