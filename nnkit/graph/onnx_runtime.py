@@ -10,7 +10,7 @@ Operators of the domain `ai.nnkit` run in numpy, between the pieces that ONNX Ru
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 from nnkit.errors import InternalError, ModelError, NnkitError, UsageError
 from nnkit.graph.model import Model
 from nnkit.graph.split_session import SplitSession, has_custom_nodes
+
+if TYPE_CHECKING:
+    import onnx
 
 _DTYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
 
@@ -28,6 +31,9 @@ class FloatSession:
     fetch: values that `run` returns by default, inner ones too; the network's outputs where it is None.
     threads: inside an operator; more than one may change the order of sums.
     optimized: twice as fast, where the last bits do not matter.
+    feed_weights: large weights are fed on every run instead of being written into the session, which opens in a
+        fifth of the time, for networks that run once or twice. ONNX Runtime then prepares no weights beforehand, so
+        a Gemm may add up in another order.
 
     Raises:
         InternalError: `fetch` names a value that the model does not have.
@@ -35,11 +41,19 @@ class FloatSession:
     """
 
     def __init__(
-        self, model: Model, fetch: Iterable[str] | None = None, *, threads: int = 1, optimized: bool = False
+        self,
+        model: Model,
+        fetch: Iterable[str] | None = None,
+        *,
+        threads: int = 1,
+        optimized: bool = False,
+        feed_weights: bool = False,
     ) -> None:
         self._model = model
         self._threads = threads
         self._optimized = optimized
+        self._feed_weights = feed_weights
+        self._weights: dict[str, NDArray[np.float32]] = {}  # those that are fed
         self._outputs = tuple(output.name for output in model.outputs)
         self._default = self._outputs if fetch is None else tuple(dict.fromkeys(fetch))
         self._constants: dict[str, NDArray[Any]] = {}
@@ -76,7 +90,7 @@ class FloatSession:
         feeds = self._feeds(inputs)
         computed = [name for name in wanted if name not in feeds and name not in self._constants]
         try:
-            results = compute(computed, feeds) if computed else []
+            results = compute(computed, feeds | self._weights) if computed else []
         except NnkitError:
             raise
         except Exception as error:  # its exception types are not public
@@ -133,8 +147,18 @@ class FloatSession:
         if has_custom_nodes(proto):
             self._session = SplitSession(proto, self._session_of)
         else:
+            if self._feed_weights:
+                proto = self._without_weights(proto)
             self._session = self._session_of(proto.SerializeToString())
         self._exposed = (*fed, *self._outputs, *inner)
+
+    def _without_weights(self, proto: onnx.ModelProto) -> onnx.ModelProto:
+        """The network with its large weights as inputs; what they are fed is kept. `proto` loses them."""
+        from nnkit.graph.weights_aside import take_weights, weight_arrays, with_weights_as_inputs
+
+        weights = take_weights(proto.graph)
+        self._weights = weight_arrays(proto.graph, weights)
+        return with_weights_as_inputs(proto, weights)
 
     def _session_of(self, model_bytes: bytes) -> Any:
         import onnxruntime

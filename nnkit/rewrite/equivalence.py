@@ -14,13 +14,17 @@ the last place in random directions, and a rewrite may move the value by at most
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.graph import Model
+from nnkit.graph.onnx_runtime import FloatSession
+
+if TYPE_CHECKING:
+    import onnx
 
 Sample: TypeAlias = Mapping[str, NDArray[np.float32]]
 Values: TypeAlias = dict[str, list[NDArray[np.float32]]]
@@ -60,41 +64,22 @@ def sample_inputs(model: Model) -> list[dict[str, NDArray[np.float32]]]:
 
 
 def evaluate(model: Model, samples: Sequence[Sample]) -> Values:
-    """Every float32 value of the graph by name in topological order, one array per sample, by ONNX Runtime."""
-    return _run(model.proto(), samples)
+    """Every float32 value of the graph by name in topological order, one array per sample, by ONNX Runtime.
 
-
-def _run(proto: Any, samples: Sequence[Sample]) -> Values:
-    from nnkit.graph.split_session import SplitSession, has_custom_nodes
-    from nnkit.graph.weights_aside import take_weights, weight_arrays, with_weights_as_inputs
-
-    names = _watch(proto, len(samples))
-    constants: dict[str, NDArray[np.float32]] = {}
-    if has_custom_nodes(proto):
-        session = SplitSession(proto, _session)
-    else:  # large weights are fed, not written into a model and read again
-        weights = take_weights(proto.graph)
-        constants = weight_arrays(proto.graph, weights)
-        session = _session(with_weights_as_inputs(proto, weights).SerializeToString())
+    Raises:
+        ModelError: ONNX Runtime cannot run it.
+    """
+    names = _watched(model.proto(), len(samples))
+    session = FloatSession(model, names, feed_weights=True)
     values: Values = {name: [] for name in names}
     for sample in samples:
-        for name, array in zip(names, session.run(names, {**sample, **constants}), strict=True):
+        for name, array in session.run(sample).items():
             values[name].append(array)
     return values
 
 
-def _session(model_bytes: bytes) -> Any:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(model_bytes, options, providers=["CPUExecutionProvider"])
-
-
-def _watch(proto: Any, samples: int) -> list[str]:
-    """Make all float32 values outputs of `proto`, in topological order, and return their names.
+def _watched(proto: onnx.ModelProto, samples: int) -> list[str]:
+    """The names of all float32 values that nodes give, in topological order; of the outputs' where they are too many.
 
     Values that depend on a layer whose arithmetic is not known (`Custom`) cannot be had and are left out.
     """
@@ -112,9 +97,6 @@ def _watch(proto: Any, samples: int) -> list[str]:
     elements = sum(np.prod([d.dim_value for d in infos[n].type.tensor_type.shape.dim]) for n in floats)
     if elements * samples > MAX_WATCHED_ELEMENTS:
         floats = [name for name in floats if name in outputs]
-    for output in [output for output in graph.output if output.name in unknown]:
-        graph.output.remove(output)
-    graph.output.extend(infos[name] for name in floats if name not in outputs)
     return floats
 
 
@@ -172,7 +154,7 @@ def rounding_noise(model: Model, values: Values, samples: Sequence[Sample], draw
                 array = moved(onnx.numpy_helper.to_array(tensor))
                 tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
         moved_samples = [{name: moved(array) for name, array in sample.items()} for sample in samples]
-        moved_values = _run(proto, moved_samples)
+        moved_values = evaluate(replace(model, onnx_bytes=proto.SerializeToString()), moved_samples)
         for name in noise:
             noise[name] = max(noise[name], _error(values[name], moved_values[name])[0])
     return noise

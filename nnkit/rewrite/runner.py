@@ -106,7 +106,7 @@ def _to_rest(
     asked: Asked,
 ) -> Model:
     """The model after all rules among the entries, none of which fires any more."""
-    values = _original_values(model, samples)
+    values = evaluate(model, samples) if samples else {}
     states = [entry for entry in entries if isinstance(entry, _State)]
     for state in states:
         state.declined.clear()
@@ -131,14 +131,6 @@ def _to_rest(
         model = candidate
         index = 0
     return model
-
-
-def _original_values(model: Model, samples: Sequence[Sample]) -> Values:
-    try:
-        return evaluate(model, samples) if samples else {}
-    except Exception as error:  # the runtime's errors have no common base
-        reason = f"ONNX Runtime, the float reference, cannot run the model: {first_line(error)}"
-        raise ModelError(reason, remedy="check that the model runs in ONNX Runtime by itself") from error
 
 
 @dataclass(eq=False)
@@ -218,8 +210,8 @@ def _compare(
     """
     try:
         after_values = evaluate(after, samples)
-    except Exception as error:  # the runtime's errors have no common base
-        reason = f"rewrite '{state.rule.name}' left a graph that ONNX Runtime cannot run: {first_line(error)}"
+    except ModelError as error:
+        reason = f"rewrite '{state.rule.name}' left a network that does not run: {error.reason}"
         raise InternalError(reason, where=fired[-1]) from error
     difference = compare(before, before_values, after_values, samples, tolerance)
     state.max_error = max(state.max_error or 0.0, difference.max_error)
@@ -232,11 +224,6 @@ def _compare(
             where=_layer_of(after, difference.offending_value),
         )
     return after_values
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's text, which is all that a reader of another tool's message needs."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _layer_of(model: Model, value: str) -> str:

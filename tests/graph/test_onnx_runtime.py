@@ -59,6 +59,31 @@ def test_any_value_can_be_fetched(model: Model) -> None:
     _equal(FloatSession(model).run({"x": X}, fetch=["m"]), ["m"])
 
 
+def test_weights_that_are_fed_give_the_same_values() -> None:
+    """Of 4 KiB each, so that they are fed; a convolution, a matrix product and a fetch of a weight itself."""
+    random = np.random.default_rng(4)
+    weights = {"w": random.normal(0, 1, (32, 3, 7, 7)), "m": random.normal(0, 1, (32, 64))}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("GlobalAveragePool", ["c"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["f"]),
+        helper.make_node("MatMul", ["f", "m"], ["y"]),
+    ]
+    infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [1, 3, 9, 9]), ("y", [1, 64]))]
+    constants = [numpy_helper.from_array(array.astype(np.float32), name) for name, array in weights.items()]
+    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], constants)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    spec = InputSpec("x", (1, 3, 9, 9))
+    network = Model(proto.SerializeToString(), LayerTags(), (spec,), (OutputSpec("y", (1, 64)),), 21)
+    inputs = random_inputs(network, 2)
+    expected = FloatSession(network, ["c", "w", "y"]).run(inputs)
+    session = FloatSession(network, ["c", "w", "y"], feed_weights=True)
+    for found in (session.run(inputs), session.reader().run(inputs, ["c", "w", "y"])):
+        for name, array in expected.items():
+            np.testing.assert_allclose(found[name], array, rtol=0, atol=1e-6 * np.abs(array).max())
+    np.testing.assert_array_equal(session.run(inputs, ["f"])["f"], FloatSession(network, ["f"]).run(inputs)["f"])
+
+
 def test_the_model_does_not_change(model: Model) -> None:
     before = model.digest
     FloatSession(model, fetch=["m"]).run({"x": X})

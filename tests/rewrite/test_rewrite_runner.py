@@ -177,14 +177,14 @@ def test_graph_that_the_runtime_cannot_run_is_named(graphs):
 
     net = graphs.Net(x=(1, 3, 10, 8))
     model = net.model(net.op("AveragePool", "x", kernel_shape=[2, 2], strides=[3, 1], pads=[1, 0, 0, 0], name="p"))
-    with pytest.raises(InternalError, match="rewrite 'wide' left a graph that ONNX Runtime cannot run"):
+    with pytest.raises(InternalError, match="rewrite 'wide' left a network that does not run: ONNX Runtime"):
         restructure(model, [_rule("wide", widen, op="AveragePool")])
 
 
 def test_model_that_the_runtime_cannot_run_is_the_users(graphs):
     net = graphs.Net(x=(1, 3, 10, 8))
     value = net.op("MaxPool", "x", kernel_shape=[2, 2], pads=[2, 0, 2, 0], strides=[4, 1])
-    with pytest.raises(ModelError, match="cannot run the model"):
+    with pytest.raises(ModelError, match="ONNX Runtime cannot run the network"):
         restructure(net.model(value), resolve_rules(DEFAULT_RULES))
 
 
