@@ -34,6 +34,7 @@ from nnkit_tpu.program import (
     TpuPad,
     TpuPermute,
     TpuPool,
+    TpuRectified,
     TpuReduce,
     TpuReshape,
     TpuScale,
@@ -58,8 +59,8 @@ def execute(op: TpuOp, inputs: Sequence[Values], output: Tensor) -> Values:
     return np.asarray(result[0]).astype(output.format.dtype)
 
 
-def _relu(op: Any, values: Values) -> Values:
-    return np.maximum(values, 0) if getattr(op, "relu", False) else values
+def _relu(op: TpuOp, values: Values) -> Values:
+    return np.maximum(values, 0) if isinstance(op, TpuRectified) and op.relu else values
 
 
 def _integer(op: TpuOp, x: list[NDArray[np.int64]], target: Affine, shape: tuple[int, ...]) -> Values:
@@ -204,8 +205,8 @@ def _float(op: TpuOp, x: list[Values], shape: tuple[int, ...]) -> Values:
         case _:
             raise InternalError(f"the op {op.kind!r} has no arithmetic", where=op.name)
     result = _relu(op, result)
-    limit = float(getattr(op, "relu_limit", -1.0))
-    return np.minimum(result, limit) if getattr(op, "relu", False) and limit > 0 else result
+    limit = op.upper_limit if isinstance(op, TpuRectified) else np.inf
+    return np.minimum(result, limit) if limit < np.inf else result
 
 
 def _weights(op: TpuConv | TpuDeconv | TpuMatMul) -> Values:

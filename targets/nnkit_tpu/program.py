@@ -8,7 +8,7 @@ the prediction of the compiler's INT8 arithmetic. Conventions:
 * Weights are float32 as the compiler reads them: convolutions and deconvolutions [O, I/group, kh, kw], a matrix
   product's right side [K, N].
 * The compiler, the calibration table and the qtable know an op by the name of its output value.
-* `relu` with `relu_limit` (below 0: none) is the activation fused into an op; it comes after everything else.
+* `relu` with `relu_limit` is the activation fused into an op; it comes after everything else.
 * `integer` is None in a float graph. In a quantised one it holds what the compiler's lowered MLIR states too.
 """
 
@@ -170,7 +170,20 @@ class TpuCast(TpuOp):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TpuConv(TpuOp):
+class TpuRectified(TpuOp):
+    """An op that a ReLU may be fused into, with or without an upper limit (`relu_limit`, below 0: none)."""
+
+    relu: bool = False
+    relu_limit: float = -1.0
+
+    @property
+    def upper_limit(self) -> float:
+        """What the fused ReLU clamps to; infinity where nothing does."""
+        return self.relu_limit if self.relu and self.relu_limit > 0 else np.inf
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TpuConv(TpuRectified):
     """2-D convolution: grouped, depthwise, dilated. weight [O, I/group, kh, kw], bias [O], padding reads 0."""
 
     kind: ClassVar[str] = "conv"
@@ -178,8 +191,6 @@ class TpuConv(TpuOp):
     bias: FloatArray | None
     window: Window
     group: int = 1
-    relu: bool = False
-    relu_limit: float = -1.0
     integer: IntegerWeights | None = None
 
     def multiply_accumulates(self, tensors: Mapping[str, Tensor]) -> int:
@@ -188,7 +199,7 @@ class TpuConv(TpuOp):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TpuDeconv(TpuOp):
+class TpuDeconv(TpuRectified):
     """2-D transposed convolution. weight [O, I/group, kh, kw]; `window` as in ONNX: pads are cut off the result."""
 
     kind: ClassVar[str] = "deconv"
@@ -197,8 +208,6 @@ class TpuDeconv(TpuOp):
     window: Window
     output_padding: tuple[int, int] = (0, 0)
     group: int = 1
-    relu: bool = False
-    relu_limit: float = -1.0
     integer: IntegerWeights | None = None
 
     def multiply_accumulates(self, tensors: Mapping[str, Tensor]) -> int:
@@ -207,14 +216,12 @@ class TpuDeconv(TpuOp):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TpuMatMul(TpuOp):
+class TpuMatMul(TpuRectified):
     """[..., M, K] x [K, N] + bias [N], the right side constant (`weight`), or x [..., K, N], a second input."""
 
     kind: ClassVar[str] = "matmul"
     weight: FloatArray | None
     bias: FloatArray | None = None
-    relu: bool = False
-    relu_limit: float = -1.0
     integer: IntegerWeights | Requant | None = None
 
     def multiply_accumulates(self, tensors: Mapping[str, Tensor]) -> int:
@@ -224,7 +231,7 @@ class TpuMatMul(TpuOp):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TpuPool(TpuOp):
+class TpuPool(TpuRectified):
     """Maximum (padding is absent) or average pool; a global one has the whole image as its window."""
 
     kind: ClassVar[str] = "pool"
@@ -232,33 +239,27 @@ class TpuPool(TpuOp):
     window: Window
     count_include_pad: bool = False
     ceil_mode: bool = False
-    relu: bool = False
-    relu_limit: float = -1.0
     integer: Requant | IntegerScale | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TpuBinary(TpuOp):
+class TpuBinary(TpuRectified):
     """Elementwise with numpy's broadcast: two inputs, or one and a `constant` (the left side if `constant_first`)."""
 
     kind: ClassVar[str] = "binary"
     function: BinaryFunction
     constant: FloatArray | None = None
     constant_first: bool = False
-    relu: bool = False
-    relu_limit: float = -1.0
     integer: IntegerOperands | Requant | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TpuScale(TpuOp):
+class TpuScale(TpuRectified):
     """x * scale + bias per channel: [C] each."""
 
     kind: ClassVar[str] = "scale"
     scale: FloatArray
     bias: FloatArray
-    relu: bool = False
-    relu_limit: float = -1.0
     integer: IntegerWeights | None = None
 
 
@@ -324,14 +325,12 @@ class TpuSoftmax(TpuOp):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TpuUpsample(TpuOp):
+class TpuUpsample(TpuRectified):
     """Every pixel repeated scale_h by scale_w times."""
 
     kind: ClassVar[str] = "upsample"
     scale_h: int
     scale_w: int
-    relu: bool = False
-    relu_limit: float = -1.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -21,6 +21,7 @@ from nnkit_tpu.program import (
     TpuPad,
     TpuPermute,
     TpuPool,
+    TpuRectified,
     TpuReshape,
     TpuSlice,
     TpuSoftmax,
@@ -114,7 +115,7 @@ def _keeps_sign(op: TpuOp) -> bool:
 
 def _gives_unsigned(op: TpuOp, signed: bool) -> bool:
     """Whether the compiler makes the op's output unsigned, whatever the table says; signed: its input."""
-    return bool(getattr(op, "relu", False)) or (_keeps_sign(op) and not signed)
+    return (isinstance(op, TpuRectified) and op.relu) or (_keeps_sign(op) and not signed)
 
 
 def _gives_signed(op: TpuOp, signed: Sequence[bool]) -> bool:

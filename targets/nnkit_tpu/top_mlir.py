@@ -28,6 +28,7 @@ from nnkit_tpu.program import (
     TpuPad,
     TpuPermute,
     TpuPool,
+    TpuRectified,
     TpuReduce,
     TpuReshape,
     TpuScale,
@@ -212,7 +213,7 @@ def _preprocessing(pixels: PixelInput, shape: Sequence[int]) -> str:
     )
 
 
-def _relu(op: Any) -> str:
+def _relu(op: TpuRectified) -> str:
     return f"do_relu = {str(op.relu).lower()}, relu_limit = {_f64(op.relu_limit)}"
 
 
