@@ -9,15 +9,19 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
+from importlib.util import find_spec
 from typing import Any
 
 from nnkit.errors import ToolError, UsageError
+from nnkit.executors import fork_server
 from nnkit.executors.base import MAX_DEATHS
 
 _CONNECT_SECONDS = 20
 _MALLOC = {"MALLOC_TRIM_THRESHOLD_": "134217728", "MALLOC_MMAP_THRESHOLD_": "134217728"}
 """Bytes: blocks below 128 MiB are kept by the process."""
+_ENVIRONMENT = _MALLOC | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+_PRELOADED = ("distributed.nanny", "numpy", "onnx")  # not onnxruntime: it starts a thread
 
 
 class DaskExecutor:
@@ -33,14 +37,16 @@ class DaskExecutor:
         self._client: Any = None
 
     def __enter__(self) -> DaskExecutor:
-        try:
-            import dask
-            import distributed
-        except ImportError as error:
-            raise UsageError(
-                "Dask is not installed", where="--executor dask", remedy="pip install 'nnkit[dask]'"
-            ) from error
-        self._stack.enter_context(dask.config.set(_settings()))
+        forks = self._scheduler is None and fork_server.AVAILABLE and find_spec("distributed") is not None
+        with fork_server.starting(_ENVIRONMENT, _PRELOADED) if forks else nullcontext():
+            try:
+                import dask
+                import distributed
+            except ImportError as error:
+                raise UsageError(
+                    "Dask is not installed", where="--executor dask", remedy="pip install 'nnkit[dask]'"
+                ) from error
+        self._stack.enter_context(dask.config.set(_settings("forkserver" if forks else "spawn")))
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters to users we say ourselves
         warnings.filterwarnings("ignore", message="Sending large graph")  # the network, once
         try:
@@ -107,9 +113,10 @@ def _given(value: Any) -> Any:
     return value
 
 
-def _settings() -> dict[str, Any]:
+def _settings(method: str) -> dict[str, Any]:
     return {
-        "distributed.nanny.pre-spawn-environ": _MALLOC | {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1},
+        "distributed.worker.multiprocessing-method": method,
+        "distributed.nanny.pre-spawn-environ": _ENVIRONMENT,
         "distributed.scheduler.allowed-failures": MAX_DEATHS,
         "distributed.admin.low-level-log-length": 0,
         "distributed.worker.profile.enabled": False,

@@ -30,3 +30,9 @@ def refuse(shared: object, task: int) -> int:
     if task == 2:
         raise UserFileError("cannot be decoded", where="face.pgm", remedy="replace it")
     return task
+
+
+def started_with(shared: None, name: str) -> str | None:
+    """A variable as it was when the process, or the one that it is forked from, was started: what glibc has read."""
+    with open("/proc/self/environ") as file:
+        return dict(line.split("=", 1) for line in file.read().split("\0") if "=" in line).get(name)

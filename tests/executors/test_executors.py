@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,3 +80,9 @@ def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPat
         open_executor(choice, 2),
     ):
         pass
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_workers_of_an_own_cluster_are_started_with_the_malloc_settings(cluster: Executor) -> None:
+    names = ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"]
+    assert run_parts(cluster, executor_jobs.started_with, None, names) == ["134217728", "134217728"]
