@@ -73,7 +73,8 @@ def decode_image(path: Path) -> Image:
                 )
             file_format = opened.format or ""
             opened.load()
-            return _to_plain_mode(ImageOps.exif_transpose(opened), file_format, path)
+            ImageOps.exif_transpose(opened, in_place=True)
+            return _to_plain_mode(opened, file_format, path)
     except UserFileError:
         raise
     except UnidentifiedImageError as error:
@@ -91,6 +92,8 @@ def decode_image(path: Path) -> Image:
 
 
 def _to_plain_mode(image: Image, file_format: str, path: Path) -> Image:
+    if image.mode in ("L", "RGB") and "transparency" not in image.info:
+        return image
     if image.mode in _GRAY_MODES:
         return image.convert("LA").convert("L") if image.mode == "La" else image.convert("L")
     if image.mode in _RGB_MODES:

@@ -77,14 +77,22 @@ def preprocess_image(
             where=where,
             remedy=f"add resize: {{size: [{height}, {width}], filter: bilinear}} to the input's preprocess",
         )
-    pixels = np.clip(np.asarray(image, dtype=np.float64), 0.0, 255.0)  # bicubic and lanczos overshoot on `F`
+    pixels = np.asarray(image)
     planes = np.moveaxis(pixels, 2, 0) if pixels.ndim == 3 else pixels[np.newaxis]  # [C, H, W]
     if preprocess.color == "bgr":
         planes = planes[::-1]
-    mean = np.asarray(preprocess.mean, dtype=np.float64).reshape(-1, 1, 1)
-    scale = np.asarray(preprocess.scale, dtype=np.float64).reshape(-1, 1, 1)
+    mean, scale = (
+        np.broadcast_to(np.asarray(each, np.float64), preprocess.channels)
+        for each in (preprocess.mean, preprocess.scale)
+    )
     planes = np.broadcast_to(planes, (preprocess.channels, height, width))  # a gray picture for a colour network
-    return np.ascontiguousarray(((planes - mean) * scale)[np.newaxis], dtype=np.float32)
+    result = np.empty((1, preprocess.channels, height, width), np.float32)
+    for plane, channel_mean, channel_scale, values in zip(planes, mean, scale, result[0], strict=True):
+        if plane.dtype == np.uint8:
+            np.take(((np.arange(256.0) - channel_mean) * channel_scale).astype(np.float32), plane, out=values)
+        else:  # gray with fractions; bicubic and lanczos overshoot
+            values[...] = (np.clip(plane.astype(np.float64), 0.0, 255.0) - channel_mean) * channel_scale
+    return result
 
 
 def _cropped(image: Image, preprocess: Preprocess, height: int, width: int, where: str) -> Image:
