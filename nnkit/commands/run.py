@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from nnkit.recipe import Recipe
     from nnkit.stages import Build
 
-_LISTED = 8  # layers in 16 bits that are told one by one; the report has all
+_LISTED = 8  # layers in 16 bits, and notes, that are told one by one; the report has all
+_NAMED = 3  # files that are named in a line
 
 
 @dataclass(frozen=True)
@@ -111,12 +112,11 @@ def write_run_json(folder: Path, build: Any, seconds: float) -> None:
 
 def failure_text(report: dict[str, Any], folder: Path) -> str:
     """Why a build did not pass, for people."""
+    from nnkit.verify.gates import GateResult
+
     verify = report["verify"]
     lines = [f"{report['target']}: {report['status'].replace('_', ' ')} ({folder})"]
-    for gate in verify["gates"]:
-        if not gate["passed"]:
-            relation = "at most" if gate["name"] in ("max_abs", "drop") else "at least"
-            lines.append(f"gate {gate['name']}: {gate['measured']} measured, {relation} {gate['limit']} demanded")
+    lines += [f"gate {gate}" for gate in map(GateResult.from_json, verify["gates"]) if not gate.passed]
     lines += [
         f"{entry['how']}: {entry['mismatches']} of {entry['values']} values differ; {entry['first_difference']}"
         for entry in verify["program_vs_artifact"]
@@ -126,6 +126,8 @@ def failure_text(report: dict[str, Any], folder: Path) -> str:
 
 
 def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
+    from nnkit.verify.gates import GateResult, limit_in_words
+
     verify = report["verify"]
     floats = verify["float_vs_program"]
     print_line(f"{report['recipe']} for {report['target']}: {report['status']}")
@@ -142,6 +144,8 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
         beside = "" if metric["float"] is None else f" (float {metric['float']:.4f})"
         measured = "-" if metric["program"] is None else f"{metric['program']:.4f}"
         print_line(f"  task     {metric['name']} {measured}{beside}")
+    for text in _quantisation_lines(report):
+        print_line(f"  {text}")
     for line in report.get("details", {}).get("summary", ()):
         print_line(f"  {line}")
     search = report.get("mixed_precision")
@@ -162,8 +166,9 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
             per_mac = entry["instructions"] / report["macs"]
             line += f"; {entry['instructions']:,} instructions ({per_mac:.2f} per MAC)"
         print_line(line)
-    for gate in verify["gates"]:
-        print_line(f"  gate     {gate['name']} {gate['measured']} ({'passed' if gate['passed'] else 'FAILED'})")
+    for gate in map(GateResult.from_json, verify["gates"]):
+        verdict = "passed" if gate.passed else "FAILED"
+        print_line(f"  gate     {gate.name} {gate.in_words}, {limit_in_words(gate.name, gate.limit)}: {verdict}")
     unproven = [layer for layer in report["layers"] if layer["proof"] == "pinned_unproven"]
     if unproven:
         wraps = sum(layer.get("observed", {}).get("wraps", 0) for layer in unproven)
@@ -175,6 +180,34 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
     if met:
         print_line(met)
     print_line(f"  build    {folder} ({seconds:.1f} s)")
+
+
+def _quantisation_lines(report: dict[str, Any]) -> list[str]:
+    """Of calibration files that were left out, of values that are clipped, and what the quantiser has to say."""
+    lines = []
+    skipped = [Path(entry["name"]).name for entry in report["calibration"]["skipped"]]
+    if skipped:
+        more = f" and {len(skipped) - _NAMED} more" if len(skipped) > _NAMED else ""
+        lines.append(
+            f"skipped  {len(skipped)} calibration {'image' if len(skipped) == 1 else 'images'} that cannot be used: "
+            f"{', '.join(skipped[:_NAMED])}{more} (why: report.json, calibration)"
+        )
+    clipping = [layer for layer in report["layers"] if layer.get("clip_rate", 0.0) > 0.0]
+    if clipping:
+        most = max(clipping, key=lambda layer: float(layer["clip_rate"]))
+        lines.append(
+            f"clipped  {_share(most['clip_rate'])} of the values of '{most['name']}', the most of "
+            f"{len(clipping)} {'layer' if len(clipping) == 1 else 'layers'} with any"
+        )
+    notes = report["quantization_notes"]
+    lines += [f"note     {note}" for note in notes[:_LISTED]]
+    if len(notes) > _LISTED:
+        lines.append(f"note     {len(notes) - _LISTED} more in report.json, quantization_notes")
+    return lines
+
+
+def _share(rate: float) -> str:
+    return f"{rate:.2%}" if rate >= 0.0001 else "less than 0.01%"
 
 
 UNSEEN_FACTOR = 1.25

@@ -99,9 +99,9 @@ def value_ranges(layers: FloatLayers, stats: CalibrationStats, scheme: FixedPoin
     sixteen = sixteen_bit_values(layers) if scheme.bits == 8 else None
 
     def headroom(value: str) -> float:
-        # Eight bits are limited by resolution, not by unseen values: headroom is for 16-bit tensors. The other
-        # methods clip on purpose.
-        clips = stats.method in ("percentile", "mse", "kl")
+        # Eight bits are limited by resolution, not by unseen values: headroom is for 16-bit tensors. A percentile
+        # clips on purpose; the other methods end, in 16 bits, where calibration has seen the last value.
+        clips = stats.method == "percentile"
         return scheme.headroom if not clips and (sixteen is None or value in sixteen) else 1.0
 
     ranges: dict[str, Range] = {}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nnkit import __version__
+from nnkit.calibrate.stats import CalibrationStats
 from nnkit.memory.plan import MemoryPlan
 from nnkit.partition import Segment
 from nnkit.program import Fixed, Float, OpBase, Pixels, Program, macs
@@ -45,6 +46,7 @@ def build_report(
     gates: Sequence[GateResult],
     task: TaskScore | None = None,
     artifact_folder: Path,
+    statistics: CalibrationStats,
     notes: Sequence[str],
     tools: Mapping[str, str],
     details: Mapping[str, Any],
@@ -57,7 +59,9 @@ def build_report(
         "target": target,
         "status": status,
         "notes": list(notes),
+        "quantization_notes": list(program.notes),
         "tools": dict(tools),
+        "calibration": _calibration(statistics),
         "memory": {
             name: {
                 "capacity_bytes": use.capacity_bytes,
@@ -88,6 +92,14 @@ def build_report(
         },
         "artifact": file_entries(artifact_folder),
     }
+
+
+def _calibration(statistics: CalibrationStats) -> dict[str, Any]:
+    entry: dict[str, Any] = {"method": statistics.method}
+    if statistics.percentile is not None:
+        entry["percentile"] = statistics.percentile
+    skipped = [{"name": image.name, "reason": image.reason} for image in statistics.skipped]
+    return {**entry, "images": statistics.images, "skipped": skipped}
 
 
 def _tensor(program: Program, name: str) -> dict[str, Any]:
@@ -143,6 +155,8 @@ def _layers(
                 "saturated": seen.saturated,
                 "values": seen.values,
             }
+        if op.name in floats.clip_rate:
+            row["clip_rate"] = floats.clip_rate[op.name]
         if op.name in floats.unseen:
             row["unseen"] = floats.unseen[op.name].as_json()
         rows.append(row)

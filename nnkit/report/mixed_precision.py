@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nnkit.quantize.budget import pareto_by_cost, sensitivity
 from nnkit.quantize.diagnose import Diagnosis
 from nnkit.quantize.mixed_precision import SearchResult, Trial, pareto
+from nnkit.verify.gates import limit_in_words
 
 if TYPE_CHECKING:
     from nnkit.verify.samples import Sample
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
 
 def gates_in_words(limits: Mapping[str, float]) -> str:
     """`cosine at least 0.995, max_abs at most 0.1`."""
-    return ", ".join(
-        f"{name} at {'most' if name == 'max_abs' else 'least'} {limit:g}" for name, limit in limits.items()
-    )
+    return ", ".join(f"{name} {limit_in_words(name, limit)}" for name, limit in limits.items())
 
 
 def search_report(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 _SAY_SECONDS = 10.0
+_COLUMNS = 22  # of a stage's name and its time
 
 
 @dataclass
@@ -119,5 +120,6 @@ class Step:
             return
         mark = "FAILED" if failed else ("cached" if self.cached else f"{seconds:6.2f} s")
         detail = f"  {self.detail}" if self.detail and not failed else ""
-        self._progress.stream.write(f"  {self._name:<12} {mark:>9}{detail}\n")
+        gap = max(1, _COLUMNS - len(self._name) - len(mark))  # a long name takes from the gap, the marks stay in line
+        self._progress.stream.write(f"  {self._name}{' ' * gap}{mark}{detail}\n")
         self._progress.stream.flush()

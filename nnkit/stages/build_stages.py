@@ -125,7 +125,8 @@ def emit(
             say=step.say,
         )
         build.target.emit(deployment, build.options, place)
-        step.detail = f"{sum(1 for p in place.rglob('*') if p.is_file())} files"
+        count = sum(1 for p in place.rglob("*") if p.is_file())
+        step.detail = f"{count} file{'s' if count != 1 else ''}"
         return Artifact(folder, place, deployment)
 
 
@@ -244,7 +245,8 @@ def report(
             gates=verdict.gates,
             task=verdict.task,
             artifact_folder=artifact.folder,
-            notes=(*imported.notes, *program.notes),
+            statistics=statistics,
+            notes=imported.notes,
             details=build.target.details(artifact.deployment, build.options, artifact.folder),
             tools=tool_versions(build),
             mixed_precision=restructured.mixed_precision,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nnkit.quantize.diagnose import Diagnosis, OutputPair
     from nnkit.recipe.tasks import Task
     from nnkit.target import FixedPointTarget
+    from nnkit.verify.gates import GateResult
     from nnkit.verify.metrics import Distance
     from nnkit.verify.samples import Sample
     from nnkit.verify.tasks import TaskScorer
@@ -197,12 +198,13 @@ def _search(
     from nnkit.quantize.diagnose import confirmer, measurer
     from nnkit.quantize.mixed_precision import Trial, search_confirmed
     from nnkit.report.mixed_precision import gates_in_words, search_report
-    from nnkit.verify.gates import check_gates
+    from nnkit.verify.gates import beyond_the_float_network, check_gates
     from nnkit.verify.tasks import output_pairs
 
     diagnosis = diagnose()
     images = [sample.image for sample in samples[_VERIFICATION]]
     count = 0
+    unreachable: dict[str, GateResult] = {}
 
     def judge(name: str, distance: Distance, pairs: Sequence[OutputPair]) -> str:
         task = None
@@ -211,7 +213,9 @@ def _search(
             task = scorer.score(*output_pairs(images, pairs))
         else:  # labels are of the verification images
             measured = {gate: limit for gate, limit in limits.items() if gate in _DISTANCES}
-        return "; ".join(str(gate) for gate in check_gates(measured, distance, task) if not gate.passed)
+        gates = check_gates(measured, distance, task)
+        unreachable.update({gate.name: gate for gate in beyond_the_float_network(gates)})
+        return "; ".join(str(gate) for gate in gates if not gate.passed)
 
     def shown(trial: Trial) -> None:
         nonlocal count
@@ -234,10 +238,17 @@ def _search(
             f"{result.everything.failure}; the best that was reached is cosine {best.cosine:.6f}, "
             f"{best.sqnr_db:.1f} dB, max_abs {best.max_abs:.6g} with {len(best.layers)} layers in 16 bits",
             where=where,
-            remedy="relax the gates, use more or other calibration images, or another calibration method",
+            remedy=_remedy(tuple(unreachable.values())),
         )
     step.detail = (
         f"{len(result.chosen)} of {len(diagnosis.layers)} layers in 16 bits, {len(result.trials)} sets tried"
     )
     step.say("diagnosis")
     return search_report(diagnosis, result, samples, limits)
+
+
+def _remedy(unreachable: Sequence[GateResult]) -> str:
+    if not unreachable:
+        return "relax the gates, use more or other calibration images, or another calibration method"
+    found = ", ".join(f"{gate.name} {gate.float_value:.6g}" for gate in unreachable)
+    return f"the float network itself has {found}: lower the gate, or gate the loss with `drop`"

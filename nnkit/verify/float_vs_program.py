@@ -17,6 +17,7 @@ from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.program import OpBase, Program
 from nnkit.simulate import Watch, simulate
+from nnkit.verify.clipping import ClipSum, can_clip
 from nnkit.verify.metrics import Distance, DistanceSum
 from nnkit.verify.samples import Sample, quantized_inputs
 from nnkit.verify.unseen import Unseen, UnseenSum
@@ -34,6 +35,7 @@ class FloatVerdict:
     task_values: of the output that was asked for, every sample's values in the float network and in the Program,
         real units.
     unseen: by op name, of ops whose float output left what calibration saw.
+    clip_rate: by op name, the share of the float output's values that the tensor cannot hold.
     """
 
     outputs: Distance
@@ -44,6 +46,7 @@ class FloatVerdict:
     simulated: tuple[Mapping[str, NDArray[Any]], ...] = ()
     task_values: tuple[tuple[NDArray[Any], NDArray[Any]], ...] = ()
     unseen: Mapping[str, Unseen] = field(default_factory=dict)
+    clip_rate: Mapping[str, float] = field(default_factory=dict)
 
 
 PART_SAMPLES = 16
@@ -77,6 +80,7 @@ class PartSums:
     simulated: list[Mapping[str, NDArray[Any]]]
     task_values: list[tuple[NDArray[Any], NDArray[Any]]]
     unseen: dict[str, UnseenSum]
+    clipped: dict[str, ClipSum]
 
     def merge(self, other: PartSums) -> None:
         """Take the part that comes after all that were taken before."""
@@ -86,6 +90,8 @@ class PartSums:
                 mine[name].merge(found)
         for name, beyond in other.unseen.items():
             self.unseen[name].merge(beyond)
+        for name, cut in other.clipped.items():
+            self.clipped[name].merge(cut)
         self.watch.merge(other.watch)
         self.simulated += other.simulated[: max(0, KEPT_OUTPUTS - len(self.simulated))]
         self.task_values += other.task_values
@@ -135,6 +141,7 @@ def compare_with_float(
         simulated=tuple(sums.simulated),
         task_values=tuple(sums.task_values),
         unseen={name: found for name, part in sums.unseen.items() if (found := part.result()) is not None},
+        clip_rate={name: part.rate for name, part in sums.clipped.items()},
     )
 
 
@@ -167,6 +174,8 @@ def compare_part(job: CompareJob, part: tuple[int, int]) -> PartSums:
             sums.by_layer[op.name].add(got, floats[op.output])
             if op.name in sums.unseen:
                 sums.unseen[op.name].add(floats[op.output], sample.source)
+            if op.name in sums.clipped:
+                sums.clipped[op.name].add(floats[op.output])
     return sums
 
 
@@ -187,6 +196,7 @@ def _shared(job: CompareJob) -> tuple[OpBase, ...]:
 
 
 def _no_sums(job: CompareJob) -> PartSums:
+    tensors = job.program.tensors
     return PartSums(
         DistanceSum(),
         {name: DistanceSum() for name in job.program.outputs},
@@ -195,4 +205,5 @@ def _no_sums(job: CompareJob) -> PartSums:
         [],
         [],
         {op.name: UnseenSum(job.ranges[op.output]) for op in _shared(job) if op.output in job.ranges},
+        {op.name: ClipSum(tensors[op.output]) for op in _shared(job) if can_clip(tensors[op.output])},
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nnkit.verify.metrics import Distance
 from nnkit.verify.tasks.score import TaskScore
@@ -16,25 +17,61 @@ _DROPPING = ("top1_accuracy", "top5_accuracy", "recall", "verification_accuracy"
 
 @dataclass(frozen=True)
 class GateResult:
-    """One gate: what was asked, what was measured, whether it holds."""
+    """One gate: what was asked, what was measured, whether it holds.
+
+    float_value: the float network's own figure, of metrics that it has too.
+    """
 
     name: str
     limit: float
     measured: float
     passed: bool
+    float_value: float | None = None
 
     def as_json(self) -> dict[str, object]:
         """The entry of `gates` in a report."""
         measured = self.measured if math.isfinite(self.measured) else None
-        return {"name": self.name, "limit": self.limit, "measured": measured, "passed": self.passed}
+        entry = {"name": self.name, "limit": self.limit, "measured": measured, "passed": self.passed}
+        return entry if self.float_value is None else {**entry, "float": self.float_value}
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> GateResult:
+        """Back from a report. What is null there was infinite where it passed, and not a number elsewhere."""
+        measured = entry["measured"]
+        if measured is None:
+            measured = math.inf if entry["passed"] else math.nan
+        return cls(entry["name"], entry["limit"], measured, entry["passed"], entry.get("float"))
 
     @property
     def relation(self) -> str:
         """How the measured value has to lie to the limit."""
-        return "at most" if self.name in _FROM_ABOVE else "at least"
+        return relation(self.name)
+
+    @property
+    def in_words(self) -> str:
+        """What was measured, with as many digits as it takes to see on which side of the limit, and of 1, it lies."""
+        digits = next(d for d in range(6, 18) if self._same_side(float(f"{self.measured:.{d}g}")) or d == 17)
+        beside = "" if self.float_value is None else f" (float {self.float_value:.6g})"
+        return f"{self.measured:.{digits}g}{beside}"
+
+    def _same_side(self, shown: float) -> bool:
+        marks = (self.limit, 1.0)
+        return math.isnan(shown) or all(
+            (shown > mark, shown < mark) == (self.measured > mark, self.measured < mark) for mark in marks
+        )
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.measured:.6g} measured, {self.relation} {self.limit:g} demanded"
+        return f"{self.name}: {self.in_words} measured, {limit_in_words(self.name, self.limit)} demanded"
+
+
+def relation(name: str) -> str:
+    """How a gate's measured value has to lie to its limit."""
+    return "at most" if name in _FROM_ABOVE else "at least"
+
+
+def limit_in_words(name: str, limit: float) -> str:
+    """`at least 0.995`."""
+    return f"{relation(name)} {limit:.12g}"
 
 
 def check_gates(
@@ -46,13 +83,23 @@ def check_gates(
     from below. What is not a number, or was not measured, passes no gate.
     """
     measured = {name: float(getattr(outputs, name)) for name in ("cosine", "sqnr_db", "max_abs")}
+    floats: dict[str, float] = {}
     if task is not None:
         measured |= task.values()
-        drops = [m.float_value - m.value for m in task.metrics if m.float_value is not None and m.name in _DROPPING]
+        floats = {m.name: m.float_value for m in task.metrics if m.float_value is not None}
+        drops = [floats[m.name] - m.value for m in task.metrics if m.name in floats and m.name in _DROPPING]
         measured["drop"] = max(drops, default=float("nan"))
     results = []
     for name, limit in limits.items():
-        value = measured.get(name, float("nan"))
+        value, beside = measured.get(name, float("nan")), floats.get(name)
         passed = value <= limit if name in _FROM_ABOVE else value >= limit
-        results.append(GateResult(name, limit, value, passed))
+        known = beside if beside is not None and math.isfinite(beside) else None
+        results.append(GateResult(name, limit, value, passed, known))
     return tuple(results)
+
+
+def beyond_the_float_network(gates: Sequence[GateResult]) -> tuple[GateResult, ...]:
+    """The gates that fail and that the float network fails too: no precision reaches them."""
+    return tuple(
+        gate for gate in gates if not gate.passed and gate.float_value is not None and gate.float_value < gate.limit
+    )

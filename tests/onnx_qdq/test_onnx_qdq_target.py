@@ -89,7 +89,7 @@ def test_corrections_are_measured_and_noted(tmp_path: Path) -> None:
     report, _ = built(
         tmp_path, calibration="{method: mse, corrections: [equalize, bias_correction, adaround]}", images=12
     )
-    text = "\n".join(report["notes"])
+    text = "\n".join(report["quantization_notes"])
     assert "bias correction" in text
     assert "adaptive rounding" in text
     assert "equalisation" in text

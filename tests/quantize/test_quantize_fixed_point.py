@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,16 @@ def test_raw_pixels_are_taken_as_they_are(conv_relu: tuple[Model, Arrays]) -> No
         tensor = program.tensors["x"]
         assert tensor.fixed == form
         assert (tensor.low, tensor.high) == (0, 255)
+
+
+@pytest.mark.parametrize(("method", "frac"), [("max", 12), ("mse", 12), ("kl", 12), ("percentile", 13)])
+def test_16_bits_leave_room_for_unseen_values_but_where_a_percentile_clips_on_purpose(method: str, frac: int) -> None:
+    model = make_model([helper.make_node("Relu", ["x"], ["y"], name="r")], {}, {"x": (1, 1, 4, 4)}, ["y"])
+    seen = replace(stats_of({"x": np.asarray([0.0, 3.5]), "y": np.asarray([0.0, 3.5])}), method=method)
+    program = quantize(model, seen, FixedPointScheme(bits=16, headroom=1.25))  # 3.5 * 1.25 does not fit 13 bits
+    assert program.tensors["y"].format == Fixed(16, frac)
+    narrow = quantize(model, seen, FixedPointScheme(bits=8, headroom=1.25))
+    assert narrow.tensors["x"].format == Fixed(8, 5), "8 bits have no headroom: 4.375 would not fit 5 bits"
 
 
 def test_concat_and_add_align_formats() -> None:

@@ -186,7 +186,7 @@ def test_what_a_comparison_reads_has_the_scale_of_its_result(
     assert report["details"]["prediction"]["disagreements"] == []
     (verdict,) = (each for each in report["verify"]["program_vs_artifact"] if each["how"] == "chip_model")
     assert verdict["mismatches"] == 0
-    assert any("larger runs in" in note for note in report["notes"])
+    assert any("larger runs in" in note for note in report["quantization_notes"])
 
 
 def _check_stored(toolchain: Toolchain, build: Path, chip: str) -> None:

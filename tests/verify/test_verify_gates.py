@@ -7,8 +7,9 @@ import math
 
 import pytest
 
-from nnkit.verify.gates import check_gates
+from nnkit.verify.gates import GateResult, beyond_the_float_network, check_gates
 from nnkit.verify.metrics import Distance
+from nnkit.verify.tasks.score import Metric, TaskScore
 
 MEASURED = Distance(cosine=0.99, sqnr_db=30.0, max_abs=0.5)
 
@@ -63,3 +64,48 @@ def test_message_says_the_direction() -> None:
         "cosine: 0.99 measured, at least 0.999 demanded",
         "max_abs: 0.5 measured, at most 0.1 demanded",
     ]
+
+
+@pytest.mark.parametrize(
+    ("measured", "limit", "text"),
+    [
+        (0.99899996, 0.999, "cosine: 0.99899996 measured, at least 0.999 demanded"),  # not 0.999, at least 0.999
+        (0.123456789, 0.5, "cosine: 0.123457 measured, at least 0.5 demanded"),
+        (0.99999979, 0.9, "cosine: 0.9999998 measured, at least 0.9 demanded"),  # and not 1
+        (0.99, 0.9999999, "cosine: 0.99 measured, at least 0.9999999 demanded"),
+        (math.nan, 0.9, "cosine: nan measured, at least 0.9 demanded"),
+    ],
+)
+def test_numbers_show_on_which_side_of_the_limit_they_lie(measured: float, limit: float, text: str) -> None:
+    (result,) = check_gates({"cosine": limit}, Distance(measured, 30.0, 0.5))
+    assert str(result) == text
+
+
+def recall(program: float, floats: float) -> TaskScore:
+    return TaskScore("verification", (Metric("recall", program, floats), Metric("changed_decisions", 0.01)), {})
+
+
+def test_a_metric_that_the_float_network_has_too_stands_beside_its_figure() -> None:
+    results = check_gates({"recall": 0.9, "drop": 0.05, "cosine": 0.9}, MEASURED, recall(0.58, 0.6))
+    assert [str(result) for result in results] == [
+        "recall: 0.58 (float 0.6) measured, at least 0.9 demanded",
+        "drop: 0.02 measured, at most 0.05 demanded",
+        "cosine: 0.99 measured, at least 0.9 demanded",
+    ]
+    assert [result.as_json().get("float") for result in results] == [0.6, None, None]
+
+
+@pytest.mark.parametrize(("floats", "beyond"), [(0.6, ("recall",)), (0.95, ())])
+def test_a_gate_that_the_float_network_fails_too_is_told_from_one_that_quantisation_fails(
+    floats: float, beyond: tuple[str, ...]
+) -> None:
+    results = check_gates({"recall": 0.9, "cosine": 0.999}, MEASURED, recall(0.58, floats))
+    assert tuple(gate.name for gate in beyond_the_float_network(results)) == beyond
+
+
+def test_gates_come_back_from_a_report() -> None:
+    found = Distance(0.99, math.inf, math.nan)
+    results = check_gates({"cosine": 0.999, "sqnr_db": 30, "max_abs": 1, "recall": 0.5}, found, recall(0.58, 0.6))
+    again = [GateResult.from_json(json.loads(json.dumps(result.as_json()))) for result in results]
+    assert [str(gate) for gate in again] == [str(gate) for gate in results]
+    assert [gate.passed for gate in again] == [False, True, False, True]
