@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class ExitCode(IntEnum):
@@ -87,3 +91,12 @@ class InternalError(NnkitError):
     """A bug of ours: an invariant does not hold."""
 
     exit_code = ExitCode.INTERNAL
+
+
+def cannot_be_written(path: Path, error: OSError, what: str = "") -> UserFileError:
+    """The error of a file or folder that cannot be written; `what` says what it was to hold."""
+    return UserFileError(
+        f"{what} cannot be written: {error.strerror or error}".lstrip(),
+        where=str(path),
+        remedy="choose a folder that you may write to and that has room",
+    )

@@ -20,7 +20,7 @@ import yaml
 
 from nnkit.calibrate.all_values import AllValues
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
-from nnkit.errors import RecipeError, UserFileError
+from nnkit.errors import RecipeError, UserFileError, cannot_be_written
 from nnkit.graph.model import Model
 from nnkit.recipe.problems import nearest, shown
 
@@ -44,8 +44,7 @@ def write_table(stats: CalibrationStats, path: Path) -> None:
     try:
         path.write_bytes(format_table(stats).encode())
     except OSError as error:
-        reason = f"the calibration table cannot be written: {error.strerror or error}"
-        raise UserFileError(reason, where=str(path), remedy="choose a folder that can be written to") from error
+        raise cannot_be_written(path, error, "the calibration table") from error
 
 
 def format_table(stats: CalibrationStats) -> str:

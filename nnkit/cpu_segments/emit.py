@@ -15,7 +15,8 @@ import numpy as np
 from nnkit import __version__
 from nnkit.cpu_segments.assemble import assemble
 from nnkit.cpu_segments.graph import SegmentGraph
-from nnkit.errors import UsageError, UserFileError
+from nnkit.errors import UsageError
+from nnkit.generated import template_environment, write_sources
 from nnkit.graph import InputSpec, Model, OutputSpec
 
 _VALUE_BYTES = 4
@@ -97,29 +98,16 @@ def emit_segment(model: Model, name: str, folder: Path) -> SegmentSource:
     Raises: as `segment_source`; UserFileError where the folder cannot be written.
     """
     source = segment_source(model, name)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for file, text in source.files.items():
-            (folder / file).write_bytes(text.encode("utf-8"))
-    except OSError as error:
-        raise UserFileError(
-            f"cannot be written: {error.strerror or error}",
-            where=str(folder),
-            remedy="choose a folder that you may write to",
-        ) from error
+    write_sources(folder, source.files)
     return source
 
 
 def render(template: str, values: dict[str, Any]) -> str:
     """One of the templates beside the kernels, filled."""
-    from jinja2 import Environment, StrictUndefined  # costs 60 ms, which `nnkit --help` must not pay
-
-    environment = Environment(
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
-    )
+    environment = template_environment("nnkit", "cpu_segments", "c")
     # A layer's name must not end the comment that it stands in.
     environment.filters["comment"] = lambda text: str(text).replace("*/", "* /").replace("/*", "/ *")
-    return environment.from_string(_resource(template)).render(values)
+    return environment.get_template(template).render(values)
 
 
 def _ports(prefix: str, specs: Sequence[InputSpec | OutputSpec]) -> tuple[Port, ...]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from nnkit.errors import GateFailedError, NnkitError, UsageError, UserFileError
+from nnkit.errors import GateFailedError, NnkitError, UsageError, UserFileError, cannot_be_written
 from nnkit.package import stored_zip
 from nnkit.package.manifest import (
     MANIFEST_NAME,
@@ -134,7 +134,7 @@ def extract_package(path: Path, dest: Path) -> Manifest:
                 dest.rmdir()
             folder.rename(dest)
     except OSError as error:
-        raise _unwritable(dest, error) from error
+        raise cannot_be_written(dest, error) from error
     return manifest
 
 
@@ -155,7 +155,7 @@ def _extract_into(folder: Path, dest: Path, stream: BinaryIO, manifest: Manifest
             with target.open("xb") as out:
                 _check_content(stream, member, manifest, out.write)
         except OSError as error:
-            raise _unwritable(dest, error) from error
+            raise cannot_be_written(dest, error) from error
 
 
 def _read_manifest(stream: BinaryIO) -> tuple[Manifest, tuple[stored_zip.Member, ...]]:
@@ -300,7 +300,7 @@ def _replacing(out: Path) -> Iterator[BinaryIO]:
         out.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
     except OSError as error:
-        raise _unwritable(out, error) from error
+        raise cannot_be_written(out, error) from error
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -308,14 +308,6 @@ def _replacing(out: Path) -> Iterator[BinaryIO]:
         temporary.chmod(0o644)
         temporary.replace(out)
     except OSError as error:
-        raise _unwritable(out, error) from error
+        raise cannot_be_written(out, error) from error
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _unwritable(path: Path, error: OSError) -> UserFileError:
-    return UserFileError(
-        f"cannot be written: {error.strerror or error}",
-        where=str(path),
-        remedy="choose a folder that you may write to and that has room",
-    )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnkit.errors import GateFailedError, UserFileError
+from nnkit.errors import GateFailedError, UserFileError, cannot_be_written
 from nnkit.package.archive import verify_package
 
 if TYPE_CHECKING:
@@ -50,9 +50,7 @@ def sign_package(path: Path, key_pem: bytes, password: bytes | None = None) -> P
     try:
         out.write_bytes(_signature_file(_raw(key.public_key()), sha256, signature))
     except OSError as error:
-        raise UserFileError(
-            f"cannot be written: {error.strerror or error}", where=str(out), remedy="make the folder writable"
-        ) from error
+        raise cannot_be_written(out, error) from error
     return out
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from nnkit import __version__
-from nnkit.errors import UsageError, UserFileError
+from nnkit.errors import UsageError
+from nnkit.generated import template_environment, write_sources
 from nnkit.postprocess.descriptor_match import DescriptorMatch
 from nnkit.postprocess.face_crop import FaceCrop
 from nnkit.postprocess.pca_combine import PcaCombine
@@ -61,31 +62,13 @@ def emit_postprocess(stages: Sequence[Stage], out_dir: Path) -> tuple[Path, ...]
 
     Raises UsageError for a repeated stage, UserFileError where the folder cannot be written.
     """
-    sources = postprocess_files(stages)
-    paths = []
-    try:
-        out_dir.mkdir(parents=True, exist_ok=True)
-        for name, text in sources.items():
-            path = out_dir / name
-            path.write_bytes(text.encode("utf-8"))
-            paths.append(path)
-    except OSError as error:
-        raise UserFileError(
-            f"cannot be written: {error.strerror or error}",
-            where=str(out_dir),
-            remedy="choose a folder that you may write to",
-        ) from error
-    return tuple(paths)
+    return write_sources(out_dir, postprocess_files(stages))
 
 
 def _config_header(by_type: dict[type[Stage], Stage]) -> str:
-    from jinja2 import Environment, StrictUndefined  # costs 60 ms, which `nnkit --help` must not pay
-
-    environment = Environment(
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
-    )
+    environment = template_environment("nnkit", "postprocess", "c")
     environment.filters["c_type"] = lambda number: f"nnkit_{'i' if number.signed else 'u'}{number.bits}"
-    template = environment.from_string(_resource("postprocess", "c", "nnkit_postprocess_config.h.j2"))
+    template = environment.get_template("nnkit_postprocess_config.h.j2")
     return template.render(
         version=__version__,
         crop=by_type.get(FaceCrop),

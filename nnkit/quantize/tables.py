@@ -17,7 +17,7 @@ from nnkit.calibrate.qdq import read_qdq_ranges
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
 from nnkit.calibrate.table import format_table, read_table_of
 from nnkit.calibrate.tpu_table import format_tpu_table, read_tpu_table
-from nnkit.errors import UserFileError
+from nnkit.errors import UserFileError, cannot_be_written
 from nnkit.program import Fixed
 from nnkit.quantize.pinned import read_pinned_formats
 
@@ -75,11 +75,7 @@ def write_ranges(ranges: Mapping[str, ValueRange], path: Path, kind: Literal["nn
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UserFileError(
-            f"the table cannot be written: {error.strerror or error}",
-            where=str(path),
-            remedy="choose a folder that can be written to",
-        ) from error
+        raise cannot_be_written(path, error, "the table") from error
 
 
 def _kind(path: Path) -> TableKind:

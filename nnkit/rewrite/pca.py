@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.errors import UsageError, UserFileError
+from nnkit.errors import UsageError, UserFileError, cannot_be_written
 
 MAX_FILE_BYTES = 1 << 30
 _REMEDY = "save it with numpy.savez(file, mean=..., matrix=...): mean [D], matrix [D, K], finite real numbers"
@@ -93,11 +93,7 @@ def write_pca(path: Path, pca: Pca) -> None:
     try:
         np.savez(path, mean=pca.mean, matrix=pca.matrix)
     except OSError as error:
-        raise UserFileError(
-            f"cannot be written: {error.strerror or error}",
-            where=str(path),
-            remedy="choose a folder that you may write to",
-        ) from error
+        raise cannot_be_written(path, error) from error
 
 
 def fit_pca(features: NDArray[Any], components: int) -> Pca:

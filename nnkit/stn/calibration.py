@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.errors import UserFileError
+from nnkit.errors import cannot_be_written
 from nnkit.stn.run import Inputs, StnRun, float_stn, net_inputs
 from nnkit.stn.split import StnSplit
 
@@ -51,9 +51,5 @@ def write_net_calibration(
                 np.save(path, array)
                 written[name].append(path)
     except OSError as error:
-        raise UserFileError(
-            f"cannot be written: {error.strerror or error}",
-            where=str(folder),
-            remedy="choose a folder that you may write to",
-        ) from error
+        raise cannot_be_written(folder, error) from error
     return {name: tuple(paths) for name, paths in written.items()}

@@ -12,10 +12,11 @@ from typing import Any
 
 import nnkit
 from nnkit.errors import InternalError
+from nnkit.generated import template_environment
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Convolution, Fixed, Program
 from nnkit_gap8.compile_flags import OPTIMISATION, RV32_FLAGS
-from nnkit_gap8.files import render, shared_files, template_environment
+from nnkit_gap8.files import render, shared_files
 from nnkit_gap8.kernel_sources import kernel_sources
 from nnkit_gap8.kernels import DEFAULT_L1_BYTES, ConvKernel, chw, conv_kernel
 from nnkit_gap8.layers import Call, conv_calls, other_calls
@@ -89,7 +90,7 @@ def emit_artifact(
     network = _network(program, plan, cores, name or program.name)
     weights = _weights(program, plan)
     files: dict[str, bytes] = {"weights.bin": weights}
-    env = template_environment()
+    env = template_environment("nnkit_gap8", "templates")
     sources = kernel_sources(env, network.title, network.stem, network.prefix, variants)
     calls = _calls(program, kernels)
     steps = step_views(program, plan, calls)

@@ -1,31 +1,16 @@
-"""Reading the package's templates and fixed C files, and rendering them."""
+"""The package's fixed C files, and its templates rendered."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _FIXED = ("nnkit_task.h", "nnkit_port.h")
 _FOLDERS = ("host", "rv32", "pmsis")
-
-
-def template_environment() -> Environment:
-    """Jinja2 over `templates/`; an undefined name is an error."""
-
-    def load(name: str) -> str:
-        return (resources.files("nnkit_gap8") / "templates" / name).read_text(encoding="utf-8")
-
-    return Environment(
-        loader=FunctionLoader(load),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
 
 
 def render(env: Environment, template: str, values: Mapping[str, Any]) -> bytes:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
-
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from typing import TYPE_CHECKING
 
 from nnkit.errors import RecipeError
+from nnkit.generated import template_environment
 from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.input_settings import InputSettings
 from nnkit_nnie.layer_kinds import ROI_KINDS
 from nnkit_nnie.options import NnieOptions
 from nnkit_nnie.segments import Network
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _RECURRENT = frozenset({"LSTM", "RNN"})
 
@@ -92,16 +94,5 @@ def _data_scale(inputs: Sequence[CfgInput]) -> float | None:
 
 
 def environment() -> Environment:
-    """Jinja2 over the templates of the mappers; an undefined name is an error."""
-
-    def load(name: str) -> str:
-        return (resources.files("nnkit_cfg_templates") / "nnie" / name).read_text(encoding="utf-8")
-
-    return Environment(
-        loader=FunctionLoader(load),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
+    """Jinja2 over the templates of the mappers."""
+    return template_environment("nnkit_cfg_templates", "nnie")

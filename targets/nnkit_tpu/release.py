@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
-
+from nnkit.generated import template_environment
 from nnkit.inputs import image_inputs
 from nnkit.preprocess import Preprocess
 from nnkit.program import Affine, Program
@@ -69,13 +67,14 @@ def write_runners(deployment: Deployment, options: TpuOptions, build: Mapping[st
     runner = folder / "runner"
     runner.mkdir()
     kind = "cvi" if family == "cv" else "bm"
+    env = template_environment("nnkit_cfg_templates", "tpu")
+    values = {**known, "chip": options.chip, "name": deployment.program.name, "family": kind}
     for template, name in (
         (f"run_{kind}.c.j2", "run.c"),
         (f"run_{kind}.py.j2", "run.py"),
         ("README.md.j2", "README.md"),
     ):
-        text = _render(template, {**known, "chip": options.chip, "name": deployment.program.name, "family": kind})
-        (runner / name).write_text(text, encoding="utf-8")
+        (runner / name).write_text(env.get_template(template).render(values), encoding="utf-8")
 
 
 def _port(program: Program, tensor_name: str, name: str, stored: bool) -> dict[str, Any]:
@@ -105,15 +104,3 @@ def _image(program: Program, name: str, steps: Preprocess | None, pixels: PixelI
         "on_host": host,
         "on_chip": chip,
     }
-
-
-def _render(name: str, values: Mapping[str, Any]) -> str:
-    loader = FunctionLoader(_template)
-    environment = Environment(
-        loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
-    )
-    return environment.get_template(name).render(values) + "\n"
-
-
-def _template(name: str) -> str:
-    return (resources.files("nnkit_cfg_templates") / "tpu" / name).read_text(encoding="utf-8")
