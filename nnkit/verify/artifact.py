@@ -102,21 +102,7 @@ def compare_artifact(
             inner = [name for name in program.tensors if name in tensors and name not in program.outputs]
             if count.add(inner, tensors, expected) and not first:
                 first = first_difference(program, traces[index], expected, count.bound)
-    head = results[0] if results else RunResult({})
-    if not count.values:
-        return ArtifactVerdict(runner.name, "not_run", reason="nothing of this network runs there")
-    return ArtifactVerdict(
-        how=runner.name,
-        contract=runner.contract,
-        values=count.values,
-        mismatches=count.mismatches,
-        inputs=len(inputs),
-        instructions=head.instructions,
-        instructions_by_layer=head.instructions_by_layer,
-        measured=head.measured,
-        max_difference=count.largest if runner.contract == "bounded" else None,
-        first_difference=first,
-    )
+    return count.verdict(results, first)
 
 
 def _compare_layers(
@@ -141,18 +127,7 @@ def _compare_layers(
                 trace = RunResult({}, {op.output: values[op.output]})
                 one = replace(program, ops=(op,), outputs=(op.output,))
                 first = first_difference(one, trace, expected, count.bound)
-    head = results[0] if results else RunResult({})
-    return ArtifactVerdict(
-        how=runner.name,
-        contract=runner.contract,
-        values=count.values,
-        mismatches=count.mismatches,
-        inputs=len(inputs),
-        instructions=head.instructions,
-        measured=head.measured,
-        max_difference=count.largest,
-        first_difference=first,
-    )
+    return count.verdict(results, first)
 
 
 def _check_count(runner: Runner, asked: int, found: int) -> None:
@@ -191,6 +166,24 @@ class _Count:
                 self.largest = max(self.largest, float(np.nan_to_num(gaps, nan=np.inf).max()))
         self.mismatches += wrong
         return wrong
+
+    def verdict(self, results: Sequence[RunResult], first_difference: str) -> ArtifactVerdict:
+        """What came of it; counts of instructions and measurements are those of the first run."""
+        runner, head = self._runner, results[0] if results else RunResult({})
+        if not self.values:
+            return ArtifactVerdict(runner.name, "not_run", reason="nothing of this network runs there")
+        return ArtifactVerdict(
+            how=runner.name,
+            contract=runner.contract,
+            values=self.values,
+            mismatches=self.mismatches,
+            inputs=len(results),
+            instructions=head.instructions,
+            instructions_by_layer=head.instructions_by_layer,
+            measured=head.measured,
+            max_difference=self.largest if runner.contract == "bounded" else None,
+            first_difference=first_difference,
+        )
 
 
 def differing(value: NDArray[Any], reference: NDArray[Any], bound: float) -> NDArray[np.bool_]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -141,48 +142,25 @@ class Formats:
 def layer_op(graph: Graph, layer: Layer, value: str, position: int, formats: Formats) -> OpBase:
     """The op that computes `value`, the layer's top number `position`."""
     inputs = layer.inputs
-    shapes = tuple(graph.shape(name) for name in inputs)
-    op_name = layer.name if position == 0 else f"{layer.name}:{position}"
-    tags = tuple(tag for tag, on in (("hp", layer.hp), ("cpu", layer.cpu)) if on)
-    accumulator: Accumulator = "float64" if layer.kind in _WEIGHTED else "float32"
-    if layer.placement == "cpu":
-        part = subgraph(graph, layer.nodes, inputs, layer.outputs)
-        return CpuLayer(
-            name=op_name,
-            inputs=inputs,
-            output=value,
-            placement="cpu",
-            tags=tags,
-            accumulator="float32",
-            layer=layer.name,
-            caffe_type=layer.kind,
-            stored=formats.stored,
-            shapes=shapes,
-            output_shape=graph.shape(value),
-            graph=part.onnx_bytes,
-            names=inputs,
-            fetch=value,
-        )
-    if layer.kind in _WEIGHTED and len(inputs) == 1:
-        return _weighted(graph, layer, value, op_name, tags, formats, shapes)
+    fields: dict[str, Any] = {
+        "name": layer.name if position == 0 else f"{layer.name}:{position}",
+        "inputs": inputs,
+        "output": value,
+        "tags": tuple(tag for tag, on in (("hp", layer.hp), ("cpu", layer.cpu)) if on),
+        "layer": layer.name,
+        "caffe_type": layer.kind,
+        "stored": formats.stored,
+        "shapes": tuple(graph.shape(name) for name in inputs),
+        "output_shape": graph.shape(value),
+    }
+    if layer.placement != "cpu" and layer.kind in _WEIGHTED and len(inputs) == 1:
+        return _weighted(graph, layer, formats, fields)
     part = subgraph(graph, layer.nodes, inputs, layer.outputs)
-    return NnieLayer(
-        name=op_name,
-        inputs=inputs,
-        output=value,
-        tags=tags,
-        accumulator=accumulator,
-        layer=layer.name,
-        caffe_type=layer.kind,
-        stored=formats.stored,
-        shapes=shapes,
-        output_shape=graph.shape(value),
-        from_cpu=formats.from_cpu,
-        read_as=formats.read_as,
-        graph=part.onnx_bytes,
-        names=inputs,
-        fetch=value,
-    )
+    fields |= {"graph": part.onnx_bytes, "names": inputs, "fetch": value}
+    if layer.placement == "cpu":
+        return CpuLayer(**fields, placement="cpu", accumulator="float32")
+    accumulator: Accumulator = "float64" if layer.kind in _WEIGHTED else "float32"
+    return NnieLayer(**fields, accumulator=accumulator, from_cpu=formats.from_cpu, read_as=formats.read_as)
 
 
 def _storage(tensor: Tensor) -> Fixed | Float:
@@ -213,15 +191,8 @@ def _read_format(value: str, layer: Layer, statistics: CalibrationStats, bits: G
     return Gfpq.for_magnitude(bits, found.max_abs)
 
 
-def _weighted(
-    graph: Graph,
-    layer: Layer,
-    value: str,
-    name: str,
-    tags: tuple[str, ...],
-    formats: Formats,
-    shapes: tuple[tuple[int, ...], ...],
-) -> OpBase:
+def _weighted(graph: Graph, layer: Layer, formats: Formats, fields: Mapping[str, Any]) -> NnieWeighted:
+    """The op of a layer with constant weights; fields: what it has in common with other layers."""
     node, read_as = layer.main, formats.read_as[0]
     if read_as is None:
         raise InternalError("a layer with weights reads its input through GFPQ", where=layer.name)
@@ -249,16 +220,8 @@ def _weighted(
         bias = bias * (node.number("beta", 1.0) if node.op_type == "Gemm" else 1.0)
     weight_format = Gfpq.for_magnitude(formats.bits, float(np.abs(weight).max(initial=0.0)))
     return NnieWeighted(
-        name=name,
-        inputs=layer.inputs,
-        output=value,
-        tags=tags,
+        **fields,
         accumulator="float64",
-        layer=layer.name,
-        caffe_type=layer.kind,
-        stored=formats.stored,
-        shapes=shapes,
-        output_shape=graph.shape(value),
         from_cpu=formats.from_cpu,
         read_as=read_as,
         weight=weight_format.quantize(weight),
@@ -309,22 +272,9 @@ def _window(graph: Graph, node: Node) -> Window:
     auto = node.text("auto_pad", "NOTSET")
     if auto in ("SAME_UPPER", "SAME_LOWER"):
         totals = tuple(max(0, (result[2 + a] - 1) * strides[a] + span[a] - shape[2 + a]) for a in (0, 1))
-        begins = tuple((t if auto == "SAME_UPPER" else t + 1) // 2 for t in totals)
-        pads = (*begins, *(t - b for t, b in zip(totals, begins, strict=True)))
-    ends = (pads[2], pads[3])
+        first = tuple((t if auto == "SAME_UPPER" else t + 1) // 2 for t in totals)
+        pads = (*first, *(t - b for t, b in zip(totals, first, strict=True)))
+    begins, ends = pads[:2], pads[2:]
     if node.op_type == "Conv":
-        ends = tuple(  # type: ignore[assignment]
-            max(0, (result[2 + a] - 1) * strides[a] - pads[a] + span[a] - shape[2 + a]) for a in (0, 1)
-        )
-    return Window(
-        kernel_h=kernel[0],
-        kernel_w=kernel[1],
-        stride_h=strides[0],
-        stride_w=strides[1],
-        dilation_h=dilations[0],
-        dilation_w=dilations[1],
-        pad_top=pads[0],
-        pad_left=pads[1],
-        pad_bottom=ends[0],
-        pad_right=ends[1],
-    )
+        ends = tuple(max(0, (result[2 + a] - 1) * strides[a] - pads[a] + span[a] - shape[2 + a]) for a in (0, 1))
+    return Window(*kernel, *strides, *dilations, *begins, *ends)

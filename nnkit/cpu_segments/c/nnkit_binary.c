@@ -28,19 +28,8 @@ static float apply(nnkit_binary_op op, float a, float b)
 void nnkit_binary(nnkit_binary_op op, const float *a, const float *b, float *y, const nnkit_grid *grid)
 {
     int at[NNKIT_MAX_RANK] = {0};
-    long left = 0, right = 0;
-    int d = 0;
-    for (long i = 0; d >= 0; i++) {
-        y[i] = apply(op, a[left], b[right]);
-        for (d = grid->rank - 1; d >= 0; d--) {
-            left += grid->a[d];
-            right += grid->b[d];
-            if (++at[d] < grid->sizes[d]) {
-                break;
-            }
-            left -= (long)grid->a[d] * grid->sizes[d];
-            right -= (long)grid->b[d] * grid->sizes[d];
-            at[d] = 0;
-        }
-    }
+    long left = 0, right = 0, i = 0;
+    do {
+        y[i++] = apply(op, a[left], b[right]);
+    } while (nnkit_grid_next(grid, at, &left, &right));
 }

@@ -30,23 +30,12 @@ void nnkit_reduce(nnkit_reduce_op op, const float *x, float *y, const nnkit_grid
 {
     int at[NNKIT_MAX_RANK] = {0};
     long from = 0, to = 0;
-    int d = 0;
     for (int i = 0; i < outputs; i++) {
         y[i] = first(op);
     }
-    while (d >= 0) {
+    do {
         y[to] = join(op, y[to], x[from]);
-        for (d = grid->rank - 1; d >= 0; d--) {
-            from += grid->a[d];
-            to += grid->b[d];
-            if (++at[d] < grid->sizes[d]) {
-                break;
-            }
-            from -= (long)grid->a[d] * grid->sizes[d];
-            to -= (long)grid->b[d] * grid->sizes[d];
-            at[d] = 0;
-        }
-    }
+    } while (nnkit_grid_next(grid, at, &from, &to));
     for (int i = 0; i < outputs; i++) {
         if (op == NNKIT_REDUCE_MEAN) {
             y[i] /= (float)each;

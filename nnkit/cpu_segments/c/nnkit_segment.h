@@ -17,6 +17,22 @@ typedef struct nnkit_grid {
     int b[NNKIT_MAX_RANK];
 } nnkit_grid;
 
+/* Moves on from element `at`, which starts as zeros; `a` and `b` follow in their arrays. 0 behind the last element. */
+static inline int nnkit_grid_next(const nnkit_grid *grid, int *at, long *a, long *b)
+{
+    for (int d = grid->rank - 1; d >= 0; d--) {
+        *a += grid->a[d];
+        *b += grid->b[d];
+        if (++at[d] < grid->sizes[d]) {
+            return 1;
+        }
+        *a -= (long)grid->a[d] * grid->sizes[d];
+        *b -= (long)grid->b[d] * grid->sizes[d];
+        at[d] = 0;
+    }
+    return 0;
+}
+
 /* A window that slides over a map: convolutions and pools. */
 typedef struct nnkit_window {
     int channels, height, width;

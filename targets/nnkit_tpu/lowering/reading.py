@@ -112,18 +112,7 @@ def window_of(node: Node, kernel: Sequence[int], *, pads: Sequence[int] | None =
     dilations = node.node.ints("dilations", (1, 1))
     if pads is None:
         pads = _pads(node, kernel, strides, dilations)
-    return Window(
-        kernel_h=kernel[0],
-        kernel_w=kernel[1],
-        stride_h=strides[0],
-        stride_w=strides[1],
-        dilation_h=dilations[0],
-        dilation_w=dilations[1],
-        pad_top=pads[0],
-        pad_left=pads[1],
-        pad_bottom=pads[2],
-        pad_right=pads[3],
-    )
+    return Window(*kernel, *strides, *dilations, *pads)
 
 
 def _pads(
