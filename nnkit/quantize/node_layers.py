@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from nnkit.graph import ValueTags
+from nnkit.graph.padding import explicit_pads
 from nnkit.program import Window
 from nnkit.quantize.graph_view import GraphView, NodeView, float64
 from nnkit.quantize.layers import FloatActivation, FloatArray, FloatLayer, FloatPool, LayerKind
@@ -68,18 +69,16 @@ def _effective_window(
 def _begin_pads(
     node: NodeView, kernel: tuple[int, int], strides: tuple[int, ...], dilations: tuple[int, ...], shapes: Any
 ) -> tuple[int, int]:
-    auto = node.text("auto_pad", "NOTSET")
-    if auto == "NOTSET":
-        pads = node.ints("pads", (0, 0, 0, 0))
-        return pads[0], pads[1]
-    if auto == "VALID":
-        return 0, 0
     size, out = shapes
-    begins = []
-    for axis in (0, 1):
-        total = max(0, (out[axis] - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1 - size[axis])
-        begins.append(total // 2 if auto == "SAME_UPPER" else (total + 1) // 2)
-    return begins[0], begins[1]
+    return explicit_pads(
+        node.text("auto_pad", "NOTSET"),
+        node.ints("pads", (0, 0, 0, 0)),
+        kernel=kernel,
+        strides=strides,
+        dilations=dilations,
+        input_hw=size,
+        output_hw=out,
+    )[:2]
 
 
 def _hw(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -144,7 +143,7 @@ def _conv_transpose(view: GraphView, node: NodeView, chain: Chain) -> FloatLayer
             pads[axis] = 0 if auto == "VALID" else (total // 2 if auto == "SAME_UPPER" else total - total // 2)
     if min(pads[:2]) < 0:
         raise Unsupported("negative padding")
-    window = Window(*kernel, strides[0], strides[1], dilations[0], dilations[1], pads[0], pads[1])
+    window = Window(*kernel, *strides, *dilations, *pads[:2])
     return FloatLayer(
         **_fields("conv_transpose2d", node, (node.inputs[0],), chain),
         weight=weight,

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from nnkit.graph.padding import Pads, explicit_pads
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
     from nnkit.rewrite.editor import Editor
-
-Pads: TypeAlias = tuple[int, int, int, int]
-"""Padding of H and W as (top, left, bottom, right), ONNX's order."""
 
 
 def is_op(node: ir.Node, *op_types: str) -> bool:
@@ -147,24 +146,20 @@ def window_of(editor: Editor, node: ir.Node) -> WindowGeometry | None:
     kernel = ints_of(node, "kernel_shape", default)
     strides = ints_of(node, "strides", (1, 1))
     dilations = ints_of(node, "dilations", (1, 1))
-    pads = ints_of(node, "pads", (0, 0, 0, 0))
-    auto_pad = string_of(node, "auto_pad", "NOTSET")
-    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        begins, ends = [], []
-        for axis in (0, 1):
-            span = (kernel[axis] - 1) * dilations[axis] + 1
-            total = max(0, (output_shape[2 + axis] - 1) * strides[axis] + span - input_shape[2 + axis])
-            smaller = total // 2
-            begins.append(smaller if auto_pad == "SAME_UPPER" else total - smaller)
-            ends.append(total - begins[-1])
-        pads = (*begins, *ends)
-    elif auto_pad == "VALID":
-        pads = (0, 0, 0, 0)
+    pads = explicit_pads(
+        string_of(node, "auto_pad", "NOTSET"),
+        ints_of(node, "pads", (0, 0, 0, 0)),
+        kernel=kernel,
+        strides=strides,
+        dilations=dilations,
+        input_hw=input_shape[2:],
+        output_hw=output_shape[2:],
+    )
     return WindowGeometry(
         kernel=(kernel[0], kernel[1]),
         strides=(strides[0], strides[1]),
         dilations=(dilations[0], dilations[1]),
-        pads=(pads[0], pads[1], pads[2], pads[3]),
+        pads=pads,
         ceil_mode=bool(int_of(node, "ceil_mode", 0)),
         input_hw=(input_shape[2], input_shape[3]),
         output_hw=(output_shape[2], output_shape[3]),

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nnkit.graph.padding import explicit_pads
 from nnkit_nnie.layer_kinds import ACTIVATIONS, ROI_KINDS
 from nnkit_nnie.layers import Layer
 from nnkit_nnie.limits import Context, LayerLimit
@@ -326,9 +327,16 @@ def _same_pads(layer: Layer, context: Context) -> list[int]:
     shape, result = context.graph.shape(node.inputs[0]), context.graph.shape(node.outputs[0])
     kernel = node.ints("kernel_shape") or (_weight_shape(layer, context) or ())[2:]
     strides, dilations = node.ints("strides", (1, 1)), node.ints("dilations", (1, 1))
-    return [
-        max(0, (result[2 + a] - 1) * strides[a] + (kernel[a] - 1) * dilations[a] + 1 - shape[2 + a]) for a in (0, 1)
-    ]
+    top, left, bottom, right = explicit_pads(
+        node.text("auto_pad", ""),
+        (),
+        kernel=kernel,
+        strides=strides,
+        dilations=dilations,
+        input_hw=shape[2:],
+        output_hw=result[2:],
+    )
+    return [top + bottom, left + right]
 
 
 def _ceil_size(side: int, kernel: int, stride: int, begin: int, end: int) -> int:

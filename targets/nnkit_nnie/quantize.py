@@ -10,6 +10,7 @@ import numpy as np
 
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import InternalError, ModelError
+from nnkit.graph.padding import explicit_pads
 from nnkit.program import Fixed, Float, OpBase, Program, Tensor, Window
 from nnkit.program.gfpq import Gfpq, GfpqBits
 from nnkit.program.ops import Accumulator, Placement
@@ -267,14 +268,17 @@ def _window(graph: Graph, node: Node) -> Window:
     kernel = node.ints("kernel_shape") or graph.shape(node.inputs[1])[2:]
     strides, dilations = node.ints("strides", (1, 1)), node.ints("dilations", (1, 1))
     shape, result = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
-    pads = node.ints("pads", (0, 0, 0, 0))
-    span = tuple((kernel[a] - 1) * dilations[a] + 1 for a in (0, 1))
-    auto = node.text("auto_pad", "NOTSET")
-    if auto in ("SAME_UPPER", "SAME_LOWER"):
-        totals = tuple(max(0, (result[2 + a] - 1) * strides[a] + span[a] - shape[2 + a]) for a in (0, 1))
-        first = tuple((t if auto == "SAME_UPPER" else t + 1) // 2 for t in totals)
-        pads = (*first, *(t - b for t, b in zip(totals, first, strict=True)))
-    begins, ends = pads[:2], pads[2:]
+    pads = explicit_pads(
+        node.text("auto_pad", "NOTSET"),
+        node.ints("pads", (0, 0, 0, 0)),
+        kernel=kernel,
+        strides=strides,
+        dilations=dilations,
+        input_hw=shape[2:],
+        output_hw=result[2:],
+    )
+    ends: tuple[int, ...] = pads[2:]
     if node.op_type == "Conv":
-        ends = tuple(max(0, (result[2 + a] - 1) * strides[a] - pads[a] + span[a] - shape[2 + a]) for a in (0, 1))
-    return Window(*kernel, *strides, *dilations, *begins, *ends)
+        spans = tuple((kernel[a] - 1) * dilations[a] + 1 for a in (0, 1))
+        ends = tuple(max(0, (result[2 + a] - 1) * strides[a] - pads[a] + spans[a] - shape[2 + a]) for a in (0, 1))
+    return Window(*kernel, *strides, *dilations, pads[0], pads[1], ends[0], ends[1])

@@ -7,23 +7,25 @@ from typing import Any
 import numpy as np
 
 from nnkit.caffe.export.context import NodeContext
+from nnkit.graph.padding import explicit_pads
 
 
 def geometry(context: NodeContext, kernel: tuple[int, int], sizes: tuple[int, int]) -> tuple[Any, Any, Any, Any]:
     """Pads (begin h, begin w, end h, end w), strides, dilations; `auto_pad` worked out for an output of `sizes`."""
     strides = tuple(context.attribute("strides", [1, 1]))
     dilations = tuple(context.attribute("dilations", [1, 1]))
-    pads = tuple(context.attribute("pads", [0, 0, 0, 0]))
-    automatic = context.attribute("auto_pad", "NOTSET")
-    if automatic in ("SAME_UPPER", "SAME_LOWER"):
-        found = []
-        for side, size, k, s, d in zip(context.image()[1:], sizes, kernel, strides, dilations, strict=True):
-            total = max((size - 1) * s + d * (k - 1) + 1 - side, 0)
-            half = total // 2 if automatic == "SAME_UPPER" else -(-total // 2)
-            found.append((half, total - half))
-        pads = (found[0][0], found[1][0], found[0][1], found[1][1])
-    if len(strides) != 2 or len(dilations) != 2 or len(pads) != 4 or min(pads) < 0:
+    given = tuple(context.attribute("pads", [0, 0, 0, 0]))
+    if len(strides) != 2 or len(dilations) != 2 or len(given) != 4 or min(given) < 0:
         context.fail("its windows are not over height and width")
+    pads = explicit_pads(
+        context.attribute("auto_pad", "NOTSET"),
+        given,
+        kernel=kernel,
+        strides=strides,
+        dilations=dilations,
+        input_hw=context.image()[1:],
+        output_hw=sizes,
+    )
     return pads, strides, dilations, (pads[0], pads[1])
 
 

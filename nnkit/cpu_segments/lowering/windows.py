@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from nnkit.cpu_segments.calls import Call, Lowered, Read, RefusedError, Struct, Write
 from nnkit.cpu_segments.graph import Layer
+from nnkit.graph.padding import explicit_pads
 
 
 def conv(layer: Layer) -> Lowered:
@@ -51,14 +52,16 @@ def _window(layer: Layer, kernel: Sequence[int], groups: int) -> Struct:
     height, width = _pair(size)
     out_height, out_width = _pair(out_size)
     pads = layer.attribute("pads", [0] * 2 * rank)
-    pads = list(pads) if rank == 2 else [0, pads[0], 0, pads[1]]
-    mode = _auto_pad(layer)
-    if mode == "VALID":
-        pads = [0, 0, 0, 0]
-    elif mode != "NOTSET":
-        rows = _same(height, out_height, sides[0], steps[0], dilations[0], mode)
-        columns = _same(width, out_width, sides[1], steps[1], dilations[1], mode)
-        pads = [rows[0], columns[0], rows[1], columns[1]]
+    pads = pads if rank == 2 else (0, pads[0], 0, pads[1])
+    pads = explicit_pads(
+        _auto_pad(layer),
+        pads,
+        kernel=sides,
+        strides=steps,
+        dilations=dilations,
+        input_hw=(height, width),
+        output_hw=(out_height, out_width),
+    )
     numbers = (
         channels,
         height,
@@ -82,9 +85,3 @@ def _pair(values: Sequence[int]) -> tuple[int, int]:
 
 def _auto_pad(layer: Layer) -> str:
     return str(layer.attribute("auto_pad", "NOTSET"))
-
-
-def _same(size: int, out: int, kernel: int, step: int, dilation: int, mode: str) -> tuple[int, int]:
-    total = max((out - 1) * step + (kernel - 1) * dilation + 1 - size, 0)
-    small, large = total // 2, total - total // 2
-    return (small, large) if mode == "SAME_UPPER" else (large, small)

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.graph.padding import Pads
 from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.reading import (
-    Pads,
     clip_bounds,
     data_input,
     int_of,

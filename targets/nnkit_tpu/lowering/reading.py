@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.graph import ValueTags
+from nnkit.graph.padding import explicit_pads
 from nnkit.program.ops import Window
 from nnkit.quantize.graph_view import GraphView, NodeView
 from nnkit_tpu.program import FloatArray
@@ -111,24 +112,13 @@ def window_of(node: Node, kernel: Sequence[int], *, pads: Sequence[int] | None =
     strides = node.node.ints("strides", (1, 1))
     dilations = node.node.ints("dilations", (1, 1))
     if pads is None:
-        pads = _pads(node, kernel, strides, dilations)
+        pads = explicit_pads(
+            node.node.text("auto_pad", "NOTSET"),
+            node.node.ints("pads", (0, 0, 0, 0)),
+            kernel=kernel,
+            strides=strides,
+            dilations=dilations,
+            input_hw=node.shape()[2:],
+            output_hw=node.output_shape[2:],
+        )
     return Window(*kernel, *strides, *dilations, *pads)
-
-
-def _pads(
-    node: Node, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
-) -> tuple[int, int, int, int]:
-    """(top, left, bottom, right)."""
-    auto_pad = node.node.text("auto_pad", "NOTSET")
-    if auto_pad in ("NOTSET", ""):
-        top, left, bottom, right = node.node.ints("pads", (0, 0, 0, 0))
-        return top, left, bottom, right
-    if auto_pad == "VALID":
-        return 0, 0, 0, 0
-    begins, ends = [], []
-    for axis in (0, 1):
-        span = (kernel[axis] - 1) * dilations[axis] + 1
-        total = max(0, (node.output_shape[2 + axis] - 1) * strides[axis] + span - node.shape()[2 + axis])
-        begins.append(total // 2 if auto_pad == "SAME_UPPER" else total - total // 2)
-        ends.append(total - begins[-1])
-    return begins[0], begins[1], ends[0], ends[1]
