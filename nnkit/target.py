@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from nnkit.errors import ToolError, UsageError
+from nnkit.errors import RecipeError, ToolError, UsageError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -308,3 +308,20 @@ def _loader(entry: EntryPoint) -> Callable[[], Target]:
         return target
 
     return load
+
+
+def check_corrections(recipe: Recipe, key: str, target: Target) -> None:
+    """What a recipe asks for and a target does not offer is an error, not silence. Raises RecipeError.
+
+    key: of the build in the recipe's `targets`.
+    """
+    asked = recipe.calibration_for(key).corrections or ()
+    offered: tuple[str, ...] = getattr(target, "corrections", ())
+    lacking = [name for name in asked if name not in offered]
+    if lacking:
+        offer = f"it offers: {', '.join(offered)}" if offered else "it offers none"
+        raise RecipeError(
+            f"target {target.name!r} does not offer the correction {', '.join(lacking)}",
+            where=recipe.where_override(key, "calibration", "corrections"),
+            remedy=f"{offer}; remove it, or give this target a `calibration` of its own",
+        )

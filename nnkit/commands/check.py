@@ -10,6 +10,7 @@ from nnkit.commands.common import load, print_json, print_line
 def check_command(path: Path, *, json: bool) -> None:
     """Validate the recipe, the model's presence, image globs and target options. Nothing is computed."""
     from nnkit.preprocess import list_images
+    from nnkit.target import check_corrections, load_target, plugin_name
 
     recipe = load(path)
     model = recipe.model.path.existing_file("the model")
@@ -22,6 +23,7 @@ def check_command(path: Path, *, json: bool) -> None:
         if globs:
             list_images(globs, Path(), recipe.verify.count, where=recipe.where("verify", "images"))
     for target in recipe.targets:
+        check_corrections(recipe, target, load_target(plugin_name(target)))
         table = recipe.calibration_for(target).table
         if table is not None:
             table.existing_file("the calibration table")

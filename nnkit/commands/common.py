@@ -44,10 +44,13 @@ def builds(
     emulate: bool,
     executor: ExecutorChoice = THIS_HOST,
 ) -> list[Build]:
-    """One Build for each wanted target of the recipe (all of them where none is named)."""
+    """One Build for each wanted target of the recipe (all of them where none is named).
+
+    Raises UsageError for a target that the recipe has not, RecipeError for what a target does not offer.
+    """
     from nnkit.cache import StageCache
     from nnkit.stages import Build
-    from nnkit.target import load_target, plugin_name
+    from nnkit.target import check_corrections, load_target, plugin_name
 
     for name in wanted:
         if not any(_is_wanted(key, [name]) for key in recipe.targets):
@@ -56,11 +59,14 @@ def builds(
                 where="--target",
                 remedy=f"its targets are: {', '.join(recipe.targets)}",
             )
+    chosen = {key: options for key, options in recipe.targets.items() if not wanted or _is_wanted(key, wanted)}
+    targets = {key: load_target(plugin_name(key)) for key in chosen}
+    for key, target in targets.items():
+        check_corrections(recipe, key, target)
     cache = StageCache.default() if use_cache else StageCache.disabled()
     return [
-        Build(recipe, key, load_target(plugin_name(key)), options, cache, progress, emulate, executor)
-        for key, options in recipe.targets.items()
-        if not wanted or _is_wanted(key, wanted)
+        Build(recipe, key, targets[key], options, cache, progress, emulate, executor)
+        for key, options in chosen.items()
     ]
 
 

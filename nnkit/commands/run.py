@@ -44,11 +44,23 @@ def run_command(recipes: Sequence[Path], options: RunOptions) -> None:
     with several builds at a time, all are tried, and a table tells of each.
     """
     from nnkit.commands.sweep import sweep
+    from nnkit.executors import check_choice
 
-    if len(recipes) > 1 or options.jobs > 1:
-        sweep(recipes, options)
-        return
-    recipe = load(recipes[0])
+    check_choice(options.executor)
+    several = len(recipes) > 1 or options.jobs > 1
+    try:
+        if several:
+            sweep(recipes, options)
+        else:
+            _run_one(recipes[0], options)
+    except KeyboardInterrupt:
+        if options.cache:
+            sys.stderr.write("  what is finished is kept in the cache: the same command goes on from there\n")
+        raise
+
+
+def _run_one(path: Path, options: RunOptions) -> None:
+    recipe = load(path)
     reports: list[dict[str, Any]] = []
     failures: list[str] = []
     for build in wanted_builds(recipe, options, Progress(verbose=options.verbose)):

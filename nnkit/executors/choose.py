@@ -5,10 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 from nnkit.errors import UsageError
 from nnkit.executors.base import Executor, ExecutorChoice
 from nnkit.executors.local import InProcess, Processes
+
+
+def check_choice(choice: ExecutorChoice) -> None:
+    """What can be said before anything runs. Raises UsageError: a scheduler for `local`, Dask not installed."""
+    if choice.scheduler is not None and choice.name != "dask":
+        raise UsageError("a scheduler is for Dask", where="--scheduler", remedy="add --executor dask")
+    if choice.name == "dask" and find_spec("distributed") is None:
+        raise UsageError("Dask is not installed", where="--executor dask", remedy="pip install 'nnkit[dask]'")
+
 
 _PARTS_PER_WORKER = 4
 """Fewer parts are not worth the half second that a process takes to start."""
@@ -18,16 +28,15 @@ _PARTS_PER_WORKER = 4
 def open_executor(choice: ExecutorChoice, parts: int) -> Iterator[Executor]:
     """An executor for so many parts. Unless told, as many workers as the host has cores and the work is worth.
 
-    Raises UsageError (a scheduler for `local`, Dask not installed), ToolError (no scheduler answers).
+    Raises UsageError as `check_choice`, ToolError (no scheduler answers).
     """
+    check_choice(choice)
     if choice.name == "dask":
         from nnkit.executors.dask_cluster import DaskExecutor
 
         with DaskExecutor(choice.scheduler, choice.workers or _cores()) as executor:
             yield executor
         return
-    if choice.scheduler is not None:
-        raise UsageError("a scheduler is for Dask", where="--scheduler", remedy="add --executor dask")
     workers = choice.workers or min(_cores(), parts // _PARTS_PER_WORKER)
     yield Processes(min(workers, parts)) if workers > 1 and parts > 1 else InProcess()
 

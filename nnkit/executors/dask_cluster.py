@@ -7,10 +7,12 @@ arrays come and go (measured: 24 s instead of 8.5 s). On our own cluster the thr
 from __future__ import annotations
 
 import logging
+import signal
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from importlib.util import find_spec
+from multiprocessing import resource_tracker
 from typing import Any
 
 from nnkit.errors import ToolError, UsageError
@@ -37,6 +39,10 @@ class DaskExecutor:
         self._client: Any = None
 
     def __enter__(self) -> DaskExecutor:
+        with _deaf_to_interrupts():
+            return self._connected()
+
+    def _connected(self) -> DaskExecutor:
         forks = self._scheduler is None and fork_server.AVAILABLE and find_spec("distributed") is not None
         with fork_server.starting(_ENVIRONMENT, _PRELOADED) if forks else nullcontext():
             try:
@@ -107,6 +113,24 @@ class DaskExecutor:
             ) from error
         finally:
             self._client.cancel([*futures, common])
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes and threads that start in the block, and all that these start, do not get SIGINT.
+
+    A terminal sends Ctrl-C to every process of the command. It is for this one, which ends its workers; they would
+    write tracebacks. Pressed within the block, it counts at the end of it.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # started later it would unblock the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _given(value: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -92,6 +93,10 @@ class Processes:
                     index = running.pop(future)
                     under_way.remove(index)
                     yield index, result
+        except (KeyboardInterrupt, GeneratorExit):  # nobody waits for what is running
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
@@ -103,8 +108,14 @@ _work: tuple[Callable[[Any, Any], Any], Any] | None = None
 def _start(function: Callable[[Any, Any], Any], shared: Any, environment: dict[str, str]) -> None:
     global _work
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
+    signal.signal(signal.SIGTERM, _end)
     os.environ.update(environment)
     _work = (function, shared)
+
+
+def _end(number: int, frame: object) -> None:
+    """The part under way cleans up after itself, as it does after any error."""
+    sys.exit(128 + number)
 
 
 def _part(task: Any) -> Any:

@@ -83,11 +83,7 @@ class _Case:
     @property
     def label(self) -> str:
         """The value's key, with indices: `'shape[2]'`."""
-        keys = [i for i, part in enumerate(self.path) if isinstance(part, str)]
-        if not keys:
-            return f"'{self.name}'" if self.name else "the recipe"
-        indices = "".join(f"[{part}]" for part in self.path[keys[-1] + 1 :])
-        return f"'{shown(str(self.path[keys[-1]]))}{indices}'"
+        return _label(self.path) or (f"'{self.name}'" if self.name else "the recipe")
 
     @property
     def is_mismatch(self) -> bool:
@@ -104,6 +100,15 @@ class _Case:
             if isinstance(key, str) and spot and spot.field:
                 return _example(key, spot.field)
         return ""
+
+
+def _label(path: KeyPath) -> str:
+    """The last key of a path and the indices behind it: `'shape[2]'`; empty where it has no key."""
+    keys = [i for i, part in enumerate(path) if isinstance(part, str)]
+    if not keys:
+        return ""
+    indices = "".join(f"[{part}]" for part in path[keys[-1] + 1 :])
+    return f"'{shown(str(path[keys[-1]]))}{indices}'"
 
 
 def _example(key: str, field: FieldInfo) -> str:
@@ -205,7 +210,7 @@ def _wrong_choice(path: KeyPath, value: Any, known: list[str]) -> Finding:
     if path == ("nnkit",):
         reason = f"this nnkit reads recipes of format {known[0]}, but {_given(value, None)} was given"
         return Finding(path, False, reason, f"write `nnkit: {known[0]}`, or install the nnkit that the recipe needs")
-    label = f"'{path[-1]}'" if path else "the recipe"
+    label = _label(path) or "the recipe"
     choices = ", ".join(known[:-1]) + f" or {known[-1]}" if len(known) > 1 else "".join(known)
     match = nearest(str(value), known) if isinstance(value, str) else None
     remedy = f"did you mean '{match}'?" if match else f"write {choices}"

@@ -54,7 +54,7 @@ class Step:
 
     def __init__(self, progress: Progress, name: str, total: int | None) -> None:
         self._progress, self._name, self._total = progress, name, total
-        self._done = 0
+        self._done = self._skipped = 0
         self._began = self._said = 0.0
         self._stop_live: Callable[[], None] | None = None
         self._advance_live: Callable[[int], None] | None = None
@@ -94,9 +94,16 @@ class Step:
             )
             self._progress.stream.flush()
 
+    def skip(self, count: int) -> None:
+        """Count work that is done already, by a run before: it says nothing of the rate."""
+        self._skipped += count
+        self._done += count
+        if self._advance_live is not None:
+            self._advance_live(count)
+
     def _rate(self) -> float:
         """Work done a second, on average."""
-        return self._done / max(time.perf_counter() - self._began, 1e-9)
+        return (self._done - self._skipped) / max(time.perf_counter() - self._began, 1e-9)
 
     def say(self, text: str) -> None:
         """What it is about just now, beside the live bar; for stages whose length is not known beforehand.

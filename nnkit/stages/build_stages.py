@@ -10,7 +10,6 @@ from typing import Any
 from numpy.typing import NDArray
 
 from nnkit.calibrate.stats import CalibrationStats
-from nnkit.errors import RecipeError
 from nnkit.memory.plan import MemoryPlan
 from nnkit.partition import Segment
 from nnkit.program import Program
@@ -48,8 +47,9 @@ def quantize(build: Build, restructured: Restructured, statistics: CalibrationSt
 def quantization_of(build: Build, restructured: Restructured, statistics: CalibrationStats) -> Quantization:
     """What the target's quantiser gets. Raises RecipeError for corrections that the target does not offer."""
     from nnkit.inputs import image_inputs, input_ranges
+    from nnkit.target import check_corrections
 
-    _check_corrections(build)
+    check_corrections(build.recipe, build.key, build.target)
     return Quantization(
         name=build.recipe.name,
         statistics=statistics,
@@ -58,19 +58,6 @@ def quantization_of(build: Build, restructured: Restructured, statistics: Calibr
         samples=calibration_samples_of(build, restructured, statistics),
         images=image_inputs(build.recipe, restructured.model),
     )
-
-
-def _check_corrections(build: Build) -> None:
-    """What a recipe asks for and a target does not offer is an error, not silence."""
-    asked = build.recipe.calibration_for(build.key).corrections or ()
-    offered: tuple[str, ...] = getattr(build.target, "corrections", ())
-    lacking = [name for name in asked if name not in offered]
-    if lacking:
-        raise RecipeError(
-            f"target {build.target.name!r} does not offer the correction {', '.join(lacking)}",
-            where=build.recipe.where_override(build.key, "calibration", "corrections"),
-            remedy=f"it offers: {', '.join(offered)}" if offered else "remove `corrections` for this target",
-        )
 
 
 def calibration_samples_of(

@@ -135,6 +135,15 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
     )
 
     def compute(step: Step) -> CalibrationStats:
+        resumed: list[int] = []
+
+        def done(images: int) -> None:
+            if not resumed:  # it first tells what a run before has done
+                resumed.append(images)
+                step.skip(images)
+            else:
+                step.advance(images)
+
         stats = calibrate_in_parts(
             model,
             files,
@@ -145,9 +154,11 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
             where=build.recipe.where("model", "inputs"),
             choice=build.executor,
             checkpoint=Checkpoint(build.cache, replace(call, stage="calibrate-checkpoint").key(build)),
-            progress=step.advance,
+            progress=done,
         )
         step.detail = f"{stats.images} images" + (f", {len(stats.skipped)} unreadable" if stats.skipped else "")
+        if sum(resumed):
+            step.detail += f", {sum(resumed)} of them by the interrupted run"
         return stats
 
     codec = Codec(_encode_stats, lambda found: stats_from_bytes(found["stats"]))

@@ -191,7 +191,9 @@ def test_interrupted_run_keeps_the_last_good_build(project: Path, nnkit: Command
     process.send_signal(signal.SIGINT)
     process.wait(timeout=60)
     assert process.returncode == 130
-    assert "Traceback" not in process.stderr.read()
+    errors = process.stderr.read()
+    assert "Traceback" not in errors
+    assert "kept in the cache" not in errors, "there is none"
     assert fingerprint(project / "out/small/gap8") == before
     assert [path.name for path in (project / "out/small").iterdir()] == ["gap8"]
 
@@ -207,6 +209,22 @@ def test_a_refusal_says_which_rewrite_is_missing_or_why_it_declined(project: Pat
     assert "add it to `restructure`" in done.err
     assert "fold_batch_norm" in done.err
     assert "fc_to_conv left it" in done.err
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_what_a_target_does_not_offer_is_said_before_anything_runs(
+    project: Path, nnkit: Command, command: str
+) -> None:
+    (project / "recipe.yaml").write_text(RECIPE + "calibration: {corrections: [equalize]}\n")
+    done = nnkit(command, "recipe.yaml")
+    assert done.code == 2
+    assert "target 'gap8' does not offer the correction equalize" in done.err
+    assert "import" not in done.err
+
+
+def test_a_scheduler_without_dask_is_said_before_anything_runs(project: Path, nnkit: Command) -> None:
+    done = nnkit("run", "recipe.yaml", "--scheduler", "tcp://127.0.0.1:1")
+    assert (done.code, "add --executor dask" in done.err, "import" in done.err) == (2, True, False)
 
 
 def test_check_and_plan_write_nothing(project: Path, nnkit: Command) -> None:

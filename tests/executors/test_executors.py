@@ -10,7 +10,7 @@ import executor_jobs
 import pytest
 
 from nnkit.errors import ToolError, UsageError, UserFileError
-from nnkit.executors import Executor, ExecutorChoice, open_executor, run_parts
+from nnkit.executors import Executor, ExecutorChoice, check_choice, open_executor, run_parts
 from nnkit.executors.dask_cluster import DaskExecutor
 from nnkit.executors.local import InProcess, Processes
 
@@ -69,6 +69,15 @@ def test_the_number_of_workers_follows_the_work() -> None:
 def test_a_scheduler_without_dask_is_refused() -> None:
     with pytest.raises(UsageError, match="scheduler is for Dask"), open_executor(ExecutorChoice(scheduler="x:1"), 3):
         pass
+
+
+def test_what_cannot_be_is_said_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="scheduler is for Dask"):
+        check_choice(ExecutorChoice(scheduler="tcp://host:8786"))
+    monkeypatch.setattr("nnkit.executors.choose.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="not installed"):
+        check_choice(ExecutorChoice("dask"))
+    check_choice(ExecutorChoice(workers=3))
 
 
 def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,13 @@ CASES = [
         "'headroom' must be at least 1, but the number 0.5",
         "at least 1",
     ),
+    (
+        "method: max",
+        "corrections: [equalize, bias]",
+        "bias]",
+        "'corrections[1]' must be equalize, bias_correction or adaround, but the text 'bias'",
+        "bias_correction",
+    ),
     ("method: max", "bad_images: 1", "1}", "'bad_images' must be less than 1", "less than 1"),
     ("calibration: {method: max}", "calibration:", "calibration:\n", "but nothing was given", "or remove the key"),
     ("  toy:", "  toi:", "toi", "no target 'toi' is installed", "did you mean 'toy'? installed targets: other, toy"),

@@ -84,3 +84,14 @@ def test_without_a_terminal_there_is_no_bar() -> None:
         step.advance(2)
     assert "\x1b" not in stream.getvalue()
     assert stream.getvalue().count("\n") == 1
+
+
+def test_what_a_run_before_has_done_counts_as_done_and_not_for_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("nnkit.report.progress.time.perf_counter", lambda: now)
+    stream = io.StringIO()
+    with Progress(stream=stream).stage("calibrate", 1000) as step:
+        step.skip(900)
+        now = 120.0
+        step.advance(40)  # 2 a second: 30 s for the other 60
+        assert stream.getvalue() == "  calibrate    940 of 1000, 2.0/s, 30 s left\n"
