@@ -277,8 +277,8 @@ def _window(graph: Graph, node: Node) -> Window:
         input_hw=shape[2:],
         output_hw=result[2:],
     )
-    ends: tuple[int, ...] = pads[2:]
     if node.op_type == "Conv":
-        spans = tuple((kernel[a] - 1) * dilations[a] + 1 for a in (0, 1))
-        ends = tuple(max(0, (result[2 + a] - 1) * strides[a] - pads[a] + spans[a] - shape[2 + a]) for a in (0, 1))
-    return Window(*kernel, *strides, *dilations, pads[0], pads[1], ends[0], ends[1])
+        spans = [(kernel[a] - 1) * dilations[a] + 1 for a in (0, 1)]
+        ends = [max(0, (result[2 + a] - 1) * strides[a] - pads[a] + spans[a] - shape[2 + a]) for a in (0, 1)]
+        pads = (pads[0], pads[1], ends[0], ends[1])
+    return Window(*kernel, *strides, *dilations, *pads)
