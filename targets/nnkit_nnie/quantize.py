@@ -268,7 +268,7 @@ def _window(graph: Graph, node: Node) -> Window:
     kernel = node.ints("kernel_shape") or graph.shape(node.inputs[1])[2:]
     strides, dilations = node.ints("strides", (1, 1)), node.ints("dilations", (1, 1))
     shape, result = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
-    pads = explicit_pads(
+    pads: tuple[int, ...] = explicit_pads(
         node.text("auto_pad", "NOTSET"),
         node.ints("pads", (0, 0, 0, 0)),
         kernel=kernel,
