@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from nnkit.recipe.inputs import CalibrationImages, CropRectangle, InputSpec, ModelSection, Preprocess, Resize
     from nnkit.recipe.json_schema import recipe_json_schema
     from nnkit.recipe.loading import load_recipe
-    from nnkit.recipe.overrides import parse_override
     from nnkit.recipe.problems import InvalidRecipeError, Problem
     from nnkit.recipe.resolved import resolved_yaml
     from nnkit.recipe.schema import Recipe
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
         TargetOptionsBase,
         Verify,
     )
-    from nnkit.recipe.types import ByteSize, FileName, PathGlobs, RecipePath, format_byte_size, matched_files
+    from nnkit.recipe.types import ByteSize, FileName, PathGlobs, RecipePath
 
 __all__ = [
     "ByteSize",
@@ -52,10 +51,7 @@ __all__ = [
     "TargetOptionsBase",
     "Verify",
     "fault",
-    "format_byte_size",
     "load_recipe",
-    "matched_files",
-    "parse_override",
     "recipe_json_schema",
     "resolved_yaml",
 ]
@@ -65,7 +61,6 @@ _HOME = {
     "inputs": ("CalibrationImages", "CropRectangle", "InputSpec", "ModelSection", "Preprocess", "Resize"),
     "json_schema": ("recipe_json_schema",),
     "loading": ("load_recipe",),
-    "overrides": ("parse_override",),
     "problems": ("InvalidRecipeError", "Problem"),
     "resolved": ("resolved_yaml",),
     "schema": ("Recipe",),
@@ -80,7 +75,7 @@ _HOME = {
         "TargetOptionsBase",
         "Verify",
     ),
-    "types": ("ByteSize", "FileName", "PathGlobs", "RecipePath", "format_byte_size", "matched_files"),
+    "types": ("ByteSize", "FileName", "PathGlobs", "RecipePath"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

@@ -14,7 +14,6 @@ from pydantic import BaseModel, ValidationError
 from nnkit.recipe.anchoring import anchored
 from nnkit.recipe.document import Document, in_order, load_document
 from nnkit.recipe.explain import Finding, explain, path_in, value_at
-from nnkit.recipe.overrides import with_overrides
 from nnkit.recipe.problems import InvalidRecipeError, KeyPath, Problem, suggestion
 from nnkit.recipe.scalars import resolve
 from nnkit.recipe.schema import Recipe, RecipeBody, target_faults
@@ -35,7 +34,6 @@ def load_recipe(
     path: str | os.PathLike[str],
     *,
     target_models: TargetModels,
-    overrides: Mapping[str, Any] | None = None,
     known_rules: Collection[str] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Recipe:
@@ -44,8 +42,6 @@ def load_recipe(
     Args:
         path: the recipe file.
         target_models: options models of the installed targets; others are refused.
-        overrides: values that replace or add to the file's, by dotted key (`targets.gap8.memory.l2`); relative
-            paths in them are relative to the working folder.
         known_rules: names of the rewrite rules; `restructure` is checked against them where given.
         environ: variables for `${VAR}`; the process environment by default.
 
@@ -53,8 +49,6 @@ def load_recipe(
         InvalidRecipeError: anything wrong with the recipe; all that is wrong at once where that can be told.
     """
     document = load_document(path, environ=environ)
-    if overrides:
-        document = with_overrides(document, overrides)
     return validate(document, target_models=target_models, known_rules=known_rules)
 
 

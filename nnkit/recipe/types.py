@@ -69,14 +69,6 @@ ByteSize = Annotated[
 """A size in bytes; in recipes `524288`, `512KiB`, `1.5MiB`."""
 
 
-def format_byte_size(size_bytes: int) -> str:
-    """The shortest exact form of a size that `parse_byte_size` reads back: `512KiB`, `1000B`."""
-    for unit in ("GiB", "MiB", "KiB"):
-        if size_bytes and size_bytes % _BYTE_UNITS[unit] == 0:
-            return f"{size_bytes // _BYTE_UNITS[unit]}{unit}"
-    return f"{size_bytes}B"
-
-
 def _quoted(value: Any) -> str:
     return f"'{value}'" if isinstance(value, str) else str(value)
 
@@ -200,15 +192,6 @@ class OneOrMany:
 
 PathGlobs = Annotated[tuple[RecipePath, ...], Field(min_length=1, max_length=10_000), OneOrMany()]
 """One path or glob, or a list of them; always a tuple in memory."""
-
-
-def matched_files(globs: tuple[RecipePath, ...]) -> list[Path]:
-    """The files of all globs in the recipe's order, each file once.
-
-    Raises:
-        RecipeError: a glob matches nothing.
-    """
-    return list(dict.fromkeys(path for pattern in globs for path in pattern.matches()))
 
 
 def _check_name(value: str) -> str:

@@ -1,4 +1,4 @@
-"""Good recipes: what they mean, where their paths lead, what variables and overrides do."""
+"""Good recipes: what they mean, where their paths lead, what variables do."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from recipe_text import with_values
 
-from nnkit.errors import NnkitError, UsageError
-from nnkit.recipe import InvalidRecipeError, RecipePath, load_recipe, parse_override
+from nnkit.errors import NnkitError
+from nnkit.recipe import InvalidRecipeError, RecipePath, load_recipe
 
 Write = Callable[[str, str], Path]
 
@@ -207,69 +208,6 @@ def test_a_variable_with_a_bad_value_is_reported_with_it(load, minimal: str) -> 
     ]
 
 
-# --- overrides
-
-
-def test_overrides_replace_and_add(load, minimal: str, tmp_path: Path) -> None:
-    overrides = {
-        "targets.toy.memory.l2": "64KiB",
-        "name": "new",
-        "verify.gates.cosine": 0.9,
-        "targets.toy.formats": "f",
-    }
-    recipe = load(minimal, overrides=overrides)
-    assert recipe.targets["toy"].memory.l2 == 65536
-    assert recipe.targets["toy"].memory.l1 == 65536
-    assert (recipe.name, recipe.verify.gates.cosine) == ("new", 0.9)
-    assert recipe.targets["toy"].formats.file == tmp_path / "f"
-    assert recipe.where("targets", "toy", "memory", "l2") == "override targets.toy.memory.l2"
-
-
-def test_overrides_find_names_with_dots_and_indices(load, minimal: str) -> None:
-    text = minimal.replace("targets", "  inputs: {input.1: {shape: [1, 3, 8, 8]}}\ntargets")
-    recipe = load(text, overrides={"model.inputs.input.1.shape.2": 16, "targets.toy": None})
-    assert recipe.model.inputs["input.1"].shape == (1, 3, 16, 8)
-
-
-def test_a_wrong_override_says_that_it_is_one(load, minimal: str) -> None:
-    with pytest.raises(InvalidRecipeError) as caught:
-        load(minimal, overrides={"targets.toy.coers": 3})
-    assert caught.value.where == "override targets.toy.coers"
-    assert "did you mean 'cores'?" in caught.value.remedy
-    with pytest.raises(UsageError, match="its parent is no section"):
-        load(minimal, overrides={"name.x": 3})
-
-
-def test_overrides_relative_paths_are_relative_to_the_working_folder(write: Write, target_models, tmp_path) -> None:
-    write("recipes/r.yaml", "nnkit: 1\nname: a\nmodel: {path: net.onnx}\ntargets: {toy: {}}\n")
-    recipe = load_recipe("recipes/r.yaml", target_models=target_models, overrides={"model.path": "my.onnx"})
-    assert recipe.model.path.file == tmp_path / "my.onnx"
-    assert recipe.model.path.written == "../my.onnx"
-
-
-@pytest.mark.parametrize(
-    ("text", "key", "value"),
-    [
-        ("a.b=64KiB", "a.b", "64KiB"),
-        ("a=3", "a", 3),
-        ("a='3'", "a", "3"),
-        ("a=[1, yes, {b: null}]", "a", [1, "yes", {"b": None}]),
-        ("a=b=c", "a", "b=c"),
-        ("a=", "a", None),
-    ],
-)
-def test_parse_override(text: str, key: str, value: object) -> None:
-    assert parse_override(text) == (key, value)
-
-
-@pytest.mark.parametrize(
-    "text", ["a", "=3", ".a=3", "a..b=3", "a=[1", 'a="\\U00110000"', "a=x\n---\ny", "a=\x00", "a=*x"]
-)
-def test_bad_overrides_are_usage_errors(text: str) -> None:
-    with pytest.raises(UsageError):
-        parse_override(text)
-
-
 # --- anything
 
 
@@ -297,7 +235,7 @@ PLACES = [
 @given(st.sampled_from(PLACES), VALUES)
 def test_any_value_anywhere_is_taken_or_refused_in_plain_words(load, minimal: str, place: str, value: object) -> None:
     try:
-        load(minimal, overrides={place: value})
+        load(with_values(minimal, {place: value}))
     except NnkitError as error:
         for jargon in ("Input should", "pydantic", "Value error"):
             assert jargon not in str(error)  # noqa: PT017
