@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnkit.postprocess.descriptor_match import DescriptorMatch, Gallery, Match
-from nnkit.postprocess.emit import Stage, emit_postprocess, postprocess_files, stage_record
+from nnkit.postprocess.emit import Stage, emit_postprocess, postprocess_files
 from nnkit.postprocess.face_crop import Box, FaceCrop, crop_face
 from nnkit.postprocess.pca_combine import PcaCombine, combine_halves, combine_stored
 
@@ -20,5 +20,4 @@ __all__ = [
     "crop_face",
     "emit_postprocess",
     "postprocess_files",
-    "stage_record",
 ]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from nnkit import __version__
 from nnkit.errors import UsageError
@@ -27,11 +26,6 @@ _SOURCES: dict[type[Stage], tuple[str, ...]] = {
     DescriptorMatch: ("nnkit_match.c", "nnkit_match.h"),
     PcaCombine: ("nnkit_pca_combine.c", "nnkit_pca_combine.h"),
 }
-
-
-def stage_record(stage: Stage) -> dict[str, Any]:
-    """The stage and its parameters as JSON values, for manifests and reports."""
-    return {"kind": _NAMES[type(stage)], **asdict(stage)}
 
 
 def postprocess_files(stages: Sequence[Stage]) -> dict[str, str]:

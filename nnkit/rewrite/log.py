@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,22 +70,3 @@ class RewriteLog:
     def report(self) -> list[dict[str, Any]]:
         """The list `rewrites` of `report.json`."""
         return [entry.report() for entry in self.entries]
-
-    @staticmethod
-    def from_report(report: list[Mapping[str, Any]]) -> RewriteLog:
-        """The log that `report` was made from (the stage cache keeps it as JSON)."""
-        return RewriteLog(
-            tuple(
-                RewriteEntry(
-                    name=item["name"],
-                    exact=item["exact"],
-                    fired=tuple(item["sites"]),
-                    declined=tuple(DeclinedSite(d["site"], d["reason"]) for d in item["declined"]),
-                    max_error=item["max_error"],
-                    relative_error=item["relative_error"],
-                    effect=item.get("effect", ""),
-                    tags=tuple(item.get("tags", ())),
-                )
-                for item in report
-            )
-        )

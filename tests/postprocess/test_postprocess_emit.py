@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nnkit.errors import UsageError, UserFileError
-from nnkit.postprocess import DescriptorMatch, FaceCrop, emit_postprocess, postprocess_files, stage_record
+from nnkit.postprocess import DescriptorMatch, FaceCrop, emit_postprocess, postprocess_files
 from nnkit.program import Fixed
 
 BOTH = [FaceCrop(), DescriptorMatch(length=512, format=Fixed(16, 10), capacity=16, threshold=1.25)]
@@ -92,13 +92,3 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserFileError) as caught:
         emit_postprocess(BOTH, tmp_path / "out")
     assert caught.value.where == str(tmp_path / "out")
-
-
-def test_stage_record_names_the_kind() -> None:
-    assert stage_record(FaceCrop(size=64)) == {
-        "kind": "face_crop",
-        "size": 64,
-        "border": "replicate",
-        "fill": 0,
-        "format": {"bits": 16, "frac": 0, "signed": True},
-    }

@@ -33,11 +33,6 @@ def test_a_layer_that_had_the_tag_anyway_is_no_news(graphs, hp: list[str]):
     assert "tags" not in entry.report()
 
 
-def test_the_log_of_a_report_has_them_again(graphs):
-    log = _log(_activated(graphs, hp=["leaky"]), "fuse_activation")
-    assert RewriteLog.from_report(log.report()) == log
-
-
 def test_every_layer_that_takes_over_is_named(graphs):
     net = graphs.Net(x=(1, 3, 4, 4), y=(1, 3, 4, 4), z=(1, 3, 4, 4))
     model = net.model(net.op("Sum", "x", "y", "z", name="total"), hp=["total"])
