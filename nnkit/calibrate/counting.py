@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import math
 import os
 import secrets
 import subprocess
@@ -16,17 +17,38 @@ from collections.abc import Callable
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.cache import default_folder
-from nnkit.calibrate.observers import BINS, bin_counts, float32_scale
+from nnkit.calibrate.observers import BINS, MIN_EXPONENT, bin_counts
 from nnkit.host_compiler import host_compiler
 
-BinCounts: TypeAlias = Callable[[NDArray[Any], int, int], "tuple[NDArray[np.int64], int]"]
-"""`bin_counts`, or what does the same."""
+
+class Counted(NamedTuple):
+    """Numbers of an array: the least, the greatest, how many are zero, and [BINS] counts of the others in bins."""
+
+    low: float
+    high: float
+    zeros: int
+    counts: NDArray[np.int64]
+
+
+Count: TypeAlias = Callable[[NDArray[Any], int, int], "Counted | None"]
+"""(numbers, exponent of the range of negative ones, exponent of that of positive ones): see `bin_counts`. None where
+one lies beyond, or is NaN. The array is not empty."""
+
+
+def numpy_count(numbers: NDArray[Any], negative_exponent: int, exponent: int) -> Counted | None:
+    """In numpy; see `Count`."""
+    low, high = float(numbers.min()), float(numbers.max())
+    if not (math.ldexp(-1.0, negative_exponent) <= low and high < math.ldexp(1.0, exponent)):  # NaN among them, too
+        return None
+    counts, zeros = bin_counts(numbers, negative_exponent, exponent)
+    return Counted(low, high, zeros, counts)
+
 
 WORTH_COMPILING = 20_000_000
 """Numbers. To count them the compiler would have to be four times as fast as it is, but it is needed once only."""
@@ -34,16 +56,18 @@ WORTH_COMPILING = 20_000_000
 _FLAGS = ("-O3", "-std=c99", "-shared", "-fPIC")
 _TIMEOUT_S = 60
 _TABLES = 4  # as in count.c
+_EXPONENTS = frozenset({MIN_EXPONENT, *range(-115, 128)})  # whose scales and bounds a float32 holds
+_SMALLEST = 2.0**-149
 _MOST_NUMBERS = 2**32 - 1  # that a table can hold in one call
 
 
-def counter_for(numbers: int) -> BinCounts:
+def fastest_count(numbers: int) -> Count:
     """The fastest way at hand to count so many."""
-    return _compiled(default_folder() / "native", numbers >= WORTH_COMPILING) or bin_counts
+    return _compiled(default_folder() / "native", numbers >= WORTH_COMPILING) or numpy_count
 
 
 @lru_cache(maxsize=4)
-def _compiled(folder: Path, compile_it: bool) -> BinCounts | None:
+def _compiled(folder: Path, compile_it: bool) -> Count | None:
     """`count.c` from the folder, compiled if asked for and not there; None where that cannot be."""
     compiler = host_compiler()
     if compiler is None:
@@ -59,10 +83,10 @@ def _compiled(folder: Path, compile_it: bool) -> BinCounts | None:
         function = ctypes.CDLL(str(library)).nnkit_count
     except (OSError, AttributeError, subprocess.SubprocessError):
         return None
-    function.restype = ctypes.c_size_t
-    pointer, size = ctypes.c_void_p, ctypes.c_size_t
-    function.argtypes = [pointer, size, ctypes.c_float, ctypes.c_int32, pointer, size]
-    return _counter(function)
+    function.restype = ctypes.c_int64
+    pointer, size, real = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_float
+    function.argtypes = [pointer, size, real, real, real, real, pointer, pointer, size, pointer]
+    return _counting_by(function)
 
 
 def _compile(compiler: str, source: bytes, library: Path) -> None:
@@ -76,17 +100,25 @@ def _compile(compiler: str, source: bytes, library: Path) -> None:
         made.unlink(missing_ok=True)
 
 
-def _counter(function: Callable[..., int]) -> BinCounts:
-    def counted(numbers: NDArray[Any], exponent: int, below: int = 0) -> tuple[NDArray[np.int64], int]:
-        scale = float32_scale(numbers, exponent)
-        if scale is None or not numbers.flags.c_contiguous or numbers.size > _MOST_NUMBERS:
-            return bin_counts(numbers, exponent, below)
-        negative = (BINS // 2) << below
-        size = negative + BINS // 2
-        tables = np.zeros((_TABLES, size), np.uint32)
-        zeros = function(numbers.ctypes.data, numbers.size, scale, negative, tables.ctypes.data, size)
-        counts = tables.sum(axis=0, dtype=np.int64)
-        counts[negative] -= zeros
-        return counts, zeros
+def _counting_by(function: Callable[..., int]) -> Count:
+    def count(numbers: NDArray[Any], negative_exponent: int, exponent: int) -> Counted | None:
+        fits = numbers.dtype == np.float32 and numbers.flags.c_contiguous and numbers.size <= _MOST_NUMBERS
+        if not fits or any(each not in _EXPONENTS for each in (negative_exponent, exponent)):
+            return numpy_count(numbers, negative_exponent, exponent)
+        ends_of_range = -_bound(negative_exponent), _bound(exponent) or _SMALLEST
+        scales = _scale(negative_exponent), _scale(exponent)
+        tables, counts, ends = np.empty((_TABLES, BINS), np.uint32), np.empty(BINS, np.int64), np.empty(2, np.float32)
+        room = tables.ctypes.data, counts.ctypes.data, BINS, ends.ctypes.data
+        zeros = function(numbers.ctypes.data, numbers.size, *ends_of_range, *scales, *room)
+        return None if zeros < 0 else Counted(float(ends[0]), float(ends[1]), zeros, counts)
 
-    return counted
+    return count
+
+
+def _bound(exponent: int) -> float:
+    return 0.0 if exponent == MIN_EXPONENT else math.ldexp(1.0, exponent)
+
+
+def _scale(exponent: int) -> float:
+    """1 / width of a bin; anything where there is nothing but zeros."""
+    return 1.0 if exponent == MIN_EXPONENT else math.ldexp(BINS // 2, -exponent)

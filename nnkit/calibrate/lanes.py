@@ -62,6 +62,7 @@ class Pass:
         self._network, self._recorder, self._load = network, recorder, load
         self._allowed_bad, self._progress = allowed_bad, progress
         self._lock = threading.Lock()
+        self._network_lock = threading.Lock()
         self._next, self._end = 0, total
         self._failures: dict[int, Exception] = {}
         self._skipped: dict[int, SkippedImage] = {}
@@ -125,7 +126,9 @@ class Pass:
                 self._skipped[index] = sample.inputs
         elif len(self._skipped) <= self._allowed_bad:
             try:
-                self._recorder.record(values_of(sample.inputs))
+                with self._network_lock:  # while another lane decodes or counts; two runs take twice the memory
+                    values = values_of(sample.inputs)
+                self._recorder.record(values)
             except ModelError as error:
                 reason = f"{error.reason}, for {sample.name}"
                 raise ModelError(reason, where=error.where, remedy=error.remedy) from error

@@ -10,35 +10,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.calibrate.observers import (
-    BINS,
-    MIN_EXPONENT,
-    Extremes,
-    Histogram,
-    bin_counts,
-    finite_ends,
-    in_pairs,
-    range_exponent,
-    widened,
-)
+from nnkit.calibrate.counting import Count, Counted, numpy_count
+from nnkit.calibrate.observers import BINS, MIN_EXPONENT, Extremes, Histogram, finite_ends, range_exponent, widened
+from nnkit.errors import InternalError
 
 if TYPE_CHECKING:
     from nnkit.calibrate.all_values import AllValues
-    from nnkit.calibrate.counting import BinCounts
-
-_MOST_FINER = 4
-"""Doublings: beyond that, finer bins for a whole range are too many to be cheap."""
 
 
 class Recorder:
     """Observers of a network's values in the making. Threads may record side by side: sums are exact in any order.
 
-    histograms: whether they are kept, or extremes alone. count: what counts numbers in bins.
+    count: what counts numbers in bins; None: extremes alone are kept.
     """
 
-    def __init__(self, network: AllValues, *, histograms: bool, count: BinCounts = bin_counts) -> None:
-        self._network, self._histograms, self._bin_counts = network, histograms, count
-        self._behind_relu = {source: name for name, source in network.derived.rectified.items()}
+    def __init__(self, network: AllValues, count: Count | None) -> None:
+        self._network, self._count = network, count
         self._sums: dict[str, _Sum] = {}
         self._lock = threading.Lock()
 
@@ -46,96 +33,98 @@ class Recorder:
         """Observe one sample: what `AllValues.reader` gave.
 
         Raises:
-            ModelError: NaN or infinity; the place is the value's name. Nothing of the sample is recorded then.
+            ModelError: NaN or infinity; the place is the value's name.
         """
-        ends = {name: finite_ends(numbers, name) for name, numbers in values.items() if numbers.size}
         for name, numbers in values.items():
-            behind_name = self._behind_relu.get(name)
             with self._lock:
-                sums = self._sum(name)
-                behind = None if behind_name is None else self._sum(behind_name)
-                if name not in ends:
-                    continue
-                low, high = ends[name]
-                sums.widen(low, high, numbers.size)
-                if behind is not None:
-                    behind.widen(max(0.0, low), max(0.0, high), numbers.size)
-            if self._histograms and behind is None:
-                self._add(sums, *self._counted(numbers, sums.exponent))
-            elif self._histograms and behind is not None:
-                self._count_both(numbers, sums, behind)
-
-    def _sum(self, name: str) -> _Sum:
-        if name not in self._sums:
-            self._sums[name] = _Sum(counted=self._histograms)
-        return self._sums[name]
-
-    def _counted(self, numbers: NDArray[Any], exponent: int) -> tuple[NDArray[np.int64], int, int]:
-        """Counts, zeros, and the exponent that they are for."""
-        return *self._bin_counts(numbers, exponent, 0), exponent
-
-    def _count_both(self, numbers: NDArray[Any], sums: _Sum, behind: _Sum) -> None:
-        """behind: of the Relu that rectifies the numbers."""
-        # Without the negative numbers the range may be smaller, and the bins finer. Counted once, for both.
-        with self._lock:
-            exponent, behind_exponent = sums.exponent, behind.exponent
-        finer = exponent - behind_exponent
-        if finer > _MOST_FINER:
-            self._add(sums, *self._counted(numbers, exponent))
-            self._add(behind, *self._counted(np.maximum(numbers, 0), behind_exponent))
-            return
-        counts, zeros = self._bin_counts(numbers, behind_exponent, finer)
-        half, negative = BINS // 2, (BINS // 2) << finer
-        merged = np.zeros(BINS, np.int64)
-        merged[: half + (half >> finer)] = in_pairs(counts, finer)
-        self._add(sums, merged, zeros, exponent)
-        merged[:half], merged[half:] = 0, counts[negative:]
-        self._add(behind, merged, zeros + int(counts[:negative].sum()), behind_exponent)
-
-    def _add(self, sums: _Sum, counts: NDArray[np.int64], zeros: int, exponent: int) -> None:
-        with self._lock:
-            sums.add(counts, zeros, exponent)
+                sums = self._sums.setdefault(name, _Sum(histogram=self._count is not None))
+            if not numbers.size:
+                continue
+            if self._count is None:
+                ends = finite_ends(numbers, name)
+                with self._lock:
+                    sums.add_ends(*ends, numbers.size)
+                continue
+            exponents = sums.exponents
+            found = self._count(numbers, *exponents)
+            if found is None:  # in most samples nothing lies beyond what others have had
+                ends = finite_ends(numbers, name)
+                with self._lock:
+                    exponents = sums.widened_for(*ends)
+                found = self._count(numbers, *exponents) or numpy_count(numbers, *exponents)
+            if found is None:
+                raise InternalError("a number lies beyond the range that was made for it", where=name)
+            with self._lock:
+                sums.add(found, exponents, numbers.size)
 
     def observers(self) -> Mapping[str, Extremes] | Mapping[str, Histogram]:
         """Of all values, in the graph's order; none where nothing was recorded. Ends the recording."""
         if not self._sums:
             return {}
-        found: dict[str, Any] = {
-            name: each.histogram() if self._histograms else each.extremes() for name, each in self._sums.items()
-        }
-        same = self._network.derived.same
-        return {name: found[same.get(name, name)] for name in self._network.names}
+        derived = self._network.derived
+        found: dict[str, Any] = {}
+        for name, source in derived.rectified.items():
+            sums = self._sums[source]
+            found[name] = sums.rectified_extremes() if self._count is None else sums.rectified_histogram()
+        for name, sums in self._sums.items():
+            found[name] = sums.extremes() if self._count is None else sums.histogram()
+        return {name: found[derived.same.get(name, name)] for name in self._network.names}
 
 
 class _Sum:
-    """Extremes and, where `counted`, a histogram that grow in place."""
+    """Extremes and, where asked for, a histogram that grow in place.
 
-    def __init__(self, *, counted: bool) -> None:
-        self.exponent = MIN_EXPONENT
-        self._low, self._high, self._numbers = math.inf, -math.inf, 0
-        self._zeros = 0
-        self._counts = np.zeros(BINS if counted else 0, np.int64)
+    Negative and positive numbers each have bins as fine as their own range allows. A histogram that has one width for
+    both is made of them at the end, and so is that of a Relu behind the value.
+    """
 
-    def widen(self, low: float, high: float, numbers: int) -> None:
-        """So many numbers more, with these extremes; `add` takes their counts."""
+    def __init__(self, *, histogram: bool) -> None:
+        self.exponents = MIN_EXPONENT, MIN_EXPONENT
+        self._low, self._high, self._numbers, self._zeros = math.inf, -math.inf, 0, 0
+        self._counts = np.zeros(BINS if histogram else 0, np.int64)
+
+    def add_ends(self, low: float, high: float, numbers: int) -> None:
+        """So many numbers more, with these extremes."""
+        self._low, self._high = min(self._low, low), max(self._high, high)
         self._numbers += numbers
-        if low < self._low or high > self._high:
-            self._low, self._high = min(self._low, low), max(self._high, high)
-            exponent = range_exponent(self._low, self._high)
-            if self._counts.size:
-                self._counts = widened(self._counts, exponent - self.exponent)
-            self.exponent = exponent
 
-    def add(self, counts: NDArray[np.int64], zeros: int, exponent: int) -> None:
-        """[BINS] counts of numbers in the range of an exponent that this sum's has been."""
-        self._counts += widened(counts, self.exponent - exponent)
-        self._zeros += zeros
+    def widened_for(self, low: float, high: float) -> tuple[int, int]:
+        """The exponents, now of ranges that hold these numbers too."""
+        negative, positive = self.exponents
+        exponents = max(negative, range_exponent(low, 0.0)), max(positive, range_exponent(0.0, high))
+        self._counts = widened(self._counts, exponents[0] - negative, exponents[1] - positive)
+        self.exponents = exponents
+        return exponents
+
+    def add(self, found: Counted, exponents: tuple[int, int], numbers: int) -> None:
+        """What was counted of so many numbers, in ranges of exponents that this sum has had."""
+        self.add_ends(found.low, found.high, numbers)
+        negative, positive = self.exponents
+        self._counts += widened(found.counts, negative - exponents[0], positive - exponents[1])
+        self._zeros += found.zeros
 
     def extremes(self) -> Extremes:
         """As they are now."""
         return Extremes(self._low, self._high, self._numbers)
 
+    def rectified_extremes(self) -> Extremes:
+        """Those behind a Relu."""
+        if not self._numbers:
+            return Extremes()
+        return Extremes(max(0.0, self._low), max(0.0, self._high), self._numbers)
+
     def histogram(self) -> Histogram:
-        """As it is now; nothing can be added any more."""
-        self._counts.setflags(write=False)  # so that they are not copied
-        return Histogram(self.extremes(), self.exponent, self._counts, self._zeros)
+        """As it is now."""
+        negative, positive = self.exponents
+        exponent = max(negative, positive)
+        counts = widened(self._counts, exponent - negative, exponent - positive)
+        counts.setflags(write=False)  # so that they are not copied
+        return Histogram(self.extremes(), exponent, counts, self._zeros)
+
+    def rectified_histogram(self) -> Histogram:
+        """That behind a Relu, with zeros for negative numbers."""
+        counts = self._counts.copy()
+        counts[: BINS // 2] = 0
+        counts.setflags(write=False)
+        zeros = self._zeros + int(self._counts[: BINS // 2].sum())
+        return Histogram(self.rectified_extremes(), self.exponents[1], counts, zeros)

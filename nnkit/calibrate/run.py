@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nnkit.calibrate.all_values import AllValues
-from nnkit.calibrate.counting import counter_for
+from nnkit.calibrate.counting import fastest_count
 from nnkit.calibrate.lanes import Pass, Sample, lanes_for
 from nnkit.calibrate.methods import SEARCHES, Method, range_of
-from nnkit.calibrate.observers import Extremes, Histogram, bin_counts
+from nnkit.calibrate.observers import Extremes, Histogram
 from nnkit.calibrate.ranges import max_range
 from nnkit.calibrate.recorder import Recorder
 from nnkit.calibrate.stats import CalibrationStats, SkippedImage, ValueRange
@@ -131,8 +131,7 @@ def observe(
     """
     total = check_sources(model, sources, where=where)
     network = network or AllValues(model)
-    count = counter_for(total * network.numbers) if histograms else bin_counts
-    recorder = Recorder(network, histograms=histograms, count=count)
+    recorder = Recorder(network, fastest_count(total * network.numbers) if histograms else None)
     samples = Pass(
         network,
         recorder,

@@ -182,7 +182,7 @@ def test_lanes_change_nothing(model: Model, pictures: list[Path], tmp_path: Path
             progress=lambda: counts.append(threading.active_count() - before),
         )
         assert [image.name for image in found.skipped] == [paths[1].as_posix(), paths[-1].as_posix()]
-        assert max(counts) == (lanes if lanes > 1 else 0)
+        assert (max(counts) > 0) == (lanes > 1)
         return to_stats(model, found, method="mse").digest
 
     assert digest(2) == digest(1) == digest(5)

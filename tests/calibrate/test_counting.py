@@ -11,20 +11,36 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from nnkit.calibrate import counting
-from nnkit.calibrate.counting import WORTH_COMPILING, BinCounts, counter_for
-from nnkit.calibrate.observers import BINS, bin_counts, range_exponent
+from nnkit.calibrate.counting import WORTH_COMPILING, Count, Counted, fastest_count, numpy_count
+from nnkit.calibrate.observers import BINS, MIN_EXPONENT, range_exponent
 from nnkit.host_compiler import host_compiler
 
 
 @pytest.fixture(scope="module")
-def in_c(tmp_path_factory: pytest.TempPathFactory) -> BinCounts:
+def in_c(tmp_path_factory: pytest.TempPathFactory) -> Count:
     if host_compiler() is None:
         pytest.skip("no C compiler")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NNKIT_CACHE", str(tmp_path_factory.mktemp("cache")))
-        found = counter_for(WORTH_COMPILING)
-    assert found is not bin_counts
+        found = fastest_count(WORTH_COMPILING)
+    assert found is not numpy_count
     return found
+
+
+def _check(counted: Counted | None, numbers: np.ndarray, exponents: tuple[int, int]) -> None:
+    """Against a search of every number among the edges."""
+    numbers = numbers.astype(np.float64).ravel()
+    inside = numbers[numbers != 0.0]
+    if numbers.min() < -(2.0 ** exponents[0]) or numbers.max() >= 2.0 ** exponents[1]:
+        assert counted is None
+        return
+    widths = [2.0 ** (exponent + 1) / BINS for exponent in exponents]
+    edges = np.concatenate([np.arange(-BINS // 2, 0) * widths[0], np.arange(BINS // 2 + 1) * widths[1]])
+    assert counted is not None
+    assert (counted.low, counted.high) == (numbers.min(), numbers.max())
+    assert counted.zeros == len(numbers) - len(inside)
+    expected = np.bincount(np.searchsorted(edges, inside, "right") - 1, minlength=BINS)
+    assert np.array_equal(counted.counts, expected)
 
 
 @settings(max_examples=200)
@@ -32,38 +48,50 @@ def in_c(tmp_path_factory: pytest.TempPathFactory) -> BinCounts:
     numbers=arrays.arrays(
         np.float32, st.integers(1, 300), elements=st.floats(-100.0, 100.0, width=32, allow_subnormal=True)
     ),
-    scale=st.integers(-40, 40),
-    below=st.integers(0, 4),
+    scale=st.integers(-60, 110),
+    shift=st.tuples(st.integers(-1, 20), st.integers(-1, 20)),
 )
-def test_counts_are_those_of_the_edges(in_c: BinCounts, numbers: np.ndarray, scale: int, below: int) -> None:
-    """Against a search of every number among the edges, on either side of each edge too."""
+def test_counts_are_those_of_the_edges(in_c: Count, numbers: np.ndarray, scale: int, shift: tuple[int, int]) -> None:
+    """On either side of each edge too, and where numbers lie beyond."""
     numbers = numbers * np.float32(2.0**scale)
     edge = np.float32(2.0 ** (scale - 3))
     numbers = np.concatenate([numbers, [edge, np.nextafter(edge, np.float32(0)), -edge, np.float32(-0.0)]])
     numbers = numbers.astype(np.float32)
-    exponent = max(range_exponent(0.0, float(numbers.max())), range_exponent(float(numbers.min()), 0.0) - below)
-    counts, zeros = in_c(numbers, exponent, below)
-    width = 2.0 ** (exponent + 1) / BINS
-    edges = np.arange(-(BINS // 2 << below), BINS // 2 + 1) * width
-    inside = numbers[numbers != 0.0].astype(np.float64)
-    assert np.array_equal(counts, np.bincount(np.searchsorted(edges, inside, "right") - 1, minlength=len(edges) - 1))
-    assert zeros == np.sum(numbers == 0.0)
+    low, high = float(numbers.min()), float(numbers.max())
+    exponents = range_exponent(low, 0.0) + shift[0], range_exponent(0.0, high) + shift[1]
+    for count in (in_c, numpy_count):
+        _check(count(numbers, *exponents), numbers, exponents)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0, 0.0])
+def test_one_side_alone_and_the_smallest_numbers(in_c: Count, sign: float) -> None:
+    numbers = np.float32([0.0, -0.0, 3.0, 2.0**-149, 2.0**-126, 1.5]) * np.float32(sign)
+    own = range_exponent(float(numbers.min()), 0.0), range_exponent(0.0, float(numbers.max()))
+    for exponents in (own, (20, 20), (MIN_EXPONENT, MIN_EXPONENT)):
+        for count in (in_c, numpy_count):
+            _check(count(numbers, *exponents), numbers, exponents)
+
+
+@pytest.mark.parametrize("number", [np.nan, -np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [0, 1, 5000, 9999])
+def test_what_is_not_finite_lies_beyond_any_range(in_c: Count, number: float, place: int) -> None:
+    numbers = np.ones(10_000, np.float32)
+    numbers[place] = number
+    assert in_c(numbers, 127, 127) is None
+    assert numpy_count(numbers, 127, 127) is None
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
-def test_large_arrays_of_any_kind(in_c: BinCounts, dtype: type[np.floating]) -> None:
+def test_large_arrays_of_any_kind(in_c: Count, dtype: type[np.floating]) -> None:
     numbers = np.random.default_rng(3).standard_normal((3, 70, 301)).astype(dtype)
     numbers[0] = 0
     for array in (numbers, numbers[:, ::2], numbers.transpose(2, 0, 1)):
-        counts, zeros = in_c(array, 3, 0)
-        expected, _ = np.histogram(array[array != 0], np.arange(-BINS // 2, BINS // 2 + 1) * (16.0 / BINS))
-        assert np.array_equal(counts, expected)
-        assert zeros == np.sum(array == 0)
+        _check(in_c(array, 3, 4), array, (3, 4))
 
 
 def test_little_is_counted_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NNKIT_CACHE", str(tmp_path))
-    assert counter_for(1000) is bin_counts
+    assert fastest_count(1000) is numpy_count
     assert list(tmp_path.iterdir()) == []
 
 
@@ -71,9 +99,9 @@ def test_what_was_compiled_once_is_used_for_little_too(tmp_path: Path, monkeypat
     if host_compiler() is None:
         pytest.skip("no C compiler")
     monkeypatch.setenv("NNKIT_CACHE", str(tmp_path))
-    assert counter_for(WORTH_COMPILING) is not bin_counts
+    assert fastest_count(WORTH_COMPILING) is not numpy_count
     counting._compiled.cache_clear()
-    assert counter_for(1000) is not bin_counts
+    assert fastest_count(1000) is not numpy_count
     assert len(list((tmp_path / "native").iterdir())) == 1
 
 
@@ -90,4 +118,4 @@ def test_whatever_is_in_the_way_numpy_counts(obstacle: str, tmp_path: Path, monk
         compiler.write_text(f"#!/bin/bash\n{script}\n")
         compiler.chmod(0o755)
         monkeypatch.setenv("CC", str(tmp_path / "absent") if obstacle == "no compiler" else str(compiler))
-    assert counter_for(WORTH_COMPILING) is bin_counts
+    assert fastest_count(WORTH_COMPILING) is numpy_count
