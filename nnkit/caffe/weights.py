@@ -58,27 +58,6 @@ def read_caffemodel(data: bytes, where: str) -> dict[str, LayerWeights]:
     return found
 
 
-def read_mean_file(data: bytes, where: str) -> NDArray[np.float32]:
-    """The mean image of a .binaryproto: [C, H, W] float32, pixel values, channels as trained (mostly BGR).
-
-    Raises:
-        ModelError: the bytes are no such file, or the array is no image.
-    """
-    from nnkit.caffe.schema import messages
-
-    blob = _parsed(messages.WeightBlob(), data, where, "a mean file (.binaryproto)")
-    array = _array(blob, where, "the mean image")
-    while array.ndim > 3 and array.shape[0] == 1:
-        array = array[0]
-    if array.ndim != 3:
-        raise ModelError(
-            f"the mean has shape {list(array.shape)}, which is no image",
-            where=where,
-            remedy="a mean image is [1, channels, height, width]",
-        )
-    return array
-
-
 def write_mean_file(mean: NDArray[np.float32]) -> bytes:
     """A mean image [C, H, W] as the bytes of a .binaryproto."""
     from nnkit.caffe.schema import messages

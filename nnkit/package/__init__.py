@@ -5,12 +5,11 @@ from __future__ import annotations
 from nnkit.package.archive import VerifyResult, extract_package, inspect_package, verify_package, write_archive
 from nnkit.package.build import build_package
 from nnkit.package.manifest import FileRecord, Manifest
-from nnkit.package.signature import SignatureResult, sign_package, signature_path, verify_signature
+from nnkit.package.signature import sign_package, signature_path, verify_signature
 
 __all__ = [
     "FileRecord",
     "Manifest",
-    "SignatureResult",
     "VerifyResult",
     "build_package",
     "extract_package",

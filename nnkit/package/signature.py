@@ -8,9 +8,7 @@ already trusts; the one named in the file tells merely which to look for.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,14 +21,6 @@ if TYPE_CHECKING:
 SUFFIX = ".sig"
 _CONTEXT = b"nnkit package signature 1\n"
 _MAX_BYTES = 4096
-
-
-@dataclass(frozen=True)
-class SignatureResult:
-    """A signature that holds. key_id: SHA-256 of the raw public key, 64 hex digits. sha256: of the archive."""
-
-    key_id: str
-    sha256: str
 
 
 def signature_path(package: Path) -> Path:
@@ -54,7 +44,7 @@ def sign_package(path: Path, key_pem: bytes, password: bytes | None = None) -> P
     return out
 
 
-def verify_signature(path: Path, public_key_pem: bytes) -> SignatureResult:
+def verify_signature(path: Path, public_key_pem: bytes) -> None:
     """Verifies the package and its signature against a public Ed25519 key (PEM).
 
     Raises UserFileError where the key or the signature file cannot be read, GateFailedError where the package or its
@@ -83,7 +73,6 @@ def verify_signature(path: Path, public_key_pem: bytes) -> SignatureResult:
         raise GateFailedError(
             "the signature does not hold", where=str(where), remedy="get package and signature again"
         ) from error
-    return SignatureResult(hashlib.sha256(public).hexdigest(), sha256)
 
 
 def _message(sha256: str) -> bytes:

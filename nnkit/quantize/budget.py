@@ -28,7 +28,7 @@ MOST_EXCHANGES = 60
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """Of one layer: the outputs' SQNR with it alone in higher precision, and what that gains.
+    """Of one layer: what it gains to have it alone in higher precision.
 
     removed: share of the noise of no layer in higher precision that is gone (negative where it grows).
     per_cost: that share per unit of cost; infinite for a layer that gains and costs nothing.
@@ -36,7 +36,6 @@ class Sensitivity:
 
     name: str
     cost: int
-    alone_db: float
     removed: float
 
     @property
@@ -108,7 +107,7 @@ def sensitivity(candidate: Candidate, base: Trial, alone: Trial) -> Sensitivity:
     """Of one candidate, from the trials of no layer and of this one alone in higher precision."""
     known = math.isfinite(base.noise) and base.noise > 0.0
     removed = 1.0 - alone.noise / base.noise if known else 0.0
-    return Sensitivity(candidate.name, candidate.extra_bytes, alone.sqnr_db, removed)
+    return Sensitivity(candidate.name, candidate.extra_bytes, removed)
 
 
 class _BudgetSearch:

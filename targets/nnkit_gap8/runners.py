@@ -148,12 +148,6 @@ class Rv32Runner:
         return results
 
 
-def rv32_stack_bytes(artifact: Path) -> int:
-    """Worst-case stack of the network's call on rv32, from the compiler's frames and call graph."""
-    with tempfile.TemporaryDirectory(prefix="nnkit-rv32-") as name:
-        return _Rv32Build(artifact.resolve(), Path(name), _describe(artifact), 1, OPTIMISATION).stack_bytes()
-
-
 @dataclass(frozen=True)
 class _Rv32Run:
     """What a QEMU run left. values: measured numbers by name, one per sample."""

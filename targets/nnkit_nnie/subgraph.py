@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit_nnie.graph import Graph, Node
-
-NamedShape: TypeAlias = tuple[str, tuple[int, ...]]
 
 
 def subgraph(graph: Graph, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str]) -> Model:

@@ -21,10 +21,9 @@ _INITIAL = 0xFFFFFFFF  # zlib complements the start value that it is given: this
 
 @dataclass(frozen=True)
 class WkFile:
-    """What the header says, and what was computed. covered_bytes: the first so many are under the checksum."""
+    """What the header says, and what was computed."""
 
     size_bytes: int
-    covered_bytes: int
     segments: int
     crc: int
     computed_crc: int
@@ -48,7 +47,7 @@ def read_wk(path: Path) -> WkFile:
     covered = head + body
     if not HEADER_BYTES <= covered <= len(data):
         raise _broken(path, f"its header speaks of {covered} bytes, it has {len(data)}")
-    return WkFile(len(data), covered, data[_SEGMENTS_AT], crc, zlib.crc32(data[4:covered], _INITIAL))
+    return WkFile(len(data), data[_SEGMENTS_AT], crc, zlib.crc32(data[4:covered], _INITIAL))
 
 
 def check_wk(path: Path, npu_segments: int, all_segments: int) -> WkFile:

@@ -66,7 +66,6 @@ class Compiled:
     model: Path
     lowered_mlir: Path
     lowered_weights: Path
-    final_mlir: Path
     locations: Mapping[str, str]
 
 
@@ -162,7 +161,7 @@ def write_model(lowered: Lowered, outcome: Outcome, options: CompileOptions, fol
     """The model file of one outcome into `folder`."""
     model = folder / model_file(options.chip)
     model.write_bytes(outcome.model)
-    return Compiled(model, lowered.mlir, lowered.weights, folder / "final.mlir", lowered.locations)
+    return Compiled(model, lowered.mlir, lowered.weights, lowered.locations)
 
 
 def model_file(chip: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from nnie_networks import Net
 
+from nnkit.caffe.schema import messages
 from nnkit.errors import RecipeError
 from nnkit.graph import InputSpec
 from nnkit.preprocess import Preprocess
@@ -72,11 +73,9 @@ def test_mean_files_hold_the_mean(form: str):
     if form == "text":
         assert (name, data) == ("mean_data.txt", b"104\n117.5\n123\n")
         return
-    from nnkit.caffe.weights import read_mean_file
-
-    values = read_mean_file(data, name)
-    assert values.reshape(3, -1).shape[1] == 32 * 48
-    assert values.reshape(3, -1)[:, 7].tolist() == [104.0, 117.5, 123.0]
+    blob = messages.BlobProto.FromString(data)
+    assert (blob.num, blob.channels, blob.height, blob.width) == (1, 3, 32, 48)
+    assert np.array(blob.data).reshape(3, -1)[:, 7].tolist() == [104.0, 117.5, 123.0]
 
 
 def test_gray_takes_one_mean():

@@ -40,7 +40,7 @@ def test_a_signature_holds_and_is_deterministic(package: Path) -> None:
     path = sign_package(package, private_pem(KEY))
     assert path == signature_path(package) == package.with_name("gap8_reid-1.2.0-gap8.nnpkg.sig")
     first = path.read_bytes()
-    assert verify_signature(package, public_pem(KEY)).sha256 == verify_package(package).sha256
+    verify_signature(package, public_pem(KEY))
     assert sign_package(package, private_pem(KEY)).read_bytes() == first
     assert sign_package(package, private_pem(KEY, b"secret"), b"secret").read_bytes() == first
 

@@ -116,7 +116,8 @@ def test_pixels_give_what_our_preprocessing_gives(
     )
     given = {compiled.locations["image"]: np.ascontiguousarray(pixels)}
     (found,) = run_on_chip_model(tpu_toolchain, compiled.model, chip, given).values()
-    assert "ui8" in next(line for line in compiled.final_mlir.read_text().splitlines() if "func.func @main" in line)
+    final = (compiled.model.parent / "final.mlir").read_text()
+    assert "ui8" in next(line for line in final.splitlines() if "func.func @main" in line)
     assert _cosine(found, values["y"]) >= (0.99999 if mode == "F16" else 0.999)
 
 

@@ -35,7 +35,6 @@ class Chip:
     dma_floor_cycles: int
     conv_pixels_per_cycle: int
     cores: int = 1
-    clock_hz: int = 1_000_000_000
 
     @property
     def bank_bytes(self) -> int:
@@ -46,12 +45,12 @@ class Chip:
 # Rates: bm1684x reads 54 bytes a cycle and is never done before 303; bm1688 16.7 after 289. The cv18xx have no
 # simulator that tells cycles: their rates are those of a 64-bit memory at the processor's clock.
 _TABLE = (
-    Chip("bm1684x", 64, 64, 256 << 10, 16, 54.0, 0, 303, 4, 1, 950_000_000),
-    Chip("bm1688", 32, 16, 128 << 10, 16, 16.7, 289, 392, 4, 2, 900_000_000),
-    Chip("cv183x", 32, 16, 32 << 10, 8, 8.0, 100, 100, 1, 1, 650_000_000),
-    Chip("cv182x", 8, 16, 32 << 10, 8, 8.0, 100, 100, 1, 1, 650_000_000),
-    Chip("cv181x", 8, 16, 32 << 10, 8, 8.0, 100, 100, 1, 1, 500_000_000),
-    Chip("cv180x", 2, 16, 32 << 10, 8, 8.0, 100, 100, 1, 1, 500_000_000),
+    Chip("bm1684x", 64, 64, 256 << 10, 16, 54.0, 0, 303, 4, 1),
+    Chip("bm1688", 32, 16, 128 << 10, 16, 16.7, 289, 392, 4, 2),
+    Chip("cv183x", 32, 16, 32 << 10, 8, 8.0, 100, 100, 1, 1),
+    Chip("cv182x", 8, 16, 32 << 10, 8, 8.0, 100, 100, 1, 1),
+    Chip("cv181x", 8, 16, 32 << 10, 8, 8.0, 100, 100, 1, 1),
+    Chip("cv180x", 2, 16, 32 << 10, 8, 8.0, 100, 100, 1, 1),
 )
 CHIPS: Mapping[str, Chip] = MappingProxyType({chip.name: chip for chip in _TABLE})
 

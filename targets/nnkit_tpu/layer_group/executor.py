@@ -55,11 +55,6 @@ class Execution:
         return not self.mismatches and not self.violations
 
 
-def random_values(graph: GroupGraph, seed: int = 1) -> tuple[Values, Values]:
-    """(inputs, weights) of the graph, integers over the whole range of one byte."""
-    return DataFlow().values(graph, seed)
-
-
 def reference(
     graph: GroupGraph,
     inputs: Mapping[str, NDArray[Any]],

@@ -31,15 +31,13 @@ class Boundary:
     """Why a group ends.
 
     after, before: ops on both sides. rule: "not local", "local memory", "overlap", "not sliceable", "too few rows" or
-    "cost" where one group would be possible: then its cycles and those of the two.
+    "cost" where one group would be possible: then the reason has its cycles and those of the two.
     """
 
     after: str
     before: str
     rule: str
     reason: str
-    joined_cycles: int | None = None
-    apart_cycles: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -373,4 +371,4 @@ def _boundary(planner: _Planner, left: tuple[int, int], right: tuple[int, int]) 
         return Boundary(after, before, joined.rule, f"as one group: {joined.reason}")
     apart = (one if isinstance(one, int) else 0) + (other if isinstance(other, int) else 0)
     reason = f"as one group {joined:,} cycles, as two {apart:,}"
-    return Boundary(after, before, "cost", reason, joined, apart)
+    return Boundary(after, before, "cost", reason)

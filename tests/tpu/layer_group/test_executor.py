@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from nnkit_tpu.layer_group.backward import Span
 from nnkit_tpu.layer_group.chips import CHIPS, Chip
 from nnkit_tpu.layer_group.cost import CostModel
-from nnkit_tpu.layer_group.executor import Execution, execute, random_values, reference
+from nnkit_tpu.layer_group.data_flow import DataFlow
+from nnkit_tpu.layer_group.executor import Execution, execute, reference
 from nnkit_tpu.layer_group.groups import plan_groups
 from nnkit_tpu.layer_group.kernels import MissingRowsError, Rows
 from nnkit_tpu.layer_group.model import GroupGraph
@@ -163,7 +164,7 @@ def test_weights_reloaded_over_by_activations_are_noticed(branched: GroupGraph) 
 
 
 def test_the_reference_depends_on_every_weight_byte(branched: GroupGraph) -> None:
-    inputs, weights = random_values(branched)
+    inputs, weights = DataFlow().values(branched, 1)
     expected = reference(branched, inputs, weights)
     changed = {name: value.copy() for name, value in weights.items()}
     changed["c1_w"][0, 3, 0, 0] ^= 0x40
