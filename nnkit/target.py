@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nnkit.program import Program
     from nnkit.quantize import FixedPointScheme, InputRange
     from nnkit.quantize.diagnose import Diagnosis
+    from nnkit.quantize.used_ranges import UsedRanges
     from nnkit.recipe import Calibration, Recipe, TargetOptionsBase
     from nnkit.rewrite import RewriteLog
     from nnkit.verify.samples import Sample
@@ -221,6 +222,13 @@ class FixedPointTarget(Target, Protocol):
 
     def scheme(self, options: Any, headroom: float, input_ranges: Mapping[str, InputRange]) -> FixedPointScheme:
         """How this target quantises."""
+
+
+class RangeFittingTarget(Target, Protocol):
+    """A target whose quantiser fits ranges to formats, so that the ranges it takes are not those of calibration."""
+
+    def ranges_used(self, model: Model, quantization: Quantization, program: Program, options: Any) -> UsedRanges:
+        """What the build's calibration table holds. program: what `quantize` made of the same."""
 
 
 class MixedPrecisionTarget(Target, Protocol):

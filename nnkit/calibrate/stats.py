@@ -41,10 +41,12 @@ class CalibrationStats:
     """Chosen ranges by value name, and how they came about.
 
     ranges: of every float value that depends on an input, inputs included; without headroom.
-    method: `max`, `percentile` or `mse`, or `table` where an edited table was pinned.
+    method: `max`, `percentile`, `mse` or `kl`; `table` where a table was pinned; `formats` where the ranges are those
+        of formats that are to stay as they are.
     images: samples that were run (for `table`: as the table says).
     graph_digest: SHA-256 of the ONNX bytes that were run (for `table`: as the table says).
-    percentile: of the method `percentile`. mse_bits: of `mse` and `kl`, the bits the ranges are meant for.
+    percentile: of the method `percentile`, also of a table that was made with it: such ranges clip on purpose.
+    mse_bits: of `mse` and `kl`, the bits the ranges are meant for.
     skipped: files that were left out.
     histograms: by value name, where the method kept them (`percentile`, `mse`): `nnkit.calibrate.ranges` reads
         ranges for other numbers of bits from them.

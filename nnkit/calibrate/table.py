@@ -29,7 +29,7 @@ MAX_TABLE_BYTES = 1 << 24
 _HEADER = ("nnkit_calibration", "method", "percentile", "mse_bits", "images", "graph", "values")
 _NUMBERS = ("low", "high", "observed_low", "observed_high")
 _INTRODUCTION = """\
-# Ranges of the network's values in real units. The quantiser uses low and high (and adds headroom);
+# Ranges of the network's values in real units. The quantiser uses low and high (with headroom, in 16 bits);
 # observed_low and observed_high are the extremes that were seen, for information.
 # Edit low and high as needed and pin the file in the recipe: calibration: {table: <this file>}.
 """
@@ -79,8 +79,8 @@ def read_table_of(path: Path, expected: Collection[str] | None) -> CalibrationSt
     """A pinned table for values of these names; None: of any names.
 
     Returns:
-        Stats with method `table`, and the table's own number of images and graph digest (which may be another
-        graph's: a table pins ranges by name).
+        Stats with method `table`, and the table's own percentile, number of images and graph digest (which may be
+        another graph's: a table pins ranges by name).
 
     Raises:
         UserFileError: the file cannot be read.
@@ -111,6 +111,7 @@ def read_table_of(path: Path, expected: Collection[str] | None) -> CalibrationSt
     return CalibrationStats(
         ranges={name: ranges[name] for name in (ranges if expected is None else expected)},
         method="table",
+        percentile=entries.number(header["percentile"]) if "percentile" in header else None,
         images=entries.count(header["images"]) if "images" in header else 0,
         graph_digest=entries.text(header["graph"]) if "graph" in header else "",
     )

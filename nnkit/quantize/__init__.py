@@ -1,6 +1,6 @@
 """Quantisation: restructured model and calibrated ranges -> Program."""
 
-from nnkit.quantize.fixed_point import quantize, unproven
+from nnkit.quantize.fixed_point import quantize, ranges_used, unproven
 from nnkit.quantize.pinned import PinnedFormats, PinnedLayer, read_pinned_formats
 from nnkit.quantize.scheme import FixedPointScheme, InputRange
 
@@ -10,6 +10,7 @@ __all__ = [
     "PinnedFormats",
     "PinnedLayer",
     "quantize",
+    "ranges_used",
     "read_pinned_formats",
     "unproven",
 ]

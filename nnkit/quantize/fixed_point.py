@@ -6,18 +6,21 @@ Sources: the published GAP8 quantiser for fraction bits and norm; the accumulato
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nnkit.calibrate.methods import SEARCHES, refit
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.graph import Model
 from nnkit.program import Op, Program, Tensor
 from nnkit.program.ops import Conv2d
 from nnkit.quantize.conv_weights import choose_weights
-from nnkit.quantize.formats import FormatTable, choose_formats, sixteen_bit_values
+from nnkit.quantize.formats import FormatTable, choose_formats, has_own_range, sixteen_bit_values
 from nnkit.quantize.layers import FloatLayers
 from nnkit.quantize.lowering import lower
 from nnkit.quantize.op_builders import build_op, settle_layer
 from nnkit.quantize.rounding_bias import without_rounding_bias
 from nnkit.quantize.scheme import FixedPointScheme
+from nnkit.quantize.used_ranges import UsedRanges
 
 
 def quantize(model: Model, stats: CalibrationStats, scheme: FixedPointScheme, *, name: str = "network") -> Program:
@@ -27,10 +30,7 @@ def quantize(model: Model, stats: CalibrationStats, scheme: FixedPointScheme, *,
     for pinned formats that are missing or contradict each other.
     """
     layers = lower(model)
-    if stats.method in SEARCHES and stats.histograms:
-        wide_values = sixteen_bit_values(layers)
-        bits = {value: 16 if scheme.bits == 16 or value in wide_values else 8 for value in stats.histograms}
-        stats = refit(stats, bits)
+    stats = _fitted(layers, stats, scheme)
     formats = choose_formats(layers, stats, scheme)
     _settle(layers, formats, scheme)
     if scheme.pinned is None and scheme.accumulator_bits == 32 and scheme.accumulate == "wide":
@@ -40,6 +40,23 @@ def quantize(model: Model, stats: CalibrationStats, scheme: FixedPointScheme, *,
         layers = without_rounding_bias(layers, {value: formats.format(value) for value in _values(layers)})
         _settle(layers, formats, scheme)
     return _program(layers, formats, scheme, name)
+
+
+def ranges_used(model: Model, stats: CalibrationStats, scheme: FixedPointScheme) -> UsedRanges:
+    """The ranges that `quantize` takes for this model: each value's for its own number of bits, without headroom."""
+    layers = lower(model)
+    declared = scheme.input_ranges
+    read = [name for name in layers.inputs if name not in declared]
+    read += [layer.range_value for layer in layers.layers if has_own_range(layer)]
+    return UsedRanges(_fitted(layers, stats, scheme), frozenset(read))
+
+
+def _fitted(layers: FloatLayers, stats: CalibrationStats, scheme: FixedPointScheme) -> CalibrationStats:
+    if stats.method not in SEARCHES or not stats.histograms:
+        return stats
+    wide_values = sixteen_bit_values(layers)
+    bits = {value: 16 if scheme.bits == 16 or value in wide_values else 8 for value in stats.histograms}
+    return replace(refit(stats, bits), mse_bits=None)
 
 
 def _settle(layers: FloatLayers, formats: FormatTable, scheme: FixedPointScheme) -> None:

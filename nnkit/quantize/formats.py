@@ -101,7 +101,7 @@ def value_ranges(layers: FloatLayers, stats: CalibrationStats, scheme: FixedPoin
     def headroom(value: str) -> float:
         # Eight bits are limited by resolution, not by unseen values: headroom is for 16-bit tensors. A percentile
         # clips on purpose; the other methods end, in 16 bits, where calibration has seen the last value.
-        clips = stats.method == "percentile"
+        clips = stats.percentile is not None
         return scheme.headroom if not clips and (sixteen is None or value in sixteen) else 1.0
 
     ranges: dict[str, Range] = {}
@@ -116,9 +116,14 @@ def value_ranges(layers: FloatLayers, stats: CalibrationStats, scheme: FixedPoin
     return ranges
 
 
+def has_own_range(layer: FloatLayer) -> bool:
+    """Whether its output's range is calibrated; otherwise it is that of what it moves."""
+    return layer.kind not in _PASS_THROUGH and layer.kind != "concat"
+
+
 def _layer_range(layer: FloatLayer, ranges: dict[str, Range], stats: CalibrationStats, headroom: float) -> Range:
     sources = [ranges[name] for name in layer.inputs]
-    if layer.kind in _PASS_THROUGH or layer.kind == "concat":
+    if not has_own_range(layer):
         low, high = min(r.low for r in sources), max(r.high for r in sources)
         if layer.kind == "pad":
             low, high = min(low, layer.pad_value), max(high, layer.pad_value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from numpy.typing import NDArray
 
@@ -17,6 +17,10 @@ from nnkit.stages.types import Artifact, Build, Imported, Restructured, Verdict
 from nnkit.target import Deployment, Quantization, Runner
 from nnkit.verify.artifact import ArtifactVerdict
 from nnkit.verify.samples import Sample
+
+if TYPE_CHECKING:
+    from nnkit.quantize.used_ranges import UsedRanges
+    from nnkit.target import RangeFittingTarget
 
 _STRESS_INPUTS = 2  # full-range inputs beside the real ones, so that saturation and extremes are compared too
 
@@ -211,10 +215,10 @@ def report(
     verdict: Verdict,
 ) -> dict[str, Any]:
     """Write report.json and the files beside it; returns the report's data."""
-    from nnkit.calibrate import write_table
     from nnkit.memory import layer_table_csv, memory_map_svg, plan_to_json
     from nnkit.recipe import resolved_yaml
     from nnkit.report.build import build_report, write_json
+    from nnkit.report.calibration_table import calibration_table
     from nnkit.serialize import encode
 
     folder = artifact.build_folder
@@ -247,8 +251,22 @@ def report(
         (folder / "restructured.onnx").write_bytes(restructured.model.onnx_bytes)
         (folder / "program.nnkit").write_bytes(encode(program, build.target.program_classes))
         (folder / "recipe.yaml").write_text(resolved_yaml(build.recipe), encoding="utf-8")
-        write_table(statistics, folder / "calibration.yaml")
+        used = _ranges_used(build, restructured, statistics, program)
+        (folder / "calibration.yaml").write_text(calibration_table(used), encoding="utf-8")
         return data
+
+
+def _ranges_used(
+    build: Build, restructured: Restructured, statistics: CalibrationStats, program: Program
+) -> UsedRanges:
+    """What the table holds: the ranges as the quantiser took them. Without word from the target: as calibrated."""
+    from nnkit.quantize.used_ranges import UsedRanges
+
+    if not hasattr(build.target, "ranges_used"):
+        return UsedRanges(statistics, frozenset(statistics.ranges))
+    target = cast("RangeFittingTarget", build.target)
+    wanted = quantization_of(build, restructured, statistics)
+    return target.ranges_used(restructured.model, wanted, program, build.options)
 
 
 def tool_versions(build: Build) -> dict[str, str]:

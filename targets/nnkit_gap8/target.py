@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from nnkit.partition import Segment
     from nnkit.program import Program
     from nnkit.quantize import FixedPointScheme, InputRange
+    from nnkit.quantize.used_ranges import UsedRanges
     from nnkit.rewrite import RewriteLog
     from nnkit.target import Deployment, Machine, Quantization, Runner, Tool
 
@@ -66,6 +67,15 @@ class Gap8Target:
 
         self.check(program, options)  # only what the kernels can run can be planned
         return with_least_peak(program, lambda candidate: self.plan(candidate, options))
+
+    def ranges_used(
+        self, model: Model, quantization: Quantization, program: Program, options: Gap8Options
+    ) -> UsedRanges:
+        """Those of calibration, fitted to each value's number of bits."""
+        from nnkit.quantize import ranges_used
+
+        scheme = self.scheme(options, quantization.calibration.headroom, quantization.input_ranges)
+        return ranges_used(model, quantization.statistics, scheme)
 
     def check(self, program: Program, options: Gap8Options) -> None:
         """The kernels' limits."""

@@ -96,6 +96,12 @@ def source_of(
     return equalized.model, with_names(program, back)
 
 
+def named_as_imported(program: AffineProgram) -> AffineProgram:
+    """The program with the float network's names for values whose channels an equalisation has scaled."""
+    scaled = [name for name in program.tensors if name.endswith(_EQUALIZED)]
+    return with_names(program, {name: name.removesuffix(_EQUALIZED) for name in scaled})
+
+
 def _own_names(equalized: Equalized) -> dict[str, str]:
     """Scaled values are not those of the network any more, and nothing shall compare them."""
     return {name: f"{name}{_EQUALIZED}" for name in equalized.values}

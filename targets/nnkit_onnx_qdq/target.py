@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nnkit.program import Program
     from nnkit.program.affine import AffineProgram
     from nnkit.quantize.diagnose import Diagnosis
+    from nnkit.quantize.used_ranges import UsedRanges
     from nnkit.rewrite import RewriteLog
     from nnkit.target import Deployment, Machine, Quantization, Runner, Tool
     from nnkit.verify.samples import Sample
@@ -54,6 +55,16 @@ class OnnxQdqTarget:
         from nnkit_onnx_qdq.quantize import to_program
 
         return to_program(model, quantization, options)
+
+    def ranges_used(
+        self, model: Model, quantization: Quantization, program: Program, options: OnnxQdqOptions
+    ) -> UsedRanges:
+        """Those of calibration, fitted to each tensor's format."""
+        from nnkit.quantize.affine.ranges import ranges_used
+        from nnkit_onnx_qdq.quantize import named_as_imported, scheme_of
+
+        tensors = named_as_imported(_affine(program)).tensors
+        return ranges_used(quantization.statistics, scheme_of(quantization, options), tensors)
 
     def diagnosis(
         self, original: Model, restructured: Model, quantization: Quantization, options: OnnxQdqOptions

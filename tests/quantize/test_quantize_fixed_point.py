@@ -158,7 +158,8 @@ def test_raw_pixels_are_taken_as_they_are(conv_relu: tuple[Model, Arrays]) -> No
 @pytest.mark.parametrize(("method", "frac"), [("max", 12), ("mse", 12), ("kl", 12), ("percentile", 13)])
 def test_16_bits_leave_room_for_unseen_values_but_where_a_percentile_clips_on_purpose(method: str, frac: int) -> None:
     model = make_model([helper.make_node("Relu", ["x"], ["y"], name="r")], {}, {"x": (1, 1, 4, 4)}, ["y"])
-    seen = replace(stats_of({"x": np.asarray([0.0, 3.5]), "y": np.asarray([0.0, 3.5])}), method=method)
+    seen = stats_of({"x": np.asarray([0.0, 3.5]), "y": np.asarray([0.0, 3.5])})
+    seen = replace(seen, method=method, percentile=99.9 if method == "percentile" else None)
     program = quantize(model, seen, FixedPointScheme(bits=16, headroom=1.25))  # 3.5 * 1.25 does not fit 13 bits
     assert program.tensors["y"].format == Fixed(16, frac)
     narrow = quantize(model, seen, FixedPointScheme(bits=8, headroom=1.25))

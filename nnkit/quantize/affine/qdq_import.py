@@ -41,8 +41,8 @@ class QdqNetwork:
         object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
 
     def statistics(self) -> CalibrationStats:
-        """The ranges as a pinned calibration."""
-        return CalibrationStats(self.ranges, "table", 0, "")
+        """The ranges as a pinned calibration, which is to give the same formats."""
+        return CalibrationStats(self.ranges, "formats", 0, "")
 
 
 def read_qdq(model: onnx.ModelProto) -> QdqNetwork:

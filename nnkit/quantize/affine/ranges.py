@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,14 @@ from nnkit.calibrate.methods import range_of
 from nnkit.calibrate.observers import Histogram
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import ModelError
+from nnkit.program.affine import AffineTensor
 from nnkit.program.formats import Affine
 from nnkit.quantize.affine.scheme import AffineScheme, Bits
 from nnkit.quantize.affine.widths import weight_bits
 from nnkit.quantize.layers import FloatLayer
+from nnkit.quantize.used_ranges import UsedRanges
 
+_PINNED = ("table", "formats")
 _WEIGHT_CANDIDATES = 100
 _SMALLEST_SHARE = 0.3  # of the largest weight: no 8-bit grid with the least squared error lies below
 
@@ -43,7 +48,7 @@ def activation_format(
     Raises ModelError for a value without calibrated range, or without histogram where the method needs one.
     """
     low, high = _activation_range(stats, value, scheme, bits)
-    if bits == 16 and stats.method != "table" and scheme.activation_method != "percentile":
+    if bits == 16 and not _as_they_are(stats, scheme):
         # A percentile clips on purpose; in 16 bits the other methods end where calibration has seen the last value.
         # An end at zero stays: nothing is beyond it (pixels, what is behind a Relu).
         slack = (scheme.headroom - 1.0) * max(-low, high)
@@ -53,11 +58,29 @@ def activation_format(
     return affine_format(low, high, symmetric=scheme.symmetric_activations, bits=bits)
 
 
+def ranges_used(stats: CalibrationStats, scheme: AffineScheme, tensors: Mapping[str, AffineTensor]) -> UsedRanges:
+    """The ranges behind the formats of a program's tensors, each for its own number of bits, without headroom."""
+    ranges = dict(stats.ranges)
+    read = frozenset(name for name in tensors if name in ranges)
+    for name in read:
+        low, high = _activation_range(stats, name, scheme, 16 if tensors[name].format.bits == 16 else 8)
+        ranges[name] = replace(ranges[name], low=low, high=high)
+    clips = stats.percentile if stats.method in _PINNED or scheme.activation_method == "percentile" else None
+    return UsedRanges(replace(stats, ranges=ranges, percentile=clips, mse_bits=None), read)
+
+
+def _as_they_are(stats: CalibrationStats, scheme: AffineScheme) -> bool:
+    """Whether ranges clip on purpose, or are formats already, so that headroom has no place."""
+    if stats.method in _PINNED:
+        return stats.method == "formats" or stats.percentile is not None
+    return scheme.activation_method == "percentile"
+
+
 def _activation_range(stats: CalibrationStats, value: str, scheme: AffineScheme, bits: Bits) -> tuple[float, float]:
     if value not in stats.ranges:
         raise ModelError("no calibrated range", where=value, remedy="calibrate this model again")
     found, method, symmetric = stats.ranges[value], scheme.activation_method, scheme.symmetric_activations
-    if stats.method == "table":
+    if stats.method in _PINNED:
         return found.low, found.high
     if method == "max":
         return found.observed_low, found.observed_high
