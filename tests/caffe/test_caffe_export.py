@@ -10,12 +10,13 @@ import pytest
 from caffe_reference import layers_of, node, onnx_model, reimported, relative_error, run_opencv
 from google.protobuf import text_format
 from onnx import numpy_helper
+from random_network_inputs import random_inputs
 
 from benchmarks.caffe_corpus import Case, cases, layer
 from nnkit.caffe.export import CaffeFiles, export_caffe
 from nnkit.caffe.schema import messages
 from nnkit.graph import LayerTags, Model, ValueTags
-from nnkit.graph.onnx_runtime import FloatSession, random_inputs
+from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.importers import caffe_model, import_caffe
 
 CASES = {case.name: case for case in cases()}

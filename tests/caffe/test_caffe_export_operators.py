@@ -9,10 +9,11 @@ import numpy as np
 import onnx
 import pytest
 from caffe_reference import layers_of, node, onnx_model, reimported, relative_error, run_opencv
+from random_network_inputs import random_inputs
 
 from nnkit.caffe.export import export_caffe
 from nnkit.errors import ModelError
-from nnkit.graph.onnx_runtime import FloatSession, random_inputs
+from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.importers import import_onnx
 
 RANDOM = np.random.default_rng(3)

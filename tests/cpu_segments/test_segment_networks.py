@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from onnx import NodeProto, helper
+from random_network_inputs import random_inputs
 from segment_networks import network
 
 from nnkit.cpu_segments import CompiledSegment, SegmentSource, emit_segment, run_segment
 from nnkit.custom_ops import DetectionOutput, PriorBox
-from nnkit.graph.onnx_runtime import FloatSession, random_inputs
+from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.importers.caffe_importer import import_caffe
 
 # (side of the map, boxes at a position, step, min_size, max_size)

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from random_network_inputs import random_inputs
 
 from nnkit.errors import InternalError, ModelError, UsageError
 from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
-from nnkit.graph.onnx_runtime import FloatSession, random_inputs
+from nnkit.graph.onnx_runtime import FloatSession
 
 SCALE = np.array([[2.0, -1.0, 0.5]], np.float32)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from nnie_networks import OWN, Net
+from random_network_inputs import random_inputs
 
 from nnkit.errors import ModelError
 from nnkit.graph import Model
-from nnkit.graph.onnx_runtime import FloatSession, random_inputs
+from nnkit.graph.onnx_runtime import FloatSession
 from nnkit_nnie.fixed_values import with_fixed_values
 from nnkit_nnie.segments import Division, Network, divide
 

@@ -8,9 +8,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
+from random_network_inputs import random_inputs
 
 from nnkit.custom_ops import Custom, Normalize, infer_shapes
-from nnkit.graph.onnx_runtime import FloatSession, random_inputs
+from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.rewrite import resolve_steps, restructure, restructure_steps
 from nnkit.rewrite.rules.norm_from_concat import make
 

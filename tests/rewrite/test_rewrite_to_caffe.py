@@ -5,9 +5,10 @@ from __future__ import annotations
 import cv2
 import numpy as np
 import pytest
+from random_network_inputs import random_inputs
 
 from nnkit.caffe.export import export_caffe
-from nnkit.graph.onnx_runtime import FloatSession, random_inputs
+from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.importers.caffe_importer import caffe_model
 from nnkit.recipe.restructure import RuleEntry
 from nnkit.recipe.types import RecipePath
