@@ -232,7 +232,7 @@ class _Parser:
             return self._enum(field, name, token, negative, start)
         if field.type in (field.TYPE_FLOAT, field.TYPE_DOUBLE):
             return self._float(name, kind, token, negative, start)
-        return self._integer(field, name, kind, token, negative, start)
+        return self._integer(field, name, token, negative, start)
 
     def _text(self, name: str) -> str:
         if self.kind != "text":
@@ -265,7 +265,7 @@ class _Parser:
             self.fail(f"'{name}' is {'-' * negative}{token}, which is no finite number", "write a number", start)
         return -value if negative else value
 
-    def _integer(self, field: Any, name: str, kind: str, token: str, negative: bool, start: int) -> int:
+    def _integer(self, field: Any, name: str, token: str, negative: bool, start: int) -> int:
         low, high = _integer_range(field)
         try:
             octal = len(token) > 1 and token[0] == "0" and token.isdigit()

@@ -31,7 +31,7 @@ def with_fixed_values(model: Model) -> Model:
             gone.add(node.index)
     if not gone:
         return model
-    return _rewritten(model, graph, found, gone)
+    return _rewritten(model, found, gone)
 
 
 def _values(graph: Graph, node: Node, known: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]] | None:
@@ -69,7 +69,7 @@ def _run(graph: Graph, node: Node, inputs: dict[str, NDArray[np.float32]]) -> di
     return dict(session.run(inputs))
 
 
-def _rewritten(model: Model, graph: Graph, found: dict[str, NDArray[np.float32]], gone: set[int]) -> Model:
+def _rewritten(model: Model, found: dict[str, NDArray[np.float32]], gone: set[int]) -> Model:
     from onnx import numpy_helper
 
     proto = model.proto()

@@ -107,7 +107,7 @@ def _rebuilt(graph: Graph, op: NnieWeighted | NnieLayer, build: Mapping[str, Any
     if not nodes:
         raise ToolError(f"the emitted prototxt has no layer {op.layer!r}", where=f"{build['stem']}.prototxt")
     layer = _as_layer(graph, nodes, op, build["blobs"])
-    value = _top(graph, layer, op, build["blobs"])
+    value = _top(layer, op, build["blobs"])
     bits = op.weight_format.bits if isinstance(op, NnieWeighted) else 8
     read_as = (op.read_as,) if isinstance(op, NnieWeighted) else op.read_as
     found = layer_op(graph, layer, value, 0, Formats(op.stored, read_as, bits, op.from_cpu))
@@ -156,7 +156,7 @@ def _blobs(graph: Graph) -> dict[str, str]:
     return found
 
 
-def _top(graph: Graph, layer: Layer, op: NnieOp, blobs: Mapping[str, str]) -> str:
+def _top(layer: Layer, op: NnieOp, blobs: Mapping[str, str]) -> str:
     wanted = blobs.get(op.output, op.output)
     if wanted in layer.outputs:
         return wanted

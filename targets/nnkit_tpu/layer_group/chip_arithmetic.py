@@ -87,7 +87,7 @@ class ChipArithmetic:
             return self.data_flow.whole(graph, op, values, weights)
         mine = self.ops[op.name]
         sources = [self._real(name, how, values[name]) for name, how in zip(op.inputs, mine.casts, strict=True)]
-        return self._stored(mine, self._run(mine, sources, graph, values[op.inputs[0]].shape[0]))
+        return self._stored(self._run(mine, sources, graph, values[op.inputs[0]].shape[0]))
 
     def compute(
         self,
@@ -107,7 +107,7 @@ class ChipArithmetic:
                 self._real(name, how, source.values)
                 for name, how, source in zip(op.inputs, mine.casts, sources, strict=True)
             ]
-            return self._stored(mine, self._run(mine, held, graph, images))
+            return self._stored(self._run(mine, held, graph, images))
         read = [
             Rows(_typed(source.values, how), source.first, source.height)
             for source, how in zip(sources, mine.casts, strict=True)
@@ -115,7 +115,7 @@ class ChipArithmetic:
         changed, parts, skipped = _sliced(mine, read, rows)
         parts = [self._shaped(name, part) for name, part in zip(op.inputs, parts, strict=True)]
         result = self._run(changed, parts, graph, images)
-        return self._stored(mine, result[:, :, skipped : skipped + rows.length])
+        return self._stored(result[:, :, skipped : skipped + rows.length])
 
     def _run(self, op: TpuOp, sources: Sequence[NDArray[Any]], graph: GroupGraph, images: int) -> NDArray[Any]:
         """[images, c, rows, w] of an op on sources with the shapes of its own; image by image, as a program runs."""
@@ -138,7 +138,7 @@ class ChipArithmetic:
         return values.reshape((images, channels, height, *shape[3:])[: max(len(shape), 1)])
 
     @staticmethod
-    def _stored(op: TpuOp, values: NDArray[Any]) -> NDArray[Any]:
+    def _stored(values: NDArray[Any]) -> NDArray[Any]:
         """As the byte that lies in memory, read as signed."""
         return np.ascontiguousarray(values).view(np.int8)
 

@@ -64,7 +64,7 @@ def _op(op: TpuOp, chip: Chip, tensors: dict[str, GroupTensor], weights: dict[st
     source, result = tensors[op.inputs[0]].shape, tensors[op.output].shape
     kind, fields = _fields(op, source, result)
     names: list[str] = []
-    for part, shape, size in _packed(op, chip, source, result):
+    for part, shape, size in _packed(op, chip, result):
         names.append(f"{op.name}:{part}")
         weights[names[-1]] = GroupWeight(names[-1], shape, size)
     group = int(fields.get("group", 1))
@@ -152,7 +152,7 @@ def _not_local(op: TpuOp, kind: Kind, source: Shape, result: Shape, chip: Chip) 
     return ""
 
 
-def _packed(op: TpuOp, chip: Chip, source: Shape, result: Shape) -> list[tuple[str, Shape, int]]:
+def _packed(op: TpuOp, chip: Chip, result: Shape) -> list[tuple[str, Shape, int]]:
     """(name, shape in local memory, bytes of a value) of an op's weights."""
     integer = op.mode == "INT8"
     size = _MODE_BYTES[op.mode]

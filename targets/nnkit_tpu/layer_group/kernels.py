@@ -117,7 +117,7 @@ def _compute(
             return values[:, : result[1], :, : result[3]]
         case "softmax":
             if op.axis == 2:
-                values = _everything(op, first)
+                values = _everything(first)
                 return np.asarray(values - values.max(2, keepdims=True))[:, :, rows.start : rows.stop]
             values = first.take(rows.start, rows.stop)
             return np.asarray(values - values.max(op.axis, keepdims=True) + (values.sum(op.axis, keepdims=True) >> 8))
@@ -125,7 +125,7 @@ def _compute(
             return _whole(op, sources, weights, result)
 
 
-def _everything(op: GroupOp, source: Rows) -> Integers:
+def _everything(source: Rows) -> Integers:
     """All rows of a source: for ops that cannot be cut along h."""
     return source.take(0, source.height)
 
@@ -249,7 +249,7 @@ def _binary(op: GroupOp, sources: Sequence[Rows], weights: Sequence[NDArray[Any]
 
 def _concat(op: GroupOp, sources: Sequence[Rows], rows: Span) -> Integers:
     if op.axis == 2:
-        return np.concatenate([_everything(op, source) for source in sources], 2)[:, :, rows.start : rows.stop]
+        return np.concatenate([_everything(source) for source in sources], 2)[:, :, rows.start : rows.stop]
     return np.concatenate([source.take(rows.start, rows.stop) for source in sources], op.axis)
 
 
@@ -286,7 +286,7 @@ def _interpolation(op: GroupOp, source: Rows, rows: Span, result: Shape) -> Inte
 
 def _whole(op: GroupOp, sources: Sequence[Rows], weights: Sequence[NDArray[Any]], result: Shape) -> Integers:
     """Ops that need all rows: reshape, permute, matrix product, reduction, and what has no kind of its own."""
-    values = _everything(op, sources[0])
+    values = _everything(sources[0])
     images = values.shape[0]
     shape = (images * result[0] // max(result[0], 1), *result[1:])
     match op.kind:
@@ -301,10 +301,10 @@ def _whole(op: GroupOp, sources: Sequence[Rows], weights: Sequence[NDArray[Any]]
             filters = np.resize(_flat(weights), (flat.shape[1], int(np.prod(shape[1:])))).astype(np.float64)
             total = (flat.astype(np.float64) @ filters).astype(np.int64)
             for source in sources[1:]:
-                total = total + np.resize(_everything(op, source).reshape(-1), total.shape)
+                total = total + np.resize(_everything(source).reshape(-1), total.shape)
             return _scaled(total, flat.shape[1], weights).reshape(images, *result[1:])
         case _:
             total = np.resize(values.reshape(-1), shape)
             for source in sources[1:]:
-                total = total + np.resize(_everything(op, source).reshape(-1), shape)
+                total = total + np.resize(_everything(source).reshape(-1), shape)
             return total + (_checksum(weights) & 7) + (int(values.sum()) & 7)
