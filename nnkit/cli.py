@@ -38,10 +38,11 @@ class Metric(Enum):
 
 
 class TableKind(Enum):
-    """Of a written table: nnkit's own, or the TPU compiler's."""
+    """Of a written table: nnkit's own, the TPU compiler's, or pinned fixed-point formats."""
 
     nnkit = "nnkit"
     tpu = "tpu"
+    pinned = "pinned"
 
 
 class ExecutorName(Enum):
@@ -307,16 +308,23 @@ def package_inspect(
 def table_convert(
     source: Annotated[
         Path,
-        typer.Argument(metavar="TABLE", help="nnkit's or the TPU compiler's table, pinned formats, or a QDQ model."),
+        typer.Argument(
+            metavar="TABLE",
+            help="nnkit's or the TPU compiler's table, pinned formats, a QDQ model, or a build folder.",
+        ),
     ],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")],
     to: Annotated[TableKind, typer.Option("--to", help="What to write.")] = TableKind.nnkit,
+    onto: Annotated[
+        Path | None,
+        typer.Option("--onto", metavar="BUILD", help="Write this build's table with TABLE's ranges in it."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Write the ranges of a table of any known kind as another."""
     from nnkit.commands.table import convert_command
 
-    convert_command(source, out, to=to.value, json=json)
+    convert_command(source, out, to=to.value, onto=onto, json=json)
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from nnkit.errors import ModelError, RecipeError, UserFileError
-from nnkit.program import Convolution, Program
+from nnkit.program import Convolution, Pool, Program
 from nnkit.quantize.integer_bits import fraction_bits
 
 _FIELDS = ("input_frac", "weight_frac", "bias_frac", "output_frac", "norm")
@@ -80,11 +80,32 @@ def read_pinned_formats(path: Path) -> PinnedFormats:
     return _parse(data, path.name)
 
 
+def _pools_that_cannot_be_pinned(program: Program) -> list[str]:
+    """Pools with a format of their own that a convolution reads: in the file a pool has its input's."""
+    pool_of: dict[str, str] = {}  # value -> the pool that its format comes from
+    found: dict[str, None] = {}
+    for op in program.ops:
+        if isinstance(op, Convolution):
+            found.update({pool_of[name]: None for name in op.inputs if name in pool_of})
+        elif isinstance(op, Pool) and program.tensors[op.inputs[0]].format != program.tensors[op.output].format:
+            pool_of[op.output] = op.name
+        else:
+            pool_of.update({op.output: pool_of[name] for name in op.inputs if name in pool_of})
+    return list(found)
+
+
 def format_pinned(program: Program) -> str:
     """The formats of a fixed-point program's convolutions as such a file, so that later builds keep them.
 
-    Raises ModelError for a program whose layers are not all of one width: the file has one number of bits.
+    Raises ModelError for what the file cannot say: layers of several widths, and a pool that changes
+    the format of what a convolution reads.
     """
+    pools = _pools_that_cannot_be_pinned(program)
+    if pools:
+        raise ModelError(
+            f"with pinned formats a pool has its input's, and these have one of their own: {', '.join(pools)}",
+            remedy="pin the ranges instead: the build's calibration.yaml, as calibration: {table: ...}",
+        )
     ops = [op for op in program.ops if isinstance(op, Convolution)]
     bits = {op.weight_bits for op in ops} | {program.tensors[op.output].fixed.bits for op in ops}
     if len(bits) != 1:

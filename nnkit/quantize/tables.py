@@ -7,7 +7,7 @@ formats, which are at least as wide as what was seen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -63,6 +63,24 @@ def pinned_ranges(path: Path) -> dict[str, ValueRange]:
     return ranges
 
 
+def onto_table(
+    ranges: Mapping[str, ValueRange], base: Mapping[str, ValueRange], outputs: Mapping[str, str]
+) -> tuple[dict[str, ValueRange], list[str]]:
+    """`base` with the ranges of another table where names agree, and that table's names that `base` has not.
+
+    outputs: by layer name the value that it gives, for tables that name layers. What was seen stays as it was.
+    """
+    merged = dict(base)
+    others = []
+    for name, found in ranges.items():
+        value = name if name in base else outputs.get(name, "")
+        if value not in base:
+            others.append(name)
+            continue
+        merged[value] = ValueRange(found.low, found.high, base[value].observed_low, base[value].observed_high)
+    return merged, others
+
+
 def write_ranges(ranges: Mapping[str, ValueRange], path: Path, kind: Literal["nnkit", "tpu"]) -> None:
     """Write ranges as nnkit's table or as the TPU compiler's.
 
@@ -108,7 +126,7 @@ def _qdq(path: Path) -> dict[str, ValueRange]:
         model = onnx.load(path, load_external_data=False)
     except (OSError, DecodeError) as error:
         raise UserFileError(f"the model cannot be read: {error}", where=str(path), remedy="check the file") from error
-    ranges = read_qdq_ranges(model)
+    ranges = _by_value(read_qdq_ranges(model), {name for node in model.graph.node for name in node.output})
     if not ranges:
         raise UserFileError(
             "the model has no QuantizeLinear nodes of 8 bits with one scale",
@@ -116,3 +134,12 @@ def _qdq(path: Path) -> dict[str, ValueRange]:
             remedy="give a model in QDQ form",
         )
     return ranges
+
+
+def _by_value(ranges: Mapping[str, ValueRange], computed: Collection[str]) -> dict[str, ValueRange]:
+    """nnkit's own exports compute `v.value` and store it as `v.q`: these are the network's value `v`."""
+    found = {}
+    for name, reach in ranges.items():
+        value = name.removesuffix(".value")
+        found[value if value != name and f"{value}.q" in computed else name] = reach
+    return found

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
 from nnkit.calibrate import CalibrationStats, ValueRange, write_table
 from nnkit.errors import ModelError, UserFileError
@@ -20,7 +21,7 @@ from nnkit.quantize.pinned import format_pinned
 from nnkit.quantize.tables import read_any_table, write_ranges
 from nnkit.simulate import simulate
 
-from .conftest import float_values, stats_of
+from .conftest import float_values, make_model, stats_of
 
 Network = tuple[Model, dict[str, np.ndarray[Any, Any]]]
 RANGES = {"x": ValueRange(-1.5, 2.25, -1.5, 2.25), "y/1:0": ValueRange(0.0, 6.0, 0.0, 6.0)}
@@ -104,3 +105,22 @@ def test_files_of_no_kind_are_refused(tmp_path: Path, conv_relu: Network) -> Non
     (tmp_path / "broken.onnx").write_bytes(b"no model")
     with pytest.raises(UserFileError, match="cannot be read"):
         read_any_table(tmp_path / "broken.onnx")
+
+
+def test_a_pool_whose_format_the_file_cannot_say_is_refused() -> None:
+    rng = np.random.default_rng(0)
+    model = make_model(
+        [
+            helper.make_node("Conv", ["x", "w1"], ["a"], name="first"),
+            helper.make_node("AveragePool", ["a"], ["b"], name="mean", kernel_shape=[8, 8]),
+            helper.make_node("Conv", ["b", "w2"], ["y"], name="last"),
+        ],
+        {"w1": np.ones((2, 1, 1, 1), np.float32), "w2": np.ones((3, 2, 1, 1), np.float32)},
+        {"x": (1, 1, 8, 8)},
+        ["y"],
+    )
+    feed = {"x": rng.standard_normal((1, 1, 8, 8)).astype(np.float32)}  # means are much smaller than values
+    program = quantize(model, stats_of(float_values(model, feed)), FixedPointScheme(bits=16))
+    assert program.tensors["a"].fixed.frac < program.tensors["b"].fixed.frac
+    with pytest.raises(ModelError, match="these have one of their own: mean"):
+        format_pinned(program)
