@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import overload
@@ -11,7 +10,7 @@ from typing import overload
 from nnkit.errors import RecipeError
 from nnkit.graph import InputSpec, Model
 from nnkit.preprocess import Preprocess, list_images, load_input
-from nnkit.preprocess.files import spread
+from nnkit.preprocess.files import named, spread
 from nnkit.quantize import InputRange
 from nnkit.recipe import Calibration, Recipe
 from nnkit.verify.samples import Sample
@@ -168,29 +167,21 @@ def calibration_samples(recipe: Recipe, model: Model, most: int, unreadable: Col
     preprocess = preprocess_by_input(recipe, model)
     files = calibration_files(recipe, model)
     count = min(len(paths) for paths in files.values())
-    left_out = tuple(unreadable)
-    usable = [i for i in range(count) if not any(p[i].as_posix().endswith(left_out) for p in files.values())]
-    return [_sample(model, files, preprocess, recipe.model.path.folder, index) for index in spread(usable, most)]
+    base = recipe.model.path.folder
+    usable = [i for i in range(count) if not any(named(paths[i], base) in unreadable for paths in files.values())]
+    return [_sample(model, files, preprocess, base, index) for index in spread(usable, most)]
 
 
 def _sample(
     model: Model, files: Mapping[str, list[Path]], preprocess: Mapping[str, Preprocess], base: Path, index: int
 ) -> Sample:
     return Sample(
-        source=", ".join(dict.fromkeys(_named(files[spec.name][index], base) for spec in model.inputs)),
+        source=", ".join(dict.fromkeys(named(files[spec.name][index], base) for spec in model.inputs)),
         inputs={
             spec.name: load_input(files[spec.name][index], preprocess[spec.name], spec.shape) for spec in model.inputs
         },
         image=files[model.inputs[0].name][index].as_posix(),
     )
-
-
-def _named(path: Path, base: Path) -> str:
-    """As a recipe in `base` would write it, so that a report does not depend on where the project lies."""
-    try:
-        return Path(os.path.relpath(path, base)).as_posix()
-    except ValueError:  # another drive
-        return path.as_posix()
 
 
 def file_digest(path: Path) -> str:

@@ -115,6 +115,7 @@ def calibrate_in_parts(
     method: Method,
     percentile: float,
     bad_images: float,
+    base: Path | None = None,
     where: str,
     choice: ExecutorChoice,
     checkpoint: Checkpoint | None,
@@ -123,7 +124,7 @@ def calibrate_in_parts(
     """`calibrate`, in parts. Raises also UserFileError where more files than allowed cannot be used."""
     total = check_sources(model, sources, where=where)
     allowed = allowed_bad(bad_images, total)
-    job = Job(model, preprocess, method != "max", allowed, None, where)
+    job = Job(model, preprocess, method != "max", allowed, base, where)
     observed = observe_in_parts(job, sources, choice, checkpoint=checkpoint, progress=progress)
     check_skipped(observed.skipped, total, allowed, where)
     return to_stats(model, observed, method=method, percentile=percentile)

@@ -18,6 +18,7 @@ from nnkit.calibrate.recorder import Recorder
 from nnkit.calibrate.stats import CalibrationStats, SkippedImage, ValueRange
 from nnkit.errors import RecipeError, UserFileError
 from nnkit.graph.model import Model
+from nnkit.preprocess.files import named
 from nnkit.preprocess.load import as_network_input, load_input
 from nnkit.preprocess.settings import Preprocess
 from nnkit.recipe.problems import suggestion
@@ -84,7 +85,7 @@ def calibrate(
         bad_images: share (0 to 1) of the samples that may be unreadable; they are left out and named in the result's
             `skipped`.
         progress: called after each sample.
-        base: folder that names of files in messages and results are given relative to, where they lie in it.
+        base: folder that names of files in messages and results are given relative to.
         where: the place in the recipe, for messages.
 
     Raises:
@@ -203,7 +204,7 @@ def _load_sample(
     names: list[str] = []
     for spec in model.inputs:
         source = sources[spec.name][index]
-        name = _shown(source, base) if isinstance(source, Path) else f"array {index} of input '{spec.name}'"
+        name = named(source, base) if isinstance(source, Path) else f"array {index} of input '{spec.name}'"
         names.append(name)
         settings = preprocess.get(spec.name) or Preprocess.from_recipe(None, spec.shape)
         try:
@@ -214,12 +215,6 @@ def _load_sample(
         except UserFileError as error:
             return Sample(name, SkippedImage(name, error.reason))
     return Sample(", ".join(names), inputs)
-
-
-def _shown(path: Path, base: Path | None) -> str:
-    if base is not None and path.is_relative_to(base):
-        return path.relative_to(base).as_posix()
-    return path.as_posix()
 
 
 def allowed_bad(share: float, total: int) -> int:

@@ -41,6 +41,19 @@ def list_images(
     return spread(sorted(found, key=natural_key), count)
 
 
+def named(path: Path, base: Path | None) -> str:
+    """As a recipe in the folder `base` would write it, so that what is said does not depend on where a project lies.
+
+    The path itself without a base, or where it is on another drive.
+    """
+    if base is None:
+        return path.as_posix()
+    try:
+        return Path(os.path.relpath(path, base)).as_posix()
+    except ValueError:
+        return path.as_posix()
+
+
 def natural_key(path: Path) -> tuple[tuple[tuple[bool, int, str], ...], str]:
     """Sort key by which numbers in names count as numbers and folders sort before what is in them."""
     parts = re.findall(r"[0-9]+|[^0-9]+", path.as_posix().replace("/", "\0"))

@@ -112,6 +112,7 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
     from nnkit.calibrate.checkpoint import Checkpoint
     from nnkit.calibrate.parts import calibrate_in_parts
     from nnkit.inputs import calibration_files, file_digest, preprocess_by_input
+    from nnkit.preprocess.files import named
 
     settings, model = _calibration_settings(build), restructured.model
     if settings.table is not None:
@@ -120,6 +121,8 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
             return read_table(settings.table.existing_file("the calibration table"), model)
     files = calibration_files(build.recipe, model)
     preprocess = preprocess_by_input(build.recipe, model)
+    base = build.recipe.model.path.folder
+    names = {name: [named(path, base) for path in paths] for name, paths in files.items()}
 
     call = StageCall(
         "calibrate",
@@ -128,6 +131,7 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
             "preprocess": repr(preprocess),
             "settings": settings.model_dump(mode="json"),
             "files": {name: len(paths) for name, paths in files.items()},  # which digest belongs to which input
+            "names": names if settings.bad_images else {},  # the result has those of what it left out
         },
         [package, preprocess_package, "nnkit.graph.onnx_runtime"],
         {"onnxruntime": onnxruntime.__version__, "pillow": PIL.__version__},
@@ -151,6 +155,7 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
             method=settings.method,
             percentile=settings.percentile,
             bad_images=settings.bad_images,
+            base=base,
             where=build.recipe.where("model", "inputs"),
             choice=build.executor,
             checkpoint=Checkpoint(build.cache, replace(call, stage="calibrate-checkpoint").key(build)),
