@@ -1,4 +1,4 @@
-"""Calibration of a small network against ONNX's own reference evaluator, and what goes wrong with users' files."""
+"""Calibration of a small network against ONNX's own reference evaluator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import cv2
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from calibration_network import RNG, SETTINGS, SHAPE, calibrated, graph_model, with_bad_files
+from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from nnkit.calibrate import (
@@ -25,64 +26,11 @@ from nnkit.calibrate import (
     to_stats,
     write_table,
 )
-from nnkit.calibrate.stats import CalibrationStats
-from nnkit.errors import ModelError, RecipeError, UserFileError
-from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
+from nnkit.errors import RecipeError
+from nnkit.graph import InputSpec, LayerTags, Model
 from nnkit.preprocess import Preprocess, Resize
 
-RNG = np.random.default_rng(8)
-SHAPE = (1, 1, 8, 10)
-SETTINGS = Preprocess(mean=(100.0,), scale=(1 / 64,))
-
-
-def _model(nodes: list[onnx.NodeProto], inputs: dict[str, tuple[int, ...]], weights: dict[str, np.ndarray]) -> Model:
-    output = nodes[-1].output[0]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
-        [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(values, name) for name, values in weights.items()],
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    specs = tuple(InputSpec(name, shape) for name, shape in inputs.items())
-    return Model(proto.SerializeToString(), LayerTags(), specs, (OutputSpec(output, ()),), 17)
-
-
-def _convolutions() -> Model:
-    weights = {
-        "w1": RNG.standard_normal((4, 1, 3, 3)).astype(np.float32),
-        "b1": RNG.standard_normal(4).astype(np.float32),
-        "w2": RNG.standard_normal((2, 4, 1, 1)).astype(np.float32),
-        "one": np.ones(1, np.float32),
-    }
-    nodes = [
-        helper.make_node("Conv", ["image", "w1", "b1"], ["conv1"], pads=[1, 1, 1, 1]),
-        helper.make_node("Relu", ["conv1"], ["relu1"]),
-        helper.make_node("Shape", ["relu1"], ["integers"]),
-        helper.make_node("Add", ["one", "one"], ["constant"]),
-        helper.make_node("MaxPool", ["relu1"], ["pool1"], kernel_shape=[2, 2], strides=[2, 2]),
-        helper.make_node("Conv", ["pool1", "w2"], ["conv2"]),
-        helper.make_node("Mul", ["conv2", "constant"], ["out"]),
-    ]
-    return _model(nodes, {"image": SHAPE}, weights)
-
-
 VALUES = ["image", "conv1", "relu1", "pool1", "conv2", "out"]
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return _convolutions()
-
-
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    folder = tmp_path_factory.mktemp("pictures")
-    paths = [folder / f"{index}.png" for index in range(12)]
-    for path in paths:
-        cv2.imwrite(str(path), RNG.integers(0, 256, SHAPE[2:], dtype=np.uint8))
-    return paths
 
 
 def _reference(model: Model, paths: list[Path]) -> dict[str, np.ndarray]:
@@ -102,12 +50,8 @@ def _reference(model: Model, paths: list[Path]) -> dict[str, np.ndarray]:
     return {name: np.concatenate(values) for name, values in found.items()}
 
 
-def _calibrated(model: Model, paths: list[Path], **options: object) -> CalibrationStats:
-    return calibrate(model, {"image": paths}, {"image": SETTINGS}, **options)  # type: ignore[arg-type]
-
-
 def test_extremes_are_those_of_the_reference(model: Model, pictures: list[Path]) -> None:
-    stats = _calibrated(model, pictures)
+    stats = calibrated(model, pictures)
     expected = _reference(model, pictures)
     assert list(stats.ranges) == VALUES  # neither weights nor constants nor integers
     for name, values in expected.items():
@@ -119,7 +63,7 @@ def test_extremes_are_those_of_the_reference(model: Model, pictures: list[Path])
 
 
 def test_percentiles_are_those_of_the_reference(model: Model, pictures: list[Path]) -> None:
-    stats = _calibrated(model, pictures, method="percentile", percentile=98.0)
+    stats = calibrated(model, pictures, method="percentile", percentile=98.0)
     for name, values in _reference(model, pictures).items():
         found, width = stats.ranges[name], stats.histograms[name].width
         low, high = np.quantile(values, [0.01, 0.99], method="inverted_cdf")
@@ -130,7 +74,7 @@ def test_percentiles_are_those_of_the_reference(model: Model, pictures: list[Pat
 
 
 def test_mse_ranges_fit_the_data(model: Model, pictures: list[Path]) -> None:
-    stats = _calibrated(model, pictures, method="mse", mse_bits=4)
+    stats = calibrated(model, pictures, method="mse", mse_bits=4)
     for name, values in _reference(model, pictures).items():
         signed = bool(values.min() < 0)
         levels = 8 if signed else 16
@@ -145,14 +89,14 @@ def test_mse_ranges_fit_the_data(model: Model, pictures: list[Path]) -> None:
 
 
 def test_mse_ranges_can_be_refitted_to_each_values_bits(model: Model, pictures: list[Path]) -> None:
-    eight = _calibrated(model, pictures, method="mse", mse_bits=8)
-    coarse = _calibrated(model, pictures, method="mse", mse_bits=2)
+    eight = calibrated(model, pictures, method="mse", mse_bits=8)
+    coarse = calibrated(model, pictures, method="mse", mse_bits=2)
     assert eight.ranges["out"] != coarse.ranges["out"]
     mixed = refit(eight, {"out": 2, "unknown": 2})
     assert mixed.ranges["out"] == coarse.ranges["out"]
     assert mixed.ranges["conv1"] == eight.ranges["conv1"]
     assert mixed.digest != eight.digest
-    extremes = _calibrated(model, pictures)
+    extremes = calibrated(model, pictures)
     assert refit(extremes, {"out": 2}) is extremes
 
 
@@ -161,13 +105,13 @@ def test_parts_merge_to_the_whole(model: Model, pictures: list[Path]) -> None:
         return observe(model, {"image": paths}, {"image": SETTINGS}, histograms=True)
 
     a, b, c = part(pictures[:1]), part(pictures[1:8]), part(pictures[8:])
-    whole = _calibrated(model, pictures, method="percentile")
+    whole = calibrated(model, pictures, method="percentile")
     for merged in (a.merged(b).merged(c), c.merged(a.merged(b))):  # type: ignore[attr-defined]
         assert to_stats(model, merged, method="percentile").digest == whole.digest
 
 
 def test_lanes_change_nothing(model: Model, pictures: list[Path], tmp_path: Path) -> None:
-    paths = _with_bad_files(tmp_path, pictures)
+    paths = with_bad_files(tmp_path, pictures)
 
     def digest(lanes: int) -> str:
         before = threading.active_count()
@@ -197,7 +141,7 @@ def test_arrays_as_sources_and_progress(model: Model) -> None:
 
 
 def test_inputs_of_one_sample_belong_together(tmp_path: Path) -> None:
-    model = _model(
+    model = graph_model(
         [
             helper.make_node("ReduceMax", ["a"], ["top"], keepdims=0),
             helper.make_node("Sub", ["b", "top"], ["difference"]),
@@ -219,92 +163,8 @@ def test_inputs_of_one_sample_belong_together(tmp_path: Path) -> None:
         calibrate(model, {"a": pictures, "b": arrays[1:]}, {})
 
 
-def _with_bad_files(folder: Path, pictures: list[Path]) -> list[Path]:
-    (folder / "s1").mkdir()
-    text, empty = folder / "s1" / "text.png", folder / "s1" / "empty.png"
-    text.write_text("text")
-    empty.touch()
-    return [pictures[0], text, *pictures[1:], empty]
-
-
-def test_unreadable_images_are_all_named(model: Model, pictures: list[Path], tmp_path: Path) -> None:
-    paths = _with_bad_files(tmp_path, pictures)
-    with pytest.raises(UserFileError) as caught:
-        _calibrated(model, paths, base=tmp_path, where="recipe.yaml:12:5")
-    assert "2 of 14 calibration images" in caught.value.reason
-    assert "\n  s1/text.png: the file is not a picture" in caught.value.reason
-    assert "\n  s1/empty.png: the file is empty" in caught.value.reason
-    assert caught.value.where == "recipe.yaml:12:5"
-    with pytest.raises(UserFileError, match="text") as caught:
-        _calibrated(model, paths[:5])
-    assert caught.value.where == paths[1].as_posix()
-
-
-def test_an_allowed_share_is_left_out_and_reported(model: Model, pictures: list[Path], tmp_path: Path) -> None:
-    paths = _with_bad_files(tmp_path, pictures)
-    stats = _calibrated(model, paths, bad_images=2 / 14, base=tmp_path)
-    assert [image.name for image in stats.skipped] == ["s1/text.png", "s1/empty.png"]
-    assert "empty" in stats.skipped[1].reason
-    assert stats.images == 12
-    assert stats.ranges == _calibrated(model, pictures).ranges
-    with pytest.raises(UserFileError, match=r"2 of 14 calibration images cannot be used \(1 allowed\)"):
-        _calibrated(model, paths, bad_images=0.1)
-
-
-def test_wrong_size_and_nan_arrays_count_as_bad(model: Model, pictures: list[Path], tmp_path: Path) -> None:
-    cv2.imwrite(str(tmp_path / "small.png"), np.zeros((4, 4), np.uint8))
-    np.save(tmp_path / "nan.npy", np.full(SHAPE, np.nan))
-    paths = [*pictures, tmp_path / "small.png", tmp_path / "nan.npy"]
-    stats = _calibrated(model, paths, bad_images=0.5)
-    assert [Path(image.name).name for image in stats.skipped] == ["small.png", "nan.npy"]
-    resized = calibrate(model, {"image": [tmp_path / "small.png"]}, {"image": Preprocess(resize=Resize(8, 10))})
-    assert resized.images == 1
-
-
-def test_settings_that_do_not_fit_stop_at_once(model: Model, pictures: list[Path]) -> None:
-    with pytest.raises(RecipeError, match="color 'rgb' gives 3"):
-        calibrate(model, {"image": pictures}, {"image": Preprocess(color="rgb")}, bad_images=0.9)
-
-
-def test_missing_and_unknown_inputs(model: Model, pictures: list[Path]) -> None:
-    with pytest.raises(RecipeError, match="no calibration images"):
-        calibrate(model, {}, {}, where="r.yaml:3:1")
-    with pytest.raises(RecipeError, match="no calibration images"):
-        calibrate(model, {"image": []}, {})
-    with pytest.raises(RecipeError, match="no input 'imag'") as caught:
-        calibrate(model, {"imag": pictures}, {})
-    assert "did you mean 'image'" in caught.value.remedy
-
-
-def test_nan_activations_name_value_and_picture(tmp_path: Path) -> None:
-    model = _model(
-        [
-            helper.make_node("Relu", ["x"], ["fine"]),
-            helper.make_node("Log", ["fine"], ["logarithm"]),
-            helper.make_node("Relu", ["logarithm"], ["y"]),
-        ],
-        {"x": (1, 1, 2, 2)},
-        {},
-    )
-    paths = [tmp_path / f"{index}.png" for index in range(30)]
-    for path in paths:
-        cv2.imwrite(str(path), np.full((2, 2), 0 if path.stem == "3" else 9, np.uint8))
-    before = threading.active_count()
-    with pytest.raises(ModelError, match="infinity") as caught:
-        calibrate(model, {"x": paths}, {}, base=tmp_path)
-    assert caught.value.where == "logarithm"
-    assert "3.png" in caught.value.reason
-    assert threading.active_count() == before  # the decoding thread has ended
-
-
-def test_a_network_that_onnx_runtime_refuses() -> None:
-    model = _model([helper.make_node("NoSuchOp", ["x"], ["y"])], {"x": (1, 2)}, {})
-    with pytest.raises(ModelError, match="ONNX Runtime cannot run the network"):
-        calibrate(model, {"x": [np.zeros((1, 2))]}, {})
-
-
 def test_a_pinned_table_gives_the_same_ranges(model: Model, pictures: list[Path], tmp_path: Path) -> None:
-    stats = _calibrated(model, pictures, method="percentile")
+    stats = calibrated(model, pictures, method="percentile")
     write_table(stats, tmp_path / "table.yaml")
     pinned = read_table(tmp_path / "table.yaml", model)
     assert pinned.ranges == stats.ranges
@@ -317,11 +177,11 @@ def test_a_pinned_table_gives_the_same_ranges(model: Model, pictures: list[Path]
 
 def test_calibration_leaves_the_model_alone_and_repeats(model: Model, pictures: list[Path]) -> None:
     before = model.digest, model.onnx_bytes
-    one, two = (_calibrated(model, pictures, method="mse") for _ in range(2))
+    one, two = (calibrated(model, pictures, method="mse") for _ in range(2))
     assert one.digest == two.digest
     assert stats_from_bytes(stats_to_bytes(one)).digest == one.digest
     assert (model.digest, model.onnx_bytes) == before
-    assert _calibrated(model, pictures[1:], method="mse").digest != one.digest
+    assert calibrated(model, pictures[1:], method="mse").digest != one.digest
 
 
 _PEAK_MEMORY = """
@@ -344,7 +204,7 @@ def test_memory_does_not_grow_with_the_number_of_images(tmp_path: Path) -> None:
     """Peak memory of whole processes, 40 and 400 images; each image's values are 768 KiB: kept, 360 of them
     would be 276 MiB. The two processes have other hash seeds: the digest must not depend on them.
     """
-    model = _model(
+    model = graph_model(
         [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Neg", ["y"], ["z"])], {"x": (1, 1, 256, 256)}, {}
     )
     (tmp_path / "m.onnx").write_bytes(model.onnx_bytes)
@@ -393,7 +253,7 @@ def test_extremes_behind_relus_are_those_that_onnx_runtime_computes() -> None:
         helper.make_node("Relu", ["twice"], ["thrice"]),
         helper.make_node("Add", ["thrice", "nothing"], ["out"]),
     ]
-    model = _model(nodes, {"image": (1, 1, 5, 7)}, {})
+    model = graph_model(nodes, {"image": (1, 1, 5, 7)}, {})
     samples = [RNG.standard_normal((1, 1, 5, 7)).astype(np.float32) for _ in range(4)]
     stats = calibrate(model, {"image": samples}, {}, method="max")
     histograms = calibrate(model, {"image": samples}, {}, method="percentile", percentile=100.0)
