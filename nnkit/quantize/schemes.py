@@ -30,7 +30,11 @@ _CHOICES: Mapping[str, tuple[object, ...]] = {
     "activation_method": get_args(Method),
     "weight_method": get_args(Method),
 }
-_LIMITS: Mapping[str, tuple[float, float]] = {"headroom": (1.0, 16.0), "percentile": (50.0, 100.0)}
+_LIMITS: Mapping[str, tuple[float, float]] = {
+    "headroom": (1.0, 16.0),
+    "eight_bit_headroom": (1.0, 16.0),
+    "percentile": (50.0, 100.0),
+}
 
 
 def scheme_to_dict(scheme: QuantizationScheme) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class Tags(RecipeModel):
 
 
 CalibrationMethod = Literal["max", "percentile", "mse", "kl"]
-Correction = Literal["equalize", "bias_correction", "adaround"]
+Correction = Literal["equalize", "balance", "bias_correction", "refine_ranges", "adaround"]
 
 
 class Calibration(RecipeModel):
@@ -76,10 +76,12 @@ class Calibration(RecipeModel):
     corrections: tuple[Correction, ...] | None = Field(
         default=None,
         description="What improves quantised weights, for targets that offer it. `equalize`: channels of "
-        "neighbouring layers are scaled to equal widths; `bias_correction`: the shift of a layer's mean goes off its "
-        "bias; `adaround`: weights are rounded up or down as the layer's outputs need (minutes). One that harms is "
-        "undone. `null`: the target's own choice.",
-        examples=[["equalize", "bias_correction"]],
+        "neighbouring layers are scaled to equal widths of their weights; `balance`: channels are scaled so that all "
+        "use the range of their tensor; `bias_correction`: the shift of a layer's mean goes off its bias; "
+        "`refine_ranges`: what is added before a Relu gets no levels for what the Relu cuts off; `adaround`: weights "
+        "are rounded up or down as the layer's outputs need (minutes). One that harms is undone. `null`: the "
+        "target's own choice.",
+        examples=[["balance", "bias_correction", "refine_ranges"]],
     )
     bad_images: float = Field(
         default=0.0,

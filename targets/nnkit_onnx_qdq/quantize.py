@@ -13,7 +13,16 @@ from nnkit.errors import RecipeError
 from nnkit.graph import Model
 from nnkit.preprocess import Preprocess
 from nnkit.program.affine import AffineProgram, with_names
-from nnkit.quantize.affine import AffineScheme, Equalized, WeightFormats, equalize, quantize_affine
+from nnkit.quantize.affine import (
+    HEADROOM,
+    AffineScheme,
+    Balanced,
+    Equalized,
+    WeightFormats,
+    balance,
+    equalize,
+    quantize_affine,
+)
 from nnkit.quantize.affine.adaround import AdaRound
 from nnkit.quantize.affine.quantize import Samples, float_outputs, mean_sqnr, outputs_of
 from nnkit.target import Quantization
@@ -22,7 +31,9 @@ from nnkit_onnx_qdq.options import OnnxQdqOptions
 
 DEFAULT_CORRECTIONS = ("bias_correction",)
 _JUDGING = 4  # every fourth image judges
-_EQUALIZED = ".equalized"
+_MARKS = {"equalize": ".equalized", "balance": ".balanced"}
+"""What the names of scaled values end in, in the order in which the float network is changed."""
+_LABELS = {"equalize": "equalisation", "balance": "balancing"}
 _FEWEST = 2 * _JUDGING  # below, there is nothing left to measure on
 
 
@@ -54,32 +65,88 @@ def to_program(
     measured = stacked(_measuring(samples), model)
     judging = stacked(samples[::_JUDGING], model)
 
-    def quantized(network: Model, stats: CalibrationStats, known: WeightFormats | None) -> AffineProgram:
+    def quantized(network: Model, kept: Sequence[str], *, final: bool) -> AffineProgram:
+        again = observed_again(network, samples, quantization.statistics) if kept else quantization.statistics
         return quantize_affine(
             network,
-            stats,
-            scheme,
+            again,
+            replace(scheme, eight_bit_headroom=HEADROOM) if "balance" in kept else scheme,
             samples=measured,
             held_out=judging,
-            formats=known,
-            adaround=search,
+            formats=None if kept else formats,
+            refine_ranges="refine_ranges" in wanted,
+            adaround=search if final else None,
+            measure_anew=final,
             name=quantization.name,
         )
 
-    program = quantized(model, quantization.statistics, formats)
-    if "equalize" not in wanted:
-        return program
-    equalized = equalize(model, measured)
-    if not equalized.pairs:
-        note = "equalisation: no two layers can be equalised"
-        return replace(program, notes=(*program.notes, note, *equalized.declined))
-    after = quantized(equalized.model, observed_again(equalized.model, samples, quantization.statistics), None)
+    kept, notes = _judged_changes(
+        model, [word for word in _MARKS if word in wanted], measured, judging, quantized, options
+    )
+    network, names = _changed(model, kept, stacked(samples, model), options)
+    program = quantized(network, kept, final=True)
+    return replace(with_names(program, names), notes=(*program.notes, *notes))
+
+
+def _judged_changes(
+    model: Model,
+    words: Sequence[str],
+    measured: Samples,
+    judging: Samples,
+    quantized: Callable[..., AffineProgram],
+    options: OnnxQdqOptions,
+) -> tuple[tuple[str, ...], list[str]]:
+    """Which changes of the float network's weights are kept, each against what was kept before, and notes on them.
+
+    Neither program of a comparison has measured on the inputs that judge, and none has adaptive rounding.
+    """
+    kept: tuple[str, ...] = ()
+    notes: list[str] = []
+    if not words:
+        return kept, notes
     reference = float_outputs(model, judging)
-    was, now = (mean_sqnr(outputs_of(each, judging), reference) for each in (program, after))
-    verdict = "kept" if now >= was else "undone"
-    note = f"equalisation {verdict}: {was:.2f} dB without, {now:.2f} dB with, on held-out inputs"
-    kept = with_names(after, _own_names(equalized)) if now >= was else program
-    return replace(kept, notes=(*kept.notes, note))
+    was = mean_sqnr(outputs_of(quantized(model, kept, final=False), judging), reference)
+    for word in words:
+        label = _LABELS[word]
+        before, _ = _changed(model, kept, measured, options)
+        found = _change(before, word, measured, options)
+        if not found.values:
+            notes.extend((f"{label}: no channels can be scaled", *found.declined))
+            continue
+        now = mean_sqnr(outputs_of(quantized(found.model, (*kept, word), final=False), judging), reference)
+        verdict = "kept" if now >= was else "undone"
+        notes.append(f"{label} {verdict}: {was:.2f} dB without, {now:.2f} dB with, on held-out inputs")
+        if now >= was:
+            kept, was = (*kept, word), now
+    return kept, notes
+
+
+def _change(model: Model, word: str, samples: Samples, options: OnnxQdqOptions) -> Equalized | Balanced:
+    if word == "equalize":
+        return equalize(model, samples)
+    wide, heavy = options.precision != "int8", options.precision == "int16"
+    scheme = AffineScheme(
+        per_channel=options.weights == "per_channel",
+        symmetric_activations=options.symmetric_activations,
+        activation_bits=16 if wide else 8,
+        weight_bits=16 if heavy else 8,
+    )
+    return balance(model, samples, scheme)
+
+
+def _changed(
+    model: Model, words: Sequence[str], samples: Samples, options: OnnxQdqOptions
+) -> tuple[Model, dict[str, str]]:
+    """The model with these changes, and names for the values whose channels they scaled, by those in the model.
+
+    Scaled values are not those of the network any more, and nothing shall compare them.
+    """
+    names: dict[str, str] = {}
+    for word in words:
+        found = _change(model, word, samples, options)
+        model = found.model
+        names |= {name: names.get(name, name) + _MARKS[word] for name in found.values}
+    return model, names
 
 
 def source_of(
@@ -87,24 +154,27 @@ def source_of(
 ) -> tuple[Model, AffineProgram]:
     """The float network that `to_program` made the program of, and the program with that network's names.
 
-    Without equalisation these are `model` and `program` themselves.
+    Without equalisation and balancing these are `model` and `program` themselves.
     """
-    if not any(name.endswith(_EQUALIZED) for name in program.tensors):
+    equalized, balanced = _MARKS.values()
+    ends = {"equalize": (equalized, equalized + balanced), "balance": (balanced,)}
+    words = [word for word, marks in ends.items() if any(name.endswith(marks) for name in program.tensors)]
+    if not words:
         return model, program
-    equalized = equalize(model, stacked(_measuring(samples(options.correction_images)), model))
-    back = {new: name for name, new in _own_names(equalized).items()}
-    return equalized.model, with_names(program, back)
+    network, names = _changed(model, words, stacked(samples(options.correction_images), model), options)
+    return network, with_names(program, {new: name for name, new in names.items()})
 
 
 def named_as_imported(program: AffineProgram) -> AffineProgram:
-    """The program with the float network's names for values whose channels an equalisation has scaled."""
-    scaled = [name for name in program.tensors if name.endswith(_EQUALIZED)]
-    return with_names(program, {name: name.removesuffix(_EQUALIZED) for name in scaled})
-
-
-def _own_names(equalized: Equalized) -> dict[str, str]:
-    """Scaled values are not those of the network any more, and nothing shall compare them."""
-    return {name: f"{name}{_EQUALIZED}" for name in equalized.values}
+    """The program with the float network's names for values whose channels were scaled."""
+    marks = tuple(_MARKS.values())
+    names = {}
+    for name in program.tensors:
+        plain = name
+        for mark in reversed(marks):
+            plain = plain.removesuffix(mark)
+        names[name] = plain
+    return with_names(program, names)
 
 
 def _measuring(samples: Sequence[Sample]) -> list[Sample]:

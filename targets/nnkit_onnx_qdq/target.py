@@ -32,7 +32,13 @@ class OnnxQdqTarget:
     options: ClassVar[type[OnnxQdqOptions]] = OnnxQdqOptions
     default_rules: ClassVar[tuple[str, ...]] = DEFAULT_RULES
     program_classes: ClassVar[tuple[type, ...]] = ()
-    corrections: ClassVar[tuple[str, ...]] = ("equalize", "bias_correction", "adaround")
+    corrections: ClassVar[tuple[str, ...]] = (
+        "equalize",
+        "balance",
+        "bias_correction",
+        "refine_ranges",
+        "adaround",
+    )
 
     def machine(self, options: OnnxQdqOptions) -> Machine:
         """Whatever runs ONNX; it places its own memory."""

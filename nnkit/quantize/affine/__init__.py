@@ -2,6 +2,7 @@
 
 from nnkit.calibrate.qdq import read_qdq_ranges
 from nnkit.quantize.affine.adaround import AdaRound, RoundingReport
+from nnkit.quantize.affine.balance import HEADROOM, Balanced, balance
 from nnkit.quantize.affine.equalize import Equalized, equalize
 from nnkit.quantize.affine.qdq_export import qdq_model
 from nnkit.quantize.affine.qdq_import import QdqNetwork, read_qdq
@@ -10,13 +11,16 @@ from nnkit.quantize.affine.ranges import WeightFormats
 from nnkit.quantize.affine.scheme import AffineScheme, RangeMethod
 
 __all__ = [
+    "HEADROOM",
     "AdaRound",
     "AffineScheme",
+    "Balanced",
     "Equalized",
     "QdqNetwork",
     "RangeMethod",
     "RoundingReport",
     "WeightFormats",
+    "balance",
     "equalize",
     "float_outputs",
     "keep_better",

@@ -74,7 +74,8 @@ def choose_tensors(layers: FloatLayers, stats: CalibrationStats, scheme: AffineS
         return 16 if value in wide else 8
 
     for name in layers.inputs:
-        tensors[name] = AffineTensor(name, layers.shapes[name], activation_format(stats, name, scheme, bits(name)))
+        form = activation_format(stats, name, scheme, bits(name), is_input=True)
+        tensors[name] = AffineTensor(name, layers.shapes[name], form)
     for layer in layers.layers:
         if keeps_format(layer):
             form = tensors[layer.inputs[0]].format

@@ -71,7 +71,7 @@ def equalize(model: Model, samples: Mapping[str, NDArray[np.float32]] | None = N
         if furthest < _SETTLED:
             break
     values = tuple(value for pair in names for value in _between(split_pools(layers), *pair))
-    return Equalized(_written(model, changed) if names else model, names, declined, values)
+    return Equalized(write_weights(model, changed, "equalized") if names else model, names, declined, values)
 
 
 def _between(layers: FloatLayers, first: str, second: str) -> list[str]:
@@ -175,7 +175,11 @@ def _weight(layer: FloatLayer) -> FloatArray:
     return np.zeros((0, 0, 0, 0)) if layer.weight is None else layer.weight
 
 
-def _written(model: Model, changed: dict[str, FloatLayer]) -> Model:
+def write_weights(model: Model, changed: Mapping[str, FloatLayer], suffix: str) -> Model:
+    """The model with the weights and biases of these convolutions, by layer name.
+
+    suffix: what the names of the new initializers say; no earlier ones of the model may have it.
+    """
     from onnx import numpy_helper
 
     proto = model.proto()
@@ -183,7 +187,7 @@ def _written(model: Model, changed: dict[str, FloatLayer]) -> Model:
         layer = changed.get(node.name or node.output[0])
         if node.op_type != "Conv" or layer is None or layer.weight is None or layer.bias is None:
             continue
-        names = [f"{node.output[0]}.equalized_{part}" for part in ("weight", "bias")]
+        names = [f"{node.output[0]}.{suffix}_{part}" for part in ("weight", "bias")]
         for name, values in zip(names, (layer.weight, layer.bias), strict=True):
             proto.graph.initializer.append(numpy_helper.from_array(values.astype(np.float32), name))
         source = node.input[0]

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import ModelError
-from nnkit.quantize.layers import FloatActivation, FloatLayer
+from nnkit.quantize.layers import FloatActivation, FloatLayer, FloatLayers
 from nnkit.simulate.affine import convolve, convolve_transposed, padded, taps
 
 _COLUMN_BYTES = 32 << 20
+_VALUES_BYTES = 128 << 20
+_PART = 8
+
+
+def all_values(
+    layers: FloatLayers, samples: Mapping[str, NDArray[np.float32]]
+) -> Iterator[dict[str, NDArray[np.float32]]]:
+    """Every value of the float network [n, ...] by name, a few samples at a time, so that memory stays bounded.
+
+    layers: of `split_pools`; samples: [N, ...] in real units by input name.
+    """
+    per_sample = 4 * sum(int(np.prod(shape)) for shape in layers.shapes.values())
+    step = max(1, min(_PART, _VALUES_BYTES // max(per_sample, 1)))
+    for start in range(0, len(next(iter(samples.values()))), step):
+        values: dict[str, NDArray[Any]] = {name: samples[name][start : start + step] for name in layers.inputs}
+        for layer in layers.layers:
+            before = before_activation(layer, [values[name] for name in layer.inputs], layers.shapes[layer.output])
+            values[layer.output] = activate(before, layer.activation)
+        yield values
 
 
 def before_activation(layer: FloatLayer, x: Sequence[NDArray[Any]], shape: tuple[int, ...]) -> NDArray[np.float32]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from nnkit.quantize.affine.adaround import AdaRound, RoundingReport
 from nnkit.quantize.affine.build import build_op, choose_tensors, split_pools
 from nnkit.quantize.affine.corrections import corrected_ops
 from nnkit.quantize.affine.ranges import WeightFormats
+from nnkit.quantize.affine.refine import operands, refined_tensors
 from nnkit.quantize.affine.scheme import AffineScheme
 from nnkit.quantize.affine.spool import DEFAULT_BYTES
 from nnkit.quantize.layers import FloatLayer, FloatLayers, StoredWeights
@@ -27,6 +28,7 @@ from nnkit.verify.metrics import DistanceSum
 
 Samples = Mapping[str, NDArray[np.float32]]
 BIAS_CORRECTION = "bias correction"
+REFINED_RANGES = "refined ranges"
 ADAROUND = "adaptive rounding"
 
 
@@ -39,7 +41,9 @@ def quantize_affine(
     held_out: Samples | None = None,
     weights: Mapping[str, StoredWeights] | None = None,
     formats: WeightFormats | None = None,
+    refine_ranges: bool = False,
     adaround: AdaRound | None = None,
+    measure_anew: bool = True,
     memory_bytes: int = DEFAULT_BYTES,
     on_rounding: Callable[[RoundingReport], object] = lambda report: None,
     name: str = "network",
@@ -48,9 +52,11 @@ def quantize_affine(
 
     samples: [N, ...] inputs in real units that bias correction measures on; without them there is none.
     held_out: other inputs; with them a correction that lowers the outputs' SQNR there is undone, and a note says so.
-        One that is kept is measured anew on all inputs.
+        One that is kept is measured anew on all inputs, unless `measure_anew` is false: who compares two programs
+        on these inputs wants neither to have seen them.
     weights: integer weights by layer name (`read_qdq`), used as they are where the model still has their values.
     formats: those of an earlier call for the same network and scheme, which then need not be found again.
+    refine_ranges: low ends of what is added before a Relu are raised (`refine`), on `samples`.
     adaround: with it weights are rounded adaptively (minutes on large networks), on `samples`.
     memory_bytes: for values between layers while corrections measure; beyond it they go to temporary files.
     on_rounding: called for every layer that adaptive rounding has finished.
@@ -60,39 +66,63 @@ def quantize_affine(
     if formats is not None and formats.scheme != scheme:
         raise InternalError("the weights' formats are of another scheme", where=name)
     layers = split_pools(with_stored_weights(lower(model), weights or {}))
-    tensors = choose_tensors(layers, stats, scheme)
-    formats = WeightFormats(scheme) if formats is None else formats
+    found = choose_tensors(layers, stats, scheme)
+    weight_formats = WeightFormats(scheme) if formats is None else formats
     plain = AffineProgram(
         name=name,
-        tensors=tensors,
-        ops=tuple(build_op(layer, tensors, formats) for layer in layers.layers),
+        tensors=found,
+        ops=tuple(build_op(layer, found, weight_formats) for layer in layers.layers),
         inputs=layers.inputs,
         outputs=layers.outputs,
     )
-    if samples is None or not (scheme.bias_correction or adaround is not None):
+    if samples is None or not (scheme.bias_correction or refine_ranges or adaround is not None):
         return plain
-    everything = samples if held_out is None else _joined(samples, held_out, layers.inputs)
 
-    def corrected(search: AdaRound | None, on: Samples) -> AffineProgram:
-        ops = corrected_ops(
-            layers, tensors, formats, on, adaround=search, memory_bytes=memory_bytes, on_rounding=on_rounding
-        )
-        return replace(plain, ops=ops)
+    def made(correction: _Correction, on: Samples) -> AffineProgram:
+        tensors = found if not correction.refined else refined_tensors(layers, found, on)
+        if not scheme.bias_correction and correction.search is None:
+            ops = tuple(build_op(layer, tensors, weight_formats) for layer in layers.layers)
+        else:
+            ops = corrected_ops(
+                layers,
+                tensors,
+                weight_formats,
+                on,
+                adaround=correction.search,
+                memory_bytes=memory_bytes,
+                on_rounding=on_rounding,
+            )
+        return replace(plain, tensors=tensors, ops=ops)
 
-    chosen, notes = plain, plain.notes
-    final: AdaRound | Literal["plain"] | None = "plain"
-    steps: list[tuple[str, AdaRound | None]] = [(BIAS_CORRECTION, None)] if scheme.bias_correction else []
+    chosen, kept = plain, _Correction()
+    steps: list[tuple[str, bool, AdaRound | None]] = []
+    if scheme.bias_correction:
+        steps.append((BIAS_CORRECTION, False, None))
+    if refine_ranges and operands(layers, found):
+        steps.append((REFINED_RANGES, True, None))
+    elif refine_ranges:
+        chosen = replace(plain, notes=(f"{REFINED_RANGES}: nothing is added before a Relu alone",))
     if adaround is not None:
-        steps.append((f"{ADAROUND} in {adaround.steps} steps a layer", adaround))
-    for label, search in steps:  # each against what was kept before, measured on the same samples
-        after = corrected(search, samples)
-        kept = after if held_out is None else keep_better(chosen, after, model, held_out, label)
-        if kept.ops is after.ops:
-            final = search
-        chosen, notes = kept, kept.notes
-    if held_out is None or final == "plain":
+        steps.append((f"{ADAROUND} in {adaround.steps} steps a layer", False, adaround))
+    final: _Correction | None = None
+    for label, refined, search in steps:  # each against what was kept before, measured on the same samples
+        correction = _Correction(refined or kept.refined, search or kept.search)
+        after = made(correction, samples)
+        better = after if held_out is None else keep_better(chosen, after, model, held_out, label)
+        if better.ops is after.ops:
+            kept = final = correction
+        chosen = better
+    if held_out is None or final is None or not measure_anew:
         return chosen
-    return replace(corrected(final, everything), notes=notes)
+    return replace(made(final, _joined(samples, held_out, layers.inputs)), notes=chosen.notes)
+
+
+@dataclass(frozen=True)
+class _Correction:
+    """What a program is corrected by, beside its biases."""
+
+    refined: bool = False
+    search: AdaRound | None = None
 
 
 def with_stored_weights(layers: FloatLayers, weights: Mapping[str, StoredWeights]) -> FloatLayers:

@@ -40,18 +40,22 @@ def activation_format(
     scheme: AffineScheme,
     bits: Bits = 8,
     bounds: tuple[float | None, float | None] = (None, None),
+    *,
+    is_input: bool = False,
 ) -> Affine:
     """The format of one value by the scheme's method.
 
     bounds: what its layer's activation cuts off in any case; headroom does not go beyond.
+    is_input: of the network; with 8 bits these have no headroom, which would take pixels off their grid.
 
     Raises ModelError for a value without calibrated range, or without histogram where the method needs one.
     """
     low, high = _activation_range(stats, value, scheme, bits)
-    if bits == 16 and not _as_they_are(stats, scheme):
+    headroom = scheme.headroom if bits == 16 else 1.0 if is_input else scheme.eight_bit_headroom
+    if headroom > 1.0 and not _as_they_are(stats, scheme):
         # A percentile clips on purpose; in 16 bits the other methods end where calibration has seen the last value.
         # An end at zero stays: nothing is beyond it (pixels, what is behind a Relu).
-        slack = (scheme.headroom - 1.0) * max(-low, high)
+        slack = (headroom - 1.0) * max(-low, high)
         low, high = low - slack if low < 0.0 else low, high + slack if high > 0.0 else high
         low = low if bounds[0] is None else max(low, bounds[0])
         high = high if bounds[1] is None else min(high, bounds[1])

@@ -23,6 +23,8 @@ class AffineScheme:
     activation_bits, weight_bits: 8 or 16; layers tagged `_hp` have 16 of both (`nnkit.quantize.affine.widths`).
     headroom: factor on the ranges of 16-bit activations, of all methods but `percentile`, for values that calibration
         did not see: with 16 bits clipping costs more than resolution.
+    eight_bit_headroom: the same for 8-bit activations, but not for the network's inputs, whose range is known. 1
+        suits networks as they are, `nnkit.quantize.affine.balance.HEADROOM` balanced ones.
     """
 
     per_channel: bool = True
@@ -35,3 +37,4 @@ class AffineScheme:
     activation_bits: Bits = 8
     weight_bits: Bits = 8
     headroom: float = 1.25
+    eight_bit_headroom: float = 1.0

@@ -1,0 +1,132 @@
+"""Which channels of which values can be scaled, and which only together.
+
+Dividing a channel of a value by s > 0 leaves the network as it is where all that writes it is divided by s and all
+that reads it is multiplied: a convolution takes either into its weights, whatever else moves or adds channels passes
+the scale on. So the channels of all values fall into classes that share one scale; a class with a member whose scale
+is given (the network's inputs and outputs, what a bound or a product reads) is not free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.quantize.layers import FloatActivation, FloatLayer, FloatLayers
+
+_PASSES_ON = ("max_pool", "average_pool", "upsample", "pad", "activation")
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelClasses:
+    """The classes of the channels of a network's values.
+
+    labels: by value, the class of each channel [C]. free: by class, whether it can be scaled.
+    declined: why values are not free, one sentence each.
+    """
+
+    labels: Mapping[str, NDArray[np.int64]]
+    free: NDArray[np.bool_]
+    declined: tuple[str, ...]
+
+    def groups(self) -> list[tuple[str, ...]]:
+        """Values that share free classes, in execution order: what one decision about scales concerns."""
+        first: dict[int, str] = {}
+        union = _Union(len(self.labels))
+        place = {name: index for index, name in enumerate(self.labels)}
+        concerned = []
+        for name, labels in self.labels.items():
+            found = [int(label) for label in np.unique(labels) if self.free[label]]
+            if found:
+                concerned.append(name)
+            for label in found:
+                union.join(place[first.setdefault(label, name)], place[name])
+        groups: dict[int, list[str]] = {}
+        for name in concerned:
+            groups.setdefault(union.root(place[name]), []).append(name)
+        return [tuple(names) for names in groups.values()]
+
+
+def channel_classes(layers: FloatLayers) -> ChannelClasses:
+    """The classes of all values of `split_pools` layers."""
+    values = [*layers.inputs, *(layer.output for layer in layers.layers)]
+    starts = np.cumsum([0, *(layers.shapes[value][0] for value in values)])
+    channels = {value: np.arange(starts[i], starts[i + 1]) for i, value in enumerate(values)}
+    union = _Union(int(starts[-1]))
+    given: dict[str, str] = dict.fromkeys(layers.outputs, "an output of the network")
+    given |= dict.fromkeys(layers.inputs, "an input of the network")
+    for layer in layers.layers:
+        given |= {name: f"{layer.name}: {reason}" for name, reason in _obstacles(layer, layers)}
+        for one, other in _pairs(layer, layers, channels):
+            for a, b in zip(one.tolist(), other.tolist(), strict=True):
+                union.join(a, b)
+    roots = np.array([union.root(index) for index in range(int(starts[-1]))])
+    kinds, labels = np.unique(roots, return_inverse=True)
+    free = np.ones(len(kinds), np.bool_)
+    for name in given:
+        free[labels[channels[name]]] = False
+    ends = {*layers.inputs, *layers.outputs}
+    declined = tuple(f"{name}: {reason}" for name, reason in given.items() if name not in ends)
+    return ChannelClasses({value: labels[channels[value]] for value in values}, free, declined)
+
+
+def homogeneous(activation: FloatActivation | None) -> bool:
+    """Whether f(s x) = s f(x) for s > 0: none, Relu, LeakyRelu, PRelu."""
+    return activation is None or (activation.high is None and activation.low in (None, 0.0))
+
+
+def _obstacles(layer: FloatLayer, layers: FloatLayers) -> Iterable[tuple[str, str]]:
+    """Values of a layer whose scale is given, and why."""
+    if not homogeneous(layer.activation):
+        yield layer.output, "its activation has a bound other than 0"
+    if layer.kind == "conv2d":
+        if layer.stored is not None:
+            for name in (*layer.inputs, layer.output):
+                yield name, "its weights came as integers"
+        if layer.pad_value != 0.0:
+            yield layer.inputs[0], "it is padded with another value than 0"
+    elif layer.kind == "pad" and layer.pad_value != 0.0:
+        yield layer.output, "it pads with another value than 0"
+    elif layer.kind == "add" and len({layers.shapes[name] for name in layer.inputs}) > 1:
+        for name in (*layer.inputs, layer.output):
+            yield name, "it adds values of different shapes"
+    elif layer.kind in ("mul", "reshape", "conv_transpose2d"):
+        reason = {"mul": "a product", "reshape": "a change of shape", "conv_transpose2d": "a transposed convolution"}
+        for name in (*layer.inputs, layer.output):
+            yield name, reason[layer.kind]
+
+
+def _pairs(
+    layer: FloatLayer, layers: FloatLayers, channels: Mapping[str, NDArray[np.int64]]
+) -> Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Channels that a layer ties together, in two arrays of the same length."""
+    output = channels[layer.output]
+    if layer.kind in _PASSES_ON:
+        yield channels[layer.inputs[0]], output
+    elif layer.kind == "add":
+        for name in layer.inputs:
+            if layers.shapes[name] == layers.shapes[layer.output]:
+                yield channels[name], output
+    elif layer.kind == "concat":
+        start = 0
+        for name in layer.inputs:
+            yield channels[name], output[start : start + len(channels[name])]
+            start += len(channels[name])
+
+
+class _Union:
+    """Disjoint sets of 0..n-1."""
+
+    def __init__(self, count: int) -> None:
+        self._parent = list(range(count))
+
+    def root(self, index: int) -> int:
+        while self._parent[index] != index:
+            self._parent[index] = self._parent[self._parent[index]]
+            index = self._parent[index]
+        return index
+
+    def join(self, one: int, other: int) -> None:
+        self._parent[self.root(other)] = self.root(one)
