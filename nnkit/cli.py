@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from enum import Enum
 from pathlib import Path
@@ -13,6 +12,7 @@ import typer
 
 from nnkit import __version__
 from nnkit.errors import ExitCode, NnkitError
+from nnkit.failures import INTERRUPTED, Interrupts, fail, fail_unexpected
 
 app = typer.Typer(
     name="nnkit",
@@ -203,6 +203,26 @@ def compare(
 
 
 @app.command()
+def diagnose(
+    build: Annotated[Path, typer.Argument(metavar="BUILD", help="A build folder: out/<name>/<target>.")],
+    images: Annotated[
+        list[str] | None,
+        typer.Option("--images", metavar="GLOB", help="Inputs to measure on, instead of those kept; or NAME=GLOB."),
+    ] = None,
+    calibration: Annotated[
+        list[str] | None,
+        typer.Option("--calibration", metavar="GLOB", help="Calibration inputs, for the gap; or NAME=GLOB."),
+    ] = None,
+    count: Annotated[int, typer.Option("--count", min=1, metavar="N", help="Inputs of each, at most.")] = 8,
+    json: JsonOption = False,
+) -> None:
+    """Show where a build loses accuracy: each layer by itself, and with all before it."""
+    from nnkit.commands.diagnose import diagnose_command
+
+    diagnose_command(build, images=images or [], calibration=calibration or [], count=count, json=json)
+
+
+@app.command()
 def evaluate(
     features: Annotated[
         Path, typer.Argument(metavar="FEATURES", help="Descriptors: .npz, .npy, lines of name and numbers, a folder.")
@@ -338,7 +358,7 @@ def main() -> None:
         import warnings
 
         warnings.simplefilter("ignore")  # libraries warn in their own words; what matters to users we say ourselves
-    interrupts = _Interrupts()
+    interrupts = Interrupts()
     try:
         code = app(args=arguments, standalone_mode=False)
         sys.stdout.flush()
@@ -346,9 +366,9 @@ def main() -> None:
         if debug:
             raise
         interrupts.check()
-        _fail(str(error), error.exit_code)
+        fail(str(error), error.exit_code)
     except KeyboardInterrupt:
-        _fail("interrupted; the last good build is unchanged", ExitCode.INTERRUPTED)
+        fail(INTERRUPTED, ExitCode.INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
         raise SystemExit(ExitCode.OK) from None
@@ -356,48 +376,6 @@ def main() -> None:
         if debug:
             raise
         interrupts.check()
-        _fail_unexpected(error)
+        fail_unexpected(error)
     interrupts.check()  # typer makes a plain result of it
     raise SystemExit(code if isinstance(code, int) else ExitCode.OK)
-
-
-class _Interrupts:
-    """Remembers that Ctrl-C was pressed: an extension module that is just loading makes an ImportError of it."""
-
-    def __init__(self) -> None:
-        self._happened = False
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored, as after nohup
-            signal.signal(signal.SIGINT, self._interrupt)
-
-    def check(self) -> None:
-        """End with the exit code of an interruption if there was one."""
-        if self._happened:
-            _fail("interrupted; the last good build is unchanged", ExitCode.INTERRUPTED)
-
-    def _interrupt(self, number: int, frame: object) -> None:
-        self._happened = True
-        raise KeyboardInterrupt
-
-
-def _fail_unexpected(error: Exception) -> None:
-    if hasattr(error, "show") and hasattr(error, "exit_code"):  # a usage error of typer's
-        error.show()
-        raise SystemExit(ExitCode.USER) from None
-    if isinstance(error, typer.Abort):
-        _fail("interrupted; the last good build is unchanged", ExitCode.INTERRUPTED)
-    if isinstance(error, MemoryError):
-        _fail(
-            "this machine ran out of memory\n  fix: close other programs, or use a machine with more", ExitCode.USER
-        )
-    if isinstance(error, OSError) and error.filename:
-        reason = error.strerror or type(error).__name__
-        _fail(f"{error.filename}: {reason}\n  fix: check that the file or folder is there and allowed", ExitCode.USER)
-    _fail(
-        f"a bug in nnkit: {type(error).__name__}: {error}\n  fix: run again with --debug and report the traceback",
-        ExitCode.INTERNAL,
-    )
-
-
-def _fail(message: str, code: ExitCode) -> None:
-    sys.stderr.write(f"error: {message}\n")
-    raise SystemExit(int(code))

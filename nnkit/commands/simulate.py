@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnkit.builds import BuiltFolder, open_build
+from nnkit.commands.build_inputs import by_name, load_sample, recipe_of
 from nnkit.commands.common import print_json, print_line
 from nnkit.errors import ToolError, UsageError, UserFileError
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from nnkit.verify.samples import Sample
@@ -59,59 +59,10 @@ def _only_output(build: BuiltFolder) -> str:
 
 
 def _sample(build: BuiltFolder, files: list[str]) -> Sample:
-    from nnkit.inputs import preprocess_by_input
-    from nnkit.preprocess import load_input
-    from nnkit.verify.samples import Sample
-
     model = build.model("float.onnx")
-    preprocess = preprocess_by_input(_recipe(build), model)
-    paths: dict[str, Path] = {}
-    names = [spec.name for spec in model.inputs]
-    for text in files:
-        name, _, rest = text.partition("=")
-        if rest and name in names:
-            paths[name] = Path(rest)
-        elif len(names) == 1:
-            paths[names[0]] = Path(text)
-        else:
-            raise UsageError(
-                f"{text!r} names no input of this network",
-                where="--input",
-                remedy=f"write NAME=FILE: {', '.join(names)}",
-            )
-    lacking = [name for name in names if name not in paths]
-    if lacking:
-        raise UsageError(f"no file for input {', '.join(lacking)}", where="--input", remedy="add --input NAME=FILE")
-    inputs: dict[str, NDArray[np.float32]] = {}
-    for spec in model.inputs:
-        inputs[spec.name] = load_input(paths[spec.name], preprocess[spec.name], spec.shape)
-    return Sample(", ".join(str(p) for p in paths.values()), inputs)
-
-
-def _recipe(build: BuiltFolder) -> Any:
-    """The recipe as the build keeps it; its files need not be there any more, only preprocessing is read."""
-    import os
-
-    from nnkit.recipe import load_recipe
-    from nnkit.target import option_models
-
-    path = build.folder / "recipe.yaml"
-    blank = _Blank(os.environ)
-    return load_recipe(path, target_models=option_models(), environ=blank)
-
-
-class _Blank(dict[str, str]):
-    """An environment in which a variable that is not set is `.`: simulation opens none of the recipe's paths."""
-
-    def __missing__(self, key: str) -> str:
-        return "."
-
-    def __contains__(self, key: object) -> bool:
-        return True
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """The value, or `.`."""
-        return super().get(key, ".")
+    given = by_name([spec.name for spec in model.inputs], files, "--input", "FILE")
+    paths = {name: Path(path) for name, path in given.items()}
+    return load_sample(build, model, paths)
 
 
 def _float(build: BuiltFolder, sample: Sample, name: str) -> NDArray[Any]:
@@ -137,7 +88,7 @@ def _stored(build: BuiltFolder, sample: Sample, name: str, on: str) -> NDArray[A
         return simulate(program, inputs)[name]
     key = str(build.report["target"])
     target = load_target(plugin_name(key))
-    options = _recipe(build).targets[key]
+    options = recipe_of(build).targets[key]
     runners = {runner.name: runner for runner in target.runners(options)}
     if on not in runners:
         raise UsageError(

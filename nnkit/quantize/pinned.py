@@ -90,7 +90,8 @@ def _pools_that_cannot_be_pinned(program: Program) -> list[str]:
         elif isinstance(op, Pool) and program.tensors[op.inputs[0]].format != program.tensors[op.output].format:
             pool_of[op.output] = op.name
         else:
-            pool_of.update({op.output: pool_of[name] for name in op.inputs if name in pool_of})
+            pools = [pool_of[name] for name in op.inputs if name in pool_of]
+            pool_of.update(dict.fromkeys([op.output], pools[0]) if pools else {})
     return list(found)
 
 

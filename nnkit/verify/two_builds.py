@@ -96,10 +96,10 @@ def compare_builds(first: BuiltFolder, second: BuiltFolder) -> TwoBuilds:
 
 
 def _formats(one: Format, other: Format) -> str:
-    return _brief(one) if one == other else f"{_brief(one)} -> {_brief(other)}"
+    return brief_format(one) if one == other else f"{brief_format(one)} -> {brief_format(other)}"
 
 
-def _brief(form: Format) -> str:
+def brief_format(form: Format) -> str:
     """`u8 0.0152@126`: an affine format's scale and zero point; any other as reports have it."""
     if isinstance(form, Affine) and form.axis is None:
         return f"{'s' if form.signed else 'u'}{form.bits} {form.scale[0]:.3g}@{form.zero_point[0]}"

@@ -1,0 +1,98 @@
+"""Inputs for a finished build: files, preprocessed as its recipe says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nnkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from nnkit.builds import BuiltFolder
+    from nnkit.graph import Model
+    from nnkit.recipe import Recipe
+    from nnkit.verify.samples import Sample
+
+
+def load_sample(build: BuiltFolder, model: Model, paths: Mapping[str, Path]) -> Sample:
+    """One sample from a file for each input of `model`, the build's float network."""
+    from nnkit.inputs import preprocess_by_input
+    from nnkit.preprocess import load_input
+    from nnkit.verify.samples import Sample
+
+    preprocess = preprocess_by_input(recipe_of(build), model)
+    inputs = {spec.name: load_input(paths[spec.name], preprocess[spec.name], spec.shape) for spec in model.inputs}
+    return Sample(", ".join(str(path) for path in paths.values()), inputs)
+
+
+def load_samples(build: BuiltFolder, globs: list[str], count: int, option: str) -> list[Sample]:
+    """Samples from globs, one for each input; at most `count`, spread evenly over the files.
+
+    globs: `GLOB`, or `NAME=GLOB` for every input of a network with several. option: for messages.
+
+    Raises UsageError (an input without a glob, numbers of files that do not agree), RecipeError and UserFileError
+    (files).
+    """
+    from nnkit.preprocess import list_images
+
+    model = build.model("float.onnx")
+    by_input = by_name([spec.name for spec in model.inputs], globs, option, "GLOB")
+    files = {name: list_images(glob, Path(), count, where=option) for name, glob in by_input.items()}
+    numbers = {name: len(found) for name, found in files.items()}
+    if len(set(numbers.values())) > 1:
+        raise UsageError(
+            f"the inputs have different numbers of files: {', '.join(f'{n} {c}' for n, c in numbers.items())}",
+            where=option,
+            remedy="one file of each input makes one sample",
+        )
+    total = min(numbers.values())
+    return [load_sample(build, model, {name: found[i] for name, found in files.items()}) for i in range(total)]
+
+
+def by_name(names: list[str], texts: list[str], option: str, what: str) -> dict[str, str]:
+    """What was given for each input, as `NAME=...` or, for a single input, without its name.
+
+    Raises UsageError for a name that there is not, and for an input without.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, _, rest = text.partition("=")
+        if rest and name in names:
+            found[name] = rest
+        elif len(names) == 1:
+            found[names[0]] = text
+        else:
+            raise UsageError(
+                f"{text!r} names no input of this network",
+                where=option,
+                remedy=f"write NAME={what}: {', '.join(names)}",
+            )
+    lacking = [name for name in names if name not in found]
+    if lacking:
+        raise UsageError(f"no file for input {', '.join(lacking)}", where=option, remedy=f"add {option} NAME={what}")
+    return {name: found[name] for name in names}
+
+
+def recipe_of(build: BuiltFolder) -> Recipe:
+    """The recipe as the build keeps it; its files need not be there any more, only what it says is read."""
+    from nnkit.recipe import load_recipe
+    from nnkit.target import option_models
+
+    blank = _Blank(os.environ)
+    return load_recipe(build.folder / "recipe.yaml", target_models=option_models(), environ=blank)
+
+
+class _Blank(dict[str, str]):
+    """An environment in which a variable that is not set is `.`: none of the recipe's paths is opened."""
+
+    def __missing__(self, key: str) -> str:
+        return "."
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value, or `.`."""
+        return super().get(key, ".")

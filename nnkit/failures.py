@@ -1,0 +1,55 @@
+"""How the command line ends when something went wrong: a message on stderr and a documented exit code."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import NoReturn
+
+import typer
+
+from nnkit.errors import ExitCode
+
+INTERRUPTED = "interrupted; the last good build is unchanged"
+
+
+class Interrupts:
+    """Remembers that Ctrl-C was pressed: an extension module that is just loading makes an ImportError of it."""
+
+    def __init__(self) -> None:
+        self._happened = False
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored, as after nohup
+            signal.signal(signal.SIGINT, self._interrupt)
+
+    def check(self) -> None:
+        """End with the exit code of an interruption if there was one."""
+        if self._happened:
+            fail(INTERRUPTED, ExitCode.INTERRUPTED)
+
+    def _interrupt(self, number: int, frame: object) -> None:
+        self._happened = True
+        raise KeyboardInterrupt
+
+
+def fail_unexpected(error: Exception) -> None:
+    """End with the message and the exit code of what is no NnkitError."""
+    if hasattr(error, "show") and hasattr(error, "exit_code"):  # a usage error of typer's
+        error.show()
+        raise SystemExit(ExitCode.USER) from None
+    if isinstance(error, typer.Abort):
+        fail(INTERRUPTED, ExitCode.INTERRUPTED)
+    if isinstance(error, MemoryError):
+        fail("this machine ran out of memory\n  fix: close other programs, or use a machine with more", ExitCode.USER)
+    if isinstance(error, OSError) and error.filename:
+        reason = error.strerror or type(error).__name__
+        fail(f"{error.filename}: {reason}\n  fix: check that the file or folder is there and allowed", ExitCode.USER)
+    fail(
+        f"a bug in nnkit: {type(error).__name__}: {error}\n  fix: run again with --debug and report the traceback",
+        ExitCode.INTERNAL,
+    )
+
+
+def fail(message: str, code: ExitCode) -> NoReturn:
+    """End with a message on stderr."""
+    sys.stderr.write(f"error: {message}\n")
+    raise SystemExit(int(code))
