@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias
 
 ExecutorName: TypeAlias = Literal["local", "dask"]
-Task = TypeVar("Task")
-Result = TypeVar("Result")
 
 MAX_DEATHS = 3
 """A part whose worker died so often is not tried again: it is what kills them."""
@@ -53,18 +51,3 @@ class Executor(Protocol):
         Raises what the function raises, and ToolError where a part kills its worker again and again, or the cluster
         is lost.
         """
-
-
-def run_parts(
-    executor: Executor,
-    function: Callable[[Any, Task], Result],
-    shared: Any,
-    tasks: Sequence[Task],
-    on_result: Callable[[int, Result], None] = lambda index, result: None,
-) -> list[Result]:
-    """All results in the order of the tasks. on_result: told of each as it is done."""
-    found: dict[int, Result] = {}
-    for index, result in executor.map(function, shared, tasks):
-        found[index] = result
-        on_result(index, result)
-    return [found[index] for index in range(len(tasks))]

@@ -15,12 +15,12 @@ MAIN = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import executor_jobs
-from nnkit.executors import ExecutorChoice, open_executor, run_parts
+from nnkit.executors import ExecutorChoice, open_executor
 
 if __name__ == "__main__":
     try:
         with open_executor(ExecutorChoice(sys.argv[3], workers=2), 2) as executor:
-            run_parts(executor, executor_jobs.wait_for_the_end, sys.argv[2], [0, 1])
+            list(executor.map(executor_jobs.wait_for_the_end, sys.argv[2], [0, 1]))
     except KeyboardInterrupt:
         sys.exit(130)
 """

@@ -5,14 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import executor_jobs
 import pytest
 
 from nnkit.errors import ToolError, UsageError, UserFileError
-from nnkit.executors import Executor, ExecutorChoice, check_choice, open_executor, run_parts
+from nnkit.executors import Executor, ExecutorChoice, check_choice, open_executor
 from nnkit.executors.dask_cluster import DaskExecutor
 from nnkit.executors.local import InProcess, Processes
+
+
+def run_parts(executor: Executor, function: Any, shared: Any, tasks: list[Any]) -> list[Any]:
+    """All results in the order of the tasks."""
+    found = dict(executor.map(function, shared, tasks))
+    return [found[index] for index in range(len(tasks))]
 
 
 @pytest.fixture(scope="module")
