@@ -38,11 +38,18 @@ def range_of(
     return search(histogram, bits, histogram.extremes.low < 0.0 if signed is None else signed, kind)
 
 
-def refit(stats: CalibrationStats, bits: Mapping[str, int]) -> CalibrationStats:
-    """Stats of `mse` or `kl` for values of different widths: ranges that fit each value's own number of bits.
+def refit(
+    stats: CalibrationStats,
+    bits: Mapping[str, int],
+    *,
+    kind: FormatKind = "power_of_two",
+    signed: bool | None = None,
+) -> CalibrationStats:
+    """Stats of `mse` or `kl` for formats of other widths or kinds: ranges that fit each value's own format.
 
     Args:
         bits: by value name; values that are not listed, and stats of other methods, stay as they are.
+        kind, signed: of all these formats; signed: None: where negative numbers were seen.
     """
     method: Method
     if stats.method == "mse":
@@ -54,5 +61,5 @@ def refit(stats: CalibrationStats, bits: Mapping[str, int]) -> CalibrationStats:
     ranges = dict(stats.ranges)
     for name, histogram in stats.histograms.items():
         if name in bits:
-            ranges[name] = range_of(histogram, method, bits=bits[name])
+            ranges[name] = range_of(histogram, method, bits=bits[name], signed=signed, kind=kind)
     return replace(stats, ranges=ranges)

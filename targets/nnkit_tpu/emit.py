@@ -20,6 +20,7 @@ from nnkit.inputs import image_inputs
 from nnkit.program import Program
 from nnkit.target import Deployment
 from nnkit_tpu.compile import (
+    CV_CHIPS,
     QTABLE,
     TABLE,
     TOP_MLIR,
@@ -40,6 +41,7 @@ from nnkit_tpu.pixels import pixel_inputs
 from nnkit_tpu.program import Mode, TpuGraph
 from nnkit_tpu.quantize import graph_of, other_modes, table_ranges
 from nnkit_tpu.release import write_runners
+from nnkit_tpu.thresholds import fitted
 from nnkit_tpu.toolchain import Toolchain, find_toolchain, require_toolchain
 from nnkit_tpu.top_mlir import PixelInput
 
@@ -61,7 +63,10 @@ def emit_artifact(deployment: Deployment, options: TpuOptions, folder: Path) -> 
     graph = graph_of(program)
     pixels = pixel_inputs(graph.inputs, image_inputs(deployment.recipe, deployment.model), options)
     how = compile_options(options, pixels)
-    ranges = table_ranges(graph, deployment.statistics.ranges, options.chip) if how.mode == "INT8" else None
+    ranges = None
+    if how.mode == "INT8":
+        known = fitted(deployment.statistics, always_signed=options.chip in CV_CHIPS).ranges
+        ranges = table_ranges(graph, known, options.chip)
     modes = other_modes(program, how.mode)
     (folder / SOURCES).mkdir()
     names = model_names(write_sources(graph, how, folder / SOURCES, ranges=ranges, modes=modes).locations, how)

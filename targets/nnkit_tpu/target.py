@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from nnkit.memory.plan import MemoryPlan
     from nnkit.partition import Segment
     from nnkit.program import Program
+    from nnkit.quantize.used_ranges import UsedRanges
     from nnkit.rewrite import RewriteLog
     from nnkit.target import Deployment, Machine, Quantization, Runner, Tool
     from nnkit_tpu.program import TpuGraph
@@ -63,23 +64,37 @@ class TpuTarget:
 
         from nnkit_tpu.bias_correction import BIAS_CORRECTION, corrected
         from nnkit_tpu.chip_forms import for_chip
+        from nnkit_tpu.compile import CV_CHIPS
         from nnkit_tpu.emit import MODES
         from nnkit_tpu.pixels import pixel_format, pixel_inputs
         from nnkit_tpu.quantize import Precision, to_program
+        from nnkit_tpu.thresholds import fitted
 
         lowered = replace(_lowered(model), name=quantization.name)
         graph = for_chip(lowered, options.chip, MODES[options.precision])
         pixels = pixel_inputs(graph.inputs, quantization.images, options)
         formats = {name: pixel_format(each) for name, each in pixels.items()}
+        ranges = fitted(quantization.statistics, always_signed=options.chip in CV_CHIPS).ranges
         precision = Precision(options.chip, MODES[options.precision], options.quant_input, formats)
 
         def quantise(each: TpuGraph) -> Program:
-            return to_program(each, quantization.statistics.ranges, precision)
+            return to_program(each, ranges, precision)
 
         program = quantise(graph)
         if precision.mode != "INT8" or BIAS_CORRECTION not in (quantization.calibration.corrections or ()):
             return program
         return corrected(model, graph, program, quantization, quantise)
+
+    def ranges_used(
+        self, model: Model, quantization: Quantization, program: Program, options: TpuOptions
+    ) -> UsedRanges:
+        """Those of calibration, fitted to thresholds."""
+        from nnkit.quantize import used_ranges
+        from nnkit_tpu.compile import CV_CHIPS
+        from nnkit_tpu.thresholds import fitted
+
+        found = fitted(quantization.statistics, always_signed=options.chip in CV_CHIPS)
+        return used_ranges.UsedRanges(found, frozenset(found.ranges))
 
     def check(self, program: Program, options: TpuOptions) -> None:
         """What a family of chips lacks, where the compiler would stop in the middle; ends that hold no integers."""

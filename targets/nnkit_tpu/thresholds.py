@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from nnkit.calibrate.stats import ValueRange
+from nnkit.calibrate.methods import refit
+from nnkit.calibrate.stats import CalibrationStats, ValueRange
 from nnkit.errors import ModelError
 from nnkit_tpu.program import (
     TpuActivation,
@@ -46,6 +47,15 @@ class Threshold:
         """For the calibration table."""
         low = -self.value if self.signed else 0.0
         return ValueRange(low, self.value, low, self.value)
+
+
+def fitted(statistics: CalibrationStats, *, always_signed: bool) -> CalibrationStats:
+    """Ranges of `mse` and `kl` for what a threshold makes: 8 bits around zero, with any scale. Others stay.
+
+    always_signed: as in `thresholds`.
+    """
+    signed = True if always_signed else None
+    return refit(statistics, dict.fromkeys(statistics.histograms, 8), kind="symmetric", signed=signed)
 
 
 def thresholds(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, always_signed: bool) -> dict[str, Threshold]:
