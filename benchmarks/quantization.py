@@ -154,7 +154,7 @@ def rows(case: Case, *, fixed: bool, adaround: int | None, folder: Path) -> Iter
     outputs = finish(_in_parts(lambda x: outputs_of(better, {case.input_name: x}), case.evaluation))
     label = "nnkit u8/s8 MSE, per channel, equalisation, bias correction"
     yield _row(case, label, outputs, reference, seconds) | {"note": better.notes[-1]}
-    yield _balanced_row(case, model, finish, to_stats(model, observed, method="mse"), reference, calibration_seconds)
+    yield from _balanced_rows(case, model, finish, to_stats(model, observed, method="mse"), reference)
     if adaround is not None:
         yield from _adaround_rows(case, model, finish, to_stats(model, observed, method="mse"), reference, adaround)
     if not fixed:
@@ -171,37 +171,42 @@ def rows(case: Case, *, fixed: bool, adaround: int | None, folder: Path) -> Iter
         yield _row(case, label, finish(_fixed_outputs(program, case)), reference, seconds) | {"note": note}
 
 
-def _balanced_row(
-    case: Case, model: Model, finish: Finish, stats: CalibrationStats, reference: Outputs, calibration_seconds: float
-) -> Row:
+def _balanced_rows(
+    case: Case, model: Model, finish: Finish, stats: CalibrationStats, reference: Outputs
+) -> Iterator[Row]:
     """Balanced channels and refined ranges, as the target onnx_qdq goes about it: neither of the two programs that
-    are compared on held-out images has measured on them; what is kept is then built on all."""
-    start = time.perf_counter()
+    are compared on held-out images has measured on them; what is kept is then built on all. Seconds are those of all
+    that, without the first calibration."""
     held = np.arange(len(case.calibration)) % HELD_OUT == 0
     measured, held_out = ({case.input_name: case.calibration[chosen]} for chosen in (~held, held))
 
-    def built(network: Model, found: CalibrationStats, scheme: AffineScheme, *, final: bool) -> AffineProgram:
-        options: dict[str, Any] = {"refine_ranges": True, "measure_anew": final}
-        return quantize_affine(network, found, scheme, samples=measured, held_out=held_out, **options)
+    def built(network: Model, found: CalibrationStats, scheme: AffineScheme, **options: Any) -> AffineProgram:
+        return quantize_affine(
+            network, found, scheme, samples=measured, held_out=held_out, refine_ranges=True, **options
+        )
 
     def balanced_on(samples: Outputs) -> tuple[Model, CalibrationStats]:
         network = balance(model, samples).model
         observed = observe(network, {case.input_name: list(case.calibration)}, {}, histograms=True)
         return network, to_stats(network, observed, method="mse")
 
+    start = time.perf_counter()
     plain, roomy = AffineScheme(), replace(AffineScheme(), eight_bit_headroom=HEADROOM)
-    before = built(model, stats, plain, final=False)
-    after = built(*balanced_on(measured), roomy, final=False)
+    before = built(model, stats, plain, measure_anew=False)
+    after = built(*balanced_on(measured), roomy, measure_anew=False)
     better = keep_better(before, after, model, held_out, "balancing")
-    if better.ops is after.ops:
-        program = built(*balanced_on({case.input_name: case.calibration}), roomy, final=True)
-    else:
-        program = built(model, stats, plain, final=True)
-    seconds = calibration_seconds + time.perf_counter() - start
-    outputs = finish(_in_parts(lambda x: outputs_of(program, {case.input_name: x}), case.evaluation))
-    label = "nnkit u8/s8 MSE, per channel, balanced, refined ranges, bias correction"
-    note = "; ".join((better.notes[-1], program.notes[-1]))
-    return _row(case, label, outputs, reference, seconds) | {"note": note}
+    trials_seconds = time.perf_counter() - start
+    for search, words in ((None, ""), (AdaRound(), ", adaptive rounding")):
+        start = time.perf_counter()
+        if better.ops is after.ops:
+            program = built(*balanced_on({case.input_name: case.calibration}), roomy, adaround=search)
+        else:
+            program = built(model, stats, plain, adaround=search)
+        seconds = trials_seconds + time.perf_counter() - start
+        outputs = finish(_in_parts(lambda x, p=program: outputs_of(p, {case.input_name: x}), case.evaluation))
+        label = f"nnkit u8/s8 MSE, per channel, balanced, refined ranges, bias correction{words}"
+        note = "; ".join((better.notes[-1], *program.notes[1:]))
+        yield _row(case, label, outputs, reference, seconds) | {"note": note}
 
 
 def _adaround_rows(

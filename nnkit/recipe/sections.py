@@ -79,9 +79,9 @@ class Calibration(RecipeModel):
         "neighbouring layers are scaled to equal widths of their weights; `balance`: channels are scaled so that all "
         "use the range of their tensor; `bias_correction`: the shift of a layer's mean goes off its bias; "
         "`refine_ranges`: what is added before a Relu gets no levels for what the Relu cuts off; `adaround`: weights "
-        "are rounded up or down as the layer's outputs need (minutes). One that harms is undone. `null`: the "
+        "are rounded up or down as the layer's outputs need. One that harms is undone. `null`: the "
         "target's own choice.",
-        examples=[["balance", "bias_correction", "refine_ranges"]],
+        examples=[["balance", "bias_correction", "refine_ranges", "adaround"]],
     )
     bad_images: float = Field(
         default=0.0,

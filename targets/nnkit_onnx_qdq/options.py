@@ -31,11 +31,12 @@ class OnnxQdqOptions(TargetOptionsBase):
         default=False, description="Signed activations around zero; otherwise unsigned with a zero point."
     )
     adaround_steps: int = Field(
-        default=300,
-        ge=1,
+        default=0,
+        ge=0,
         le=100_000,
-        description="Steps a layer of the correction `adaround`, where it is asked for. The search is deterministic: "
-        "there is no seed to choose.",
+        description="Steps of gradient descent a layer of the correction `adaround`, where it is asked for, before "
+        "weights are flipped one by one. 0: flips alone, which take seconds and are mostly as good. The search is "
+        "deterministic: there is no seed to choose.",
     )
     adaround_seconds: float | None = Field(
         default=None,

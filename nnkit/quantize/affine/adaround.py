@@ -14,7 +14,8 @@ weights) they cannot. The mean of both is taken.
 The search is the one of Nagel et al., "Up or down? Adaptive rounding for post-training quantization", 2020: soft
 roundings h in [0, 1] by Adam with a regulariser that ends in 0 or 1. Two steepest descents over single flips then
 start from its result and from rounding to the nearest, and each channel keeps the better one: it never ends with a
-larger error than the nearest gives. (The activation behind the layer is left out of the error, which would make G
+larger error than the nearest gives. Without steps there is the descent from the nearest alone: it takes seconds, and
+in what was measured it ends as well. (The activation behind the layer is left out of the error, which would make G
 differ between channels.) All steps are counted, none is random: the same number of steps gives the same weights.
 """
 
@@ -41,10 +42,14 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class AdaRound:
-    """What the search may take. steps: of Adam, a layer. seconds: for all layers together; layers that it does not
-    reach are rounded to the nearest, so that a limit makes the result depend on the machine (None: no limit)."""
+    """What the search may take.
 
-    steps: int = 300
+    steps: of Adam, a layer, before single flips (0: flips alone).
+    seconds: for all layers together; layers that it does not reach are rounded to the nearest, so that a limit makes
+        the result depend on the machine (None: no limit).
+    """
+
+    steps: int = 0
     seconds: float | None = None
 
 

@@ -57,7 +57,7 @@ def quantize_affine(
     weights: integer weights by layer name (`read_qdq`), used as they are where the model still has their values.
     formats: those of an earlier call for the same network and scheme, which then need not be found again.
     refine_ranges: low ends of what is added before a Relu are raised (`refine`), on `samples`.
-    adaround: with it weights are rounded adaptively (minutes on large networks), on `samples`.
+    adaround: with it weights are rounded adaptively, on `samples`.
     memory_bytes: for values between layers while corrections measure; beyond it they go to temporary files.
     on_rounding: called for every layer that adaptive rounding has finished.
 
@@ -103,7 +103,8 @@ def quantize_affine(
     elif refine_ranges:
         chosen = replace(plain, notes=(f"{REFINED_RANGES}: nothing is added before a Relu alone",))
     if adaround is not None:
-        steps.append((f"{ADAROUND} in {adaround.steps} steps a layer", False, adaround))
+        taken = f" in {adaround.steps} steps a layer" if adaround.steps else ""
+        steps.append((ADAROUND + taken, False, adaround))
     final: _Correction | None = None
     for label, refined, search in steps:  # each against what was kept before, measured on the same samples
         correction = _Correction(refined or kept.refined, search or kept.search)

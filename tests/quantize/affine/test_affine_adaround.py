@@ -59,6 +59,28 @@ def _error(x: NDArray[np.float32], off: NDArray[np.float64], centred: bool) -> f
     return float(np.var(values) if centred else np.mean(np.square(values)))
 
 
+def test_without_steps_it_ends_where_no_single_flip_helps() -> None:
+    gained = 0.0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        x = (rng.normal(0, 1, (400, 12)) @ rng.normal(0, 1, (12, 12)) + 1.0).astype(np.float32)
+        weight = rng.uniform(-20, 20, (3, 12))
+        moments = moments_for(x, weight * 0.1)
+        found, flips, _ = adapt(weight[:, :, None, None], np.full(3, 0.1), moments, 0, centred=False)
+        rows = found.reshape(3, 12)
+        assert set(np.unique(rows - np.floor(weight))) <= {0.0, 1.0}
+        assert flips > 0
+        for row in range(3):
+            ours = _error(x, rows[row] - weight[row], False)
+            nearest = _error(x, np.rint(weight[row]) - weight[row], False)
+            gained += (nearest - ours) / nearest
+            for index in range(12):
+                other = rows[row].copy()
+                other[index] = 2 * np.floor(weight[row, index]) + 1 - other[index]
+                assert _error(x, other - weight[row], False) >= ours * (1 - 1e-4)
+    assert gained > 4.0  # of 18 rows
+
+
 def test_groups_are_searched_apart() -> None:
     rng = np.random.default_rng(3)
     x = rng.normal(0, 1, (2, 4, 10, 10)).astype(np.float32)
@@ -81,10 +103,11 @@ def rounded(count: int = 32, **options: object) -> object:
     return model, quantize_affine(model, stats, scheme, samples=x, **options)  # type: ignore[arg-type]
 
 
-def test_per_tensor_weights_gain_on_unseen_inputs() -> None:
+@pytest.mark.parametrize("steps", [0, 100])
+def test_per_tensor_weights_gain_on_unseen_inputs(steps: int) -> None:
     model, plain = rounded()  # type: ignore[misc]
     reports: list[RoundingReport] = []
-    _, better = rounded(adaround=AdaRound(100), on_rounding=reports.append)  # type: ignore[misc]
+    _, better = rounded(adaround=AdaRound(steps), on_rounding=reports.append)  # type: ignore[misc]
     x = {"x": images(77, 64)}
     from nnkit.quantize.affine import float_outputs
 
