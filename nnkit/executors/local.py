@@ -9,7 +9,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -113,13 +112,19 @@ def _start(function: Callable[[Any, Any], Any], shared: Any, environment: dict[s
     _work = (function, shared)
 
 
+class _Ended(SystemExit):
+    """The process is to end; the part under way cleans up after itself, as it does after any error."""
+
+
 def _end(number: int, frame: object) -> None:
-    """The part under way cleans up after itself, as it does after any error."""
-    sys.exit(128 + number)
+    raise _Ended(128 + number)
 
 
 def _part(task: Any) -> Any:
     if _work is None:
         raise RuntimeError("a worker process was not started")
     function, shared = _work
-    return function(shared, task)
+    try:
+        return function(shared, task)
+    except _Ended as end:  # the pool would take it for the part's result, and wait for this process for ever
+        os._exit(int(end.code or 0))

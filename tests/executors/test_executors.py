@@ -60,6 +60,15 @@ def test_a_worker_that_dies_loses_nothing(kind: str, tmp_path: Path, request: py
 
 
 @pytest.mark.parametrize("kind", ["processes", "dask"])
+def test_a_worker_that_dies_while_others_work(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """The others' processes may be ended too, in the middle of a part."""
+    executor: Executor = Processes(2) if kind == "processes" else request.getfixturevalue("cluster")
+    flag = tmp_path / "died"
+    assert run_parts(executor, executor_jobs.die_while_others_work, str(flag), list(range(4))) == list(range(4))
+    assert flag.exists()
+
+
+@pytest.mark.parametrize("kind", ["processes", "dask"])
 def test_a_part_that_kills_every_worker_is_an_error(kind: str, request: pytest.FixtureRequest) -> None:
     executor: Executor = Processes(2) if kind == "processes" else request.getfixturevalue("cluster")
     with pytest.raises(ToolError, match=r"died 3 times|killed 3 Dask workers"):
