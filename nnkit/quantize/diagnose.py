@@ -91,8 +91,16 @@ class Diagnosis:
     trials_are_builds: bool = True
 
     def __init__(
-        self, original: Model, restructured: Model, stats: CalibrationStats, scheme: FixedPointScheme
+        self,
+        original: Model,
+        restructured: Model,
+        stats: CalibrationStats,
+        scheme: FixedPointScheme,
+        finish: Callable[[Model, Program], Program] | None = None,
     ) -> None:
+        """finish: what a build does with the program that is made of a model, such as to correct its biases."""
+        self._finish = finish
+        self._last: tuple[LayerSet, Program] | None = None
         self._original = original
         self._model = restructured
         self._stats = stats
@@ -110,8 +118,11 @@ class Diagnosis:
 
     def program(self, layers: LayerSet) -> Program:
         """The Program with these layers in 16 bits."""
-        values = self.values(layers) if layers else ()
-        return quantize(with_sixteen_bits(self._model, values), self._stats, self._scheme)
+        if self._last is None or self._last[0] != layers:
+            model = with_sixteen_bits(self._model, self.values(layers) if layers else ())
+            made = quantize(model, self._stats, self._scheme)
+            self._last = layers, made if self._finish is None else self._finish(model, made)
+        return self._last[1]
 
     def build_program(self, layers: LayerSet) -> Program:
         """The Program with these layers in 16 bits, as a build has it."""

@@ -15,6 +15,8 @@ from nnkit.stages.caching import Codec, StageCall, cached
 from nnkit.stages.types import Build, Restructured
 
 if TYPE_CHECKING:
+    from nnkit.graph import Model
+    from nnkit.program import Program
     from nnkit.quantize import FixedPointScheme
     from nnkit.quantize.diagnose import Diagnosis, OutputPair
     from nnkit.recipe.tasks import Task
@@ -94,6 +96,7 @@ def _diagnosis_of(
 
     A target with an arithmetic of its own makes its own `diagnosis`; the others have a fixed-point scheme.
     """
+    from nnkit.quantize.bias_correction import BIAS_CORRECTION, SAMPLES, corrected
     from nnkit.quantize.diagnose import Diagnosis
     from nnkit.stages.build_stages import quantization_of
 
@@ -116,7 +119,14 @@ def _diagnosis_of(
         build.options, wanted.calibration.headroom, wanted.input_ranges
     )
     _check_scheme(scheme, where)
-    return lambda: Diagnosis(restructured.reference, restructured.model, statistics, scheme), {"scheme": scheme}
+    finish = None
+    if BIAS_CORRECTION in (wanted.calibration.corrections or ()):
+
+        def finish(model: Model, program: Program) -> Program:
+            return corrected(model, program, wanted.samples(SAMPLES))
+
+    depends_on: dict[str, Any] = {"scheme": scheme, "corrections": list(wanted.calibration.corrections or ())}
+    return lambda: Diagnosis(restructured.reference, restructured.model, statistics, scheme, finish), depends_on
 
 
 def _check_scheme(scheme: FixedPointScheme, where: str) -> None:

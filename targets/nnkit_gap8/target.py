@@ -30,6 +30,7 @@ class Gap8Target:
     name: ClassVar[str] = "gap8"
     summary: ClassVar[str] = "GreenWaves GAP8: 16/8-bit fixed point C, weights streamed from L3 into 512 KiB of L2"
     options: ClassVar[type[Gap8Options]] = Gap8Options
+    corrections: ClassVar[tuple[str, ...]] = ("bias_correction",)
     default_rules: ClassVar[tuple[str, ...]] = DEFAULT_RULES
     program_classes: ClassVar[tuple[type, ...]] = ()
 
@@ -58,9 +59,12 @@ class Gap8Target:
     def quantize(self, model: Model, quantization: Quantization, options: Gap8Options) -> Program:
         """Power-of-two fixed point; see `scheme`. The ops may come in another order; see `nnkit_gap8.op_order`."""
         from nnkit.quantize import quantize
+        from nnkit.quantize.bias_correction import BIAS_CORRECTION, SAMPLES, corrected
 
         scheme = self.scheme(options, quantization.calibration.headroom, quantization.input_ranges)
         program = quantize(model, quantization.statistics, scheme, name=quantization.name)
+        if BIAS_CORRECTION in (quantization.calibration.corrections or ()):
+            program = corrected(model, program, quantization.samples(SAMPLES))
         if options.op_order == "given":
             return program
         from nnkit_gap8.op_order import with_least_peak
