@@ -65,6 +65,8 @@ def to_program(
     measured = stacked(_measuring(samples), model)
     judging = stacked(samples[::_JUDGING], model)
 
+    known = WeightFormats(scheme) if formats is None else formats
+
     def quantized(network: Model, kept: Sequence[str], *, final: bool) -> AffineProgram:
         again = observed_again(network, samples, quantization.statistics) if kept else quantization.statistics
         return quantize_affine(
@@ -73,7 +75,7 @@ def to_program(
             replace(scheme, eight_bit_headroom=HEADROOM) if "balance" in kept else scheme,
             samples=measured,
             held_out=judging,
-            formats=None if kept else formats,
+            formats=None if kept else known,
             refine_ranges="refine_ranges" in wanted,
             adaround=search if final else None,
             measure_anew=final,

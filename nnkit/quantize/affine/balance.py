@@ -15,6 +15,9 @@ noise of all readers, relative to their signals, is least. A depthwise reader ha
 its second term does not depend on s, and a becomes 1. A share of a is then taken (`_SHARE`): the widths are
 estimates, and what is not seen in calibration clips sooner in a channel that fills its range.
 
+Behind an upper bound (Relu6) a channel is scaled as far as it then stays below the bound, with headroom; one that
+reaches it is not. There the balanced network computes the same for inputs like the samples, not for all.
+
 w_c is the largest number that was seen, or where that is more, the mean of the images' largest numbers and four of
 their standard deviations: channels that are rarely active shall not be blown up.
 
@@ -46,6 +49,7 @@ that there are more values that calibration did not see."""
 _DEVIATIONS = 4.0
 _EXPONENTS = np.linspace(0.0, 1.0, 11)
 _SHARE = 0.75
+_BOUND_HEADROOM = 1.25  # on widths that have to stay below a bound
 _NARROWEST = 1e-2  # of the widest channel: narrower ones are scaled as if they were that wide
 
 Array = NDArray[np.float64]
@@ -102,7 +106,7 @@ def balance(model: Model, samples: Mapping[str, NDArray[np.float32]], scheme: Af
     layers = split_pools(lower(model))
     classes = channel_classes(layers)
     widths = channel_widths(layers, samples)
-    logs = _relative_logs(classes, widths)
+    logs, least = _relative_logs(classes, widths), _least_scales(classes, widths)
     scales: Array = np.ones(len(classes.free))
     groups = []
     for values in classes.groups():
@@ -110,11 +114,12 @@ def balance(model: Model, samples: Mapping[str, NDArray[np.float32]], scheme: Af
         concerned = concerned[classes.free[concerned]]
         trial, noises = scales.copy(), []
         for exponent in _EXPONENTS:
-            trial[concerned] = np.exp(exponent * logs[concerned])
+            trial[concerned] = np.maximum(np.exp(exponent * logs[concerned]), least[concerned])
             noises.append(predicted_noise(layers, values, classes.labels, trial, widths, scheme))
         best = int(np.argmin(noises))
         if noises[best] < noises[0]:
-            scales[concerned] = np.exp(_SHARE * _EXPONENTS[best] * logs[concerned])
+            chosen = np.exp(_SHARE * _EXPONENTS[best] * logs[concerned])
+            scales[concerned] = np.maximum(chosen, least[concerned])
             gain = 10.0 * float(np.log10(noises[0] / noises[best]))
             groups.append(BalancedGroup(values, _SHARE * float(_EXPONENTS[best]), gain))
     changed = {layer.name: _scaled(layer, classes, scales) for layer in lower(model).layers if layer.kind == "conv2d"}
@@ -207,6 +212,14 @@ def _relative_logs(classes: ChannelClasses, widths: Mapping[str, ChannelWidths])
         if widest > 0.0:
             np.maximum.at(relative, labels, width / widest)
     return np.asarray(np.log(np.maximum(relative, _NARROWEST)))
+
+
+def _least_scales(classes: ChannelClasses, widths: Mapping[str, ChannelWidths]) -> Array:
+    """By class: the least scale with which its channels stay below their bounds; 1 where one may reach it."""
+    least: Array = np.zeros(len(classes.free))
+    for name, bound in classes.bounds.items():
+        np.maximum.at(least, classes.labels[name], _BOUND_HEADROOM * widths[name].above / bound)
+    return np.minimum(least, 1.0)
 
 
 def _scaled(layer: FloatLayer, classes: ChannelClasses, scales: Array) -> FloatLayer:

@@ -3,7 +3,8 @@
 Dividing a channel of a value by s > 0 leaves the network as it is where all that writes it is divided by s and all
 that reads it is multiplied: a convolution takes either into its weights, whatever else moves or adds channels passes
 the scale on. So the channels of all values fall into classes that share one scale; a class with a member whose scale
-is given (the network's inputs and outputs, what a bound or a product reads) is not free.
+is given (the network's inputs and outputs, what a product reads) is not free. An upper bound (Relu6) is one number
+for all channels: `bounds` has it, and a scale has to keep its channel below.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ class ChannelClasses:
     """The classes of the channels of a network's values.
 
     labels: by value, the class of each channel [C]. free: by class, whether it can be scaled.
+    bounds: by value whose activation has an upper bound, that bound.
     declined: why values are not free, one sentence each.
     """
 
     labels: Mapping[str, NDArray[np.int64]]
     free: NDArray[np.bool_]
+    bounds: Mapping[str, float]
     declined: tuple[str, ...]
 
     def groups(self) -> list[tuple[str, ...]]:
@@ -69,18 +72,25 @@ def channel_classes(layers: FloatLayers) -> ChannelClasses:
         free[labels[channels[name]]] = False
     ends = {*layers.inputs, *layers.outputs}
     declined = tuple(f"{name}: {reason}" for name, reason in given.items() if name not in ends)
-    return ChannelClasses({value: labels[channels[value]] for value in values}, free, declined)
+    bounds = {
+        layer.output: layer.activation.high
+        for layer in layers.layers
+        if layer.activation is not None and layer.activation.high is not None
+    }
+    return ChannelClasses({value: labels[channels[value]] for value in values}, free, bounds, declined)
 
 
-def homogeneous(activation: FloatActivation | None) -> bool:
-    """Whether f(s x) = s f(x) for s > 0: none, Relu, LeakyRelu, PRelu."""
-    return activation is None or (activation.high is None and activation.low in (None, 0.0))
+def _homogeneous(activation: FloatActivation | None) -> bool:
+    """Whether f(s x) = s f(x) for s > 0, below an upper bound: none, Relu, LeakyRelu, PRelu, Relu6."""
+    return activation is None or (
+        activation.low in (None, 0.0) and (activation.high is None or activation.high > 0.0)
+    )
 
 
 def _obstacles(layer: FloatLayer, layers: FloatLayers) -> Iterable[tuple[str, str]]:
     """Values of a layer whose scale is given, and why."""
-    if not homogeneous(layer.activation):
-        yield layer.output, "its activation has a bound other than 0"
+    if not _homogeneous(layer.activation):
+        yield layer.output, "its activation has a lower bound other than 0"
     if layer.kind == "conv2d":
         if layer.stored is not None:
             for name in (*layer.inputs, layer.output):

@@ -164,14 +164,28 @@ def test_widths_are_extremes_or_four_deviations_of_what_images_reach() -> None:
 
 def test_what_cannot_be_scaled_is_left_alone_with_the_reason() -> None:
     samples = {"x": np.random.default_rng(1).normal(0, 1, (8, 3, 6, 6)).astype(np.float32)}
-    bounded = balance(two_convolutions("Clip", 1), samples)
-    assert bounded.values == ()
-    assert "bound" in bounded.declined[0]
     assert balance(two_convolutions("Relu", 1, shared=True), samples).values == ()  # it is an output too
     model = two_convolutions("Relu", 1)
     per_tensor = balance(model, samples, AffineScheme(per_channel=False))
     assert per_tensor.model is model
     assert "one scale per tensor" in per_tensor.declined[0]
+
+
+def test_channels_below_an_upper_bound_are_scaled_and_outputs_stay() -> None:
+    model = two_convolutions("Clip", 1)  # channels of very different width: some reach 6, others stay far below
+    seen = {"x": np.random.default_rng(1).normal(0, 0.2, (20, 3, 6, 6)).astype(np.float32)}
+    louder = {"x": seen["x"] * np.float32(1.2)}  # below the headroom of 1.25, but for biases
+    balanced = balance(model, seen)
+    assert balanced.values == ("a",)
+    for samples in (seen, louder):
+        before, after = float_outputs(model, samples)["y"], float_outputs(balanced.model, samples)["y"]
+        np.testing.assert_allclose(after, before, rtol=2e-4, atol=2e-4 * np.abs(before).max())
+    before, after = (channel_widths(split_pools(lower(each)), seen)["a"].width for each in (model, balanced.model))
+    reaching = before > 6.0 / 1.25
+    assert 0 < reaching.sum() < 4
+    np.testing.assert_allclose(after[reaching], before[reaching], rtol=1e-5)
+    assert (after[~reaching] > 1.05 * before[~reaching]).any()
+    assert (after[~reaching] <= 6.0 / 1.25 * (1 + 1e-5)).all()
 
 
 def test_equalised_networks_can_be_balanced() -> None:
