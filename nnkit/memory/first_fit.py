@@ -23,6 +23,8 @@ def place(packing: Packing, order: Sequence[int]) -> list[int]:
 
 def lowest_offset(packing: Packing, offsets: Sequence[int], index: int) -> int:
     """The lowest free offset for item `index` beside its placed neighbours (offset >= 0)."""
+    if packing.is_plain:
+        return _lowest_plain(packing, offsets, index)
     # Open intervals (below, above) of starts that a placed neighbour forbids.
     forbidden = sorted(
         (packing.highest_below(index, j, offsets[j]), packing.end_below(j, offsets[j], index))
@@ -35,6 +37,20 @@ def lowest_offset(packing: Packing, offsets: Sequence[int], index: int) -> int:
             break
         if above > offset:
             offset = packing.settle(index, above)
+    return offset
+
+
+def _lowest_plain(packing: Packing, offsets: Sequence[int], index: int) -> int:
+    """The same without rules for pairs and banks: most of the search's time goes here."""
+    sizes, size, alignment = packing.sizes, packing.sizes[index], packing.items[index].alignment_bytes
+    taken = [(start, start + sizes[j]) for j in packing.neighbours[index] if (start := offsets[j]) >= 0]
+    taken.sort()
+    offset = 0
+    for start, end in taken:
+        if offset + size <= start:
+            break
+        if end > offset:
+            offset = -(-end // alignment) * alignment
     return offset
 
 

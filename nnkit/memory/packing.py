@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import gcd
 from types import MappingProxyType
 
@@ -116,6 +117,16 @@ class Packing:
         return Packing(
             items, neighbours, sections, tuple(steps), MappingProxyType(reach), rules.bank_bytes, conflicts, grain
         )
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Bytes of every item."""
+        return tuple(item.size_bytes for item in self.items)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether sizes and alignments are all that keeps items apart."""
+        return not (self.reach or self.conflicts or self.bank_bytes)
 
     def live_at(self, step: int) -> tuple[int, ...]:
         """Indices of the items live in `step`."""

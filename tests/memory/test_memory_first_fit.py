@@ -1,0 +1,55 @@
+"""First fit: the lowest free place by trying every offset, with and without rules for pairs."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nnkit.memory.first_fit import lowest_offset, place
+from nnkit.memory.packing import Item, Packing, Rules
+
+items = st.lists(
+    st.tuples(st.integers(0, 9), st.integers(0, 6), st.integers(0, 3), st.sampled_from([1, 2, 4])),
+    min_size=1,
+    max_size=7,
+).map(
+    lambda rows: [
+        Item(str(i), size, first, first + steps, alignment) for i, (size, first, steps, alignment) in enumerate(rows)
+    ]
+)
+
+
+def by_trying(packing: Packing, offsets: list[int], index: int) -> int:
+    """The least aligned offset at which no byte is shared with a placed item that lives at the same time."""
+    item = packing.items[index]
+    offset = 0
+    while True:
+        free = offset % item.alignment_bytes == 0
+        for j, other in enumerate(packing.items):
+            together = other.first_step <= item.last_step and item.first_step <= other.last_step
+            if j == index or offsets[j] < 0 or not together:
+                continue
+            mine = set(range(offset, offset + item.size_bytes))
+            free = free and not mine & set(range(offsets[j], offsets[j] + other.size_bytes))
+        if free:
+            return offset
+        offset += 1
+
+
+@given(items)
+def test_every_item_lies_as_low_as_it_can(found: list[Item]) -> None:
+    packing = Packing.of(found)
+    offsets = [-1] * len(found)
+    for index in range(len(found)):
+        expected = by_trying(packing, offsets, index)
+        offsets[index] = lowest_offset(packing, offsets, index)
+        assert offsets[index] == expected
+
+
+@given(items)
+def test_rules_that_bind_nothing_change_nothing(found: list[Item]) -> None:
+    plain, ruled = Packing.of(found), Packing.of(found, Rules(bank_bytes=1 << 20))
+    assert plain.is_plain
+    assert not ruled.is_plain
+    order = range(len(found))
+    assert place(plain, order) == place(ruled, order)
