@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 Source: TypeAlias = "Path | NDArray[Any]"
 Progress: TypeAlias = Callable[[], object]
 
+_MOST_SHARE = 0.5  # beyond it nobody should go on
 _LISTED_FILES = 10
 
 
@@ -229,7 +231,10 @@ def check_skipped(skipped: Sequence[SkippedImage], total: int, allowed: int, whe
 
 
 def _too_many_bad(skipped: Sequence[SkippedImage], total: int, allowed: int, where: str) -> UserFileError:
-    remedy = "repair or remove them, or allow a share of bad images (calibration: {bad_images: 0.05})"
+    share = math.ceil(100 * len(skipped) / total) / 100
+    remedy = "repair or remove them"
+    if share <= _MOST_SHARE:
+        remedy += f", or allow a share of bad images (calibration: {{bad_images: {share:g}}})"
     if len(skipped) == 1:
         return UserFileError(f"a calibration image: {skipped[0].reason}", where=skipped[0].name, remedy=remedy)
     lines = [f"\n  {image.name}: {image.reason}" for image in skipped[:_LISTED_FILES]]

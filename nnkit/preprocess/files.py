@@ -73,7 +73,7 @@ def _matches(pattern: str, base: Path, where: str) -> list[Path]:
     if (base / pattern).is_file():
         return [base / pattern]
     found = [base / name for name in glob.glob(pattern, root_dir=base, recursive=True)]
-    files = [path for path in found if path.is_file()]
+    files = [path for path in found if path.is_file() or (path.is_symlink() and not path.exists())]
     if not files:
         what = "matches folders only" if found else "matches no file"
         remedy = f"check the path; it was looked for at {base / pattern}"

@@ -73,6 +73,11 @@ def _quoted(value: Any) -> str:
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
+def is_file_or_broken_link(path: Path) -> bool:
+    """What a glob may match: no folder, and nothing that is no file but a link to one that is gone."""
+    return path.is_file() or (path.is_symlink() and not path.exists())
+
+
 @dataclass(frozen=True)
 class RecipePath:
     """A path or glob of a recipe.
@@ -128,13 +133,15 @@ class RecipePath:
     def matches(self) -> list[Path]:
         """The files that the glob matches (`**` crosses folders), sorted by name; never empty.
 
+        A link that leads nowhere is one of them: whoever opens it says so, instead of passing over it.
+
         Raises:
             RecipeError: the glob matches no file; the place is the recipe's line.
         """
         if self.file.is_file():  # a plain path, also one with glob characters in its name
             return [self.file]
         found = sorted(glob.glob(self.text, root_dir=self.folder, recursive=True))
-        files = [path for path in (self.folder / name for name in found) if path.is_file()]
+        files = [path for path in (self.folder / name for name in found) if is_file_or_broken_link(path)]
         if not files:
             raise RecipeError(
                 f"'{self.text}' matches no file",

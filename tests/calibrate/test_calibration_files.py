@@ -37,8 +37,10 @@ def test_an_allowed_share_is_left_out_and_reported(model: Model, pictures: list[
     assert "empty" in stats.skipped[1].reason
     assert stats.images == 12
     assert stats.ranges == calibrated(model, pictures).ranges
-    with pytest.raises(UserFileError, match=r"2 of 14 calibration images cannot be used \(1 allowed\)"):
+    with pytest.raises(UserFileError, match=r"2 of 14 calibration images cannot be used \(1 allowed\)") as caught:
         calibrated(model, paths, bad_images=0.1)
+    assert "{bad_images: 0.15}" in caught.value.remedy, "the share that would do: 2 of 14"
+    assert calibrated(model, paths, bad_images=0.15, base=tmp_path).skipped == stats.skipped
 
 
 def test_wrong_size_and_nan_arrays_count_as_bad(model: Model, pictures: list[Path], tmp_path: Path) -> None:

@@ -45,6 +45,15 @@ def test_a_name_with_glob_characters_is_taken_literally(tmp_path: Path) -> None:
     assert _listed(tmp_path, "a[1].png") == ["a[1].png"]
 
 
+def test_links_that_lead_nowhere_are_listed_for_the_reader_to_report(tmp_path: Path) -> None:
+    _touch(tmp_path, "a.png", "folder.png/x.png")
+    (tmp_path / "gone.png").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "linked.png").symlink_to(tmp_path / "a.png")
+    expected = ["a.png", "gone.png", "linked.png"]
+    assert _listed(tmp_path, "*.png") == expected
+    assert [path.name for path in RecipePath("*.png", "r.yaml:1:1", tmp_path).matches()] == expected
+
+
 def test_count_spreads_over_the_list(tmp_path: Path) -> None:
     _touch(tmp_path, *(f"{index}.png" for index in range(10)))
     assert _listed(tmp_path, "*.png", 5) == ["0.png", "2.png", "4.png", "6.png", "8.png"]
