@@ -131,7 +131,7 @@ class Quantization:
     name: of the program. calibration: the recipe's section as it holds for this target. input_ranges: exact ranges
     of inputs that are made from images. samples: the first so many calibration inputs, preprocessed, for what must
     run the network; empty where the recipe has a table instead of images. images: how the inputs that are made from
-    images are preprocessed.
+    images are preprocessed. say: tells the user what a long quantisation is about just now.
     """
 
     name: str
@@ -140,6 +140,7 @@ class Quantization:
     input_ranges: Mapping[str, InputRange]
     samples: Callable[[int], Sequence[Sample]]
     images: Mapping[str, Preprocess] = field(default_factory=dict)
+    say: Callable[[str], None] = lambda text: None
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -38,7 +38,7 @@ def quantize(build: Build, restructured: Restructured, statistics: CalibrationSt
     from nnkit.quantize import unproven
 
     with build.progress.stage("quantize") as step:
-        wanted = quantization_of(build, restructured, statistics)
+        wanted = replace(quantization_of(build, restructured, statistics), say=step.say)
         program = build.target.quantize(restructured.model, wanted, build.options)
         build.target.check(program, build.options)
         open_proofs = len(unproven(program))

@@ -79,6 +79,7 @@ def to_program(
             refine_ranges="refine_ranges" in wanted,
             adaround=search if final else None,
             measure_anew=final,
+            say=quantization.say if final else lambda text: quantization.say(f"trial: {text}"),
             name=quantization.name,
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -78,6 +80,16 @@ def test_scaled_values_have_names_of_their_own_and_the_float_network_is_found(
     if "adaround" in corrections:
         assert any(note.startswith("adaptive rounding") for note in program.notes)
         assert not any(note.startswith("adaptive rounding") for note in program_of(model, "balance").notes)
+
+
+def test_long_work_says_what_it_is_about() -> None:
+    model, said = residual(), list[str]()
+    wanted = replace(quantization(model, "balance", "bias_correction", "adaround"), say=said.append)
+    program = to_program(model, wanted, OPTIONS)
+    count = len(program.ops)
+    for label in ("trial: bias correction", "bias correction", "adaptive rounding"):
+        assert f"{label}, layer 1 of {count}" in said
+        assert f"{label}, layer {count} of {count}" in said
 
 
 def test_weights_per_tensor_cannot_be_balanced_and_that_is_said() -> None:

@@ -38,10 +38,12 @@ def corrected_ops(
     adaround: AdaRound | None = None,
     memory_bytes: int = DEFAULT_BYTES,
     on_rounding: Callable[[RoundingReport], object] = lambda report: None,
+    on_layer: Callable[[int], object] = lambda index: None,
 ) -> tuple[AffineOp, ...]:
     """The program's ops with corrected weights and biases. samples: [N, ...] in real units, by input name.
 
     memory_bytes: for the values between layers; beyond it they go to temporary files. It changes no result.
+    on_layer: called with the index of each layer before it is taken up.
 
     Raises UserFileError where the temporary folder is full.
     """
@@ -52,6 +54,7 @@ def corrected_ops(
         last = {name: index for index, layer in enumerate(layers.layers) for name in layer.inputs}
         ops = []
         for index, layer in enumerate(layers.layers):
+            on_layer(index)
             spent = time.perf_counter() - started
             search = adaround
             if search is not None and search.seconds is not None and spent > search.seconds:

@@ -46,6 +46,7 @@ def quantize_affine(
     measure_anew: bool = True,
     memory_bytes: int = DEFAULT_BYTES,
     on_rounding: Callable[[RoundingReport], object] = lambda report: None,
+    say: Callable[[str], object] = lambda text: None,
     name: str = "network",
 ) -> AffineProgram:
     """Restructured model + calibrated ranges -> affine integer program.
@@ -60,6 +61,7 @@ def quantize_affine(
     adaround: with it weights are rounded adaptively, on `samples`.
     memory_bytes: for values between layers while corrections measure; beyond it they go to temporary files.
     on_rounding: called for every layer that adaptive rounding has finished.
+    say: told what is being corrected and at which layer.
 
     Raises ModelError for layers or ranges that cannot be quantised.
     """
@@ -78,7 +80,7 @@ def quantize_affine(
     if samples is None or not (scheme.bias_correction or refine_ranges or adaround is not None):
         return plain
 
-    def made(correction: _Correction, on: Samples) -> AffineProgram:
+    def made(correction: _Correction, on: Samples, label: str) -> AffineProgram:
         tensors = found if not correction.refined else refined_tensors(layers, found, on)
         if not scheme.bias_correction and correction.search is None:
             ops = tuple(build_op(layer, tensors, weight_formats) for layer in layers.layers)
@@ -91,6 +93,7 @@ def quantize_affine(
                 adaround=correction.search,
                 memory_bytes=memory_bytes,
                 on_rounding=on_rounding,
+                on_layer=lambda index: say(f"{label}, layer {index + 1} of {len(layers.layers)}"),
             )
         return replace(plain, tensors=tensors, ops=ops)
 
@@ -108,14 +111,15 @@ def quantize_affine(
     final: _Correction | None = None
     for label, refined, search in steps:  # each against what was kept before, measured on the same samples
         correction = _Correction(refined or kept.refined, search or kept.search)
-        after = made(correction, samples)
+        after = made(correction, samples, label)
         better = after if held_out is None else keep_better(chosen, after, model, held_out, label)
         if better.ops is after.ops:
             kept = final = correction
         chosen = better
     if held_out is None or final is None or not measure_anew:
         return chosen
-    return replace(made(final, _joined(samples, held_out, layers.inputs)), notes=chosen.notes)
+    everything = _joined(samples, held_out, layers.inputs)
+    return replace(made(final, everything, "corrections on all inputs"), notes=chosen.notes)
 
 
 @dataclass(frozen=True)
