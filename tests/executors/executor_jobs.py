@@ -21,13 +21,10 @@ def die_once(flag: str, task: int) -> int:
     return task * 10
 
 
-def die_while_others_work(flag: str, task: int) -> int:
-    """Kills its process the first time that task 0 runs, while the others are in the middle of theirs."""
-    time.sleep(0.3 if task == 0 else 1.0)
-    if task == 0 and not Path(flag).exists():
-        Path(flag).touch()
-        os._exit(9)
-    return task
+def process_after(shared: object, seconds: float) -> int:
+    """The process that ran it."""
+    time.sleep(seconds)
+    return os.getpid()
 
 
 def die_always(shared: object, task: int) -> int:
