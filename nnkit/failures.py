@@ -34,6 +34,8 @@ class Interrupts:
 def fail_unexpected(error: Exception) -> None:
     """End with the message and the exit code of what is no NnkitError."""
     if hasattr(error, "show") and hasattr(error, "exit_code"):  # a usage error of typer's
+        if hasattr(error, "message"):
+            error.message = str(error.message).replace("Value error, ", "")  # words of the library behind it
         error.show()
         raise SystemExit(ExitCode.USER) from None
     if isinstance(error, typer.Abort):

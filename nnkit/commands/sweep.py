@@ -16,7 +16,7 @@ from typing import Any
 
 from nnkit.commands.common import load, print_json, print_line
 from nnkit.commands.run import RunOptions, failure_text, run_build, wanted_builds
-from nnkit.errors import ExitCode, NnkitError
+from nnkit.errors import ExitCode, NnkitError, UsageError
 from nnkit.executors import THIS_HOST, Executor, ExecutorChoice, open_executor
 from nnkit.executors.local import InProcess, Processes
 from nnkit.report.progress import Progress
@@ -24,10 +24,11 @@ from nnkit.report.progress import Progress
 
 @dataclass(frozen=True)
 class Job:
-    """One build: a recipe and the key of one of its targets."""
+    """One build: a recipe, the key of one of its targets, and the recipe's name."""
 
     recipe: Path
     key: str
+    name: str
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,15 @@ class JobResult:
 def sweep(recipes: Sequence[Path], options: RunOptions) -> None:
     """Run all builds; print a table (or the reports as JSON).
 
-    Raises what the first recipe that cannot be read raises, before anything is built; SweepFailedError where builds
-    failed, with the exit code of the first of them.
+    Raises, before anything is built, what the first recipe that cannot be read raises, and UsageError where two builds
+    would go to one folder; SweepFailedError where builds failed, with the exit code of the first of them.
     """
-    jobs = [Job(path, build.key) for path in recipes for build in wanted_builds(load(path), options, _quiet())]
+    jobs = [
+        Job(path, build.key, build.recipe.name)
+        for path in recipes
+        for build in wanted_builds(load(path), options, _quiet())
+    ]
+    _check_folders(jobs)
     progress = Progress(verbose=options.verbose)
     results: list[JobResult | None] = [None] * len(jobs)
     shared = replace(options, executor=_inside(options), jobs=1)
@@ -72,6 +78,18 @@ def sweep(recipes: Sequence[Path], options: RunOptions) -> None:
         raise SweepFailedError(failed)
 
 
+def _check_folders(jobs: Sequence[Job]) -> None:
+    """Raises UsageError where two builds would go to one folder."""
+    first: dict[tuple[str, str], Job] = {}
+    for job in jobs:
+        other = first.setdefault((job.name, job.key), job)
+        if other is not job:
+            raise UsageError(
+                f"{other.recipe} and {job.recipe} both build '{job.name}' for {job.key}, in one folder",
+                remedy="give the recipes different names, or run them one after another with another --out",
+            )
+
+
 class SweepFailedError(NnkitError):
     """Builds of a sweep failed; the exit code is that of the first of them."""
 
@@ -91,7 +109,7 @@ def run_job(options: RunOptions, job: Job) -> JobResult:
     except NnkitError as error:
         return JobResult(job, "failed", 0.0, None, str(error), int(error.exit_code), _log(progress))
     passed = outcome.status == "ok"
-    error_text = "" if passed else failure_text(outcome.report, outcome.folder)
+    error_text = "" if passed else failure_text(outcome.report, outcome.folder).removeprefix(f"{job.key}: ")
     code = ExitCode.OK if passed else ExitCode.GATE_FAILED
     return JobResult(job, outcome.status, seconds, outcome.report, error_text, int(code), _log(progress))
 

@@ -53,14 +53,23 @@ def compare_builds(first: BuiltFolder, second: BuiltFolder) -> TwoBuilds:
     samples = [Sample(str(index), given) for index, given in enumerate(first.kept_inputs())]
     if not samples:
         raise UserFileError("no verification inputs in this build", where=str(first.folder), remedy="build it again")
-    if {n: a.tensors[n].shape for n in a.inputs} != {n: b.tensors[n].shape for n in b.inputs}:
-        raise UsageError("the two builds have different inputs", where=str(second.folder))
+    inputs = [", ".join(f"{n} {list(p.tensors[n].shape)}" for n in sorted(p.inputs)) for p in (a, b)]
+    if inputs[0] != inputs[1]:
+        raise UsageError(
+            f"the two builds have different inputs: {inputs[0]} and {inputs[1]}",
+            where=str(second.folder),
+            remedy="compare two builds of one network",
+        )
     computed = {op.output for op in b.ops}
     shared = [
         op for op in a.ops if op.output in computed and a.tensors[op.output].shape == b.tensors[op.output].shape
     ]
     if not shared:
-        raise UsageError("the two builds have no layer in common", where=str(second.folder))
+        raise UsageError(
+            "the two builds have no layer in common: no value has the same name and shape in both",
+            where=str(second.folder),
+            remedy="compare two builds of one network",
+        )
     names = [op.output for op in shared]
     network = first.model("restructured.onnx")
     in_float = {name for node in network.proto().graph.node for name in node.output}

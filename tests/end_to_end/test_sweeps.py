@@ -68,3 +68,22 @@ def test_a_build_that_cannot_be_made_is_one_line_of_the_table(recipes: list[Path
     rows = json.loads(done.stdout)
     assert [row["status"] for row in rows] == ["failed", "ok"]
     assert "net2.onnx" in rows[0]["error"]
+
+
+def test_two_builds_that_would_go_to_one_folder_are_refused_before_anything_is_built(
+    recipes: list[Path], tmp_path: Path
+) -> None:
+    recipes[0].write_text(recipes[1].read_text())
+    done = nnkit("run", *recipes, "--out", tmp_path / "out", "--no-qemu")
+    assert done.returncode == 2
+    assert "bad.yaml" in done.stderr
+    assert "good.yaml" in done.stderr
+    assert "both build 'good' for gap8" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_word_that_an_option_does_not_know_is_answered_with_those_it_knows(recipes: list[Path]) -> None:
+    done = nnkit("run", recipes[0], "--executor", "ray")
+    assert done.returncode == 2
+    assert "'ray' is not one of 'local', 'dask'" in done.stderr
+    assert "Value error" not in done.stderr
