@@ -47,8 +47,8 @@ class JobResult:
 def sweep(recipes: Sequence[Path], options: RunOptions) -> None:
     """Run all builds; print a table (or the reports as JSON).
 
-    Raises, before anything is built, what the first recipe that cannot be read raises, and UsageError where two builds
-    would go to one folder; SweepFailedError where builds failed, with the exit code of the first of them.
+    Raises, before anything is built, what the first recipe that cannot be read raises, and UsageError where two
+    builds would go to one folder; SweepFailedError where builds failed, with the exit code of the first of them.
     """
     jobs = [
         Job(path, build.key, build.recipe.name)

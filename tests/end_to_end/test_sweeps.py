@@ -62,7 +62,9 @@ def test_a_recipe_that_cannot_be_read_stops_a_sweep_before_it_begins(recipes: li
 def test_a_build_that_cannot_be_made_is_one_line_of_the_table(recipes: list[Path], tmp_path: Path) -> None:
     shutil.copy(recipes[1], tmp_path / "other.yaml")
     (tmp_path / "net2.onnx").write_bytes(b"no network")
-    (tmp_path / "other.yaml").write_text((tmp_path / "other.yaml").read_text().replace("net.onnx", "net2.onnx"))
+    (tmp_path / "other.yaml").write_text(
+        (tmp_path / "other.yaml").read_text().replace("net.onnx", "net2.onnx").replace("good", "other")
+    )
     done = nnkit("run", tmp_path / "other.yaml", recipes[1], "-t", "gap8@int8", "--out", tmp_path / "out", "--json")
     assert done.returncode == 3, done.stderr
     rows = json.loads(done.stdout)
