@@ -45,7 +45,7 @@ class LayerCost:
 
 @dataclass(frozen=True)
 class LayerError:
-    """Of one layer in 8 bits over all samples: cumulative SQNR, and the share of values its storage clamped."""
+    """Of one layer in 8 bits over all samples: cumulative SQNR, and the share of float values that it cannot hold."""
 
     sqnr_db: float
     clip_rate: float
@@ -179,8 +179,7 @@ class Diagnosis:
         verdict = compare_with_float(self._original, self._model, self.program(layers), samples)
         found = {}
         for layer in self.layers:
-            seen = verdict.watch.ops.get(layer.name)
-            rate = seen.saturated / seen.values if seen is not None and seen.values else 0.0
+            rate = verdict.clip_rate.get(layer.name, 0.0)
             found[layer.name] = LayerError(verdict.layers[layer.name].sqnr_db, rate)
         return found
 
