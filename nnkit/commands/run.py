@@ -75,7 +75,10 @@ def _run_one(path: Path, options: RunOptions) -> None:
         print_json(reports[0] if len(reports) == 1 else reports)
         sys.stdout.flush()
     if failures:
-        raise GateFailedError("\n".join(failures), remedy="see report.json there, and `nnkit diagnose`; the last good build is unchanged")
+        raise GateFailedError(
+            "\n".join(failures),
+            remedy="see report.json there, and `nnkit diagnose`; the last good build is unchanged",
+        )
 
 
 def wanted_builds(recipe: Recipe, options: RunOptions, progress: Progress) -> list[Build]:
