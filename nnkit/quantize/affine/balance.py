@@ -50,6 +50,7 @@ _DEVIATIONS = 4.0
 _EXPONENTS = np.linspace(0.0, 1.0, 11)
 _SHARE = 0.75
 _BOUND_HEADROOM = 1.25  # on widths that have to stay below a bound
+_SILENT = 1e-4  # of the widest channel
 _NARROWEST = 1e-2  # of the widest channel: narrower ones are scaled as if they were that wide
 
 Array = NDArray[np.float64]
@@ -204,14 +205,23 @@ def _conv_noise(layer: FloatLayer, of: ChannelWidths, scale: Array, step_noise: 
 
 
 def _relative_logs(classes: ChannelClasses, widths: Mapping[str, ChannelWidths]) -> Array:
-    """By class: logarithm of the width relative to the widest channel, of the value where that is largest."""
+    """By class: logarithm of the width relative to the widest channel, of the value where that is largest.
+
+    Nothing is known of channels that are silent on all samples: they count as wide as the median of the others.
+    """
     relative: Array = np.zeros(len(classes.free))
     for name, labels in classes.labels.items():
         width = widths[name].width
         widest = float(width.max())
         if widest > 0.0:
             np.maximum.at(relative, labels, width / widest)
-    return np.asarray(np.log(np.maximum(relative, _NARROWEST)))
+    logs = np.log(np.maximum(relative, _NARROWEST))
+    for values in classes.groups():
+        concerned = np.unique(np.concatenate([classes.labels[value] for value in values]))
+        seen = relative[concerned] > _SILENT
+        if seen.any():
+            logs[concerned[~seen]] = np.median(logs[concerned[seen]])
+    return np.asarray(logs)
 
 
 def _least_scales(classes: ChannelClasses, widths: Mapping[str, ChannelWidths]) -> Array:

@@ -120,6 +120,18 @@ def test_a_depthwise_reader_leaves_the_scale_to_the_widths() -> None:
     np.testing.assert_allclose(after, before / np.maximum(before / before.max(), 0.01) ** 0.75, rtol=1e-4)
 
 
+def test_channels_that_are_silent_on_all_samples_are_scaled_as_the_median() -> None:
+    model = two_convolutions("Relu", 4)
+    samples = {"x": np.random.default_rng(1).normal(0, 0.02, (12, 3, 6, 6)).astype(np.float32)}
+    layers = [split_pools(lower(each)) for each in (model, balance(model, samples).model)]
+    width = channel_widths(layers[0], samples)["a"].width
+    silent = width == 0.0
+    assert 0 < silent.sum() < 4  # their biases are below zero, and these inputs are small
+    relative = np.where(silent, np.median(width[~silent] / width.max()), width / width.max())
+    rows = [np.abs(each.layers[0].weight).reshape(4, -1).max(axis=1) for each in layers]  # type: ignore[arg-type]
+    np.testing.assert_allclose(rows[0] / rows[1], np.maximum(relative, 0.01) ** 0.75, rtol=1e-4)
+
+
 @pytest.mark.parametrize(("weight_bits", "activation_bits"), [(8, 8), (8, 16), (16, 8)])
 @pytest.mark.parametrize("exponent", [0.0, 0.6])
 def test_predicted_noise_is_the_noise_of_a_convolution_that_is_rounded(
