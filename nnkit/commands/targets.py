@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json as json_module
+
 from nnkit.commands.common import byte_count, print_json, print_line
 
 
@@ -37,6 +39,7 @@ def show_command(name: str, *, json: bool) -> None:
         for key, field in target.options.model_fields.items()
     }
     runners = [runner.name for runner in target.runners(options)]
+    corrections: tuple[str, ...] = getattr(target, "corrections", ())
     if json:
         print_json(
             {
@@ -47,6 +50,7 @@ def show_command(name: str, *, json: bool) -> None:
                 "limits": list(target.limits()),
                 "runners": runners,
                 "default_rules": list(target.default_rules),
+                "corrections": list(corrections),
             }
         )
         return
@@ -59,15 +63,21 @@ def show_command(name: str, *, json: bool) -> None:
     print_line("options")
     width = max(18, *(len(key) + 1 for key in fields))
     for key, field in fields.items():
-        default = "required" if field["required"] else _plain(field["default"])
+        default = "required" if field["required"] else _as_written(_plain(field["default"]))
         print_line(f"  {key:<{width}}{default}: {field['description']}")
     print_line("limits")
     for text in target.limits():
         print_line(f"  {text}")
     print_line(f"runs on: {', '.join(runners)}")
     print_line(f"default rewrites: {', '.join(target.default_rules)}")
+    print_line(f"corrections: {', '.join(corrections) or 'none'}")
 
 
 def _plain(value: object) -> object:
     dump = getattr(value, "model_dump", None)
     return dump(mode="json") if dump is not None else value
+
+
+def _as_written(value: object) -> str:
+    """As a recipe has it."""
+    return value if isinstance(value, str) else json_module.dumps(value)
