@@ -9,7 +9,7 @@
 #define FOR_THIS_PROCESSOR
 #endif
 
-enum { BLOCK = 2048, TABLES = 4 };
+enum { BLOCK = 2048, TABLES = 4, SMALL = 4096 };
 
 /* A float's bits as an integer of the same order, NaN beyond both infinities; and back. */
 static int32_t ordered(int32_t bits)
@@ -37,12 +37,14 @@ FOR_THIS_PROCESSOR
 int64_t nnkit_count(const float *numbers, size_t left, float lowest, float limit, float negative_scale, float scale,
                     uint32_t *tables, int64_t *counts, size_t bins, float ends[2])
 {
-    uint32_t *first = tables, *second = first + bins, *third = second + bins, *fourth = third + bins;
+    /* A few numbers are counted sooner than four tables are cleared. */
+    const size_t used = left < SMALL ? 1 : TABLES, step = used == 1 ? 0 : bins;
+    uint32_t *first = tables, *second = first + step, *third = second + step, *fourth = third + step;
     const int32_t least = key_of(lowest), beyond = key_of(limit);
     const int32_t middle = (int32_t)(bins / 2);
     int32_t low = INT32_MAX, high = INT32_MIN;
     int64_t zeros = 0;
-    memset(tables, 0, TABLES * bins * sizeof *tables);
+    memset(tables, 0, used * bins * sizeof *tables);
     while (left > 0) {
         const size_t length = left < BLOCK ? left : BLOCK;
         int32_t bin[BLOCK];
@@ -78,7 +80,10 @@ int64_t nnkit_count(const float *numbers, size_t left, float lowest, float limit
         left -= length;
     }
     for (size_t i = 0; i < bins; ++i)
-        counts[i] = (int64_t)first[i] + second[i] + third[i] + fourth[i];
+        counts[i] = first[i];
+    for (size_t table = 1; table < used; ++table)
+        for (size_t i = 0; i < bins; ++i)
+            counts[i] += tables[table * bins + i];
     counts[middle] -= zeros;
     low = ordered(low);
     high = ordered(high);

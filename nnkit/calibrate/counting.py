@@ -57,7 +57,6 @@ _FLAGS = ("-O3", "-std=c99", "-shared", "-fPIC")
 _TIMEOUT_S = 60
 _TABLES = 4  # as in count.c
 _EXPONENTS = frozenset({MIN_EXPONENT, *range(-115, 128)})  # whose scales and bounds a float32 holds
-_SMALLEST = 2.0**-149
 _MOST_NUMBERS = 2**32 - 1  # that a table can hold in one call
 
 
@@ -103,22 +102,27 @@ def _compile(compiler: str, source: bytes, library: Path) -> None:
 def _counting_by(function: Callable[..., int]) -> Count:
     def count(numbers: NDArray[Any], negative_exponent: int, exponent: int) -> Counted | None:
         fits = numbers.dtype == np.float32 and numbers.flags.c_contiguous and numbers.size <= _MOST_NUMBERS
-        if not fits or any(each not in _EXPONENTS for each in (negative_exponent, exponent)):
+        ranges = _ranges(negative_exponent, exponent)
+        if not fits or ranges is None:
             return numpy_count(numbers, negative_exponent, exponent)
-        ends_of_range = -_bound(negative_exponent), _bound(exponent) or _SMALLEST
-        scales = _scale(negative_exponent), _scale(exponent)
         tables, counts, ends = np.empty((_TABLES, BINS), np.uint32), np.empty(BINS, np.int64), np.empty(2, np.float32)
         room = tables.ctypes.data, counts.ctypes.data, BINS, ends.ctypes.data
-        zeros = function(numbers.ctypes.data, numbers.size, *ends_of_range, *scales, *room)
+        zeros = function(numbers.ctypes.data, numbers.size, *ranges, *room)
         return None if zeros < 0 else Counted(float(ends[0]), float(ends[1]), zeros, counts)
 
     return count
 
 
-def _bound(exponent: int) -> float:
-    return 0.0 if exponent == MIN_EXPONENT else math.ldexp(1.0, exponent)
+@lru_cache(maxsize=4096)
+def _ranges(negative_exponent: int, exponent: int) -> tuple[float, float, float, float] | None:
+    """Least number, limit, and 1 / width of a bin on either side; None where a float32 does not hold them."""
+    if not {negative_exponent, exponent} <= _EXPONENTS:
+        return None
+    # On a side where nothing but zeros was seen, nothing else may lie; any width will do.
+    lowest, negative_scale = (-0.0, 1.0) if negative_exponent == MIN_EXPONENT else _side(-1.0, negative_exponent)
+    limit, scale = (2.0**-149, 1.0) if exponent == MIN_EXPONENT else _side(1.0, exponent)
+    return lowest, limit, negative_scale, scale
 
 
-def _scale(exponent: int) -> float:
-    """1 / width of a bin; anything where there is nothing but zeros."""
-    return 1.0 if exponent == MIN_EXPONENT else math.ldexp(BINS // 2, -exponent)
+def _side(sign: float, exponent: int) -> tuple[float, float]:
+    return math.ldexp(sign, exponent), math.ldexp(BINS // 2, -exponent)

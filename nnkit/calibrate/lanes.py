@@ -62,7 +62,6 @@ class Pass:
         self._network, self._recorder, self._load = network, recorder, load
         self._allowed_bad, self._progress = allowed_bad, progress
         self._lock = threading.Lock()
-        self._network_lock = threading.Lock()
         self._next, self._end = 0, total
         self._failures: dict[int, Exception] = {}
         self._skipped: dict[int, SkippedImage] = {}
@@ -126,9 +125,7 @@ class Pass:
                 self._skipped[index] = sample.inputs
         elif len(self._skipped) <= self._allowed_bad:
             try:
-                with self._network_lock:  # while another lane decodes or counts; two runs take twice the memory
-                    values = values_of(sample.inputs)
-                self._recorder.record(values)
+                self._recorder.record(values_of(sample.inputs))
             except ModelError as error:
                 reason = f"{error.reason}, for {sample.name}"
                 raise ModelError(reason, where=error.where, remedy=error.remedy) from error

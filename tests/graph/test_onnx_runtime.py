@@ -160,3 +160,29 @@ def test_a_reader_that_fails_says_why_and_goes_on(model: Model) -> None:
     with pytest.raises(UsageError, match="shape"):
         reader.run({"x": X[:, :2]}, ["y"])
     np.testing.assert_array_equal(reader.run({"x": X}, ["y"])["y"], VALUES["y"])
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16])
+def test_optimised_relus_compute_the_same_in_any_type(kind: int) -> None:
+    """Through two Relus, of which one is asked for; in other types than float32 by way of casts."""
+    nodes = [
+        helper.make_node("Cast", ["x"], ["a"], to=kind),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Neg", ["b"], ["c"]),
+        helper.make_node("Add", ["c", "a"], ["d"]),
+        helper.make_node("Relu", ["d"], ["e"]),
+        helper.make_node("Cast", ["e"], ["y"], to=TensorProto.FLOAT),
+    ]
+    if kind == TensorProto.FLOAT:  # without casts
+        nodes = nodes[1:-1]
+        nodes[0].input[0] = nodes[2].input[1] = "x"
+        nodes[-1].output[0] = "y"
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "xy")
+    proto = helper.make_model(
+        helper.make_graph(nodes, "g", [x], [y]), opset_imports=[helper.make_opsetid("", 17)], ir_version=10
+    )
+    model = Model(proto.SerializeToString(), LayerTags(), (InputSpec("x", (1, 4)),), (OutputSpec("y", (1, 4)),), 17)
+    sample = np.array([[-1.5, 0.0, 2.0, 0.25]], np.float32)
+    found = FloatSession(model, ["b", "y"], optimized=True).run({"x": sample})
+    np.testing.assert_array_equal(found["b"], np.maximum(sample, 0))
+    np.testing.assert_array_equal(found["y"], np.maximum(sample - np.maximum(sample, 0), 0))
