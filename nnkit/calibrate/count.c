@@ -9,7 +9,8 @@
 #define FOR_THIS_PROCESSOR
 #endif
 
-enum { BLOCK = 2048, TABLES = 4, SMALL = 4096 };
+/* NNKIT_BINS is given by the build: as many for negative numbers as for positive ones. */
+enum { BLOCK = 512, TABLES = 4, MOST_BLOCKS = UINT16_MAX / (BLOCK / TABLES) };
 
 /* A float's bits as an integer of the same order, NaN beyond both infinities; and back. */
 static int32_t ordered(int32_t bits)
@@ -28,23 +29,22 @@ static int32_t key_of(float number)
  * bins / 2. Zeros are not counted in bins; returned is how many they are.
  *
  * lowest, limit: all numbers must lie in [lowest, limit), whose bins are 0 to bins - 1. Otherwise, and for NaN, it
- * returns -1 and writes nothing.
- * tables: room for [TABLES][bins], which the numbers take in turn: equal ones often follow each other, and a count has
- * to be written before it can be read again.
+ * returns -1.
  * counts: [bins], written. ends: least and greatest number, written.
  */
 FOR_THIS_PROCESSOR
 int64_t nnkit_count(const float *numbers, size_t left, float lowest, float limit, float negative_scale, float scale,
-                    uint32_t *tables, int64_t *counts, size_t bins, float ends[2])
+                    int64_t *counts, float ends[2])
 {
-    /* A few numbers are counted sooner than four tables are cleared. */
-    const size_t used = left < SMALL ? 1 : TABLES, step = used == 1 ? 0 : bins;
-    uint32_t *first = tables, *second = first + step, *third = second + step, *fourth = third + step;
-    const int32_t least = key_of(lowest), beyond = key_of(limit);
-    const int32_t middle = (int32_t)(bins / 2);
+    /* Numbers take the tables in turn: equal ones often follow each other, and a count has to be written before it can
+     * be read again. With 16 bits they fit a core's nearest cache, and are emptied before they overflow. */
+    uint16_t tables[TABLES][NNKIT_BINS];
+    const int32_t least = key_of(lowest), beyond = key_of(limit), middle = NNKIT_BINS / 2;
     int32_t low = INT32_MAX, high = INT32_MIN;
     int64_t zeros = 0;
-    memset(tables, 0, used * bins * sizeof *tables);
+    int blocks = 0;
+    memset(tables, 0, sizeof tables);
+    memset(counts, 0, NNKIT_BINS * sizeof *counts);
     while (left > 0) {
         const size_t length = left < BLOCK ? left : BLOCK;
         int32_t bin[BLOCK];
@@ -69,21 +69,23 @@ int64_t nnkit_count(const float *numbers, size_t left, float lowest, float limit
         zeros += zeros_here;
         size_t i = 0;
         for (; i + TABLES <= length; i += TABLES) {
-            ++first[bin[i]];
-            ++second[bin[i + 1]];
-            ++third[bin[i + 2]];
-            ++fourth[bin[i + 3]];
+            ++tables[0][bin[i]];
+            ++tables[1][bin[i + 1]];
+            ++tables[2][bin[i + 2]];
+            ++tables[3][bin[i + 3]];
         }
         for (; i < length; ++i)
-            ++first[bin[i]];
+            ++tables[0][bin[i]];
         numbers += length;
         left -= length;
+        if (++blocks == MOST_BLOCKS || left == 0) {
+            for (int table = 0; table < TABLES; ++table)
+                for (size_t i = 0; i < NNKIT_BINS; ++i)
+                    counts[i] += tables[table][i];
+            memset(tables, 0, sizeof tables);
+            blocks = 0;
+        }
     }
-    for (size_t i = 0; i < bins; ++i)
-        counts[i] = first[i];
-    for (size_t table = 1; table < used; ++table)
-        for (size_t i = 0; i < bins; ++i)
-            counts[i] += tables[table * bins + i];
     counts[middle] -= zeros;
     low = ordered(low);
     high = ordered(high);

@@ -53,11 +53,9 @@ def numpy_count(numbers: NDArray[Any], negative_exponent: int, exponent: int) ->
 WORTH_COMPILING = 20_000_000
 """Numbers. To count them the compiler would have to be four times as fast as it is, but it is needed once only."""
 
-_FLAGS = ("-O3", "-std=c99", "-shared", "-fPIC")
+_FLAGS = ("-O3", "-std=c99", "-shared", "-fPIC", f"-DNNKIT_BINS={BINS}")
 _TIMEOUT_S = 60
-_TABLES = 4  # as in count.c
 _EXPONENTS = frozenset({MIN_EXPONENT, *range(-115, 128)})  # whose scales and bounds a float32 holds
-_MOST_NUMBERS = 2**32 - 1  # that a table can hold in one call
 
 
 def fastest_count(numbers: int) -> Count:
@@ -84,7 +82,7 @@ def _compiled(folder: Path, compile_it: bool) -> Count | None:
         return None
     function.restype = ctypes.c_int64
     pointer, size, real = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_float
-    function.argtypes = [pointer, size, real, real, real, real, pointer, pointer, size, pointer]
+    function.argtypes = [pointer, size, real, real, real, real, pointer, pointer]
     return _counting_by(function)
 
 
@@ -101,13 +99,12 @@ def _compile(compiler: str, source: bytes, library: Path) -> None:
 
 def _counting_by(function: Callable[..., int]) -> Count:
     def count(numbers: NDArray[Any], negative_exponent: int, exponent: int) -> Counted | None:
-        fits = numbers.dtype == np.float32 and numbers.flags.c_contiguous and numbers.size <= _MOST_NUMBERS
+        fits = numbers.dtype == np.float32 and numbers.flags.c_contiguous
         ranges = _ranges(negative_exponent, exponent)
         if not fits or ranges is None:
             return numpy_count(numbers, negative_exponent, exponent)
-        tables, counts, ends = np.empty((_TABLES, BINS), np.uint32), np.empty(BINS, np.int64), np.empty(2, np.float32)
-        room = tables.ctypes.data, counts.ctypes.data, BINS, ends.ctypes.data
-        zeros = function(numbers.ctypes.data, numbers.size, *ranges, *room)
+        counts, ends = np.empty(BINS, np.int64), np.empty(2, np.float32)
+        zeros = function(numbers.ctypes.data, numbers.size, *ranges, counts.ctypes.data, ends.ctypes.data)
         return None if zeros < 0 else Counted(float(ends[0]), float(ends[1]), zeros, counts)
 
     return count

@@ -119,3 +119,10 @@ def test_whatever_is_in_the_way_numpy_counts(obstacle: str, tmp_path: Path, monk
         compiler.chmod(0o755)
         monkeypatch.setenv("CC", str(tmp_path / "absent") if obstacle == "no compiler" else str(compiler))
     assert fastest_count(WORTH_COMPILING) is numpy_count
+
+
+def test_a_bin_may_hold_more_than_16_bits_count(in_c: Count) -> None:
+    """What is kept in 16 bits on the way is added up before it overflows, also at lengths around that."""
+    for size in (65_407 * 4, 65_408 * 4, 65_535 * 4 + 3, 1_000_001):
+        numbers = np.full(size, 0.5, np.float32)
+        _check(in_c(numbers, 0, 0), numbers, (0, 0))
