@@ -70,7 +70,7 @@ def _run_one(path: Path, options: RunOptions) -> None:
         if not options.json:
             _summary(outcome.report, outcome.folder, seconds)
         if outcome.status != "ok":
-            failures.append(failure_text(outcome.report, outcome.folder))
+            failures.append(failure_text(build, outcome))
     if options.json:
         print_json(reports[0] if len(reports) == 1 else reports)
         sys.stdout.flush()
@@ -125,18 +125,23 @@ def write_run_json(folder: Path, build: Any, seconds: float) -> None:
     write_json(folder / "run.json", data)
 
 
-def failure_text(report: dict[str, Any], folder: Path) -> str:
-    """Why a build did not pass, for people."""
+def failure_text(build: Build, outcome: Outcome) -> str:
+    """Why a build did not pass, for people, and what of the recipe's lines may help."""
+    from nnkit.commands.not_tried import not_tried
     from nnkit.verify.gates import GateResult
 
+    report: dict[str, Any] = outcome.report
     verify = report["verify"]
-    lines = [f"{report['target']}: {report['status'].replace('_', ' ')} ({folder})"]
+    lines = [f"{report['target']}: {report['status'].replace('_', ' ')} ({outcome.folder})"]
     lines += [f"gate {gate}" for gate in map(GateResult.from_json, verify["gates"]) if not gate.passed]
     lines += [
         f"{entry['how']}: {entry['mismatches']} of {entry['values']} values differ; {entry['first_difference']}"
         for entry in verify["program_vs_artifact"]
         if entry["mismatches"]
     ]
+    rest = not_tried(build, report)
+    if rest is not None:
+        lines.append(f"not tried: {rest}")
     return "\n  ".join(lines)
 
 

@@ -109,7 +109,7 @@ def run_job(options: RunOptions, job: Job) -> JobResult:
     except NnkitError as error:
         return JobResult(job, "failed", 0.0, None, str(error), int(error.exit_code), _log(progress))
     passed = outcome.status == "ok"
-    error_text = "" if passed else failure_text(outcome.report, outcome.folder).removeprefix(f"{job.key}: ")
+    error_text = "" if passed else failure_text(build, outcome).removeprefix(f"{job.key}: ")
     code = ExitCode.OK if passed else ExitCode.GATE_FAILED
     return JobResult(job, outcome.status, seconds, outcome.report, error_text, int(code), _log(progress))
 

@@ -1,0 +1,56 @@
+"""What a run suggests where a gate fails: what the target offers and the recipe has not asked for."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from nnkit.commands.not_tried import not_tried
+
+BOTH = (
+    "calibration: {corrections: [...]} with a, b; tags: {hp: auto}, which puts the layers that need it into 16 bits"
+)
+
+
+def _build(asked: tuple[str, ...] | None, hp: object, precision: str, *, mixes: bool = True) -> Any:
+    recipe = SimpleNamespace(
+        calibration_for=lambda key: SimpleNamespace(corrections=asked), tags_for=lambda key: SimpleNamespace(hp=hp)
+    )
+    target = SimpleNamespace(corrections=("a", "b"), **({"scheme": None} if mixes else {}))
+    return SimpleNamespace(target=target, recipe=recipe, key="t", options=SimpleNamespace(precision=precision))
+
+
+def _report(*gates: tuple[float, float | None]) -> dict[str, Any]:
+    """gates: measured, and what the float network has; the limit is 0.9."""
+    entries = [
+        {"name": "top1_accuracy", "limit": 0.9, "measured": measured, "passed": measured >= 0.9, "float": of_float}
+        for measured, of_float in gates
+    ]
+    return {"verify": {"gates": entries}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "hp", "precision", "expected"),
+    [
+        (None, (), "int8", BOTH),
+        (("b",), "auto", "int8", "calibration: {corrections: [...]} with a"),
+        (("a", "b"), ("x",), "int8", BOTH.partition("; ")[2]),
+        (("a", "b"), (), "int16", None),
+        (("a", "b"), "auto", "int8", None),
+    ],
+)
+def test_what_is_left_to_try(asked: tuple[str, ...] | None, hp: object, precision: str, expected: str | None) -> None:
+    assert not_tried(_build(asked, hp, precision), _report((0.5, 0.95))) == expected
+
+
+def test_a_target_of_one_precision_mixes_none() -> None:
+    assert not_tried(_build(("a", "b"), (), "int8", mixes=False), _report((0.5, None))) is None
+
+
+def test_nothing_helps_where_gates_hold_or_the_float_network_fails_them() -> None:
+    build = _build(None, (), "int8")
+    assert not_tried(build, _report((0.95, 0.95))) is None
+    assert not_tried(build, _report((0.5, 0.8))) is None
+    assert not_tried(build, _report((0.5, 0.8), (0.5, 0.95))) == BOTH
