@@ -35,6 +35,8 @@ def diagnose_command(folder: Path, *, images: list[str], calibration: list[str],
         known = load_samples(build, calibration, count, "--calibration")
         seen = {error.layer: error.cumulative_db for error in layer_errors(network, build.program, known)}
     rank = ranks(errors)
+    listed = {error.layer for error in errors}
+    left_out = [op.name for op in build.program.ops if op.name not in listed]
     rows: list[dict[str, Any]] = [
         {
             "layer": error.layer,
@@ -50,13 +52,19 @@ def diagnose_command(folder: Path, *, images: list[str], calibration: list[str],
     ]
     if json:
         finite = [{key: None if value == inf else value for key, value in row.items()} for row in rows]
-        print_json({"samples": len(samples), "layers": finite})
+        print_json({"samples": len(samples), "layers": finite, "not_listed": left_out})
         return
     _print(rows, gap=bool(seen))
     weakest = sorted((row for row in rows if row["rank"] is not None), key=lambda row: int(row["rank"]))[:_NAMED]
     if weakest:
         named = ", ".join(f"{row['layer']} ({row['isolated_sqnr_db']:.1f} dB)" for row in weakest)
-        print_line(f"weakest by themselves, on {len(samples)} inputs: {named}")
+        print_line(f"weakest {'of these ' if left_out else ''}by themselves, on {len(samples)} inputs: {named}")
+    if left_out:
+        there = "; report.json has them (details.diagnosis)" if "diagnosis" in build.report["details"] else ""
+        print_line(
+            f"not listed: {len(left_out)} of {len(build.program.ops)} layers, whose values the float network does not "
+            f"have as they are{there}"
+        )
 
 
 def _kept(build: BuiltFolder) -> list[Sample]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,9 @@ from nnkit.builds import open_build
 from nnkit.cli import app
 from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
 from nnkit.program import Activation, Fixed, OutputStage, Program, Tensor
+from nnkit.program.affine import with_names
 from nnkit.quantize.affine.diagnose import diagnose
+from nnkit.serialize import encode
 from nnkit.verify.layer_errors import layer_errors, ranks
 from nnkit.verify.samples import Sample
 
@@ -88,12 +91,27 @@ def test_the_command_shows_every_layer_and_the_gap(built: Path) -> None:
     data = json.loads(done.output)
     layers = [op.name for op in open_build(folder).program.ops]
     assert [row["layer"] for row in data["layers"]] == layers
-    assert data["samples"] == 3
+    assert (data["samples"], data["not_listed"]) == (3, [])
     assert {row["gap_db"] for row in data["layers"]} <= {0.0, None}, "the same images on both sides"
     shown = CliRunner().invoke(app, ["diagnose", str(folder)]).output
     assert all(name in shown for name in layers)
     worst = next(row for row in data["layers"] if row["rank"] == 1)
     assert f"weakest by themselves, on 3 inputs: {worst['layer']} (" in shown
+
+
+def test_layers_with_values_of_their_own_are_counted(built: Path, tmp_path: Path) -> None:
+    """As a correction leaves them that scales channels."""
+    shutil.copytree(built / "out/small/onnx_qdq", tmp_path / "scaled")
+    program = open_build(tmp_path / "scaled").program
+    op = program.ops[0]
+    renamed = with_names(program, {op.output: f"{op.output}.balanced"})
+    (tmp_path / "scaled" / "program.nnkit").write_bytes(encode(renamed))
+    done = CliRunner().invoke(app, ["diagnose", str(tmp_path / "scaled")])
+    assert done.exit_code == 0, done.output
+    fused = [op.name for op in program.ops if op.output.endswith(".before_pool")]  # pools that were moved
+    assert f"not listed: {1 + len(fused)} of {len(program.ops)} layers" in done.output
+    data = json.loads(CliRunner().invoke(app, ["diagnose", str(tmp_path / "scaled"), "--json"]).output)
+    assert data["not_listed"] == [op.name, *fused]
 
 
 def test_a_glob_that_matches_nothing_is_named(built: Path) -> None:

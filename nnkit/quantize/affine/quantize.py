@@ -104,7 +104,8 @@ def quantize_affine(
     if refine_ranges and operands(layers, found):
         steps.append((REFINED_RANGES, True, None))
     elif refine_ranges:
-        chosen = replace(plain, notes=(f"{REFINED_RANGES}: nothing is added before a Relu alone",))
+        reason = "no addition is followed by a Relu alone, so there are none"
+        chosen = replace(plain, notes=(f"{REFINED_RANGES}: {reason}",))
     if adaround is not None:
         taken = f" in {adaround.steps} steps a layer" if adaround.steps else ""
         steps.append((ADAROUND + taken, False, adaround))

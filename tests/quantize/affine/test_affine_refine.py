@@ -137,4 +137,4 @@ def test_networks_without_such_additions_say_so() -> None:
     model, samples = block(relu="LeakyRelu"), inputs(8)
     scheme = AffineScheme(bias_correction=False)
     program = quantize_affine(model, statistics(model, samples), scheme, samples=samples, refine_ranges=True)
-    assert program.notes == ("refined ranges: nothing is added before a Relu alone",)
+    assert program.notes == ("refined ranges: no addition is followed by a Relu alone, so there are none",)
