@@ -62,8 +62,8 @@ def diagnose_command(folder: Path, *, images: list[str], calibration: list[str],
     if left_out:
         there = "; report.json has them (details.diagnosis)" if "diagnosis" in build.report["details"] else ""
         print_line(
-            f"not listed: {len(left_out)} of {len(build.program.ops)} layers, whose values the float network does not "
-            f"have as they are{there}"
+            f"not listed: {len(left_out)} of {len(build.program.ops)} layers, whose values the float network does "
+            f"not have as they are{there}"
         )
 
 
