@@ -212,13 +212,9 @@ def _quantisation_lines(report: dict[str, Any]) -> list[str]:
             f"skipped  {len(skipped)} calibration {'image' if len(skipped) == 1 else 'images'} that cannot be used: "
             f"{', '.join(skipped[:_NAMED])}{more} (why: report.json, calibration)"
         )
-    clipping = [layer for layer in report["layers"] if layer.get("clip_rate", 0.0) > 0.0]
-    if clipping:
-        most = max(clipping, key=lambda layer: float(layer["clip_rate"]))
-        lines.append(
-            f"clipped  {_share(most['clip_rate'])} of the values of '{most['name']}', the most of "
-            f"{len(clipping)} {'layer' if len(clipping) == 1 else 'layers'} with any"
-        )
+    clipped = clipped_line(report["layers"])
+    if clipped is not None:
+        lines.append(clipped)
     notes = report["quantization_notes"]
     lines += [f"note     {note}" for note in notes[:_LISTED]]
     if len(notes) > _LISTED:
@@ -226,8 +222,20 @@ def _quantisation_lines(report: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _share(rate: float) -> str:
-    return f"{rate:.2%}" if rate >= 0.0001 else "less than 0.01%"
+CLIPPED_SHARE = 0.001
+"""Clipped values that are worth a line; every layer's share is in the report. Most methods clip a few on purpose."""
+
+
+def clipped_line(layers: Sequence[dict[str, Any]]) -> str | None:
+    """How much of the float layers' values their formats cut off, where that is worth a line."""
+    clipping = [layer for layer in layers if layer.get("clip_rate", 0.0) >= CLIPPED_SHARE]
+    if not clipping:
+        return None
+    most = max(clipping, key=lambda layer: float(layer["clip_rate"]))
+    return (
+        f"clipped  {most['clip_rate']:.2%} of the values of '{most['name']}', the most of {len(clipping)} "
+        f"{'layer' if len(clipping) == 1 else 'layers'} with {CLIPPED_SHARE:.1%} or more"
+    )
 
 
 UNSEEN_FACTOR = 1.25

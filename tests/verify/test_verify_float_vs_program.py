@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from nnkit.calibrate.stats import ValueRange
-from nnkit.commands.run import unseen_line
+from nnkit.commands.run import clipped_line, unseen_line
 from nnkit.errors import ModelError
 from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
 from nnkit.program import Activation, Fixed, OutputStage, Program, Tensor
@@ -120,3 +120,11 @@ def test_the_summary_names_the_layer_that_left_its_range_most(
     ]
     found = unseen_line([*rows, {"name": "quiet", "formats": {"output": "s8.1"}}])
     assert (found is None) if line is None else (line in str(found) and "'norm' most, on a.pgm" in str(found))
+
+
+def test_the_run_tells_of_clipped_values_that_are_worth_a_line() -> None:
+    rows = [{"name": "few", "clip_rate": 0.0009}, {"name": "input"}, {"name": "some", "clip_rate": 0.001}]
+    assert clipped_line(rows[:2]) is None
+    assert clipped_line(rows) == "clipped  0.10% of the values of 'some', the most of 1 layer with 0.1% or more"
+    rows.append({"name": "many", "clip_rate": 0.25})
+    assert clipped_line(rows) == "clipped  25.00% of the values of 'many', the most of 2 layers with 0.1% or more"
