@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from nnkit.calibrate.all_values import AllValues
 
-_LANES = 2
+LANES = 2
 """More would take more memory: each holds all values of a sample."""
 
 
@@ -38,7 +38,7 @@ class Sample:
 def lanes_for(samples: int) -> int:
     """How many lanes are of use: no more than there are cores or samples."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(_LANES, cores, samples))
+    return max(1, min(LANES, cores, samples))
 
 
 class Pass:

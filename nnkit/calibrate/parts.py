@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnkit.calibrate.all_values import AllValues, activation_values
 from nnkit.calibrate.checkpoint import Checkpoint, Finished
+from nnkit.calibrate.lanes import LANES
 from nnkit.calibrate.methods import Method
 from nnkit.calibrate.run import (
     Observations,
@@ -79,7 +80,7 @@ def observe_in_parts(
     with ExitStack() as stack:
         if checkpoint is not None:
             stack.callback(checkpoint.close)
-        executor = stack.enter_context(open_executor(choice, len(left)))
+        executor = stack.enter_context(open_executor(choice, len(left), threads=LANES))
         job = replace(job, lanes=None if choice.workers is None and executor.workers == 1 else 1)
         for turn, found in executor.map(observe_part, job, [parts[index] for index in left]):
             finished = finished.with_part(left[turn], found)

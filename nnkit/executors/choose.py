@@ -25,8 +25,10 @@ _PARTS_PER_WORKER = 4
 
 
 @contextmanager
-def open_executor(choice: ExecutorChoice, parts: int) -> Iterator[Executor]:
+def open_executor(choice: ExecutorChoice, parts: int, *, threads: int = 1) -> Iterator[Executor]:
     """An executor for so many parts. Unless told, as many workers as the host has cores and the work is worth.
+
+    threads: cores that a part uses where no others run beside it. Unless told, more workers than that or none.
 
     Raises UsageError as `check_choice`, ToolError (no scheduler answers).
     """
@@ -37,7 +39,8 @@ def open_executor(choice: ExecutorChoice, parts: int) -> Iterator[Executor]:
         with DaskExecutor(choice.scheduler, choice.workers or _cores()) as executor:
             yield executor
         return
-    workers = choice.workers or min(_cores(), parts // _PARTS_PER_WORKER)
+    worth = min(_cores(), parts // _PARTS_PER_WORKER)
+    workers = choice.workers or (worth if worth > threads else 1)
     yield Processes(min(workers, parts)) if workers > 1 and parts > 1 else InProcess()
 
 

@@ -88,6 +88,20 @@ def test_the_number_of_workers_follows_the_work() -> None:
         assert executor.workers == 2
 
 
+@pytest.mark.parametrize(
+    ("cores", "parts", "threads", "expected"),
+    [(2, 16, 1, 2), (2, 16, 2, 1), (4, 16, 2, 4), (4, 8, 2, 1), (8, 12, 2, 3)],
+)
+def test_processes_are_taken_where_they_use_more_cores_than_one_does(
+    cores: int, parts: int, threads: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nnkit.executors.choose._cores", lambda: cores)
+    with open_executor(ExecutorChoice(), parts, threads=threads) as executor:
+        assert executor.workers == expected
+    with open_executor(ExecutorChoice(workers=2), parts, threads=threads) as executor:
+        assert executor.workers == 2
+
+
 def test_a_scheduler_without_dask_is_refused() -> None:
     with pytest.raises(UsageError, match="scheduler is for Dask"), open_executor(ExecutorChoice(scheduler="x:1"), 3):
         pass
