@@ -6,7 +6,6 @@ into the same sums, which are exact, so that the result does not depend on which
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from nnkit.calibrate.recorder import Recorder
 from nnkit.calibrate.stats import SkippedImage
 from nnkit.errors import ModelError
+from nnkit.executors import usable_cores
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,8 +37,7 @@ class Sample:
 
 def lanes_for(samples: int) -> int:
     """How many lanes are of use: no more than there are cores or samples."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(LANES, cores, samples))
+    return max(1, min(LANES, usable_cores(), samples))
 
 
 class Pass:

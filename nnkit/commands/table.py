@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nnkit.commands.common import print_json, print_line
-from nnkit.errors import UsageError, UserFileError
+from nnkit.errors import UsageError, UserFileError, cannot_be_written
 
 if TYPE_CHECKING:
     from nnkit.builds import BuiltFolder
@@ -120,8 +120,4 @@ def _write_text(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UserFileError(
-            f"the table cannot be written: {error.strerror or error}",
-            where=str(path),
-            remedy="choose a folder that can be written to",
-        ) from error
+        raise cannot_be_written(path, error, "the table") from error

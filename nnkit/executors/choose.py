@@ -36,14 +36,14 @@ def open_executor(choice: ExecutorChoice, parts: int, *, threads: int = 1) -> It
     if choice.name == "dask":
         from nnkit.executors.dask_cluster import DaskExecutor
 
-        with DaskExecutor(choice.scheduler, choice.workers or _cores()) as executor:
+        with DaskExecutor(choice.scheduler, choice.workers or usable_cores()) as executor:
             yield executor
         return
-    worth = min(_cores(), parts // _PARTS_PER_WORKER)
+    worth = min(usable_cores(), parts // _PARTS_PER_WORKER)
     workers = choice.workers or (worth if worth > threads else 1)
     yield Processes(min(workers, parts)) if workers > 1 and parts > 1 else InProcess()
 
 
-def _cores() -> int:
+def usable_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

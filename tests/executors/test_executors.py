@@ -95,7 +95,7 @@ def test_the_number_of_workers_follows_the_work() -> None:
 def test_processes_are_taken_where_they_use_more_cores_than_one_does(
     cores: int, parts: int, threads: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nnkit.executors.choose._cores", lambda: cores)
+    monkeypatch.setattr("nnkit.executors.choose.usable_cores", lambda: cores)
     with open_executor(ExecutorChoice(), parts, threads=threads) as executor:
         assert executor.workers == expected
     with open_executor(ExecutorChoice(workers=2), parts, threads=threads) as executor:
