@@ -12,6 +12,7 @@ setup(
     package_dir={
         "": ".",
         "nnkit": "nnkit",
+        "nnkit_ansi_c": "targets/nnkit_ansi_c",
         "nnkit_gap8": "targets/nnkit_gap8",
         "nnkit_nnie": "targets/nnkit_nnie",
         "nnkit_onnx_qdq": "targets/nnkit_onnx_qdq",
@@ -21,6 +22,7 @@ setup(
     },
     package_data={
         "nnkit": ["**/*.json", "**/*.j2", "**/*.c", "**/*.h", "**/*.proto", "py.typed"],
+        "nnkit_ansi_c": ["**/*.j2"],
         "nnkit_gap8": ["**/*.c", "**/*.h", "**/*.j2", "**/*.ld", "**/*.S", "**/*.mk"],
         "nnkit_nnie": ["**/*.c", "**/*.h", "**/*.j2"],
         "nnkit_tpu": ["**/*.c", "**/*.h", "**/*.j2", "**/*.json"],

@@ -17,10 +17,11 @@ from nnkit.calibrate.stats import CalibrationStats
 from nnkit.commands.common import load
 from nnkit.inputs import verification_samples
 from nnkit.program import Program
+from nnkit.program.inputs import quantized_inputs
 from nnkit.report.progress import Progress
-from nnkit.stages import Build, Imported, Restructured
+from nnkit.samples import Sample
+from nnkit.stages import Build, Imported, Settled
 from nnkit.target import load_target
-from nnkit.verify.samples import Sample, quantized_inputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +30,7 @@ class Built:
 
     build: Build
     imported: Imported
-    restructured: Restructured
+    settled: Settled
     statistics: CalibrationStats
     program: Program
     sample: Sample
@@ -49,10 +50,11 @@ class Workshop:
         build = self._build(network, options)
         imported = stages.import_model(build)
         restructured = stages.restructure(build, imported)
+        settled = Settled(stages.lower(build, restructured))
         statistics = stages.calibrate(build, restructured)
-        program = stages.quantize(build, restructured, statistics)
+        program = stages.quantize(build, settled, statistics)
         sample = verification_samples(build.recipe, imported.model, most=1)[0]
-        return Built(build, imported, restructured, statistics, program, sample, quantized_inputs(program, sample))
+        return Built(build, imported, settled, statistics, program, sample, quantized_inputs(program, sample))
 
     def artifact(self, built: Built) -> Path:
         """Plan and emit: the folder of the C project."""
@@ -60,10 +62,7 @@ class Workshop:
         place = self.folder / f"build{self._count}"
         place.mkdir()
         plan: Any = stages.plan(built.build, built.program)
-        segments = stages.partition(built.build, built.restructured)
-        return stages.emit(
-            built.build, built.restructured, built.statistics, segments, built.program, plan, place
-        ).folder
+        return stages.emit(built.build, built.settled, built.statistics, built.program, plan, place).folder
 
     def _build(self, network: Network, options: str) -> Build:
         self._count += 1

@@ -29,11 +29,13 @@ from benchmarks.networks import shared_folder
 from benchmarks.table import Cell, show
 from nnkit.calibrate import Method, calibrate
 from nnkit.calibrate.parts import calibrate_in_parts
+from nnkit.calibrate.run import Naming
 from nnkit.executors import ExecutorChoice
 from nnkit.graph import Model
 from nnkit.importers import import_caffe, import_onnx
 from nnkit.preprocess import Preprocess
 from nnkit.preprocess.settings import Resize
+from nnkit.recipe import Calibration
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def measure(
 ) -> Measured:
     """One run. choice: None for this process with its lanes."""
     (spec,) = model.inputs
-    resize = Resize(spec.shape[2], spec.shape[3])
+    resize = Resize(spec.shape[2], spec.shape[3], "bilinear")
     preprocess = {spec.name: Preprocess(network.color, resize=resize, mean=network.mean, scale=(network.scale,))}
     sources = {spec.name: images}
     done = 0
@@ -116,11 +118,9 @@ def measure(
             model,
             sources,
             preprocess,
-            method=method,
-            percentile=99.99,
-            bad_images=0.0,
-            where="",
-            choice=choice,
+            Calibration(method=method),
+            Naming(),
+            choice,
             checkpoint=None,
             progress=progress,
         )

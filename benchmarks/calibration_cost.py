@@ -105,13 +105,13 @@ def _worker(shared: Path, method: str, images: int) -> dict[str, float]:
 def _ours(case: Any, sources: Repeated, method: Any) -> Callable[[], object]:
     import onnxruntime  # noqa: F401 - imports are not measured, and nnkit makes this one when it is needed
 
-    from nnkit.calibrate import observe, to_stats
+    from nnkit.calibrate import Job, observe, to_stats
     from nnkit.importers import import_onnx
 
     model = import_onnx(case.path, inputs={case.input_name: (1, *case.calibration.shape[1:])}).model
 
     def run() -> None:
-        observed = observe(model, {case.input_name: sources}, {}, histograms=method != "max")  # type: ignore[dict-item]
+        observed = observe(Job(model, {}, method != "max"), {case.input_name: sources})  # type: ignore[dict-item]
         to_stats(model, observed, method=method)
 
     return run

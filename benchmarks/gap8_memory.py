@@ -20,6 +20,8 @@ from benchmarks.building import Built, Workshop
 from benchmarks.networks import Network, available, shared_folder
 from benchmarks.peers import Buffer, first_fit_by_size, first_fit_by_start
 from benchmarks.table import Row, ratio, show
+from nnkit.c.fixed.catalogue import operator_c
+from nnkit.c.fixed.machine import CoreMachine
 from nnkit.errors import NnkitError
 from nnkit.memory import engine
 from nnkit.memory.checker import check_plan
@@ -29,14 +31,12 @@ from nnkit.memory.packing import align_up
 from nnkit.memory.plan import MemoryPlan, Region
 from nnkit.program import Op
 from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
-from nnkit_gap8.kernels import kernel_needs
 from nnkit_gap8.loads import MemoryMachine, op_loads, spend_on_smaller_chunks, with_reserved
 from nnkit_gap8.options import Gap8Options
 from nnkit_gap8.planner import PlannerName, plan
 
 PUBLISHED_PEAK_BYTES = 351_872  # L2 of the published application, for its network
-_CORES = 8
-_L1_BYTES = 64 << 10
+_MACHINE = CoreMachine(8, 64 << 10)
 _REPACK_LIMIT = Gap8Options().repack_limit
 _ROOMY = 1 << 30  # so that a planner that would not fit shows by how much
 
@@ -69,24 +69,24 @@ def lifetimes_row(path: Path) -> Row:
     buffers = [Buffer(size, lower, upper - 1) for _, lower, upper, size in entries if upper > lower]
     items = tuple(engine.Item(f"{i}", b.size_bytes, b.first, b.last) for i, b in enumerate(buffers))
     began = time.perf_counter()
-    found = engine.solve(items)
+    solution = engine.solve(items)
     seconds = time.perf_counter() - began
-    offsets = [found.offsets_bytes[item.id] for item in items]
+    offsets = [solution.offsets_bytes[item.id] for item in items]
     _check(buffers, offsets)
     row: dict[str, str | int | float | None] = {
         "lifetimes": path.name.split(".csv")[0],
         "buffers": len(buffers),
-        "peak": found.peak_bytes,
-        "lower bound": found.lower_bound_bytes,
-        "certificate": found.certificate.reason,
-        "method": found.certificate.method,
+        "peak": solution.peak_bytes,
+        "lower bound": solution.lower_bound_bytes,
+        "certificate": solution.certificate.reason,
+        "method": solution.certificate.method,
         "seconds": round(seconds, 3),
-        "peak/bound": round(found.peak_bytes / found.lower_bound_bytes, 4),
+        "peak/bound": round(solution.peak_bytes / solution.lower_bound_bytes, 4),
     }
     for name, peer in _ALLOCATORS.items():
         offsets = peer(buffers, 1)
         _check(buffers, offsets)
-        row[f"{name}/bound"] = round(_end(buffers, offsets) / found.lower_bound_bytes, 4)
+        row[f"{name}/bound"] = round(_end(buffers, offsets) / solution.lower_bound_bytes, 4)
     return row
 
 
@@ -97,25 +97,25 @@ _ALLOCATORS: dict[str, Callable[[list[Buffer], int], list[int]]] = {
 
 
 def _machine() -> MemoryMachine:
-    l1, l2, l3 = Region("l1", _L1_BYTES), Region("l2", _ROOMY), Region("l3", _ROOMY)
+    l1, l2, l3 = Region("l1", _MACHINE.scratch_bytes), Region("l2", _ROOMY), Region("l3", _ROOMY)
     return MemoryMachine(l1, l2, l3, context_bytes=CONTEXT_BYTES, stack_bytes=STACK_BYTES)
 
 
 def _planned(built: Built, planner: PlannerName) -> tuple[MemoryPlan, float]:
     def needs(op: Op) -> KernelNeeds:
-        return kernel_needs(op, built.program, _CORES, _L1_BYTES)
+        return operator_c(op).needs(op, built.program, _MACHINE)
 
     began = time.perf_counter()
-    found = plan(built.program, needs, _machine(), planner=planner, repack_limit=_REPACK_LIMIT)
-    check_plan(built.program, found, needs)
-    return found, time.perf_counter() - began
+    planned = plan(built.program, needs, _machine(), planner=planner, repack_limit=_REPACK_LIMIT)
+    check_plan(built.program, planned, needs)
+    return planned, time.perf_counter() - began
 
 
 def _peers(built: Built) -> Row:
     """Peaks of simple allocators on the buffers that nnkit's general planner places."""
     program, machine = built.program, _machine()
     alignment = machine.l2.alignment_bytes
-    loads = op_loads(program, lambda op: kernel_needs(op, program, _CORES, _L1_BYTES), machine)
+    loads = op_loads(program, lambda op: operator_c(op).needs(op, program, _MACHINE), machine)
     least = [align_up(load.block_bytes, alignment) + load.l2_scratch_bytes for load in loads]
     storages = choose_storages(program, least, alignment)
     live = storages.live_bytes(len(loads), alignment)[: len(loads)]
@@ -146,8 +146,8 @@ def _end(buffers: list[Buffer], offsets: list[int]) -> int:
     return max(offset + buffer.size_bytes for offset, buffer in zip(offsets, buffers, strict=True))
 
 
-def _peak(found: MemoryPlan) -> int:
-    return found.regions["l2"].peak_bytes
+def _peak(planned: MemoryPlan) -> int:
+    return planned.regions["l2"].peak_bytes
 
 
 def _number(cell: str | int | float | None) -> float | None:

@@ -50,16 +50,16 @@ def order_row(path: Path) -> Row:
     """One row."""
     graph = graph_of(path)
     began = time.perf_counter()
-    found = find_order(graph)
+    order = find_order(graph)
     return {
         "network": path.stem,
         "ops": len(graph.ops),
-        "given peak": found.given_peak_bytes,
-        "found peak": found.peak_bytes,
-        "bound": found.lower_bound_bytes,
-        "certificate": "optimal" if found.proven_optimal else "gap",
-        "method": found.method,
-        "states": found.states,
+        "given peak": order.given_peak_bytes,
+        "found peak": order.peak_bytes,
+        "bound": order.lower_bound_bytes,
+        "certificate": "optimal" if order.proven_optimal else "gap",
+        "method": order.method,
+        "states": order.states,
         "seconds": round(time.perf_counter() - began, 3),
     }
 

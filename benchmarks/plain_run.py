@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.plain_network import Style, plain_network
-from nnkit.host_compiler import host_compiler
+from nnkit.c.host_compiler import host_compiler
+from nnkit.c.sources import TYPES_HEADER, types_header
 from nnkit.program import Program
 from nnkit_gap8.compile_flags import RV32_FLAGS
-from nnkit_gap8.processes import require, run_tool
-from nnkit_gap8.tools import QEMU, RV32_COMPILER
+from nnkit_gap8.tools import QEMU, RV32_COMPILER, require, run_in
 
 Machine: TypeAlias = Literal["rv32", "host"]
 
@@ -46,7 +46,7 @@ def run_plain(
         dtype = program.tensors[name].fixed.dtype.newbyteorder("<")
         (folder / f"input{index}.bin").write_bytes(np.ascontiguousarray(inputs[name], dtype=dtype).tobytes())
     command = _rv32(folder, optimisation) if machine == "rv32" else _host(folder, optimisation)
-    run_tool(command, folder, _TIMEOUT_S)
+    run_in(folder, command, _TIMEOUT_S)
     _compare(program, network.outputs, expected, (folder / "tensors.bin").read_bytes(), style)
     counts = [line.split() for line in (folder / "measures.txt").read_text().splitlines()]
     return {program.ops[int(op)].name: int(count) for op, count in counts}
@@ -57,7 +57,7 @@ def _host(folder: Path, optimisation: str) -> list[str]:
     if compiler is None:
         raise SystemExit("no C compiler: install gcc or clang, or set CC")
     flags = [optimisation, _WRAPPING, "-std=c99", f"-I{_SOURCES}", "-o", "network"]
-    run_tool([compiler, *flags, "main.c", str(_SOURCES / "harness_host.c")], folder, _TIMEOUT_S)
+    run_in(folder, [compiler, *flags, "main.c", str(_SOURCES / "harness_host.c")], _TIMEOUT_S)
     return [str(folder / "network")]
 
 
@@ -65,12 +65,11 @@ def _rv32(folder: Path, optimisation: str) -> list[str]:
     runtime = resources.files("nnkit_gap8") / "c" / "rv32"
     for name in ("crt0.S", "rv32_runtime.c", "rv32_runtime.h", "string.h"):
         (folder / name).write_bytes((runtime / name).read_bytes())
-    types = resources.files("nnkit") / "emit" / "c" / "nnkit_types.h"
-    (folder / "nnkit_types.h").write_bytes(types.read_bytes())
+    (folder / TYPES_HEADER).write_text(types_header(), encoding="utf-8")
     flags = [*RV32_FLAGS, "-std=gnu99", optimisation, _WRAPPING, f"-I{_SOURCES}", "-I."]
     sources = ["main.c", "crt0.S", "rv32_runtime.c", str(_SOURCES / "harness_rv32.c")]
     link = ["-nostdlib", "-nostartfiles", "-T", str(_SOURCES / "rv32.ld"), "-o", "network.elf"]
-    run_tool([require(RV32_COMPILER), *flags, *link, *sources, "-lgcc"], folder, _TIMEOUT_S)
+    run_in(folder, [require(RV32_COMPILER), *flags, *link, *sources, "-lgcc"], _TIMEOUT_S)
     return [
         require(QEMU),
         *("-machine", "virt", "-cpu", "rv32", "-m", "128M", "-smp", "1", "-bios", "none"),

@@ -28,7 +28,8 @@ from benchmarks import calibration_cost
 from benchmarks.networks import shared_folder
 from benchmarks.table import Row, show
 from nnkit import rewrite
-from nnkit.calibrate import CalibrationStats, observe, to_stats
+from nnkit.calibrate import CalibrationStats, Job, observe, to_stats
+from nnkit.distance import distance
 from nnkit.graph import Model
 from nnkit.importers import import_onnx
 from nnkit.program import Conv2d, Program
@@ -44,8 +45,10 @@ from nnkit.quantize.affine import (
     outputs_of,
     quantize_affine,
 )
+from nnkit.quantize.affine.quantize import Corrections
+from nnkit.quantize.lowered import LoweredLayers
+from nnkit.quantize.lowering import lower
 from nnkit.simulate import simulate
-from nnkit.verify.metrics import distance
 
 NETWORKS = ("vww", "r20", "digits", "rfb")
 HELD_OUT = 4  # every n-th calibration image decides whether a correction is kept
@@ -114,18 +117,19 @@ def rows(case: Case, *, fixed: bool, adaround: int | None, folder: Path) -> Iter
         yield _row(case, label, _run(quantised, {case.input_name: case.evaluation}), reference, seconds)
     model, finish = _prepared(case, folder)
     start = time.perf_counter()
-    observed = observe(model, {case.input_name: list(case.calibration)}, {}, histograms=True)
+    observed = observe(Job(model, {}, True), {case.input_name: list(case.calibration)})
     calibration_seconds = time.perf_counter() - start
     held = np.arange(len(case.calibration)) % HELD_OUT == 0
 
     def affine_row(label: str, scheme: AffineScheme) -> tuple[AffineProgram, Row]:
         start = time.perf_counter()
         program = quantize_affine(
-            model,
+            LoweredLayers.of(model),
             to_stats(model, observed, method="mse"),
             scheme,
-            samples={case.input_name: case.calibration[~held]},
-            held_out={case.input_name: case.calibration[held]},
+            Corrections(
+                samples={case.input_name: case.calibration[~held]}, held_out={case.input_name: case.calibration[held]}
+            ),
         )
         seconds = calibration_seconds + time.perf_counter() - start
         outputs = finish(_in_parts(lambda x: outputs_of(program, {case.input_name: x}), case.evaluation))
@@ -140,14 +144,15 @@ def rows(case: Case, *, fixed: bool, adaround: int | None, folder: Path) -> Iter
     for label, scheme in SIXTEEN_BIT_SCHEMES:
         yield affine_row(label, scheme)[1]
     start = time.perf_counter()
-    equalized = equalize(model)
-    again = observe(equalized.model, {case.input_name: list(case.calibration)}, {}, histograms=True)
+    equalized = equalize(LoweredLayers.of(model))
+    again = observe(Job(equalized.network.model, {}, True), {case.input_name: list(case.calibration)})
     other = quantize_affine(
-        equalized.model,
-        to_stats(equalized.model, again, method="mse"),
+        equalized.network,
+        to_stats(equalized.network.model, again, method="mse"),
         AffineScheme(),
-        samples={case.input_name: case.calibration[~held]},
-        held_out={case.input_name: case.calibration[held]},
+        Corrections(
+            samples={case.input_name: case.calibration[~held]}, held_out={case.input_name: case.calibration[held]}
+        ),
     )
     better = keep_better(affine, other, model, {case.input_name: case.calibration[held]}, "equalisation")
     seconds += time.perf_counter() - start
@@ -164,7 +169,7 @@ def rows(case: Case, *, fixed: bool, adaround: int | None, folder: Path) -> Iter
         ("nnkit power of two s16, proven 32-bit sums", FixedPointScheme()),
     ):
         start = time.perf_counter()
-        program = quantize(model, to_stats(model, observed, method="max"), fixed_scheme)
+        program = quantize(lower(model), to_stats(model, observed, method="max"), fixed_scheme)
         seconds = calibration_seconds + time.perf_counter() - start
         lost = [op.bits_lost for op in program.ops if isinstance(op, Conv2d)]
         note = f"bits lost for the proof: {np.mean(lost):.1f} a layer, at most {max(lost):.1f}"
@@ -182,12 +187,15 @@ def _balanced_rows(
 
     def built(network: Model, found: CalibrationStats, scheme: AffineScheme, **options: Any) -> AffineProgram:
         return quantize_affine(
-            network, found, scheme, samples=measured, held_out=held_out, refine_ranges=True, **options
+            LoweredLayers.of(network),
+            found,
+            scheme,
+            Corrections(samples=measured, held_out=held_out, refine_ranges=True, **options),
         )
 
     def balanced_on(samples: Outputs) -> tuple[Model, CalibrationStats]:
-        network = balance(model, samples).model
-        observed = observe(network, {case.input_name: list(case.calibration)}, {}, histograms=True)
+        network = balance(LoweredLayers.of(model), samples).network.model
+        observed = observe(Job(network, {}, True), {case.input_name: list(case.calibration)})
         return network, to_stats(network, observed, method="mse")
 
     start = time.perf_counter()
@@ -219,12 +227,14 @@ def _adaround_rows(
                 continue  # a row above
             start = time.perf_counter()
             program = quantize_affine(
-                model,
+                LoweredLayers.of(model),
                 stats,
                 AffineScheme(per_channel=per_channel),
-                samples={case.input_name: case.calibration[~held]},
-                held_out={case.input_name: case.calibration[held]},
-                adaround=search,
+                Corrections(
+                    samples={case.input_name: case.calibration[~held]},
+                    held_out={case.input_name: case.calibration[held]},
+                    adaround=search,
+                ),
             )
             seconds = time.perf_counter() - start
             outputs = finish(_in_parts(lambda x, p=program: outputs_of(p, {case.input_name: x}), case.evaluation))

@@ -175,10 +175,12 @@ def stages(folder: Path, into: str, *, search: bool) -> None:
     """
     from nnkit.calibrate.run import calibrate
     from nnkit.importers.onnx_importer import import_onnx
+    from nnkit.program.inputs import quantized_inputs
     from nnkit.recipe.sections import Calibration
+    from nnkit.rewrite import RewriteLog
+    from nnkit.samples import Sample
     from nnkit.simulate import simulate
     from nnkit.target import Quantization
-    from nnkit.verify.samples import Sample, quantized_inputs
     from nnkit_tpu.compile import CompileOptions, compile_graph
     from nnkit_tpu.options import TpuOptions
     from nnkit_tpu.quantize import graph_of, table_ranges
@@ -188,7 +190,8 @@ def stages(folder: Path, into: str, *, search: bool) -> None:
     model = import_onnx(folder / "network.onnx").model
     statistics = calibrate(model, {"input": paths}, {})
     wanted = Quantization("network", statistics, Calibration(), {}, lambda _: [])
-    program = TpuTarget().quantize(model, wanted, TpuOptions(chip=CHIP))
+    target, options = TpuTarget(), TpuOptions(chip=CHIP)
+    program = target.quantize(target.lower(model, RewriteLog(), options), wanted, options)
     graph = graph_of(program)
     first = np.load(paths[0])
     given = quantized_inputs(program, Sample("first", {"input": first}))

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from nnkit import __version__
+from nnkit.defaults import FALSE_POSITIVE_RATE
 from nnkit.errors import ExitCode, NnkitError
 from nnkit.failures import INTERRUPTED, Interrupts, fail, fail_unexpected
 
@@ -31,18 +32,10 @@ app.add_typer(table_app, name="table")
 
 
 class Metric(Enum):
-    """Of `evaluate`: cosine similarity or Euclidean distance."""
+    """How `evaluate` compares descriptors: by cosine similarity or Euclidean distance."""
 
     cosine = "cosine"
     l2 = "l2"
-
-
-class TableKind(Enum):
-    """Of a written table: nnkit's own, the TPU compiler's, or pinned fixed-point formats."""
-
-    nnkit = "nnkit"
-    tpu = "tpu"
-    pinned = "pinned"
 
 
 class ExecutorName(Enum):
@@ -79,7 +72,7 @@ def _root(
 
 
 @app.command()
-def run(
+def run(  # noqa: PLR0913 - every option of a command is a parameter
     recipe: Annotated[list[Path], typer.Argument(metavar="RECIPE...", help="The recipe (YAML), or several.")],
     target: TargetOption = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Output folder.")] = Path("out"),
@@ -90,11 +83,20 @@ def run(
     ] = ExecutorName.local,
     scheduler: Annotated[
         str | None,
-        typer.Option("--scheduler", metavar="ADDRESS", help="Of a Dask scheduler; without it one is made."),
+        typer.Option(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="Address of a Dask scheduler; without it, `dask` makes a cluster on this host.",
+        ),
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option("--workers", min=1, metavar="N", help="Workers of one core; as many as are worth it."),
+        typer.Option(
+            "--workers",
+            min=1,
+            metavar="N",
+            help="How many processes compute, each on one core; without it, as many as shorten the run.",
+        ),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Builds at a time.")] = 1,
     json: JsonOption = False,
@@ -155,7 +157,7 @@ def schema(
 @app.command()
 def doctor(
     install: Annotated[
-        str | None, typer.Option("--install", metavar="TARGET", help="Install this target's tools (tpu).")
+        str | None, typer.Option("--install", metavar="TARGET", help="Install the tools of this target.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -190,16 +192,28 @@ def simulate(
 def compare(
     first: Annotated[Path, typer.Argument(metavar="A", help="A build folder, or a tensor file (.npy, .npz).")],
     second: Annotated[Path | None, typer.Argument(metavar="B", help="The same kind as A.")] = None,
-    mapper_quant: Annotated[
+    dumps: Annotated[
         Path | None,
-        typer.Option("--mapper-quant", metavar="DIR", help="Instead of B: the dumps of the NNIE mapper for build A."),
+        typer.Option("--dumps", "--mapper-quant", metavar="DIR", help="Instead of B: dumps of A's compiler."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
     """Compare two builds layer by layer, or two tensor files. Exit code 1 when they differ."""
     from nnkit.commands.compare import compare_command
 
-    compare_command(first, second, json=json, mapper_quant=mapper_quant)
+    compare_command(first, second, json=json, dumps=dumps)
+
+
+@app.command("verify-wk")
+def verify_wk(
+    build: Annotated[Path, typer.Argument(metavar="BUILD", help="A build folder: out/<name>/<target>.")],
+    compiled: Annotated[Path, typer.Argument(metavar="FILE.wk", help="What the vendor's compiler made of it.")],
+    json: JsonOption = False,
+) -> None:
+    """Compare a build's numbers with those in a compiled network. Exit code 1 when they differ."""
+    from nnkit.commands.verify_wk import verify_wk_command
+
+    verify_wk_command(build, compiled, json=json)
 
 
 @app.command()
@@ -236,7 +250,7 @@ def evaluate(
     metric: Annotated[Metric, typer.Option("--metric", help="How alike two descriptors are.")] = Metric.cosine,
     fpr: Annotated[
         float, typer.Option("--fpr", min=0.0, max=1.0, help="False-positive rate at which recall is told.")
-    ] = 0.001,
+    ] = FALSE_POSITIVE_RATE,
     against: Annotated[
         Path | None, typer.Option("--against", metavar="FEATURES", help="Another run's descriptors to compare with.")
     ] = None,
@@ -330,11 +344,13 @@ def table_convert(
         Path,
         typer.Argument(
             metavar="TABLE",
-            help="nnkit's or the TPU compiler's table, pinned formats, a QDQ model, or a build folder.",
+            help="nnkit's table, that of a target's compiler, pinned formats, a QDQ model, or a build folder.",
         ),
     ],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")],
-    to: Annotated[TableKind, typer.Option("--to", help="What to write.")] = TableKind.nnkit,
+    to: Annotated[
+        str, typer.Option("--to", metavar="KIND", help="nnkit, pinned, or a target whose compiler has such tables.")
+    ] = "nnkit",
     onto: Annotated[
         Path | None,
         typer.Option("--onto", metavar="BUILD", help="Write this build's table with TABLE's ranges in it."),
@@ -344,7 +360,7 @@ def table_convert(
     """Write the ranges of a table of any known kind as another."""
     from nnkit.commands.table import convert_command
 
-    convert_command(source, out, to=to.value, onto=onto, json=json)
+    convert_command(source, out, to=to, onto=onto, json=json)
 
 
 def main() -> None:

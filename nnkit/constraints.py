@@ -1,35 +1,149 @@
-"""Constraints as small functions whose docstring is the message, the reason and the documentation.
+"""Constraints: functions whose docstring is the message, the remedy and the line in the docs.
 
-A constraint takes an op, the program and the target's limits and returns whether the op is within them. Its
-docstring is a template filled from the limits: "kernel sides must be within {kernel_range}".
+A constraint returns what is beyond it, in words that follow "found", or None where all is well:
+
+    def kernels_are_small(op, program, limits):
+        \"\"\"kernel sides are at most {max_kernel}
+        fix: use a smaller window, or two convolutions\"\"\"
+        side = max(op.window.kernel_h, op.window.kernel_w)
+        return f"a side of {side}" if side > limits.max_kernel else None
+
+Numbers in braces are fields of the target's limits. What a constraint is given is its target's affair: an op with its
+program, a layer with its neighbours, all segments. All violations are told in one error.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import TypeAlias, TypeVar
 
+from nnkit.errors import ModelError
 from nnkit.program import OpBase, Program
-from nnkit.quantize.lowering import Refusal, refusal_error
 
-Limits: TypeAlias = Mapping[str, int]
-Constraint: TypeAlias = Callable[[OpBase, Program, Limits], bool]
+Constraint: TypeAlias = Callable[..., str | None]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Base of a target's limits: each field is a number, or several, that constraints name in braces."""
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The numbers as sentences have them, by name."""
+        return {each.name: _text(getattr(self, each.name)) for each in fields(self)}
+
+
+LimitsT = TypeVar("LimitsT", bound=Limits)
+OpConstraint: TypeAlias = Callable[[OpBase, Program, LimitsT], str | None]
+
+
+@dataclass(frozen=True)
+class Violation:
+    """What is beyond a constraint.
+
+    place: the layer, or what else is limited. kind: of the layer; may be empty. reason: the constraint in words.
+    actual: what was found instead. movable: the CPU may run the layer instead.
+    """
+
+    place: str
+    kind: str
+    reason: str
+    remedy: str
+    actual: str = ""
+    movable: bool = False
 
 
 def constraint_text(constraint: Constraint, limits: Limits) -> str:
-    """The constraint in words, with the limits filled in."""
-    template = " ".join((inspect.getdoc(constraint) or constraint.__name__).split())
-    return template.format(**{name: f"{value:,}" for name, value in limits.items()})
+    """The constraint in words, with the numbers filled in."""
+    return _parts(constraint, limits)[0]
 
 
-def check_constraints(program: Program, constraints: Sequence[Constraint], limits: Limits) -> None:
-    """Raise one ModelError that lists every op outside a constraint, with the constraint's text as the reason."""
-    refusals = [
-        Refusal(op.name, op.kind, constraint_text(constraint, limits))
-        for op in program.ops
+def constraint_remedy(constraint: Constraint, limits: Limits) -> str:
+    """What its docstring says after `fix:`; empty where it says nothing."""
+    return _parts(constraint, limits)[1]
+
+
+def violation(
+    constraint: Constraint, actual: str, place: str, kind: str, limits: Limits, *, movable: bool = False
+) -> Violation:
+    """The violation of a constraint; actual: as the constraint returned it."""
+    reason, remedy = _parts(constraint, limits)
+    return Violation(place, kind, reason, remedy, actual, movable)
+
+
+def check_constraints(
+    program: Program,
+    constraints: Sequence[OpConstraint[LimitsT]],
+    limits: LimitsT,
+    *,
+    whose: str,
+    documentation: str = "",
+) -> None:
+    """Raise one ModelError with every op outside a constraint. whose: the hardware, in the title."""
+    violations = [
+        violation(constraint, actual, op.name, op.kind, limits)
         for constraint in constraints
-        if not constraint(op, program, limits)
+        for op in program.ops
+        if (actual := constraint(op, program, limits)) is not None
     ]
-    if refusals:
-        raise refusal_error(refusals)
+    if violations:
+        more = f" ({documentation} has all limits)" if documentation else ""
+        title = counted("limit", len(violations), whose, "exceeded")
+        raise violations_error(violations, title, f"change the network or the options as said{more}")
+
+
+def counted(what: str, count: int, whose: str, done: str) -> str:
+    """The title of an error: "2 limits of the chip are exceeded"."""
+    return f"{count} {what}{'s' if count > 1 else ''} of {whose} {'are' if count > 1 else 'is'} {done}"
+
+
+def violations_error(violations: Sequence[Violation], title: str, remedy: str) -> ModelError:
+    """All violations in one error, each with its layers, what was found, and its remedy.
+
+    What layers have in common is said once.
+    """
+    together: dict[tuple[str, str], list[Violation]] = {}
+    for each in violations:
+        together.setdefault((each.reason, each.remedy), []).append(each)
+    lines = ""
+    for (reason, own_remedy), those in together.items():
+        common = len({each.actual for each in those}) == 1
+        actual = f"; found {those[0].actual}" if common and those[0].actual else ""
+        names = [_place(each, with_actual=not common) for each in those]
+        places = f"{names[0]}:" if len(names) == 1 else f"{_wrapped(names)}:\n   "
+        lines += f"\n  {places} {reason}{actual}" + (f"\n    fix: {own_remedy}" if own_remedy else "")
+    return ModelError(f"{title}:{lines}", remedy=remedy)
+
+
+def _parts(constraint: Constraint, limits: Limits) -> tuple[str, str]:
+    template = " ".join((inspect.getdoc(constraint) or constraint.__name__).split())
+    reason, _, remedy = template.format(**limits.texts).partition(" fix: ")
+    return reason, remedy
+
+
+def _text(number: float | str | tuple[float, ...]) -> str:
+    if isinstance(number, tuple):
+        return ", ".join(str(Fraction(each)) for each in number)
+    if isinstance(number, str):
+        return number
+    return f"{number:,}" if isinstance(number, int) else f"{number:g}"
+
+
+def _place(each: Violation, *, with_actual: bool) -> str:
+    """The layer with its type, and what was found where layers differ in that."""
+    notes = [note for note in (each.kind, f"found {each.actual}" if with_actual and each.actual else "") if note]
+    return f"{each.place} ({'; '.join(notes)})" if notes else each.place
+
+
+def _wrapped(names: Sequence[str], width: int = 110) -> str:
+    """Names with commas, in lines; a name is not broken."""
+    lines = [""]
+    for index, name in enumerate(names):
+        text = name if index == len(names) - 1 else f"{name}, "
+        if lines[-1] and len(lines[-1]) + len(text) > width:
+            lines.append("")
+        lines[-1] += text
+    return "\n  ".join(line.rstrip() for line in lines)

@@ -1,4 +1,4 @@
-"""Generated text: the environment in which its templates are filled, and the folder that it is written to."""
+"""Generated text: the packaged files it is made of, the environment of its templates, the folder it is written to."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
+def packaged_text(package: str, *path: str) -> str:
+    """The text of a file that is installed with a package."""
+    return resources.files(package).joinpath(*path).read_text(encoding="utf-8")
+
+
 def template_environment(package: str, *folder: str) -> Environment:
     """Jinja2 over the templates in a folder of a package. Undefined names are errors; a tag alone leaves no line."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined  # 60 ms, which `nnkit --help` must not pay
 
     def load(name: str) -> str:
-        return resources.files(package).joinpath(*folder, name).read_text(encoding="utf-8")
+        return packaged_text(package, *folder, name)
 
     return Environment(
         loader=FunctionLoader(load),

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import overload
 
 from nnkit.errors import RecipeError
 from nnkit.graph import InputSpec, Model
+from nnkit.input_range import InputRange
 from nnkit.preprocess import Preprocess, list_images, load_input
 from nnkit.preprocess.files import named, spread
-from nnkit.quantize import InputRange
 from nnkit.recipe import Calibration, Recipe
-from nnkit.verify.samples import Sample
+from nnkit.samples import Sample
 
 _PIXEL_LOW, _PIXEL_HIGH = 0.0, 255.0
 
@@ -182,12 +181,3 @@ def _sample(
         },
         image=files[model.inputs[0].name][index].as_posix(),
     )
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file's bytes; a file that cannot be read gives its name (the reader reports it)."""
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError:
-        return f"unreadable:{path.name}"

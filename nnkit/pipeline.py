@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nnkit import stages
 from nnkit.report.staging import staged_build
-from nnkit.stages import Build, Preview
+from nnkit.stages import Build, Preview, Settled
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ def run(build: Build, out: Path) -> Outcome:
     with staged_build(out / build.recipe.name / build.key) as staged:
         imported = stages.import_model(build)
         restructured = stages.restructure(build, imported)
+        lowered = stages.lower(build, restructured)
         statistics = stages.calibrate(build, restructured)
-        restructured = stages.choose_precision(build, restructured, statistics)
-        segments = stages.partition(build, restructured)
-        program = stages.quantize(build, restructured, statistics)
+        settled = stages.choose_precision(build, restructured, lowered, statistics)
+        program = stages.quantize(build, settled, statistics)
         plan = stages.plan(build, program)
-        artifact = stages.emit(build, restructured, statistics, segments, program, plan, staged.folder)
-        verdict = stages.verify(build, restructured, program, artifact)
-        report = stages.report(build, imported, restructured, statistics, segments, program, plan, artifact, verdict)
+        artifact = stages.emit(build, settled, statistics, program, plan, staged.folder)
+        verdict = stages.verify(build, restructured, artifact)
+        report = stages.report(build, imported, restructured, settled, artifact, verdict)
         stages.package(build, verdict.status, staged.folder)
         folder = staged.commit(failed=verdict.status != "ok")
     return Outcome(folder, verdict.status, report)
@@ -45,9 +45,10 @@ def preview(build: Build) -> Preview:
     """The dry run: everything up to the memory plan, nothing written."""
     imported = stages.import_model(build)
     restructured = stages.restructure(build, imported)
+    lowered = stages.lower(build, restructured)
     statistics, calibrated = stages.calibrate_if_possible(build, restructured)
+    settled = Settled(lowered)
     if calibrated:
-        restructured = stages.choose_precision(build, restructured, statistics)
-    segments = stages.partition(build, restructured)
-    program = stages.quantize(build, restructured, statistics)
-    return Preview(imported, restructured, segments, program, stages.plan(build, program), calibrated)
+        settled = stages.choose_precision(build, restructured, lowered, statistics)
+    program = stages.quantize(build, settled, statistics)
+    return Preview(imported, restructured, settled, program, stages.plan(build, program), calibrated)

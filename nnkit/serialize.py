@@ -141,20 +141,20 @@ class Codec:
         return made
 
 
-def stage_codec(program_classes: Iterable[type] = ()) -> Codec:
-    """The codec for everything that stages hand on; `program_classes`: those of a target's own programs."""
+def stage_codec(more: Iterable[type] = ()) -> Codec:
+    """The codec for what stages hand on; `more`: classes of stages' results, or of a target's own programs."""
+    from nnkit import program
     from nnkit.calibrate.stats import CalibrationStats, ValueRange
     from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec, ValueTags
     from nnkit.memory.plan import Buffer, MemoryPlan, Region, RegionUse, Step, TensorPlace, WeightChunk
-    from nnkit.program import affine, formats, ops, program
+    from nnkit.program import affine, fixed
     from nnkit.rewrite.log import DeclinedSite, RewriteEntry, RewriteLog
-    from nnkit.stages.types import Imported, Restructured
 
     arithmetic = [
         cls
-        for module in (formats, ops, program, affine)
-        for cls in vars(module).values()
-        if isinstance(cls, type) and is_dataclass(cls) and cls.__module__ == module.__name__
+        for package in (program, fixed, affine)
+        for cls in vars(package).values()
+        if isinstance(cls, type) and is_dataclass(cls)
     ]
     return Codec(
         [
@@ -162,20 +162,20 @@ def stage_codec(program_classes: Iterable[type] = ()) -> Codec:
             *(Model, InputSpec, OutputSpec, LayerTags, ValueTags),
             *(CalibrationStats, ValueRange),
             *(MemoryPlan, Region, RegionUse, Buffer, TensorPlace, WeightChunk, Step),
-            *(RewriteLog, RewriteEntry, DeclinedSite, Imported, Restructured),
-            *program_classes,
+            *(RewriteLog, RewriteEntry, DeclinedSite),
+            *more,
         ]
     )
 
 
-def encode(value: Any, program_classes: Iterable[type] = ()) -> bytes:
+def encode(value: Any, more: Iterable[type] = ()) -> bytes:
     """`value`, of what stages hand on, as bytes; see `Codec.encode`."""
-    return stage_codec(program_classes).encode(value)
+    return stage_codec(more).encode(value)
 
 
-def decode(data: bytes, program_classes: Iterable[type] = ()) -> Any:
+def decode(data: bytes, more: Iterable[type] = ()) -> Any:
     """What `encode` wrote with the same classes; see `Codec.decode`."""
-    return stage_codec(program_classes).decode(data)
+    return stage_codec(more).decode(data)
 
 
 def _add(array: NDArray[Any], arrays: list[NDArray[Any]]) -> int:

@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 from nnkit import pipeline
 from nnkit.builds import open_build
-from nnkit.calibrate.tpu_table import read_tpu_table
 from nnkit.cli import app
 from nnkit.errors import NnkitError, UserFileError
 from nnkit.quantize import read_pinned_formats
 from nnkit.quantize.tables import read_any_table
 from nnkit.report.calibration_table import lines_read
+from nnkit_tpu.calibration_table import read_table
 
 
 def test_there_and_back(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_there_and_back(tmp_path: Path) -> None:
     assert read_any_table(second).kind == "nnkit"
     done = CliRunner().invoke(app, ["table", "convert", str(second), str(third), "--to", "tpu", "--json"])
     assert json.loads(done.output) == {"from": "nnkit", "to": "tpu", "values": 2, "out": str(third)}
-    assert read_tpu_table(third) == read_tpu_table(first)
+    assert read_table(third) == read_table(first)
 
 
 @pytest.fixture(scope="module")

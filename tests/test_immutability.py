@@ -18,7 +18,7 @@ from nnkit import pipeline, stages
 from nnkit.stages import Artifact, Build
 
 RUN = {
-    *("import_model", "restructure", "calibrate", "choose_precision", "partition", "quantize"),
+    *("import_model", "restructure", "lower", "calibrate", "choose_precision", "quantize"),
     *("plan", "emit", "verify", "report", "package"),
 }
 

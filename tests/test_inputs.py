@@ -11,10 +11,10 @@ from PIL import Image
 
 from nnkit.commands.common import load
 from nnkit.errors import RecipeError, UserFileError
+from nnkit.file_digest import file_digest
 from nnkit.graph import InputSpec, LayerTags, Model
 from nnkit.inputs import (
     calibration_files,
-    file_digest,
     has_calibration,
     image_inputs,
     input_ranges,

@@ -18,7 +18,9 @@ def _build(asked: tuple[str, ...] | None, hp: object, precision: str, *, mixes: 
     recipe = SimpleNamespace(
         calibration_for=lambda key: SimpleNamespace(corrections=asked), tags_for=lambda key: SimpleNamespace(hp=hp)
     )
-    target = SimpleNamespace(corrections=("a", "b"), **({"scheme": None} if mixes else {}))
+    target = SimpleNamespace(
+        corrections=("a", "b"), gains_from_sixteen_bits=lambda options: mixes and options.precision == "int8"
+    )
     return SimpleNamespace(target=target, recipe=recipe, key="t", options=SimpleNamespace(precision=precision))
 
 

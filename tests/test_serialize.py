@@ -22,6 +22,8 @@ from nnkit.rewrite.log import DeclinedSite, RewriteEntry, RewriteLog
 from nnkit.serialize import Codec, DamagedValueError, decode, encode
 from nnkit.stages.types import Imported, Restructured
 
+RESULTS = (Imported, Restructured)
+
 
 def _program() -> Program:
     rng = np.random.default_rng(0)
@@ -96,10 +98,10 @@ def test_what_else_stages_hand_on_comes_back() -> None:
 
     log = RewriteLog((RewriteEntry("r", True, ("a + b",), (DeclinedSite("c", "padding"),), 1e-7),))
     assert decode(encode(log)) == log
-    restructured = decode(encode(Restructured(model, log, model)))
+    restructured = decode(encode(Restructured(model, log, model), RESULTS), RESULTS)
     assert restructured.log == log
     assert restructured.model.digest == model.digest
-    assert decode(encode(Imported(model, ("a note",)))).notes == ("a note",)
+    assert decode(encode(Imported(model, ("a note",)), RESULTS), RESULTS).notes == ("a note",)
 
 
 def test_same_value_same_bytes() -> None:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from tests.end_to_end.networks import resnet
@@ -63,6 +64,8 @@ def test_plugin_is_listed_and_in_the_schema(environment: dict[str, str], tmp_pat
     listed = json.loads(nnkit(environment, "targets", "list", "--json", cwd=tmp_path).stdout)
     assert listed["listing"] == "lists the program as text"
     assert "gap8" in listed
+    shown = json.loads(nnkit(environment, "targets", "show", "listing", "--json", cwd=tmp_path).stdout)
+    assert shown["limits"] == ["names have at most 60 characters"]
     schema = nnkit(environment, "schema", cwd=tmp_path).stdout
     assert "Memory for all tensors." in schema
 
@@ -80,3 +83,20 @@ def test_plugin_runs_a_recipe(environment: dict[str, str], tmp_path: Path) -> No
     listing = (tmp_path / "out/small/listing/artifact/listing.txt").read_text().splitlines()
     assert len(listing) == len(report["layers"])
     assert listing[0].startswith("conv")
+
+
+def test_what_the_plugin_cannot_list_is_refused_with_its_remedy(environment: dict[str, str], tmp_path: Path) -> None:
+    resnet(tmp_path / "net.onnx")
+    model = onnx.load(tmp_path / "net.onnx")
+    convolution = next(node for node in model.graph.node if node.op_type == "Conv")
+    convolution.name = "a_name_that_is_a_good_deal_longer_than_what_a_line_of_the_listing_takes"
+    onnx.save(model, tmp_path / "net.onnx")
+    np.save(tmp_path / "cal0.npy", np.random.default_rng(0).normal(0, 1, (1, 3, 24, 24)).astype("f4"))
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    done = nnkit(environment, "run", "recipe.yaml", cwd=tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert "1 limit of the listing is exceeded:" in done.stderr
+    assert (
+        f"{convolution.name} (conv2d): names have at most 60 characters; found {len(convolution.name)}" in done.stderr
+    )
+    assert "fix: rename the layer in the model" in done.stderr

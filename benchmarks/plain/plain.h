@@ -1,6 +1,6 @@
 /*
  * Layers in plain C, as a person writes them: one function a layer, nested loops, tensors as [C][H][W], weights as
- * [O][I][KH][KW], nothing fused. The arithmetic is that of nnkit.program.ops.
+ * [O][I][KH][KW], nothing fused. The arithmetic is that of nnkit.program.fixed.
  */
 #ifndef PLAIN_H
 #define PLAIN_H

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.caffe.names import NamePool
 from nnkit.caffe.phases import in_deployment
 from nnkit.caffe.text_format import Parsed, parse_text
 from nnkit.caffe.version1 import upgraded
 from nnkit.caffe.weights import LayerWeights
 from nnkit.errors import ModelError
+from nnkit.names import NamePool
 
 MAX_LAYERS = 5000
 MAX_ENDS = 4096
@@ -91,20 +91,22 @@ def read_network(prototxt: bytes, weights: Mapping[str, LayerWeights], where: st
             where=f"{where}:{max(parsed.lines['layer'][0], parsed.lines['layers'][0])}",
             remedy="write all of them as `layer`, with types in quotes",
         )
-    found = net.layer or net.layers
-    if not found:
+    written = net.layer or net.layers
+    if not written:
         raise ModelError("the file describes no layers", where=where, remedy="name the deploy prototxt")
-    if len(found) > MAX_LAYERS:
+    if len(written) > MAX_LAYERS:
         raise ModelError(
-            f"the network has {len(found):,} layers; the limit is {MAX_LAYERS:,}",
+            f"the network has {len(written):,} layers; the limit is {MAX_LAYERS:,}",
             where=where,
             remedy="check the file",
         )
     lines = parsed.lines["layer" if net.layer else "layers"]
-    used = [(message, line) for message, line in zip(found, lines, strict=True) if in_deployment(message, net.state)]
+    used = [
+        (message, line) for message, line in zip(written, lines, strict=True) if in_deployment(message, net.state)
+    ]
     notes = [*_unknown_notes(parsed, where)]
-    if len(used) < len(found):
-        notes.append(f"{len(found) - len(used)} layers are for training or other uses and are left out")
+    if len(used) < len(written):
+        notes.append(f"{len(written) - len(used)} layers are for training or other uses and are left out")
     layers = []
     for message, line in used:
         parameters = upgraded(message, f"{where}:{line}") if net.layers else message

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import ModelError
+from nnkit.reading import read_regular_file
 
 MAX_WEIGHT_LAYERS = 20_000
 MAX_WEIGHT_BLOBS = 100_000
@@ -48,14 +49,14 @@ def read_caffemodel(data: bytes, where: str) -> dict[str, LayerWeights]:
             where=where,
             remedy=_COPY_AGAIN,
         )
-    found: dict[str, LayerWeights] = {}
+    weights: dict[str, LayerWeights] = {}
     for layer in layers:
         name = _text(layer, "name", where)
         if layer.blobs:
             place = f"{where}: layer '{name}'"
             arrays = tuple(_array(blob, place, f"array {i + 1}") for i, blob in enumerate(layer.blobs))
-            found[name] = LayerWeights(name, arrays)
-    return found
+            weights[name] = LayerWeights(name, arrays)
+    return weights
 
 
 def write_mean_file(mean: NDArray[np.float32]) -> bytes:
@@ -81,7 +82,6 @@ def read_user_bytes(path: Path, what: str) -> bytes:
         UserFileError: no such file, or not readable.
         ModelError: not a regular file, too large, empty, or a pointer.
     """
-    from nnkit.importers.model_file import read_regular_file
 
     data = read_regular_file(path, what=what)
     if not data:

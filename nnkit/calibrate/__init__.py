@@ -10,7 +10,7 @@ from nnkit.calibrate.ranges import (
     mse_range,
     percentile_range,
 )
-from nnkit.calibrate.run import Observations, calibrate, observe, to_stats
+from nnkit.calibrate.run import Job, Naming, Observations, calibrate, observe, to_stats
 from nnkit.calibrate.stats import CalibrationStats, SkippedImage, ValueRange
 from nnkit.calibrate.storage import stats_from_bytes, stats_to_bytes
 from nnkit.calibrate.table import read_table, write_table
@@ -19,7 +19,9 @@ __all__ = [
     "CalibrationStats",
     "Extremes",
     "Histogram",
+    "Job",
     "Method",
+    "Naming",
     "Observations",
     "SkippedImage",
     "ValueRange",

@@ -78,8 +78,10 @@ def _to_json(finished: Finished) -> dict[str, Any]:
         "images": finished.images,
         "skipped": [[index, [asdict(image) for image in images]] for index, images in finished.skipped.items()],
         "observers": {
-            name: histogram_to_json(found) if isinstance(found, Histogram) else [found.low, found.high, found.count]
-            for name, found in finished.observers.items()
+            name: histogram_to_json(observer)
+            if isinstance(observer, Histogram)
+            else [observer.low, observer.high, observer.count]
+            for name, observer in finished.observers.items()
         },
     }
 
@@ -87,8 +89,8 @@ def _to_json(finished: Finished) -> dict[str, Any]:
 def _from_json(stored: dict[str, Any]) -> Finished:
     return Finished(
         {
-            name: Extremes(*found) if isinstance(found, list) else histogram_from_json(found)
-            for name, found in stored["observers"].items()
+            name: Extremes(*entry) if isinstance(entry, list) else histogram_from_json(entry)
+            for name, entry in stored["observers"].items()
         },
         int(stored["images"]),
         {int(index): tuple(SkippedImage(**image) for image in images) for index, images in stored["skipped"]},

@@ -12,7 +12,6 @@ import hashlib
 import math
 import os
 import secrets
-import subprocess
 from collections.abc import Callable
 from functools import lru_cache
 from importlib import resources
@@ -22,9 +21,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.c.host_compiler import host_compiler
 from nnkit.cache import default_folder
 from nnkit.calibrate.observers import BINS, MIN_EXPONENT, bin_counts
-from nnkit.host_compiler import host_compiler
+from nnkit.errors import ToolError
+from nnkit.external_tool import run_tool
 
 
 class Counted(NamedTuple):
@@ -78,7 +79,7 @@ def _compiled(folder: Path, compile_it: bool) -> Count | None:
                 return None
             _compile(compiler, source, library)
         function = ctypes.CDLL(str(library)).nnkit_count
-    except (OSError, AttributeError, subprocess.SubprocessError):
+    except (OSError, AttributeError, ToolError):
         return None
     function.restype = ctypes.c_int64
     pointer, size, real = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_float
@@ -91,7 +92,7 @@ def _compile(compiler: str, source: bytes, library: Path) -> None:
     made = library.with_name(f"{library.name}.{secrets.token_hex(8)}")
     command = [compiler, *_FLAGS, "-x", "c", "-", "-o", str(made)]
     try:
-        subprocess.run(command, input=source, capture_output=True, timeout=_TIMEOUT_S, check=True)
+        run_tool(command, stdin=source, timeout_s=_TIMEOUT_S).checked(remedy="numpy counts")
         os.replace(made, library)
     finally:
         made.unlink(missing_ok=True)

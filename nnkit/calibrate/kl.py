@@ -82,7 +82,7 @@ class _Density:
         self._heights = heights
 
     def mass(self, points: NDArray[np.float64], width: float) -> NDArray[np.float64]:
-        """Of parts of `width` around the points."""
+        """How many numbers lie in parts of `width` around the points."""
         inside = (points >= self._low) & (points <= self._high)
         return np.where(inside, np.interp(points, self.centres, self._heights) * width, 0.0)
 

@@ -28,7 +28,7 @@ LANES = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class CalibrationSample:
     """One sample: its name for messages, and its inputs or the file that could not be used."""
 
     name: str
@@ -52,7 +52,7 @@ class Pass:
         self,
         network: AllValues,
         recorder: Recorder,
-        load: Callable[[int], Sample],
+        load: Callable[[int], CalibrationSample],
         *,
         total: int,
         allowed_bad: int,
@@ -115,7 +115,7 @@ class Pass:
 
     def _sample(
         self,
-        sample: Sample,
+        sample: CalibrationSample,
         index: int,
         values_of: Callable[[Mapping[str, NDArray[np.float32]]], Mapping[str, NDArray[Any]]],
     ) -> None:

@@ -10,6 +10,7 @@ from nnkit.calibrate.kl import kl_range
 from nnkit.calibrate.observers import Histogram
 from nnkit.calibrate.ranges import FormatKind, max_range, mse_range, percentile_range
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
+from nnkit.defaults import PERCENTILE
 
 Method: TypeAlias = Literal["max", "percentile", "mse", "kl"]
 
@@ -24,7 +25,7 @@ def range_of(
     bits: int = 8,
     signed: bool | None = None,
     kind: FormatKind = "power_of_two",
-    percentile: float = 99.99,
+    percentile: float = PERCENTILE,
 ) -> ValueRange:
     """The range that a method gives.
 

@@ -45,7 +45,7 @@ class Extremes:
         return self.merged(Extremes(*finite_ends(values, name), values.size)) if values.size else self
 
     def merged(self, other: Extremes) -> Extremes:
-        """Of both."""
+        """The extremes of what both have seen."""
         return Extremes(min(self.low, other.low), max(self.high, other.high), self.count + other.count)
 
 
@@ -125,7 +125,7 @@ class Histogram:
         return self.merged(Histogram(extremes, exponent, counts, zeros))
 
     def merged(self, other: Histogram) -> Histogram:
-        """Of both: bit-identical to one histogram that saw all numbers, in any order."""
+        """The histogram of what both have seen: bit-identical to one that saw all numbers, in any order."""
         extremes = self.extremes.merged(other.extremes)
         exponent = max(self.exponent, other.exponent)
         counts = _all_widened(self, exponent) + _all_widened(other, exponent)

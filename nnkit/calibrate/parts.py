@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnkit.calibrate.all_values import AllValues, activation_values
 from nnkit.calibrate.checkpoint import Checkpoint, Finished
 from nnkit.calibrate.lanes import LANES
-from nnkit.calibrate.methods import Method
 from nnkit.calibrate.run import (
+    Job,
+    Naming,
     Observations,
     Source,
     allowed_bad,
@@ -32,25 +32,9 @@ from nnkit.graph.model import Model
 
 if TYPE_CHECKING:
     from nnkit.preprocess.settings import Preprocess
+    from nnkit.recipe import Calibration
 
 PART_IMAGES = 32
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """What all parts share; see `observe`.
-
-    lanes: samples of a part that are under way at a time, each on one core. None: as many as are of use, where no
-        other part runs beside it.
-    """
-
-    model: Model
-    preprocess: Mapping[str, Preprocess]
-    histograms: bool
-    allowed_bad: int
-    base: Path | None
-    where: str
-    lanes: int | None = 1
 
 
 def observe_in_parts(
@@ -69,7 +53,7 @@ def observe_in_parts(
     Raises:
         RecipeError, ModelError: as `observe`. UsageError, ToolError: as `open_executor` and `Executor.map`.
     """
-    total = check_sources(job.model, sources, where=job.where)
+    total = check_sources(job.model, sources, where=job.naming.where)
     parts = [
         {name: tuple(given[first : first + PART_IMAGES]) for name, given in sources.items()}
         for first in range(0, total, PART_IMAGES)
@@ -82,8 +66,8 @@ def observe_in_parts(
             stack.callback(checkpoint.close)
         executor = stack.enter_context(open_executor(choice, len(left), threads=LANES))
         job = replace(job, lanes=None if choice.workers is None and executor.workers == 1 else 1)
-        for turn, found in executor.map(observe_part, job, [parts[index] for index in left]):
-            finished = finished.with_part(left[turn], found)
+        for turn, observations in executor.map(observe_part, job, [parts[index] for index in left]):
+            finished = finished.with_part(left[turn], observations)
             progress(_length(parts[left[turn]]))
             if checkpoint is not None:
                 checkpoint.keep(finished)
@@ -95,40 +79,27 @@ def observe_in_parts(
 
 def observe_part(job: Job, sources: Mapping[str, Sequence[Source]]) -> Observations:
     """One part, wherever it runs."""
-    return observe(
-        job.model,
-        sources,
-        job.preprocess,
-        histograms=job.histograms,
-        allowed_bad=job.allowed_bad,
-        base=job.base,
-        where=job.where,
-        network=_network(job.model),
-        lanes=job.lanes,
-    )
+    return observe(job, sources, network=_network(job.model))
 
 
 def calibrate_in_parts(
     model: Model,
     sources: Mapping[str, Sequence[Source]],
     preprocess: Mapping[str, Preprocess],
-    *,
-    method: Method,
-    percentile: float,
-    bad_images: float,
-    base: Path | None = None,
-    where: str,
+    settings: Calibration,
+    naming: Naming,
     choice: ExecutorChoice,
+    *,
     checkpoint: Checkpoint | None,
     progress: Callable[[int], object],
 ) -> CalibrationStats:
     """`calibrate`, in parts. Raises also UserFileError where more files than allowed cannot be used."""
-    total = check_sources(model, sources, where=where)
-    allowed = allowed_bad(bad_images, total)
-    job = Job(model, preprocess, method != "max", allowed, base, where)
+    total = check_sources(model, sources, where=naming.where)
+    allowed = allowed_bad(settings.bad_images, total)
+    job = Job(model, preprocess, settings.method != "max", allowed, naming)
     observed = observe_in_parts(job, sources, choice, checkpoint=checkpoint, progress=progress)
-    check_skipped(observed.skipped, total, allowed, where)
-    return to_stats(model, observed, method=method, percentile=percentile)
+    check_skipped(observed.skipped, total, allowed, naming.where)
+    return to_stats(model, observed, method=settings.method, percentile=settings.percentile)
 
 
 @lru_cache(maxsize=1)

@@ -29,7 +29,11 @@ def read_qdq_ranges(model: onnx.ModelProto) -> dict[str, ValueRange]:
         if node.op_type != "QuantizeLinear" or node.input[0] in constants:
             continue
         if any(name not in constants for name in node.input[1:]):
-            raise ModelError("its scale or zero point is computed at run time", where=node.name or node.output[0])
+            raise ModelError(
+                "its scale or zero point is computed at run time",
+                where=node.name or node.output[0],
+                remedy="export the model with scales and zero points as constants",
+            )
         scale = np.atleast_1d(constants[node.input[1]])
         zero = constants[node.input[2]] if len(node.input) > 2 else np.zeros((), np.uint8)
         if scale.size != 1 or zero.dtype not in _STORAGE:

@@ -46,29 +46,29 @@ class Recorder:
                     sums.add_ends(*ends, numbers.size)
                 continue
             exponents = sums.exponents
-            found = self._count(numbers, *exponents)
-            if found is None:  # in most samples nothing lies beyond what others have had
+            counted = self._count(numbers, *exponents)
+            if counted is None:  # in most samples nothing lies beyond what others have had
                 ends = finite_ends(numbers, name)
                 with self._lock:
                     exponents = sums.widened_for(*ends)
-                found = self._count(numbers, *exponents) or numpy_count(numbers, *exponents)
-            if found is None:
+                counted = self._count(numbers, *exponents) or numpy_count(numbers, *exponents)
+            if counted is None:
                 raise InternalError("a number lies beyond the range that was made for it", where=name)
             with self._lock:
-                sums.add(found, exponents, numbers.size)
+                sums.add(counted, exponents, numbers.size)
 
     def observers(self) -> Mapping[str, Extremes] | Mapping[str, Histogram]:
-        """Of all values, in the graph's order; none where nothing was recorded. Ends the recording."""
+        """One for every value, in the graph's order; none where nothing was recorded. Ends the recording."""
         if not self._sums:
             return {}
         derived = self._network.derived
-        found: dict[str, Any] = {}
+        by_value: dict[str, Any] = {}
         for name, source in derived.rectified.items():
             sums = self._sums[source]
-            found[name] = sums.rectified_extremes() if self._count is None else sums.rectified_histogram()
+            by_value[name] = sums.rectified_extremes() if self._count is None else sums.rectified_histogram()
         for name, sums in self._sums.items():
-            found[name] = sums.extremes() if self._count is None else sums.histogram()
-        return {name: found[derived.same.get(name, name)] for name in self._network.names}
+            by_value[name] = sums.extremes() if self._count is None else sums.histogram()
+        return {name: by_value[derived.same.get(name, name)] for name in self._network.names}
 
 
 class _Sum:
@@ -96,12 +96,12 @@ class _Sum:
         self.exponents = exponents
         return exponents
 
-    def add(self, found: Counted, exponents: tuple[int, int], numbers: int) -> None:
+    def add(self, counted: Counted, exponents: tuple[int, int], numbers: int) -> None:
         """What was counted of so many numbers, in ranges of exponents that this sum has had."""
-        self.add_ends(found.low, found.high, numbers)
+        self.add_ends(counted.low, counted.high, numbers)
         negative, positive = self.exponents
-        self._counts += widened(found.counts, negative - exponents[0], positive - exponents[1])
-        self._zeros += found.zeros
+        self._counts += widened(counted.counts, negative - exponents[0], positive - exponents[1])
+        self._zeros += counted.zeros
 
     def extremes(self) -> Extremes:
         """As they are now."""

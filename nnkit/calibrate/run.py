@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nnkit.calibrate.all_values import AllValues
 from nnkit.calibrate.counting import fastest_count
-from nnkit.calibrate.lanes import Pass, Sample, lanes_for
+from nnkit.calibrate.lanes import CalibrationSample, Pass, lanes_for
 from nnkit.calibrate.methods import SEARCHES, Method, range_of
 from nnkit.calibrate.observers import Extremes, Histogram
 from nnkit.calibrate.ranges import max_range
 from nnkit.calibrate.recorder import Recorder
 from nnkit.calibrate.stats import CalibrationStats, SkippedImage, ValueRange
+from nnkit.defaults import PERCENTILE
+from nnkit.did_you_mean import suggestion
 from nnkit.errors import RecipeError, UserFileError
 from nnkit.graph.model import Model
 from nnkit.preprocess.files import named
 from nnkit.preprocess.load import as_network_input, load_input
 from nnkit.preprocess.settings import Preprocess
-from nnkit.recipe.problems import suggestion
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,6 +34,35 @@ Progress: TypeAlias = Callable[[], object]
 
 _MOST_SHARE = 0.5  # beyond it nobody should go on
 _LISTED_FILES = 10
+
+
+@dataclass(frozen=True)
+class Naming:
+    """How messages and results name things.
+
+    base: folder that names of files are given relative to. where: the place in the recipe.
+    """
+
+    base: Path | None = None
+    where: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What a pass over samples does with each of them.
+
+    preprocess: by input name. histograms: whether numbers are counted, for all methods but `max`.
+    allowed_bad: once more samples are unreadable, the network is not run any more and the rest is only decoded, so
+        that all bad files are known at once.
+    lanes: samples that are under way at a time, each on one core; None: as many as are of use here.
+    """
+
+    model: Model
+    preprocess: Mapping[str, Preprocess]
+    histograms: bool
+    allowed_bad: int = 0
+    naming: Naming = Naming()
+    lanes: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +77,7 @@ class Observations:
     skipped: tuple[SkippedImage, ...] = ()
 
     def merged(self, other: Observations) -> Observations:
-        """Of both parts (which must come from the same model and kind of observer)."""
+        """What both parts observed; they must come from the same model and kind of observer."""
         mine: Mapping[str, Any] = self.observers
         theirs: Mapping[str, Any] = other.observers
         names = [*mine, *(name for name in theirs if name not in mine)]
@@ -66,11 +96,9 @@ def calibrate(
     preprocess: Mapping[str, Preprocess],
     *,
     method: Method = "max",
-    percentile: float = 99.99,
-    mse_bits: int = 8,
+    percentile: float = PERCENTILE,
     bad_images: float = 0.0,
-    base: Path | None = None,
-    where: str = "",
+    naming: Naming = Naming(),
     progress: Progress | None = None,
 ) -> CalibrationStats:
     """Ranges of all values over the images, in one streaming pass.
@@ -82,73 +110,53 @@ def calibrate(
             together.
         preprocess: by input name; an input that is not listed takes pixels as they are.
         method: `max`: the extremes; `percentile`: the range that holds `percentile` percent of the numbers; `mse`:
-            the range with the least squared error in a power-of-two format of `mse_bits` bits (unsigned where
-            nothing negative was seen); `kl`: the one that keeps the distribution best in such a format.
+            the range with the least squared error in a power-of-two format of 8 bits (unsigned where nothing
+            negative was seen); `kl`: the one that keeps the distribution best in such a format.
         bad_images: share (0 to 1) of the samples that may be unreadable; they are left out and named in the result's
             `skipped`.
         progress: called after each sample.
-        base: folder that names of files in messages and results are given relative to.
-        where: the place in the recipe, for messages.
 
     Raises:
         RecipeError: an input without sources, unequal numbers of sources, settings that cannot give the input.
         UserFileError: more unreadable files than allowed; all of them are named.
         ModelError: the network computes NaN or infinity; the place is the value's name.
     """
-    total = check_sources(model, sources, where=where)
+    total = check_sources(model, sources, where=naming.where)
     allowed = allowed_bad(bad_images, total)
-    observed = observe(
-        model,
-        sources,
-        preprocess,
-        histograms=method != "max",
-        allowed_bad=allowed,
-        base=base,
-        where=where,
-        progress=progress,
-    )
-    check_skipped(observed.skipped, total, allowed, where)
-    return to_stats(model, observed, method=method, percentile=percentile, mse_bits=mse_bits)
+    observed = observe(Job(model, preprocess, method != "max", allowed, naming), sources, progress=progress)
+    check_skipped(observed.skipped, total, allowed, naming.where)
+    return to_stats(model, observed, method=method, percentile=percentile)
 
 
 def observe(
-    model: Model,
+    job: Job,
     sources: Mapping[str, Sequence[Source]],
-    preprocess: Mapping[str, Preprocess],
     *,
-    histograms: bool,
-    allowed_bad: int = 0,
-    base: Path | None = None,
-    where: str = "",
     progress: Progress | None = None,
     network: AllValues | None = None,
-    lanes: int | None = None,
 ) -> Observations:
-    """The pass of `calibrate` over some of the samples. Once more than `allowed_bad` are unreadable, the network is
-    not run any more and the rest is only decoded, so that all bad files are known at once.
-
-    lanes: samples that are under way at a time, each on one core; None: as many as are of use here.
+    """The pass of `calibrate` over some of the samples. network: that of the job's model, where it is open already.
 
     Raises:
         RecipeError, ModelError: as `calibrate`.
     """
-    total = check_sources(model, sources, where=where)
-    network = network or AllValues(model)
-    recorder = Recorder(network, fastest_count(total * network.numbers) if histograms else None)
+    total = check_sources(job.model, sources, where=job.naming.where)
+    network = network or AllValues(job.model)
+    recorder = Recorder(network, fastest_count(total * network.numbers) if job.histograms else None)
     samples = Pass(
         network,
         recorder,
-        lambda index: _load_sample(model, sources, preprocess, index, base, where),
+        lambda index: _load_sample(job, sources, index),
         total=total,
-        allowed_bad=allowed_bad,
+        allowed_bad=job.allowed_bad,
         progress=progress,
     )
-    samples.run(lanes or lanes_for(total))
+    samples.run(job.lanes or lanes_for(total))
     return Observations(recorder.observers(), samples.images, samples.skipped)
 
 
 def to_stats(
-    model: Model, observed: Observations, *, method: Method, percentile: float = 99.99, mse_bits: int = 8
+    model: Model, observed: Observations, *, method: Method, percentile: float = PERCENTILE, mse_bits: int = 8
 ) -> CalibrationStats:
     """The ranges that a method gives for what was observed (histograms for all methods but `max`)."""
     ranges: dict[str, ValueRange] = {}
@@ -194,29 +202,22 @@ def check_sources(model: Model, sources: Mapping[str, Sequence[Source]], *, wher
     return next(iter(counts.values()))
 
 
-def _load_sample(
-    model: Model,
-    sources: Mapping[str, Sequence[Source]],
-    preprocess: Mapping[str, Preprocess],
-    index: int,
-    base: Path | None,
-    where: str,
-) -> Sample:
+def _load_sample(job: Job, sources: Mapping[str, Sequence[Source]], index: int) -> CalibrationSample:
     inputs: dict[str, NDArray[np.float32]] = {}
     names: list[str] = []
-    for spec in model.inputs:
+    for spec in job.model.inputs:
         source = sources[spec.name][index]
-        name = named(source, base) if isinstance(source, Path) else f"array {index} of input '{spec.name}'"
+        name = named(source, job.naming.base) if isinstance(source, Path) else f"array {index} of input '{spec.name}'"
         names.append(name)
-        settings = preprocess.get(spec.name) or Preprocess.from_recipe(None, spec.shape)
+        settings = job.preprocess.get(spec.name) or Preprocess.from_recipe(None, spec.shape)
         try:
             if isinstance(source, Path):
-                inputs[spec.name] = load_input(source, settings, spec.shape, where=where)
+                inputs[spec.name] = load_input(source, settings, spec.shape, where=job.naming.where)
             else:
                 inputs[spec.name] = as_network_input(source, spec.shape, where=name)
         except UserFileError as error:
-            return Sample(name, SkippedImage(name, error.reason))
-    return Sample(", ".join(names), inputs)
+            return CalibrationSample(name, SkippedImage(name, error.reason))
+    return CalibrationSample(", ".join(names), inputs)
 
 
 def allowed_bad(share: float, total: int) -> int:

@@ -15,7 +15,7 @@ from nnkit.calibrate.stats import CalibrationStats, SkippedImage, ValueRange
 def stats_to_bytes(stats: CalibrationStats) -> bytes:
     """JSON, UTF-8; the same stats give the same bytes. Floats round-trip exactly."""
     document = {
-        "ranges": {name: asdict(found) for name, found in stats.ranges.items()},
+        "ranges": {name: asdict(value_range) for name, value_range in stats.ranges.items()},
         "method": stats.method,
         "images": stats.images,
         "graph_digest": stats.graph_digest,
@@ -35,7 +35,7 @@ def stats_from_bytes(stored: bytes) -> CalibrationStats:
     """
     try:
         document = json.loads(stored)
-        ranges = {name: ValueRange(**found) for name, found in document.pop("ranges").items()}
+        ranges = {name: ValueRange(**entry) for name, entry in document.pop("ranges").items()}
         skipped = tuple(SkippedImage(**image) for image in document.pop("skipped"))
         histograms = {name: histogram_from_json(packed) for name, packed in document.pop("histograms").items()}
         return CalibrationStats(ranges=ranges, skipped=skipped, histograms=histograms, **document)
@@ -61,8 +61,8 @@ def histogram_to_json(histogram: Histogram) -> dict[str, Any]:
 
 def histogram_from_json(packed: dict[str, Any]) -> Histogram:
     """What `histogram_to_json` gave. Raises KeyError, TypeError or ValueError for anything else."""
-    found = packed["counts"]
+    kept = packed["counts"]
     counts = np.zeros(BINS, dtype=np.int64)
-    counts[packed["first_bin"] : packed["first_bin"] + len(found)] = found
+    counts[packed["first_bin"] : packed["first_bin"] + len(kept)] = kept
     extremes = Extremes(packed["low"], packed["high"], packed["count"]) if packed["count"] else Extremes()
     return Histogram(extremes, packed["exponent"], counts, packed["zeros"])

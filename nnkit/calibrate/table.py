@@ -20,9 +20,11 @@ import yaml
 
 from nnkit.calibrate.all_values import AllValues
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
-from nnkit.errors import RecipeError, UserFileError, cannot_be_written
+from nnkit.did_you_mean import did_you_mean
+from nnkit.errors import RecipeError, cannot_be_written
 from nnkit.graph.model import Model
-from nnkit.recipe.problems import nearest, shown
+from nnkit.reading import read_yaml_node
+from nnkit.recipe.problems import shown
 
 VERSION = 1
 MAX_TABLE_BYTES = 1 << 24
@@ -61,8 +63,8 @@ def format_table(stats: CalibrationStats) -> str:
     ]
     names = {name: _quoted(name) + "," for name in stats.ranges}
     widest = max((len(name) for name in names.values()), default=0)
-    for name, found in stats.ranges.items():
-        numbers = ", ".join(f"{key}: {getattr(found, key)!r}" for key in _NUMBERS)
+    for name, value_range in stats.ranges.items():
+        numbers = ", ".join(f"{key}: {getattr(value_range, key)!r}" for key in _NUMBERS)
         lines.append(f"  - {{name: {names[name]:<{widest}} {numbers}}}")
     return "\n".join(lines) + "\n"
 
@@ -102,10 +104,10 @@ def read_table_of(path: Path, expected: Collection[str] | None) -> CalibrationSt
         raise entries.error(values or root, "the table has no list of values", "add values: with one line a value")
     ranges: dict[str, ValueRange] = {}
     for item in values.value:
-        name, found = entries.value_range(item, expected)
+        name, value_range = entries.value_range(item, expected)
         if name in ranges:
             raise entries.error(item, f"'{shown(name)}' is there a second time", "keep one of the lines")
-        ranges[name] = found
+        ranges[name] = value_range
     if expected is not None:
         _check_complete(path, ranges, expected)
     return CalibrationStats(
@@ -118,28 +120,9 @@ def read_table_of(path: Path, expected: Collection[str] | None) -> CalibrationSt
 
 
 def _compose(path: Path) -> yaml.Node:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_TABLE_BYTES + 1)
-    except OSError as error:
-        reason = f"the calibration table cannot be read: {error.strerror or error}"
-        raise UserFileError(
-            reason, where=str(path), remedy="check the path, or remove table: to calibrate"
-        ) from error
-    if len(content) > MAX_TABLE_BYTES:
-        reason = f"the calibration table is larger than {MAX_TABLE_BYTES} bytes"
-        raise UserFileError(reason, where=str(path), remedy="check that this is the table")
-    try:
-        root = yaml.compose(content.decode("utf-8-sig"), Loader=yaml.SafeLoader)
-    except UnicodeDecodeError as error:
-        raise RecipeError("the table is not UTF-8 text", where=str(path), remedy="save it as UTF-8") from error
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
-        reason = f"this is not YAML: {error.problem}"
-        raise RecipeError(reason, where=place, remedy="compare with the lines beside it") from error
-    except (yaml.YAMLError, RecursionError) as error:
-        raise RecipeError("this is not YAML text", where=str(path), remedy="check that this is the table") from error
+    root = read_yaml_node(
+        path, what="the calibration table", remedy="compare with the lines beside it", limit_bytes=MAX_TABLE_BYTES
+    )
     if root is None:
         raise RecipeError("the table is empty", where=str(path), remedy="calibrate to write a table")
     return root
@@ -176,17 +159,16 @@ class _Entries:
         """Keys to value nodes; keys outside `known` and doubled keys are refused."""
         if not isinstance(node, yaml.MappingNode):
             raise self.error(node, "a mapping belongs here", f"write {{{', '.join(f'{key}: ...' for key in known)}}}")
-        found: dict[str, yaml.Node] = {}
+        values: dict[str, yaml.Node] = {}
         for key_node, value_node in node.value:
             key = self.text(key_node)
             if key not in known:
-                match = nearest(key, known)
-                hint = f"did you mean '{match}'?" if match else f"keys: {', '.join(known)}"
+                hint = did_you_mean(key, known) or f"keys: {', '.join(known)}"
                 raise self.error(key_node, f"the key '{shown(key)}' is not known", hint)
-            if key in found:
+            if key in values:
                 raise self.error(key_node, f"the key '{key}' is there twice", "keep one of them")
-            found[key] = value_node
-        return found
+            values[key] = value_node
+        return values
 
     def count(self, node: yaml.Node) -> int:
         text = self.text(node)
@@ -206,23 +188,22 @@ class _Entries:
 
     def value_range(self, node: yaml.Node, expected: Collection[str] | None) -> tuple[str, ValueRange]:
         """One line: a name of the network, and its range; omitted observed extremes are those of the range."""
-        found = self.mapping(node, ("name", *_NUMBERS))
+        keys = self.mapping(node, ("name", *_NUMBERS))
         for key in ("name", "low", "high"):
-            if key not in found:
+            if key not in keys:
                 raise self.error(node, f"this line has no {key}", "a line is {name: ..., low: ..., high: ...}")
-        name = self.text(found["name"])
+        name = self.text(keys["name"])
         if expected is not None and name not in expected:
-            match = nearest(name, expected)
-            hint = f"did you mean '{match}'?" if match else "remove the line, or calibrate again"
-            raise self.error(found["name"], f"the network has no value '{shown(name)}'", hint)
-        low, high = self.number(found["low"]), self.number(found["high"])
+            hint = did_you_mean(name, expected) or "remove the line, or calibrate again"
+            raise self.error(keys["name"], f"the network has no value '{shown(name)}'", hint)
+        low, high = self.number(keys["low"]), self.number(keys["high"])
         if low > high:
-            raise self.error(found["low"], f"low {low!r} is above high {high!r}", "exchange them")
-        observed_low = self.number(found["observed_low"]) if "observed_low" in found else low
-        observed_high = self.number(found["observed_high"]) if "observed_high" in found else high
+            raise self.error(keys["low"], f"low {low!r} is above high {high!r}", "exchange them")
+        observed_low = self.number(keys["observed_low"]) if "observed_low" in keys else low
+        observed_high = self.number(keys["observed_high"]) if "observed_high" in keys else high
         if observed_low > observed_high:
             reason = f"observed_low {observed_low!r} is above observed_high {observed_high!r}"
-            raise self.error(found.get("observed_low", node), reason, "exchange them, or remove both")
+            raise self.error(keys.get("observed_low", node), reason, "exchange them, or remove both")
         return name, ValueRange(low, high, observed_low, observed_high)
 
 

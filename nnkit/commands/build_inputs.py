@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from nnkit.builds import BuiltFolder
     from nnkit.graph import Model
     from nnkit.recipe import Recipe
-    from nnkit.verify.samples import Sample
+    from nnkit.samples import Sample
 
 
 def load_sample(build: BuiltFolder, model: Model, paths: Mapping[str, Path]) -> Sample:
     """One sample from a file for each input of `model`, the build's float network."""
     from nnkit.inputs import preprocess_by_input
     from nnkit.preprocess import load_input
-    from nnkit.verify.samples import Sample
+    from nnkit.samples import Sample
 
     preprocess = preprocess_by_input(recipe_of(build), model)
     inputs = {spec.name: load_input(paths[spec.name], preprocess[spec.name], spec.shape) for spec in model.inputs}
@@ -40,7 +40,7 @@ def load_samples(build: BuiltFolder, globs: list[str], count: int, option: str) 
     model = build.model("float.onnx")
     by_input = by_name([spec.name for spec in model.inputs], globs, option, "GLOB")
     files = {name: list_images(glob, Path(), count, where=option) for name, glob in by_input.items()}
-    numbers = {name: len(found) for name, found in files.items()}
+    numbers = {name: len(paths) for name, paths in files.items()}
     if len(set(numbers.values())) > 1:
         raise UsageError(
             f"the inputs have different numbers of files: {', '.join(f'{n} {c}' for n, c in numbers.items())}",
@@ -48,7 +48,7 @@ def load_samples(build: BuiltFolder, globs: list[str], count: int, option: str) 
             remedy="one file of each input makes one sample",
         )
     total = min(numbers.values())
-    return [load_sample(build, model, {name: found[i] for name, found in files.items()}) for i in range(total)]
+    return [load_sample(build, model, {name: paths[i] for name, paths in files.items()}) for i in range(total)]
 
 
 def by_name(names: list[str], texts: list[str], option: str, what: str) -> dict[str, str]:
@@ -56,23 +56,23 @@ def by_name(names: list[str], texts: list[str], option: str, what: str) -> dict[
 
     Raises UsageError for a name that there is not, and for an input without.
     """
-    found: dict[str, str] = {}
+    given: dict[str, str] = {}
     for text in texts:
         name, _, rest = text.partition("=")
         if rest and name in names:
-            found[name] = rest
+            given[name] = rest
         elif len(names) == 1:
-            found[names[0]] = text
+            given[names[0]] = text
         else:
             raise UsageError(
                 f"{text!r} names no input of this network",
                 where=option,
                 remedy=f"write NAME={what}: {', '.join(names)}",
             )
-    lacking = [name for name in names if name not in found]
+    lacking = [name for name in names if name not in given]
     if lacking:
         raise UsageError(f"no file for input {', '.join(lacking)}", where=option, remedy=f"add {option} NAME={what}")
-    return {name: found[name] for name in names}
+    return {name: given[name] for name in names}
 
 
 def recipe_of(build: BuiltFolder) -> Recipe:

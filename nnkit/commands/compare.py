@@ -9,8 +9,8 @@ from typing import Any
 
 from nnkit.builds import open_build
 from nnkit.commands.common import print_json, print_line
+from nnkit.distance import Distance, distance
 from nnkit.errors import GateFailedError, UsageError, UserFileError
-from nnkit.verify.metrics import Distance, distance
 
 Row = tuple[str, Distance, str]
 """The name of a tensor, or of the layer that computes it; its distance, and what there is to say of it."""
@@ -18,17 +18,17 @@ Row = tuple[str, Distance, str]
 _NAMED = 5  # values that one build has alone, in the note
 
 
-def compare_command(first: Path, second: Path | None, *, json: bool, mapper_quant: Path | None = None) -> None:
+def compare_command(first: Path, second: Path | None, *, json: bool, dumps: Path | None = None) -> None:
     """Print the distance of every tensor both sides have; differing values end with exit code 1.
 
-    mapper_quant: dumps of a vendor's compiler to compare the build with, instead of `second`. Their differences are
+    dumps: dumps of a vendor's compiler to compare the build with, instead of `second`. Their differences are
     what the report is asked for, and no failure.
     """
-    if mapper_quant is not None:
-        _print_rows(_dumps(first, second, mapper_quant), json=json)
+    if dumps is not None:
+        _print_rows(_dumps(first, second, dumps), json=json)
         return
     if second is None:
-        raise UsageError("nothing to compare with", remedy="name a second build or file, or give --mapper-quant DIR")
+        raise UsageError("nothing to compare with", remedy="name a second build or file, or give --dumps DIR")
     for path in (first, second):
         if not path.exists():
             raise UserFileError(
@@ -51,10 +51,10 @@ def compare_command(first: Path, second: Path | None, *, json: bool, mapper_quan
 
 def _builds(first: Path, second: Path, *, json: bool) -> list[Row]:
     """Prints the table of two builds and gives its rows."""
-    from nnkit.verify.two_builds import compare_builds
+    from nnkit.builds.two_builds import compare_builds
 
-    found = compare_builds(open_build(first), open_build(second))
-    for folder, values in ((first, found.only_first), (second, found.only_second)):
+    comparison = compare_builds(open_build(first), open_build(second))
+    for folder, values in ((first, comparison.only_first), (second, comparison.only_second)):
         if values:
             more = f" and {len(values) - _NAMED} more" if len(values) > _NAMED else ""
             sys.stderr.write(f"note: values of {folder} alone: {', '.join(values[:_NAMED])}{more}\n")
@@ -69,20 +69,20 @@ def _builds(first: Path, second: Path, *, json: bool) -> list[Row]:
                     **pair.distance.as_json(),
                     "note": pair.formats,
                 }
-                for pair in found.pairs
+                for pair in comparison.pairs
             ]
         )
     else:
-        width = max(len("layer"), *(len(pair.layer) for pair in found.pairs))
+        width = max(len("layer"), *(len(pair.layer) for pair in comparison.pairs))
         print_line(f"{'':<{width}}  {'SQNR dB against float':>21}   {'':<10} B against A")
         print_line(f"{'layer':<{width}}  {'A':>10} {'B':>10}   {'cosine':>10} {'SQNR dB':>8} {'max abs':>10}  format")
-        for pair in found.pairs:
+        for pair in comparison.pairs:
             apart = pair.distance
             print_line(
                 f"{pair.layer:<{width}}  {_decibels(pair.first_db):>10} {_decibels(pair.second_db):>10}   "
                 f"{apart.cosine:>10.7f} {_decibels(apart.sqnr_db):>8} {apart.max_abs:>10.4g}  {pair.formats}"
             )
-    return [(pair.layer, pair.distance, pair.formats) for pair in found.pairs]
+    return [(pair.layer, pair.distance, pair.formats) for pair in comparison.pairs]
 
 
 def _decibels(value: float | None) -> str:
@@ -108,21 +108,25 @@ def _print_rows(rows: list[Row], *, json: bool) -> None:
 
 def _dumps(build: Path, second: Path | None, dumps: Path) -> list[Row]:
     """A build against the dumps of its target's compiler."""
-    from nnkit.target import load_target, plugin_name
+    from nnkit.target import load_target, plugin_name, working_targets
 
     if second is not None:
-        raise UsageError("--mapper-quant takes the place of B", remedy="name one build and --mapper-quant DIR")
+        raise UsageError("--dumps takes the place of B", remedy="name one build and --dumps DIR")
     opened = open_build(build)
     name = plugin_name(str(opened.report["target"]))
-    compare = getattr(load_target(name), "compare_mapper_quant", None)
+    compare = load_target(name).dump_comparison()
     if compare is None:
-        raise UsageError(f"the target {name!r} has no mapper", remedy="--mapper-quant is for builds of nnie")
-    compared, problems = compare(build, opened.program, dumps)
-    for problem in problems:
+        others = [other for other, target in working_targets()[0].items() if target.dump_comparison() is not None]
+        raise UsageError(
+            f"the target {name!r} has no dumps to compare with",
+            remedy=f"--dumps is for builds of {', '.join(others) or 'no installed target'}",
+        )
+    compared = compare(build, opened.program, dumps)
+    for problem in compared.problems:
         sys.stderr.write(f"note: {problem}\n")
-    if not compared:
+    if not compared.tensors:
         raise UserFileError("no dump belongs to this build", where=str(dumps), remedy="compile this build's artifact")
-    return [(tensor, found, "") for tensor, found in compared]
+    return [(tensor, apart, "") for tensor, apart in compared.tensors]
 
 
 def _files(first: Path, second: Path) -> list[Row]:
@@ -131,28 +135,24 @@ def _files(first: Path, second: Path) -> list[Row]:
         right = dict(zip(left, right.values(), strict=True))
     names = [name for name in left if name in right]
     if not names:
-        raise UsageError("the two files have no tensor name in common", where=str(second))
+        raise UsageError(
+            "the two files have no tensor name in common",
+            where=str(second),
+            remedy="compare files of the same tensors",
+        )
     rows: list[Row] = []
     for name in names:
         if left[name].size != right[name].size:
             raise UsageError(
-                f"{name}: shapes {left[name].shape} and {right[name].shape} cannot be compared", where=str(second)
+                f"{name}: shapes {left[name].shape} and {right[name].shape} cannot be compared",
+                where=str(second),
+                remedy="compare files of the same tensors",
             )
         rows.append((name, distance(right[name], left[name]), ""))
     return rows
 
 
 def _tensors(path: Path) -> dict[str, Any]:
-    import numpy as np
+    from nnkit.reading import read_arrays
 
-    remedy = "name a .npy or .npz file of numbers"
-    try:
-        loaded = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise UserFileError(
-            f"cannot read a tensor from this file: {error}", where=str(path), remedy=remedy
-        ) from error
-    tensors = {path.stem: loaded} if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
-    if not all(np.issubdtype(value.dtype, np.number) for value in tensors.values()):
-        raise UserFileError("this file holds something else than numbers", where=str(path), remedy=remedy)
-    return tensors
+    return read_arrays(path, what="the file", remedy="name a .npy or .npz file of numbers")

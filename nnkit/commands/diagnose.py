@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, isfinite
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from nnkit.commands.common import print_json, print_line
 from nnkit.errors import UserFileError
 
 if TYPE_CHECKING:
-    from nnkit.verify.samples import Sample
+    from nnkit.samples import Sample
 
 _NAMED = 3  # layers that the last line names
 
@@ -23,17 +23,18 @@ def diagnose_command(folder: Path, *, images: list[str], calibration: list[str],
     images: globs of the inputs to measure on; empty: those that the build kept. calibration: globs of the calibration
     inputs, for the gap between both. count: samples of each.
     """
-    from nnkit.verify.layer_errors import layer_errors, ranks
-    from nnkit.verify.two_builds import brief_format
+    from nnkit.builds.two_builds import brief_format
+    from nnkit.layer_error import LayerError, gap_db, ranks
+    from nnkit.verify.layer_errors import layer_errors
 
     build = open_build(folder)
     network = build.model("restructured.onnx")
     samples = load_samples(build, images, count, "--images") if images else _kept(build)
     errors = layer_errors(network, build.program, samples)
-    seen: dict[str, float] = {}
+    seen: dict[str, LayerError] = {}
     if calibration:
         known = load_samples(build, calibration, count, "--calibration")
-        seen = {error.layer: error.cumulative_db for error in layer_errors(network, build.program, known)}
+        seen = {error.layer: error for error in layer_errors(network, build.program, known)}
     rank = ranks(errors)
     listed = {error.layer for error in errors}
     left_out = [op.name for op in build.program.ops if op.name not in listed]
@@ -44,7 +45,7 @@ def diagnose_command(folder: Path, *, images: list[str], calibration: list[str],
             "rank": rank.get(error.layer),
             "isolated_sqnr_db": error.isolated_db,
             "cumulative_sqnr_db": error.cumulative_db,
-            **({"gap_db": _difference(seen[error.layer], error.cumulative_db)} if seen else {}),
+            **({"gap_db": gap_db(seen[error.layer], error)} if seen else {}),
             "clip_rate": error.clip_rate,
             "format": brief_format(build.program.tensors[error.value].format),
         }
@@ -60,7 +61,8 @@ def diagnose_command(folder: Path, *, images: list[str], calibration: list[str],
         named = ", ".join(f"{row['layer']} ({row['isolated_sqnr_db']:.1f} dB)" for row in weakest)
         print_line(f"weakest {'of these ' if left_out else ''}by themselves, on {len(samples)} inputs: {named}")
     if left_out:
-        there = "; report.json has them (details.diagnosis)" if "diagnosis" in build.report["details"] else ""
+        diagnosed = "diagnosis" in (build.report.get("details") or ())
+        there = "; report.json has them (details.diagnosis)" if diagnosed else ""
         print_line(
             f"not listed: {len(left_out)} of {len(build.program.ops)} layers, whose values the float network does "
             f"not have as they are{there}"
@@ -68,7 +70,7 @@ def diagnose_command(folder: Path, *, images: list[str], calibration: list[str],
 
 
 def _kept(build: BuiltFolder) -> list[Sample]:
-    from nnkit.verify.samples import Sample
+    from nnkit.samples import Sample
 
     kept = [Sample(str(index), given) for index, given in enumerate(build.kept_inputs())]
     if not kept:
@@ -94,8 +96,3 @@ def _db(value: float | None) -> str:
     if value is None:
         return "-"
     return "equal" if value == inf else f"{value:.2f}"
-
-
-def _difference(seen: float, here: float) -> float | None:
-    """None where either is exact."""
-    return seen - here if isfinite(seen) and isfinite(here) else None

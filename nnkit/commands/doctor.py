@@ -37,7 +37,7 @@ def doctor_command(*, json: bool) -> None:
         )
         return
     print_line(f"nnkit {__version__}, Python {platform.python_version()} on {platform.system()} {platform.machine()}")
-    print_line("  packages " + ", ".join(f"{name} {found}" for name, found in packages.items()))
+    print_line("  packages " + ", ".join(f"{name} {installed}" for name, installed in packages.items()))
     for name, target in targets.items():
         print_line(f"target {name}: {target.summary}")
         for tool in target.tools():
@@ -56,11 +56,14 @@ def install_command(name: str, *, json: bool) -> None:
     Raises UsageError for a target that has none, ToolError where the installation fails.
     """
     from nnkit.errors import UsageError
+    from nnkit.target import working_targets
 
-    if name != "tpu":
-        raise UsageError(f"nothing can be installed for {name!r}", remedy="`nnkit doctor --install tpu`")
-    from nnkit_tpu.toolchain import install
-
+    targets = working_targets()[0]
+    install = targets[name].installer() if name in targets else None
+    if install is None:
+        others = [other for other, target in targets.items() if target.installer() is not None]
+        offered = " or ".join(f"`nnkit doctor --install {other}`" for other in others)
+        raise UsageError(f"nothing can be installed for {name!r}", remedy=offered or "install its tools by hand")
     done = install()
     if json:
         print_json(
@@ -74,7 +77,7 @@ def install_command(name: str, *, json: bool) -> None:
         )
         return
     how = f"downloaded {done.downloaded_bytes:,} B" if done.downloaded_bytes else "was installed already"
-    print_line(f"TPU toolchain {done.version}: {done.bytes:,} B at {done.folder} ({how})")
+    print_line(f"{done.name} {done.version}: {done.bytes:,} B at {done.folder} ({how})")
 
 
 def _version(name: str) -> str:

@@ -29,13 +29,13 @@ def evaluate_command(
 
     if pairs is not None and by_folder:
         raise UsageError("--pairs and --by-folder both say which pairs there are", remedy="keep one of the two")
-    found = module.read_features(path)
+    features = module.read_features(path)
     other = module.read_features(against) if against is not None else None
-    span = module.feature_ranges(found)
+    span = module.feature_ranges(features)
     data: dict[str, Any] = {
         "features": str(path),
-        "images": len(found.names),
-        "dimensions": int(found.values.shape[1]),
+        "images": len(features.names),
+        "dimensions": int(features.values.shape[1]),
         "vmin": float(span.vmin.min()),
         "vmax": float((span.vmin + span.vdiff).max()),
         "largest_vdiff": float(span.vdiff.max()),
@@ -44,13 +44,15 @@ def evaluate_command(
         module.write_ranges(span, ranges)
         data["ranges"] = str(ranges)
     if pairs is not None or by_folder:
-        chosen = _pairs(found, pairs)
+        chosen = _pairs(features, pairs)
         measure: MetricName = "l2" if metric == "l2" else "cosine"
-        data["verification"] = _scores(found, chosen, measure, false_positive_rate)
+        data["verification"] = _scores(features, chosen, measure, false_positive_rate)
         if other is not None:
-            data["verification_against"] = _scores(_in_order_of(found, other), chosen, measure, false_positive_rate)
+            data["verification_against"] = _scores(
+                _in_order_of(features, other), chosen, measure, false_positive_rate
+            )
     if other is not None:
-        gap = module.feature_distance(found, other)
+        gap = module.feature_distance(features, other)
         data["distance"] = {
             "against": str(against),
             "images": gap.images,
@@ -64,34 +66,34 @@ def evaluate_command(
     _print(data)
 
 
-def _pairs(found: Features, file: Path | None) -> Pairs:
+def _pairs(features: Features, file: Path | None) -> Pairs:
     from nnkit.verify.tasks.labels import read_pairs
     from nnkit.verify.tasks.verification import all_pairs
 
     if file is not None:
-        return read_pairs(file, found.names)
-    return all_pairs([PurePath(name).parent.as_posix() for name in found.names])
+        return read_pairs(file, features.names)
+    return all_pairs([PurePath(name).parent.as_posix() for name in features.names])
 
 
-def _in_order_of(found: Features, other: Features) -> Features:
+def _in_order_of(features: Features, other: Features) -> Features:
     """The other run's features in the first one's order. Raises UsageError where some are missing."""
     from nnkit.verify.features import Features
 
     index = {name: i for i, name in enumerate(other.names)}
-    lacking = [name for name in found.names if name not in index]
+    lacking = [name for name in features.names if name not in index]
     if lacking:
         raise UsageError(
             f"{len(lacking)} images have no features there, the first is {lacking[0]!r}",
             where="--against",
             remedy="give features of the same images, or leave out the pairs",
         )
-    return Features(found.names, other.values[[index[name] for name in found.names]])
+    return Features(features.names, other.values[[index[name] for name in features.names]])
 
 
-def _scores(found: Features, pairs: Pairs, metric: MetricName, rate: float) -> dict[str, Any]:
+def _scores(features: Features, pairs: Pairs, metric: MetricName, rate: float) -> dict[str, Any]:
     from nnkit.verify.tasks.verification import pair_scores, verify_pairs
 
-    result = verify_pairs(pair_scores(found.values, pairs, metric), pairs.same, rate)
+    result = verify_pairs(pair_scores(features.values, pairs, metric), pairs.same, rate)
     if result.recall != result.recall:
         raise UsageError(
             "there are no pairs of one person, or none of two",

@@ -21,12 +21,10 @@ def not_tried(build: Build, report: dict[str, Any]) -> str | None:
     if len(beyond_the_float_network(failed)) == len(failed):
         return None
     lines = []
-    offered: tuple[str, ...] = getattr(build.target, "corrections", ())
     asked = build.recipe.calibration_for(build.key).corrections or ()
-    others = [name for name in offered if name not in asked]
+    others = [name for name in build.target.corrections if name not in asked]
     if others:
         lines.append(f"calibration: {{corrections: [...]}} with {', '.join(others)}")
-    mixes = hasattr(build.target, "diagnosis") or hasattr(build.target, "scheme")
-    if mixes and getattr(build.options, "precision", None) == "int8" and build.recipe.tags_for(build.key).hp != AUTO:
+    if build.target.gains_from_sixteen_bits(build.options) and build.recipe.tags_for(build.key).hp != AUTO:
         lines.append("tags: {hp: auto}, which puts the layers that need it into 16 bits")
     return "; ".join(lines) or None

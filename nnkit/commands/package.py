@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from nnkit.commands.common import byte_count, print_json, print_line
-from nnkit.errors import UserFileError
 
 
 def build_command(build: Path, out: Path | None, *, json: bool) -> None:
@@ -25,17 +24,12 @@ def build_command(build: Path, out: Path | None, *, json: bool) -> None:
 def verify_command(package: Path, key: Path | None, *, json: bool) -> None:
     """Check every byte; with a public key also the detached signature."""
     from nnkit.package import verify_package, verify_signature
+    from nnkit.reading import read_bytes
 
     result = verify_package(package)
     signed = False
     if key is not None:
-        try:
-            content = key.read_bytes()
-        except OSError as error:
-            raise UserFileError(
-                f"cannot read the public key: {error.strerror}", where=str(key), remedy="name a PEM file"
-            ) from error
-        verify_signature(package, content)
+        verify_signature(package, read_bytes(key, what="the public key"))
         signed = True
     if json:
         print_json({"package": str(package), "sha256": result.sha256, "intact": True, "signature_checked": signed})
@@ -85,6 +79,8 @@ def inspect_command(package: Path, *, json: bool) -> None:
         print_json(asdict(manifest))
         return
     print_line(f"{manifest.name} {manifest.version} for {manifest.target}, made by nnkit {manifest.nnkit}")
+    for line in manifest.notes.splitlines():
+        print_line("  notes   " + "".join(c if c.isprintable() else "?" for c in line))
     for title, tensors in (("input", manifest.inputs), ("output", manifest.outputs)):
         for tensor in tensors:
             print_line(f"  {title:<8}{_tensor(tensor)}")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnkit.commands.common import builds, byte_count, load, print_json, print_line
+
+if TYPE_CHECKING:
+    from nnkit.stages import Preview
 
 
 def plan_command(path: Path, targets: list[str], *, no_cache: bool, json: bool, verbose: bool) -> None:
@@ -16,34 +19,35 @@ def plan_command(path: Path, targets: list[str], *, no_cache: bool, json: bool, 
     recipe = load(path)
     results = []
     for build in builds(recipe, targets, Progress(verbose=verbose), use_cache=not no_cache, emulate=False):
-        found = preview(build)
-        results.append(_as_json(build.key, found))
+        planned = preview(build)
+        results.append(_as_json(build.key, planned))
         if not json:
-            _print(build.key, found)
+            _print(build.key, planned)
     if json:
         print_json(results[0] if len(results) == 1 else results)
 
 
-def _as_json(target: str, found: Any) -> dict[str, Any]:
-    from nnkit.memory import layer_table, plan_to_json
+def _as_json(target: str, planned: Preview) -> dict[str, Any]:
+    from nnkit.memory import plan_to_json
+    from nnkit.report.layers_csv import layer_table
 
     return {
         "target": target,
-        "calibrated": found.calibrated,
-        "rewrites": found.restructured.log.report(),
-        "segments": [{"placement": s.placement, "layers": list(s.layers)} for s in found.segments],
-        "formats": {name: str(t.format) for name, t in found.program.tensors.items()} if found.calibrated else {},
-        "layers": [dict(row) for row in layer_table(found.program, found.plan)],
-        "plan": plan_to_json(found.plan),
+        "calibrated": planned.calibrated,
+        "rewrites": planned.restructured.log.report(),
+        "segments": [{"placement": s.placement, "layers": list(s.layers)} for s in planned.settled.lowered.segments],
+        "formats": {name: str(t.format) for name, t in planned.program.tensors.items()} if planned.calibrated else {},
+        "layers": [dict(row) for row in layer_table(planned.program, planned.plan)],
+        "plan": plan_to_json(planned.plan),
     }
 
 
-def _print(target: str, found: Any) -> None:
-    program, plan = found.program, found.plan
+def _print(target: str, planned: Preview) -> None:
+    program, plan = planned.program, planned.plan
     print_line(f"plan for {target}")
     print_line("rewrites")
     idle = []
-    for entry in found.restructured.log.report():
+    for entry in planned.restructured.log.report():
         if not entry["fired"] and not entry["declined"]:
             idle.append(entry["name"])
             continue
@@ -57,14 +61,14 @@ def _print(target: str, found: Any) -> None:
     if idle:
         print_line(f"  nothing to do for          {', '.join(idle)}")
     print_line("placement")
-    for segment in found.segments:
+    for segment in planned.settled.lowered.segments:
         first, last = segment.layers[0], segment.layers[-1]
         span = first if first == last else f"{first} .. {last}"
         print_line(f"  {segment.placement:<5}{len(segment.layers)} layers: {span}")
-    print_line("layers" + ("" if found.calibrated else " (no calibration images: formats are not known yet)"))
+    print_line("layers" + ("" if planned.calibrated else " (no calibration images: formats are not known yet)"))
     for op in program.ops:
         tensor = program.tensors[op.output]
-        form = str(tensor.format) if found.calibrated else f"{tensor.format.bits} bits"
+        form = str(tensor.format) if planned.calibrated else f"{tensor.format.bits} bits"
         tags = f" [{', '.join(op.tags)}]" if op.tags else ""
         shape = "x".join(str(side) for side in tensor.shape)
         print_line(f"  {op.name:<32}{op.kind:<18}{shape:<14}{form:<10}{op.placement}{tags}")

@@ -203,7 +203,7 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
 
 
 def _quantisation_lines(report: dict[str, Any]) -> list[str]:
-    """Of calibration files that were left out, of values that are clipped, and what the quantiser has to say."""
+    """Calibration files that were left out, values that are clipped, and what the quantiser has to say."""
     lines = []
     skipped = [Path(entry["name"]).name for entry in report["calibration"]["skipped"]]
     if skipped:

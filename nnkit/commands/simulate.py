@@ -13,7 +13,7 @@ from nnkit.errors import ToolError, UsageError, UserFileError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nnkit.verify.samples import Sample
+    from nnkit.samples import Sample
 
 
 def simulate_command(
@@ -74,9 +74,9 @@ def _float(build: BuiltFolder, sample: Sample, name: str) -> NDArray[Any]:
 
 
 def _stored(build: BuiltFolder, sample: Sample, name: str, on: str) -> NDArray[Any]:
+    from nnkit.program.inputs import quantized_inputs
     from nnkit.simulate import simulate
     from nnkit.target import load_target, plugin_name
-    from nnkit.verify.samples import quantized_inputs
 
     program = build.program
     if name not in program.tensors:
@@ -88,7 +88,11 @@ def _stored(build: BuiltFolder, sample: Sample, name: str, on: str) -> NDArray[A
         return simulate(program, inputs)[name]
     key = str(build.report["target"])
     target = load_target(plugin_name(key))
-    options = recipe_of(build).targets[key]
+    options = recipe_of(build).targets.get(key)
+    if options is None:
+        raise UserFileError(
+            f"the build's recipe has no target {key!r}", where=str(build.folder), remedy="build it again"
+        )
     runners = {runner.name: runner for runner in target.runners(options)}
     if on not in runners:
         raise UsageError(
@@ -99,11 +103,11 @@ def _stored(build: BuiltFolder, sample: Sample, name: str, on: str) -> NDArray[A
         raise ToolError(missing, where=on, remedy="see `nnkit doctor`")
     inner = name not in program.outputs
     result = runners[on].run(build.folder / "artifact", program, [inputs], trace=inner)[0]
-    found = (result.tensors if inner else result.outputs).get(name)
-    if found is None:
+    values = (result.tensors if inner else result.outputs).get(name)
+    if values is None:
         raise UsageError(
             f"{on} does not keep tensor {name!r} by itself",
             where="--tensor",
             remedy="use --on program, which has every tensor",
         )
-    return found.reshape(program.tensors[name].shape)
+    return values.reshape(program.tensors[name].shape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from nnkit.commands.common import print_json, print_line
 from nnkit.errors import UsageError, UserFileError, cannot_be_written
@@ -12,41 +12,54 @@ from nnkit.errors import UsageError, UserFileError, cannot_be_written
 if TYPE_CHECKING:
     from nnkit.builds import BuiltFolder
     from nnkit.calibrate.stats import ValueRange
+    from nnkit.quantize.tables import TableFormat, TableFormats
 
 _NAMED = 5  # names that are told; `--json` has all
 
 
-def convert_command(
-    source: Path, out: Path, *, to: Literal["nnkit", "tpu", "pinned"], onto: Path | None, json: bool
-) -> None:
+def convert_command(source: Path, out: Path, *, to: str, onto: Path | None, json: bool) -> None:
     """Read `source`, whatever its kind, and write its ranges to `out`.
 
+    to: `nnkit`, `pinned`, or a target whose vendor's tool has a table of its own.
     onto: a build; its calibration table is written, with the ranges of `source` where names agree.
     """
-    from nnkit.quantize.tables import read_any_table, write_ranges
+    from nnkit.did_you_mean import suggestion
+    from nnkit.quantize.tables import OWN, PINNED, read_any_table, write_ranges
 
-    if to == "pinned":
+    formats = _formats()
+    kinds = (OWN, PINNED, *formats)
+    if to not in kinds:
+        raise UsageError(
+            f"no table of kind {to!r} can be written", where="--to", remedy=suggestion(to, kinds, "kinds")
+        )
+    if to == PINNED:
         _write_pinned(source, out, onto, json)
         return
     if source.is_dir():
         source = source / "calibration.yaml"
-    found = read_any_table(source)
-    done: dict[str, Any] = {"from": found.kind, "to": to, "values": len(found.ranges), "out": str(out)}
+    table = read_any_table(source, formats)
+    done: dict[str, Any] = {"from": table.kind, "to": to, "values": len(table.ranges), "out": str(out)}
     if onto is None:
-        write_ranges(found.ranges, out, to)
+        write_ranges(table.ranges, out, formats.get(to))
     else:
-        done |= _write_onto(found.ranges, onto, out, to)
+        done |= _write_onto(table.ranges, onto, out, formats.get(to))
     if json:
         print_json(done)
         return
-    print_line(f"{source} ({found.kind}) -> {out} ({to}): {done['values']} values")
+    print_line(f"{source} ({table.kind}) -> {out} ({to}): {done['values']} values")
     if onto is not None:
         _say_what_matched(done, onto)
 
 
-def _write_onto(
-    ranges: Mapping[str, ValueRange], onto: Path, out: Path, to: Literal["nnkit", "tpu"]
-) -> dict[str, Any]:
+def _formats() -> TableFormats:
+    """The tables of vendors' tools, by the target that knows them."""
+    from nnkit.target import working_targets
+
+    offered = {name: target.calibration_table() for name, target in working_targets()[0].items()}
+    return {name: each for name, each in offered.items() if each is not None}
+
+
+def _write_onto(ranges: Mapping[str, ValueRange], onto: Path, out: Path, to: TableFormat | None) -> dict[str, Any]:
     from nnkit.builds import open_build
     from nnkit.quantize.tables import onto_table, read_any_table, write_ranges
     from nnkit.report.calibration_table import lines_read, with_ranges
@@ -64,7 +77,7 @@ def _write_onto(
             where=str(onto),
             remedy="give a table of the same network: names are compared as they are written",
         )
-    if to == "tpu":
+    if to is not None:
         write_ranges(merged, out, to)
     else:
         _write_text(out, with_ranges(path.read_text(encoding="utf-8"), merged))
@@ -91,22 +104,22 @@ def _say_what_matched(done: Mapping[str, Any], onto: Path) -> None:
 
 def _write_pinned(source: Path, out: Path, onto: Path | None, json: bool) -> None:
     from nnkit.builds import open_build
-    from nnkit.program.ops import Convolution
+    from nnkit.program import Convolution
     from nnkit.quantize.pinned import format_pinned
 
     if not source.is_dir() or onto is not None:
         raise UsageError(
             "pinned formats are those of a build",
             where="--to pinned",
-            remedy="name a build folder as TABLE, without --onto: nnkit table convert out/<name>/gap8 formats.json "
-            "--to pinned",
+            remedy="name a build folder as TABLE, without --onto: "
+            "nnkit table convert out/<name>/<target> formats.json --to pinned",
         )
     build: BuiltFolder = open_build(source)
     if not any(isinstance(op, Convolution) for op in build.program.ops):
         raise UserFileError(
             "this build has no fixed-point convolution whose formats could be pinned",
             where=str(source),
-            remedy="name a build for a fixed-point target, such as gap8",
+            remedy="name a build for a target of power-of-two fixed point",
         )
     text = format_pinned(build.program)
     _write_text(out, text)

@@ -39,7 +39,6 @@ def show_command(name: str, *, json: bool) -> None:
         for key, field in target.options.model_fields.items()
     }
     runners = [runner.name for runner in target.runners(options)]
-    corrections: tuple[str, ...] = getattr(target, "corrections", ())
     if json:
         print_json(
             {
@@ -50,7 +49,7 @@ def show_command(name: str, *, json: bool) -> None:
                 "limits": list(target.limits()),
                 "runners": runners,
                 "default_rules": list(target.default_rules),
-                "corrections": list(corrections),
+                "corrections": list(target.corrections),
             }
         )
         return
@@ -70,7 +69,7 @@ def show_command(name: str, *, json: bool) -> None:
         print_line(f"  {text}")
     print_line(f"runs on: {', '.join(runners)}")
     print_line(f"default rewrites: {', '.join(target.default_rules)}")
-    print_line(f"corrections: {', '.join(corrections) or 'none'}")
+    print_line(f"corrections: {', '.join(target.corrections) or 'none'}")
 
 
 def _plain(value: object) -> object:
@@ -79,5 +78,5 @@ def _plain(value: object) -> object:
 
 
 def _as_written(value: object) -> str:
-    """As a recipe has it."""
+    """The value as a recipe writes it."""
     return value if isinstance(value, str) else json_module.dumps(value)

@@ -1,7 +1,6 @@
-"""Float C99 for the parts of a network that run on the CPU beside an NPU."""
+"""Float C90 for the parts of a network that run on the CPU beside an NPU."""
 
 from nnkit.cpu_segments.emit import Port, SegmentSource, emit_segment, segment_source
-from nnkit.cpu_segments.lowering.catalogue import LOWERINGS
 from nnkit.cpu_segments.run import CompiledSegment, run_segment
 
-__all__ = ["LOWERINGS", "CompiledSegment", "Port", "SegmentSource", "emit_segment", "run_segment", "segment_source"]
+__all__ = ["CompiledSegment", "Port", "SegmentSource", "emit_segment", "run_segment", "segment_source"]

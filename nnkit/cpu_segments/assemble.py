@@ -4,29 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.c.float.calls import Argument, Call, Code, Known, Read, Scratch, Struct, Table, View, Write, copy, scalar
+from nnkit.c.float.catalogue import code_of
+from nnkit.c.text import float32_literal
 from nnkit.cpu_segments.arena import Arena, Buffer, plan_arena
-from nnkit.cpu_segments.calls import (
-    Argument,
-    Call,
-    Known,
-    Lowered,
-    Read,
-    RefusedError,
-    Scratch,
-    Struct,
-    Table,
-    View,
-    Write,
-    copy,
-    number,
-)
-from nnkit.cpu_segments.graph import Layer, SegmentGraph, Shape
-from nnkit.cpu_segments.lowering.catalogue import lower
+from nnkit.cpu_segments.sharing import Life, Wish, granted
 from nnkit.errors import ModelError
+from nnkit.graph.refusal import Refusal, Refused
+from nnkit.graph.view import GraphView, Node
+from nnkit.memory.problem import Diagonal
 
 _PER_LINE = 8
 
@@ -42,95 +33,175 @@ class Constant:
 
 
 @dataclass(frozen=True)
+class Result:
+    """A value as a step leaves it: its name, C of a pointer to it, and its number of values."""
+
+    name: str
+    pointer: str
+    count: int
+
+
+@dataclass(frozen=True)
 class Step:
-    """A node's calls as C statements."""
+    """A node's calls as C statements, none where its values lie in place already; and what they compute.
+
+    calls: how many steps of time it takes, those included that need no statement.
+    """
 
     layer: str
     op_type: str
     statements: tuple[str, ...]
+    calls: int = 0
+    results: tuple[Result, ...] = ()
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the C calls things.
+
+    sources, targets: the segment's inputs and outputs, by value. weights: a pointer to all constant floats, one table
+    behind the other; None: each table is a constant array of its own.
+    """
+
+    sources: Mapping[str, str]
+    targets: Mapping[str, str]
+    weights: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Assembly:
-    """All that the templates need. kernels: stems of the C files that are called."""
+    """All that the templates need. kernels: stems of the C files that are called.
+
+    buffers: what lies in the arena, with lifetimes in calls. sharings: which of them lie inside others. roots: by
+    view, the value that it shows. weights: the tables behind `Names.weights`, float32.
+    """
 
     steps: tuple[Step, ...]
     constants: tuple[Constant, ...]
     kernels: tuple[str, ...]
     arena: Arena
+    buffers: tuple[Buffer, ...]
+    sharings: tuple[Wish, ...]
+    roots: Mapping[str, str]
     weight_bytes: int
+    weights: NDArray[np.float32]
 
 
 @dataclass(eq=False)
-class _Names:
+class _Constants:
     """Constants by content, numbered in the order in which they are needed."""
 
-    found: dict[tuple[str, bytes], Constant] = field(default_factory=dict)
+    weights: str | None
+    by_content: dict[tuple[str, bytes], Constant] = field(default_factory=dict)
+    offsets: dict[bytes, int] = field(default_factory=dict)
+    joined: list[NDArray[np.float32]] = field(default_factory=list)
     table_bytes: int = 0
 
     def table(self, array: NDArray[np.float32] | NDArray[np.int32]) -> str:
+        if array.dtype == np.float32 and self.weights is not None:
+            return self._joined(self.weights, array.astype(np.float32, copy=False))
         kind = "float" if array.dtype == np.float32 else "int"
         key = (kind, array.tobytes())
-        if key not in self.found:
-            values = array.reshape(-1)
-            words = [number(float(v)) for v in values] if kind == "float" else [str(int(v)) for v in values]
+        if key not in self.by_content:
+            values = array.reshape(-1).tolist()
+            words = [float32_literal(v) for v in values] if kind == "float" else [str(v) for v in values]
             lines = [", ".join(words[i : i + _PER_LINE]) for i in range(0, len(words), _PER_LINE)]
             text = "{" + ",\n    ".join(lines) + "}"
-            prefix = "weights" if kind == "float" else "table"
-            self.found[key] = Constant(kind, f"{prefix}_{len(self.found)}", values.size, text)
+            prefix = "nnkit_weights" if kind == "float" else "nnkit_table"
+            self.by_content[key] = Constant(kind, f"{prefix}_{len(self.by_content)}", len(values), text)
             self.table_bytes += array.nbytes
-        return self.found[key].name
+        return self.by_content[key].name
+
+    def _joined(self, pointer: str, array: NDArray[np.float32]) -> str:
+        key = array.tobytes()
+        if key not in self.offsets:
+            self.offsets[key] = sum(each.size for each in self.joined)
+            self.joined.append(array.reshape(-1))
+            self.table_bytes += array.nbytes
+        return f"{pointer} + {self.offsets[key]}"
 
     def struct(self, struct: Struct) -> str:
         key = (struct.type, struct.text.encode())
-        if key not in self.found:
-            name = f"{struct.type.removeprefix('nnkit_')}_{len(self.found)}"
-            self.found[key] = Constant(struct.type, name, 0, struct.text)
-        return f"&{self.found[key].name}"
+        if key not in self.by_content:
+            name = f"{struct.type}_{len(self.by_content)}"
+            self.by_content[key] = Constant(struct.type, name, 0, struct.text)
+        return f"&{self.by_content[key].name}"
 
 
-def assemble(graph: SegmentGraph, sources: Mapping[str, str], targets: Mapping[str, str]) -> Assembly:
-    """Lower every node, plan the memory, and write the calls.
+@dataclass(frozen=True, eq=False)
+class _Values:
+    """Where the segment's values are.
 
-    sources, targets: C names of the segment's inputs and of its outputs, by value.
+    roots: by view, the value that it shows. known: values worked out when the code is generated. sources, targets: C
+    names of the segment's inputs and of its outputs.
+    """
+
+    graph: GraphView
+    roots: Mapping[str, str]
+    known: Mapping[str, NDArray[np.float32]]
+    sources: Mapping[str, str]
+    targets: Mapping[str, str]
+
+    def root(self, value: str) -> str:
+        """The value whose bytes hold this one."""
+        return self.roots.get(value, value)
+
+    def constant(self, root: str) -> NDArray[np.float32] | None:
+        """A value that is known when the code is generated; None for any other."""
+        if root in self.known:
+            return self.known[root]
+        array = self.graph.constant(root)
+        return None if array is None else np.ascontiguousarray(array, np.float32)
+
+    def count(self, root: str) -> int:
+        """How many numbers it has."""
+        return prod(self.graph.shape(root))
+
+    def is_inner(self, root: str) -> bool:
+        """Whether it lies in the working memory."""
+        ends = root in self.sources or (root in self.targets and root not in self.roots)
+        return not (ends or root in self.known or root in self.graph.constants)
+
+
+def assemble(graph: GraphView, names: Names) -> Assembly:
+    """The code of every node, the memory planned, and the calls written.
 
     Raises:
         ModelError: operators that have no C code, all of them with their reasons.
     """
-    lowered = _lower_all(graph)
-    known: dict[str, NDArray[np.float32]] = {
-        name: np.ascontiguousarray(array, np.float32)
-        for name, array in graph.constants.items()
-        if array.dtype == np.float32
-    }
+    known: dict[str, NDArray[np.float32]] = {}
     roots: dict[str, str] = {}
-    work: list[tuple[Layer | None, list[Call]]] = []
-    for layer, result in lowered:
-        if isinstance(result, View):
-            roots[layer.output] = roots.get(result.source, result.source)
-        elif isinstance(result, Known):
-            known[layer.output] = result.array
-        else:
-            work.append((layer, result))
-    # Outputs that no call writes: views of something, known at compile time, or inputs.
-    unwritten = [name for name in graph.outputs if name in roots or name in known or name in sources]
-    work += [(None, [_copied(name, graph.shapes[name])]) for name in unwritten]
-    pointers = {**targets, **sources}
-    fixed = set(pointers) - set(roots) - set(known)
-    buffers = _buffers(graph, work, roots, known, fixed)
-    arena = plan_arena(buffers)
-    names = _Names()
+    work: list[tuple[Node | None, list[Call]]] = []
+    for node, code in _code_of_all(graph):
+        if isinstance(code, View):
+            roots[node.output] = roots.get(code.source, code.source)
+        elif isinstance(code, Known):
+            known[node.output] = code.array
+        work.append((node, code if isinstance(code, list) else []))
+    # Outputs that no call writes: views of something, known beforehand, or inputs.
+    for name in graph.outputs:
+        if name in roots or name in known or name in graph.constants or name in names.sources:
+            work.append((None, [_copied(name, prod(graph.shape(name)))]))
+    values = _Values(graph, roots, known, names.sources, names.targets)
+    buffers = _buffers(values, work)
+    sharings = granted(
+        {b.id: Life(b.count, b.first_step, b.last_step) for b in buffers if b.kind == "float"}, _wishes(values, work)
+    )
+    arena = plan_arena(buffers, sharings, _diagonals(values, work))
+    in_place = {(wish.inner, wish.step) for wish in sharings if not wish.over}
+    constants = _Constants(names.weights)
 
     def place(value: str, offset: int, *, write: bool) -> str:
-        root = roots.get(value, value)
-        if write and value in targets:
-            base, start = targets[value], 0
-        elif root in known:
-            base, start = names.table(known[root]), 0
-        elif root in fixed:
-            base, start = pointers[root], 0
-        else:
+        root = values.root(value)
+        array = values.constant(root)
+        if write and value in names.targets:
+            base, start = names.targets[value], 0
+        elif array is not None:
+            base, start = constants.table(array), 0
+        elif values.is_inner(root):
             base, start = "nnkit_floats", arena.offsets[root]
+        else:
+            base, start = (names.sources if root in names.sources else names.targets)[root], 0
         return f"{base} + {start + offset}" if start + offset else base
 
     def text(argument: Argument, step: int, index: int) -> str:
@@ -141,80 +212,119 @@ def assemble(graph: SegmentGraph, sources: Mapping[str, str], targets: Mapping[s
                 return place(value, offset, write=True)
             case Scratch(_, kind):
                 return f"nnkit_{kind}s + {arena.offsets[_scratch_id(step, index)]}"
-            case Table(values):
-                return names.table(values)
+            case Table(array):
+                return constants.table(array)
             case Struct():
-                return names.struct(argument)
-        return argument
+                return constants.struct(argument)
+        return scalar(argument)
 
     steps = []
     count = 0
     for owner, calls in work:
         statements = []
         for call in calls:
-            arguments = ", ".join(text(a, count, i) for i, a in enumerate(call.arguments))
-            statements.append(f"{call.function}({arguments});")
+            source = call.arguments[0]
+            joined = call.joins and isinstance(source, Read) and (values.root(source.value), count) in in_place
+            if not joined:
+                arguments = ", ".join(text(a, count, i) for i, a in enumerate(call.arguments))
+                statements.append(f"{call.function}({arguments});")
             count += 1
-        title = (owner.name, owner.node.op_type) if owner else ("outputs that another value holds", "copy")
-        steps.append(Step(title[0], title[1], tuple(statements)))
-    kernels = {call.kernel for _, calls in work for call in calls}
-    if kernels & {"detection_output", "proposal"}:
-        kernels.add("select_best")
-    return Assembly(tuple(steps), tuple(names.found.values()), tuple(sorted(kernels)), arena, names.table_bytes)
+        if owner is None:
+            steps.append(Step("outputs that another value holds", "copy", tuple(statements), len(calls)))
+            continue
+        results = tuple(
+            Result(name, place(name, 0, write=bool(calls)), prod(graph.shape(name)))
+            for name in owner.results
+            if calls or values.root(name) != name or name in known
+        )
+        steps.append(Step(owner.name, owner.op_type, tuple(statements), len(calls), results))
+    kernels = {kernel for _, calls in work for call in calls for kernel in (call.kernel, *call.uses)}
+    return Assembly(
+        tuple(steps),
+        tuple(constants.by_content.values()),
+        tuple(sorted(kernels)),
+        arena,
+        tuple(buffers),
+        sharings,
+        roots,
+        constants.table_bytes,
+        np.concatenate(constants.joined) if constants.joined else np.zeros(0, np.float32),
+    )
 
 
-def _lower_all(graph: SegmentGraph) -> list[tuple[Layer, Lowered]]:
-    lowered: list[tuple[Layer, Lowered]] = []
+def _wishes(values: _Values, work: list[tuple[Node | None, list[Call]]]) -> list[Wish]:
+    """Every sharing that the kernels permit, in the order of the calls."""
+    wishes = []
+    for step, call in enumerate(call for _, group in work for call in group):
+        target = next((a for a in call.arguments if isinstance(a, Write)), None)
+        if target is None or not values.is_inner(values.root(target.value)):
+            continue
+        outer = values.root(target.value)
+        reads = [(i, values.root(a.value), a.offset) for i, a in enumerate(call.arguments) if isinstance(a, Read)]
+        for position, inner, offset in reads:
+            whole = not offset and values.is_inner(inner) and inner != outer
+            if whole and position in call.in_place and values.count(inner) == values.count(outer):
+                beside = tuple(name for i, name, start in reads if i not in call.in_place or name != inner or start)
+                wishes.append(Wish(inner, outer, 0, step, over=True, beside=beside))
+            elif whole and call.joins:
+                wishes.append(Wish(inner, outer, target.offset, step, over=False))
+    return wishes
+
+
+def _diagonals(values: _Values, work: list[tuple[Node | None, list[Call]]]) -> list[Diagonal]:
+    """Every result that may be written over its input while that is read, as the kernels permit."""
+    diagonals = []
+    for call in (call for _, group in work for call in group):
+        read = [values.root(a.value) for a in call.arguments if isinstance(a, Read)]
+        target = next((values.root(a.value) for a in call.arguments if isinstance(a, Write)), "")
+        source = call.arguments[0]
+        if call.distance_bytes and isinstance(source, Read) and not source.offset and read.count(read[0]) == 1:
+            inner = values.is_inner(read[0]) and values.is_inner(target)
+            if inner and values.count(read[0]) and values.count(target):
+                diagonals.append(Diagonal(read[0], target, call.distance_bytes))
+    return diagonals
+
+
+def _code_of_all(graph: GraphView) -> list[tuple[Node, Code]]:
+    codes: list[tuple[Node, Code]] = []
     refusals = []
     for node in graph.nodes:
-        layer = Layer(node, graph)
         try:
-            for name in node.output:
-                if name:
-                    layer.shape_of(name)
-            lowered.append((layer, lower(layer)))
-        except RefusedError as error:
-            refusals.append(f"{layer.name} ({node.op_type}): {error}")
+            codes.append((node, code_of(graph, node)))
+        except Refused as error:
+            refusals.append(Refusal(node.name, node.op_type, error.reason, error.remedy))
     if refusals:
         raise ModelError(
-            "these layers of the CPU segment have no C code:\n  " + "\n  ".join(refusals),
+            "these layers of the CPU segment have no C code:\n  " + "\n  ".join(map(str, refusals)),
             remedy="rewrite them with operators of docs/cpu_segments.md, or leave them on the NPU",
         )
-    return lowered
+    return codes
 
 
 def _scratch_id(step: int, index: int) -> str:
     return f"scratch {step}.{index}"
 
 
-def _copied(name: str, shape: Shape) -> Call:
-    count = int(np.prod(shape))
+def _copied(name: str, count: int) -> Call:
     return copy(Read(name), Write(name), [count], [1], [1])
 
 
-def _buffers(
-    graph: SegmentGraph,
-    work: list[tuple[Layer | None, list[Call]]],
-    roots: Mapping[str, str],
-    known: Mapping[str, NDArray[np.float32]],
-    fixed: set[str],
-) -> list[Buffer]:
+def _buffers(values: _Values, work: list[tuple[Node | None, list[Call]]]) -> list[Buffer]:
     """Every inner value and scratch, with its lifetime in calls."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     buffers = []
-    step = 0
-    for _, calls in work:
-        for call in calls:
-            for index, argument in enumerate(call.arguments):
-                if isinstance(argument, Scratch):
-                    buffers.append(Buffer(_scratch_id(step, index), argument.count, argument.kind, step, step))
-                elif isinstance(argument, Read | Write):
-                    root = roots.get(argument.value, argument.value)
-                    if root not in fixed and root not in known:
-                        first.setdefault(root, step)
-                        last[root] = step
-            step += 1
+    calls = [call for _, group in work for call in group]
+    for step, call in enumerate(calls):
+        for index, argument in enumerate(call.arguments):
+            if isinstance(argument, Scratch):
+                name = _scratch_id(step, index)
+                buffers.append(Buffer(name, argument.count, argument.kind, step, step, scratch=True))
+            elif isinstance(argument, Read | Write):
+                root = values.root(argument.value)
+                if values.is_inner(root):
+                    first.setdefault(root, step)
+                    last[root] = step
     return buffers + [
-        Buffer(name, int(np.prod(graph.shapes[name])), "float", first[name], last[name]) for name in first
+        Buffer(name, prod(values.graph.shape(name)), "float", first[name], last[name]) for name in first
     ]

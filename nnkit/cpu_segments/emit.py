@@ -1,4 +1,4 @@
-"""Writes a CPU segment as portable C99: `<name>.h`, `<name>.c`, the kernels it calls, and a list of its ports."""
+"""Writes a CPU segment as portable C90: `<name>.h`, `<name>.c`, the kernels it calls, and a list of its ports."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nnkit import __version__
-from nnkit.cpu_segments.assemble import assemble
-from nnkit.cpu_segments.graph import SegmentGraph
+from nnkit.c.float.catalogue import kernel_source
+from nnkit.c.sources import c_environment
+from nnkit.cpu_segments.assemble import Names, assemble
 from nnkit.errors import UsageError
-from nnkit.generated import template_environment, write_sources
+from nnkit.generated import write_sources
 from nnkit.graph import InputSpec, Model, OutputSpec
+from nnkit.graph.view import GraphView
 
 _VALUE_BYTES = 4
 
@@ -58,10 +59,10 @@ def segment_source(model: Model, name: str) -> SegmentSource:
     """
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise UsageError(f"'{name}' is no name for a C function", remedy="use letters, digits and underscores")
-    graph = SegmentGraph.of(model)
+    graph = GraphView.of(model)
     inputs, outputs = _ports("in", model.inputs), _ports("out", model.outputs)
     sources, targets = ({port.name: port.pointer for port in ports} for ports in (inputs, outputs))
-    assembly = assemble(graph, sources, targets)
+    assembly = assemble(graph, Names(sources, targets))
     arena = assembly.arena
     arena_bytes = arena.float_bytes + arena.int_bytes
     values: dict[str, Any] = {
@@ -71,7 +72,7 @@ def segment_source(model: Model, name: str) -> SegmentSource:
         "macro": name.upper(),
         "inputs": inputs,
         "outputs": outputs,
-        "steps": assembly.steps,
+        "steps": [step for step in assembly.steps if step.statements],
         "constants": assembly.constants,
         "arena_bytes": arena_bytes,
         "weight_bytes": assembly.weight_bytes,
@@ -84,7 +85,7 @@ def segment_source(model: Model, name: str) -> SegmentSource:
         "outputs": [asdict(port) for port in outputs],
     }
     kernels = [f"nnkit_{kernel}.c" for kernel in assembly.kernels]
-    texts = {file: _resource(file) for file in ("nnkit_segment.h", *kernels)}
+    texts = {file: kernel_source(file) for file in ("nnkit_math.h", "nnkit_segment.h", *kernels)}
     texts |= {f"{name}.{suffix}": render(f"segment.{suffix}.j2", values) for suffix in ("c", "h")}
     texts[f"{name}.json"] = json.dumps(record, indent=2) + "\n"
     return SegmentSource(
@@ -103,11 +104,8 @@ def emit_segment(model: Model, name: str, folder: Path) -> SegmentSource:
 
 
 def render(template: str, values: dict[str, Any]) -> str:
-    """One of the templates beside the kernels, filled."""
-    environment = template_environment("nnkit", "cpu_segments", "c")
-    # A layer's name must not end the comment that it stands in.
-    environment.filters["comment"] = lambda text: str(text).replace("*/", "* /").replace("/*", "/ *")
-    return environment.get_template(template).render(values)
+    """One of the templates of this package, filled."""
+    return c_environment("nnkit", "cpu_segments").get_template(template).render(values)
 
 
 def _ports(prefix: str, specs: Sequence[InputSpec | OutputSpec]) -> tuple[Port, ...]:
@@ -117,7 +115,3 @@ def _ports(prefix: str, specs: Sequence[InputSpec | OutputSpec]) -> tuple[Port, 
         pointer = f"{prefix}{index}_{words}" if words else f"{prefix}{index}"
         ports.append(Port(spec.name, pointer, spec.shape, int(np.prod(spec.shape))))
     return tuple(ports)
-
-
-def _resource(name: str) -> str:
-    return files("nnkit").joinpath("cpu_segments", "c", name).read_text(encoding="utf-8")

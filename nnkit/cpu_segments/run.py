@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,11 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.c.host_compiler import host_compiler
 from nnkit.cpu_segments.emit import Port, render
-from nnkit.errors import ToolError, UsageError, UserFileError
-from nnkit.host_compiler import host_compiler
+from nnkit.errors import ToolError, UsageError
+from nnkit.external_tool import run_tool
+from nnkit.reading import read_json_object
 
-FLAGS = ("-std=c99", "-pedantic", "-O2", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off")
+FLAGS = ("-std=c90", "-pedantic-errors", "-Wconversion", "-O2", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off")
 SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 _TIMEOUT_S = 600
 
@@ -52,12 +52,8 @@ class CompiledSegment:
 
     def __init__(self, folder: Path, name: str, *, compiler: str | None = None, sanitize: bool = False) -> None:
         self.name = name
-        try:
-            record = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise UserFileError(
-                f"holds no CPU segment '{name}'", where=str(folder), remedy="give the folder of the emitted sources"
-            ) from error
+        remedy = "give the folder of the emitted sources"
+        record = read_json_object(folder / f"{name}.json", what=f"the CPU segment '{name}'", remedy=remedy)
         self.inputs, self.outputs = _ports(record["inputs"]), _ports(record["outputs"])
         self._folder = Path(tempfile.mkdtemp(prefix="nnkit_segment_"))
         try:
@@ -97,21 +93,18 @@ class CompiledSegment:
 
 def _execute(command: Sequence[str], failure: str) -> None:
     remedy = "this is a fault of nnkit or of the compiler: please report it with the emitted sources"
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolError(f"{failure}: {error}", where=command[0], remedy=remedy) from error
-    if done.returncode != 0:
-        lines = done.stderr.decode("utf-8", errors="replace").strip().splitlines()
+    run = run_tool(command, timeout_s=_TIMEOUT_S, name=f"{failure}: it", remedy=remedy)
+    if run.failed:
+        lines = run.errors.strip().splitlines()
         reason = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "no message")
-        raise ToolError(f"{failure} (exit code {done.returncode}): {reason}", where=command[0], remedy=remedy)
+        raise ToolError(f"{failure} (it {run.ending}): {reason}", where=command[0], remedy=remedy)
 
 
 def _compiler(given: str | None) -> str:
-    found = shutil.which(given) if given else host_compiler()
-    if found is None:
+    compiler = shutil.which(given) if given else host_compiler()
+    if compiler is None:
         raise ToolError("no C compiler was found", remedy="install gcc or clang, or set CC")
-    return found
+    return compiler
 
 
 def _ports(records: Sequence[dict[str, Any]]) -> tuple[Port, ...]:

@@ -1,7 +1,16 @@
-"""The operators of the ONNX domain `ai.nnkit`: layers of Caffe and the NNIE that ONNX has no operator for."""
+"""The operators of the ONNX domain `ai.nnkit`: layers of Caffe and of NPUs that ONNX has no operator for."""
 
 from nnkit.custom_ops.base import DOMAIN, VERSION, CustomOp
-from nnkit.custom_ops.catalogue import CUSTOM_OPS, infer_shapes, is_custom, op_of, register_schemas, run_node
+from nnkit.custom_ops.catalogue import (
+    CUSTOM_OPS,
+    infer_shapes,
+    infer_shapes_anew,
+    is_custom,
+    op_of,
+    op_with,
+    register_schemas,
+    run_node,
+)
 from nnkit.custom_ops.custom import Custom
 from nnkit.custom_ops.detection_output import DetectionOutput
 from nnkit.custom_ops.normalize import Normalize
@@ -29,8 +38,10 @@ __all__ = [
     "Reorg",
     "WarpPerspective",
     "infer_shapes",
+    "infer_shapes_anew",
     "is_custom",
     "op_of",
+    "op_with",
     "register_schemas",
     "run_node",
 ]

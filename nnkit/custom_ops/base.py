@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeAlias, get_type_hints
 
@@ -39,19 +39,22 @@ class CustomOp(ABC):
     outputs: ClassVar[tuple[str, ...] | None] = ("y",)
 
     @classmethod
-    def from_node(cls, node: onnx.NodeProto) -> Self:
-        """The operator of `node`.
+    def from_attributes(cls, attributes: Mapping[str, Any], *, inputs: int, outputs: int, layer: str) -> Self:
+        """The operator of a node with these attributes, as Python values.
+
+        Args:
+            inputs, outputs: how many the node has.
+            layer: the node's name, for messages.
 
         Raises:
             ModelError: an attribute is missing, unknown, of the wrong type or has an impossible value; the node has
                 the wrong number of inputs or outputs.
         """
-        where = node.name or (node.output[0] if node.output else cls.op_type)
         try:
-            cls._check_arity(node)
-            return cls(**_attribute_values(cls, node))
+            cls._check_arity(attributes, inputs, outputs)
+            return cls(**_checked(cls, attributes))
         except ModelError as error:
-            raise ModelError(error.reason, where=where, remedy=error.remedy) from error
+            raise ModelError(error.reason, where=layer or cls.op_type, remedy=error.remedy) from error
 
     @classmethod
     def attribute_kinds(cls) -> dict[str, str]:
@@ -92,12 +95,12 @@ class CustomOp(ABC):
         """
 
     @classmethod
-    def _check_arity(cls, node: onnx.NodeProto) -> None:
+    def _check_arity(cls, attributes: Mapping[str, Any], inputs: int, outputs: int) -> None:
         least = len(cls.inputs) - cls.optional_inputs
-        if not least <= len(node.input) <= len(cls.inputs):
-            cls.refuse(f"has {len(node.input)} inputs, not {' + '.join(cls.inputs)}")
-        if cls.outputs is not None and len(node.output) != len(cls.outputs):
-            cls.refuse(f"has {len(node.output)} outputs, not {len(cls.outputs)}")
+        if not least <= inputs <= len(cls.inputs):
+            cls.refuse(f"has {inputs} inputs, not {' + '.join(cls.inputs)}")
+        if cls.outputs is not None and outputs != len(cls.outputs):
+            cls.refuse(f"has {outputs} outputs, not {len(cls.outputs)}")
 
     @classmethod
     def refuse(cls, reason: str, remedy: str = _REMEDY) -> NoReturn:
@@ -125,46 +128,48 @@ _KINDS: dict[Any, str] = {
     tuple[int, ...]: "ints",
     tuple[float, ...]: "floats",
 }
+_STORED = {"int": int, "bool": int, "float": float, "str": str, "ints": int, "floats": float}
 
 
-def _attribute_values(cls: type[CustomOp], node: onnx.NodeProto) -> dict[str, Any]:
-    from onnx import AttributeProto
+def attribute_values(node: onnx.NodeProto) -> dict[str, Any]:
+    """The attributes of a node as Python values: texts as str, lists as list."""
+    from onnx import helper
 
-    stored = {
-        "int": AttributeProto.INT,
-        "bool": AttributeProto.INT,
-        "float": AttributeProto.FLOAT,
-        "str": AttributeProto.STRING,
-        "ints": AttributeProto.INTS,
-        "floats": AttributeProto.FLOATS,
+    values = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+    return {
+        name: value.decode("utf-8", errors="replace") if isinstance(value, bytes) else value
+        for name, value in values.items()
     }
+
+
+def _checked(cls: type[CustomOp], attributes: Mapping[str, Any]) -> dict[str, Any]:
     kinds = cls.attribute_kinds()
     values: dict[str, Any] = {}
-    for attribute in node.attribute:
-        kind = kinds.get(attribute.name)
+    for name, value in attributes.items():
+        kind = kinds.get(name)
         if kind is None:
-            cls.refuse(f"has no attribute '{attribute.name}'", f"its attributes are: {', '.join(kinds)}")
-        if attribute.type != stored[kind]:
-            cls.refuse(f"needs its attribute '{attribute.name}' as {kind}")
-        values[attribute.name] = _value(attribute, kind)
+            cls.refuse(f"has no attribute '{name}'", f"its attributes are: {', '.join(kinds)}")
+        is_list = isinstance(value, Sequence) and not isinstance(value, str)
+        entries = value if is_list else [value]
+        if is_list != kind.endswith("s") or not all(isinstance(entry, _STORED[kind]) for entry in entries):
+            cls.refuse(f"needs its attribute '{name}' as {kind}")
+        values[name] = _value(value, kind)
     missing = sorted(cls.required_attributes() - values.keys())
     if missing:
         cls.refuse(f"lacks its attribute '{missing[0]}'")
     return values
 
 
-def _value(attribute: onnx.AttributeProto, kind: str) -> Any:
-    if kind == "int":
-        return int(attribute.i)
+def _value(value: Any, kind: str) -> Any:
     if kind == "bool":
-        return bool(attribute.i)
+        return bool(value)
     if kind == "float":
-        return shortest(attribute.f)
+        return shortest(value)
     if kind == "ints":
-        return tuple(int(value) for value in attribute.ints)
+        return tuple(value)
     if kind == "floats":
-        return tuple(shortest(value) for value in attribute.floats)
-    return attribute.s.decode("utf-8", errors="replace")
+        return tuple(shortest(entry) for entry in value)
+    return value
 
 
 def shortest(value: float) -> float:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from nnkit.custom_ops.base import DOMAIN, VERSION, CustomOp, FloatArray
+from nnkit.custom_ops.base import DOMAIN, VERSION, CustomOp, FloatArray, attribute_values
 from nnkit.custom_ops.custom import Custom
 from nnkit.custom_ops.detection_output import DetectionOutput
 from nnkit.custom_ops.normalize import Normalize
@@ -52,14 +52,20 @@ def op_of(node: onnx.NodeProto) -> CustomOp:
     Raises:
         ModelError: there is no such operator, or its attributes are wrong.
     """
-    kind = CUSTOM_OPS.get(node.op_type)
+    name = node.name or (node.output[0] if node.output else "")
+    return op_with(node.op_type, attribute_values(node), len(node.input), len(node.output), name)
+
+
+def op_with(op_type: str, attributes: Mapping[str, Any], inputs: int, outputs: int, layer: str) -> CustomOp:
+    """As `op_of`, of a node given by its attributes as Python values, its numbers of inputs and outputs, its name."""
+    kind = CUSTOM_OPS.get(op_type)
     if kind is None:
         raise ModelError(
-            f"there is no operator '{node.op_type}' in {DOMAIN}",
-            where=node.name,
+            f"there is no operator '{op_type}' in {DOMAIN}",
+            where=layer,
             remedy=f"its operators are: {', '.join(CUSTOM_OPS)}",
         )
-    return kind.from_node(node)
+    return kind.from_attributes(attributes, inputs=inputs, outputs=outputs, layer=layer)
 
 
 def run_node(node: onnx.NodeProto, arrays: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
@@ -99,6 +105,21 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelP
             f"the shapes of the network cannot be inferred: {reason.strip()}",
             remedy="correct the layer's parameters or the shapes of the inputs",
         ) from error
+
+
+def infer_shapes_anew(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with all shapes inferred from those of its inputs; what `model` says of others is taken out of it.
+
+    Raises:
+        onnx.shape_inference.InferenceError: the shapes or types do not go together.
+    """
+    from onnx import shape_inference
+
+    register_schemas()
+    del model.graph.value_info[:]
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    return shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
 
 
 def _schema(kind: type[CustomOp]) -> Any:
@@ -146,19 +167,15 @@ def _inference(kind: type[CustomOp]) -> Callable[[Any], None]:
 
     def infer(context: Any) -> None:
         shapes = [_known_shape(context.get_input_type(i)) for i in range(context.get_num_inputs())]
-        node = NodeProto(op_type=kind.op_type, domain=DOMAIN)
-        node.input.extend(str(i) for i in range(len(shapes)))
-        node.output.extend(str(i) for i in range(context.get_num_outputs()))
-        for name in kind.attribute_kinds():
-            attribute = context.get_attribute(name)
-            if attribute is not None:
-                node.attribute.append(attribute)
+        given = [context.get_attribute(name) for name in kind.attribute_kinds()]
+        attributes = attribute_values(NodeProto(attribute=[entry for entry in given if entry is not None]))
         if kind.outputs is not None and any(shape is None for shape in shapes):
             for index in range(context.get_num_outputs()):
                 context.set_output_type(index, helper.make_tensor_type_proto(TensorProto.FLOAT, None))
             return
         try:
-            outputs = kind.from_node(node).output_shapes([shape for shape in shapes if shape is not None])
+            op = kind.from_attributes(attributes, inputs=len(shapes), outputs=context.get_num_outputs(), layer="")
+            outputs = op.output_shapes([shape for shape in shapes if shape is not None])
         except ModelError as error:
             raise shape_inference.InferenceError(error.reason) from error
         for index, shape in enumerate(outputs):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nnkit.custom_ops.base import CustomOp, FloatArray, Shape
 
 if TYPE_CHECKING:
-    import onnx
+    pass
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Custom(CustomOp):
         return tuple(self.dims[start:end] for start, end in pairwise(ends))
 
     @classmethod
-    def _check_arity(cls, node: onnx.NodeProto) -> None:
-        ranks = next((attribute.ints for attribute in node.attribute if attribute.name == "ranks"), ())
-        cls.require(len(node.output) == len(ranks), f"has {len(node.output)} outputs and {len(ranks)} shapes")
+    def _check_arity(cls, attributes: Mapping[str, Any], inputs: int, outputs: int) -> None:
+        ranks = attributes.get("ranks", ())
+        cls.require(outputs == len(ranks), f"has {outputs} outputs and {len(ranks)} shapes")
 
     def output_shapes(self, input_shapes: Sequence[Shape]) -> tuple[Shape, ...]:
         return self.shapes

@@ -94,20 +94,20 @@ class DetectionOutput(CustomOp):
         scores = np.asarray(arrays[1], np.float32).reshape(-1, self.num_classes)
         locations = np.asarray(arrays[0], np.float32).reshape(len(priors), -1, 4)
         decoded: dict[int, FloatArray] = {}
-        found: list[tuple[float, int, FloatArray]] = []  # confidence, class, box
+        detections: list[tuple[float, int, FloatArray]] = []  # confidence, class, box
         for label in self.labels:
             place = 0 if self.share_location else label
             if place not in decoded:
                 decoded[place] = self.decode(priors, variances, locations[:, place])
             for index in self._suppress(decoded[place], scores[:, label]):
-                found.append((float(scores[index, label]), label, decoded[place][index]))
-        if 0 <= self.keep_top_k < len(found):
+                detections.append((float(scores[index, label]), label, decoded[place][index]))
+        if 0 <= self.keep_top_k < len(detections):
             # `sorted` is stable: ties stay in the order of classes, and of ranks within a class.
-            best = sorted(found, key=lambda row: -row[0])[: self.keep_top_k]
-            found = sorted(best, key=lambda row: row[1])
+            best = sorted(detections, key=lambda row: -row[0])[: self.keep_top_k]
+            detections = sorted(best, key=lambda row: row[1])
         rows = np.zeros(shape, np.float32)
         rows[0, 0, :, 0] = -1
-        for row, (score, label, box) in zip(rows[0, 0], found, strict=False):
+        for row, (score, label, box) in zip(rows[0, 0], detections, strict=False):
             row[:] = (0, label, score, *box)
         return (rows,)
 

@@ -3,7 +3,7 @@
     y = scale * x / sqrt(sum(x^2) + eps)
 
 The sum runs over the channels of a position, or over channels and positions (`across_spatial`). This is the layer of
-the SSD branch of Caffe; the NNIE fixes eps at 1e-10.
+the SSD branch of Caffe; hardware that has it may fix eps, at 1e-10 say.
 """
 
 from __future__ import annotations

@@ -80,11 +80,11 @@ class WarpPerspective(CustomOp):
         _, height, width = x.shape
         row = np.clip(rows, 0, height - 1)
         column = np.clip(columns, 0, width - 1)
-        found = x[:, row.astype(np.int64), column.astype(np.int64)]
+        pixels = x[:, row.astype(np.int64), column.astype(np.int64)]
         if self.border == "replicate":
-            return found
+            return pixels
         inside = (row == rows) & (column == columns)
-        return np.where(inside, found, np.float32(self.border_value))
+        return np.where(inside, pixels, np.float32(self.border_value))
 
 
 def _inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -96,8 +96,8 @@ class FloatSession:
             raise
         except Exception as error:  # its exception types are not public
             raise _refused(error) from error
-        found = dict(zip(computed, results, strict=True)) | feeds | self._constants
-        return {name: found[name] for name in wanted}
+        values = dict(zip(computed, results, strict=True)) | feeds | self._constants
+        return {name: values[name] for name in wanted}
 
     def computed_types(self) -> dict[str, str]:
         """Type of every value that the session computes, as ONNX Runtime writes it: `tensor(float)`."""
@@ -208,8 +208,8 @@ class FloatReader:
                 return [self._buffers[name] for name in names]
             except Exception:  # a size that the graph states wrongly, or what fails below as well
                 self._buffers = {}
-        found: list[NDArray[Any]] = self._session._session.run(names, feeds)
-        return found
+        results: list[NDArray[Any]] = self._session._session.run(names, feeds)
+        return results
 
     def _bound(self, names: list[str]) -> dict[str, NDArray[Any]]:
         """Buffers that the session will write to; none where sizes are not known."""

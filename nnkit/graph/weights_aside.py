@@ -75,8 +75,8 @@ def read_weights(path: Path, sizes: Mapping[str, int]) -> Weights:
     data = memoryview(path.read_bytes()).toreadonly()
     if len(data) != sum(sizes.values()):
         raise ValueError(f"{path.name} has {len(data)} bytes, not {sum(sizes.values())}")
-    found, start = {}, 0
+    weights, start = {}, 0
     for name, size in sizes.items():
-        found[name] = data[start : start + size]
+        weights[name] = data[start : start + size]
         start += size
-    return found
+    return weights

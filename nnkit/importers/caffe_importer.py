@@ -12,11 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nnkit.caffe.layers.context import IR_VERSION, OPSET, GraphBuilder, LayerContext, LayerProblem, Shape
+from nnkit.caffe.layers.context import IR_VERSION, OPSET, GraphBuilder, LayerContext
 from nnkit.caffe.network import CaffeInput, CaffeLayer, CaffeNetwork, checked_shape, read_network
 from nnkit.caffe.weights import read_caffemodel, read_user_bytes
+from nnkit.custom_ops import DOMAIN, VERSION
 from nnkit.errors import ModelError, RecipeError
 from nnkit.graph import InputSpec, Model, OutputSpec
+from nnkit.graph.refusal import Refused
+from nnkit.graph.view import Shape
 from nnkit.importers.name_tags import NO_GLOBS, TagGlobs, follow_tags, lift_tags
 from nnkit.importers.onnx_importer import ImportResult
 
@@ -161,39 +164,36 @@ def _convert(network: CaffeNetwork, builder: GraphBuilder, batch: int, where: st
     """All layers as nodes; the findings of all of them in one error."""
     from nnkit.caffe.layers.table import LAYERS, unknown_type
 
-    found: list[tuple[CaffeLayer, LayerProblem]] = []
+    refused: list[tuple[CaffeLayer, ModelError]] = []
     for layer in network.layers:
         convert = LAYERS.get(layer.type)
         context = LayerContext(layer, builder, batch)
         try:
             if convert is None:
-                raise LayerProblem(*unknown_type(layer.type))
+                raise Refused(*unknown_type(layer.type))
             if any(bottom not in builder.shapes for bottom in layer.bottoms):
                 continue  # behind a layer that has been refused
-            try:
-                convert(context)
-            except ModelError as error:  # of an operator of ai.nnkit
-                raise LayerProblem(error.reason, error.remedy) from error
+            convert(context)
             context.finish()
-        except LayerProblem as problem:
-            found.append((layer, problem))
+        except ModelError as problem:
+            refused.append((layer, problem))
             for top in layer.tops:
                 builder.shapes.pop(top, None)
-    if found:
-        raise _refused(found, where)
+    if refused:
+        raise _error(refused, where)
 
 
-def _refused(found: list[tuple[CaffeLayer, LayerProblem]], where: str) -> ModelError:
+def _error(refused: list[tuple[CaffeLayer, ModelError]], where: str) -> ModelError:
     lines = [
         f"\n  layer '{layer.name}' ({layer.type}), line {layer.line}: {problem.reason}"
-        + (f"; {problem.remedy}" if problem.remedy and len(found) > 1 else "")
-        for layer, problem in found[:_SHOWN_PROBLEMS]
+        + (f"; {problem.remedy}" if problem.remedy and len(refused) > 1 else "")
+        for layer, problem in refused[:_SHOWN_PROBLEMS]
     ]
-    if len(found) > _SHOWN_PROBLEMS:
-        lines.append(f"\n  and {len(found) - _SHOWN_PROBLEMS} more")
-    remedy = found[0][1].remedy if len(found) == 1 else ""
+    if len(refused) > _SHOWN_PROBLEMS:
+        lines.append(f"\n  and {len(refused) - _SHOWN_PROBLEMS} more")
+    remedy = refused[0][1].remedy if len(refused) == 1 else ""
     return ModelError(
-        f"the network has layers that cannot be imported ({len(found)}):{''.join(lines)}",
+        f"the network has layers that cannot be imported ({len(refused)}):{''.join(lines)}",
         where=where,
         remedy=remedy or "correct these layers in the prototxt",
     )
@@ -222,8 +222,6 @@ def _drop_unused(builder: GraphBuilder, outputs: Sequence[str]) -> list[str]:
 
 def _proto(name: str, builder: GraphBuilder, inputs: dict[str, Shape], outputs: list[str]) -> onnx.ModelProto:
     from onnx import TensorProto, helper, numpy_helper
-
-    from nnkit.custom_ops import DOMAIN, VERSION
 
     types = {
         value: {"ArgMax": TensorProto.INT64, "Greater": TensorProto.BOOL}.get(node.op_type, TensorProto.FLOAT)

@@ -17,6 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.graph.read.pad import read_pad
+from nnkit.graph.read.resize import read_resize
+from nnkit.graph.refusal import Refused
+from nnkit.graph.view import Node, Shape
+from nnkit.names import NamePool
+
 if TYPE_CHECKING:
     import onnx
 
@@ -26,7 +32,7 @@ def canonicalise(graph: onnx.GraphProto, opset: int, imported: Collection[str]) 
 
     imported: names of the layers as imported; other nodes are the conversion's own.
     """
-    view = _View(graph)
+    view = _Graph(graph)
     for node in graph.node:
         if node.op_type == "Cast":
             _cast(node, view)
@@ -37,112 +43,108 @@ def canonicalise(graph: onnx.GraphProto, opset: int, imported: Collection[str]) 
     _softmax(graph, view, imported)
 
 
-class _View:
-    """Lookups on a graph as it was when the view was made."""
+class _Graph:
+    """A graph as the readers of `nnkit.graph.read` ask for it, as it was when this was made; takes new constants."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         values = (*graph.value_info, *graph.input, *graph.output)
-        self.graph = graph
+        self._proto = graph
         self.types = {value.name: value.type.tensor_type.elem_type for value in values}
-        self.shapes = {
+        self.types |= {tensor.name: tensor.data_type for tensor in graph.initializer}
+        self._shapes = {
             value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim) for value in values
         }
-        self.tensors = {tensor.name: tensor for tensor in graph.initializer}
-        self.types |= {tensor.name: tensor.data_type for tensor in graph.initializer}
+        self._tensors = {tensor.name: tensor for tensor in graph.initializer}
         self.producers = {name: node for node in graph.node for name in node.output if name}
         self.uses = Counter(name for node in graph.node for name in node.input)
         self.uses.update(value.name for value in graph.output)
-        self._taken = set(self.types) | set(self.producers)
+        self._names = NamePool({*self.types, *self.producers})
 
-    def array(self, name: str) -> NDArray[Any] | None:
-        """A constant's values; None for what is computed or absent."""
+    def shape(self, value: str) -> Shape:
+        return self._shapes[value]
+
+    def constant(self, value: str) -> NDArray[Any] | None:
         from onnx import numpy_helper
 
-        return numpy_helper.to_array(self.tensors[name]) if name in self.tensors else None
+        return numpy_helper.to_array(self._tensors[value]) if value in self._tensors else None
 
-    def constant(self, near: str, array: NDArray[Any]) -> str:
+    def producer(self, value: str) -> Node | None:
+        return Node.of(self.producers[value]) if value in self.producers else None
+
+    def add_constant(self, near: str, array: NDArray[Any]) -> str:
         """A new initializer named after the value it serves."""
         from onnx import numpy_helper
 
-        name, count = near, 2
-        while name in self._taken:
-            name, count = f"{near}_{count}", count + 1
-        self._taken.add(name)
-        self.graph.initializer.append(numpy_helper.from_array(array, name))
+        name = self._names.free(near)
+        self._proto.initializer.append(numpy_helper.from_array(array, name))
         return name
 
 
-def _attribute(node: onnx.NodeProto, name: str) -> onnx.AttributeProto | None:
-    return next((attribute for attribute in node.attribute if attribute.name == name), None)
+def _cast(proto: onnx.NodeProto, graph: _Graph) -> None:
+    # 1: TensorProto.FLOAT
+    if Node.of(proto).integer("to", 0) == 1 and graph.types.get(proto.input[0]) == 1:
+        proto.op_type = "Identity"
+        del proto.attribute[:]
 
 
-def _cast(node: onnx.NodeProto, view: _View) -> None:
-    target = _attribute(node, "to")
-    if target is not None and target.i == 1 and view.types.get(node.input[0]) == 1:  # 1: TensorProto.FLOAT
-        node.op_type = "Identity"
-        del node.attribute[:]
-
-
-def _pad(node: onnx.NodeProto, view: _View) -> None:
-    if len(node.input) < 4 or not node.input[3]:
+def _pad(proto: onnx.NodeProto, graph: _Graph) -> None:
+    node = Node.of(proto)
+    if not node.input(3):
         return
-    rank = len(view.shapes[node.input[0]])
-    pads, axes = view.array(node.input[1]), view.array(node.input[3])
-    if pads is None or axes is None:
+    try:
+        pad = read_pad(graph, node)
+    except Refused:
         return
-    full = np.zeros((2, rank), dtype=np.int64)
-    full[:, axes.astype(np.int64) % rank] = pads.reshape(2, -1)
-    node.input[1] = view.constant(f"{node.output[0]}.pads", full.reshape(-1))
-    del node.input[3:]
-    if not node.input[2]:
-        del node.input[2:]
+    pads = np.array([*pad.before, *pad.after], np.int64)
+    proto.input[1] = graph.add_constant(f"{node.output}.pads", pads)
+    del proto.input[3:]
+    if not node.input(2):
+        del proto.input[2:]
 
 
-def _resize(node: onnx.NodeProto, view: _View) -> None:
-    axes = _attribute(node, "axes")
-    policy = _attribute(node, "keep_aspect_ratio_policy")
-    if axes is None or (policy is not None and policy.s != b"stretch"):
+def _resize(proto: onnx.NodeProto, graph: _Graph) -> None:
+    node = Node.of(proto)
+    if "axes" not in node.attributes or node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
         return
-    shape = view.shapes[node.input[0]]
-    places = [axis % len(shape) for axis in axes.ints]
-    full: NDArray[Any]
-    for slot, suffix in ((1, "roi"), (2, "scales"), (3, "sizes")):
-        array = view.array(node.input[slot]) if slot < len(node.input) and node.input[slot] else None
-        if array is None or array.size == 0:
-            continue
-        if suffix == "roi":
-            full = np.repeat(np.array([[0], [1]], dtype=array.dtype), len(shape), axis=1)
-            full[:, places] = array.reshape(2, -1)
-            full = full.reshape(-1)
-        else:
-            full = np.asarray(shape if suffix == "sizes" else [1.0] * len(shape), dtype=array.dtype)
-            full[places] = array
-        node.input[slot] = view.constant(f"{node.output[0]}.{suffix}", full)
-    node.attribute.remove(axes)
+    try:
+        resize = read_resize(graph, node)
+    except Refused:
+        return
+    roi = [[0.0] * len(resize.before), [1.0] * len(resize.before)]
+    given = graph.constant(node.input(1))
+    if given is not None and given.size:
+        for place, axis in enumerate(node.ints("axes")):
+            for bound, numbers in zip(roi, given.reshape(2, -1), strict=True):
+                bound[axis] = numbers[place]
+    full = {"roi": np.reshape(roi, -1), "scales": np.array(resize.scales), "sizes": np.array(resize.after)}
+    for slot, (suffix, array) in enumerate(full.items(), 1):
+        given = graph.constant(node.input(slot))
+        if given is not None and given.size:
+            name = graph.add_constant(f"{node.output}.{suffix}", array.astype(given.dtype))
+            proto.input[slot] = name
+    proto.attribute.remove(next(attribute for attribute in proto.attribute if attribute.name == "axes"))
 
 
-def _softmax(graph: onnx.GraphProto, view: _View, imported: Collection[str]) -> None:
+def _softmax(proto: onnx.GraphProto, graph: _Graph, imported: Collection[str]) -> None:
     gone: list[onnx.NodeProto] = []
-    for reshape in graph.node:
-        softmax = view.producers.get(reshape.input[0]) if reshape.op_type == "Reshape" else None
+    for reshape in proto.node:
+        softmax = graph.producers.get(reshape.input[0]) if reshape.op_type == "Reshape" else None
         if softmax is None or softmax.op_type not in ("Softmax", "LogSoftmax"):
             continue
-        flatten = view.producers.get(softmax.input[0])
+        flatten = graph.producers.get(softmax.input[0])
         if flatten is None or flatten.op_type != "Flatten" or {flatten.name, reshape.name} & set(imported):
             continue
         source, result = flatten.input[0], reshape.output[0]
-        shape = view.shapes[source]
-        split, axis = _attribute(flatten, "axis"), _attribute(softmax, "axis")
-        over_last = axis is None or axis.i in (-1, 1)
-        alone = view.uses[flatten.output[0]] == view.uses[softmax.output[0]] == 1
-        last = len(shape) - 1
-        if not (over_last and alone and shape == view.shapes[result] and (split.i if split else 1) in (-1, last)):
+        shape = graph.shape(source)
+        over_last = Node.of(softmax).integer("axis", -1) in (-1, 1)
+        alone = graph.uses[flatten.output[0]] == graph.uses[softmax.output[0]] == 1
+        split_last = Node.of(flatten).integer("axis", 1) in (-1, len(shape) - 1)
+        if not (over_last and alone and shape == graph.shape(result) and split_last):
             continue
         softmax.input[0] = source
         softmax.output[0] = result
-        if axis is None:
-            axis = softmax.attribute.add(name="axis", type=2)  # 2: AttributeProto.INT
-        axis.i = -1
+        del softmax.attribute[:]
+        softmax.attribute.add(name="axis", type=2, i=-1)  # 2: AttributeProto.INT
         gone += [flatten, reshape]
     for node in gone:
-        graph.node.remove(node)
+        proto.node.remove(node)

@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
 from nnkit.errors import ModelError, UserFileError
-from nnkit.importers.model_file import MAX_MODEL_BYTES, read_regular_file
 from nnkit.importers.tensors import all_tensors, declared_bytes
+from nnkit.reading import MAX_MODEL_BYTES, read_regular_file
 
 if TYPE_CHECKING:
     import onnx

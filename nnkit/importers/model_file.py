@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import stat
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from nnkit.errors import ModelError, UserFileError
+from nnkit.errors import ModelError
+from nnkit.reading import message_of, read_regular_file
 
 if TYPE_CHECKING:
     import onnx
-
-MAX_MODEL_BYTES = 2**31
-"""Limit of a protobuf message, and far beyond what any of the targets holds; external data counts in."""
 
 _LFS_POINTER = b"version https://git-lfs"
 _EXPORT_AGAIN = "export the network to ONNX again, or copy the file again"
@@ -27,46 +22,11 @@ def read_model_file(path: Path) -> onnx.ModelProto:
         UserFileError: there is no such file, or it cannot be read.
         ModelError: it is no ONNX model: a folder, a device, empty, over `MAX_MODEL_BYTES`, text, truncated.
     """
-    import onnx
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-
     data = _read_bytes(path)
-    proto = onnx.ModelProto()
     try:
-        proto.ParseFromString(data)
-        _check_texts(proto)
-    except (DecodeError, UnicodeDecodeError) as error:
+        return message_of(data)
+    except ValueError as error:
         raise _not_onnx(path, data) from error
-    if not proto.HasField("graph") or not proto.ir_version:
-        raise _not_onnx(path, data)
-    return proto
-
-
-def read_regular_file(path: Path, *, what: str, limit_bytes: int = MAX_MODEL_BYTES) -> bytes:
-    """The bytes of a regular file, never of a pipe or a device, which could block or have no end.
-
-    Raises:
-        UserFileError: no such file, or not readable.
-        ModelError: not a regular file, or larger than `limit_bytes`.
-    """
-    try:
-        status = os.stat(path)
-        if stat.S_ISDIR(status.st_mode):
-            raise ModelError(f"{what} is a folder", where=str(path), remedy="name the file inside it")
-        if not stat.S_ISREG(status.st_mode):
-            raise ModelError(f"{what} is not a regular file", where=str(path), remedy="name an ordinary file")
-        if status.st_size >= limit_bytes:
-            raise ModelError(
-                f"{what} has {status.st_size:,} bytes; the limit is {limit_bytes:,}",
-                where=str(path),
-                remedy="a network for these targets is far smaller: check which file this is",
-            )
-        return path.read_bytes()
-    except FileNotFoundError as error:
-        raise UserFileError(f"{what} does not exist", where=str(path), remedy="check the path") from error
-    except (OSError, ValueError) as error:  # ValueError: a path with a NUL character
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UserFileError(f"{what} cannot be read: {reason}", where=str(path), remedy="check the path") from error
 
 
 def _read_bytes(path: Path) -> bytes:
@@ -87,27 +47,3 @@ def _not_onnx(path: Path, data: bytes) -> ModelError:
     return ModelError(
         "the model file is not an ONNX model, or it is truncated or damaged", where=str(path), remedy=_EXPORT_AGAIN
     )
-
-
-def _check_texts(proto: Any) -> None:
-    """Raise UnicodeDecodeError where a string field is not UTF-8: protobuf hands such a field out as bytes."""
-    for message in walk(proto):
-        for field, value in message.ListFields():
-            if field.type != field.TYPE_STRING:
-                continue
-            for text in [value] if isinstance(value, str | bytes) else value:
-                if isinstance(text, bytes):
-                    text.decode()
-                else:
-                    text.encode()
-
-
-def walk(message: Any) -> Iterator[Any]:
-    """`message` and every message inside it, outer ones first."""
-    pending = [message]
-    while pending:
-        current = pending.pop()
-        yield current
-        for field, value in current.ListFields():
-            if field.type == field.TYPE_MESSAGE:
-                pending.extend([value] if hasattr(value, "ListFields") else reversed(value))

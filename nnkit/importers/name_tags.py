@@ -1,10 +1,4 @@
-"""Tags lifted from layer names and from the recipe's globs, and followed through the import's tools.
-
-The rule for names: a name carries `hp` (or `cpu`) where `_hp` (`_cpu`) stands in it as a whole word, that is,
-followed by the end of the name or by a character that is neither letter nor digit: `fc_pca_hp`, `conv1_hp_cpu`,
-`fc_hp/Gemm`, `/layer_hp/Conv`, `conv_hp_1`; not `conv_hpx`, `chp`, `fc_HP`. A module's name tags every layer in
-the module, as exporters put it in front of their names.
-"""
+"""Tags lifted from layer names and from the recipe's globs, and followed through the import's tools."""
 
 from __future__ import annotations
 
@@ -12,18 +6,15 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
+from nnkit.did_you_mean import close_to
 from nnkit.errors import ModelError, RecipeError
 from nnkit.graph import LayerTags, ValueTags
+from nnkit.graph.tag_words import Tag, tags_in_name
 
 if TYPE_CHECKING:
     import onnx
-
-Tag: TypeAlias = Literal["hp", "cpu"]
-_WORD = re.compile(r"[^/_]_+(hp|cpu)(?![0-9A-Za-z])")
-_ENDING = re.compile(r"(?<=[^/_])(?:_+(?:hp|cpu))+$")
 
 
 @dataclass(frozen=True)
@@ -62,26 +53,6 @@ class TaggedLayer:
     values: tuple[str, ...]
     tags: ValueTags
     reasons: tuple[str, ...]
-
-
-def tags_in_name(name: str) -> dict[Tag, str]:
-    """The tags in a layer's name, each with the part of the name up to and with its word."""
-    found: dict[Tag, str] = {}
-    position = 0
-    while match := _WORD.search(name, position):
-        tag: Tag = "hp" if match.group(1) == "hp" else "cpu"
-        found.setdefault(tag, name[: match.end()])
-        position = match.end() - 1
-    return found
-
-
-def split_tags(name: str) -> tuple[str, str]:
-    """A name, and the tags that it ends with: `fc_hp_cpu` is `fc` and `_hp_cpu`; `conv_hp_1` ends with none.
-
-    The NNIE mapper reads tags at the end of a layer's name alone.
-    """
-    match = _ENDING.search(name)
-    return (name, "") if match is None else (name[: match.start()], match.group())
 
 
 def lift_tags(graph: onnx.GraphProto, globs: TagGlobs) -> tuple[TaggedLayer, ...]:
@@ -176,7 +147,7 @@ def _near(glob: str, names: Sequence[str]) -> str:
     same_letters = [name for lower, name in by_lower.items() if fnmatch.fnmatchcase(lower, pattern)]
     plain = re.sub(r"[*?\[\]]", "", pattern)
     inside = [name for lower, name in by_lower.items() if plain and plain in lower]
-    close = [by_lower[lower] for lower in get_close_matches(plain, list(by_lower), n=3, cutoff=0.5)]
+    close = close_to(plain, names, count=3, cutoff=0.5)
     near = list(dict.fromkeys([*reversed(same_letters), *reversed(inside), *close]))[:3]
     if near:
         return "did you mean " + " or ".join(f"'{name}'" for name in near) + "? letter case counts"

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nnkit.custom_ops import DOMAIN, VERSION, is_custom
 from nnkit.errors import ModelError
 from nnkit.graph import InputSpec, Model, OutputSpec
 from nnkit.importers.external_data import external_files, load_external_data
 from nnkit.importers.float_types import to_float32
 from nnkit.importers.input_shapes import DeclaredInputs, pin_inputs
-from nnkit.importers.model_file import MAX_MODEL_BYTES, read_model_file, read_regular_file
+from nnkit.importers.model_file import read_model_file
 from nnkit.importers.name_tags import NO_GLOBS, TagGlobs, follow_tags, lift_tags
 from nnkit.importers.operators import DEFAULT_DOMAINS, check_inference_mode, check_operators, check_versions
 from nnkit.importers.static_shapes import static_shapes
@@ -33,6 +34,7 @@ from nnkit.importers.tidy import (
     strip_annotations,
 )
 from nnkit.importers.tool_process import DEFAULT_LIMITS, ToolLimits, run_steps
+from nnkit.reading import MAX_MODEL_BYTES, read_regular_file
 
 if TYPE_CHECKING:
     import onnx
@@ -170,8 +172,6 @@ def _without_weight_inputs(graph: onnx.GraphProto, notes: list[str]) -> onnx.Gra
 
 
 def _keep_known_domains(proto: onnx.ModelProto) -> None:
-    from nnkit.custom_ops import DOMAIN, VERSION, is_custom
-
     version = next(entry.version for entry in proto.opset_import if entry.domain in DEFAULT_DOMAINS)
     del proto.opset_import[:]
     proto.opset_import.add(domain="", version=version)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
+from nnkit.custom_ops import is_custom, op_of
 from nnkit.errors import ModelError
+from nnkit.graph.refusal import Refusal
 from nnkit.importers.tensors import array_of
 
 if TYPE_CHECKING:
@@ -13,9 +15,6 @@ if TYPE_CHECKING:
 
 OLDEST_OPSET = 9
 DEFAULT_DOMAINS = ("", "ai.onnx")
-
-Refusal: TypeAlias = tuple[str, str, str]
-"""Layer, operator, reason."""
 
 
 def check_versions(proto: onnx.ModelProto, where: str) -> int:
@@ -57,25 +56,23 @@ def check_operators(graph: onnx.GraphProto, opset: int, where: str) -> None:
     """
     import onnx
 
-    from nnkit.custom_ops import is_custom, op_of
-
-    found: list[Refusal] = []
+    refused: list[Refusal] = []
     for node in graph.node:
         if is_custom(node):
             try:
                 op_of(node)
             except ModelError as error:
-                found.append((node.name, node.op_type, error.reason))
+                refused.append(Refusal(node.name, node.op_type, error.reason))
             continue
         if node.domain not in DEFAULT_DOMAINS:
-            found.append((node.name, node.op_type, f"the operator set '{node.domain}' is not ONNX's own"))
+            refused.append(Refusal(node.name, node.op_type, f"the operator set '{node.domain}' is not ONNX's own"))
             continue
         try:
             onnx.defs.get_schema(node.op_type, opset, "")
         except onnx.defs.SchemaError:
-            found.append((node.name, node.op_type, f"ONNX has no such operator in operator set {opset}"))
-    if found:
-        raise _listed(found, "the network uses operators that cannot be imported", where)
+            refused.append(Refusal(node.name, node.op_type, f"ONNX has no such operator in operator set {opset}"))
+    if refused:
+        raise _listed(refused, "the network uses operators that cannot be imported", where)
 
 
 def check_inference_mode(graph: onnx.GraphProto, where: str) -> None:
@@ -85,21 +82,21 @@ def check_inference_mode(graph: onnx.GraphProto, where: str) -> None:
         ModelError: listing all that are.
     """
     tensors = {tensor.name: tensor for tensor in graph.initializer}
-    found: list[Refusal] = []
+    refused: list[Refusal] = []
     for node in graph.node:
         training = any(attribute.name == "training_mode" and attribute.i for attribute in node.attribute)
         if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2] in tensors:
             training = bool(array_of(tensors[node.input[2]], where).any())
         if training:
-            found.append((node.name, node.op_type, "it is in training mode"))
-    if found:
-        raise _listed(found, "the network was exported in training mode", where, "export it in inference mode")
+            refused.append(Refusal(node.name, node.op_type, "it is in training mode"))
+    if refused:
+        raise _listed(refused, "the network was exported in training mode", where, "export it in inference mode")
 
 
-def _listed(found: Sequence[Refusal], what: str, where: str, remedy: str = "") -> ModelError:
-    lines = "".join(f"\n  layer '{layer}' ({op}): {reason}" for layer, op, reason in found)
+def _listed(refused: Sequence[Refusal], what: str, where: str, remedy: str = "") -> ModelError:
+    lines = "".join(f"\n  layer '{each.layer}' ({each.op}): {each.reason}" for each in refused)
     return ModelError(
-        f"{what} ({len(found)}):{lines}",
+        f"{what} ({len(refused)}):{lines}",
         where=where,
         remedy=remedy or "replace these operators in the network and export it again",
     )

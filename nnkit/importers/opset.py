@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from nnkit.custom_ops import DOMAIN, VERSION
 from nnkit.errors import ModelError
 from nnkit.graph import Model
+from nnkit.importers.tidy import constants_to_initializers
 
 if TYPE_CHECKING:
     import onnx
@@ -21,8 +23,6 @@ def with_opset(model: Model, opset: int, where: str = "") -> Model:
         ModelError: ONNX has no conversion for one of its operators.
     """
     from onnx import version_converter
-
-    from nnkit.custom_ops import DOMAIN, VERSION
 
     if model.opset == opset:
         return model
@@ -39,18 +39,9 @@ def with_opset(model: Model, opset: int, where: str = "") -> Model:
         entry.domain for entry in proto.opset_import
     }:
         proto.opset_import.add(domain=DOMAIN, version=VERSION)
-    _constants_to_initializers(proto.graph)
+    constants_to_initializers(proto.graph, where)  # what was an attribute, the axes of a reduction, say
     _restore_metadata(before.graph, proto.graph)
     return replace(model, onnx_bytes=proto.SerializeToString(deterministic=True), opset=opset)
-
-
-def _constants_to_initializers(graph: onnx.GraphProto) -> None:
-    """Conversion writes what was an attribute (the axes of a reduction) as Constant nodes."""
-    for node in [node for node in graph.node if node.op_type == "Constant" and not node.domain]:
-        tensor = graph.initializer.add()
-        tensor.CopyFrom(node.attribute[0].t)
-        tensor.name = node.output[0]
-        graph.node.remove(node)
 
 
 def _restore_metadata(before: onnx.GraphProto, after: onnx.GraphProto) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from nnkit.errors import ModelError
-from nnkit.importers.model_file import MAX_MODEL_BYTES, walk
+from nnkit.reading import MAX_MODEL_BYTES
+from nnkit.reading.onnx_file import walk
 
 if TYPE_CHECKING:
     import numpy as np

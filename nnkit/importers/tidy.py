@@ -115,7 +115,7 @@ def constants_to_initializers(graph: onnx.GraphProto, where: str) -> None:
         ModelError: a network output is a constant.
     """
     import numpy as np
-    from onnx import numpy_helper
+    from onnx import helper, numpy_helper
 
     outputs = {value.name for value in graph.output}
     kept = []
@@ -129,17 +129,9 @@ def constants_to_initializers(graph: onnx.GraphProto, where: str) -> None:
         if name in outputs:
             raise ModelError(f"output '{name}' is a constant", where=where, remedy="remove this output")
         tensor = graph.initializer.add()
-        attribute = fields[field]
-        if field == "value":
-            tensor.CopyFrom(attribute.t)
-        elif field == "value_float":
-            tensor.CopyFrom(numpy_helper.from_array(np.asarray(attribute.f, dtype=np.float32)))
-        elif field == "value_floats":
-            tensor.CopyFrom(numpy_helper.from_array(np.asarray(attribute.floats, dtype=np.float32)))
-        elif field == "value_int":
-            tensor.CopyFrom(numpy_helper.from_array(np.asarray(attribute.i, dtype=np.int64)))
-        else:
-            tensor.CopyFrom(numpy_helper.from_array(np.asarray(attribute.ints, dtype=np.int64)))
+        value = helper.get_attribute_value(fields[field])
+        dtype = np.float32 if "float" in field else np.int64
+        tensor.CopyFrom(value if field == "value" else numpy_helper.from_array(np.asarray(value, dtype)))
         tensor.name = name
     _keep(graph.node, kept)
 
@@ -212,12 +204,12 @@ def read_names(node: onnx.NodeProto) -> set[str]:
 
 def graphs(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
     """The graph and all sub-graphs in it."""
-    found = [graph]
+    nested = [graph]
     for node in graph.node:
         for attribute in node.attribute:
             for inner in _graphs_of(attribute):
-                found += graphs(inner)
-    return found
+                nested += graphs(inner)
+    return nested
 
 
 def _graphs_of(attribute: onnx.AttributeProto) -> list[onnx.GraphProto]:

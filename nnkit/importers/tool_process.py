@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnkit.errors import ModelError, UserFileError
+from nnkit.external_tool import run_tool
 
 if TYPE_CHECKING:
     import onnx
@@ -132,17 +132,14 @@ def _start(folder: Path, seconds: float) -> str | None:
         "OPENBLAS_NUM_THREADS": "1",
     }
     command = [sys.executable, "-m", "nnkit.importers.tool_worker", str(folder)]
-    try:
-        done = subprocess.run(
-            command, env=environment, timeout=seconds, check=False, stdin=subprocess.DEVNULL, capture_output=True
-        )
-    except subprocess.TimeoutExpired:
-        return f"it took longer than {seconds:.0f} s"
-    if done.returncode == 0:
+    run = run_tool(command, environment=environment, timeout_s=seconds)
+    if not run.failed:
         return None
-    if b"bad_alloc" in done.stderr or b"MemoryError" in done.stderr:
+    if run.code is None:
+        return f"it took longer than {seconds:.0f} s"
+    if "bad_alloc" in run.errors or "MemoryError" in run.errors:
         return "it took more memory than it may"
-    how = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
+    how = f"signal {-run.code}" if run.code < 0 else f"status {run.code}"
     return f"the tools crashed on it ({how})"
 
 

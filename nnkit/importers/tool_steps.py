@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from nnkit.custom_ops import DOMAIN, VERSION, infer_shapes, is_custom, register_schemas
+from nnkit.custom_ops import DOMAIN, VERSION, infer_shapes, infer_shapes_anew, is_custom
 from nnkit.errors import ModelError
 from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
 from nnkit.graph.onnx_runtime import FloatSession
@@ -190,17 +190,7 @@ def opset_of(proto: onnx.ModelProto) -> int:
 
 
 def _inferred(state: StepState) -> onnx.ModelProto:
-    """The model with all shapes inferred anew from the inputs' shapes."""
-    proto = onnx.ModelProto()
-    proto.CopyFrom(state.proto)
-    del proto.graph.value_info[:]
-    for value in proto.graph.output:
-        value.type.tensor_type.ClearField("shape")
-    register_schemas()
-    infer = onnx.shape_inference.infer_shapes
-    inferred: onnx.ModelProto = _guarded(
-        "shapes cannot be inferred", state, lambda _: infer(proto, check_type=True, strict_mode=True, data_prop=True)
-    )
+    inferred: onnx.ModelProto = _guarded("shapes cannot be inferred", state, infer_shapes_anew)
     return inferred
 
 
@@ -302,8 +292,8 @@ def _run_with_custom(
     )
     outputs = tuple(OutputSpec(v.name, ()) for v in inferred.graph.output)
     model = Model(inferred.SerializeToString(), LayerTags(), inputs, outputs, opset_of(inferred))
-    found = FloatSession(model).run({spec.name: feeds[spec.name] for spec in inputs})
-    return [found[spec.name] for spec in outputs]
+    results = FloatSession(model).run({spec.name: feeds[spec.name] for spec in inputs})
+    return [results[spec.name] for spec in outputs]
 
 
 def _message(error: BaseException) -> str:

@@ -166,7 +166,7 @@ def _check_scratch(program: Program, plan: MemoryPlan, needs: Callable[[OpBase],
             wanted[region] = wanted.get(region, 0) + size
         steps = [step.index for step in plan.steps if step.op == op.name]
         for region, size in wanted.items():
-            found = sum(
+            held_bytes = sum(
                 b.size_bytes
                 for b in plan.buffers.values()
                 if b.kind == "scratch"
@@ -174,9 +174,9 @@ def _check_scratch(program: Program, plan: MemoryPlan, needs: Callable[[OpBase],
                 and b.first_step <= steps[0]
                 and steps[-1] <= b.last_step
             )
-            if found < size:
+            if held_bytes < size:
                 raise _fail(
-                    f"{op.name!r} needs {size} bytes of scratch in {region} and has {found}", f"step {steps[0]}"
+                    f"{op.name!r} needs {size} bytes of scratch in {region} and has {held_bytes}", f"step {steps[0]}"
                 )
 
 
@@ -356,10 +356,10 @@ class _Replay:
     def _read(self, tensor: str, step: int) -> None:
         self._expect(self._tensor_bytes(tensor, step), self.contents[tensor], repr(tensor), step)
 
-    def _expect(self, found: Labels, wanted: Labels, what: str, step: int) -> None:
-        wrong = np.flatnonzero(found != wanted)
+    def _expect(self, labels: Labels, wanted: Labels, what: str, step: int) -> None:
+        wrong = np.flatnonzero(labels != wanted)
         if wrong.size:
             at = int(wrong[0])
-            label = int(found[at])
+            label = int(labels[at])
             owner = "nobody" if label < 0 else repr(self.owners[label >> _INDEX_BITS])
             raise _fail(f"byte {at} of {what} was written by {owner}", f"step {step}")

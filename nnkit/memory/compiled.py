@@ -116,11 +116,14 @@ class Search:
             state = np.array([0, min(share, max_nodes - nodes), 0], dtype=np.int64)
             pool[:count] = np.arange(count)
             rank, tie = self._ranks[which]
-            answer = kernels.place_group(
-                begin, end, count, -1, -1, self._capacity, pool, job.size, job.rounded, job.slack, job.align,
-                job.fixed, job.first, job.stop, rank, tie, job.reach, job.lowest.copy(), self._offsets, section[0],
-                section[1], trail[0], trail[1], self._dead, state,
+            facts = kernels.Facts(
+                self._capacity, job.size, job.rounded, job.slack, job.align, job.fixed, job.first, job.stop, tie,
+                job.reach,
             )  # fmt: skip
+            work = kernels.Work(
+                pool, job.lowest.copy(), self._offsets, section[0], section[1], trail[0], trail[1], self._dead, state
+            )
+            answer = kernels.place_group(begin, end, count, -1, -1, rank, facts, work)
             nodes += int(state[0])
             self._refuted = answer == 0
             if answer == 1:

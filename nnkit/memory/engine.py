@@ -1,4 +1,4 @@
-"""The offset allocator: items with lifetimes and sizes -> addresses with the least peak, and what is proven of it.
+"""The search for offsets: items with lifetimes and sizes -> addresses with the least peak, and what is proven of it.
 
 The problem is two-dimensional strip packing with one axis (time) given, also called dynamic storage allocation;
 it is NP-hard. The road taken, each stage bounded in steps so that a result never depends on the machine's speed:
@@ -87,21 +87,30 @@ def solve(
     goal_bytes: int | None = None,
     rules: Rules | None = None,
 ) -> Solution:
-    """Pack `items` with the least peak that the effort finds. Deterministic.
+    """Pack `items` with the least peak that the effort finds. Deterministic. See `pack`.
 
     Args:
         rules: what holds beside "no byte twice" (diagonal overlaps, banks).
-        goal_bytes: a peak that is good enough, such as a memory's capacity: the compiled search seeks it first.
 
     Raises:
         InternalError: two items share an id, fixed items overlap in bytes and time, or the rules contradict.
     """
-    limits = effort or Effort()
-    packing = Packing.of(items, rules)
+    return pack(Packing.of(items, rules), effort or Effort(), goal_bytes)
+
+
+def pack(packing: Packing, limits: Effort, goal_bytes: int | None = None) -> Solution:
+    """Offsets for `packing` with the least peak that the effort finds. Deterministic.
+
+    Args:
+        goal_bytes: a peak that is good enough, such as a memory's capacity: the compiled search seeks it first.
+
+    Raises:
+        InternalError: fixed items overlap in bytes and time.
+    """
     grain = packing.grain_bytes
     bound, step = max_live(packing)
     live = tuple(packing.items[i].id for i in packing.live_at(step))
-    if not items:
+    if not packing.items:
         return Solution({}, 0, 0, Certificate("bound", 0, (), "nothing to place", 0))
 
     method, offsets = first_fit.best_of_orders(packing, bound)
@@ -109,7 +118,7 @@ def solve(
     nodes = 0
     if best > bound:
         # Short: what a directed search finds at all it mostly finds at once.
-        outcome = search.fit_within(packing, bound, min(limits.search_nodes, 40 * len(items) + 200))
+        outcome = search.fit_within(packing, bound, min(limits.search_nodes, 40 * len(packing.items) + 200))
         nodes += outcome.nodes
         if outcome.offsets is not None:
             method, offsets, best = "branch and bound", outcome.offsets, packing.peak(outcome.offsets)
@@ -182,9 +191,4 @@ def _close_in(packing: Packing, bound: int, best: int, max_nodes: int, goal: int
     return _Closed(offsets, bound, max_nodes - left, method)
 
 
-def lower_bound(items: tuple[Item, ...]) -> int:
-    """Bytes that no packing of `items` can do without."""
-    return max_live(Packing.of(items))[0]
-
-
-__all__ = ["Certificate", "Effort", "Item", "Rules", "Solution", "lower_bound", "solve"]
+__all__ = ["Certificate", "Effort", "Item", "Rules", "Solution", "pack", "solve"]

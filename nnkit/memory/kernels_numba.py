@@ -19,24 +19,59 @@ Imported only where the extra `[solver]` is installed.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import int64, njit
+from numba import int64, njit, types
 
 _FAR = 1 << 60
+
+
+class Facts(NamedTuple):
+    """What does not change: see `compiled._Job`. tie: see `ranked_anew`; [-1]: one rank holds for all parts."""
+
+    capacity: Any
+    size: Any
+    rounded: Any
+    slack: Any
+    align: Any
+    fixed: Any
+    first: Any
+    stop: Any
+    tie: Any
+    reach: Any
+
+
+class Work(NamedTuple):
+    """What a search writes: its groups of items (`pool`), the lowest offset of each item, and the offsets.
+
+    floor, need: by section, for `holds`. trail_item, trail_offset: lowest offsets to restore. dead: digests of
+    refuted groups. state: placements used, their limit, entries of the trail.
+    """
+
+    pool: Any
+    lowest: Any
+    offsets: Any
+    floor: Any
+    need: Any
+    trail_item: Any
+    trail_offset: Any
+    dead: Any
+    state: Any
+
+
 _A1 = int64[::1]
 _A2 = int64[:, ::1]
-
-# state: placements used, their limit, entries of the trail.
+_FACTS = types.NamedTuple((int64, *[_A1] * (len(Facts._fields) - 2), _A2), Facts)
+_WORK = types.NamedUniTuple(_A1, len(Work._fields), Work)
 
 
 @njit(cache=True)
-def holds(
-    begin: int, end: int, last: int, last_rank: int, capacity: int, pool: Any, size: Any, rounded: Any, slack: Any,
-    fixed: Any, first: Any, stop: Any, rank: Any, reach: Any, lowest: Any, floor: Any, need: Any,
-) -> bool:  # fmt: skip
+def holds(begin: int, end: int, last: int, last_rank: int, rank: Any, facts: Any, work: Any) -> bool:
     """Whether no bound forbids the group pool[begin:end] (in order of time) within the capacity."""
+    capacity, size, rounded, slack = facts.capacity, facts.size, facts.rounded, facts.slack
+    fixed, first, stop, reach = facts.fixed, facts.first, facts.stop, facts.reach
+    pool, lowest, floor, need = work.pool, work.lowest, work.floor, work.need
     low = first[pool[begin]]
     high = low
     for p in range(begin, end):
@@ -88,10 +123,10 @@ def ranked_anew(begin: int, end: int, pool: Any, first: Any, stop: Any, need: An
 
 
 @njit(cache=True)
-def untouched(
-    begin: int, end: int, k: int, pool: Any, first: Any, stop: Any, trail_item: Any, mark: int, trail_end: int
-) -> bool:
+def untouched(begin: int, end: int, k: int, mark: int, facts: Any, work: Any) -> bool:
     """Whether placing `k` (trail entries from `mark` on) raised no item of the group pool[begin:end]."""
+    first, stop, pool, trail_item = facts.first, facts.stop, work.pool, work.trail_item
+    trail_end = work.state[2]
     for p in range(begin, end):
         j = pool[p]
         if first[j] < stop[k] and first[k] < stop[j]:
@@ -101,21 +136,16 @@ def untouched(
     return True
 
 
-@njit(
-    int64(int64, int64, int64, int64, int64, int64, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A1, _A2, _A1, _A1,
-          _A1, _A1, _A1, _A1, _A1, _A1),
-    cache=True,
-)  # fmt: skip
-def place_group(
-    begin: int, end: int, top: int, last: int, last_rank: int, capacity: int, pool: Any, size: Any, rounded: Any,
-    slack: Any, align: Any, fixed: Any, first: Any, stop: Any, rank: Any, tie: Any, reach: Any, lowest: Any,
-    offsets: Any, floor: Any, need: Any, trail_item: Any, trail_offset: Any, dead: Any, state: Any,
-) -> int:  # fmt: skip
+@njit(int64(int64, int64, int64, int64, int64, _A1, _FACTS, _WORK), cache=True)
+def place_group(begin: int, end: int, top: int, last: int, last_rank: int, rank: Any, facts: Any, work: Any) -> int:
     """1: `offsets` of the group pool[begin:end] are a packing; 0: there is none; -1: out of placements.
 
-    The group passed `holds`. `top` is the first free entry of the pool. `tie`: see `ranked_anew`; [-1]: `rank` holds
-    for all parts.
+    The group passed `holds`. `top` is the first free entry of the pool.
     """
+    size, align, fixed, first, stop = facts.size, facts.align, facts.fixed, facts.first, facts.stop
+    tie, reach = facts.tie, facts.reach
+    pool, lowest, offsets, need = work.pool, work.lowest, work.offsets, work.need
+    trail_item, trail_offset, dead, state = work.trail_item, work.trail_offset, work.dead, work.state
     count = end - begin
     if count == 1:
         offsets[pool[begin]] = lowest[pool[begin]]
@@ -198,12 +228,9 @@ def place_group(
                     until = max(until, stop[pool[after]])
                     after += 1
                 if searching == 0:
-                    if not holds(
-                        part, after, at, at_rank, capacity, pool, size, rounded, slack, fixed, first, stop, rank,
-                        reach, lowest, floor, need,
-                    ):  # fmt: skip
+                    if not holds(part, after, at, at_rank, rank, facts, work):
                         result = 0
-                        independent = untouched(part, after, k, pool, first, stop, trail_item, mark, state[2])
+                        independent = untouched(part, after, k, mark, facts, work)
                 else:
                     part_rank = rank
                     part_last_rank = at_rank
@@ -211,13 +238,9 @@ def place_group(
                         # `holds` left what remains of every section of this part in `need`.
                         part_rank = ranked_anew(part, after, pool, first, stop, need, tie)
                         part_last_rank = -1  # ranks of two orders are not compared: nobody at `at` is passed by
-                    result = place_group(
-                        part, after, free, at, part_last_rank, capacity, pool, size, rounded, slack, align, fixed,
-                        first, stop, part_rank, tie, reach, lowest, offsets, floor, need, trail_item, trail_offset,
-                        dead, state,
-                    )  # fmt: skip
+                    result = place_group(part, after, free, at, part_last_rank, part_rank, facts, work)
                     if result == 0:
-                        independent = untouched(part, after, k, pool, first, stop, trail_item, mark, state[2])
+                        independent = untouched(part, after, k, mark, facts, work)
                 part = after
         if result == 1:
             return 1

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from nnkit.errors import InternalError
-from nnkit.program import Activation, Add, Concat, Mul, OpBase, Program, Reshape, Tensor
+from nnkit.program import Activation, Add, Concat, Lookup, Mul, OpBase, Program, Reshape, Tensor
 
 Sharing: TypeAlias = tuple[Literal["concat", "in_place"], int, int]
 """(what, op index, input index): a wish that this input of this op shares bytes with the op's output."""
@@ -97,7 +97,7 @@ def possible_sharings(program: Program) -> list[Sharing]:
         for position, name in enumerate(op.inputs):
             if isinstance(op, Concat) and _part_is_stored_as_is(op, position, program):
                 wishes.append(("concat", index, position))
-            elif isinstance(op, Add | Mul | Activation) and _same_elements(
+            elif isinstance(op, Add | Mul | Activation | Lookup) and _same_elements(
                 program.tensors[name], program.tensors[op.output]
             ):
                 wishes.append(("in_place", index, position))
@@ -169,7 +169,8 @@ def choose_storages(program: Program, extra_bytes: Sequence[int] = (), alignment
         granted.remove(given_up)
     if peak_and_width(best)[0] == peak_and_width(first)[0]:
         return first  # nothing gained but copies
-    for sharing in everything:  # take back what was given up on the way without need
+    # Take back what was given up on the way without need, and take what could not hold beside what is given up.
+    for sharing in everything:
         if sharing not in granted:
             trial = _build(facts, [w for w in everything if w in granted or w == sharing])
             if peak_and_width(trial)[0] <= peak_and_width(best)[0]:

@@ -120,11 +120,11 @@ def find_order(graph: OpGraph, max_states: int = 20_000, beam_width: int = 32) -
     bound = walk.largest_op_bytes
     if given_peak == bound:
         return OpOrder(given, given_peak, given_peak, bound, "given", 0)
-    found, bound, states = _exact(walk, given_peak, max_states)
-    if found is not None:
-        order = _trace(found)
-        if found.peak < given_peak:
-            return OpOrder(order, found.peak, given_peak, found.peak, "exact", states)
+    least, bound, states = _exact(walk, given_peak, max_states)
+    if least is not None:
+        order = _trace(least)
+        if least.peak < given_peak:
+            return OpOrder(order, least.peak, given_peak, least.peak, "exact", states)
         return OpOrder(given, given_peak, given_peak, given_peak, "given", states)
     bound = max(bound, walk.largest_op_bytes)
     best = _beam(walk, beam_width)
@@ -206,13 +206,13 @@ class _Walk:
 
     def children(self, state: _State) -> list[_State]:
         """The next states; only one where an op can run at no cost."""
-        found = []
+        children = []
         for index in _bits(state.ready):
             child = self.run(state, index)
             if child.peak <= state.peak and child.live <= state.live:
                 return [child]
-            found.append(child)
-        return found
+            children.append(child)
+        return children
 
 
 def _bits(number: int) -> Iterator[int]:

@@ -61,12 +61,12 @@ def _banks(request: Request, place: Place, region: Region) -> range:
 
 
 def _holders(problem: Problem) -> dict[str, set[str]]:
-    """For every buffer, those that it lies inside of."""
+    """For every buffer, those that it lies inside of, and itself."""
     outer = {alias.inner: alias.outer for alias in problem.aliases}
     holders: dict[str, set[str]] = {}
     for request in problem.requests:
         name = request.name
-        holders[request.name] = set()
+        holders[request.name] = {name}
         while name in outer:
             name = outer[name]
             holders[request.name].add(name)
@@ -79,8 +79,8 @@ def _check_pair(
 ) -> None:  # fmt: skip
     start = max(place_a.offset_bytes, place_b.offset_bytes)
     end = min(place_a.offset_bytes + a.size_bytes, place_b.offset_bytes + b.size_bytes)
-    if b.name in inside[a.name] or a.name in inside[b.name]:
-        return  # one is a part of the other
+    if inside[a.name] & inside[b.name]:
+        return  # parts of one buffer, at the offsets that their aliases say
     conflicting = (a.name, b.name) in problem.bank_conflicts or (b.name, a.name) in problem.bank_conflicts
     if region.bank_bytes and conflicting:
         shared = set(_banks(a, place_a, region)) & set(_banks(b, place_b, region))

@@ -1,8 +1,8 @@
-"""Solve a `Problem`: regions by branch and bound over costs, offsets by the allocator of `nnkit.memory.engine`.
+"""Solve a `Problem`: regions by branch and bound over costs, offsets by the search of `nnkit.memory.engine`.
 
-Buffers that share bytes become one unit: the outermost buffer, live as long as any of them. Units are given regions,
-largest first and cheapest region first; a choice is cut where its cost cannot beat the best one found or where the
-units of one step outgrow a region. A complete choice counts if the allocator packs every region.
+Every planner of nnkit asks it. Buffers that share bytes become one unit: the outermost buffer, live as long as any of
+them. Units are given regions, largest first and cheapest region first; a choice is cut where its cost cannot beat the
+best one so far or where the units of one step outgrow a region. A complete choice counts if every region packs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from math import lcm
 
 from nnkit.errors import DoesNotFitError, InternalError
 from nnkit.memory import engine
-from nnkit.memory.packing import Item, Rules
+from nnkit.memory.packing import Item, Packing, Rules, max_live
 from nnkit.memory.plan import Region
 from nnkit.memory.problem import Place, Placement, Problem, RegionPeak, Request
 
@@ -33,7 +33,7 @@ def place(problem: Problem, effort: engine.Effort | None = None) -> Placement:
         raise _does_not_fit(problem, search)
     chosen, solutions = search.best
     places = {}
-    for name, (root, offset) in problem.root_of().items():
+    for name, (root, offset) in problem.roots.items():
         region = chosen[root]
         places[name] = Place(region, solutions[region].offsets_bytes[root] + offset)
     peaks = {
@@ -42,6 +42,17 @@ def place(problem: Problem, effort: engine.Effort | None = None) -> Placement:
     }
     bound = search.best_cost if search.proven else min(search.best_cost, search.open_bound)
     return Placement(places, peaks, search.best_cost, bound)
+
+
+def lower_bound_bytes(problem: Problem, region: str) -> int:
+    """Bytes of `region` that no placement can do without: those of the buffers that may go nowhere else.
+
+    Raises:
+        InternalError: the problem contradicts itself (see `Problem`).
+    """
+    units = [unit for unit in _units(problem) if [name for name, _ in unit.costs] == [region]]
+    search = _Search(problem, units, engine.Effort())
+    return max_live(search.packing(search.regions[region], units))[0]
 
 
 @dataclass(frozen=True)
@@ -53,7 +64,7 @@ class _Unit:
 
 
 def _units(problem: Problem) -> list[_Unit]:
-    roots = problem.root_of()
+    roots = problem.roots
     members: dict[str, list[tuple[Request, int]]] = {}
     for request in problem.requests:
         root, offset = roots[request.name]
@@ -62,9 +73,12 @@ def _units(problem: Problem) -> list[_Unit]:
 
 
 def _unit(problem: Problem, root: str, group: list[tuple[Request, int]]) -> _Unit:
-    outer = problem.request(root)
+    outer = problem.by_name[root]
     alignment, fixed = 1, None
+    priced = [request for request, _ in group if request.costs]
     costs = {region.name: 0 for region in problem.regions}
+    for request in priced:
+        costs = {name: cost + request.costs[name] for name, cost in costs.items() if name in request.costs}
     for request, offset in group:
         if offset % request.alignment_bytes:
             raise InternalError(f"its place inside {root!r} contradicts its alignment", where=request.name)
@@ -76,8 +90,6 @@ def _unit(problem: Problem, root: str, group: list[tuple[Request, int]]) -> _Uni
             if fixed not in (None, start):
                 raise InternalError("buffers that share bytes are fixed at different places", where=request.name)
             fixed = start
-        if request.costs:
-            costs = {name: cost + request.costs[name] for name, cost in costs.items() if name in request.costs}
     if not costs:
         raise InternalError("buffers that share bytes may go to no region together", where=root)
     item = Item(
@@ -89,7 +101,8 @@ def _unit(problem: Problem, root: str, group: list[tuple[Request, int]]) -> _Uni
         fixed,
         any(request.within_bank for request, _ in group),
     )
-    return _Unit(item, tuple(sorted(costs.items(), key=lambda entry: entry[1])))
+    entries = tuple(costs.items())
+    return _Unit(item, tuple(sorted(entries, key=lambda entry: entry[1])) if priced else entries)
 
 
 class _Search:
@@ -98,6 +111,7 @@ class _Search:
     def __init__(self, problem: Problem, units: list[_Unit], effort: engine.Effort) -> None:
         self.problem = problem
         self.effort = effort
+        self.in_order = units  # of the requests: addresses do not depend on names
         self.units = sorted(units, key=lambda u: (len(u.costs) > 1, -u.item.size_bytes, u.item.id))
         self.regions = {region.name: region for region in problem.regions}
         steps = sorted({s for u in units for s in (u.item.first_step, u.item.last_step)})
@@ -120,6 +134,10 @@ class _Search:
         Where half of the effort finds none, regions are filled less and less, which packs more easily and proves
         nothing.
         """
+        if all(len(unit.costs) == 1 for unit in self.units):  # nothing to choose
+            self.chosen = {unit.item.id: unit.costs[0][0] for unit in self.units}
+            self._pack(self.least_after[0])
+            return
         limit = self.effort.search_nodes // 2 + 2 * len(self.units)
         self._descend(limit)
         for self.margin_sixteenths in (1, 2, 4, 8):
@@ -183,8 +201,8 @@ class _Search:
     def _pack(self, cost: int) -> None:
         solutions: dict[str, engine.Solution] = {}
         for name, region in self.regions.items():
-            items = tuple(_in_region(unit.item, region) for unit in self.units if self.chosen[unit.item.id] == name)
-            solution = engine.solve(items, self.effort, region.capacity_bytes, self._rules(region, items))
+            packing = self.packing(region, [unit for unit in self.in_order if self.chosen[unit.item.id] == name])
+            solution = engine.pack(packing, self.effort, region.capacity_bytes)
             self.nodes += solution.certificate.search_nodes
             if solution.peak_bytes > region.capacity_bytes:
                 if solution.lower_bound_bytes <= region.capacity_bytes:
@@ -193,9 +211,14 @@ class _Search:
             solutions[name] = solution
         self.best, self.best_cost = (dict(self.chosen), solutions), cost
 
+    def packing(self, region: Region, units: list[_Unit]) -> Packing:
+        """What the allocator is asked about `units` in `region`."""
+        items = tuple(_in_region(unit.item, region) for unit in units)
+        return Packing.of(items, self._rules(region, items))
+
     def _rules(self, region: Region, items: tuple[Item, ...]) -> Rules:
         here = {item.id for item in items}
-        roots = self.problem.root_of()
+        roots = self.problem.roots
         distances: dict[tuple[str, str], int] = {}
         for diagonal in self.problem.diagonals:
             pair = (roots[diagonal.input][0], roots[diagonal.output][0])
@@ -221,10 +244,10 @@ def _usable_diagonals(problem: Problem, units: list[_Unit]) -> dict[tuple[str, s
     Both must be their units as a whole, and alone in them in the one step in which the units meet.
     """
     items = {unit.item.id: unit.item for unit in units}
-    roots = problem.root_of()
+    roots = problem.roots
     usable = {}
     for diagonal in problem.diagonals:
-        source, result = problem.request(diagonal.input), problem.request(diagonal.output)
+        source, result = problem.by_name[diagonal.input], problem.by_name[diagonal.output]
         above, below = items[roots[source.name][0]], items[roots[result.name][0]]
         whole = source.size_bytes == above.size_bytes and result.size_bytes == below.size_bytes
         once = above.last_step == below.first_step == source.last_step == result.first_step

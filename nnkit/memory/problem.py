@@ -14,10 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 
 from nnkit.errors import InternalError
 from nnkit.memory.plan import Region
+
+UNBOUNDED_BYTES = 1 << 62
+"""Capacity of a region that grows with what is put into it; its peak is then the answer."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,8 @@ class Request:
 @dataclass(frozen=True)
 class Alias:
     """`inner` lies inside `outer`, `offset_bytes` from its start: a result in place of an operand, a part of a
-    concatenation, a view. Whether the ops allow it is the caller's knowledge."""
+    concatenation, a view. Whether the ops allow it, and what parts of one buffer do to each other, is the caller's
+    knowledge."""
 
     inner: str
     outer: str
@@ -84,7 +89,7 @@ class Problem:
     bank_conflicts: frozenset[tuple[str, str]] = frozenset()
 
     def __post_init__(self) -> None:
-        requests = {request.name: request for request in self.requests}
+        requests = self.by_name
         regions = {region.name for region in self.regions}
         if len(requests) != len(self.requests) or len(regions) != len(self.regions) or not regions:
             raise InternalError("two buffers or two regions share a name, or there is no region")
@@ -103,14 +108,13 @@ class Problem:
                 raise InternalError("a diagonal overlap's distance is below 1", where=diagonal.output)
         _check_aliases(requests, self.aliases)
 
-    def request(self, name: str) -> Request:
-        """The request of that name. Raises InternalError."""
-        for request in self.requests:
-            if request.name == name:
-                return request
-        raise InternalError("there is no such buffer to place", where=name)
+    @cached_property
+    def by_name(self) -> dict[str, Request]:
+        """The requests by their names."""
+        return {request.name: request for request in self.requests}
 
-    def root_of(self) -> dict[str, tuple[str, int]]:
+    @cached_property
+    def roots(self) -> dict[str, tuple[str, int]]:
         """For every buffer, the outermost one that holds it and the offset inside that one."""
         outer = {alias.inner: (alias.outer, alias.offset_bytes) for alias in self.aliases}
         roots = {}

@@ -32,13 +32,13 @@ def is_installed() -> bool:
 
 def solver_versions() -> dict[str, str]:
     """Versions of the installed solvers, for cache keys and reports."""
-    found = {}
+    versions = {}
     for name in ("numba", "ortools"):
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def fit_within(packing: Packing, capacity_bytes: int, max_nodes: int) -> Result:

@@ -45,20 +45,20 @@ def fit_within(packing: Packing, capacity_bytes: int, max_nodes: int) -> Outcome
     nodes = 0
     for members in _components(packing):
         part = _Part(packing, members, capacity_bytes)
-        found: dict[int, int] | None = None
+        placed: dict[int, int] | None = None
         refuted = False
         # Several static orders, each given a share of the nodes: which one goes straight down differs by instance.
         budget = max(50, 2 * len(members))
         rank = 0
-        while found is None and not refuted and nodes < max_nodes:
-            found, refuted, used = part.search(rank % len(part.ranks), min(budget, max_nodes - nodes))
+        while placed is None and not refuted and nodes < max_nodes:
+            placed, refuted, used = part.search(rank % len(part.ranks), min(budget, max_nodes - nodes))
             nodes += used
             rank += 1
             if rank % len(part.ranks) == 0:
                 budget *= 3
-        if found is None:
+        if placed is None:
             return Outcome(None, refuted, nodes)
-        for index, offset in found.items():
+        for index, offset in placed.items():
             offsets[index] = offset
     return Outcome(offsets, False, nodes)
 

@@ -199,10 +199,10 @@ def _refuse_tricks(names: list[str]) -> None:
 
 
 def _check_members(members: tuple[stored_zip.Member, ...], manifest: Manifest) -> None:
-    found = [member.name for member in members]
+    names = [member.name for member in members]
     expected = sorted(manifest.files)
-    if found != expected:
-        odd = sorted(set(found) ^ set(expected))
+    if names != expected:
+        odd = sorted(set(names) ^ set(expected))
         reason = f"{odd[0]!r} is in the archive or in the manifest alone" if odd else "its files are out of order"
         raise GateFailedError(f"the package is damaged: {reason}", remedy=_RESTORE)
     for member in members:

@@ -6,18 +6,16 @@ Packed are `report.json`, `plan.json`, `layers.csv`, `recipe.yaml` (the recipe a
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from nnkit.errors import GateFailedError, UsageError, UserFileError
 from nnkit.package.archive import file_sha256, write_archive
 from nnkit.package.manifest import Manifest
+from nnkit.reading import read_json_object, read_yaml
 
 PACKED = ("report.json", "plan.json", "layers.csv", "recipe.yaml")
 ARTIFACT = "artifact"
@@ -38,7 +36,10 @@ def build_package(build_dir: Path, out: Path | None = None, *, manifest_extra: M
     Raises UserFileError where the build is incomplete or unreadable, GateFailedError where it did not pass or its
     artifact is not the one that was verified, UsageError where a value of the manifest is missing or unknown.
     """
-    report = _json_object(build_dir / "report.json")
+    for name in ("report.json", "recipe.yaml"):
+        if not (build_dir / name).exists():
+            raise UserFileError(f"the build has no {name}", where=str(build_dir), remedy=_RUN_FIRST)
+    report = read_json_object(build_dir / "report.json", what="the report", remedy=_RUN_FIRST)
     if report.get("status") != "ok":
         raise GateFailedError(
             f"the build ended with status {report.get('status')!r}: only a build with status 'ok' is released",
@@ -90,7 +91,7 @@ def _manifest(report: Mapping[str, Any], recipe: Mapping[str, Any], extra: Mappi
 
 def _artifact_files(folder: Path) -> dict[str, Path]:
     """All files below `artifact/` by name in the archive. Raises UserFileError for anything but files and folders."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for parent, folders, names in os.walk(folder):
         for name in [*folders, *names]:
             path = Path(parent, name)
@@ -99,24 +100,24 @@ def _artifact_files(folder: Path) -> dict[str, Path]:
                     "is neither a file nor a folder", where=str(path), remedy="replace it with the file itself"
                 )
             if path.is_file():
-                found[f"{ARTIFACT}/{path.relative_to(folder).as_posix()}"] = path
-    if not found:
+                files[f"{ARTIFACT}/{path.relative_to(folder).as_posix()}"] = path
+    if not files:
         raise UserFileError("the build has no artifact", where=str(folder), remedy=_RUN_FIRST)
-    return found
+    return files
 
 
 def _check_artifact(folder: Path, report: Mapping[str, Any]) -> None:
     """The report lists what was verified, by path below `artifact/`: exactly that is released."""
     verified = report.get("artifact")
-    found = {name.removeprefix(f"{ARTIFACT}/"): path for name, path in _artifact_files(folder).items()}
-    if not isinstance(verified, dict) or verified.keys() != found.keys():
-        odd = sorted(set(found) ^ set(verified or {}))
+    files = {name.removeprefix(f"{ARTIFACT}/"): path for name, path in _artifact_files(folder).items()}
+    if not isinstance(verified, dict) or verified.keys() != files.keys():
+        odd = sorted(set(files) ^ set(verified or {}))
         raise GateFailedError(
             f"the artifact is not the one that was verified: {', '.join(odd[:3])} is in one of folder and report",
             where=str(folder),
             remedy=_RUN_FIRST,
         )
-    for name, path in sorted(found.items()):
+    for name, path in sorted(files.items()):
         record = verified[name]
         if not isinstance(record, dict) or file_sha256(path) != record.get("sha256"):
             raise GateFailedError(
@@ -126,29 +127,8 @@ def _check_artifact(folder: Path, report: Mapping[str, Any]) -> None:
             )
 
 
-def _json_object(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(_read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise UserFileError(f"is not JSON: {error}", where=str(path), remedy=_RUN_FIRST) from error
-    if not isinstance(content, dict):
-        raise UserFileError("is not a JSON object", where=str(path), remedy=_RUN_FIRST)
-    return content
-
-
 def _recipe(path: Path) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load(_read_text(path))
-    except (yaml.YAMLError, RecursionError) as error:
-        raise UserFileError("is not YAML", where=str(path), remedy=_RUN_FIRST) from error
+    content = read_yaml(path, what="the recipe", remedy=_RUN_FIRST)
     if not isinstance(content, dict):
         raise UserFileError("is not a recipe", where=str(path), remedy=_RUN_FIRST)
     return content
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise UserFileError(f"cannot be read: {reason}", where=str(path), remedy=_RUN_FIRST) from error

@@ -77,6 +77,13 @@ class Manifest:
                 )
 
     @property
+    def notes(self) -> str:
+        """The recipe's `release.notes`: text for those who receive the release; may be empty."""
+        release = self.recipe.get("release")
+        notes = release.get("notes") if isinstance(release, Mapping) else None
+        return notes if isinstance(notes, str) else ""
+
+    @property
     def file_name(self) -> str:
         """`<name>-<version>-<target>.nnpkg`."""
         return f"{self.name}-{self.version}-{self.target}.nnpkg"

@@ -153,9 +153,9 @@ def _check_directory(stream: BinaryIO, offset: int, total_bytes: int, members: S
         raise FormatError(f"{extra} bytes follow the end of the archive")
 
 
-def _first_difference(found: bytes, expected: bytes) -> int | None:
+def _first_difference(actual: bytes, expected: bytes) -> int | None:
     """Index of the first byte that differs; the end of the shorter one counts as different."""
-    if found == expected:
+    if actual == expected:
         return None
-    pairs = zip(found, expected, strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(found), len(expected)))
+    pairs = zip(actual, expected, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(actual), len(expected)))

@@ -1,11 +1,15 @@
-"""The CPU side of a deployed face network, before and after it: in numpy and in generated C, bit for bit."""
+"""The CPU side of a deployed face network, before and after it, in numpy; `nnkit.c.postprocess` has the same in C."""
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from nnkit.postprocess.descriptor_match import DescriptorMatch, Gallery, Match
-from nnkit.postprocess.emit import Stage, emit_postprocess, postprocess_files
 from nnkit.postprocess.face_crop import Box, FaceCrop, crop_face
 from nnkit.postprocess.pca_combine import PcaCombine, combine_halves, combine_stored
+
+Stage: TypeAlias = FaceCrop | DescriptorMatch | PcaCombine
+"""Parameters of a stage."""
 
 __all__ = [
     "Box",
@@ -18,6 +22,4 @@ __all__ = [
     "combine_halves",
     "combine_stored",
     "crop_face",
-    "emit_postprocess",
-    "postprocess_files",
 ]

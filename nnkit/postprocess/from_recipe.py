@@ -7,10 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from nnkit.errors import RecipeError, UsageError
-from nnkit.postprocess.descriptor_match import DescriptorMatch
-from nnkit.postprocess.emit import Stage
-from nnkit.postprocess.face_crop import FaceCrop
-from nnkit.postprocess.pca_combine import PcaCombine
+from nnkit.postprocess import DescriptorMatch, FaceCrop, PcaCombine, Stage
 from nnkit.program import Fixed, Program, Tensor
 
 if TYPE_CHECKING:

@@ -34,11 +34,11 @@ def list_images(
     if count is not None and count < 1:
         raise RecipeError(f"count is {count}", where=where, remedy="count is the number of files to take, from 1")
     patterns = list(globs) if isinstance(globs, Iterable) and not isinstance(globs, str) else [globs]
-    found: dict[Path, None] = {}
+    listed: dict[Path, None] = {}
     for pattern in patterns:
         matched = _matches(pattern, base, where) if isinstance(pattern, str) else pattern.matches()
-        found.update(dict.fromkeys(Path(os.path.normpath(path)) for path in matched))
-    return spread(sorted(found, key=natural_key), count)
+        listed.update(dict.fromkeys(Path(os.path.normpath(path)) for path in matched))
+    return spread(sorted(listed, key=natural_key), count)
 
 
 def named(path: Path, base: Path | None) -> str:
@@ -72,10 +72,10 @@ def spread(items: Sequence[T], count: int | None) -> list[T]:
 def _matches(pattern: str, base: Path, where: str) -> list[Path]:
     if (base / pattern).is_file():
         return [base / pattern]
-    found = [base / name for name in glob.glob(pattern, root_dir=base, recursive=True)]
-    files = [path for path in found if path.is_file() or (path.is_symlink() and not path.exists())]
+    matching = [base / name for name in glob.glob(pattern, root_dir=base, recursive=True)]
+    files = [path for path in matching if path.is_file() or (path.is_symlink() and not path.exists())]
     if not files:
-        what = "matches folders only" if found else "matches no file"
+        what = "matches folders only" if matching else "matches no file"
         remedy = f"check the path; it was looked for at {base / pattern}"
         raise RecipeError(f"'{pattern}' {what}", where=where, remedy=remedy)
     return files

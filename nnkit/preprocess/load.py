@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from nnkit.errors import UserFileError
 from nnkit.preprocess.decode import check_regular_file, decode_image
 from nnkit.preprocess.settings import CropBox, Preprocess, check_shape
+from nnkit.reading import read_array
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,7 +76,7 @@ def preprocess_image(
             f"the picture is {image.height} x {image.width} pixels (height x width), the network takes "
             f"{height} x {width}",
             where=where,
-            remedy=f"add resize: {{size: [{height}, {width}], filter: bilinear}} to the input's preprocess",
+            remedy=f"add resize: {{size: [{height}, {width}]}} to the input's preprocess",
         )
     pixels = np.asarray(image)
     planes = np.moveaxis(pixels, 2, 0) if pixels.ndim == 3 else pixels[np.newaxis]  # [C, H, W]
@@ -137,20 +138,13 @@ def load_array(path: Path, shape: Sequence[int]) -> NDArray[np.float32]:
         UserFileError: missing, broken, an array of another shape, not of numbers, or with NaN or infinite values.
             The header is checked before any data is read, so that a false size takes no memory.
     """
-    import numpy as np
-
     check_regular_file(path)
-    try:
-        with path.open("rb") as file:
-            stored_shape, dtype = _npy_header(file)
-            _check_array(str(path), stored_shape, dtype, tuple(shape))
-            file.seek(0)
-            stored = np.load(file, allow_pickle=False)
-    except UserFileError:
-        raise
-    except (OSError, ValueError, EOFError, SyntaxError, TypeError) as error:
-        reason = f"the file is not a readable .npy array: {error}"
-        raise UserFileError(reason, where=str(path), remedy="save it with numpy.save") from error
+    stored = read_array(
+        path,
+        what="the array",
+        remedy="save it with numpy.save",
+        check=lambda stored_shape, dtype: _check_array(str(path), stored_shape, dtype, tuple(shape)),
+    )
     return as_network_input(stored, shape, where=str(path))
 
 
@@ -176,15 +170,6 @@ def as_network_input(values: NDArray[Any], shape: Sequence[int], *, where: str) 
         reason = "the array holds NaN, infinity or numbers beyond float32"
         raise UserFileError(reason, where=where, remedy="inputs must be finite numbers")
     return converted
-
-
-def _npy_header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    from numpy.lib import format as npy
-
-    version = npy.read_magic(file)
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    stored_shape, _, dtype = read(file)
-    return stored_shape, dtype
 
 
 def _check_array(where: str, stored: tuple[int, ...], dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 from nnkit.errors import RecipeError
 
-Color = Literal["gray", "rgb", "bgr"]
-ResizeFilter = Literal["nearest", "bilinear", "bicubic", "lanczos", "box", "hamming"]
+if TYPE_CHECKING:
+    from nnkit.recipe.inputs import Color, ResizeFilter
+    from nnkit.recipe.inputs import Preprocess as WrittenPreprocess
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Resize:
 
     height: int
     width: int
-    filter: ResizeFilter = "bilinear"
+    filter: ResizeFilter
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ class Preprocess:
         one a channel in the order of `color`. Pixels lie in 0..255, those of 16-bit pictures too.
 
     Raises:
-        RecipeError: a value out of its range; the place is the caller's to add.
+        RecipeError: mean or scale have other numbers of values than the picture has channels; the place is the
+            caller's to add. All else is checked where the recipe is read.
     """
 
     color: Color = "gray"
@@ -59,33 +60,10 @@ class Preprocess:
     scale: tuple[float, ...] = (1.0,)
 
     def __post_init__(self) -> None:
-        if self.color not in get_args(Color):
-            raise RecipeError(f"color '{self.color}' is not known", remedy=f"use one of {_listed(Color)}")
-        self._check_geometry()
-        for name in ("mean", "scale"):
-            values: tuple[float, ...] = getattr(self, name)
+        for name, values in (("mean", self.mean), ("scale", self.scale)):
             if len(values) not in (1, self.channels):
                 reason = f"{name} has {len(values)} values, but color '{self.color}' has {self.channels} channel(s)"
                 raise RecipeError(reason, remedy=f"give one value, or {self.channels}")
-            if not all(math.isfinite(value) for value in values):
-                raise RecipeError(f"{name} holds a value that is not finite", remedy="give finite numbers")
-        if 0.0 in self.scale:
-            raise RecipeError("scale is 0: every input would be 0", remedy="scale multiplies; 1.0 changes nothing")
-
-    def _check_geometry(self) -> None:
-        if isinstance(self.crop, CropBox):
-            box = self.crop
-            if box.left < 0 or box.top < 0 or box.width < 1 or box.height < 1:
-                raise RecipeError(
-                    f"crop [{box.left}, {box.top}, {box.width}, {box.height}] is not a window of a picture",
-                    remedy="crop is [left, top, width, height] in pixels: left and top from 0, the others from 1",
-                )
-        if self.resize is not None:
-            if self.resize.filter not in get_args(ResizeFilter):
-                reason = f"resize filter '{self.resize.filter}' is not known"
-                raise RecipeError(reason, remedy=f"use one of {_listed(ResizeFilter)}")
-            if self.resize.height < 1 or self.resize.width < 1:
-                raise RecipeError("a resize to less than one pixel", remedy="size is [height, width] in pixels")
 
     @property
     def channels(self) -> int:
@@ -93,8 +71,8 @@ class Preprocess:
         return 1 if self.color == "gray" else 3
 
     @classmethod
-    def from_recipe(cls, recipe: Any, shape: Sequence[int] = ()) -> Preprocess:
-        """From the recipe's `preprocess` (a model object or a mapping); None gives the defaults.
+    def from_recipe(cls, written: WrittenPreprocess | None, shape: Sequence[int]) -> Preprocess:
+        """From the recipe's `preprocess`; None gives the recipe's defaults.
 
         Args:
             shape: of the network's input; an omitted color is `rgb` where it has three channels, else `gray`.
@@ -102,17 +80,19 @@ class Preprocess:
         Raises:
             RecipeError: as the class.
         """
-        default_color: Color = "rgb" if len(shape) == 4 and shape[1] == 3 else "gray"
-        if recipe is None:
-            return cls(color=default_color)
-        resize = _get(recipe, "resize")
+        from nnkit.recipe.inputs import CropRectangle
+        from nnkit.recipe.inputs import Preprocess as WrittenPreprocess
+
+        written = written or WrittenPreprocess()
+        crop = written.crop
+        resize = written.resize
         return cls(
-            color=_get(recipe, "color") or default_color,
-            crop=_crop(_get(recipe, "crop")),
-            flip=bool(_get(recipe, "flip", False)),
-            resize=None if resize is None else _resize(resize),
-            mean=_floats(_get(recipe, "mean", 0.0)),
-            scale=_floats(_get(recipe, "scale", 1.0)),
+            color=written.color or ("rgb" if len(shape) == 4 and shape[1] == 3 else "gray"),
+            crop=CropBox(crop.left, crop.top, crop.width, crop.height) if isinstance(crop, CropRectangle) else crop,
+            flip=written.flip,
+            resize=None if resize is None else Resize(*resize.size, resize.filter),
+            mean=written.mean,
+            scale=written.scale,
         )
 
 
@@ -140,35 +120,3 @@ def check_shape(preprocess: Preprocess, shape: Sequence[int], *, where: str = ""
         reason = f"resize gives {resize.height} x {resize.width} pixels (height x width), the input is {shown}"
         raise RecipeError(reason, where=where, remedy=f"use size: [{height}, {width}]")
     return height, width
-
-
-def _get(recipe: Any, key: str, default: Any = None) -> Any:
-    if isinstance(recipe, Mapping):
-        return recipe.get(key, default)
-    return getattr(recipe, key, default)
-
-
-def _crop(crop: Any) -> CropBox | Literal["center"] | None:
-    if crop is None or crop == "center":
-        return "center" if crop else None
-    if isinstance(crop, str):
-        raise RecipeError(f"crop '{crop}' is not known", remedy="use center or [left, top, width, height]")
-    if isinstance(crop, Sequence):
-        if len(crop) != 4:
-            raise RecipeError(f"crop has {len(crop)} numbers", remedy="crop is [left, top, width, height] in pixels")
-        left, top, width, height = crop
-        return CropBox(int(left), int(top), int(width), int(height))
-    return CropBox(*(int(_get(crop, key)) for key in ("left", "top", "width", "height")))
-
-
-def _resize(resize: Any) -> Resize:
-    height, width = _get(resize, "size")
-    return Resize(int(height), int(width), _get(resize, "filter", "bilinear"))
-
-
-def _floats(value: Any) -> tuple[float, ...]:
-    return tuple(float(item) for item in value) if isinstance(value, Sequence) else (float(value),)
-
-
-def _listed(choices: Any) -> str:
-    return ", ".join(get_args(choices))

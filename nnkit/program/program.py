@@ -10,47 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from nnkit.program.formats import Fixed, Format
-from nnkit.program.ops import OpBase
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """A value of the program. `shape` has no batch axis; `low`..`high` are the integers it can hold.
-
-    The range is enforced by its producer's clip (or, for an input, by quantisation), so proofs may rely on it.
-    A float tensor has none: both are 0.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    format: Format
-    low: int = 0
-    high: int = 0
-
-    @property
-    def elements(self) -> int:
-        """Number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64)) if self.shape else 1
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the tensor as stored."""
-        return self.elements * self.format.bytes
-
-    @property
-    def fixed(self) -> Fixed:
-        """The format, for tensors of fixed-point programs. Raises TypeError for any other."""
-        if not isinstance(self.format, Fixed):
-            raise TypeError(f"tensor {self.name!r} is {self.format}, not fixed point")
-        return self.format
+from nnkit.program.op import OpBase
+from nnkit.program.tensor import Tensor
 
 
 @dataclass(frozen=True, eq=False)
 class Program:
     """Ops in execution order over named tensors: one container for every arithmetic.
 
-    numerics: the module whose docstring defines the arithmetic, e.g. `nnkit.program.ops`.
+    numerics: the module whose docstring defines the arithmetic, e.g. `nnkit.program.fixed`.
     notes: what the quantiser has to say (corrections undone, ...).
     """
 
@@ -59,7 +27,7 @@ class Program:
     ops: tuple[OpBase, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    numerics: str = "nnkit.program.ops"
+    numerics: str = "nnkit.program.fixed"
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -2,11 +2,10 @@
 
 from nnkit.quantize.fixed_point import quantize, ranges_used, unproven
 from nnkit.quantize.pinned import PinnedFormats, PinnedLayer, read_pinned_formats
-from nnkit.quantize.scheme import FixedPointScheme, InputRange
+from nnkit.quantize.scheme import FixedPointScheme
 
 __all__ = [
     "FixedPointScheme",
-    "InputRange",
     "PinnedFormats",
     "PinnedLayer",
     "quantize",

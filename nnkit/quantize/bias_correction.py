@@ -1,14 +1,15 @@
-"""Biases of a fixed-point program that take back the shift of each convolution's mean.
+"""Biases that take back the shift of each convolution's mean: what all arithmetics share, and that of fixed point.
 
 Rounded weights, rounded inputs and clipped ones shift the mean of a channel's sums; the bias, which has the
-accumulator's resolution, takes the shift back. Layers are corrected strictly in order, each behind layers that are
-corrected already, by the float network's sums (before the activation) on calibration images. The result is judged by
-the outputs on images kept aside, and undone where it does not help.
+accumulator's resolution, takes the shift back. What comes of it is judged by the outputs on images kept aside, and
+undone where it harms. In fixed point, layers are corrected strictly in order, each behind layers that are corrected
+already, by the float network's sums (before the activation) on calibration images. `nnkit.quantize.affine` walks its
+layers in the same way; a target that cannot run its layers one by one brings a formula of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,20 +19,51 @@ from numpy.typing import NDArray
 from nnkit.errors import RecipeError
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
-from nnkit.program import Conv2d, Fixed, OpBase, OutputStage, Program, Tensor
+from nnkit.program import Conv2d, OpBase, Program
+from nnkit.program.inputs import quantized_inputs
+from nnkit.quantize.judge import FEWEST, better_of, program_sqnr_db, set_apart, too_few
 from nnkit.quantize.proof import wide_bound
-from nnkit.simulate import simulate, simulate_op
-from nnkit.simulate.convolution import conv2d
-from nnkit.verify.metrics import DistanceSum
-from nnkit.verify.samples import Sample, quantized_inputs
+from nnkit.samples import Sample
+from nnkit.simulate import simulate_op
 
 BIAS_CORRECTION = "bias_correction"
 """Its name in a recipe's `calibration.corrections`."""
 
+LABEL = "bias correction"
+"""Its name in notes."""
+
 SAMPLES = 32
-_FEWEST = 8
-_JUDGING = 4  # every fourth sample judges, the others are measured
 _UNBOUNDED = 1 << 62
+
+
+def judged(
+    model: Model,
+    program: Program,
+    samples: Sequence[Sample],
+    correct: Callable[[Sequence[Sample]], Program],
+    *,
+    fewest: int = FEWEST,
+) -> Program:
+    """`program`, or what `correct` makes of it with most of the samples, where the others find that better; noted.
+
+    Raises RecipeError where there are fewer than `fewest` samples.
+    """
+    if len(samples) < fewest:
+        raise too_few(len(samples), fewest)
+    measured, judging = set_apart(samples)
+    candidate = correct(measured)
+    without_db, with_db = (program_sqnr_db(model, each, judging) for each in (program, candidate))
+    return better_of(program, candidate, LABEL, without_db, with_db)
+
+
+def channel_means(model: Model, names: Sequence[str], samples: Sequence[Sample]) -> dict[str, NDArray[np.float64]]:
+    """By value name: [C], over all samples and positions of [1, C, H, W], by ONNX Runtime."""
+    session = FloatSession(model, fetch=names)
+    totals: dict[str, NDArray[np.float64]] = {}
+    for sample in samples:
+        for name, value in session.run(sample.inputs).items():
+            totals[name] = totals.get(name, 0.0) + value.mean(axis=(0, 2, 3), dtype=np.float64)
+    return {name: total / len(samples) for name, total in totals.items()}
 
 
 def corrected(model: Model, program: Program, samples: Sequence[Sample]) -> Program:
@@ -39,35 +71,20 @@ def corrected(model: Model, program: Program, samples: Sequence[Sample]) -> Prog
 
     Raises RecipeError where there are too few samples, or sums are rounded channel by channel (`running`).
     """
-    if len(samples) < _FEWEST:
-        raise RecipeError(
-            f"biases are corrected on calibration images, and there are {len(samples)}",
-            where="calibration.corrections",
-            remedy=f"give at least {_FEWEST} images, or remove {BIAS_CORRECTION!r}",
-        )
     if any(isinstance(op, Conv2d) and op.accumulate == "running" for op in program.ops):
         raise RecipeError(
             "biases cannot be corrected where sums are rounded after every input channel",
             where="calibration.corrections",
             remedy=f"set `accumulate: wide`, or remove {BIAS_CORRECTION!r}",
         )
-    measured = [sample for index, sample in enumerate(samples) if index % _JUDGING]
-    candidate = with_corrected_biases(model, program, measured)
-    without, with_it = (_sqnr_db(model, each, samples[::_JUDGING]) for each in (program, candidate))
-    better = with_it > without
-    note = (
-        f"bias correction {'kept' if better else 'undone'}: {without:.2f} dB without, {with_it:.2f} dB with, "
-        "on held-out inputs"
-    )
-    kept = candidate if better else program
-    return replace(kept, notes=(*kept.notes, note))
+    return judged(model, program, samples, lambda measured: with_corrected_biases(model, program, measured))
 
 
 def with_corrected_biases(model: Model, program: Program, samples: Sequence[Sample]) -> Program:
     """Every convolution whose float sums the model has; a bias that would break an accumulator's proof stays."""
     sums = {node.name: node.output[0] for node in model.proto().graph.node if node.op_type == "Conv"}
     wanted = {op.name: sums[op.name] for op in program.ops if isinstance(op, Conv2d) and op.name in sums}
-    means = _channel_means(model, list(dict.fromkeys(wanted.values())), samples)
+    means = channel_means(model, list(dict.fromkeys(wanted.values())), samples)
     values: list[dict[str, NDArray[Any]]] = [quantized_inputs(program, sample) for sample in samples]
     last = {name: index for index, op in enumerate(program.ops) for name in op.inputs}
     ops: list[OpBase] = []
@@ -86,11 +103,8 @@ def with_corrected_biases(model: Model, program: Program, samples: Sequence[Samp
 def _corrected(op: Conv2d, program: Program, inputs: Sequence[NDArray[Any]], mean: NDArray[np.float64]) -> Conv2d:
     """With the bias that gives the float mean [O] on these inputs."""
     frac = op.bias_frac + op.bias_shift
-    out_h, out_w = op.window.output_hw(*inputs[0].shape[-2:])
-    raw = Tensor(op.output, (len(op.bias), out_h, out_w), Fixed(64, frac))
-    summing = replace(op, pool=None, accumulator="int64", stage=OutputStage(0, -_UNBOUNDED, _UNBOUNDED))
-    found = sum(conv2d(summing, x, raw, None).mean(axis=(1, 2)) for x in inputs) / len(inputs) * 2.0**-frac
-    shift = np.floor((mean - found) * 2.0**op.bias_frac + 0.5).astype(np.int64)
+    computed = sum(op.accumulators(x).mean(axis=(1, 2)) for x in inputs) / len(inputs) * 2.0**-frac
+    shift = np.floor((mean - computed) * 2.0**op.bias_frac + 0.5).astype(np.int64)
     bias = op.bias.astype(np.int64) + shift
     source = program.tensors[op.inputs[0]]
     low, high = min(source.low, op.pad_value), max(source.high, op.pad_value)
@@ -102,27 +116,3 @@ def _corrected(op: Conv2d, program: Program, inputs: Sequence[NDArray[Any]], mea
     ):
         return op
     return replace(op, bias=bias.astype(np.int32))
-
-
-def _channel_means(
-    model: Model, names: Sequence[str], samples: Sequence[Sample]
-) -> Mapping[str, NDArray[np.float64]]:
-    """By value name: [C], over all samples and positions, by ONNX Runtime."""
-    session = FloatSession(model, fetch=names)
-    totals: dict[str, NDArray[np.float64]] = {}
-    for sample in samples:
-        for name, value in session.run(sample.inputs).items():
-            mean = value.mean(axis=(0, 2, 3), dtype=np.float64) / len(samples)
-            totals[name] = totals[name] + mean if name in totals else mean
-    return totals
-
-
-def _sqnr_db(model: Model, program: Program, samples: Sequence[Sample]) -> float:
-    """Of all outputs together over all samples."""
-    session = FloatSession(model, fetch=program.outputs)
-    total = DistanceSum()
-    for sample in samples:
-        expected, found = session.run(sample.inputs), simulate(program, quantized_inputs(program, sample))
-        for name in program.outputs:
-            total.add(program.tensors[name].format.dequantize(found[name]), expected[name])
-    return total.result().sqnr_db

@@ -1,30 +1,19 @@
-"""Restructured ONNX -> float layers: each op the hardware will run, with what was marked to fuse into it.
+"""Restructured ONNX -> float program: each op the hardware will run, with what was marked to fuse into it.
 
-Everything the quantiser cannot take is collected and reported in one ModelError, node by node.
+Everything the quantisers cannot take is collected and reported in one ModelError, node by node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from types import MappingProxyType
 
-from nnkit.errors import ModelError
 from nnkit.graph import Model
-from nnkit.quantize import node_layers
-from nnkit.quantize.graph_view import GraphView, NodeView
-from nnkit.quantize.layers import FloatActivation, FloatLayer, FloatLayers, FloatPool
+from nnkit.graph.refusal import Refusal, Refused, refusal_error
+from nnkit.graph.view import GraphView, Node
+from nnkit.quantize.float_builders import ACTIVATIONS, BUILDERS, TAKES_ACTIVATION, Chain, activation_of, pool_of
+from nnkit.quantize.float_program import FloatOp, FloatProgram
 from nnkit.rewrite import RewriteLog
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """One node that cannot be deployed, and why."""
-
-    node: str
-    op: str
-    reason: str
-
 
 _REWRITES: Mapping[str, str] = MappingProxyType(
     {
@@ -41,36 +30,40 @@ _REWRITES: Mapping[str, str] = MappingProxyType(
         "Sum": "sum_to_add",
     }
 )
-"""Ops that a rewrite usually takes away before layers are built."""
+"""Ops that a rewrite usually takes away before the float program is built."""
+_POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool")
 
 
-def lower(model: Model, log: RewriteLog | None = None) -> FloatLayers:
-    """Turn a restructured model (the normal form of `docs/how_it_works.md`) into layers.
+def lower(model: Model, log: RewriteLog | None = None, documentation: str = "") -> FloatProgram:
+    """Turn a restructured model (the normal form of `docs/how_it_works.md`) into a float program.
 
-    log: of the restructuring; with it a refusal says why a rewrite left the node alone.
+    log: of the restructuring; with it a refusal says why a rewrite left the node alone. documentation: where users
+        of the target read what is supported.
     Raises ModelError naming every unsupported node with its op and the reason.
     """
-    view = GraphView(model)
-    layers: list[FloatLayer] = []
+    view = GraphView.of(model)
+    ops: list[FloatOp] = []
     refusals: list[Refusal] = []
     for node in view.nodes:
         if node.fuse_into is not None:
             continue
         try:
-            layers.append(_layer(view, node))
-        except node_layers.Unsupported as problem:
-            refusals.append(Refusal(node.name, node.op_type, str(problem) + _why_left(node, log)))
+            ops.extend(_ops(view, node))
+        except Refused as refused:
+            refusals.append(Refusal(node.name, node.op_type, refused.reason + _why_left(node, log)))
     if refusals:
-        raise refusal_error(refusals)
-    return FloatLayers(
-        layers=tuple(layers),
-        shapes={name: shape[1:] for name, shape in view.shapes.items()},
-        inputs=tuple(spec.name for spec in model.inputs),
-        outputs=tuple(spec.name for spec in model.outputs),
+        more = f" ({documentation} lists what is supported)" if documentation else ""
+        remedy = f"replace these layers, or cut the network before them{more}"
+        raise refusal_error(refusals, "cannot be deployed", remedy)
+    return FloatProgram(
+        ops=tuple(ops),
+        shapes={name: shape[1:] for name, shape in view.shapes.items() if name not in view.constants},
+        inputs=view.inputs,
+        outputs=view.outputs,
     )
 
 
-def _why_left(node: NodeView, log: RewriteLog | None) -> str:
+def _why_left(node: Node, log: RewriteLog | None) -> str:
     """Why no rewrite took the node away, as far as the log knows; begins with a semicolon, or is empty."""
     if log is None:
         return ""
@@ -84,52 +77,40 @@ def _why_left(node: NodeView, log: RewriteLog | None) -> str:
     return ""
 
 
-def refusal_error(refusals: Sequence[Refusal]) -> ModelError:
-    """All refusals in one message, one line each."""
-    lines = "".join(f"\n  {r.node} ({r.op}): {r.reason}" for r in refusals)
-    count = len(refusals)
-    return ModelError(
-        f"{count} layer{'s' if count > 1 else ''} cannot be deployed:{lines}",
-        remedy="replace these layers, or cut the network before them (docs/gap8.md lists what is supported)",
-    )
-
-
-def _layer(view: GraphView, node: NodeView) -> FloatLayer:
-    absorbed = view.absorbed_by(node)
-    builder = node_layers.BUILDERS.get(node.op_type)
+def _ops(view: GraphView, node: Node) -> tuple[FloatOp, ...]:
+    builder = BUILDERS.get(node.op_type) if not node.domain else None
     if builder is None:
-        raise node_layers.Unsupported(f"op {node.op_type} is not supported")
+        raise Refused(f"op {node.op_type} is not supported")
+    built = builder(view, node, _chain(view, node))
+    return built if isinstance(built, tuple) else (built,)
+
+
+def _chain(view: GraphView, node: Node) -> Chain:
+    """What was marked to run as part of the node. Raises Refused where that makes no op."""
+    absorbed = view.absorbed_by(node)
     pads = [n for n in absorbed if n.op_type == "Pad"]
-    activations = [n for n in absorbed if n.op_type in node_layers.ACTIVATIONS]
-    pools = [n for n in absorbed if n.op_type in ("MaxPool", "AveragePool", "GlobalAveragePool")]
-    stray = [n for n in absorbed if n not in (*pads, *activations, *pools)]
-    if stray or len(pads) > 1 or len(activations) > 1 or len(pools) > 1:
+    activations = [n for n in absorbed if n.op_type in ACTIVATIONS]
+    pools = [n for n in absorbed if n.op_type in _POOLS]
+    if len(absorbed) > len(pads) + len(activations) + len(pools) or max(map(len, (pads, activations, pools))) > 1:
         names = ", ".join(n.name for n in absorbed)
-        raise node_layers.Unsupported(f"nodes marked to fuse do not form pad, layer, activation, pool: {names}")
-    activation: FloatActivation | None = None
-    pool: FloatPool | None = None
-    output = node.output
-    if activations:
-        activation = node_layers.activation_of(view, activations[0])
-        output = activations[0].output
-    before_pool = output
-    if pools:
-        if node.op_type != "Conv":
-            raise node_layers.Unsupported("only a Conv can take in a pool")
-        pool = node_layers.pool_of(view, pools[0])
-        output = pools[0].output
+        raise Refused(f"nodes marked to fuse do not form pad, layer, activation, pool: {names}")
+    if pads and node.op_type != "Conv":
+        raise Refused("only a Conv can take in a pad")
+    if activations and node.op_type not in TAKES_ACTIVATION:
+        raise Refused(f"an activation was marked to fuse; only {', '.join(TAKES_ACTIVATION)} can take one in")
+    if pools and node.op_type != "Conv":
+        raise Refused("only a Conv can take in a pool")
+    pool = pool_of(view, pools[0]) if pools else None
+    before_pool = activations[0].output if activations else node.output
+    output = pools[0].output if pools else before_pool
     tags = view.tags.of(output)
     for part in (node, *absorbed):
         tags = tags.merged(view.tags.of(part.output))
-    return builder(
-        view,
-        node,
-        node_layers.Chain(
-            pad=pads[0] if pads else None,
-            activation=activation,
-            pool=pool,
-            output=output,
-            range_value=before_pool if pool is not None and pool.kind == "average" else output,
-            tags=tags,
-        ),
+    return Chain(
+        pad=pads[0] if pads else None,
+        activation=activation_of(view, activations[0]) if activations else None,
+        pool=pool,
+        output=output,
+        range_value=before_pool if pool is not None and pool.kind == "average" else output,
+        tags=tags,
     )

@@ -9,16 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from nnkit.errors import ModelError, RecipeError, UserFileError
+from nnkit.did_you_mean import nearest
+from nnkit.errors import ModelError, RecipeError
 from nnkit.program import Convolution, Pool, Program
 from nnkit.quantize.integer_bits import fraction_bits
+from nnkit.reading import read_json
+from nnkit.recipe.problems import shown
 
 _FIELDS = ("input_frac", "weight_frac", "bias_frac", "output_frac", "norm")
 
@@ -52,8 +54,8 @@ class PinnedFormats:
         for name in wanted:
             if name in self.layers:
                 return self.layers[name]
-        near = get_close_matches(wanted[0] if wanted else "", list(self.layers), n=1)
-        hint = f"; the nearest entry is {near[0]!r}" if near else ""
+        near = nearest(wanted[0], self.layers) if wanted else None
+        hint = f"; the nearest entry is {near!r}" if near else ""
         raise RecipeError(
             f"no pinned formats for layer {wanted[0]!r}{hint}",
             where=self.source,
@@ -63,36 +65,24 @@ class PinnedFormats:
 
 def read_pinned_formats(path: Path) -> PinnedFormats:
     """Read and check a pinned-formats file. Raises UserFileError (missing, not JSON) or RecipeError (content)."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserFileError(
-            f"cannot read the pinned formats: {error}", where=path.name, remedy="check the path under `formats`"
-        ) from error
-    try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UserFileError(
-            f"not valid JSON: {error.msg}",
-            where=f"{path.name}:{error.lineno}:{error.colno}",
-            remedy="pinned formats are a JSON object with `bits`, `input_frac` and `layers`",
-        ) from error
+    remedy = "pinned formats are a JSON object with `bits`, `input_frac` and `layers`"
+    data = read_json(path, what="the file of pinned formats", remedy=remedy)
     return _parse(data, path.name)
 
 
 def _pools_that_cannot_be_pinned(program: Program) -> list[str]:
     """Pools with a format of their own that a convolution reads: in the file a pool has its input's."""
     pool_of: dict[str, str] = {}  # value -> the pool that its format comes from
-    found: dict[str, None] = {}
+    read: dict[str, None] = {}
     for op in program.ops:
         if isinstance(op, Convolution):
-            found.update({pool_of[name]: None for name in op.inputs if name in pool_of})
+            read.update({pool_of[name]: None for name in op.inputs if name in pool_of})
         elif isinstance(op, Pool) and program.tensors[op.inputs[0]].format != program.tensors[op.output].format:
             pool_of[op.output] = op.name
         else:
             pools = [pool_of[name] for name in op.inputs if name in pool_of]
             pool_of.update(dict.fromkeys([op.output], pools[0]) if pools else {})
-    return list(found)
+    return list(read)
 
 
 def format_pinned(program: Program) -> str:
@@ -141,10 +131,14 @@ def _parse(data: Any, source: str) -> PinnedFormats:
     for index, entry in enumerate(data["layers"]):
         place = f"{source}: layers[{index}]"
         if not isinstance(entry, dict) or not isinstance(entry.get("layer"), str):
-            raise RecipeError("an entry needs `layer`, the layer's name", where=place)
+            raise RecipeError(
+                "an entry needs `layer`, the layer's name", where=place, remedy='write {"layer": "conv1", ...}'
+            )
         values = [_integer(entry, key, place) for key in _FIELDS]
         if entry["layer"] in layers:
-            raise RecipeError(f"layer {entry['layer']!r} is listed twice", where=place)
+            raise RecipeError(
+                f"layer {shown(entry['layer'])!r} is listed twice", where=place, remedy="keep one of the entries"
+            )
         pinned = PinnedLayer(*values)
         expected = pinned.input_frac + pinned.weight_frac - pinned.output_frac
         if pinned.norm != expected or pinned.norm < 0:
@@ -156,12 +150,25 @@ def _parse(data: Any, source: str) -> PinnedFormats:
         layers[entry["layer"]] = pinned
     bits = _integer(data, "bits", source)
     if bits not in (8, 16):
-        raise RecipeError(f"bits is {bits}; 8 and 16 are supported", where=source)
+        raise RecipeError(f"bits is {bits}; 8 and 16 are supported", where=source, remedy="write 8 or 16")
     return PinnedFormats(source, bits, _integer(data, "input_frac", source), layers)
 
 
 def _integer(data: Mapping[str, Any], key: str, place: str) -> int:
     value = data.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or not -64 <= value <= 64:
-        raise RecipeError(f"`{key}` must be an integer between -64 and 64, not {value!r}", where=place)
+        raise RecipeError(
+            f"`{key}` must be an integer between -64 and 64, not {_brief(value)}",
+            where=place,
+            remedy="write the layer's fraction bits, as `nnkit table convert --to pinned` does",
+        )
     return value
+
+
+def _brief(value: Any) -> str:
+    """A value of the file in a message; not the text of what may be megabytes."""
+    if isinstance(value, str):
+        return repr(shown(value))
+    if isinstance(value, bool | float) or value is None:
+        return json.dumps(value)
+    return "a list" if isinstance(value, list) else "an object" if isinstance(value, dict) else "a larger one"

@@ -14,35 +14,38 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from nnkit.program import Fixed
-from nnkit.quantize.layers import FloatLayer, FloatLayers
+from nnkit.quantize.float_program import FloatAdd, FloatConv2d, FloatConvolution, FloatOp, FloatProgram
 
 _LONGEST_SHIFT = 8  # beyond it the share of ties is below 1/256
 
 
-def without_rounding_bias(layers: FloatLayers, formats: Mapping[str, Fixed]) -> FloatLayers:
-    """The layers with the mean rounding error of additions taken off the biases of convolutions that feed them.
+def without_rounding_bias(program: FloatProgram, formats: Mapping[str, Fixed]) -> FloatProgram:
+    """The program with the mean rounding error of additions taken off the biases of convolutions that feed them.
 
     Only a convolution without activation and pool, whose output nothing else reads, can carry it.
 
     formats: of every value that an addition reads or writes.
     """
-    readers = Counter(name for layer in layers.layers for name in layer.inputs)
-    readers.update(layers.outputs)
-    producers = {layer.output: layer for layer in layers.layers}
-    changed: dict[str, FloatLayer] = {}
-    for layer in layers.layers:
-        if layer.kind != "add":
+    readers = Counter(name for op in program.ops for name in op.inputs)
+    readers.update(program.outputs)
+    producers = {op.output: op for op in program.ops}
+    changed: dict[str, FloatOp] = {}
+    for op in program.ops:
+        if not isinstance(op, FloatAdd):
             continue
-        finest = max(formats[name].frac for name in layer.inputs)
-        shift = finest - formats[layer.output].frac
-        carriers = [producers[name] for name in layer.inputs if name in producers and readers[name] == 1]
-        carrier = next((found for found in carriers if _can_carry(found)), None)
-        if carrier is None or carrier.bias is None or not 1 <= shift <= _LONGEST_SHIFT:
+        finest = max(formats[name].frac for name in op.inputs)
+        shift = finest - formats[op.output].frac
+        feeding = [_carrier(producers[name]) for name in op.inputs if name in producers and readers[name] == 1]
+        carrier = next((conv for conv in feeding if conv is not None), None)
+        if carrier is None or not 1 <= shift <= _LONGEST_SHIFT:
             continue
         mean_error = 2.0 ** -(finest + 1)  # 2^-(shift + 1) of the output's unit, in real units
         changed[carrier.name] = replace(carrier, bias=carrier.bias - mean_error)
-    return replace(layers, layers=tuple(changed.get(layer.name, layer) for layer in layers.layers))
+    return replace(program, ops=tuple(changed.get(op.name, op) for op in program.ops))
 
 
-def _can_carry(layer: FloatLayer) -> bool:
-    return layer.kind in ("conv2d", "conv_transpose2d") and layer.activation is None and layer.pool is None
+def _carrier(op: FloatOp) -> FloatConvolution | None:
+    """The op where it is a convolution whose result is its sum."""
+    if not isinstance(op, FloatConvolution) or op.activation is not None:
+        return None
+    return None if isinstance(op, FloatConv2d) and op.pool is not None else op

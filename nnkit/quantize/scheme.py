@@ -7,19 +7,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from nnkit.program.ops import Accumulate
+from nnkit.defaults import HEADROOM
+from nnkit.input_range import InputRange
+from nnkit.program.op import Accumulate
 from nnkit.quantize.pinned import PinnedFormats
 
 UnsignedPolicy: TypeAlias = Literal["auto", "always", "never"]
-
-
-@dataclass(frozen=True)
-class InputRange:
-    """What an input can hold, in real units. integral: whole numbers only (raw pixels), stored as they are."""
-
-    low: float
-    high: float
-    integral: bool
 
 
 @dataclass(frozen=True)
@@ -27,7 +20,7 @@ class FixedPointScheme:
     """Power-of-two fixed point.
 
     bits: storage of layers that are not tagged; layers tagged `_hp` have 16.
-    accumulate: `wide` or `running`, see `nnkit.program.ops`.
+    accumulate: `wide` or `running`, see `nnkit.program.fixed`.
     accumulator_bits: 32 (proven, at the cost of weight bits where needed) or 64 (`wide` only).
     unsigned: `auto` gives tensors of 8 bits that cannot be negative an unsigned format; `always` those of
         16 bits too; `never` none.
@@ -41,7 +34,7 @@ class FixedPointScheme:
     accumulate: Accumulate = "wide"
     accumulator_bits: Literal[32, 64] = 32
     unsigned: UnsignedPolicy = "auto"
-    headroom: float = 1.25
+    headroom: float = HEADROOM
     pinned: PinnedFormats | None = None
     input_ranges: Mapping[str, InputRange] = field(default_factory=dict)
 

@@ -87,7 +87,7 @@ def _name(model: type[BaseModel], name: str) -> str:
 
 
 def _narrowed(models: list[type[BaseModel]], data: Any) -> list[type[BaseModel]]:
-    """Of several models, those whose one-valued fields (`kind`) agree with the data; all where none does."""
+    """The models whose one-valued fields (`kind`) agree with the data; all where none does."""
     fitting = [model for model in models if isinstance(data, dict) and _agrees(model, data)]
     return fitting or models
 

@@ -31,10 +31,10 @@ def fault(reason: str, remedy: str, at: tuple[str | int, ...] = ()) -> PydanticC
     return faults([Fault(at, reason, remedy)])
 
 
-def faults(found: Sequence[Fault]) -> PydanticCustomError:
+def faults(several: Sequence[Fault]) -> PydanticCustomError:
     """As `fault`, for several things wrong with one value."""
-    summary = "; ".join(f.reason for f in found)
-    return PydanticCustomError(FAULT_TYPE, "{summary}", {"summary": summary, "faults": tuple(found)})
+    summary = "; ".join(f.reason for f in several)
+    return PydanticCustomError(FAULT_TYPE, "{summary}", {"summary": summary, "faults": tuple(several)})
 
 
 def faults_of(context: dict[str, Any]) -> tuple[Fault, ...]:

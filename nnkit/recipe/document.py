@@ -57,9 +57,9 @@ class Document:
         """The place of a value (or, with `key`, of its key); what is not written has its parent's place."""
         for end in range(len(path), -1, -1):
             first, second = (self.keys, self.values) if key or end < len(path) else (self.values, self.keys)
-            found = first.get(path[:end]) or second.get(path[:end])
-            if found:
-                return found
+            written = first.get(path[:end]) or second.get(path[:end])
+            if written:
+                return written
         return self.values[()]
 
 

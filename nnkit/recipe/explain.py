@@ -12,9 +12,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from nnkit.did_you_mean import did_you_mean, nearest, suggestion
 from nnkit.recipe.annotations import Spot, spot_at
 from nnkit.recipe.base import faults_of
-from nnkit.recipe.problems import KeyPath, nearest, shown, suggestion
+from nnkit.recipe.problems import KeyPath, shown
 from nnkit.recipe.scalars import resolve
 from nnkit.recipe.types import RecipePath
 
@@ -212,8 +213,7 @@ def _wrong_choice(path: KeyPath, value: Any, known: list[str]) -> Finding:
         return Finding(path, False, reason, f"write `nnkit: {known[0]}`, or install the nnkit that the recipe needs")
     label = _label(path) or "the recipe"
     choices = ", ".join(known[:-1]) + f" or {known[-1]}" if len(known) > 1 else "".join(known)
-    match = nearest(str(value), known) if isinstance(value, str) else None
-    remedy = f"did you mean '{match}'?" if match else f"write {choices}"
+    remedy = (did_you_mean(value, known) if isinstance(value, str) else "") or f"write {choices}"
     return Finding(path, False, f"{label} must be {choices}, but {_given(value, None)} was given", remedy)
 
 

@@ -90,7 +90,7 @@ class Preprocess(RecipeModel):
 
 
 def _check_channels(preprocess: Preprocess, channels: int, why: str, at: tuple[str | int, ...]) -> None:
-    found = [
+    problems = [
         Fault(
             (*at, key),
             f"{key} has {len(values)} numbers, but {why} has {channels} channel{'s' if channels > 1 else ''}",
@@ -99,8 +99,8 @@ def _check_channels(preprocess: Preprocess, channels: int, why: str, at: tuple[s
         for key, values in (("mean", preprocess.mean), ("scale", preprocess.scale))
         if len(values) not in (1, channels)
     ]
-    if found:
-        raise faults(found)
+    if problems:
+        raise faults(problems)
 
 
 class CalibrationImages(RecipeModel):
@@ -161,14 +161,14 @@ def _check_image_shape(shape: tuple[int, ...], preprocess: Preprocess) -> None:
         reason = f"an input that is made from images has 4 dimensions, but the shape has {len(shape)}"
         raise fault(reason, "write [1, channels, height, width]", ("shape",))
     _, channels, height, width = shape
-    found: list[Fault] = []
+    problems: list[Fault] = []
     if preprocess.color is not None and CHANNELS[preprocess.color] != channels:
         fitting = " or ".join(color for color, count in CHANNELS.items() if count == channels)
         wanted = CHANNELS[preprocess.color]
         reason = (
             f"color {preprocess.color} gives {wanted} channel{'s' if wanted > 1 else ''}, the shape has {channels}"
         )
-        found.append(
+        problems.append(
             Fault(
                 ("preprocess", "color"),
                 reason,
@@ -178,13 +178,13 @@ def _check_image_shape(shape: tuple[int, ...], preprocess: Preprocess) -> None:
     if preprocess.resize is not None and preprocess.resize.size != (height, width):
         given = list(preprocess.resize.size)
         reason = f"resize gives {given} (height, width), but the input is {[height, width]}"
-        found.append(Fault(("preprocess", "resize", "size"), reason, f"write size: {[height, width]}"))
+        problems.append(Fault(("preprocess", "resize", "size"), reason, f"write size: {[height, width]}"))
     crop = preprocess.crop
     if preprocess.resize is None and isinstance(crop, CropRectangle) and (crop.height, crop.width) != (height, width):
         reason = f"the crop is {crop.height} high and {crop.width} wide, but the input is {height} x {width}"
-        found.append(Fault(("preprocess", "crop"), reason, f"add resize: {{size: {[height, width]}}}"))
-    if found:
-        raise faults(found)
+        problems.append(Fault(("preprocess", "crop"), reason, f"add resize: {{size: {[height, width]}}}"))
+    if problems:
+        raise faults(problems)
     if preprocess.color is None:
         if channels not in (1, 3):
             reason = f"an image has 1 or 3 channels, but the shape has {channels}"
@@ -226,8 +226,8 @@ class ModelSection(RecipeModel):
 
     def _infer_format(self) -> None:
         """Part of validation, before anyone sees the frozen model: it always has a format."""
-        found = _FORMAT_OF_SUFFIX.get(PurePath(self.path.text).suffix.lower())
-        if found is None:
+        inferred = _FORMAT_OF_SUFFIX.get(PurePath(self.path.text).suffix.lower())
+        if inferred is None:
             reason = f"the format of '{self.path}' cannot be told from its name"
             raise fault(reason, "name a .onnx or .prototxt file, or add `format: onnx`", ("path",))
-        object.__setattr__(self, "format", found)
+        object.__setattr__(self, "format", inferred)

@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from nnkit.did_you_mean import suggestion
 from nnkit.recipe.anchoring import anchored
 from nnkit.recipe.document import Document, in_order, load_document
 from nnkit.recipe.explain import Finding, explain, path_in, value_at
-from nnkit.recipe.problems import InvalidRecipeError, KeyPath, Problem, suggestion
+from nnkit.recipe.problems import InvalidRecipeError, KeyPath, Problem
 from nnkit.recipe.scalars import resolve
 from nnkit.recipe.schema import Recipe, RecipeBody, target_faults
 from nnkit.recipe.sections import TargetOptionsBase
@@ -89,7 +90,7 @@ def _read_targets(
 ) -> dict[str, TargetOptionsBase]:
     at: KeyPath = ("targets",)
     installed = sorted(target_models)
-    example = f"`targets: {{{installed[0] if installed else 'gap8'}: {{}}}}`"
+    example = f"`targets: {{{installed[0] if installed else 'NAME'}: {{}}}}`"
     if "targets" not in document.data:
         findings.append(Finding((), True, "the key 'targets' is missing", f"add {example}"))
         return {}
@@ -148,8 +149,8 @@ def _read(
         if not any(reread):
             break
     raw = {path[len(at) :]: text for path, text in document.raw.items() if path[: len(at)] == at}
-    for found in explain(errors, explain_with, section, raw, name=str(at[-1]) if at else ""):
-        findings.append(found._replace(path=(*at, *found.path)))
+    for finding in explain(errors, explain_with, section, raw, name=str(at[-1]) if at else ""):
+        findings.append(finding._replace(path=(*at, *finding.path)))
     return None
 
 
@@ -172,7 +173,7 @@ def _unknown_rules(document: Document, known_rules: Collection[str] | None) -> l
     sections: list[KeyPath] = [("restructure",)]
     targets = document.data.get("targets")
     sections += [("targets", name, "restructure") for name in targets] if isinstance(targets, dict) else []
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for path in sections:
         rules = document.data
         for part in path:
@@ -180,8 +181,8 @@ def _unknown_rules(document: Document, known_rules: Collection[str] | None) -> l
         for index, rule in enumerate(rules if isinstance(rules, list) else []):
             if isinstance(rule, str) and rule not in known_rules:
                 remedy = suggestion(rule, sorted(known_rules), "rules")
-                found.append(Finding((*path, index), False, f"there is no rewrite rule '{rule}'", remedy))
-    return found
+                findings.append(Finding((*path, index), False, f"there is no rewrite rule '{rule}'", remedy))
+    return findings
 
 
 def _problems(document: Document, findings: list[Finding]) -> list[Problem]:

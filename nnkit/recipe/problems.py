@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnkit.errors import RecipeError
@@ -62,23 +61,6 @@ class InvalidRecipeError(RecipeError):
         more = len(self.problems) - MAX_SHOWN
         rest = f"\n  ... and {more} more" if more > 0 else ""
         super().__init__(f"{len(self.problems)} problems in the recipe{lines}{rest}", where=file)
-
-
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word most like `word` (letter case ignored), or None where nothing is like it."""
-    by_lower = {candidate.lower(): candidate for candidate in known}
-    cutoff = 0.6 if len(word) > 3 else 0.5
-    found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)
-    return by_lower[found[0]] if found else None
-
-
-def suggestion(word: str, known: Sequence[str], what: str) -> str:
-    """The remedy for an unknown word: the nearest known one, where there is one, and the list of all."""
-    if not known:
-        return f"there are no {what}"
-    match = nearest(word, known)
-    hint = f"did you mean '{match}'? " if match else ""
-    return f"{hint}{what}: {', '.join(known)}"
 
 
 def shown(text: str, limit: int = 60) -> str:

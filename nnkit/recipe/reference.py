@@ -66,10 +66,10 @@ def _titles(section: dict[str, Any], defs: dict[str, Any], way: str) -> Iterator
     for key, field in section.get("properties", {}).items():
         for name, step in _references(field, key):
             title = f"{way}.{step}" if way else step
-            for found, found_title in [(name, title), *_titles(defs[name], defs, title)]:
-                if found not in seen:
-                    seen.add(found)
-                    yield found, found_title
+            for inner, found_title in [(name, title), *_titles(defs[name], defs, title)]:
+                if inner not in seen:
+                    seen.add(inner)
+                    yield inner, found_title
 
 
 def _references(schema: dict[str, Any], step: str) -> Iterator[tuple[str, str]]:
@@ -167,8 +167,8 @@ def _bounds(schema: dict[str, Any]) -> str:
 
 def built_in_models() -> TargetModels:
     """The options models of the targets that come with nnkit; other installed plugins document themselves."""
-    found = entry_points(group="nnkit.targets")
-    return {entry.name: entry.load().options for entry in found if entry.dist and entry.dist.name == "nnkit"}
+    plugins = entry_points(group="nnkit.targets")
+    return {entry.name: entry.load().options for entry in plugins if entry.dist and entry.dist.name == "nnkit"}
 
 
 def main(arguments: list[str]) -> int:

@@ -244,8 +244,8 @@ class RuleEntry(RecipeModel):
     @property
     def options(self) -> RecipeModel:
         """The rule's options."""
-        found: RecipeModel = getattr(self, self.name)
-        return found
+        written: RecipeModel = getattr(self, self.name)
+        return written
 
 
 RestructureEntry: TypeAlias = RuleName | RuleEntry

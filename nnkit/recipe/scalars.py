@@ -42,10 +42,10 @@ def value_of(text: str, tag: str) -> Scalar:
     """
     if tag == "str":
         return text
-    found = tag_of(text)
-    if tag == "float" and found == "int":
-        found = "float"
-    if found != tag:
+    kind = tag_of(text)
+    if tag == "float" and kind == "int":
+        kind = "float"
+    if kind != tag:
         raise ValueError(f"not a value of type {tag}")
     if tag == "null":
         return None

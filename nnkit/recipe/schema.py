@@ -32,7 +32,7 @@ class RecipeBody(RecipeModel):
 
     nnkit: Literal[1] = Field(description="Version of the recipe format.", examples=[RECIPE_FORMAT])
     name: FileName = Field(
-        description="Names the output folder and the release; letters, digits, `.`, `_`, `-`.", examples=["gap8_reid"]
+        description="Names the output folder and the release; letters, digits, `.`, `_`, `-`.", examples=["face_reid"]
     )
     model: ModelSection = Field(description="The trained network and its inputs.")
     restructure: tuple[RestructureEntry, ...] | None = Field(
@@ -51,15 +51,15 @@ class RecipeBody(RecipeModel):
 
     @model_validator(mode="after")
     def _sections_agree(self) -> RecipeBody:
-        found = [
+        problems = [
             *entry_faults(self.restructure),
             *_auto_without_gates(self.tags, self.verify, ("tags", "hp")),
             *_stage_faults(self),
             *_verify_faults(self),
             *_task_faults(self.verify),
         ]
-        if found:
-            raise faults(found)
+        if problems:
+            raise faults(problems)
         return self
 
 
@@ -113,10 +113,10 @@ class Recipe(RecipeBody):
 
 def target_faults(body: RecipeBody, options: TargetOptionsBase) -> list[Fault]:
     """What is wrong with a target's options in the light of the rest of the recipe."""
-    found = [*entry_faults(options.restructure)]
+    problems = [*entry_faults(options.restructure)]
     if options.tags is not None:
-        found += _auto_without_gates(options.tags, body.verify, ("tags", "hp"))
-    return found
+        problems += _auto_without_gates(options.tags, body.verify, ("tags", "hp"))
+    return problems
 
 
 def _auto_without_gates(tags: Tags, verify: Verify, at: KeyPath) -> Iterator[Fault]:
@@ -195,8 +195,8 @@ def _task_faults(verify: Verify) -> Iterator[Fault]:
         if name == "drop" and kind is None:
             yield Fault(at, "there is no task whose metrics could drop", "add verify: {task: {kind: ...}}")
         elif wanted is not None and wanted != kind:
-            found = f"the task is {kind}" if kind else "there is no task"
-            yield Fault(at, f"'{name}' is measured for {wanted}, but {found}", f"add task: {{kind: {wanted}}}")
+            stated = f"the task is {kind}" if kind else "there is no task"
+            yield Fault(at, f"'{name}' is measured for {wanted}, but {stated}", f"add task: {{kind: {wanted}}}")
         elif name in _LABELLED_GATES and getattr(verify.task, _LABELLED_GATES[name]) is None:
             key = _LABELLED_GATES[name]
             yield Fault(at, f"'{name}' needs what is true of the images", f"add task: {{{key}: FILE}}")

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from nnkit.defaults import HEADROOM, PERCENTILE
 from nnkit.recipe.base import RecipeModel, fault
 from nnkit.recipe.restructure import RestructureEntry
 from nnkit.recipe.tasks import Task
@@ -56,13 +57,13 @@ class Calibration(RecipeModel):
         "best.",
     )
     percentile: float = Field(
-        default=99.99,
+        default=PERCENTILE,
         gt=50.0,
         le=100.0,
         description="Share of values inside the range, in percent, for `percentile`.",
     )
     headroom: float = Field(
-        default=1.25,
+        default=HEADROOM,
         ge=1.0,
         le=16.0,
         description="Factor on the ranges for values that calibration did not see. 16-bit accuracy is limited by "
@@ -272,7 +273,11 @@ class ReleaseSection(RecipeModel):
         description="Version of the release, as in semantic versioning.",
         examples=["1.0.0"],
     )
-    notes: str | None = Field(default=None, max_length=20_000, description="Text for those who receive the release.")
+    notes: str | None = Field(
+        default=None,
+        max_length=20_000,
+        description="Text for those who receive the release; `nnkit package inspect` shows it.",
+    )
     key: RecipePath | None = Field(
         default=None,
         description="Private key (PEM) for a detached signature; `null`: unsigned.",

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from nnkit.defaults import FALSE_POSITIVE_RATE
 from nnkit.recipe.base import RecipeModel, fault
 from nnkit.recipe.types import RecipePath
 
@@ -44,7 +45,10 @@ class Verification(RecipeModel):
         default="cosine", description="How alike two descriptors are: cosine similarity, or Euclidean distance."
     )
     false_positive_rate: float = Field(
-        default=0.001, gt=0.0, lt=1.0, description="Share of pairs of two people that may pass, for `recall`."
+        default=FALSE_POSITIVE_RATE,
+        gt=0.0,
+        lt=1.0,
+        description="Share of pairs of two people that may pass, for `recall`.",
     )
     output: OutputName | None = Field(default=None, description="Output with the descriptor; `null`: the only one.")
 

@@ -140,8 +140,8 @@ class RecipePath:
         """
         if self.file.is_file():  # a plain path, also one with glob characters in its name
             return [self.file]
-        found = sorted(glob.glob(self.text, root_dir=self.folder, recursive=True))
-        files = [path for path in (self.folder / name for name in found) if is_file_or_broken_link(path)]
+        names = sorted(glob.glob(self.text, root_dir=self.folder, recursive=True))
+        files = [path for path in (self.folder / name for name in names) if is_file_or_broken_link(path)]
         if not files:
             raise RecipeError(
                 f"'{self.text}' matches no file",

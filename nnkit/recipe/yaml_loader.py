@@ -71,7 +71,6 @@ class RecipeYaml(yaml.SafeLoader):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self._depth = 0
         self._nodes = 0
 
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
@@ -87,11 +86,7 @@ class RecipeYaml(yaml.SafeLoader):
         self._nodes += 1
         if self._nodes > MAX_NODES:
             raise _LimitError(f"the file has more than {MAX_NODES:,} values", self._mark())
-        self._depth += 1
-        try:
-            return super().compose_node(parent, index)
-        finally:
-            self._depth -= 1
+        return super().compose_node(parent, index)
 
     def fetch_flow_collection_start(self, token_class: Any) -> None:
         """Refuse deep `[[[...` in the scanner, before its cost per token grows with the depth."""

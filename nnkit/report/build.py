@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nnkit import __version__
 from nnkit.calibrate.stats import CalibrationStats
+from nnkit.lowered import Segment
 from nnkit.memory.plan import MemoryPlan
-from nnkit.partition import Segment
 from nnkit.program import Fixed, Float, OpBase, Pixels, Program, macs
 from nnkit.rewrite import RewriteLog
 from nnkit.verify.artifact import ArtifactVerdict
@@ -24,44 +25,55 @@ def file_entries(folder: Path) -> dict[str, dict[str, Any]]:
     """sha256 and bytes of every file below `folder`, by relative path, sorted."""
     entries = {}
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        content = path.read_bytes()
-        entries[path.relative_to(folder).as_posix()] = {
-            "sha256": hashlib.sha256(content).hexdigest(),
-            "bytes": len(content),
-        }
+        entries[path.relative_to(folder).as_posix()] = _file_entry(path.read_bytes())
     return entries
 
 
-def build_report(
-    *,
-    recipe: str,
-    target: str,
-    status: str,
-    program: Program,
-    plan: MemoryPlan,
-    rewrites: RewriteLog,
-    segments: Sequence[Segment],
-    floats: FloatVerdict,
-    artifacts: Sequence[ArtifactVerdict],
-    gates: Sequence[GateResult],
-    task: TaskScore | None = None,
-    artifact_folder: Path,
-    statistics: CalibrationStats,
-    notes: Sequence[str],
-    tools: Mapping[str, str],
-    details: Mapping[str, Any],
-    mixed_precision: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+def _file_entry(content: bytes) -> dict[str, Any]:
+    return {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+
+
+@dataclass(frozen=True, eq=False)
+class Reported:
+    """What a report is made of.
+
+    target: key of the build in the recipe's `targets`. segments: in order of execution. notes: the importer's.
+    stages: the networks and the program beside the report, by file name: commands on a build hold them to it.
+    details: what the report says of this target alone. tools: versions by name. mixed_precision: of `hp: auto`.
+    """
+
+    recipe: str
+    target: str
+    status: str
+    program: Program
+    plan: MemoryPlan
+    rewrites: RewriteLog
+    segments: Sequence[Segment]
+    floats: FloatVerdict
+    artifacts: Sequence[ArtifactVerdict]
+    gates: Sequence[GateResult]
+    stages: Mapping[str, bytes]
+    artifact_folder: Path
+    statistics: CalibrationStats
+    notes: Sequence[str]
+    tools: Mapping[str, str]
+    details: Mapping[str, Any]
+    task: TaskScore | None = None
+    mixed_precision: Mapping[str, Any] | None = None
+
+
+def build_report(build: Reported) -> dict[str, Any]:
     """The report as JSON data; `report.schema.json` describes the fields, and `docs/report.md` for readers."""
+    program, plan, floats = build.program, build.plan, build.floats
     return {
         "nnkit": __version__,
-        "recipe": recipe,
-        "target": target,
-        "status": status,
-        "notes": list(notes),
+        "recipe": build.recipe,
+        "target": build.target,
+        "status": build.status,
+        "notes": list(build.notes),
         "quantization_notes": list(program.notes),
-        "tools": dict(tools),
-        "calibration": _calibration(statistics),
+        "tools": dict(build.tools),
+        "calibration": _calibration(build.statistics),
         "memory": {
             name: {
                 "capacity_bytes": use.capacity_bytes,
@@ -71,26 +83,31 @@ def build_report(
             }
             for name, use in plan.regions.items()
         },
-        "planner": {"name": plan.planner, "weight_bytes": plan.l3_weight_bytes, "notes": list(plan.notes)},
+        "planner": {
+            "name": plan.planner,
+            "weight_bytes": plan.l3_weight_bytes,
+            "notes": list(plan.notes),
+        },
         "inputs": [_tensor(program, name) for name in program.inputs],
         "outputs": [_tensor(program, name) for name in program.outputs],
         "macs": sum(macs(op, program) for op in program.ops),
-        "segments": [{"placement": s.placement, "layers": list(s.layers)} for s in segments],
-        "layers": _layers(program, plan, floats, artifacts),
-        **({} if mixed_precision is None else {"mixed_precision": dict(mixed_precision)}),
-        **({"details": dict(details)} if details else {}),
-        "rewrites": rewrites.report(),
+        "segments": [{"placement": s.placement, "layers": list(s.layers)} for s in build.segments],
+        "layers": _layers(program, plan, floats, build.artifacts),
+        **({} if build.mixed_precision is None else {"mixed_precision": dict(build.mixed_precision)}),
+        **({"details": dict(build.details)} if build.details else {}),
+        "rewrites": build.rewrites.report(),
         "verify": {
             "float_vs_program": {
                 **floats.outputs.as_json(),
                 "inputs": floats.samples,
                 "by_output": {name: d.as_json() for name, d in floats.by_output.items()},
             },
-            "program_vs_artifact": [verdict.as_json() for verdict in artifacts],
-            **({} if task is None else {"task": task.as_json()}),
-            "gates": [gate.as_json() for gate in gates],
+            "program_vs_artifact": [verdict.as_json() for verdict in build.artifacts],
+            **({} if build.task is None else {"task": build.task.as_json()}),
+            "gates": [gate.as_json() for gate in build.gates],
         },
-        "artifact": file_entries(artifact_folder),
+        "stages": {name: _file_entry(content) for name, content in build.stages.items()},
+        "artifact": file_entries(build.artifact_folder),
     }
 
 

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nnkit.quantize.budget import pareto_by_cost, sensitivity
-from nnkit.quantize.diagnose import Diagnosis
-from nnkit.quantize.mixed_precision import SearchResult, Trial, pareto
+from nnkit.mixed_precision.budget import pareto_by_cost, sensitivity
+from nnkit.mixed_precision.diagnosis import Diagnosis
+from nnkit.mixed_precision.search import SearchResult, Trial, pareto
 from nnkit.verify.gates import limit_in_words
 
 if TYPE_CHECKING:
-    from nnkit.verify.samples import Sample
+    from nnkit.samples import Sample
 
 
 def gates_in_words(limits: Mapping[str, float]) -> str:
@@ -34,7 +34,7 @@ def search_report(
         "reason": _reason(diagnosis, result, limits),
         "certificate": result.certificate,
         "gates": dict(limits),
-        "samples": {name: len(found) for name, found in samples.items()},
+        "samples": {name: len(given) for name, given in samples.items()},
         "candidates": len(diagnosis.layers),
         "sets_tried": len(result.trials),
         "smaller_sets": result.smaller_sets,
@@ -101,7 +101,7 @@ def _layer_rows(
     diagnosis: Diagnosis, result: SearchResult, samples: Mapping[str, Sequence[Sample]]
 ) -> list[dict[str, Any]]:
     """One row a candidate: what 8 bits do to it, on each sample set, and what 16 bits would gain."""
-    sets = {name: diagnosis.by_layer(found) for name, found in samples.items()}
+    sets = {name: diagnosis.by_layer(given) for name, given in samples.items()}
     first = next(iter(samples))
     trials = {trial.layers: trial for trial in result.trials}
     alone = {layer.name: trials.get(frozenset({layer.name})) for layer in diagnosis.layers}
@@ -124,8 +124,8 @@ def _layer_rows(
             "name": layer.name,
             "macs": layer.macs,
             "extra_weight_bytes": layer.weight_values,
-            "cumulative_sqnr_db": {name: _finite(found[layer.name].sqnr_db) for name, found in sets.items()},
-            "clip_rate": {name: found[layer.name].clip_rate for name, found in sets.items()},
+            "cumulative_sqnr_db": {name: _finite(errors[layer.name].cumulative_db) for name, errors in sets.items()},
+            "clip_rate": {name: errors[layer.name].clip_rate for name, errors in sets.items()},
         }
         trial = alone[layer.name]
         if trial is not None:

@@ -112,12 +112,12 @@ def _tidy(destination: Path) -> None:
 
 def _left_behind(place: Path, kind: str, seconds: float) -> list[Path]:
     """Temporary folders of `place` that are older than a run at work would leave them."""
-    found = []
+    left = []
     for path in sorted(place.parent.glob(f".{glob.escape(place.name)}.{kind}-*")):
         with suppress(OSError):  # another run removed it
             if time.time() - path.stat().st_mtime > seconds:
-                found.append(path)
-    return found
+                left.append(path)
+    return left
 
 
 @contextmanager

@@ -11,14 +11,12 @@ from nnkit.rewrite.catalogue import (
 from nnkit.rewrite.edit import Edit
 from nnkit.rewrite.equivalence import Tolerance
 from nnkit.rewrite.log import DeclinedSite, RewriteEntry, RewriteLog
-from nnkit.rewrite.rule import FUSE_INTO, AnyRule, Declined, Rule
+from nnkit.rewrite.rule import AnyRule, Rule
 from nnkit.rewrite.runner import Restructuring, restructure, restructure_steps
 
 __all__ = [
     "DEFAULT_RULES",
-    "FUSE_INTO",
     "AnyRule",
-    "Declined",
     "DeclinedSite",
     "Edit",
     "Restructuring",

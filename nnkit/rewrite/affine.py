@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.rewrite.reading import data_input, float_of, int_of, is_op, per_channel
-from nnkit.rewrite.rule import Declined
+from nnkit.graph.read.batch_norm import read_batch_norm
+from nnkit.graph.read.operands import per_channel
+from nnkit.graph.refusal import Refused
+from nnkit.rewrite.reading import data_input, is_op, read
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -50,49 +52,41 @@ def affine_input(editor: Editor, node: ir.Node) -> ir.Value | None:
     return data if len(editor.shape(data)) >= 2 else None
 
 
-def read_affine(editor: Editor, node: ir.Node) -> Affine | Declined:
-    """The map of a node for which `affine_input` gives a value, or why its constants do not make one."""
+def read_affine(editor: Editor, node: ir.Node) -> Affine:
+    """The map of a node for which `affine_input` gives a value. Raises Refused where its constants make none."""
     if is_op(node, "BatchNormalization"):
         return _read_batch_norm(editor, node)
     data = affine_input(editor, node)
     if data is None:
-        return Declined(f"{node.op_type} is not an affine map of one input")
+        raise Refused(f"{node.op_type} is not an affine map of one input")
     shape = editor.shape(data)
     if shape != editor.shape(node.outputs[0]):
-        return Declined("its constant widens the result by broadcasting")
+        raise Refused("its constant widens the result by broadcasting")
     constant_on_left = data is node.inputs[1]
     array = editor.array(node.inputs[0 if constant_on_left else 1])
     if array is None:
-        return Declined("its operand is not constant")
-    channels = per_channel(array, shape)
+        raise Refused("its operand is not constant")
+    channels = per_channel(np.asarray(array, np.float64), shape)
     if channels is None:
-        return Declined("its constant differs within a channel")
+        raise Refused("its constant differs within a channel")
     return _affine_of(node.op_type, channels, constant_on_left)
 
 
-def _affine_of(op_type: str, constant: NDArray[np.float64], constant_on_left: bool) -> Affine | Declined:
+def _affine_of(op_type: str, constant: NDArray[np.float64], constant_on_left: bool) -> Affine:
     one, zero = np.ones_like(constant), np.zeros_like(constant)
     if op_type == "Mul":
         return Affine(constant, zero)
     if op_type == "Div":
         if not np.all(constant):
-            return Declined("it divides by zero")
+            raise Refused("it divides by zero")
         return Affine(1.0 / constant, zero)
     if op_type == "Add":
         return Affine(one, constant)
     return Affine(-one, constant) if constant_on_left else Affine(one, -constant)
 
 
-def _read_batch_norm(editor: Editor, node: ir.Node) -> Affine | Declined:
-    if int_of(node, "training_mode", 0):
-        return Declined("the batch normalisation is in training mode")
+def _read_batch_norm(editor: Editor, node: ir.Node) -> Affine:
     if any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
-        return Declined("the batch statistics are read by other nodes")
-    arrays = [editor.array(value) for value in node.inputs[1:5]]
-    gamma, beta, mean, variance = (np.asarray(a, np.float64) if a is not None else None for a in arrays)
-    if gamma is None or beta is None or mean is None or variance is None:
-        return Declined("its parameters are not constant")
-    scale = gamma / np.sqrt(variance + float_of(node, "epsilon", 1e-5))
-    if not np.all(np.isfinite(scale)):
-        return Declined("its variance plus epsilon is not positive")
-    return Affine(scale, beta - mean * scale)
+        raise Refused("the batch statistics are read by other nodes")
+    norm = read(editor, node, read_batch_norm)
+    return Affine(norm.scale, norm.shift)

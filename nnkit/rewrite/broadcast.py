@@ -78,8 +78,7 @@ def radices(length: int, limit: int = MAX_CONCAT_INPUTS) -> tuple[int, ...] | No
     """
     if length == 1:
         return ()
-    found = _fewest(length, limit)
-    return found or None
+    return _fewest(length, limit) or None
 
 
 @lru_cache(maxsize=4096)

@@ -1,12 +1,16 @@
-"""The table of rules and edits, the default order, and the lookup by the names in a recipe."""
+"""The rules and edits by name, the default order, and the lookup by the names in a recipe.
+
+The rule `name` is the RULE of `rules/<name>.py`; the edit `name` is what `make` in `edits/<name>.py` gives.
+"""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from nnkit.did_you_mean import suggestion
 from nnkit.errors import RecipeError
 from nnkit.rewrite.edit import Edit
 from nnkit.rewrite.rule import AnyRule
@@ -75,72 +79,8 @@ EDITS: tuple[str, ...] = (
 
 def available_rules() -> Mapping[str, AnyRule]:
     """All rules by name, those with options as they are without them."""
-    from nnkit.rewrite.rules import (
-        add_constant_to_bias,
-        batch_norm_to_conv,
-        clip_to_relus,
-        collapse_reshape,
-        commute_max_pool,
-        fc_to_conv,
-        flatten_concat,
-        fold_batch_norm,
-        fold_input_normalization,
-        fold_scale,
-        fuse_activation,
-        fuse_pool,
-        global_pool,
-        merge_clips,
-        merge_fc_pca,
-        merge_pad,
-        merge_subsampling,
-        nonfinal_fc_to_conv,
-        norm_from_concat,
-        normalize_resize,
-        order_mul,
-        pad_channels_to_conv,
-        pool_before_concat,
-        remove_identity,
-        simplify_clip,
-        sink_reshape,
-        slice_to_pool,
-        sum_to_add,
-        warp_before_affine,
-        warp_from_grid,
-    )
-
-    rules: tuple[AnyRule, ...] = (
-        remove_identity.RULE,
-        simplify_clip.RULE,
-        merge_clips.RULE,
-        collapse_reshape.RULE,
-        flatten_concat.RULE,
-        sum_to_add.RULE,
-        order_mul.RULE,
-        normalize_resize.RULE,
-        global_pool.RULE,
-        merge_pad.RULE,
-        slice_to_pool.RULE,
-        merge_subsampling.RULE,
-        pad_channels_to_conv.RULE,
-        fold_input_normalization.RULE,
-        fold_batch_norm.RULE,
-        fold_scale.RULE,
-        add_constant_to_bias.RULE,
-        fc_to_conv.RULE,
-        sink_reshape.RULE,
-        batch_norm_to_conv.RULE,
-        commute_max_pool.RULE,
-        pool_before_concat.RULE,
-        fuse_activation.RULE,
-        fuse_pool.RULE,
-        clip_to_relus.RULE,
-        nonfinal_fc_to_conv.RULE,
-        norm_from_concat.RULE,
-        merge_fc_pca.RULE,
-        warp_from_grid.RULE,
-        warp_before_affine.RULE,
-    )
-    return MappingProxyType({rule.name: rule for rule in rules})
+    names = (*DEFAULT_RULES, *OPTIONAL_RULES)
+    return MappingProxyType({name: import_module(f"nnkit.rewrite.rules.{name}").RULE for name in names})
 
 
 def known_names() -> tuple[str, ...]:
@@ -148,42 +88,10 @@ def known_names() -> tuple[str, ...]:
     return (*DEFAULT_RULES, *OPTIONAL_RULES, *EDITS)
 
 
-def make_edit(name: str, options: Any, where: str = "") -> Edit:
-    """The edit `name` with its options, a model of `nnkit.recipe.restructure`.
-
-    Raises:
-        KeyError: there is no such edit.
-    """
-    from nnkit.rewrite.edits import (
-        add_pca,
-        drop_output,
-        four_dimensional_outputs,
-        half_face_pca,
-        keep_output,
-        mean_normalize,
-        merge_components,
-        replace_input,
-        replace_tail,
-        split_full_face_pca,
-        split_stn,
-        strip_var,
-    )
-
-    makers: dict[str, Callable[[Any, str], Edit]] = {
-        "replace_input": replace_input.make,
-        "merge_components": merge_components.make,
-        "split_stn": split_stn.make,
-        "strip_var": strip_var.make,
-        "keep_output": keep_output.make,
-        "drop_output": drop_output.make,
-        "replace_tail": replace_tail.make,
-        "mean_normalize": mean_normalize.make,
-        "add_pca": add_pca.make,
-        "half_face_pca": half_face_pca.make,
-        "split_full_face_pca": split_full_face_pca.make,
-        "four_dimensional_outputs": four_dimensional_outputs.make,
-    }
-    return makers[name](options, where)
+def edit_with(name: str, options: Any, where: str = "") -> Edit:
+    """The edit `name` with its options, a model of `nnkit.recipe.restructure`. Its file has the edit's name."""
+    edit: Edit = import_module(f"nnkit.rewrite.edits.{name}").make(options, where)
+    return edit
 
 
 def resolve_rules(names: Sequence[str], *, where: str = "") -> tuple[AnyRule, ...]:
@@ -230,7 +138,7 @@ def resolve_steps(
             remedy = f"write `{name}: {{{', '.join(f'{key}: ...' for key in missing)}}}`"
             raise RecipeError(f"'{name}' cannot be without {' and '.join(missing)}", where=place, remedy=remedy)
         if name in EDITS:
-            steps.append(make_edit(name, OPTION_MODELS[name]() if isinstance(entry, str) else entry.options, place))
+            steps.append(edit_with(name, OPTION_MODELS[name]() if isinstance(entry, str) else entry.options, place))
         elif isinstance(entry, str):
             steps.append(rules[name])
         else:
@@ -239,10 +147,10 @@ def resolve_steps(
 
 
 def _with_options(name: str, options: Any) -> AnyRule:
-    from nnkit.rewrite.rules import norm_from_concat
-
-    makers: dict[str, Callable[..., AnyRule]] = {"norm_from_concat": norm_from_concat.make}
-    return makers[name](**{key: getattr(options, key) for key in type(options).model_fields})
+    rule: AnyRule = import_module(f"nnkit.rewrite.rules.{name}").make(
+        **{key: getattr(options, key) for key in type(options).model_fields}
+    )
+    return rule
 
 
 def entry_key(entry: RestructureEntry) -> Any:
@@ -253,8 +161,8 @@ def entry_key(entry: RestructureEntry) -> Any:
 def _key(value: Any) -> Any:
     from pydantic import BaseModel
 
+    from nnkit.file_digest import file_digest
     from nnkit.importers import model_file_digest
-    from nnkit.inputs import file_digest
     from nnkit.recipe.types import RecipePath
 
     if isinstance(value, RecipePath):
@@ -271,10 +179,7 @@ def _key(value: Any) -> Any:
 def _check_known(name: str, known: Sequence[str], where: str) -> None:
     if name in known:
         return
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    listed = ", ".join(known)
-    remedy = f"did you mean '{near[0]}'? Known rewrites: {listed}" if near else f"known rewrites: {listed}"
-    raise RecipeError(f"there is no rewrite '{name}'", where=where, remedy=remedy)
+    raise RecipeError(f"there is no rewrite '{name}'", where=where, remedy=suggestion(name, known, "known rewrites"))
 
 
 def _twice(name: str, where: str) -> RecipeError:

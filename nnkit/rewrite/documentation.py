@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from nnkit.recipe.restructure import OPTION_MODELS
-from nnkit.rewrite.catalogue import DEFAULT_RULES, EDITS, OPTIONAL_RULES, available_rules, make_edit
+from nnkit.rewrite.catalogue import DEFAULT_RULES, EDITS, OPTIONAL_RULES, available_rules, edit_with
 from nnkit.rewrite.edit import Edit
 from nnkit.rewrite.rule import AnyRule
 
@@ -46,8 +46,7 @@ _OPTIONAL = """
 
 ## Rewrites that must be named
 
-They bring a network into the form that particular hardware has layers for;
-[NNIE restructuring](nnie_restructuring.md) shows them at work.
+They bring a network into the form that particular hardware has layers for; the pages of targets show them at work.
 
 | rewrite | what it does | equal up to | an op tagged `_cpu` |
 |---|---|---|---|
@@ -71,7 +70,7 @@ the last edit leaves it is the float reference of everything that follows.
 def rewrites_markdown() -> str:
     """The page as Markdown, ending in a newline."""
     rules = available_rules()
-    edits = {name: make_edit(name, OPTION_MODELS[name].model_construct()) for name in EDITS}
+    edits = {name: edit_with(name, OPTION_MODELS[name].model_construct()) for name in EDITS}
 
     def rows(names: Sequence[str]) -> str:
         return "\n".join(

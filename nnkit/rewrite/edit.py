@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.graph import Model
+from nnkit.samples import NetworkInputs
 
-Sample: TypeAlias = Mapping[str, NDArray[np.float32]]
 Values: TypeAlias = Mapping[str, NDArray[Any]]
 
 
@@ -46,7 +46,7 @@ class Edited:
     effect: str
     fetch: tuple[str, ...]
     expected: Callable[[Values], Mapping[str, Expected]]
-    feeds: Callable[[Sample], Sample]
+    feeds: Callable[[NetworkInputs], NetworkInputs]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Edit:
         return self.summary.strip().splitlines()[0].rstrip(".")
 
 
-def same_feeds(sample: Sample) -> Sample:
+def same_feeds(sample: NetworkInputs) -> NetworkInputs:
     """For an edit that leaves the inputs alone."""
     return sample
 

@@ -1,4 +1,4 @@
-"""Editor: changes a private copy of a Model's graph together with its tags.
+"""Editor: changes a private copy of a Model's graph together with its tags; the one tool of rules and edits.
 
 Two promises hold after every call, and the rules lean on them:
 
@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.caffe.layers.context import CAFFE_ORIGIN
-from nnkit.errors import InternalError
-from nnkit.graph import LayerTags, Model, ValueTags
-from nnkit.rewrite.rule import FUSE_INTO
+from nnkit.errors import InternalError, RecipeError
+from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec, ValueTags
+from nnkit.graph.metadata import CAFFE_ORIGIN, FUSE_INTO
+from nnkit.graph.refusal import Refused
+from nnkit.rewrite.shapes import static_dims, with_inferred_shapes
 
 if TYPE_CHECKING:
+    import onnx
     import onnx_ir as ir
 
 MINIMUM_OPSET = 13
@@ -29,15 +31,22 @@ MINIMUM_OPSET = 13
 
 
 class Editor:
-    """An editable copy of a Model; `finish` builds the new Model. The Model it was made from never changes."""
+    """An editable copy of a Model; the Model it was made from never changes.
 
-    def __init__(self, model: Model) -> None:
+    `finish` builds the new Model where the network's inputs and outputs stay, `finish_edit` where they change.
+    """
+
+    def __init__(self, model: Model, where: str = "") -> None:
         """Copy `model`.
+
+        Args:
+            where: the place in the recipe that asks for an edit, for messages.
 
         Raises:
             InternalError: the graph is below `MINIMUM_OPSET`.
         """
         self._source = model
+        self.where = where
         self._model = model.ir()
         self.graph: ir.Graph = self._model.graph
         self.tags: LayerTags = model.tags
@@ -71,6 +80,16 @@ class Editor:
     def nodes(self) -> tuple[ir.Node, ...]:
         """All nodes in topological order, as they are now."""
         return tuple(self.graph)
+
+    @property
+    def input_names(self) -> list[str]:
+        """The network's inputs, in order."""
+        return [str(value.name) for value in self.graph.inputs]
+
+    @property
+    def output_names(self) -> list[str]:
+        """The network's outputs, in order."""
+        return [str(value.name) for value in self.graph.outputs]
 
     def layer(self, node: ir.Node) -> str:
         """The layer's name for people: the node's name, or its first output's where it has none."""
@@ -116,20 +135,27 @@ class Editor:
         uses = tuple(value.uses())
         return uses[0].node if len(uses) == 1 and not value.is_graph_output() else None
 
-    def other_uses(self, value: ir.Value, besides: ir.Node) -> str | None:
-        """A sentence on who else needs `value`, or None when `besides` reads it alone and once."""
+    def require_only_reader(self, value: ir.Value, reader: ir.Node) -> None:
+        """Raises Refused unless `reader` reads `value` alone and once."""
         if value.is_graph_output():
-            return f"'{value.name}' is also an output of the network"
-        others = [use.node for use in value.uses() if use.node is not besides]
+            raise Refused(f"'{value.name}' is also an output of the network")
+        others = [use.node for use in value.uses() if use.node is not reader]
         if others:
-            return f"'{value.name}' is also read by '{self.layer(others[0])}'"
+            raise Refused(f"'{value.name}' is also read by '{self.layer(others[0])}'")
         if len(tuple(value.uses())) > 1:
-            return f"'{self.layer(besides)}' reads '{value.name}' more than once"
-        return None
+            raise Refused(f"'{self.layer(reader)}' reads '{value.name}' more than once")
+
+    def is_unread(self, node: ir.Node) -> bool:
+        """Whether nothing needs what `node` computes."""
+        return not any(value.uses() or value.is_graph_output() for value in node.outputs)
 
     def mark(self, node: ir.Node) -> str | None:
         """The value that `node` is marked to be fused into."""
         return node.metadata_props.get(FUSE_INTO)
+
+    def refused(self, reason: str, remedy: str) -> RecipeError:
+        """The error for options of an edit that do not suit the network, at the recipe's line."""
+        return RecipeError(reason, where=self.where, remedy=remedy)
 
     # Changing
 
@@ -172,6 +198,19 @@ class Editor:
         self._without_origin.add(node)
         return output
 
+    def append(
+        self, op_type: str, inputs: Sequence[ir.Value], attributes: Mapping[str, Any], *, name: str
+    ) -> ir.Value:
+        """A new layer behind all others; it and its one output get the name. `finish_edit` infers the shape."""
+        import onnx_ir as ir
+
+        unique = self.unique(name)
+        output = ir.Value(name=unique, type=inputs[0].type)
+        node = ir.node(op_type, inputs, attributes, outputs=[output], name=unique)
+        self.graph.append(node)
+        self._without_origin.add(node)
+        return output
+
     def become(
         self, node: ir.Node, op_type: str, inputs: Sequence[ir.Value | None], attributes: Mapping[str, Any]
     ) -> None:
@@ -195,6 +234,21 @@ class Editor:
         node.resize_inputs(len(inputs))
         for index, value in enumerate(inputs):
             node.replace_input_with(index, value)
+
+    def feed(self, value: ir.Value) -> None:
+        """`value` becomes the network's first input, with its name, shape and tags, instead of being computed."""
+        import onnx_ir as ir
+
+        name = str(value.name)
+        value.name = self.unique(f"{name}_replaced")
+        fed = ir.Value(name=name, type=value.type, shape=value.shape)
+        value.replace_all_uses_with(fed, replace_graph_outputs=True)
+        self.graph.inputs.insert(0, fed)
+
+    def set_outputs(self, values: Sequence[ir.Value]) -> None:
+        """These values are the network's outputs now, in this order."""
+        self.graph.outputs.clear()
+        self.graph.outputs.extend(values)
 
     def redirect(self, old: ir.Value, new: ir.Value) -> None:
         """Everyone who reads `old` reads `new`, which holds the same numbers.
@@ -228,6 +282,11 @@ class Editor:
         for node in self.graph:
             if self.mark(node) == former:
                 node.metadata_props[FUSE_INTO] = name
+
+    def tag(self, value: ir.Value, tags: ValueTags) -> None:
+        """Give the layer of `value` these tags, besides those it has."""
+        name = str(value.name)
+        self.tags = self.tags.with_tags(name, self.tags.of(name).merged(tags))
 
     def move_tags(self, node: ir.Node, destination: ir.Value) -> None:
         """`node`'s tags and origins go to the op that computes `destination`; `node` keeps none."""
@@ -268,9 +327,11 @@ class Editor:
             self.forget_tags(node)
         self.graph.remove(nodes, safe=True)
 
-    def take_layer_name(self, node: ir.Node, former: ir.Node, suffix: str) -> None:
-        """`node` gets the layer name of `former`, whose work it does now; `former` gets that name with `suffix`."""
-        name = self.layer(former)
+    def take_layer_name(self, value: ir.Value, former: ir.Node, suffix: str) -> None:
+        """The node of `value` gets the layer name of `former`, whose work it does; `former` adds `suffix` to it."""
+        node, name = value.producer(), self.layer(former)
+        if node is None:
+            raise InternalError("no node computes the value", where=str(value.name))
         former.name = self.unique(f"{name}{suffix}")
         node.name = name
 
@@ -280,11 +341,60 @@ class Editor:
         self.move_tags(node, start)
 
     def finish(self) -> Model:
-        """The edited graph as a Model, without initializers that nobody reads."""
-        import onnx_ir as ir
+        """The edited graph as a Model with the same inputs and outputs, without constants that nobody reads."""
+        self._remove_unread_constants()
+        return replace(self._source, onnx_bytes=self._proto().SerializeToString(deterministic=True), tags=self.tags)
 
+    def finish_edit(self, *, tags_may_go: bool = False) -> Model:
+        """The network of the inputs and outputs as they are now, without what no output needs; shapes are inferred.
+
+        Args:
+            tags_may_go: tags of layers that go are no loss: the layers live on in another part of the network.
+
+        Raises:
+            RecipeError: a layer that is tagged `_hp` or `_cpu` would go; a network without inputs would be left.
+            InternalError: the edit left a graph that is not valid.
+        """
+        for node in self._remove_unneeded():
+            if not tags_may_go and (self.is_cpu(node) or self.is_hp(node)):
+                raise self.refused(
+                    f"layer '{self.layer(node)}', which is tagged `{'_cpu' if self.is_cpu(node) else '_hp'}`, "
+                    "would be removed",
+                    "remove the tag, or keep the layer",
+                )
+        if not self.graph.inputs:
+            raise self.refused("no input of the network would be left", "choose outputs that depend on an input")
+        proto = with_inferred_shapes(self._proto(), self.where)
+        values = {name for node in proto.graph.node for name in node.output} | set(self.input_names)
+        return replace(
+            self._source,
+            onnx_bytes=proto.SerializeToString(deterministic=True),
+            tags=LayerTags({value: tags for value, tags in self.tags.values.items() if value in values}),
+            inputs=tuple(InputSpec(info.name, static_dims(info)) for info in proto.graph.input),
+            outputs=tuple(OutputSpec(info.name, static_dims(info)) for info in proto.graph.output),
+        )
+
+    def _remove_unneeded(self) -> list[ir.Node]:
+        """Take out the nodes, inputs and constants that no output needs; returns the nodes, in graph order."""
+        needed, removed = set(self.graph.outputs), list[Any]()
+        for node in reversed(self.graph):
+            if needed & set(node.outputs):
+                needed |= {value for value in node.inputs if value is not None}
+            else:
+                removed.append(node)
+        self.graph.remove(removed, safe=True)
+        kept = [value for value in self.graph.inputs if value in needed]
+        self.graph.inputs.clear()
+        self.graph.inputs.extend(kept)
+        self._remove_unread_constants()
+        return removed[::-1]
+
+    def _remove_unread_constants(self) -> None:
         for name, value in list(self.graph.initializers.items()):
             if not value.uses() and not value.is_graph_output():
                 self.graph.initializers.pop(name)
-        proto = ir.serde.serialize_model(self._model)
-        return replace(self._source, onnx_bytes=proto.SerializeToString(deterministic=True), tags=self.tags)
+
+    def _proto(self) -> onnx.ModelProto:
+        import onnx_ir as ir
+
+        return ir.serde.serialize_model(self._model)

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
+from nnkit.samples import NetworkInputs
 
 if TYPE_CHECKING:
     import onnx
 
-Sample: TypeAlias = Mapping[str, NDArray[np.float32]]
 Values: TypeAlias = dict[str, list[NDArray[np.float32]]]
 
 MAX_WATCHED_ELEMENTS = 64 * 1024 * 1024
@@ -63,7 +63,7 @@ def sample_inputs(model: Model) -> list[dict[str, NDArray[np.float32]]]:
     return [normal, pixels]
 
 
-def evaluate(model: Model, samples: Sequence[Sample]) -> Values:
+def evaluate(model: Model, samples: Sequence[NetworkInputs]) -> Values:
     """Every float32 value of the graph by name in topological order, one array per sample, by ONNX Runtime.
 
     Raises:
@@ -101,7 +101,7 @@ def _watched(proto: onnx.ModelProto, samples: int) -> list[str]:
 
 
 def compare(
-    before: Model, before_values: Values, after_values: Values, samples: Sequence[Sample], tolerance: Tolerance
+    before: Model, before_values: Values, after_values: Values, samples: Sequence[NetworkInputs], tolerance: Tolerance
 ) -> Difference:
     """Differences of all values that both graphs have; `before` is run again only if one exceeds the plain bound."""
     worst = relative = 0.0
@@ -126,17 +126,23 @@ def _error(before: list[NDArray[np.float32]], after: list[NDArray[np.float32]]) 
     for left, right in zip(before, after, strict=True):
         if left.shape != right.shape:
             return float("inf"), 1.0
-        a, b = left.astype(np.float64), right.astype(np.float64)
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
-        with np.errstate(invalid="ignore"):
-            gap = np.where(same, 0.0, np.abs(a - b))
-        gap = np.where(np.isnan(gap), np.inf, gap)
-        error = max(error, float(gap.max(initial=0.0)))
-        peak = max(peak, float(np.abs(a[np.isfinite(a)]).max(initial=0.0)))
+        error = max(error, largest_error(left, right))
+        peak = max(peak, float(np.abs(left[np.isfinite(left)]).max(initial=0.0)))
     return error, peak
 
 
-def rounding_noise(model: Model, values: Values, samples: Sequence[Sample], draws: int = 2) -> dict[str, float]:
+def largest_error(before: NDArray[Any], after: NDArray[Any]) -> float:
+    """The largest difference of two arrays of one shape; infinite where only one of them is not a number."""
+    a, b = np.asarray(before, np.float64), np.asarray(after, np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):
+        gap = np.where(same, 0.0, np.abs(a - b))
+    return float(np.where(np.isnan(gap), np.inf, gap).max(initial=0.0))
+
+
+def rounding_noise(
+    model: Model, values: Values, samples: Sequence[NetworkInputs], draws: int = 2
+) -> dict[str, float]:
     """How far each value moves when all float constants and inputs move by one unit in the last place."""
     import onnx
 

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from nnkit.graph.read.window import read_window
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.affine import Affine, affine_input, read_affine
 from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.linear import LINEAR_OPS, Linear, can_hold_bias, read_linear, write_linear
-from nnkit.rewrite.reading import data_input, is_op, set_pads, window_of
-from nnkit.rewrite.rule import Declined, Nodes, Rule
+from nnkit.rewrite.reading import data_input, is_op, read, set_pads
+from nnkit.rewrite.rule import Nodes, Rule
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -80,69 +82,60 @@ def _pattern_for(op_types: tuple[str, ...]) -> Callable[[Editor, ir.Node], Nodes
     return pattern
 
 
-def check_fold(editor: Editor, nodes: Nodes) -> Fold | Declined:
+def check_fold(editor: Editor, nodes: Nodes) -> Fold:
     """(layer, affine) folds backward; (affine, readers...) folds forward."""
     if is_op(nodes[0], *LINEAR_OPS):
         return _check_after(editor, nodes[0], nodes[1])
     return check_before(editor, nodes[:1], nodes[1:])
 
 
-def _check_after(editor: Editor, layer: ir.Node, affine_node: ir.Node) -> FoldAfter | Declined:
+def _check_after(editor: Editor, layer: ir.Node, affine_node: ir.Node) -> FoldAfter:
     affine = read_affine(editor, affine_node)
-    if isinstance(affine, Declined):
-        return affine
-    linear = read_linear(editor, layer)
-    if isinstance(linear, Declined):
-        return Declined(f"'{editor.layer(layer)}' cannot take it over: {linear.reason}")
+    linear = _taking_over(editor, layer)
     if affine.scale.size != linear.outputs or not can_hold_bias(editor, layer):
-        return Declined(f"its channels are not the outputs of '{editor.layer(layer)}'")
+        raise Refused(f"its channels are not the outputs of '{editor.layer(layer)}'")
     return FoldAfter(layer, affine_node, linear.followed_by(affine))
 
 
-def check_before(editor: Editor, chain: Nodes, readers: Nodes) -> FoldBefore | Declined:
-    """Whether the affine maps of `chain` (each reading the one before) fold into all of `readers`."""
+def _taking_over(editor: Editor, layer: ir.Node) -> Linear:
+    try:
+        return read_linear(editor, layer)
+    except Refused as refusal:
+        raise Refused(f"'{editor.layer(layer)}' cannot take it over: {refusal.reason}") from refusal
+
+
+def check_before(editor: Editor, chain: Nodes, readers: Nodes) -> FoldBefore:
+    """The affine maps of `chain`, each reading the one before, folded into all of `readers`. Raises Refused."""
     affine: Affine | None = None
     for node in chain:
         step = read_affine(editor, node)
-        if isinstance(step, Declined):
-            return step
         affine = step if affine is None else affine.then(step)
     result = chain[-1].outputs[0]
     if affine is None or result.is_graph_output():
-        return Declined(f"'{result.name}' is an output of the network")
-    layers = []
-    for reader in readers:
-        layer = _check_reader(editor, reader, result, affine)
-        if isinstance(layer, Declined):
-            return layer
-        layers.append(layer)
-    return FoldBefore(chain, tuple(layers)) if layers else Declined("nobody reads its result")
+        raise Refused(f"'{result.name}' is an output of the network")
+    layers = tuple(_check_reader(editor, reader, result, affine) for reader in readers)
+    if not layers:
+        raise Refused("nobody reads its result")
+    return FoldBefore(chain, layers)
 
 
-def _check_reader(editor: Editor, reader: ir.Node, value: ir.Value, affine: Affine) -> FoldedLayer | Declined:
+def _check_reader(editor: Editor, reader: ir.Node, value: ir.Value, affine: Affine) -> FoldedLayer:
     name = editor.layer(reader)
     if not is_op(reader, *LINEAR_OPS):
         before = "it does not follow a layer that it could be folded into alone, and "
-        return Declined(
-            f"{before}'{name}' ({reader.op_type}), which reads it, is not a convolution or fully connected"
-        )
-    linear = read_linear(editor, reader)
-    if isinstance(linear, Declined):
-        return Declined(f"'{name}' cannot take it over: {linear.reason}")
+        raise Refused(f"{before}'{name}' ({reader.op_type}), which reads it, is not a convolution or fully connected")
+    linear = _taking_over(editor, reader)
     if data_input(reader) is not value or affine.scale.size != linear.inputs or not can_hold_bias(editor, reader):
-        return Declined(f"its channels are not the inputs of '{name}'")
+        raise Refused(f"its channels are not the inputs of '{name}'")
     if not np.any(affine.shift):
         return FoldedLayer(reader, linear.preceded_by(affine), None)
     if is_op(reader, "ConvTranspose"):
-        return Declined(f"'{name}' is a transposed convolution: at its borders not every tap sees the shift")
-    window = window_of(editor, reader) if is_op(reader, "Conv") else None
-    if is_op(reader, "Conv") and window is None:
-        return Declined(f"'{name}' is not two-dimensional")
-    if window is None or not window.reads_padding:
+        raise Refused(f"'{name}' is a transposed convolution: at its borders not every tap sees the shift")
+    if not is_op(reader, "Conv") or not read(editor, reader, read_window).reads_padding:
         return FoldedLayer(reader, linear.preceded_by(affine), None)
     pad_value = _common_pad_value(affine)
     if pad_value is None:
-        return Declined(
+        raise Refused(
             f"'{name}' pads with zeros, which stand for a different input value in each channel; "
             "an explicit padding can hold one value only"
         )
@@ -181,10 +174,7 @@ def rewrite_fold(editor: Editor, fold: Fold) -> None:
 
 def _pad_explicitly(editor: Editor, layer: ir.Node, source: ir.Value, pad_value: float) -> None:
     """Put a Pad of `source` with `pad_value` in front of the Conv `layer`, marked as a part of it."""
-    window = window_of(editor, layer)
-    if window is None:
-        return
-    padded = insert_pad(editor, layer, source, window.effective_pads, pad_value)
+    padded = insert_pad(editor, layer, source, read(editor, layer, read_window).pads_read, pad_value)
     layer.replace_input_with(0, padded)
     set_pads(layer, (0, 0, 0, 0))
 

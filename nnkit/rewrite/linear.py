@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.graph.read.fully_connected import read_fully_connected
+from nnkit.graph.read.operands import optional_constant, required_constant
+from nnkit.graph.refusal import Refused
+from nnkit.graph.view import Node, ReadableGraph
 from nnkit.rewrite.affine import Affine
-from nnkit.rewrite.reading import data_input, float_of, int_of, is_op, operand
-from nnkit.rewrite.rule import Declined
+from nnkit.rewrite.reading import data_input, is_op, read
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -29,12 +32,14 @@ class Linear:
 
     weight: Conv [O, I/groups, ...], ConvTranspose [I, O/groups, ...], Gemm and MatMul [O, I]. float64.
     bias: [O] float64.
+    data_transposed: a Gemm reads its one row as a column (transA).
     """
 
     op_type: str
     weight: NDArray[np.float64]
     bias: NDArray[np.float64]
     groups: int = 1
+    data_transposed: bool = False
 
     def followed_by(self, affine: Affine) -> Linear:
         """affine(layer(x)): w' = scale_o * w, b' = scale_o * b + shift_o."""
@@ -78,41 +83,31 @@ class Linear:
         return int(self.bias.size)
 
 
-def read_linear(editor: Editor, node: ir.Node) -> Linear | Declined:
-    """The constants of a node of `LINEAR_OPS`, or why they cannot be had."""
-    array = editor.array(operand(node, 1))
-    if array is None:
-        if is_op(node, "MatMul", "Gemm") and editor.array(operand(node, 0)) is None:
-            return Declined("it multiplies two computed values")
-        return Declined("its weights are not constant")
-    weight = np.asarray(array, np.float64)
-    bias_array = editor.array(operand(node, 2))
-    if operand(node, 2) is not None and bias_array is None:
-        return Declined("its bias is not constant")
-    bias = None if bias_array is None else np.asarray(bias_array, np.float64)
-    if is_op(node, "Conv", "ConvTranspose"):
-        groups = int_of(node, "group", 1)
-        outputs = weight.shape[0] if is_op(node, "Conv") else weight.shape[1] * groups
-        return Linear(str(node.op_type), weight, np.zeros(outputs) if bias is None else bias, groups)
-    return _read_fully_connected(editor, node, weight, bias)
+def read_linear(editor: Editor, node: ir.Node) -> Linear:
+    """The constants of a node of `LINEAR_OPS`. Raises Refused where they are computed."""
+    return read(editor, node, _read_convolution if is_op(node, "Conv", "ConvTranspose") else _read_fully_connected)
 
 
-def _read_fully_connected(
-    editor: Editor, node: ir.Node, weight: NDArray[np.float64], bias: NDArray[np.float64] | None
-) -> Linear | Declined:
-    if weight.ndim != 2:
-        return Declined(f"its weights have {weight.ndim} axes instead of 2")
-    if is_op(node, "MatMul"):
-        weight = weight.T
-    else:
-        weight = float_of(node, "alpha", 1.0) * (weight if int_of(node, "transB", 0) else weight.T)
-    outputs, inputs = weight.shape
-    if np.prod(editor.shape(data_input(node))) != inputs:
-        return Declined("it has more than one row: only batch 1 is supported")
-    if bias is None:
-        return Linear(str(node.op_type), weight, np.zeros(outputs))
-    beta = float_of(node, "beta", 1.0)
-    return Linear(str(node.op_type), weight, beta * np.broadcast_to(bias, (1, outputs)).reshape(-1))
+def _read_convolution(graph: ReadableGraph, node: Node) -> Linear:
+    """Over any number of spatial axes."""
+    weight = np.asarray(required_constant(graph, node, 1, "weights are"), np.float64)
+    bias = optional_constant(graph, node, 2, "bias is")
+    groups = node.integer("group", 1)
+    outputs = weight.shape[0] if node.op_type == "Conv" else weight.shape[1] * groups
+    return Linear(node.op_type, weight, np.zeros(outputs) if bias is None else np.asarray(bias, np.float64), groups)
+
+
+def _read_fully_connected(graph: ReadableGraph, node: Node) -> Linear:
+    layer = read_fully_connected(graph, node)
+    if np.prod(graph.shape(layer.data)) != layer.inputs:
+        raise Refused("it has more than one row: only batch 1 is supported")
+    bias = layer.bias(np.float64)
+    return Linear(
+        node.op_type,
+        layer.weight(np.float64),
+        np.zeros(layer.outputs) if bias is None else bias,
+        data_transposed=layer.data_transposed,
+    )
 
 
 def write_linear(editor: Editor, node: ir.Node, linear: Linear) -> None:
@@ -124,7 +119,7 @@ def write_linear(editor: Editor, node: ir.Node, linear: Linear) -> None:
     if is_op(node, "Conv", "ConvTranspose"):
         editor.set_inputs(node, inputs)
     else:
-        editor.become(node, "Gemm", inputs, {"transA": int_of(node, "transA", 0), "transB": 1})
+        editor.become(node, "Gemm", inputs, {"transA": int(linear.data_transposed), "transB": 1})
 
 
 def can_hold_bias(editor: Editor, node: ir.Node) -> bool:

@@ -16,9 +16,13 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from nnkit.graph.metadata import CAFFE_BOTTOMS, CAFFE_LAYER, CAFFE_PARAM, CAFFE_TYPE
+from nnkit.graph.read.axis import read_axis
+from nnkit.graph.read.reduce import read_reduce
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.broadcast import concat_plan
-from nnkit.rewrite.reading import axes_of, data_input, float_of, int_of, is_op, operand, scalar_of
-from nnkit.rewrite.rule import Declined, Nodes
+from nnkit.rewrite.reading import as_node, data_input, is_op, operand, read, scalar_of
+from nnkit.rewrite.rule import Nodes
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -27,14 +31,15 @@ if TYPE_CHECKING:
 
 Reduce = Literal["sum", "mean"]
 MAX_LENGTH = 4096
-"""NNIE's largest dimension of a feature map: the feature lies along one axis."""
+"""The largest dimension of a feature map on the hardware that this is for: the feature lies along one axis."""
 
 GAIN = 1024.0
 """What the reciprocal length, and with it the product, are multiplied by until the last layer.
 
-NNIE stores every layer's result in steps of 2^-12. The reciprocal of a length of 128 is 32 such steps: an error of up
-to 1.6 % in the length of y. A power of two costs nothing: it is exact in float, moves GFPQ's logarithmic grid onto
-itself, and its reciprocal folds into the layer behind. 1024 leaves lengths from 1/512 on within the range of S20.12.
+The hardware that this is for stores every layer's result in steps of 2^-12. The reciprocal of a length of 128 is 32
+such steps: an error of up to 1.6 % in the length of y. A power of two costs nothing: it is exact in float, moves a
+logarithmic grid onto itself, and its reciprocal folds into the layer behind. 1024 leaves lengths from 1/512 on within
+the range of 20 bits before the point and 12 behind it.
 """
 
 _TOTALS = ("ReduceSum", "ReduceMean", "ReduceSumSquare", "ReduceL2")
@@ -82,10 +87,10 @@ def norm_nodes(editor: Editor, node: ir.Node) -> Nodes | None:
 
 
 def _producer(node: ir.Node) -> ir.Node:
-    found = data_input(node).producer()
-    if found is None:
+    producer = data_input(node).producer()
+    if producer is None:
         raise ValueError("a reduction of a network input")
-    return found
+    return producer
 
 
 def _chain_to_total(editor: Editor, value: ir.Value) -> list[ir.Node] | None:
@@ -122,8 +127,8 @@ def _square_of(editor: Editor, total: ir.Node) -> ir.Value | None:
     return square.inputs[0] if scalar_of(editor, operand(square, 1)) == 2.0 else None
 
 
-def read_norm(editor: Editor, nodes: Nodes) -> Norm | Declined:
-    """The normalisation that `norm_nodes` found, or why it is none of the whole feature."""
+def read_norm(editor: Editor, nodes: Nodes) -> Norm:
+    """The normalisation that `norm_nodes` gave. Raises Refused where it is none of the whole feature."""
     last = nodes[-1]
     if is_op(last, "LpNormalization"):
         return _read_lp(editor, last)
@@ -132,17 +137,16 @@ def read_norm(editor: Editor, nodes: Nodes) -> Norm | Declined:
     total = next(node for node in nodes if is_op(node, *_TOTALS))
     source = _square_of(editor, total)
     if source is None:
-        return Declined("it does not divide by the length of what it scales")
+        raise Refused("it does not divide by the length of what it scales")
     shape = editor.shape(source)
     length = math.prod(shape)
     if math.prod(editor.shape(total.outputs[0])) != 1 or not _covers(editor, total, shape):
-        return Declined(_each_position(shape))
+        raise Refused(_each_position(shape))
     return _follow(editor, nodes, nodes.index(total), source, length)
 
 
 def _covers(editor: Editor, total: ir.Node, shape: Sequence[int]) -> bool:
-    axes = axes_of(editor, total) or tuple(range(len(shape)))
-    covered = {axis % len(shape) for axis in axes}
+    covered = read(editor, total, read_reduce).axes
     return all(size == 1 for axis, size in enumerate(shape) if axis not in covered)
 
 
@@ -163,7 +167,7 @@ class _State:
     floor: float = 0.0
 
 
-def _follow(editor: Editor, nodes: Nodes, start: int, source: ir.Value, length: int) -> Norm | Declined:
+def _follow(editor: Editor, nodes: Nodes, start: int, source: ir.Value, length: int) -> Norm:
     total, last = nodes[start], nodes[-1]
     state = _State()
     if is_op(total, "ReduceMean"):
@@ -173,10 +177,10 @@ def _follow(editor: Editor, nodes: Nodes, start: int, source: ir.Value, length: 
     for node in nodes[start + 1 : -1]:
         problem = _step(editor, node, state)
         if problem:
-            return Declined(problem)
+            raise Refused(problem)
     exponent = -state.exponent if is_op(last, "Div") else state.exponent
     if exponent != -0.5 or state.scale <= 0.0:
-        return Declined(f"it scales by the power {exponent:g} of the squared length; a normalisation has -0.5")
+        raise Refused(f"it scales by the power {exponent:g} of the squared length; a normalisation has -0.5")
     return Norm(
         nodes,
         source,
@@ -237,34 +241,35 @@ def _floor(state: _State, low: float) -> str:
     return ""
 
 
-def _read_lp(editor: Editor, node: ir.Node) -> Norm | Declined:
+def _read_lp(editor: Editor, node: ir.Node) -> Norm:
     source = data_input(node)
     shape = editor.shape(source)
-    if int_of(node, "p", 2) != 2:
-        return Declined(f"it divides by the sum of magnitudes (p = {int_of(node, 'p', 2)}), not by the length")
-    axis = int_of(node, "axis", -1) % len(shape)
+    power = as_node(node).integer("p", 2)
+    if power != 2:
+        raise Refused(f"it divides by the sum of magnitudes (p = {power}), not by the length")
+    axis = read(editor, node, read_axis)
     if any(size != 1 for index, size in enumerate(shape) if index != axis):
-        return Declined(_each_position(shape))
+        raise Refused(_each_position(shape))
     return Norm((node,), source, a=0.0)
 
 
-def _read_normalize(editor: Editor, node: ir.Node) -> Norm | Declined:
+def _read_normalize(editor: Editor, node: ir.Node) -> Norm:
     """ai.nnkit Normalize: Caffe's layer, y = scale * x / sqrt(sum(x^2) + eps)."""
     source = data_input(node)
     shape = editor.shape(source)
-    if not int_of(node, "across_spatial", 1) and any(size != 1 for size in shape[2:]):
-        return Declined(_each_position(shape))
+    if not as_node(node).integer("across_spatial", 1) and any(size != 1 for size in shape[2:]):
+        raise Refused(_each_position(shape))
     scale = operand(node, 1)
     factor = 1.0 if scale is None else scalar_of(editor, scale)
     if factor is None or factor <= 0.0:
-        return Declined("its scale is not one positive number for all channels")
-    return Norm((node,), source, a=float_of(node, "eps", 1e-10), factor=factor)
+        raise Refused("its scale is not one positive number for all channels")
+    return Norm((node,), source, a=as_node(node).number("eps", 1e-10), factor=factor)
 
 
 def build_norm(
     editor: Editor, before: ir.Node, source: ir.Value, *, a: float, factor: float, reduce: Reduce, name: str
 ) -> ir.Value:
-    """GAIN * factor * x / sqrt(sum(x^2) + a) in front of `before`, [1, 1, 1, n], from layers of Caffe and NNIE.
+    """GAIN * factor * x / sqrt(sum(x^2) + a) in front of `before`, [1, 1, 1, n], from layers that Caffe has.
 
         flat   = x as [1, 1, 1, n]                      Reshape
         total  = sum or mean of flat^2                  Power, Reduction
@@ -317,7 +322,7 @@ def _power(editor: Editor, before: ir.Node, value: ir.Value, scale: float, shift
     """(scale * value + shift)^(-1/2): one Power of Caffe, as ONNX's Mul, Add and Pow without what changes nothing.
 
     The nodes are marked as that one layer, as the importer of Caffe marks those of a Power, so that it is written as
-    one: each layer of an NNIE quantises its input anew.
+    one: each layer of the hardware quantises its input anew.
     """
     shape, source, first = editor.shape(value), str(value.name), value
     for op_type, number, neutral in (("Mul", scale, 1.0), ("Add", shift, 0.0)):
@@ -334,18 +339,16 @@ def _power(editor: Editor, before: ir.Node, value: ir.Value, scale: float, shift
 
 def _mark_as_power(result: ir.Value, first: ir.Value, source: str, scale: float, shift: float) -> None:
     """Say of the nodes from `first`, a value named `source`, to `result` that they are one Power layer."""
-    from nnkit.caffe.layers.context import META_BOTTOMS, META_LAYER, META_PARAM, META_TYPE
-
     last = result.producer()
     node = last
     while node is not None and last is not None:
-        node.metadata_props[META_TYPE], node.metadata_props[META_LAYER] = "Power", str(last.name)
+        node.metadata_props[CAFFE_TYPE], node.metadata_props[CAFFE_LAYER] = "Power", str(last.name)
         before = data_input(node)
         node = None if before is first else before.producer()
     if last is not None:
         numbers = f"power: -0.5 scale: {np.float32(scale)!s} shift: {np.float32(shift)!s}"
-        last.metadata_props[META_PARAM] = f"power_param {{ {numbers} }}"
-        last.metadata_props[META_BOTTOMS] = json.dumps([source], ensure_ascii=False)
+        last.metadata_props[CAFFE_PARAM] = f"power_param {{ {numbers} }}"
+        last.metadata_props[CAFFE_BOTTOMS] = json.dumps([source], ensure_ascii=False)
 
 
 def replace_norm(editor: Editor, norm: Norm, *, a: float, factor: float, reduce: Reduce) -> None:
@@ -361,16 +364,14 @@ def replace_norm(editor: Editor, norm: Norm, *, a: float, factor: float, reduce:
     flat = len(shape) == 2
     result = _reshaped(editor, last, product, (*shape, 1, 1) if flat else shape, f"{name}_back")
     scale = editor.constant(f"{name}.scale", np.array(1.0 / GAIN, np.float32))
-    multiply = product.producer()
-    if multiply is not None:
-        editor.take_layer_name(multiply, last, "_out")
+    editor.take_layer_name(product, last, "_out")
     if flat:
         scaled = editor.insert(last, "Mul", [result, scale], {}, shape=(*shape, 1, 1), name=f"{name}_scale")
         editor.become(last, "Flatten", [scaled], {"axis": 1})
     else:
         editor.become(last, "Mul", [result, scale], {})
     for node in reversed(norm.nodes[:-1]):
-        if not any(value.uses() or value.is_graph_output() for value in node.outputs):
+        if editor.is_unread(node):
             editor.copy_tags(node, [product])
             editor.forget_tags(node)
             editor.remove(node)

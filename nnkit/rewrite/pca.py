@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import UsageError, UserFileError, cannot_be_written
+from nnkit.reading import read_arrays
+from nnkit.recipe.problems import shown
 
-MAX_FILE_BYTES = 1 << 30
 _REMEDY = "save it with numpy.savez(file, mean=..., matrix=...): mean [D], matrix [D, K], finite real numbers"
 
 
@@ -51,37 +50,21 @@ def read_pca(path: Path) -> Pca:
     Raises:
         UserFileError: missing, too large, not an `.npz`, or not such a projection.
     """
-    try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise UserFileError(f"the file is larger than {MAX_FILE_BYTES:,} bytes", where=str(path), remedy=_REMEDY)
-        with zipfile.ZipFile(path) as archive:
-            arrays = [_array(archive, key, path) for key in ("mean", "matrix")]
-    except UserFileError:
-        raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-        reason = f"the PCA file cannot be read: {error}"
-        raise UserFileError(reason, where=str(path), remedy=_REMEDY) from error
-    mean, matrix = arrays
+    arrays = read_arrays(path, what="the PCA file", remedy=_REMEDY)
+    for key in ("mean", "matrix"):
+        if key not in arrays:
+            raise UserFileError(
+                f"the PCA file has no array '{key}' (it has {shown(', '.join(arrays))})",
+                where=str(path),
+                remedy=_REMEDY,
+            )
+    mean, matrix = (np.asarray(arrays[key], np.float64) for key in ("mean", "matrix"))
     if matrix.ndim != 2 or mean.shape not in ((matrix.shape[0],), (1, matrix.shape[0])) or matrix.size == 0:
         reason = f"mean has shape {list(mean.shape)} and matrix {list(matrix.shape)}, which is no projection"
         raise UserFileError(reason, where=str(path), remedy=_REMEDY)
     if not (np.isfinite(mean).all() and np.isfinite(matrix).all()):
         raise UserFileError("the projection holds NaN or infinity", where=str(path), remedy=_REMEDY)
     return Pca(mean.reshape(-1), matrix)
-
-
-def _array(archive: zipfile.ZipFile, key: str, path: Path) -> NDArray[np.float64]:
-    names = {name.removesuffix(".npy"): name for name in archive.namelist()}
-    if key not in names:
-        found = ", ".join(names) or "nothing"
-        raise UserFileError(f"the PCA file has no array '{key}' (it has {found})", where=str(path), remedy=_REMEDY)
-    info = archive.getinfo(names[key])
-    if info.file_size > MAX_FILE_BYTES:
-        raise UserFileError(f"'{key}' is larger than {MAX_FILE_BYTES:,} bytes", where=str(path), remedy=_REMEDY)
-    stored: NDArray[Any] = np.load(io.BytesIO(archive.read(info)), allow_pickle=False)
-    if stored.dtype.kind not in "fiu":
-        raise UserFileError(f"'{key}' is of type {stored.dtype}", where=str(path), remedy=_REMEDY)
-    return np.asarray(stored, np.float64)
 
 
 def write_pca(path: Path, pca: Pca) -> None:

@@ -1,45 +1,28 @@
-"""Reading of ONNX nodes: attributes, operands that may be inputs or attributes, windows with their real padding."""
+"""Reading of onnx-ir nodes: the typed readers of `nnkit.graph.read` on the graph that an Editor holds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.graph.padding import Pads, explicit_pads
+from nnkit.graph.read.padding import Pads
+from nnkit.graph.refusal import Refused
+from nnkit.graph.view import Node, ReadableGraph, Shape
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
     from nnkit.rewrite.editor import Editor
 
+ReadT = TypeVar("ReadT")
+
 
 def is_op(node: ir.Node, *op_types: str) -> bool:
     """Whether `node` is one of these ops of the default domain."""
     return node.op_type in op_types and not node.domain
-
-
-def int_of(node: ir.Node, name: str, default: int) -> int:
-    """An integer attribute, or `default`."""
-    return int(node.attributes[name].as_int()) if name in node.attributes else default
-
-
-def ints_of(node: ir.Node, name: str, default: Sequence[int]) -> tuple[int, ...]:
-    """A list-of-integers attribute, or `default`."""
-    return tuple(int(i) for i in (node.attributes[name].as_ints() if name in node.attributes else default))
-
-
-def float_of(node: ir.Node, name: str, default: float) -> float:
-    """A float attribute, or `default`."""
-    return float(node.attributes[name].as_float()) if name in node.attributes else default
-
-
-def string_of(node: ir.Node, name: str, default: str) -> str:
-    """A string attribute, or `default`."""
-    return str(node.attributes[name].as_string()) if name in node.attributes else default
 
 
 def operand(node: ir.Node, index: int) -> ir.Value | None:
@@ -55,115 +38,70 @@ def data_input(node: ir.Node) -> ir.Value:
     return value
 
 
+def as_node(node: ir.Node) -> Node:
+    """`node` as the readers and the view have it; its index says nothing."""
+    return Node(
+        index=0,
+        name=node.name or str(node.outputs[0].name),
+        op_type=str(node.op_type),
+        domain=node.domain,
+        inputs=tuple("" if value is None else str(value.name) for value in node.inputs),
+        outputs=tuple(str(value.name or "") for value in node.outputs),
+        attributes={name: attribute.value for name, attribute in node.attributes.items()},
+        metadata=node.metadata_props,
+    )
+
+
+class _Surroundings:
+    """The graph around one node, as readers ask for it."""
+
+    def __init__(self, editor: Editor, node: ir.Node) -> None:
+        self._editor = editor
+        self._values = {str(value.name): value for value in (*node.inputs, *node.outputs) if value is not None}
+
+    def shape(self, value: str) -> Shape:
+        return self._editor.shape(self._values[value])
+
+    def constant(self, value: str) -> NDArray[Any] | None:
+        return self._editor.array(self._values.get(value))
+
+    def producer(self, value: str) -> Node | None:
+        node = self._values[value].producer()
+        return None if node is None else as_node(node)
+
+
+def read(editor: Editor, node: ir.Node, reader: Callable[[ReadableGraph, Node], ReadT]) -> ReadT:
+    """What a reader of `nnkit.graph.read` makes of `node`. Raises Refused where the reader does."""
+    return reader(_Surroundings(editor, node), as_node(node))
+
+
+def read_or_none(editor: Editor, node: ir.Node, reader: Callable[[ReadableGraph, Node], ReadT]) -> ReadT | None:
+    """As `read`; None where the reader refuses."""
+    try:
+        return read(editor, node, reader)
+    except Refused:
+        return None
+
+
+def ancestors(value: ir.Value) -> set[ir.Value]:
+    """All values that `value` is computed from, itself included."""
+    pending, seen = [value], set[Any]()
+    while pending:
+        each = pending.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        node = each.producer()
+        pending += [] if node is None else [before for before in node.inputs if before is not None]
+    return seen
+
+
 def scalar_of(editor: Editor, value: ir.Value | None) -> float | None:
     """The number in a constant whose elements are all equal; None for anything else."""
     array = editor.array(value)
     if array is None or array.size == 0 or not np.all(array == array.flat[0]):
         return None
     return float(array.flat[0])
-
-
-def per_channel(array: NDArray[Any], shape: Sequence[int]) -> NDArray[np.float64] | None:
-    """[C] values of a constant that is broadcast to `shape` ([N, C, ...]) when it is equal within each channel."""
-    if len(shape) < 2 or array.ndim > len(shape):
-        return None
-    try:
-        full = np.broadcast_to(np.asarray(array, np.float64), tuple(shape))
-    except ValueError:
-        return None
-    spatial = len(shape) - 2
-    channels = np.array(full[(0, slice(None)) + (0,) * spatial])
-    return channels if np.array_equal(full, np.broadcast_to(channels.reshape(-1, *[1] * spatial), shape)) else None
-
-
-def axes_of(editor: Editor, node: ir.Node) -> tuple[int, ...] | None:
-    """Axes of a reduction, from its second input or its attribute; None when they are absent or computed."""
-    array: NDArray[Any] | None = editor.array(operand(node, 1))
-    if array is not None:
-        return tuple(int(axis) for axis in array.reshape(-1))
-    return ints_of(node, "axes", ()) or None
-
-
-def clip_bounds(editor: Editor, node: ir.Node) -> tuple[float, float] | None:
-    """(low, high) of a Relu or a Clip with constant bounds, infinite where absent; None where they are computed."""
-    if is_op(node, "Relu"):
-        return 0.0, float("inf")
-    bounds = []
-    for index, absent in ((1, -np.inf), (2, np.inf)):
-        value = operand(node, index)
-        bound = absent if value is None else scalar_of(editor, value)
-        if bound is None:
-            return None
-        limit = float(np.finfo(np.float32).max)
-        bounds.append(float(np.inf * np.sign(bound)) if abs(bound) >= limit else float(bound))
-    return bounds[0], bounds[1]
-
-
-@dataclass(frozen=True)
-class WindowGeometry:
-    """The window of a 2-D Conv or pool: (height, width) pairs; `pads` explicit, as written or from `auto_pad`."""
-
-    kernel: tuple[int, int]
-    strides: tuple[int, int]
-    dilations: tuple[int, int]
-    pads: Pads
-    ceil_mode: bool
-    input_hw: tuple[int, int]
-    output_hw: tuple[int, int]
-
-    @property
-    def effective_pads(self) -> Pads:
-        """The padding that is really read; rows and columns that a stride leaves unread do not count."""
-        ends = []
-        for axis in (0, 1):
-            span = (self.kernel[axis] - 1) * self.dilations[axis] + 1
-            last = (self.output_hw[axis] - 1) * self.strides[axis] - self.pads[axis] + span
-            ends.append(max(0, last - self.input_hw[axis]))
-        return self.pads[0], self.pads[1], ends[0], ends[1]
-
-    @property
-    def reads_padding(self) -> bool:
-        """Whether any padded element is read."""
-        return any(self.effective_pads)
-
-    @property
-    def has_partial_windows(self) -> bool:
-        """Whether a window reaches beyond the nominal padding (only with ceil_mode)."""
-        effective = self.effective_pads
-        return effective[2] > self.pads[2] or effective[3] > self.pads[3]
-
-
-def window_of(editor: Editor, node: ir.Node) -> WindowGeometry | None:
-    """The window of a Conv, MaxPool or AveragePool; None when it is not two-dimensional."""
-    input_shape = editor.shape(data_input(node))
-    output_shape = editor.shape(node.outputs[0])
-    if len(input_shape) != 4:
-        return None
-    default: Sequence[int] = ()
-    if is_op(node, "Conv"):
-        weight = node.inputs[1]
-        default = editor.shape(weight)[2:] if weight is not None else ()
-    kernel = ints_of(node, "kernel_shape", default)
-    strides = ints_of(node, "strides", (1, 1))
-    dilations = ints_of(node, "dilations", (1, 1))
-    pads = explicit_pads(
-        string_of(node, "auto_pad", "NOTSET"),
-        ints_of(node, "pads", (0, 0, 0, 0)),
-        kernel=kernel,
-        strides=strides,
-        dilations=dilations,
-        input_hw=input_shape[2:],
-        output_hw=output_shape[2:],
-    )
-    return WindowGeometry(
-        kernel=(kernel[0], kernel[1]),
-        strides=(strides[0], strides[1]),
-        dilations=(dilations[0], dilations[1]),
-        pads=pads,
-        ceil_mode=bool(int_of(node, "ceil_mode", 0)),
-        input_hw=(input_shape[2], input_shape[3]),
-        output_hw=(output_shape[2], output_shape[3]),
-    )
 
 
 def set_pads(node: ir.Node, pads: Pads) -> None:

@@ -11,19 +11,9 @@ if TYPE_CHECKING:
 
     from nnkit.rewrite.editor import Editor
 
-FUSE_INTO = "nnkit.fuse_into"
-"""Key in a node's metadata_props: the output value of the op that this node's arithmetic becomes a part of."""
-
 Nodes: TypeAlias = "tuple[ir.Node, ...]"
 CpuTag: TypeAlias = Literal["blocks", "carries"]
 MatchT = TypeVar("MatchT")
-
-
-@dataclass(frozen=True)
-class Declined:
-    """A site that has a rule's pattern but not its conditions: `reason` is a sentence without final period."""
-
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -36,7 +26,8 @@ class Rule(Generic[MatchT]):
         declines. "carries": the op is replaced one to one, and its tag goes with it.
     summary: pattern and algebra; its first line is a title.
     pattern: (editor, node) -> the nodes of the site that `node` anchors, or None. Looks at structure alone.
-    check: (editor, nodes) -> what `rewrite` needs, or Declined. Changes nothing.
+    check: (editor, nodes) -> what `rewrite` needs. Changes nothing. Raises Refused where the rule declines: the site
+        has its pattern but not its conditions. The reason is a sentence without final period.
     rewrite: (editor, match) -> None; edits the graph and moves the tags.
     """
 
@@ -45,7 +36,7 @@ class Rule(Generic[MatchT]):
     cpu: CpuTag
     summary: str
     pattern: Callable[[Editor, ir.Node], Nodes | None]
-    check: Callable[[Editor, Nodes], MatchT | Declined]
+    check: Callable[[Editor, Nodes], MatchT]
     rewrite: Callable[[Editor, MatchT], None]
 
     @property

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 
 from nnkit.errors import InternalError, ModelError
 from nnkit.graph import Model
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.edit import Edit
-from nnkit.rewrite.edit_runner import make_edit
+from nnkit.rewrite.edit_runner import apply_edit
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.equivalence import FLOAT_ROUNDING, Sample, Tolerance, Values, compare, evaluate, sample_inputs
+from nnkit.rewrite.equivalence import FLOAT_ROUNDING, Tolerance, Values, compare, evaluate, sample_inputs
 from nnkit.rewrite.log import DeclinedSite, RewriteEntry, RewriteLog
-from nnkit.rewrite.rule import AnyRule, Declined
+from nnkit.rewrite.rule import AnyRule
 from nnkit.rewrite.tag_moves import Asked, tag_moves, tagged_layers
 from nnkit.rewrite.validation import validate
+from nnkit.samples import NetworkInputs
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -29,7 +31,7 @@ def restructure(
     model: Model,
     rules: Sequence[AnyRule],
     *,
-    check_inputs: Sequence[Sample] | None = None,
+    check_inputs: Sequence[NetworkInputs] | None = None,
     tolerance: Tolerance = FLOAT_ROUNDING,
 ) -> tuple[Model, RewriteLog]:
     """Apply `rules` until none of them fires any more.
@@ -69,7 +71,7 @@ def restructure_steps(
     model: Model,
     steps: Sequence[AnyRule | Edit],
     *,
-    check_inputs: Sequence[Sample] | None = None,
+    check_inputs: Sequence[NetworkInputs] | None = None,
     tolerance: Tolerance = FLOAT_ROUNDING,
 ) -> Restructuring:
     """As `restructure`, with edits among the rules.
@@ -87,7 +89,7 @@ def restructure_steps(
             entries.append(_State(step))
             continue
         model = _to_rest(model, entries, samples, tolerance, asked)
-        edited, entry = make_edit(model, step, samples)
+        edited, entry = apply_edit(model, step, samples)
         entry = replace(entry, tags=tag_moves(model, edited.model, asked))
         asked |= tagged_layers(edited.model) - tagged_layers(model)
         model = reference = edited.model
@@ -101,7 +103,7 @@ def restructure_steps(
 def _to_rest(
     model: Model,
     entries: Sequence[_State | RewriteEntry],
-    samples: Sequence[Sample],
+    samples: Sequence[NetworkInputs],
     tolerance: Tolerance,
     asked: Asked,
 ) -> Model:
@@ -180,13 +182,12 @@ def _try_at(state: _State, editor: Editor, node: ir.Node) -> list[str]:
     site = " + ".join(editor.layer(n) for n in nodes)
     anchor = editor.layer(node)
     tagged = [n for n in nodes if editor.is_cpu(n)] if rule.cpu == "blocks" else []
-    match = (
-        Declined(f"'{editor.layer(tagged[0])}' is tagged `_cpu`, which keeps it an op of its own")
-        if tagged
-        else rule.check(editor, nodes)
-    )
-    if isinstance(match, Declined):
-        state.declined[anchor] = DeclinedSite(site, match.reason)
+    try:
+        if tagged:
+            raise Refused(f"'{editor.layer(tagged[0])}' is tagged `_cpu`, which keeps it an op of its own")
+        match = rule.check(editor, nodes)
+    except Refused as refusal:
+        state.declined[anchor] = DeclinedSite(site, refusal.reason)
         return []
     rule.rewrite(editor, match)
     state.declined.pop(anchor, None)
@@ -199,7 +200,7 @@ def _compare(
     before: Model,
     before_values: Values,
     after: Model,
-    samples: Sequence[Sample],
+    samples: Sequence[NetworkInputs],
     tolerance: Tolerance,
 ) -> Values:
     """Record how far the values moved; returns the values after.

@@ -65,10 +65,10 @@ def _carriers(model: Model, kind: TagKind, known: Mapping[str, str]) -> dict[str
 
     known: layers by value, whose names stand for the origin of a tag that does not say it.
     """
-    found: dict[str, list[str]] = {}
+    carriers: dict[str, list[str]] = {}
     for value, layer in _layers(model).items():
         tags = model.tags.of(value)
         if getattr(tags, kind):
             for origin in tags.origins or (known.get(value, layer),):
-                found.setdefault(origin, []).append(layer)
-    return {origin: list(dict.fromkeys(layers)) for origin, layers in found.items()}
+                carriers.setdefault(origin, []).append(layer)
+    return {origin: list(dict.fromkeys(layers)) for origin, layers in carriers.items()}

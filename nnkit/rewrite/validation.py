@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from nnkit.custom_ops import register_schemas
 from nnkit.errors import InternalError
 from nnkit.graph import Model
-from nnkit.rewrite.rule import FUSE_INTO
+from nnkit.graph.metadata import FUSE_INTO
 from nnkit.rewrite.tag_moves import lost_tags
 
 FUSABLE_STARTS = ("Conv", "ConvTranspose", "Add")
 
 
 def validate(before: Model, after: Model, rule: str) -> None:
-    """Hold `after` to the invariants.
+    """Check what must hold of `after`, the network after a rule.
 
     Raises:
         InternalError: the graph is not valid ONNX, a shape is unknown or wrong, inputs or outputs changed, a tag
@@ -31,7 +32,6 @@ def _check_onnx(proto: Any, rule: str) -> None:
     """ONNX's own checker. `proto` loses its large weights, which only the checker would look at."""
     import onnx
 
-    from nnkit.custom_ops import register_schemas
     from nnkit.graph.weights_aside import take_weights, with_weights_as_inputs
 
     register_schemas()

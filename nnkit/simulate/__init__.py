@@ -1,6 +1,6 @@
 """Bit-exact execution of a Program in numpy."""
 
-from nnkit.simulate.run import simulate, simulate_op
-from nnkit.simulate.watch import OpWatch, Watch
+from nnkit.program.watch import OpWatch, Watch
+from nnkit.simulate.run import simulate, simulate_many, simulate_op
 
-__all__ = ["OpWatch", "Watch", "simulate", "simulate_op"]
+__all__ = ["OpWatch", "Watch", "simulate", "simulate_many", "simulate_op"]

@@ -1,4 +1,4 @@
-"""Run a Program: dispatch of its ops in order."""
+"""Run a Program: its ops in order, each as it computes."""
 
 from __future__ import annotations
 
@@ -9,27 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import InternalError, UsageError
-from nnkit.program import (
-    Activation,
-    Add,
-    Concat,
-    Conv2d,
-    ConvTranspose2d,
-    Float,
-    Mul,
-    OpBase,
-    Pad,
-    Pool,
-    Program,
-    Reshape,
-    Tensor,
-    Upsample,
-)
+from nnkit.program import Float, OpBase, Program, Tensor
 from nnkit.program.affine import AffineProgram
-from nnkit.simulate import convolution, elementwise, pooling
-from nnkit.simulate.affine import run_op as run_affine_op
-from nnkit.simulate.affine import simulate_one
-from nnkit.simulate.watch import Watch
+from nnkit.program.watch import Watch
 
 
 def simulate(
@@ -41,34 +23,47 @@ def simulate(
     Returns every tensor by name, in its storage type. Raises UsageError for a missing, misshapen or
     out-of-range input.
     """
-    if isinstance(program, AffineProgram):
-        return simulate_one(program, inputs)
     values: dict[str, NDArray[Any]] = {}
     for name in program.inputs:
-        values[name] = _checked_input(program.tensors[name], inputs.get(name))
+        values[name] = _checked_input(program.tensors[name], inputs.get(name), batch_axes=0)
     for op in program.ops:
-        tensor = program.tensors[op.output]
-        result = _run(op, [values[name] for name in op.inputs], tensor, watch)
-        if result.shape != tensor.shape:
-            raise InternalError(f"shape {result.shape} computed, {tensor.shape} declared", where=op.name)
-        values[op.output] = result.astype(tensor.format.dtype)
+        values[op.output] = simulate_op(program, op, [values[name] for name in op.inputs], watch)
     return values
 
 
-def simulate_op(program: Program, op: OpBase, inputs: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def simulate_op(
+    program: Program, op: OpBase, inputs: Sequence[NDArray[Any]], watch: Watch | None = None
+) -> NDArray[Any]:
     """One op of a program on stored values in the tensors' shapes; the result is in its storage type."""
     tensor = program.tensors[op.output]
-    if isinstance(program, AffineProgram):
-        affine = next(each for each in program.ops if each is op)
-        return np.asarray(run_affine_op(affine, [np.asarray(v)[None] for v in inputs], program.tensors)[0])
-    return _run(op, list(inputs), tensor, None).astype(tensor.format.dtype)
+    result = np.asarray(op.compute(inputs, program.tensors, watch))
+    if result.shape != tensor.shape:
+        raise InternalError(f"shape {result.shape} computed, {tensor.shape} declared", where=op.name)
+    return result.astype(tensor.format.dtype, copy=False)
 
 
-def _checked_input(tensor: Tensor, value: NDArray[Any] | None) -> NDArray[Any]:
+def simulate_many(program: AffineProgram, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Execute an affine program on many inputs at a time, [N, ...]; returns its outputs alone, [N, ...] likewise.
+
+    Raises UsageError for a missing, misshapen or out-of-range input.
+    """
+    values: dict[str, NDArray[Any]] = {}
+    for name in program.inputs:
+        values[name] = _checked_input(program.tensors[name], inputs.get(name), batch_axes=1)
+    last = {name: index for index, op in enumerate(program.ops) for name in op.inputs}
+    for index, op in enumerate(program.ops):
+        values[op.output] = op.compute_many([values[name] for name in op.inputs], program.tensors)
+        for name in op.inputs:
+            if last[name] == index and name not in program.outputs:
+                values.pop(name, None)
+    return {name: values[name] for name in program.outputs}
+
+
+def _checked_input(tensor: Tensor, value: NDArray[Any] | None, batch_axes: int) -> NDArray[Any]:
     if value is None:
         raise UsageError("no value given for this input", where=tensor.name, remedy="pass every program input")
-    if value.shape != tensor.shape:
-        raise UsageError(f"shape {value.shape} given, {tensor.shape} expected", where=tensor.name)
+    if value.shape[batch_axes:] != tensor.shape:
+        raise UsageError(f"shape {value.shape[batch_axes:]} given, {tensor.shape} expected", where=tensor.name)
     integral = not isinstance(tensor.format, Float)
     if integral and value.size and (int(value.min()) < tensor.low or int(value.max()) > tensor.high):
         raise UsageError(
@@ -77,29 +72,3 @@ def _checked_input(tensor: Tensor, value: NDArray[Any] | None) -> NDArray[Any]:
             remedy=f"quantise to {tensor.format} first",
         )
     return value.astype(tensor.format.dtype)
-
-
-def _run(op: OpBase, x: list[NDArray[Any]], tensor: Tensor, watch: Watch | None) -> NDArray[Any]:
-    match op:
-        case Conv2d():
-            return convolution.conv2d(op, x[0], tensor, watch)
-        case ConvTranspose2d():
-            return convolution.conv_transpose2d(op, x[0], tensor, watch)
-        case Pool():
-            return pooling.pool(op, x[0], tensor)
-        case Add():
-            return elementwise.add(op, x[0], x[1], tensor, watch)
-        case Mul():
-            return elementwise.mul(op, x[0], x[1], tensor, watch)
-        case Activation():
-            return elementwise.activation(op, x[0], tensor, watch)
-        case Concat():
-            return elementwise.concat(op, x, tensor)
-        case Upsample():
-            return elementwise.upsample(op, x[0])
-        case Pad():
-            return elementwise.pad(op, x[0])
-        case Reshape():
-            return np.reshape(x[0], tensor.shape)
-        case _:
-            return np.asarray(op.compute(x, tensor))

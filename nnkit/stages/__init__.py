@@ -1,10 +1,10 @@
 """The stages as the pipeline calls them: each adapts the recipe, the target and the cache to one package."""
 
 from nnkit.stages.build_stages import emit, plan, quantize, report, verify
-from nnkit.stages.model_stages import calibrate, calibrate_if_possible, import_model, partition, restructure
+from nnkit.stages.model_stages import calibrate, calibrate_if_possible, import_model, lower, restructure
 from nnkit.stages.packaging import package
 from nnkit.stages.precision import choose_precision
-from nnkit.stages.types import Artifact, Build, Imported, Preview, Restructured, Verdict
+from nnkit.stages.types import Artifact, Build, Imported, Preview, Restructured, Settled, Verdict
 
 __all__ = [
     "Artifact",
@@ -12,14 +12,15 @@ __all__ = [
     "Imported",
     "Preview",
     "Restructured",
+    "Settled",
     "Verdict",
     "calibrate",
     "calibrate_if_possible",
     "choose_precision",
     "emit",
     "import_model",
+    "lower",
     "package",
-    "partition",
     "plan",
     "quantize",
     "report",

@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from numpy.typing import NDArray
 
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.memory.plan import MemoryPlan
-from nnkit.partition import Segment
 from nnkit.program import Program
-from nnkit.stages.types import Artifact, Build, Imported, Restructured, Verdict
-from nnkit.target import Deployment, Quantization, Runner
+from nnkit.samples import Sample
+from nnkit.stages.types import Artifact, Build, Imported, Restructured, Settled, Verdict
+from nnkit.target import Deployment, Lowered, Quantization, Runner
 from nnkit.verify.artifact import ArtifactVerdict
-from nnkit.verify.samples import Sample
-
-if TYPE_CHECKING:
-    from nnkit.quantize.used_ranges import UsedRanges
-    from nnkit.target import RangeFittingTarget
 
 _STRESS_INPUTS = 2  # full-range inputs beside the real ones, so that saturation and extremes are compared too
 
@@ -33,13 +28,13 @@ class Case:
     outputs: Mapping[str, NDArray[Any]]
 
 
-def quantize(build: Build, restructured: Restructured, statistics: CalibrationStats) -> Program:
+def quantize(build: Build, settled: Settled, statistics: CalibrationStats) -> Program:
     """Ranges to formats, weights to stored values; the target's limits are checked on the result."""
     from nnkit.quantize import unproven
 
     with build.progress.stage("quantize") as step:
-        wanted = replace(quantization_of(build, restructured, statistics), say=step.say)
-        program = build.target.quantize(restructured.model, wanted, build.options)
+        wanted = replace(quantization_of(build, settled.lowered, statistics), say=step.say)
+        program: Program = build.target.quantize(settled.lowered, wanted, build.options)
         build.target.check(program, build.options)
         open_proofs = len(unproven(program))
         step.detail = f"{len(program.ops)} ops" + (f", {open_proofs} unproven" if open_proofs else "")
@@ -48,7 +43,7 @@ def quantize(build: Build, restructured: Restructured, statistics: CalibrationSt
         return program
 
 
-def quantization_of(build: Build, restructured: Restructured, statistics: CalibrationStats) -> Quantization:
+def quantization_of(build: Build, lowered: Lowered, statistics: CalibrationStats) -> Quantization:
     """What the target's quantiser gets. Raises RecipeError for corrections that the target does not offer."""
     from nnkit.inputs import image_inputs, input_ranges
     from nnkit.target import check_corrections
@@ -58,19 +53,19 @@ def quantization_of(build: Build, restructured: Restructured, statistics: Calibr
         name=build.recipe.name,
         statistics=statistics,
         calibration=build.recipe.calibration_for(build.key),
-        input_ranges=input_ranges(build.recipe, restructured.model),
-        samples=calibration_samples_of(build, restructured, statistics),
-        images=image_inputs(build.recipe, restructured.model),
+        input_ranges=input_ranges(build.recipe, lowered.model),
+        samples=_calibration_samples(build, lowered, statistics),
+        images=image_inputs(build.recipe, lowered.model),
     )
 
 
-def calibration_samples_of(
-    build: Build, restructured: Restructured, statistics: CalibrationStats
+def _calibration_samples(
+    build: Build, lowered: Lowered, statistics: CalibrationStats
 ) -> Callable[[int], Sequence[Sample]]:
     """The first so many calibration inputs, preprocessed; none where the recipe names no images."""
     from nnkit.inputs import calibration_samples
 
-    recipe, model = build.recipe, restructured.model
+    recipe, model = build.recipe, lowered.model
     inputs = recipe.model.inputs
     given = all(spec.name in inputs and inputs[spec.name].calibration is not None for spec in model.inputs)
     skipped = [image.name for image in statistics.skipped]
@@ -84,18 +79,17 @@ def calibration_samples_of(
 def plan(build: Build, program: Program) -> MemoryPlan:
     """Place every buffer; an independent replay proves that nothing live is overwritten."""
     with build.progress.stage("plan") as step:
-        found = build.target.plan(program, build.options)
+        made: MemoryPlan = build.target.plan(program, build.options)
         step.detail = ", ".join(
-            f"{name} {use.peak_bytes:,} of {use.capacity_bytes:,} B" for name, use in found.regions.items()
+            f"{name} {use.peak_bytes:,} of {use.capacity_bytes:,} B" for name, use in made.regions.items()
         )
-        return found
+        return made
 
 
 def emit(
     build: Build,
-    restructured: Restructured,
+    settled: Settled,
     statistics: CalibrationStats,
-    segments: tuple[Segment, ...],
     program: Program,
     plan: MemoryPlan,
     folder: Path,
@@ -106,13 +100,11 @@ def emit(
         place.mkdir()
         deployment = Deployment(
             recipe=build.recipe,
-            imported=restructured.reference,
-            model=restructured.model,
+            lowered=settled.lowered,
             statistics=statistics,
-            segments=segments,
             program=program,
             plan=plan,
-            samples=calibration_samples_of(build, restructured, statistics),
+            samples=_calibration_samples(build, settled.lowered, statistics),
             say=step.say,
         )
         build.target.emit(deployment, build.options, place)
@@ -121,16 +113,17 @@ def emit(
         return Artifact(folder, place, deployment)
 
 
-def verify(build: Build, restructured: Restructured, program: Program, artifact: Artifact) -> Verdict:
+def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verdict:
     """Float against Program, Program against what the artifact computes, and the recipe's gates."""
     from nnkit.inputs import verification_samples
+    from nnkit.program.inputs import quantized_inputs, stress_inputs
     from nnkit.simulate import simulate
     from nnkit.verify.float_vs_program import compare_with_float
     from nnkit.verify.gates import check_gates
-    from nnkit.verify.samples import quantized_inputs, stress_inputs
     from nnkit.verify.store import store_samples
     from nnkit.verify.tasks import output_pairs, task_scorer
 
+    program = artifact.deployment.program
     samples = verification_samples(build.recipe, restructured.model)
     images = samples.images
     scorer = task_scorer(build.recipe, {n: program.tensors[n].shape for n in program.outputs}, images)
@@ -157,7 +150,7 @@ def verify(build: Build, restructured: Restructured, program: Program, artifact:
     exact = any(runner.contract == "exact" for runner in runners)
     inputs = stress_inputs(program, _STRESS_INPUTS) if exact else []
     stress = [Case(given, simulate(program, given)) for given in inputs]
-    verdicts = [_run(build, runner, artifact, program, real, stress) for runner in runners]
+    verdicts = [_run(build, runner, artifact, real, stress) for runner in runners]
     gates = check_gates(build.recipe.verify.gates.limits(), floats.outputs, task)
     status = "ok"
     if not all(gate.passed for gate in gates):
@@ -167,9 +160,7 @@ def verify(build: Build, restructured: Restructured, program: Program, artifact:
     return Verdict(floats, tuple(verdicts), gates, status, task)
 
 
-def _run(
-    build: Build, runner: Runner, artifact: Artifact, program: Program, real: list[Case], stress: list[Case]
-) -> ArtifactVerdict:
+def _run(build: Build, runner: Runner, artifact: Artifact, real: list[Case], stress: list[Case]) -> ArtifactVerdict:
     from nnkit.verify.artifact import compare_artifact
 
     if runner.emulated and not build.emulate:
@@ -188,7 +179,7 @@ def _run(
         verdict = compare_artifact(
             runner,
             artifact.folder,
-            program,
+            artifact.deployment.program,
             [case.inputs for case in cases],
             traced=0 if runner.emulated else 1,
             outputs=[case.outputs for case in cases],
@@ -207,66 +198,60 @@ def report(
     build: Build,
     imported: Imported,
     restructured: Restructured,
-    statistics: CalibrationStats,
-    segments: tuple[Segment, ...],
-    program: Program,
-    plan: MemoryPlan,
+    settled: Settled,
     artifact: Artifact,
     verdict: Verdict,
 ) -> dict[str, Any]:
     """Write report.json and the files beside it; returns the report's data."""
-    from nnkit.memory import layer_table_csv, memory_map_svg, plan_to_json
+    from nnkit.memory import memory_map_svg, plan_to_json
     from nnkit.recipe import resolved_yaml
-    from nnkit.report.build import build_report, write_json
+    from nnkit.report.build import Reported, build_report, write_json
     from nnkit.report.calibration_table import calibration_table
+    from nnkit.report.layers_csv import layer_table_csv
     from nnkit.serialize import encode
 
-    folder = artifact.build_folder
+    folder, deployment, target = artifact.build_folder, artifact.deployment, build.target
+    program, plan, lowered = deployment.program, deployment.plan, settled.lowered
     with build.progress.stage("report"):
+        stages = {
+            "float.onnx": restructured.reference.onnx_bytes,
+            "restructured.onnx": restructured.model.onnx_bytes,
+            "program.nnkit": encode(program, target.program_classes()),
+        }
         data = build_report(
-            recipe=build.recipe.name,
-            target=build.key,
-            status=verdict.status,
-            program=program,
-            plan=plan,
-            rewrites=restructured.log,
-            segments=segments,
-            floats=verdict.floats,
-            artifacts=verdict.artifacts,
-            gates=verdict.gates,
-            task=verdict.task,
-            artifact_folder=artifact.folder,
-            statistics=statistics,
-            notes=imported.notes,
-            details=build.target.details(artifact.deployment, build.options, artifact.folder),
-            tools=tool_versions(build),
-            mixed_precision=restructured.mixed_precision,
+            Reported(
+                recipe=build.recipe.name,
+                target=build.key,
+                status=verdict.status,
+                program=program,
+                plan=plan,
+                rewrites=restructured.log,
+                segments=lowered.segments,
+                floats=verdict.floats,
+                artifacts=verdict.artifacts,
+                gates=verdict.gates,
+                task=verdict.task,
+                stages=stages,
+                artifact_folder=artifact.folder,
+                statistics=deployment.statistics,
+                notes=imported.notes,
+                details=target.details(deployment, build.options, artifact.folder),
+                tools=tool_versions(build),
+                mixed_precision=settled.search,
+            )
         )
         write_json(folder / "report.json", data)
         write_json(folder / "plan.json", plan_to_json(plan))
         (folder / "layers.csv").write_text(layer_table_csv(program, plan), encoding="utf-8")
         for region in plan.regions:
             (folder / f"memory_{region}.svg").write_text(memory_map_svg(plan, region), encoding="utf-8")
-        (folder / "float.onnx").write_bytes(restructured.reference.onnx_bytes)
-        (folder / "restructured.onnx").write_bytes(restructured.model.onnx_bytes)
-        (folder / "program.nnkit").write_bytes(encode(program, build.target.program_classes))
+        for name, content in stages.items():
+            (folder / name).write_bytes(content)
         (folder / "recipe.yaml").write_text(resolved_yaml(build.recipe), encoding="utf-8")
-        used = _ranges_used(build, restructured, statistics, program)
+        wanted = quantization_of(build, lowered, deployment.statistics)
+        used = target.ranges_used(lowered, wanted, program, build.options)
         (folder / "calibration.yaml").write_text(calibration_table(used), encoding="utf-8")
         return data
-
-
-def _ranges_used(
-    build: Build, restructured: Restructured, statistics: CalibrationStats, program: Program
-) -> UsedRanges:
-    """What the table holds: the ranges as the quantiser took them. Without word from the target: as calibrated."""
-    from nnkit.quantize.used_ranges import UsedRanges
-
-    if not hasattr(build.target, "ranges_used"):
-        return UsedRanges(statistics, frozenset(statistics.ranges))
-    target = cast("RangeFittingTarget", build.target)
-    wanted = quantization_of(build, restructured, statistics)
-    return target.ranges_used(restructured.model, wanted, program, build.options)
 
 
 def tool_versions(build: Build) -> dict[str, str]:

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from nnkit.report.progress import Step
-from nnkit.stages.types import Build
+from nnkit.stages.types import Build, Imported, Restructured
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ class Codec:
     decode: Callable[[Mapping[str, bytes]], Any]
 
 
-@dataclass
+@dataclass(frozen=True)
 class StageCall:
     """One cached call: the key's parts; see `nnkit.cache`."""
 
@@ -55,4 +55,5 @@ def cached(build: Build, call: StageCall, codec: Codec, compute: Callable[[Step]
 def object_codec() -> Codec:
     from nnkit.serialize import decode, encode
 
-    return Codec(lambda value: {"value": encode(value)}, lambda files: decode(files["value"]))
+    results = (Imported, Restructured)
+    return Codec(lambda value: {"value": encode(value, results)}, lambda files: decode(files["value"], results))

@@ -1,15 +1,15 @@
-"""Stages on the float graph: import, restructure, calibrate, partition."""
+"""Stages on the float graph: import, restructure, lower, calibrate."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
-from nnkit.partition import Segment
 from nnkit.recipe import Calibration
 from nnkit.report.progress import Step
 from nnkit.stages.caching import Codec, StageCall, cached, object_codec
 from nnkit.stages.types import Build, Imported, Restructured
+from nnkit.target import Lowered
 
 
 def import_model(build: Build) -> Imported:
@@ -53,7 +53,7 @@ def import_model(build: Build) -> Imported:
         [model_file_digest(path) if weights is None else caffe_digest(path, weights)],
         {"shapes": {k: list(v) for k, v in shapes.items()}, "simplify": section.simplify, "hp": hp, "cpu": tags.cpu}
         | {"several_images": several_images},
-        [importers, "nnkit.caffe", "nnkit.custom_ops", "nnkit.graph.weights_aside"],
+        [importers, "nnkit.caffe", "nnkit.custom_ops", "nnkit.graph", "nnkit.reading"],
         {name: installed_version(name) for name in ("onnx", "onnxsim", "onnxruntime")},
     )
     imported = cached(build, call, object_codec(), compute)
@@ -87,7 +87,7 @@ def restructure(build: Build, imported: Imported) -> Restructured:
         "restructure",
         [imported.model.digest],
         {"rules": [rewrite.entry_key(entry) for entry in entries]},
-        [rewrite, "nnkit.graph.onnx_runtime", "nnkit.graph.weights_aside"],
+        [rewrite, "nnkit.graph", "nnkit.custom_ops", "nnkit.importers", "nnkit.caffe"],
         {"onnxruntime": onnxruntime.__version__},
     )
     restructured = cached(build, call, object_codec(), compute)
@@ -95,6 +95,15 @@ def restructure(build: Build, imported: Imported) -> Restructured:
         for move in entry.tags:
             build.progress.note(f"{entry.name}: {move}")
     return restructured
+
+
+def lower(build: Build, restructured: Restructured) -> Lowered:
+    """The network as the target runs it; what it cannot run is refused here, before anything is measured."""
+    with build.progress.stage("lower") as step:
+        lowered: Lowered = build.target.lower(restructured.model, restructured.log, build.options)
+        count = len(lowered.segments)
+        step.detail = f"{count} segment{'s' if count != 1 else ''}"
+        return lowered
 
 
 def _calibration_settings(build: Build) -> Calibration:
@@ -111,7 +120,9 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
     from nnkit.calibrate import read_table, stats_from_bytes
     from nnkit.calibrate.checkpoint import Checkpoint
     from nnkit.calibrate.parts import calibrate_in_parts
-    from nnkit.inputs import calibration_files, file_digest, preprocess_by_input
+    from nnkit.calibrate.run import Naming
+    from nnkit.file_digest import file_digest
+    from nnkit.inputs import calibration_files, preprocess_by_input
     from nnkit.preprocess.files import named
 
     settings, model = _calibration_settings(build), restructured.model
@@ -133,7 +144,7 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
             "files": {name: len(paths) for name, paths in files.items()},  # which digest belongs to which input
             "names": names if settings.bad_images else {},  # the result has those of what it left out
         },
-        [package, preprocess_package, "nnkit.graph.onnx_runtime"],
+        [package, preprocess_package, "nnkit.custom_ops", "nnkit.graph"],
         {"onnxruntime": onnxruntime.__version__, "pillow": PIL.__version__},
         total=max((len(paths) for paths in files.values()), default=None),
     )
@@ -152,12 +163,9 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
             model,
             files,
             preprocess,
-            method=settings.method,
-            percentile=settings.percentile,
-            bad_images=settings.bad_images,
-            base=base,
-            where=build.recipe.where("model", "inputs"),
-            choice=build.executor,
+            settings,
+            Naming(base, build.recipe.where("model", "inputs")),
+            build.executor,
             checkpoint=Checkpoint(build.cache, replace(call, stage="calibrate-checkpoint").key(build)),
             progress=done,
         )
@@ -166,7 +174,7 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
             step.detail += f", {sum(resumed)} of them by the interrupted run"
         return stats
 
-    codec = Codec(_encode_stats, lambda found: stats_from_bytes(found["stats"]))
+    codec = Codec(_encode_stats, lambda files: stats_from_bytes(files["stats"]))
     return cached(build, call, codec, compute)
 
 
@@ -181,14 +189,6 @@ def calibrate_if_possible(build: Build, restructured: Restructured) -> tuple[Cal
     values = [i.name for i in proto.graph.input] + [name for node in proto.graph.node for name in node.output]
     stats = CalibrationStats(dict.fromkeys(values, unit), "none", 0, restructured.model.digest)
     return stats, False
-
-
-def partition(build: Build, restructured: Restructured) -> tuple[Segment, ...]:
-    """Maximal NPU / CPU runs, as the target divides the layers."""
-    with build.progress.stage("partition") as step:
-        segments = build.target.partition(restructured.model, restructured.log, build.options)
-        step.detail = f"{len(segments)} segment{'s' if len(segments) != 1 else ''}"
-        return segments
 
 
 def _encode_stats(stats: CalibrationStats) -> dict[str, bytes]:

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import GateFailedError, RecipeError
 from nnkit.recipe.sections import AUTO
 from nnkit.report.progress import Step
 from nnkit.stages.caching import Codec, StageCall, cached
-from nnkit.stages.types import Build, Restructured
+from nnkit.stages.types import Build, Restructured, Settled
+from nnkit.target import Lowered, PrecisionSearch
 
 if TYPE_CHECKING:
-    from nnkit.graph import Model
-    from nnkit.program import Program
-    from nnkit.quantize import FixedPointScheme
-    from nnkit.quantize.diagnose import Diagnosis, OutputPair
+    from nnkit.distance import Distance
+    from nnkit.mixed_precision.diagnosis import Diagnosis, OutputPair
     from nnkit.recipe.tasks import Task
-    from nnkit.target import FixedPointTarget
+    from nnkit.samples import Sample
     from nnkit.verify.gates import GateResult
-    from nnkit.verify.metrics import Distance
-    from nnkit.verify.samples import Sample
     from nnkit.verify.tasks import TaskScorer
 
 _VERIFICATION = "verification"
@@ -31,22 +27,23 @@ _DISTANCES = ("cosine", "sqnr_db", "max_abs")
 _MOST_CALIBRATION_SAMPLES = 16  # a trial runs them all: more steady the choice little and cost in proportion
 
 
-def choose_precision(build: Build, restructured: Restructured, statistics: CalibrationStats) -> Restructured:
-    """With `hp: auto`: the model with the layers tagged that the search chose. Otherwise the model as it is.
+def choose_precision(
+    build: Build, restructured: Restructured, lowered: Lowered, statistics: CalibrationStats
+) -> Settled:
+    """With `hp: auto`: the network with the layers in 16 bits that the search chose. Otherwise as it is lowered.
 
     Raises RecipeError where there is nothing to choose (all in 16 bits, pinned formats), GateFailedError where the
     gates fail even with every layer in 16 bits.
     """
     if build.recipe.tags_for(build.key).hp != AUTO:
-        return restructured
+        return Settled(lowered)
     import onnxruntime
 
     from nnkit import calibrate as calibrate_package
-    from nnkit import preprocess, quantize, simulate, verify
-    from nnkit.quantize.diagnose import with_sixteen_bits
+    from nnkit import mixed_precision, preprocess, quantize, simulate, verify
 
     where = build.recipe.where_override(build.key, "tags", "hp")
-    diagnose, settings = _diagnosis_of(build, restructured, statistics, where)
+    asked = _search_of(build, restructured, lowered, statistics, where)
     samples = _sample_sets(build, restructured, statistics)
     limits = build.recipe.verify.gates.limits()
     budget = build.recipe.tags_for(build.key).budget
@@ -56,12 +53,12 @@ def choose_precision(build: Build, restructured: Restructured, statistics: Calib
         "precision",
         [restructured.reference.digest, restructured.model.digest, statistics.digest, *_digests(samples)],
         {
-            **settings,
+            **asked.depends_on,
             "gates": limits,
             "budget": budget,
             "task": None if task is None else task.model_dump(mode="json"),
             "labels": _label_digests(task),
-            "sets": {name: len(found) for name, found in samples.items()},
+            "sets": {name: len(each) for name, each in samples.items()},
         },
         [
             quantize,
@@ -69,79 +66,52 @@ def choose_precision(build: Build, restructured: Restructured, statistics: Calib
             verify,
             preprocess,
             calibrate_package,
-            "nnkit.graph.onnx_runtime",
+            mixed_precision,
+            "nnkit.clip_rate",
+            "nnkit.distance",
+            "nnkit.graph",
             "nnkit.inputs",
+            "nnkit.layer_error",
+            "nnkit.lowered",
+            "nnkit.program",
+            "nnkit.report.mixed_precision",
+            "nnkit.samples",
             type(build.target).__module__.partition(".")[0],
         ],
         {"onnxruntime": onnxruntime.__version__},
     )
     codec = Codec(
-        lambda found: {"search": json.dumps(found, ensure_ascii=False).encode()},
+        lambda search: {"search": json.dumps(search, ensure_ascii=False).encode()},
         lambda files: json.loads(files["search"]),
     )
-    found: dict[str, Any] = cached(
+    search: dict[str, Any] = cached(
         build,
         call,
         codec,
-        lambda step: _search(diagnose, samples, limits, budget, scorer, where, step),
+        lambda step: _search(asked.diagnosis, samples, limits, budget, scorer, where, step),
     )
-    values = [row["value"] for row in found["chosen"]]
-    return replace(restructured, model=with_sixteen_bits(restructured.model, values), mixed_precision=found)
+    values = [row["value"] for row in search["chosen"]]
+    return Settled(lowered.with_sixteen_bits(values), search)
 
 
-def _diagnosis_of(
-    build: Build, restructured: Restructured, statistics: CalibrationStats, where: str
-) -> tuple[Callable[[], Diagnosis], dict[str, Any]]:
-    """What measures a set of layers, and the settings that its results depend on.
-
-    A target with an arithmetic of its own makes its own `diagnosis`; the others have a fixed-point scheme.
-    """
-    from nnkit.quantize.bias_correction import BIAS_CORRECTION, SAMPLES, corrected
-    from nnkit.quantize.diagnose import Diagnosis
+def _search_of(
+    build: Build, restructured: Restructured, lowered: Lowered, statistics: CalibrationStats, where: str
+) -> PrecisionSearch:
+    """How the target searches. Raises RecipeError where there is nothing to choose."""
     from nnkit.stages.build_stages import quantization_of
 
-    wanted = quantization_of(build, restructured, statistics)
-    own = getattr(build.target, "diagnosis", None)
-    if own is not None:
-        settings = {
-            "target": build.target.name,
-            "options": build.options.model_dump(mode="json"),
-            "calibration": wanted.calibration.model_dump(mode="json"),
-        }
-        return lambda: own(restructured.reference, restructured.model, wanted, build.options), settings
-    if not hasattr(build.target, "scheme"):
+    wanted = quantization_of(build, lowered, statistics)
+    try:
+        asked = build.target.diagnosis(restructured.reference, lowered, wanted, build.options)
+    except RecipeError as error:
+        raise RecipeError(error.reason, where=error.where or where, remedy=error.remedy) from error
+    if asked is None:
         raise RecipeError(
             f"`hp: auto` chooses 16-bit layers, but target {build.target.name!r} has one precision only",
             where=where,
             remedy="remove `hp: auto`, or build for a target that mixes precisions",
         )
-    scheme = cast("FixedPointTarget", build.target).scheme(
-        build.options, wanted.calibration.headroom, wanted.input_ranges
-    )
-    _check_scheme(scheme, where)
-    finish = None
-    if BIAS_CORRECTION in (wanted.calibration.corrections or ()):
-
-        def finish(model: Model, program: Program) -> Program:
-            return corrected(model, program, wanted.samples(SAMPLES))
-
-    depends_on: dict[str, Any] = {"scheme": scheme, "corrections": list(wanted.calibration.corrections or ())}
-    return lambda: Diagnosis(restructured.reference, restructured.model, statistics, scheme, finish), depends_on
-
-
-def _check_scheme(scheme: FixedPointScheme, where: str) -> None:
-    if scheme.bits == 16:
-        raise RecipeError(
-            "`hp: auto` chooses 16-bit layers, but every layer has 16 bits already",
-            where=where,
-            remedy="set `precision: int8` in the target's options, or remove `hp: auto`",
-        )
-    if scheme.pinned is not None:
-        raise RecipeError(
-            "`hp: auto` chooses formats, but all are pinned",
-            where=where,
-            remedy="remove the pinned `formats`, or list the 16-bit layers in `tags: {hp: [...]}`",
-        )
+    return asked
 
 
 def _sample_sets(
@@ -172,8 +142,8 @@ def _scorer(build: Build, restructured: Restructured, samples: Sequence[Sample])
 
 
 def _label_digests(task: Task | None) -> list[str]:
-    """Of the files that say what is true: another content is another search."""
-    from nnkit.inputs import file_digest
+    """The digests of the files that say what is true: another content is another search."""
+    from nnkit.file_digest import file_digest
 
     named = [getattr(task, name, None) for name in ("labels", "pairs", "boxes")]
     return [file_digest(path.existing_file("the labels")) for path in named if path is not None]
@@ -184,15 +154,15 @@ def _digests(sets: Mapping[str, Sequence[Sample]]) -> list[str]:
 
     import numpy as np
 
-    found = []
+    digests = []
     for samples in sets.values():
         for sample in samples:
             state = hashlib.sha256()
             for name in sorted(sample.inputs):
                 state.update(f"{name}:{sample.inputs[name].shape}".encode())
                 state.update(np.ascontiguousarray(sample.inputs[name]).tobytes())
-            found.append(state.hexdigest())
-    return found
+            digests.append(state.hexdigest())
+    return digests
 
 
 def _search(
@@ -204,9 +174,9 @@ def _search(
     where: str,
     step: Step,
 ) -> dict[str, Any]:
-    from nnkit.quantize.budget import as_search_result, search_budget
-    from nnkit.quantize.diagnose import confirmer, measurer
-    from nnkit.quantize.mixed_precision import Trial, search_confirmed
+    from nnkit.mixed_precision.budget import as_search_result, search_budget
+    from nnkit.mixed_precision.diagnosis import confirmer, measurer
+    from nnkit.mixed_precision.search import Trial, search_confirmed
     from nnkit.report.mixed_precision import gates_in_words, search_report
     from nnkit.verify.gates import beyond_the_float_network, check_gates
     from nnkit.verify.tasks import output_pairs
@@ -260,5 +230,5 @@ def _search(
 def _remedy(unreachable: Sequence[GateResult]) -> str:
     if not unreachable:
         return "relax the gates, use more or other calibration images, or another calibration method"
-    found = ", ".join(f"{gate.name} {gate.float_value:.6g}" for gate in unreachable)
-    return f"the float network itself has {found}: lower the gate, or gate the loss with `drop`"
+    reached = ", ".join(f"{gate.name} {gate.float_value:.6g}" for gate in unreachable)
+    return f"the float network itself has {reached}: lower the gate, or gate the loss with `drop`"

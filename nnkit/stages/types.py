@@ -11,12 +11,11 @@ from nnkit.cache import StageCache
 from nnkit.executors import THIS_HOST, ExecutorChoice
 from nnkit.graph import Model
 from nnkit.memory.plan import MemoryPlan
-from nnkit.partition import Segment
 from nnkit.program import Program
 from nnkit.recipe import Recipe, TargetOptionsBase
 from nnkit.report.progress import Progress
 from nnkit.rewrite import RewriteLog
-from nnkit.target import Deployment, Target
+from nnkit.target import AnyTarget, Deployment, Lowered
 from nnkit.verify.artifact import ArtifactVerdict
 from nnkit.verify.float_vs_program import FloatVerdict
 from nnkit.verify.gates import GateResult
@@ -33,7 +32,7 @@ class Build:
 
     recipe: Recipe
     key: str
-    target: Target
+    target: AnyTarget
     options: TargetOptionsBase
     cache: StageCache
     progress: Progress
@@ -55,13 +54,22 @@ class Restructured:
 
     reference: the float network that the model is compared with: the imported one, or what the recipe's edits made
         of it.
-    mixed_precision: of `hp: auto`, what the search found, as the report has it.
     """
 
     model: Model
     log: RewriteLog
     reference: Model
-    mixed_precision: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """The lowered network with the precision of every layer settled.
+
+    search: of `hp: auto`, what it tried and chose, as the report has it.
+    """
+
+    lowered: Lowered
+    search: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ class Artifact:
 
     build_folder: Path
     folder: Path
-    deployment: Deployment
+    deployment: Deployment[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +101,7 @@ class Preview:
 
     imported: Imported
     restructured: Restructured
-    segments: tuple[Segment, ...]
+    settled: Settled
     program: Program
     plan: MemoryPlan
     calibrated: bool

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from nnkit.errors import ToolError
 from nnkit.program import Program
+from nnkit.runner import Contract, LayerRunner, Runner, RunResult
 from nnkit.simulate import simulate, simulate_op
-from nnkit.target import Contract, LayerRunner, Runner, RunResult
 
 _OURS = "report this to those who made the target"
 
@@ -130,10 +130,10 @@ def _compare_layers(
     return count.verdict(results, first)
 
 
-def _check_count(runner: Runner, asked: int, found: int) -> None:
-    if found != asked:
+def _check_count(runner: Runner, asked: int, results: int) -> None:
+    if results != asked:
         raise ToolError(
-            f"{asked} inputs were given, {found} results came back", where=f"runner {runner.name}", remedy=_OURS
+            f"{asked} inputs were given, {results} results came back", where=f"runner {runner.name}", remedy=_OURS
         )
 
 
@@ -159,8 +159,8 @@ class _Count:
             if value is None or value.size != reference.size:
                 wrong += reference.size
                 continue
-            found = differing(value.ravel(), reference, self.bound(name))
-            wrong += int(np.count_nonzero(found))
+            differences = differing(value.ravel(), reference, self.bound(name))
+            wrong += int(np.count_nonzero(differences))
             if self._runner.contract == "bounded" and reference.size:
                 gaps = np.abs(value.ravel().astype(np.float64) - reference.astype(np.float64))
                 self.largest = max(self.largest, float(np.nan_to_num(gaps, nan=np.inf).max()))

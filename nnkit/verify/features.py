@@ -7,17 +7,23 @@ A set of features is a name and a vector [D] for each image. Formats: `.npz` of 
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import UserFileError
+from nnkit.reading import read_array, read_arrays, read_bytes, read_csv, read_text
+from nnkit.reading.arrays import NUMBERS
+from nnkit.recipe.problems import shown
 
 _ENDINGS = (".npy", ".txt", ".bin")
+_NAMES = "US"  # kinds of types: texts
+_WHAT = "the file of features"
+_REMEDY = "give .npz (features, names), .npy, lines of a name and numbers, or a folder of one vector a file"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,16 +61,18 @@ def read_features(path: Path) -> Features:
         files = sorted(p for p in path.rglob("*") if p.suffix in _ENDINGS)
         names = [p.relative_to(path).with_suffix("").as_posix() for p in files]
         return _stacked(names, [_vector(p) for p in files], path)
-    try:
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                values, listed = np.asarray(archive["features"], np.float64), archive["names"]
-            return _stacked([str(name) for name in listed], list(values), path)
-        if path.suffix == ".npy":
-            values = np.asarray(np.load(path, allow_pickle=False), np.float64)
-            return _stacked([str(i) for i in range(len(values))], list(values), path)
-    except (OSError, ValueError, KeyError, EOFError, TypeError) as error:
-        raise _unreadable(path, str(error)) from error
+    if path.suffix == ".npz":
+        arrays = read_arrays(path, what=_WHAT, remedy=_REMEDY, kinds=NUMBERS + _NAMES)
+        lacking = [name for name in ("features", "names") if name not in arrays]
+        if lacking:
+            raise _unreadable(path, f"it has no array {lacking[0]!r}")
+        values, listed = arrays["features"], arrays["names"]
+        if values.dtype.kind not in NUMBERS or listed.ndim != 1:
+            raise _unreadable(path, "its features are no numbers, or its names no list")
+        return _stacked([str(name) for name in listed], _rows(values, path), path)
+    if path.suffix == ".npy":
+        rows = _rows(read_array(path, what=_WHAT, remedy=_REMEDY), path)
+        return _stacked([str(i) for i in range(len(rows))], rows, path)
     return _lines(path)
 
 
@@ -89,7 +97,10 @@ def write_ranges(ranges: FeatureRanges, path: Path) -> None:
 
 
 def feature_distance(features: Features, other: Features) -> FeatureDistance:
-    """Of the images that are in both, by name. Raises UserFileError where there are none, or the lengths differ."""
+    """How far two runs are apart on the images that both have, by name.
+
+    Raises UserFileError where there are none, or the lengths differ.
+    """
     index = {name: i for i, name in enumerate(other.names)}
     common = [(i, index[name]) for i, name in enumerate(features.names) if name in index]
     if not common:
@@ -103,24 +114,36 @@ def feature_distance(features: Features, other: Features) -> FeatureDistance:
     return FeatureDistance(len(common), float(cosines.mean()), float(cosines.min()), float(np.abs(a - b).max()))
 
 
+def _rows(values: NDArray[Any], path: Path) -> list[NDArray[np.float64]]:
+    """A vector for each entry of the first axis."""
+    if values.ndim == 0:
+        raise _unreadable(path, "it holds a single value")
+    return list(_real(values))
+
+
 def _vector(path: Path) -> NDArray[np.float64]:
+    if path.suffix == ".npy":
+        return _real(read_array(path, what=_WHAT, remedy=_REMEDY)).ravel()
+    if path.suffix == ".bin":
+        data = read_bytes(path, what=_WHAT)
+        if len(data) % 4:
+            raise _unreadable(path, f"its {len(data):,} bytes are no float32 values")
+        return np.frombuffer(data, "<f4").astype(np.float64)
+    words = read_text(path, what=_WHAT, remedy=_REMEDY).replace(",", " ").split()
     try:
-        if path.suffix == ".npy":
-            return np.asarray(np.load(path, allow_pickle=False), np.float64).ravel()
-        if path.suffix == ".bin":
-            return np.fromfile(path, "<f4").astype(np.float64)
-        return np.asarray(path.read_text(encoding="utf-8").replace(",", " ").split(), np.float64)
-    except (OSError, ValueError, EOFError) as error:
-        raise _unreadable(path, str(error)) from error
+        return np.asarray([float(word) for word in words], np.float64)
+    except ValueError as error:
+        raise _unreadable(path, shown(str(error))) from error
+
+
+def _real(values: NDArray[Any]) -> NDArray[np.float64]:
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite, and is refused as such
+        return values.astype(np.float64)
 
 
 def _lines(path: Path) -> Features:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise _unreadable(path, str(error)) from error
     names, vectors = [], []
-    for line, row in enumerate(csv.reader(text.splitlines()), start=1):
+    for line, row in read_csv(path, what=_WHAT, remedy=_REMEDY):
         fields = row if len(row) > 1 else " ".join(row).split()
         if not fields or fields[0].startswith("#"):
             continue
@@ -128,7 +151,9 @@ def _lines(path: Path) -> Features:
             vectors.append(np.asarray([float(field) for field in fields[1:]], np.float64))
         except ValueError as error:
             raise UserFileError(
-                f"not a vector: {error}", where=f"{path}:{line}", remedy="write a name and its numbers in each line"
+                f"not a vector: {shown(str(error))}",
+                where=f"{path}:{line}",
+                remedy="write a name and its numbers in each line",
             ) from error
         names.append(fields[0])
     return _stacked(names, vectors, path)
@@ -150,8 +175,4 @@ def _stacked(names: Sequence[str], vectors: Sequence[NDArray[np.float64]], path:
 
 
 def _unreadable(path: Path, reason: str) -> UserFileError:
-    return UserFileError(
-        f"no features can be read from it: {reason}",
-        where=str(path),
-        remedy="give .npz (features, names), .npy, lines of a name and numbers, or a folder of one vector a file",
-    )
+    return UserFileError(f"{_WHAT} cannot be read: {reason}", where=str(path), remedy=_REMEDY)

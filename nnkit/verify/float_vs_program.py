@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.calibrate.stats import ValueRange
+from nnkit.clip_rate import ClipSum, can_clip
+from nnkit.distance import Distance, DistanceSum
 from nnkit.errors import ModelError
 from nnkit.executors import THIS_HOST, ExecutorChoice, open_executor
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.program import OpBase, Program
+from nnkit.program.inputs import quantized_inputs
+from nnkit.samples import Sample
 from nnkit.simulate import Watch, simulate
-from nnkit.verify.clipping import ClipSum, can_clip
-from nnkit.verify.metrics import Distance, DistanceSum
-from nnkit.verify.samples import Sample, quantized_inputs
 from nnkit.verify.unseen import Unseen, UnseenSum
 
 KEPT_OUTPUTS = 32
@@ -86,8 +87,8 @@ class PartSums:
         """Take the part that comes after all that were taken before."""
         self.total.merge(other.total)
         for mine, theirs in ((self.by_output, other.by_output), (self.by_layer, other.by_layer)):
-            for name, found in theirs.items():
-                mine[name].merge(found)
+            for name, sums in theirs.items():
+                mine[name].merge(sums)
         for name, beyond in other.unseen.items():
             self.unseen[name].merge(beyond)
         for name, cut in other.clipped.items():
@@ -125,9 +126,9 @@ def compare_with_float(
     with open_executor(choice, len(parts)) as executor:
         waiting: dict[int, PartSums] = {}
         merged = 0
-        for index, found in executor.map(compare_part, job, parts):
+        for index, part_sums in executor.map(compare_part, job, parts):
             progress(parts[index][1] - parts[index][0])
-            waiting[index] = found
+            waiting[index] = part_sums
             while merged in waiting:
                 sums.merge(waiting.pop(merged))
                 merged += 1
@@ -140,7 +141,7 @@ def compare_with_float(
         samples=len(samples),
         simulated=tuple(sums.simulated),
         task_values=tuple(sums.task_values),
-        unseen={name: found for name, part in sums.unseen.items() if (found := part.result()) is not None},
+        unseen={name: beyond for name, part in sums.unseen.items() if (beyond := part.result()) is not None},
         clip_rate={name: part.rate for name, part in sums.clipped.items()},
     )
 
@@ -181,7 +182,7 @@ def compare_part(job: CompareJob, part: tuple[int, int]) -> PartSums:
 
 @lru_cache(maxsize=1)
 def _sessions(job: CompareJob) -> tuple[FloatSession, FloatSession]:
-    """Of the reference for the outputs and of that for the layers; a worker opens them once."""
+    """Sessions of the reference for the outputs and of that for the layers; a worker opens them once."""
     original, restructured = job.original, job.restructured
     comparable = original.inputs == restructured.inputs and original.outputs == restructured.outputs
     reference = FloatSession(original if comparable else restructured, fetch=list(job.program.outputs))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nnkit.verify.metrics import Distance
+from nnkit.distance import Distance
 from nnkit.verify.tasks.score import TaskScore
 
 _FROM_ABOVE = ("max_abs", "drop")

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.program import Program
-from nnkit.verify.samples import Sample, quantized_inputs
+from nnkit.program.inputs import quantized_inputs
+from nnkit.samples import Sample
 
 _NAME_LENGTH = 100  # file systems end at 255 bytes
 _KEPT = 4  # enough to run a board against; all of them would dwarf the build

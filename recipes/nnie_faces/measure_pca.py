@@ -26,8 +26,9 @@ from nnkit.importers import import_onnx
 from nnkit.inputs import preprocess_by_input
 from nnkit.postprocess import combine_halves
 from nnkit.preprocess import Preprocess, preprocess_image
+from nnkit.program.inputs import quantized_inputs
+from nnkit.samples import Sample
 from nnkit.simulate import simulate
-from nnkit.verify.samples import Sample, quantized_inputs
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent / "gap8_reid"))

@@ -2,6 +2,6 @@
 
 from nnkit_gap8.target import Gap8Target
 
-TARGET = Gap8Target()
+TARGET = Gap8Target
 
 __all__ = ["TARGET", "Gap8Target"]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnkit.memory import engine, streaming
 from nnkit.memory.lifetimes import Storages
 from nnkit.memory.packing import align_up
+from nnkit.memory.placing import lower_bound_bytes
 from nnkit.memory.plan import Buffer, MemoryPlan, RegionUse, Step, TensorPlace, WeightChunk
-from nnkit.memory.timeline import Timeline, timeline
 from nnkit.program import Program
+from nnkit_gap8 import streaming
+from nnkit_gap8.l2_problem import l2_problem
 from nnkit_gap8.loads import MemoryMachine, OpLoad, Placed, chunk_counts, parts, with_reserved
+from nnkit_gap8.timeline import Timeline, timeline
 
 
 def assemble(program: Program, machine: MemoryMachine, placed: Placed, notes: Sequence[str]) -> MemoryPlan:
@@ -180,16 +182,9 @@ def l2_lower_bound(
     With `single_blocks` false the least chunk that the loads allow stands for the block. All offsets are multiples
     of the alignment, so every buffer below another takes its size rounded up.
     """
-    alignment = machine.l2.alignment_bytes
-    items = [
-        engine.Item(f"a{i}", buffer.size_bytes, buffer.first_op, buffer.last_op, alignment)
-        for i, buffer in enumerate(storages.buffers)
-    ]
-    for index, load in enumerate(loads):
-        weights = load.block_bytes if single_blocks else load.floor_bytes
-        items.append(engine.Item(f"w{index}", weights, index, index, alignment))
-        items.append(engine.Item(f"s{index}", load.l2_scratch_bytes, index, index, alignment))
-    return with_reserved(engine.lower_bound(tuple(items)), machine)
+    weights = [load.block_bytes if single_blocks else load.floor_bytes for load in loads]
+    problem = l2_problem(storages, loads, weights, machine.l2.alignment_bytes)
+    return with_reserved(lower_bound_bytes(problem, "l2"), machine)
 
 
 class _Names:

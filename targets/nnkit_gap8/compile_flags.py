@@ -4,11 +4,14 @@ from __future__ import annotations
 
 # Without these, GCC moves the loads of one tap before the products of the last one, runs out of registers, and
 # spills accumulators inside the innermost loop; or inlines that loop into a function that needs registers itself.
+# The last: GCC would make one of functions that are alike (of two depthwise kernels, say) and leave the other's frame
+# out of its call graph, so that the stack could not be bounded.
 OPTIMISATION = (
     "-O2",
     "-fno-schedule-insns",
     "-fno-tree-reassoc",
     "-fno-inline-functions-called-once",
+    "-fno-ipa-icf",
 )
 
 RV32_FLAGS = (

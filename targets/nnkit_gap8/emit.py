@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import nnkit
+from nnkit.c.fixed.catalogue import kernel_sources, operator_c
+from nnkit.c.fixed.layer import Call, Constant
+from nnkit.c.fixed.machine import CoreMachine
+from nnkit.c.fixed.types import chw, ctype
+from nnkit.c.sources import c_environment, tidy_source
+from nnkit.c.text import comment_text, identifier, unique_identifiers
 from nnkit.errors import InternalError
-from nnkit.generated import template_environment
 from nnkit.memory.plan import MemoryPlan
-from nnkit.program import Convolution, Fixed, Program
+from nnkit.program import Fixed, Program
 from nnkit_gap8.compile_flags import OPTIMISATION, RV32_FLAGS
-from nnkit_gap8.files import render, shared_files
-from nnkit_gap8.kernel_sources import kernel_sources
-from nnkit_gap8.kernels import DEFAULT_L1_BYTES, ConvKernel, chw, conv_kernel
-from nnkit_gap8.layers import Call, conv_calls, other_calls
-from nnkit_gap8.names import comment_text, identifier, unique_identifiers
-from nnkit_gap8.pack import pack_weights
+from nnkit_gap8.files import shared_files
 from nnkit_gap8.steps import address, layer_comment, scratch_buffer, step_views
-from nnkit_gap8.variants import collect, ctype
 
 CONTEXT_BYTES = 16  # the network's context on a machine with 32-bit pointers
+_RESERVED = frozenset(("context", "l1", "l2", "port", "task"))  # names that the generated code uses
 STACK_BYTES = 1024  # reserved in L2; `runners.Rv32Runner` proves that the code stays inside
 
 
@@ -71,59 +71,51 @@ class Network:
 
 
 def emit_artifact(
-    program: Program, plan: MemoryPlan, *, cores: int = 8, l1_bytes: int = DEFAULT_L1_BYTES, name: str | None = None
+    program: Program, plan: MemoryPlan, machine: CoreMachine, name: str | None = None
 ) -> dict[str, bytes]:
     """The artifact's files by relative path.
 
     Args:
-        cores: parts that kernels may be split into; the plan's scratch must be for as many.
-        l1_bytes: L1 that the kernels were chosen for.
+        machine: what the kernels are cut for; the plan's scratch must be for as many cores.
         name: of the network in C; the program's name by default.
 
     Raises InternalError when plan and program do not belong together.
     """
-    kernels = {
-        op.name: conv_kernel(op, program, cores, l1_bytes) for op in program.ops if isinstance(op, Convolution)
-    }
-    _check(program, plan, kernels)
-    variants = collect(program, kernels)
-    network = _network(program, plan, cores, name or program.name)
-    weights = _weights(program, plan)
-    files: dict[str, bytes] = {"weights.bin": weights}
-    env = template_environment("nnkit_gap8", "templates")
-    sources = kernel_sources(env, network.title, network.stem, network.prefix, variants)
-    calls = _calls(program, kernels)
+    _check(program, plan, machine)
+    network = _network(program, plan, machine, name or program.name)
+    files: dict[str, bytes] = {"weights.bin": _weights(program, plan)}
+    sources = kernel_sources(program, network.title, network.stem)
+    calls = _calls(program, machine)
     steps = step_views(program, plan, calls)
     layers = _layers(program, calls, {call.layer for step in steps for call in step.calls})
     files |= {path: text.encode() for path, text in sources.items()}
     network_sources = tuple(sorted([f"{network.stem}.c", *(path for path in sources if path.endswith(".c"))]))
     shared: dict[str, Any] = {"n": network, "layers": layers, "steps": steps, "sources": network_sources}
     shared |= {"optimisation": OPTIMISATION, "rv32_flags": RV32_FLAGS}
-    files[f"{network.stem}.h"] = render(env, "network.h.j2", shared)
-    files[f"{network.stem}.c"] = render(env, "network.c.j2", shared)
-    files["README.md"] = render(env, "README.md.j2", shared)
-    files |= shared_files(env, shared)
+    environment = c_environment("nnkit_gap8", "templates")
+    for path in (f"{network.stem}.h", f"{network.stem}.c", "README.md"):
+        template = "README.md.j2" if path == "README.md" else f"network{path[-2:]}.j2"
+        files[path] = tidy_source(environment, template, shared).encode()
+    files |= shared_files(environment, shared)
     files["network.json"] = _description(program, plan, network, network_sources)
     return dict(sorted(files.items()))
 
 
-def _check(program: Program, plan: MemoryPlan, kernels: Mapping[str, ConvKernel]) -> None:
+def _check(program: Program, plan: MemoryPlan, machine: CoreMachine) -> None:
     for tensor in program.tensors.values():
         if not isinstance(tensor.format, Fixed):
             raise InternalError("a float tensor has no integer kernel", where=tensor.name)
         if tensor.name not in plan.places:
             raise InternalError("the plan has no place for this tensor", where=tensor.name)
     for op in program.ops:
-        kernel = kernels.get(op.name)
-        if kernel is None or not kernel.scratch_bytes:
-            continue
-        scratch = scratch_buffer(plan, op.name)
-        if scratch is None or scratch.size_bytes < kernel.scratch_bytes:
-            raise InternalError(f"the plan lacks {kernel.scratch_bytes} bytes of L1 scratch", where=op.name)
+        for _, needed_bytes in operator_c(op).needs(op, program, machine).scratch_bytes:
+            scratch = scratch_buffer(plan, op.name)
+            if scratch is None or scratch.size_bytes < needed_bytes:
+                raise InternalError(f"the plan lacks {needed_bytes} bytes of L1 scratch", where=op.name)
 
 
-def _network(program: Program, plan: MemoryPlan, cores: int, name: str) -> Network:
-    stem = identifier(name)
+def _network(program: Program, plan: MemoryPlan, machine: CoreMachine, name: str) -> Network:
+    stem = identifier(name, _RESERVED)
     by_kind: dict[str, list[tuple[int, int]]] = {}
     for buffer in plan.buffers.values():
         by_kind.setdefault(f"{buffer.region}:{buffer.kind}", []).append((buffer.offset_bytes, buffer.size_bytes))
@@ -132,7 +124,7 @@ def _network(program: Program, plan: MemoryPlan, cores: int, name: str) -> Netwo
     )
     context = by_kind.get("l2:context", [(-(-pool // 4) * 4, CONTEXT_BYTES)])[0]
     stack = by_kind.get("l2:stack", [(context[0] + context[1], STACK_BYTES)])[0]
-    identifiers = unique_identifiers((*program.inputs, *program.outputs))
+    identifiers = unique_identifiers((*program.inputs, *program.outputs), _RESERVED)
     regions = plan.regions
     return Network(
         title=comment_text(name),
@@ -146,13 +138,13 @@ def _network(program: Program, plan: MemoryPlan, cores: int, name: str) -> Netwo
         l2_peak_bytes=max(pool, context[0] + context[1], stack[0] + stack[1]),
         l2_capacity_bytes=regions["l2"].capacity_bytes,
         l1_bytes=regions["l1"].peak_bytes if "l1" in regions else 0,
-        l1_capacity_bytes=regions["l1"].capacity_bytes if "l1" in regions else DEFAULT_L1_BYTES,
+        l1_capacity_bytes=regions["l1"].capacity_bytes if "l1" in regions else machine.scratch_bytes,
         l3_capacity_bytes=regions["l3"].capacity_bytes if "l3" in regions else 8 << 20,
         weights_bytes=plan.l3_weight_bytes,
         context_offset=context[0],
         stack_offset=stack[0],
         stack_bytes=stack[1],
-        cores=cores,
+        cores=machine.cores,
     )
 
 
@@ -179,7 +171,7 @@ def _port(
 def _weights(program: Program, plan: MemoryPlan) -> bytes:
     """weights.bin: every op's blocks where the plan's chunks expect them."""
     image = bytearray(plan.l3_weight_bytes)
-    blocks = {op.name: pack_weights(op) for op in program.ops}
+    blocks = {op.name: operator_c(op).weight_blocks(op) for op in program.ops}
     for chunk in plan.chunks:
         data = b"".join(blocks[chunk.op][chunk.first_block : chunk.first_block + chunk.blocks])
         if len(data) != chunk.size_bytes or chunk.l3_offset_bytes + len(data) > len(image):
@@ -196,20 +188,13 @@ class Layer:
     """A layer's constants with a comment."""
 
     comment: str
-    constants: tuple[Any, ...]
+    constants: tuple[Constant, ...]
 
 
-def _calls(program: Program, kernels: Mapping[str, ConvKernel]) -> dict[str, tuple[Call, ...]]:
+def _calls(program: Program, machine: CoreMachine) -> dict[str, tuple[Call, ...]]:
     """The kernel calls of every op by its name."""
-    names = unique_identifiers(op.name for op in program.ops)
-    calls: dict[str, tuple[Call, ...]] = {}
-    for op in program.ops:
-        name = f"layer_{names[op.name]}"
-        if isinstance(op, Convolution):
-            calls[op.name] = conv_calls(op, program, kernels[op.name], name)
-        else:
-            calls[op.name] = other_calls(op, program, name)
-    return calls
+    names = unique_identifiers((op.name for op in program.ops), _RESERVED)
+    return {op.name: operator_c(op).calls(op, program, machine, f"layer_{names[op.name]}") for op in program.ops}
 
 
 def _layers(program: Program, calls: Mapping[str, tuple[Call, ...]], used: Collection[str]) -> list[Layer]:
@@ -250,7 +235,7 @@ def _description(program: Program, plan: MemoryPlan, network: Network, sources: 
                 "name": op.name,
                 "kind": op.kind,
                 "output": tensor(op.output),
-                "shape_chw": list(chw_of(program, op.output)),
+                "shape_chw": list(chw(program.tensors[op.output])),
             }
             for op in program.ops
         ],
@@ -268,8 +253,3 @@ def _description(program: Program, plan: MemoryPlan, network: Network, sources: 
         },
     }
     return (json.dumps(description, indent=1) + "\n").encode()
-
-
-def chw_of(program: Program, tensor: str) -> tuple[int, int, int]:
-    """A tensor's (C, H, W)."""
-    return chw(program.tensors[tensor])

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from nnkit.errors import InternalError
-from nnkit.memory import streaming
 from nnkit.memory.lifetimes import Storages
 from nnkit.memory.needs import KernelNeeds
 from nnkit.memory.packing import align_up
 from nnkit.memory.plan import Region
 from nnkit.program import Convolution, OpBase, Program, macs
+from nnkit_gap8 import streaming
 
 NeedsOf: TypeAlias = Callable[[OpBase], KernelNeeds]
 
@@ -156,11 +156,11 @@ def chunk_counts(load: OpLoad, room: int) -> list[int]:
 
 def parts(blocks: Sequence[int], counts: Sequence[int]) -> list[tuple[int, ...]]:
     """The blocks of each chunk."""
-    found, start = [], 0
+    chunks, start = [], 0
     for count in counts:
-        found.append(tuple(blocks[start : start + count]))
+        chunks.append(tuple(blocks[start : start + count]))
         start += count
-    return found
+    return chunks
 
 
 def with_reserved(pool_bytes: int, machine: MemoryMachine) -> int:

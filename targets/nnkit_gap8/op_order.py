@@ -24,10 +24,10 @@ def with_least_peak(program: Program, plan: Callable[[Program], MemoryPlan]) -> 
     """
     if any(op.placement != "npu" for op in program.ops):
         return program
-    found = find_order(graph_of(program))
-    if found.method == "given":
+    search = find_order(graph_of(program))
+    if search.method == "given":
         return program
-    candidate = reordered(program, found.order)
+    candidate = reordered(program, search.order)
     if max(choose_storages(candidate).live_bytes(len(program.ops))) >= max(
         choose_storages(program).live_bytes(len(program.ops))
     ):

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from nnkit.c.fixed.machine import CoreMachine
 from nnkit.recipe import ByteSize, RecipeModel, RecipePath, TargetOptionsBase
 from nnkit.recipe.memory_search import MemorySearch
 
@@ -68,3 +69,7 @@ class Gap8Options(TargetOptionsBase):
         description="Share of the instructions that may go into gathering inputs again for smaller weight chunks, to "
         "lower the L2 peak. 0: speed first.",
     )
+
+    def core_machine(self) -> CoreMachine:
+        """What the kernels are cut for: the cluster's cores, which share L1."""
+        return CoreMachine(self.cores, self.memory.l1)

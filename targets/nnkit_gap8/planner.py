@@ -7,8 +7,8 @@ Policy, in this order:
 2. under that peak, the largest chunks: whole layers where they fit, otherwise few and even ones;
 3. under that peak, each chunk's copy issued one step ahead where there is room for it.
 
-Two planners place the activations: the floating border of the published application (`nnkit.memory.border`), where
-weights follow the second buffer, and the general allocator (`nnkit.memory.engine`). `auto` takes the better.
+Two planners place the activations: the floating border of the published application (`border`), where
+weights follow the second buffer, and the general allocator (`nnkit.memory.placing`). `auto` takes the better.
 
 Layout of L2: the pool with activations and weights from offset 0, then the context, then the stack.
 
@@ -23,13 +23,15 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from nnkit.errors import DoesNotFitError
-from nnkit.memory import border, engine
+from nnkit.memory.engine import Effort
 from nnkit.memory.lifetimes import Storages, choose_storages
 from nnkit.memory.packing import align_up
+from nnkit.memory.placing import place
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Program
-from nnkit_gap8 import not_fitting
+from nnkit_gap8 import border, not_fitting
 from nnkit_gap8.assembly import assemble
+from nnkit_gap8.l2_problem import l2_problem
 from nnkit_gap8.loads import (
     MemoryMachine,
     NeedsOf,
@@ -54,7 +56,7 @@ def plan(
     planner: PlannerName = "auto",
     weight_budget_bytes: int | None = None,
     repack_limit: float = 0.01,
-    effort: engine.Effort | None = None,
+    effort: Effort | None = None,
 ) -> MemoryPlan:
     """Plan every buffer of `program`.
 
@@ -96,7 +98,7 @@ class _Job:
     alignment: int
     pool_alignment: int  # the pool's end is rounded up where something follows it
     planner: PlannerName
-    effort: engine.Effort | None
+    effort: Effort | None
 
 
 def _best_placement(job: _Job, loads: Sequence[OpLoad], repack_limit: float, notes: list[str]) -> Placed:
@@ -107,18 +109,18 @@ def _best_placement(job: _Job, loads: Sequence[OpLoad], repack_limit: float, not
         notes.append(f"general planner: {placed.pool_bytes} bytes of activations and weights")
         tried.append(placed)
     if job.planner in ("auto", "border"):
-        found = _by_border(job, loads, repack_limit)
-        if isinstance(found, Placed):
-            notes.append(f"border planner: {found.pool_bytes} bytes of activations and weights")
-            tried.append(found)
+        by_border = _by_border(job, loads, repack_limit)
+        if isinstance(by_border, Placed):
+            notes.append(f"border planner: {by_border.pool_bytes} bytes of activations and weights")
+            tried.append(by_border)
         elif job.planner == "border":
             raise DoesNotFitError(
-                f"the border planner does not apply: {found.reason}",
+                f"the border planner does not apply: {by_border.reason}",
                 where=job.program.name,
                 remedy="use the planner 'general' or 'auto'",
             )
         else:
-            notes.append(f"border planner declined: {found.reason}")
+            notes.append(f"border planner declined: {by_border.reason}")
     return min(tried, key=lambda p: p.pool_bytes)
 
 
@@ -158,24 +160,15 @@ def _by_engine(job: _Job, loads: Sequence[OpLoad], repack_limit: float) -> Place
 
 
 def _solve(job: _Job, loads: Sequence[OpLoad], chunk_bytes: Sequence[int]) -> Placed:
-    storages, alignment = job.storages, job.alignment
-    items = [
-        engine.Item(f"a{i}", buffer.size_bytes, buffer.first_op, buffer.last_op, alignment)
-        for i, buffer in enumerate(storages.buffers)
-    ]
-    items += [engine.Item(f"w{i}", size, i, i, alignment) for i, size in enumerate(chunk_bytes) if size]
-    items += [
-        engine.Item(f"s{i}", load.l2_scratch_bytes, i, i, alignment)
-        for i, load in enumerate(loads)
-        if load.l2_scratch_bytes
-    ]
-    solution = engine.solve(tuple(items), job.effort)
+    storages = job.storages
+    placement = place(l2_problem(storages, loads, chunk_bytes, job.alignment), job.effort)
+    offsets = {name: spot.offset_bytes for name, spot in placement.places.items()}
     return Placed(
         planner="general",
         loads=tuple(loads),
         storages=storages,
-        offsets=tuple(solution.offsets_bytes[f"a{i}"] for i in range(len(storages.buffers))),
-        scratch_offsets=tuple(solution.offsets_bytes.get(f"s{i}") for i in range(len(loads))),
-        pool_bytes=align_up(solution.peak_bytes, job.pool_alignment),
+        offsets=tuple(offsets[f"a{i}"] for i in range(len(storages.buffers))),
+        scratch_offsets=tuple(offsets.get(f"s{i}") for i in range(len(loads))),
+        pool_bytes=align_up(placement.peaks["l2"].peak_bytes, job.pool_alignment),
         weight_floor=(0,) * len(loads),
     )

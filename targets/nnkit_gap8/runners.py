@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.c.host_compiler import host_compiler
 from nnkit.errors import InternalError, ToolError
-from nnkit.host_compiler import host_compiler
 from nnkit.program import Program
+from nnkit.reading import read_json_object
 from nnkit.target import Contract, RunResult
 from nnkit_gap8.call_stack import worst_stack_bytes
 from nnkit_gap8.compile_flags import OPTIMISATION, RV32_FLAGS
-from nnkit_gap8.processes import RV32_SIZE, missing_tools, require, run_tool
-from nnkit_gap8.tools import QEMU, RV32_COMPILER
+from nnkit_gap8.tools import QEMU, RV32_COMPILER, RV32_SIZE, missing_tools, require, run_in
 
 _HOST_TIMEOUT_S = 600.0
 _COMPILE_TIMEOUT_S = 300.0
@@ -70,7 +69,7 @@ class HostRunner:
         binary = folder / "network"
         command = [compiler, *self.flags, *(["-DNNKIT_TRACE"] if trace else [])]
         command += [f"-I{artifact / 'host'}", f"-I{artifact}", "-o", str(binary), *map(str, sources)]
-        run_tool(command, folder, _COMPILE_TIMEOUT_S)
+        run_in(folder, command, _COMPILE_TIMEOUT_S)
         return binary
 
 
@@ -88,7 +87,7 @@ def execute_on_host(
     (folder / "inputs.bin").write_bytes(_input_bytes(program, inputs))
     arguments = [str(artifact.resolve() / "weights.bin"), "inputs.bin", "outputs.bin", str(parts)]
     arguments += ["trace.bin"] if trace else []
-    run_tool([str(binary), *arguments], folder, _HOST_TIMEOUT_S)
+    run_in(folder, [str(binary), *arguments], _HOST_TIMEOUT_S)
     outputs = _split_outputs(program, (folder / "outputs.bin").read_bytes(), len(inputs))
     traces = _split_trace(program, folder / "trace.bin", len(inputs)) if trace else [{}] * len(inputs)
     return [RunResult(out, tensors) for out, tensors in zip(outputs, traces, strict=True)]
@@ -178,7 +177,7 @@ class _Rv32Build:
             flags += ["-DNNKIT_TRACE"] if trace else []
             flags += [f"-I{self.artifact / 'rv32'}", f"-I{self.artifact}", "-c", "-o", str(place)]
             command = [require(RV32_COMPILER), *flags, str(self.artifact / source)]
-            run_tool(command, self.folder, _COMPILE_TIMEOUT_S)
+            run_in(self.folder, command, _COMPILE_TIMEOUT_S)
             self._objects[key] = place
         return self._objects[key]
 
@@ -202,7 +201,7 @@ class _Rv32Build:
     def code_bytes(self) -> int:
         """Instructions and constants of the network's own objects."""
         objects = [self.object(source) for source in self.description["sources"]]
-        text = run_tool([require(RV32_SIZE), "-B", *map(str, objects)], self.folder, _COMPILE_TIMEOUT_S)
+        text = run_in(self.folder, [require(RV32_SIZE), "-B", *map(str, objects)], _COMPILE_TIMEOUT_S)
         return sum(int(line.split()[0]) for line in text.splitlines()[1:])
 
     def run(self, variant: str, program: Program, inputs: Sequence[Mapping[str, NDArray[np.int64]]]) -> _Rv32Run:
@@ -212,12 +211,12 @@ class _Rv32Build:
         elf = self.folder / f"{variant}.elf"
         script = self.artifact / "rv32" / "link.ld"
         link = [require(RV32_COMPILER), *RV32_FLAGS, "-nostdlib", "-nostartfiles", "-T", str(script), "-o", str(elf)]
-        run_tool([*link, *map(str, objects), "-lgcc"], self.folder, _COMPILE_TIMEOUT_S)
+        run_in(self.folder, [*link, *map(str, objects), "-lgcc"], _COMPILE_TIMEOUT_S)
         work = self.folder / variant
         work.mkdir()
         (work / "weights.bin").symlink_to(self.artifact / "weights.bin")
         (work / "inputs.bin").write_bytes(_input_bytes(program, inputs))
-        run_tool([*_qemu_command(), "-kernel", str(elf)], work, _QEMU_TIMEOUT_S * len(inputs))
+        run_in(work, [*_qemu_command(), "-kernel", str(elf)], _QEMU_TIMEOUT_S * len(inputs))
         values, by_op = _read_measures((work / "measures.txt").read_text(), len(program.ops))
         by_layer = {op.name: by_op[index] // len(inputs) for index, op in enumerate(program.ops)} if trace else {}
         tensors = _split_trace(program, work / "trace.bin", len(inputs)) if trace else []
@@ -235,11 +234,7 @@ def _qemu_command() -> list[str]:
 
 
 def _describe(artifact: Path) -> Mapping[str, Any]:
-    try:
-        description: Mapping[str, Any] = json.loads((artifact / "network.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InternalError(f"network.json cannot be read: {error}", where=str(artifact)) from error
-    return description
+    return read_json_object(artifact / "network.json", what="the artifact's description", remedy="build it again")
 
 
 def _input_bytes(program: Program, inputs: Sequence[Mapping[str, NDArray[np.int64]]]) -> bytes:

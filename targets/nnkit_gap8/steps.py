@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from nnkit.c.fixed.layer import Call
+from nnkit.c.text import comment_text
 from nnkit.memory.plan import Buffer, MemoryPlan, WeightChunk
 from nnkit.program import Conv2d, Convolution, OpBase, Program, Tensor
-from nnkit_gap8.layers import Call
-from nnkit_gap8.names import comment_text
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def _call(op: OpBase, call: Call, chunk: WeightChunk | None, program: Program, p
     plane = output.elements // output.shape[0] if output.shape else 1
     out_offset = address(plan, op.output) + call.out_channel * plane * output.format.bytes
     sources = [address(plan, op.inputs[index]) for index in call.inputs]
-    if call.kernel.startswith("copy_") and sources[0] == out_offset:
+    if call.copies and sources[0] == out_offset:
         return None
     inputs = [f"l2 + {source}" for source in sources] + ["0"]
     scratch = scratch_buffer(plan, op.name)

@@ -4,35 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 from nnkit_gap8.options import Gap8Options
 
 if TYPE_CHECKING:
-    from nnkit.graph import Model
+    from nnkit.input_range import InputRange
     from nnkit.memory.needs import KernelNeeds
     from nnkit.memory.plan import MemoryPlan
-    from nnkit.partition import Segment
     from nnkit.program import Program
-    from nnkit.quantize import FixedPointScheme, InputRange
-    from nnkit.quantize.used_ranges import UsedRanges
-    from nnkit.rewrite import RewriteLog
+    from nnkit.quantize import FixedPointScheme
+    from nnkit.quantize.lowered import LoweredLayers
     from nnkit.target import Deployment, Machine, Quantization, Runner, Tool
 
 from nnkit.rewrite import DEFAULT_RULES
-from nnkit.target import API_VERSION
+from nnkit.target import API_VERSION, FixedPointTarget
 
 
-class Gap8Target:
+class Gap8Target(FixedPointTarget[Gap8Options]):
     """GreenWaves GAP8; see `docs/gap8.md`."""
 
-    api_version: ClassVar[int] = API_VERSION
-    name: ClassVar[str] = "gap8"
-    summary: ClassVar[str] = "GreenWaves GAP8: 16/8-bit fixed point C, weights streamed from L3 into 512 KiB of L2"
-    options: ClassVar[type[Gap8Options]] = Gap8Options
-    corrections: ClassVar[tuple[str, ...]] = ("bias_correction",)
-    default_rules: ClassVar[tuple[str, ...]] = DEFAULT_RULES
-    program_classes: ClassVar[tuple[type, ...]] = ()
+    api_version = API_VERSION
+    name = "gap8"
+    summary = "GreenWaves GAP8: 16/8-bit fixed point C, weights streamed from L3 into 512 KiB of L2"
+    options = Gap8Options
+    corrections = ("bias_correction",)
+    documentation = "docs/gap8.md"
+    default_rules = DEFAULT_RULES
 
     def machine(self, options: Gap8Options) -> Machine:
         """L1, L2 and L3 as the options size them."""
@@ -50,21 +48,9 @@ class Gap8Target:
         """Fully connected layers have no kernel of their own, and formats are chosen per fused layer."""
         return ("fc_to_conv", "normalize_resize", "fuse_activation", "fuse_pool")
 
-    def partition(self, model: Model, log: RewriteLog, options: Gap8Options) -> tuple[Segment, ...]:
-        """`_cpu` layers run on the fabric controller, all others on the cluster."""
-        from nnkit.partition import partition
-
-        return partition(model, log)
-
-    def quantize(self, model: Model, quantization: Quantization, options: Gap8Options) -> Program:
+    def quantize(self, lowered: LoweredLayers, quantization: Quantization, options: Gap8Options) -> Program:
         """Power-of-two fixed point; see `scheme`. The ops may come in another order; see `nnkit_gap8.op_order`."""
-        from nnkit.quantize import quantize
-        from nnkit.quantize.bias_correction import BIAS_CORRECTION, SAMPLES, corrected
-
-        scheme = self.scheme(options, quantization.calibration.headroom, quantization.input_ranges)
-        program = quantize(model, quantization.statistics, scheme, name=quantization.name)
-        if BIAS_CORRECTION in (quantization.calibration.corrections or ()):
-            program = corrected(model, program, quantization.samples(SAMPLES))
+        program = super().quantize(lowered, quantization, options)
         if options.op_order == "given":
             return program
         from nnkit_gap8.op_order import with_least_peak
@@ -72,28 +58,25 @@ class Gap8Target:
         self.check(program, options)  # only what the kernels can run can be planned
         return with_least_peak(program, lambda candidate: self.plan(candidate, options))
 
-    def ranges_used(
-        self, model: Model, quantization: Quantization, program: Program, options: Gap8Options
-    ) -> UsedRanges:
-        """Those of calibration, fitted to each value's number of bits."""
-        from nnkit.quantize import ranges_used
-
-        scheme = self.scheme(options, quantization.calibration.headroom, quantization.input_ranges)
-        return ranges_used(model, quantization.statistics, scheme)
+    def gains_from_sixteen_bits(self, options: Gap8Options) -> bool:
+        """Where layers have 8 bits."""
+        return options.precision == "int8"
 
     def check(self, program: Program, options: Gap8Options) -> None:
         """The kernels' limits."""
+        from nnkit.c.fixed.catalogue import CONSTRAINTS
+        from nnkit.c.fixed.limits import LIMITS
         from nnkit.constraints import check_constraints
-        from nnkit_gap8.constraints import CONSTRAINTS, LIMITS
 
-        check_constraints(program, CONSTRAINTS, LIMITS)
+        check_constraints(program, CONSTRAINTS, LIMITS, whose="GAP8", documentation=self.documentation)
 
     def limits(self) -> tuple[str, ...]:
         """The kernels' limits in words."""
+        from nnkit.c.fixed.catalogue import CONSTRAINTS
+        from nnkit.c.fixed.limits import LIMITS
         from nnkit.constraints import constraint_text
-        from nnkit_gap8.constraints import CONSTRAINTS, LIMITS
 
-        return tuple(" ".join(constraint_text(constraint, LIMITS).split()) for constraint in CONSTRAINTS)
+        return tuple(constraint_text(constraint, LIMITS) for constraint in CONSTRAINTS)
 
     def scheme(
         self, options: Gap8Options, headroom: float, input_ranges: Mapping[str, InputRange]
@@ -116,20 +99,21 @@ class Gap8Target:
 
     def plan(self, program: Program, options: Gap8Options) -> MemoryPlan:
         """L1 scratch, L2 activations and streamed weights, L3 weights; replayed by the checker."""
+        from nnkit.c.fixed.catalogue import operator_c
         from nnkit.memory.checker import check_plan
         from nnkit.program import OpBase
         from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
-        from nnkit_gap8.kernels import kernel_needs
         from nnkit_gap8.loads import MemoryMachine
         from nnkit_gap8.planner import plan
 
         machine = self.machine(options)
         l1, l2, l3 = (machine.region(name) for name in ("l1", "l2", "l3"))
+        cores = options.core_machine()
 
         def needs(op: OpBase) -> KernelNeeds:
-            return kernel_needs(op, program, options.cores, l1.capacity_bytes)
+            return operator_c(op).needs(op, program, cores)
 
-        found = plan(
+        memory_plan = plan(
             program,
             needs,
             MemoryMachine(l1, l2, l3, context_bytes=CONTEXT_BYTES, stack_bytes=STACK_BYTES),
@@ -138,19 +122,17 @@ class Gap8Target:
             repack_limit=options.repack_limit,
             effort=options.memory_search.effort(),
         )
-        check_plan(program, found, needs)
-        return found
+        check_plan(program, memory_plan, needs)
+        return memory_plan
 
-    def emit(self, deployment: Deployment, options: Gap8Options, folder: Path) -> None:
+    def emit(self, deployment: Deployment[LoweredLayers], options: Gap8Options, folder: Path) -> None:
         """The C project, its weights, the three ports and the CPU stages."""
-        from nnkit.postprocess import emit_postprocess
+        from nnkit.c.postprocess.emit import emit_postprocess
         from nnkit.postprocess.from_recipe import stages_of
         from nnkit_gap8.emit import emit_artifact
 
         recipe, program = deployment.recipe, deployment.program
-        files = emit_artifact(
-            program, deployment.plan, cores=options.cores, l1_bytes=options.memory.l1, name=recipe.name
-        )
+        files = emit_artifact(program, deployment.plan, options.core_machine(), recipe.name)
         for name, content in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -158,10 +140,6 @@ class Gap8Target:
         stages = stages_of(recipe, program)
         if stages:
             emit_postprocess(stages, folder / "postprocess")
-
-    def details(self, deployment: Deployment, options: Gap8Options, folder: Path) -> Mapping[str, Any]:
-        """Nothing that the report does not hold for every target."""
-        return {}
 
     def runners(self, options: Gap8Options) -> tuple[Runner, ...]:
         """This host, and rv32imc with the chip's memories under QEMU."""

@@ -1,28 +1,33 @@
-"""The external programs of the gap8 target: where they are, and how to get them."""
+"""The external programs of the gap8 target: where they are, how to get them, and running them."""
 
 from __future__ import annotations
 
 import shutil
-import subprocess
+from collections.abc import Sequence
+from pathlib import Path
 
-from nnkit.host_compiler import host_compiler
+from nnkit.c.host_compiler import host_compiler
+from nnkit.errors import ToolError
+from nnkit.external_tool import run_tool
 from nnkit.target import Tool
 
 RV32_COMPILER = "riscv64-unknown-elf-gcc"
+RV32_SIZE = "riscv64-unknown-elf-size"
 QEMU = "qemu-system-riscv32"
+_INSTALL = {
+    RV32_COMPILER: "apt-get install gcc-riscv64-unknown-elf",
+    RV32_SIZE: "apt-get install binutils-riscv64-unknown-elf",
+    QEMU: "apt-get install qemu-system-misc",
+}
+_VERSION_TIMEOUT_S = 20.0
 
 
 def found_tools() -> tuple[Tool, ...]:
     """All tools with path and version; a missing one says how to get it."""
     return (
         _tool("C compiler", host_compiler(), "runs the generated C on this machine", "apt-get install gcc"),
-        _tool(
-            RV32_COMPILER,
-            shutil.which(RV32_COMPILER),
-            "compiles it for rv32imc",
-            "apt-get install gcc-riscv64-unknown-elf",
-        ),
-        _tool(QEMU, shutil.which(QEMU), "runs rv32imc and counts instructions", "apt-get install qemu-system-misc"),
+        _tool(RV32_COMPILER, shutil.which(RV32_COMPILER), "compiles it for rv32imc", _INSTALL[RV32_COMPILER]),
+        _tool(QEMU, shutil.which(QEMU), "runs rv32imc and counts instructions", _INSTALL[QEMU]),
     )
 
 
@@ -33,8 +38,31 @@ def _tool(name: str, path: str | None, purpose: str, install: str) -> Tool:
 def _version(path: str) -> str:
     """The first line that `--version` prints."""
     try:
-        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+        run = run_tool([path, "--version"], timeout_s=_VERSION_TIMEOUT_S)
+    except ToolError:
         return "does not start"
-    lines = (done.stdout or done.stderr).strip().splitlines()
-    return lines[0] if lines else "unknown"
+    lines = (run.output or run.errors).strip().splitlines()
+    return "does not start" if run.code is None else lines[0] if lines else "unknown"
+
+
+def missing_tools(names: Sequence[str]) -> str | None:
+    """None when all are on PATH, otherwise which are not and how to get them."""
+    absent = [f"{name} is not on PATH ({_INSTALL[name]})" for name in names if shutil.which(name) is None]
+    return "; ".join(absent) or None
+
+
+def require(name: str) -> str:
+    """Path of a tool. Raises ToolError with the way to get it."""
+    path = shutil.which(name)
+    if path is None:
+        raise ToolError("this tool is not on PATH", where=name, remedy=_INSTALL[name])
+    return path
+
+
+def run_in(folder: Path, command: Sequence[str], timeout_s: float) -> str:
+    """Run a compiler, the emulator or a compiled network in `folder`; returns its standard output.
+
+    Raises ToolError with the end of its log when it fails or takes longer than `timeout_s`.
+    """
+    remedy = "generated code should compile and run: please report this with the build folder's artifact/"
+    return run_tool(command, folder=folder, timeout_s=timeout_s, remedy=remedy).checked(remedy=remedy).output

@@ -2,6 +2,6 @@
 
 from nnkit_nnie.target import NnieTarget
 
-TARGET = NnieTarget()
+TARGET = NnieTarget
 
 __all__ = ["TARGET", "NnieTarget"]

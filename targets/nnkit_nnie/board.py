@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 import nnkit
+from nnkit.c.text import float32_literal, identifier
 from nnkit.program import Program
 from nnkit_nnie.caffe_pair import WrittenNames
 from nnkit_nnie.cfg import environment
 from nnkit_nnie.input_settings import NONE, InputSettings
+from nnkit_nnie.network import Network, NnieSegment
 from nnkit_nnie.quantize import PIXELS
-from nnkit_nnie.segments import Network, NnieSegment
 
 _FRAMES = {"yvu420sp": "420", "yvu422sp": "422"}
 _SIXTHS = {"": 6, "420": 3, "422": 4}
@@ -53,7 +52,7 @@ class BoardTensor:
 
     @property
     def input_bytes(self) -> int:
-        """Of an image as the board gets it."""
+        """Bytes of an image as the board gets it."""
         return self.elements * _SIXTHS[self.frame] // 6
 
 
@@ -79,12 +78,11 @@ def board_sources(
     stem: str,
     compiled: Sequence[str] = (),
 ) -> dict[str, str]:
-    """The files by name.
+    """The sources by file name.
 
-    compiled: of each NNIE segment, the file of its compiled network, where there are several.
+    compiled: the file of the compiled network of each NNIE segment, where there are several.
     """
-    function = re.sub(r"[^a-z0-9]+", "_", stem.lower()).strip("_") or "network"
-    function = f"n{function}" if function[0].isdigit() else function
+    function = identifier(stem)
     tensors = _tensors(network, program, pair, settings)
     crossing = [t for name, t in tensors.items() if name not in program.inputs]
     segments: list[BoardSegment] = []
@@ -141,7 +139,7 @@ def _tensors(
     images = {each.name: each for each in settings if each.is_image}
     made = {name for segment in network.segments if segment.placement == "cpu" for name in segment.outputs}
     names = [*program.inputs, *dict.fromkeys(n for segment in network.segments for n in segment.outputs)]
-    found = {}
+    tensors = {}
     for index, name in enumerate(names):
         tensor = program.tensors[name]
         blob = pair.blobs.get(name, name)
@@ -149,7 +147,7 @@ def _tensors(
         is_input = name in program.inputs
         buffer = f"t{index}_{word}"
         symbol = f"((const int32_t *)inputs[{index}])" if is_input else buffer
-        found[name] = BoardTensor(
+        tensors[name] = BoardTensor(
             name,
             blob,
             symbol,
@@ -162,7 +160,7 @@ def _tensors(
             **_normalization(images.get(name)),
             **_frame(images.get(name)),
         )
-    return found
+    return tensors
 
 
 def _normalization(image: InputSettings | None) -> dict[str, Any]:
@@ -171,8 +169,8 @@ def _normalization(image: InputSettings | None) -> dict[str, Any]:
         return {}
     means = image.mean or (0.0,) * image.shape[1]
     return {
-        "means": ", ".join(_c_float(value) for value in means),
-        "scale": _c_float(image.data_scale),
+        "means": ", ".join(float32_literal(value) for value in means),
+        "scale": float32_literal(image.data_scale),
         "channels": len(means),
     }
 
@@ -183,11 +181,6 @@ def _frame(image: InputSettings | None) -> dict[str, Any]:
         return {}
     height, width = image.shape[2:]
     return {"frame": _FRAMES[image.image_type], "rgb": image.rgb_order == "RGB", "size": f"{height}, {width}"}
-
-
-def _c_float(value: float) -> str:
-    """A float constant of C, to the last bit."""
-    return f"{float(np.float32(value)):.9e}f"
 
 
 def _chw(shape: tuple[int, ...]) -> tuple[int, int, int]:

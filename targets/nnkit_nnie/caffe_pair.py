@@ -3,9 +3,9 @@
 * A layer that is written as Custom becomes one Custom layer with the shapes of its tops.
 * The exporter ends a layer's name with its tags, `_hp` and `_cpu`. A network output that other layers read as well
   gets the suffix `_report` on its blob.
-* Names have at most 32 bytes and characters that survive a cfg, a file name and a C string; a longer one is
-  shortened and gets part of its digest, and `segments.json` tells which is which. That holds for the layers that the
-  exporter adds to a node's own, too.
+* Names have at most 31 bytes (a compiled network cuts them there) and characters that survive a cfg, a file name and
+  a C string; a longer one is shortened and gets part of its digest, and `segments.json` tells which is which. That
+  holds for the layers that the exporter adds to a node's own, too.
 """
 
 from __future__ import annotations
@@ -17,18 +17,21 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from nnkit.caffe.names import shortened
 from nnkit.graph import LayerTags, Model, ValueTags
-from nnkit.importers.name_tags import split_tags
-from nnkit_nnie.layers import CAFFE_LAYER, REPORT_SUFFIX, Layer
-from nnkit_nnie.segments import Network
+from nnkit.graph.metadata import CAFFE_BOTTOMS, CAFFE_LAYER
+from nnkit.graph.tag_words import split_tags
+from nnkit.names import shortened
+from nnkit_nnie.layers import REPORT_SUFFIX, Layer
+from nnkit_nnie.network import Network
+from nnkit_nnie.wk_nodes import NAME_BYTES
 
 if TYPE_CHECKING:
     import onnx
 
-MAX_NAME_BYTES = 32
+    from nnkit.caffe.export import CaffeNetwork
+
+MAX_NAME_BYTES = NAME_BYTES
 _ODD = re.compile(r"[^A-Za-z0-9_.-]")
-_BOTTOMS = "nnkit.caffe_bottoms"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,11 +48,14 @@ class WrittenNames:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CaffePair(WrittenNames):
-    """prototxt, caffemodel: the files' contents. notes: what the exporter says."""
+    """caffe: the network's layers as prototxt and caffemodel have them. notes: what the exporter says."""
 
-    prototxt: str
-    caffemodel: bytes
-    notes: tuple[str, ...]
+    caffe: CaffeNetwork
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What differs from the network, one sentence each."""
+        return self.caffe.notes
 
 
 def all_names(pairs: Iterable[WrittenNames]) -> WrittenNames:
@@ -62,21 +68,19 @@ def all_names(pairs: Iterable[WrittenNames]) -> WrittenNames:
     return WrittenNames(layers=layers, blobs=blobs)
 
 
-def caffe_pair(network: Network, name: str) -> CaffePair:
-    """Write a divided network for the mapper. Raises ModelError for what Caffe cannot express, all of it at once."""
-    from nnkit.caffe.export import export_caffe
+def caffe_pair(network: Network) -> CaffePair:
+    """A divided network as the mapper gets it. Raises ModelError for what Caffe cannot express, all of it at once."""
+    from nnkit.caffe.export import caffe_network
 
     model, nodes, values = _renamed(network)
-    files = export_caffe(model, name=name, consumed_outputs="report", most_name_bytes=MAX_NAME_BYTES)
+    caffe = caffe_network(model, split_read_outputs=False, most_name_bytes=MAX_NAME_BYTES)
     return CaffePair(
-        prototxt=files.prototxt,
-        caffemodel=files.caffemodel,
+        caffe=caffe,
         layers={
-            layer.name: tuple(written for node in nodes[layer.name] for written in files.layers.get(node, ()))
+            layer.name: tuple(written for node in nodes[layer.name] for written in caffe.layers.get(node, ()))
             for layer in network.layers
         },
-        blobs={value: files.blobs[new] for value, new in values.items() if new in files.blobs},
-        notes=files.notes,
+        blobs={value: caffe.blobs[new] for value, new in values.items() if new in caffe.blobs},
     )
 
 
@@ -119,7 +123,7 @@ def _renamed_node(node: onnx.NodeProto, names: Mapping[str, str], values: Mappin
     for entry in copy.metadata_props:
         if entry.key == CAFFE_LAYER:
             entry.value = names.get(entry.value, entry.value)
-        elif entry.key == _BOTTOMS:
+        elif entry.key == CAFFE_BOTTOMS:
             entry.value = json.dumps([values.get(name, name) for name in json.loads(entry.value)], ensure_ascii=False)
     return copy
 
@@ -136,7 +140,7 @@ def _model(network: Network, proto: onnx.ModelProto, values: Mapping[str, str]) 
     del proto.graph.initializer[:]
     proto.graph.initializer.extend(lasting)
     custom = {name for layer in network.layers if layer.custom for name in layer.outputs}
-    tags = {values.get(name, name): found for name, found in model.tags.values.items() if name not in custom}
+    tags = {values.get(name, name): tag for name, tag in model.tags.values.items() if name not in custom}
     for name in (name for layer in network.layers if layer.cpu for name in layer.outputs):
         tags[values[name]] = model.tags.of(name).merged(ValueTags(cpu=True))
     return Model(
@@ -170,19 +174,18 @@ def _value_names(network: Network) -> dict[str, str]:
     names: dict[str, str] = {}
     taken: set[str] = set()
     for name in (*graph.inputs, *(n for layer in network.layers for n in (*layer.inner, *layer.outputs))):
-        suffix = REPORT_SUFFIX if name.endswith(REPORT_SUFFIX) else ""
-        read_too = name in graph.outputs and name in graph.consumers and not suffix
-        room = MAX_NAME_BYTES - (len(REPORT_SUFFIX) if read_too else 0)
-        names[name] = _free(name.removesuffix(suffix), suffix, taken, room)
+        reported = name.endswith(REPORT_SUFFIX) or (name in graph.outputs and name in graph.consumers)
+        suffix = REPORT_SUFFIX if reported else ""
+        names[name] = _free(name.removesuffix(suffix), suffix, taken, MAX_NAME_BYTES)
     return names
 
 
 def _free(name: str, suffix: str, taken: set[str], room: int) -> str:
-    found, number = safe_name(name, suffix, room), 2
-    while found in taken:
-        found, number = safe_name(f"{name}~{number}", suffix, room), number + 1
-    taken.add(found)
-    return found
+    free, number = safe_name(name, suffix, room), 2
+    while free in taken:
+        free, number = safe_name(f"{name}~{number}", suffix, room), number + 1
+    taken.add(free)
+    return free
 
 
 def safe_name(name: str, suffix: str = "", room: int = MAX_NAME_BYTES) -> str:

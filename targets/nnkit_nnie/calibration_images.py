@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from nnkit.errors import RecipeError
 from nnkit.preprocess import Preprocess
-from nnkit.verify.samples import Sample
+from nnkit.samples import Sample
+from nnkit_nnie.caffe_pair import safe_name
 from nnkit_nnie.cfg import CfgInput
 from nnkit_nnie.input_settings import CHANNEL_MEAN, CHANNEL_MEAN_SCALE, MEAN_FILE, MEAN_FILE_SCALE, InputSettings
 
@@ -43,13 +44,13 @@ def image_file(settings: InputSettings, values: NDArray[np.float32]) -> bytes:
 def mean_file(settings: InputSettings) -> tuple[str, bytes] | None:
     """(file name, content) of the mean; None where the cfg says `null`."""
     if settings.norm_type in (CHANNEL_MEAN, CHANNEL_MEAN_SCALE):
-        return f"mean_{_plain(settings.name)}.txt", "".join(f"{value:.9g}\n" for value in settings.mean).encode()
+        return f"mean_{safe_name(settings.name)}.txt", "".join(f"{value:.9g}\n" for value in settings.mean).encode()
     if settings.norm_type in (MEAN_FILE, MEAN_FILE_SCALE):
         from nnkit.caffe.weights import write_mean_file
 
         values = np.asarray(settings.mean, np.float32).reshape(-1, 1, 1)
         mean = np.ascontiguousarray(np.broadcast_to(values, settings.shape[1:]))
-        return f"mean_{_plain(settings.name)}.binaryproto", write_mean_file(mean)
+        return f"mean_{safe_name(settings.name)}.binaryproto", write_mean_file(mean)
     return None
 
 
@@ -68,7 +69,7 @@ def write_inputs(
         mean = mean_file(each)
         if mean is not None:
             (folder / mean[0]).write_bytes(mean[1])
-        plain = _plain(each.name)
+        plain = safe_name(each.name)
         list_name = f"images_{plain}.txt"
         if not each.is_image:
             text = "".join(
@@ -104,9 +105,3 @@ def count_note(count: int) -> str | None:
     if count < _FEW:
         return f"{count} calibration images for the mapper; {_FEW} to {_MANY} typical ones are recommended"
     return None
-
-
-def _plain(name: str) -> str:
-    from nnkit_nnie.caffe_pair import safe_name
-
-    return safe_name(name)

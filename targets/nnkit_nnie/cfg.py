@@ -11,8 +11,8 @@ from nnkit.generated import template_environment
 from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.input_settings import InputSettings
 from nnkit_nnie.layer_kinds import ROI_KINDS
+from nnkit_nnie.network import Network
 from nnkit_nnie.options import NnieOptions
-from nnkit_nnie.segments import Network
 
 if TYPE_CHECKING:
     from jinja2 import Environment

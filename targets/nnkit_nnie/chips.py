@@ -1,4 +1,4 @@
-"""The chips with an NNIE: which generation, how many cores, which mapper compiles for them."""
+"""The chips with an NNIE: which generation, how many cores, which mapper compiles for them, and their limits."""
 
 from __future__ import annotations
 
@@ -7,8 +7,34 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
+from nnkit.constraints import Limits
+
 ChipName: TypeAlias = Literal["hi3559av100", "hi3519av100", "hi3516cv500", "hi3516dv300", "hi3559v200"]
 Generation: TypeAlias = Literal["1.1", "1.2"]
+
+
+@dataclass(frozen=True)
+class NnieLimits(Limits):
+    """The numbers in the limits of layers, images and segments. A chip that differs says so in `CHIPS`.
+
+    max_side: of channels, height and width. max_parameter: strides, dilations, paddings, and blocks of PassThrough.
+    powers: exponents that a Power may have.
+    """
+
+    max_side: int = 4096
+    max_kernel: int = 255
+    max_parameter: int = 255
+    max_group: int = 2048
+    powers: tuple[float, ...] = (-3.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 3.0)
+    max_concat_inputs: int = 32
+    normalize_eps: float = 1e-10
+    min_image_side: int = 8
+    max_image_side: int = 4096
+    upsample_factor: int = 2
+    max_segments: int = 8
+    max_segment_tensors: int = 16
+    max_roi_per_segment: int = 2
+    max_roi: int = 4
 
 
 @dataclass(frozen=True)
@@ -22,6 +48,7 @@ class Chip:
     title: str
     generation: Generation
     cores: int
+    limits: NnieLimits = NnieLimits()
 
     @property
     def arch_version(self) -> int:

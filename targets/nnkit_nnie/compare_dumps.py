@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.errors import UserFileError
 from nnkit.program import Program
+from nnkit.program.inputs import quantized_inputs
+from nnkit.reading import read_array
+from nnkit.samples import Sample
 from nnkit.simulate import simulate
-from nnkit.verify.samples import Sample, quantized_inputs
 from nnkit_nnie.emit import LAST_CALIBRATION, last_calibration_file, read_build_file, written_layers
-from nnkit_nnie.ops import NnieLayer, NnieOp, NnieWeighted
+from nnkit_nnie.group_weights import dequantize_groups
+from nnkit_nnie.ops import NnieLayer, NnieOp, NnieWeighted, layer_of
 from nnkit_nnie.quant_dumps import LayerComparison, Sort, compare_dumps, list_dumps
 
 
@@ -30,8 +32,7 @@ def compare_with_mapper(
 
     Raises UserFileError where the artifact or the dumps cannot be read.
     """
-    found = list_dumps(dumps)
-    return compare_dumps(found, our_values(artifact, program))
+    return compare_dumps(list_dumps(dumps), our_values(artifact, program))
 
 
 def our_values(artifact: Path, program: Program) -> dict[tuple[str, Sort, int], NDArray[Any]]:
@@ -53,7 +54,7 @@ def our_values(artifact: Path, program: Program) -> dict[tuple[str, Sort, int], 
         if number == 0:
             ours |= {(first, "input", k): value for k, value in enumerate(_read_values(op, program, tensors))}
         if isinstance(op, NnieWeighted):
-            ours[first, "weight", 0] = op.weight_format.dequantize(op.weight)
+            ours[first, "weight", 0] = dequantize_groups(op.weight, op.weight_scales)
         result = program.tensors[op.output].format.dequantize(tensors[op.output])
         for name in dict.fromkeys((first, last)):
             ours[name, "output", number] = result
@@ -62,16 +63,15 @@ def our_values(artifact: Path, program: Program) -> dict[tuple[str, Sort, int], 
 
 def _read_values(op: NnieOp, program: Program, tensors: dict[str, NDArray[Any]]) -> list[NDArray[Any]]:
     """The inputs of a layer as it reads them."""
-    forms = (op.read_as,) if isinstance(op, NnieWeighted) else getattr(op, "read_as", ())
     real = [program.tensors[name].format.dequantize(tensors[name]) for name in op.inputs]
-    return [value if form is None else form.through(value) for form, value in zip(forms, real, strict=True)]
+    return [value if form is None else form.through(value) for form, value in zip(op.reads, real, strict=True)]
 
 
 def _tensors(artifact: Path, program: Program, build: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     """Every network's tensors from its own last calibration image, on which alone the mapper saw it."""
     tensors: dict[str, NDArray[Any]] = {}
     for network in build["networks"]:
-        ops = tuple(op for op in program.ops if getattr(op, "layer", op.name) in network["layers"])
+        ops = tuple(op for op in program.ops if layer_of(op) in network["layers"])
         inputs = tuple(name for name in network["inputs"] if name in program.tensors)
         part = replace(program, ops=ops, inputs=inputs)
         tensors |= simulate(part, quantized_inputs(part, _last_sample(artifact, part)))
@@ -80,15 +80,9 @@ def _tensors(artifact: Path, program: Program, build: Mapping[str, Any]) -> dict
 
 def _last_sample(artifact: Path, program: Program) -> Sample:
     folder = artifact / "testcase"
-    try:
-        inputs = {
-            name: np.asarray(np.load(folder / last_calibration_file(name), allow_pickle=False), np.float32)
-            for name in program.inputs
-        }
-    except (OSError, ValueError) as error:
-        raise UserFileError(
-            "the artifact does not keep the last calibration image",
-            where=str(folder),
-            remedy="build again with calibration images",
-        ) from error
+    remedy = "the artifact keeps its last calibration image there: build again with calibration images"
+    inputs = {
+        name: read_array(folder / last_calibration_file(name), what="the image", remedy=remedy).astype(np.float32)
+        for name in program.inputs
+    }
     return Sample(LAST_CALIBRATION, inputs)

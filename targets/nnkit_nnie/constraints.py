@@ -1,7 +1,4 @@
-"""The NNIE's limits on its layers. Each docstring is the message, the remedy and the line in the docs.
-
-A limit returns what it found beyond it, in words that follow "found", and None where the layer is within.
-"""
+"""The NNIE's limits on its layers, as constraints (`nnkit.constraints`)."""
 
 from __future__ import annotations
 
@@ -10,12 +7,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nnkit.graph.padding import explicit_pads
+from nnkit.graph.read.axis import read_axis
+from nnkit.graph.read.concat import read_concat
+from nnkit.graph.read.conv import Conv
+from nnkit.graph.read.conv_transpose import ConvTranspose
+from nnkit.graph.read.fully_connected import FullyConnected
+from nnkit.graph.read.pool import Pool
+from nnkit.graph.read.resize import read_resize
+from nnkit.graph.read.slice import read_split
+from nnkit.graph.read.transpose import read_transpose
+from nnkit.graph.read.window import SlidingWindow
+from nnkit.graph.refusal import Refused
+from nnkit_nnie.context import Context, LayerLimit
 from nnkit_nnie.layer_kinds import ACTIVATIONS, ROI_KINDS
 from nnkit_nnie.layers import Layer
-from nnkit_nnie.limits import Context, LayerLimit
+from nnkit_nnie.operators import Weighted, read_operator
 
-_POWERS = (-3.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 3.0)
 _WINDOWED = frozenset({"Convolution", "DepthwiseConv", "Deconvolution", "Pooling"})
 _VECTOR = ACTIVATIONS | {"Softmax", "InnerProduct", "Dropout", "Split"}
 
@@ -54,36 +61,39 @@ def sides_are_small(layer: Layer, context: Context) -> str | None:
         reader.kind == "InnerProduct" for reader in context.consumers.get(layer.outputs[0], ())
     ):
         values = list(layer.inputs)
-    most = int(context.limits["max_side"])
+    most = context.limits.max_side
     beyond = next((name for name in values if max(context.graph.shape(name)[1:], default=1) > most), None)
     if beyond is None:
         return None
-    found = _dims(context.graph.shape(beyond))
-    return f"{found} in {beyond}" if beyond in layer.inputs else found
+    shape = _dims(context.graph.shape(beyond))
+    return f"{shape} in {beyond}" if beyond in layer.inputs else shape
 
 
 def weights_are_small(layer: Layer, context: Context) -> str | None:
     """no dimension of the weights is over {max_side} (of a fully connected layer: its outputs)
     fix: split the layer into several with fewer outputs"""
-    weight = _weight_shape(layer, context)
-    if weight is None or max(weight) <= int(context.limits["max_side"]):
+    operator, most = _operator(layer, context), context.limits.max_side
+    if isinstance(operator, FullyConnected):
+        return f"{operator.outputs:,} outputs" if operator.outputs > most else None
+    if not isinstance(operator, Conv | ConvTranspose) or max(operator.weight.shape) <= most:
         return None
-    return f"{weight[0]:,} outputs" if len(weight) == 1 else f"weights of {_dims(weight)}"
+    return f"weights of {_dims(operator.weight.shape)}"
 
 
 def windows_are_small(layer: Layer, context: Context) -> str | None:
-    """kernels, strides and dilations are 1 to {max_parameter}, paddings 0 to {max_parameter}
+    """kernels are 1 to {max_kernel}, strides and dilations 1 to {max_parameter}, paddings 0 to {max_parameter}
     fix: use a smaller window; a global pooling of a large map can be two poolings"""
-    if layer.kind not in _WINDOWED:
+    window, limits = _window(layer, context), context.limits
+    if window is None:
         return None
-    node, most = layer.main, int(context.limits["max_parameter"])
-    kernel = node.ints("kernel_shape") or (_weight_shape(layer, context) or ())[2:]
-    if node.op_type.startswith("Global"):
-        kernel = context.graph.shape(node.inputs[0])[2:]
-    found = {"kernel": kernel, "stride": node.ints("strides"), "dilation": node.ints("dilations")}
-    beyond = [f"{name} {_dims(sides)}" for name, sides in found.items() if not all(1 <= s <= most for s in sides)]
-    if not all(0 <= pad <= most for pad in node.ints("pads")):
-        beyond.append(f"padding {list(node.ints('pads'))}")
+    sides = (
+        ("kernel", window.kernel, limits.max_kernel),
+        ("stride", window.strides, limits.max_parameter),
+        ("dilation", window.dilations, limits.max_parameter),
+    )
+    beyond = [f"{name} {_dims(pair)}" for name, pair, most in sides if not all(1 <= side <= most for side in pair)]
+    if not all(0 <= pad <= limits.max_parameter for pad in window.pads):
+        beyond.append(f"padding {list(window.pads)}")
     return ", ".join(beyond) or None
 
 
@@ -92,47 +102,58 @@ def window_is_plane(layer: Layer, context: Context) -> str | None:
     fix: pad the input in the network before, or choose a symmetric padding"""
     if layer.kind not in _WINDOWED:
         return None
-    node, shape = layer.main, context.graph.shape(layer.inputs[0])
+    shape, window = context.graph.shape(layer.inputs[0]), _window(layer, context)
     if len(shape) != 4:
         return f"an input of {_dims(shape)}"
-    if layer.kind == "Pooling":
+    if layer.kind == "Pooling" or window is None:
         return None
-    pads = node.ints("pads", (0, 0, 0, 0))
-    if node.text("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER"):
-        totals = _same_pads(layer, context)
-        return None if all(total % 2 == 0 for total in totals) else f"{totals[0]} rows and {totals[1]} columns in all"
-    if pads[0] == pads[2] and pads[1] == pads[3]:
-        return None
-    return f"{pads[0]} above, {pads[2]} below, {pads[1]} left, {pads[3]} right"
+    top, left, bottom, right = window.pads
+    return None if (top, left) == (bottom, right) else f"{top} above, {bottom} below, {left} left, {right} right"
+
+
+def operator_is_readable(layer: Layer, context: Context) -> str | None:
+    """weights and biases are constants of the network, and a pooling gives out its values alone
+    fix: fold what computes them into constants (docs/rewrites.md), or run the layer on the CPU"""
+    if layer.kind in _WINDOWED and len(context.graph.shape(layer.inputs[0])) != 4:
+        return None  # told already
+    try:
+        read_operator(context.graph, layer)
+    except Refused as refused:
+        return f"that {refused.reason}"
+    return None
 
 
 def group_is_small(layer: Layer, context: Context) -> str | None:
     """a convolution has at most {max_group} groups
     fix: split the layer, or write it as a depthwise convolution"""
-    if layer.kind not in ("Convolution", "Deconvolution"):
+    operator = _operator(layer, context)
+    if layer.kind == "DepthwiseConv" or not isinstance(operator, Conv | ConvTranspose):
         return None
-    groups = layer.main.integer("group", 1)
-    return f"{groups:,}" if groups > int(context.limits["max_group"]) else None
+    return f"{operator.groups:,}" if operator.groups > context.limits.max_group else None
 
 
 def pooling_is_ceil(layer: Layer, context: Context) -> str | None:
     """a pooling covers its whole input: the size of its output is rounded up (ceil mode)
     fix: choose kernel, stride and padding so that nothing is left over, or train with ceil_mode"""
-    if layer.kind != "Pooling" or layer.main.op_type.startswith("Global"):
-        return None
-    node = layer.main
-    shape, result = context.graph.shape(node.inputs[0]), context.graph.shape(node.outputs[0])
-    kernel, strides = node.ints("kernel_shape"), node.ints("strides", (1, 1))
-    pads = node.ints("pads", (0, 0, 0, 0))
-    automatic = node.text("auto_pad", "NOTSET")
-    if len(shape) != 4 or automatic == "VALID":
+    pool, automatic = _operator(layer, context), layer.main.text("auto_pad", "NOTSET")
+    if not isinstance(pool, Pool) or pool.is_global or automatic == "VALID":
         return None
     if automatic != "NOTSET":
         return f"padding {automatic}"
+    window = pool.window
     wanted = tuple(
-        _ceil_size(shape[2 + axis], kernel[axis], strides[axis], pads[axis], pads[2 + axis]) for axis in (0, 1)
+        _ceil_size(
+            window.input_hw[axis],
+            window.kernel[axis],
+            window.strides[axis],
+            window.pads[axis],
+            window.pads[2 + axis],
+        )
+        for axis in (0, 1)
     )
-    return None if result[2:] == wanted else f"an output of {_dims(result[2:])}, where that would be {_dims(wanted)}"
+    if window.output_hw == wanted:
+        return None
+    return f"an output of {_dims(window.output_hw)}, where that would be {_dims(wanted)}"
 
 
 def power_is_known(layer: Layer, context: Context) -> str | None:
@@ -140,15 +161,18 @@ def power_is_known(layer: Layer, context: Context) -> str | None:
     fix: write the power as a product of these, or run the layer on the CPU"""
     if layer.kind != "Power":
         return None
-    beyond = [e for e in _exponents(layer, context) if not any(math.isclose(e, power) for power in _POWERS)]
+    powers = context.limits.powers
+    beyond = [e for e in _exponents(layer, context) if not any(math.isclose(e, power) for power in powers)]
     return f"{beyond[0]:g}" if beyond else None
 
 
 def permute_is_channels_last(layer: Layer, context: Context) -> str | None:
     """Permute can only support (0,1,2,3) -> (0,2,3,1) order
     fix: rearrange with that order and Reshape, or run the layer on the CPU"""
-    order = layer.main.ints("perm")
-    return f"({','.join(map(str, order))})" if layer.kind == "Permute" and order != (0, 2, 3, 1) else None
+    if layer.kind != "Permute":
+        return None
+    order = read_transpose(context.graph, layer.main).order
+    return None if order == (0, 2, 3, 1) else f"({','.join(map(str, order))})"
 
 
 def reshape_keeps_batch(layer: Layer, context: Context) -> str | None:
@@ -174,11 +198,15 @@ def upsample_is_twofold(layer: Layer, context: Context) -> str | None:
     if layer.kind != "Upsample":
         return None
     shape, result = context.graph.shape(layer.inputs[0]), context.graph.shape(layer.outputs[0])
-    factor = int(context.limits["upsample_factor"])
+    factor = context.limits.upsample_factor
     if len(shape) != 4 or result != (*shape[:2], shape[2] * factor, shape[3] * factor):
         return f"{_dims(shape)} to {_dims(result)}"
-    mode = layer.main.text("coordinate_transformation_mode", "asymmetric")
-    return None if mode in ("asymmetric", "half_pixel") else f"the coordinates of {mode}"
+    if layer.main.op_type != "Resize":
+        return None
+    resize = read_resize(context.graph, layer.main)
+    if resize.repeats(2) and resize.repeats(3):
+        return None
+    return f"the coordinates of {resize.coordinates}, rounded by {resize.rounding}"
 
 
 def no_crop(layer: Layer, context: Context) -> str | None:
@@ -219,7 +247,7 @@ def concat_is_small(layer: Layer, context: Context) -> str | None:
     if layer.kind != "Concat":
         return None
     given = sum(len([n for n in node.inputs if n]) for node in layer.nodes if node.op_type == "Concat")
-    return f"{given}" if given > int(context.limits["max_concat_inputs"]) else None
+    return f"{given}" if given > context.limits.max_concat_inputs else None
 
 
 def normalize_eps_is_fixed(layer: Layer, context: Context) -> str | None:
@@ -228,7 +256,7 @@ def normalize_eps_is_fixed(layer: Layer, context: Context) -> str | None:
     if layer.kind != "Normalize":
         return None
     eps = layer.main.number("eps", 1e-10)
-    return None if math.isclose(eps, float(context.limits["normalize_eps"]), rel_tol=1e-3) else f"{eps:g}"
+    return None if math.isclose(eps, context.limits.normalize_eps, rel_tol=1e-3) else f"{eps:g}"
 
 
 def pass_through_divides(layer: Layer, context: Context) -> str | None:
@@ -237,7 +265,7 @@ def pass_through_divides(layer: Layer, context: Context) -> str | None:
     if layer.kind != "PassThrough":
         return None
     node, shape = layer.main, context.graph.shape(layer.inputs[0])
-    most = int(context.limits["max_parameter"])
+    most = context.limits.max_parameter
     blocks = [node.integer(name, 1) for name in ("block_height", "block_width")]
     if all(1 <= b <= most and side % b == 0 for b, side in zip(blocks, shape[2:], strict=True)):
         return None
@@ -267,12 +295,17 @@ def follower_is_possible(layer: Layer, context: Context) -> str | None:
 def known_axis(layer: Layer, context: Context) -> str | None:
     """Concat, Slice, Softmax and Reduction work along a dimension other than the batch
     fix: choose axis 1, 2 or 3"""
-    node = layer.main
-    if layer.kind not in ("Concat", "Slice", "Softmax") or node.op_type == "Slice":
-        return None
-    axis = node.integer("axis", -1 if node.op_type == "Softmax" else 0)
-    rank = len(context.graph.shape(layer.inputs[0])) if layer.inputs else 4
-    return f"axis {axis}" if axis % rank == 0 else None
+    graph, node = context.graph, layer.main
+    match node.op_type:
+        case "Concat":
+            axis = read_concat(graph, node).axis
+        case "Split":
+            axis = read_split(graph, node).axis
+        case "Softmax":
+            axis = read_axis(graph, node)
+        case _:
+            return None
+    return f"axis {axis}" if layer.kind in ("Concat", "Slice", "Softmax") and axis == 0 else None
 
 
 LAYER_LIMITS: tuple[LayerLimit, ...] = (
@@ -280,6 +313,7 @@ LAYER_LIMITS: tuple[LayerLimit, ...] = (
     weights_are_small,
     windows_are_small,
     window_is_plane,
+    operator_is_readable,
     group_is_small,
     pooling_is_ceil,
     power_is_known,
@@ -311,32 +345,20 @@ def _change(layer: Layer, context: Context) -> str:
     return f"{_dims(context.graph.shape(layer.inputs[0]))} to {_dims(context.graph.shape(layer.outputs[0]))}"
 
 
-def _weight_shape(layer: Layer, context: Context) -> tuple[int, ...] | None:
-    """[O, I / groups, kh, kw] of a convolution, (O,) of a fully connected layer; None for others."""
-    node, constants = layer.main, context.graph.constants
-    if layer.kind in ("Convolution", "DepthwiseConv", "Deconvolution"):
-        return tuple(constants[node.inputs[1]].shape) if node.inputs[1] in constants else None
-    if layer.kind == "InnerProduct":
-        return (context.graph.shape(layer.outputs[0])[-1],)
-    return None
+def _operator(layer: Layer, context: Context) -> Weighted | Pool | None:
+    """The operator of a layer with weights or a window; None for others, and where `operator_is_readable` tells."""
+    try:
+        return read_operator(context.graph, layer)
+    except Refused:
+        return None
 
 
-def _same_pads(layer: Layer, context: Context) -> list[int]:
-    """Rows and columns of padding in all, where the network says SAME."""
-    node = layer.main
-    shape, result = context.graph.shape(node.inputs[0]), context.graph.shape(node.outputs[0])
-    kernel = node.ints("kernel_shape") or (_weight_shape(layer, context) or ())[2:]
-    strides, dilations = node.ints("strides", (1, 1)), node.ints("dilations", (1, 1))
-    top, left, bottom, right = explicit_pads(
-        node.text("auto_pad", ""),
-        (),
-        kernel=kernel,
-        strides=strides,
-        dilations=dilations,
-        input_hw=shape[2:],
-        output_hw=result[2:],
-    )
-    return [top + bottom, left + right]
+def _window(layer: Layer, context: Context) -> SlidingWindow | ConvTranspose | None:
+    """Kernel, strides, dilations and pads of a convolution, its transpose or a pooling; None for others."""
+    operator = _operator(layer, context)
+    if isinstance(operator, Conv | Pool):
+        return operator.window
+    return operator if isinstance(operator, ConvTranspose) else None
 
 
 def _ceil_size(side: int, kernel: int, stride: int, begin: int, end: int) -> int:
@@ -352,13 +374,13 @@ def _ceil_size(side: int, kernel: int, stride: int, begin: int, end: int) -> int
 
 def _exponents(layer: Layer, context: Context) -> list[float]:
     """The exponents that a Power layer's nodes raise to."""
-    found = []
+    exponents = []
     for node in layer.nodes:
         if node.op_type == "Pow":
-            array = context.graph.constant_float(node.inputs[1])
-            found.append(float(np.ravel(array)[0]) if array is not None and array.size else math.nan)
+            array = context.graph.constant(node.inputs[1])
+            exponents.append(float(np.ravel(array)[0]) if array is not None and array.size else math.nan)
         elif node.op_type in ("Sqrt", "Reciprocal"):
-            found.append(0.5 if node.op_type == "Sqrt" else -1.0)
+            exponents.append(0.5 if node.op_type == "Sqrt" else -1.0)
         elif node.op_type == "Div" and node.inputs[0] in context.graph.constants:
-            found.append(-1.0)
-    return found
+            exponents.append(-1.0)
+    return exponents

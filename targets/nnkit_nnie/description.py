@@ -9,9 +9,9 @@ from nnkit.program import Program
 from nnkit_nnie.caffe_pair import WrittenNames, all_names
 from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.input_settings import InputSettings
+from nnkit_nnie.network import Network, NnieSegment
 from nnkit_nnie.network_files import NetworkFiles
 from nnkit_nnie.options import NnieOptions
-from nnkit_nnie.segments import Network, NnieSegment
 
 
 def description(
@@ -20,9 +20,9 @@ def description(
     written: Sequence[NetworkFiles],
     settings: Sequence[InputSettings],
     options: NnieOptions,
-    sources: Mapping[int, str],
+    functions: Mapping[int, str],
 ) -> dict[str, Any]:
-    """The file's data. sources: name of the C function of each CPU segment by its index, where there is one."""
+    """The file's data. functions: name of the C function of each CPU segment by its index."""
     chip = CHIPS[options.chip]
     pair = all_names(files.pair for files in written)
     return {
@@ -33,7 +33,7 @@ def description(
         "networks": [_network(files) for files in written],
         "inputs": [_input(each, pair) for each in settings],
         "outputs": [_tensor(name, program, pair) for name in program.outputs],
-        "segments": [_segment(segment, program, pair, sources, written) for segment in network.segments],
+        "segments": [_segment(segment, program, pair, functions, written) for segment in network.segments],
     }
 
 
@@ -71,7 +71,7 @@ def _segment(
     segment: NnieSegment,
     program: Program,
     pair: WrittenNames,
-    sources: Mapping[int, str],
+    functions: Mapping[int, str],
     written: Sequence[NetworkFiles],
 ) -> dict[str, Any]:
     files = network_of(segment, written)
@@ -79,7 +79,7 @@ def _segment(
         "index": segment.index,
         **({"network": files.part.name} if files is not None and files.part.name else {}),
         "runs_on": "nnie" if segment.placement == "npu" else "cpu",
-        **({"function": sources[segment.index]} if segment.index in sources else {}),
+        **({"function": functions[segment.index]} if segment.index in functions else {}),
         "inputs": [_tensor(name, program, pair) for name in segment.inputs],
         "outputs": [_tensor(name, program, pair) for name in segment.outputs],
         "layers": [

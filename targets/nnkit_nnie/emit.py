@@ -9,25 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from nnkit.errors import InternalError, ModelError
+from nnkit.errors import InternalError
+from nnkit.generated import write_sources
 from nnkit.inputs import preprocess_by_input
+from nnkit.reading import read_json_object
 from nnkit.recipe import Recipe
+from nnkit.samples import Sample
 from nnkit.target import Deployment
-from nnkit.verify.samples import Sample
 from nnkit_nnie.board import board_sources, frames_on_the_cpu
 from nnkit_nnie.caffe_pair import all_names, safe_name
 from nnkit_nnie.cfg import environment
 from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.description import description, network_of
 from nnkit_nnie.input_settings import InputSettings, doubled_normalization, input_settings
-from nnkit_nnie.limits import limits_of
+from nnkit_nnie.lowered import NnieLowered
+from nnkit_nnie.network import Network
 from nnkit_nnie.network_files import NetworkFiles, compile_network, described, write_network
 from nnkit_nnie.options import NnieOptions
-from nnkit_nnie.parts import Part, division_of, parts_of, settings_of_part
+from nnkit_nnie.parts import Part, settings_of_part
 from nnkit_nnie.precision import suggestion
-from nnkit_nnie.segments import Network
 from nnkit_nnie.stn_calibration import net_samples, part_program
-from nnkit_nnie.subgraph import subgraph
 from nnkit_nnie.testcases import random_sample, write_testcase
 
 BUILD_FILE = "build.json"
@@ -50,17 +51,17 @@ def settings_of(recipe: Recipe, network: Network, options: NnieOptions) -> tuple
     from_images = {
         spec.name: spec.name in written and written[spec.name].preprocess is not None for spec in model.inputs
     }
-    return input_settings(model.inputs, preprocess, from_images, options, limits_of(options.chip))
+    return input_settings(model.inputs, preprocess, from_images, options)
 
 
-def emit_artifact(deployment: Deployment, network: Network, options: NnieOptions, folder: Path) -> None:
+def emit_artifact(deployment: Deployment[NnieLowered], options: NnieOptions, folder: Path) -> None:
     """Write the artifact into an empty folder, and compile it where a mapper is at hand.
 
     Raises ModelError, RecipeError for what cannot be written, ToolError where the mapper fails.
     """
     stem = safe_name(deployment.recipe.name)
+    network, parts = deployment.lowered.network, deployment.lowered.parts
     settings = settings_of(deployment.recipe, network, options)
-    parts = parts_of(network, division_of(options))
     fed = _samples(parts, deployment, options)
     notes = [*network.notes, *doubled_normalization(network.graph, settings)]
     advice = suggestion(network, options.compile_mode)
@@ -69,21 +70,23 @@ def emit_artifact(deployment: Deployment, network: Network, options: NnieOptions
         notes.append(f"net is calibrated on images that the {options.net_calibration} STN aligned")
     written: list[NetworkFiles] = []
     for part, samples in zip(parts, fed, strict=True):
-        files, found = write_network(
+        files, said = write_network(
             part, settings_of_part(part, settings), samples, deployment, options, stem, folder
         )
         written.append(files)
-        notes += found
+        notes += said
     names = all_names(files.pair for files in written)
-    sources = _write_cpu_segments(network, folder)
+    for source in deployment.lowered.cpu_code.values():
+        write_sources(folder / "cpu" / source.name, source.files)
+    functions = {index: source.name for index, source in deployment.lowered.cpu_code.items()}
     board = board_sources(
-        network, deployment.program, names, settings, sources, stem, _compiled_of_segments(network, written)
+        network, deployment.program, names, settings, functions, stem, _compiled_of_segments(network, written)
     )
     (folder / "board").mkdir()
     for name, text in board.items():
         (folder / "board" / name).write_text(text, encoding="utf-8")
     notes += frames_on_the_cpu(network, settings)
-    data = description(network, deployment.program, written, settings, options, sources)
+    data = description(network, deployment.program, written, settings, options, functions)
     (folder / "segments.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
     _write_testcases(deployment, network, settings, fed, folder)
     _write_texts(deployment, network, settings, options, written, folder, notes)
@@ -97,14 +100,16 @@ def emit_artifact(deployment: Deployment, network: Network, options: NnieOptions
 
 
 def _compiled_of_segments(network: Network, written: Sequence[NetworkFiles]) -> list[str]:
-    """Where there are several networks: the compiled one of each NNIE segment."""
+    """The file of the compiled network of each NNIE segment, where there are several networks."""
     if len(written) == 1:
         return []
-    found = [network_of(segment, written) for segment in network.segments if segment.placement == "npu"]
-    return [files.wk for files in found if files is not None]
+    networks = [network_of(segment, written) for segment in network.segments if segment.placement == "npu"]
+    return [files.wk for files in networks if files is not None]
 
 
-def _samples(parts: Sequence[Part], deployment: Deployment, options: NnieOptions) -> list[Sequence[Sample]]:
+def _samples(
+    parts: Sequence[Part], deployment: Deployment[NnieLowered], options: NnieOptions
+) -> list[Sequence[Sample]]:
     """Calibration inputs for the mapper, of each part."""
     samples = deployment.samples(options.image_count)
     if len(parts) == 1:
@@ -116,39 +121,8 @@ def _samples(parts: Sequence[Part], deployment: Deployment, options: NnieOptions
     return [samples, net_samples(parts[0], samples, stn, program.tensors[split.warped].fixed)]
 
 
-def _write_cpu_segments(network: Network, folder: Path) -> dict[int, str]:
-    """Generated C of each CPU segment that nnkit can write, in `cpu/`; function names by segment index.
-
-    Raises ModelError naming every layer for which there is no C.
-    """
-    from nnkit.cpu_segments import emit_segment
-
-    functions: dict[int, str] = {}
-    refused: list[str] = []
-    for segment in network.segments:
-        if segment.placement != "cpu":
-            continue
-        name = f"segment{segment.index}"
-        model = subgraph(
-            network.graph, [node for layer in segment.layers for node in layer.nodes], segment.inputs, segment.outputs
-        )
-        place = folder / "cpu" / name
-        try:
-            emit_segment(model, name, place)
-        except ModelError as error:
-            refused.append(f"segment {segment.index}: {error.reason}")
-            continue
-        functions[segment.index] = name
-    if refused:
-        raise ModelError(
-            "no C can be generated for the CPU: " + "; ".join(refused),
-            remedy="replace these layers, or cut the network before them",
-        )
-    return functions
-
-
 def _write_testcases(
-    deployment: Deployment,
+    deployment: Deployment[NnieLowered],
     network: Network,
     settings: tuple[InputSettings, ...],
     fed: Sequence[Sequence[Sample]],
@@ -164,7 +138,7 @@ def _write_testcases(
 
 
 def _write_texts(
-    deployment: Deployment,
+    deployment: Deployment[NnieLowered],
     network: Network,
     settings: tuple[InputSettings, ...],
     options: NnieOptions,
@@ -189,10 +163,9 @@ def _write_texts(
 
 def read_build_file(folder: Path) -> dict[str, Any]:
     """The artifact's `build.json`."""
-    data: dict[str, Any] = json.loads((folder / BUILD_FILE).read_text(encoding="utf-8"))
-    return data
+    return read_json_object(folder / BUILD_FILE, what="the artifact's description", remedy="build it again")
 
 
 def written_layers(build: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Of the artifact's `build.json`: the written layers' names, by layer, of all networks."""
+    """Names of the layers that each layer was written as, of all networks in the artifact's `build.json`."""
     return {name: written for network in build["networks"] for name, written in network["layers"].items()}

@@ -9,9 +9,9 @@ from typing import Literal
 
 from nnkit.errors import RecipeError
 from nnkit.graph import InputSpec
+from nnkit.graph.view import GraphView
 from nnkit.preprocess import Preprocess
-from nnkit_nnie.graph import Graph
-from nnkit_nnie.limits import Limits
+from nnkit_nnie.chips import CHIPS, NnieLimits
 from nnkit_nnie.options import IMAGE_TYPE_NUMBERS, NnieInput, NnieOptions
 
 NONE, MEAN_FILE, CHANNEL_MEAN, SCALE, MEAN_FILE_SCALE, CHANNEL_MEAN_SCALE = range(6)
@@ -39,7 +39,7 @@ class InputSettings:
 
     @property
     def image_type_number(self) -> int:
-        """As the cfg writes it."""
+        """The number that the cfg has for `image_type`."""
         return IMAGE_TYPE_NUMBERS[self.image_type]
 
     @property
@@ -53,7 +53,6 @@ def input_settings(
     preprocess: Mapping[str, Preprocess],
     from_images: Mapping[str, bool],
     options: NnieOptions,
-    limits: Limits,
 ) -> tuple[InputSettings, ...]:
     """The settings of every input, in the order of the prototxt.
 
@@ -66,13 +65,17 @@ def input_settings(
             known = ", ".join(spec.name for spec in inputs)
             raise RecipeError(f"the network has no input '{name}'", where="inputs", remedy=f"its inputs are: {known}")
     return tuple(
-        _settings(spec, preprocess[spec.name], from_images[spec.name], options.inputs.get(spec.name), options, limits)
+        _settings(spec, preprocess[spec.name], from_images[spec.name], options.inputs.get(spec.name), options)
         for spec in inputs
     )
 
 
 def _settings(
-    spec: InputSpec, given: Preprocess, image: bool, wanted: NnieInput | None, options: NnieOptions, limits: Limits
+    spec: InputSpec,
+    given: Preprocess,
+    image: bool,
+    wanted: NnieInput | None,
+    options: NnieOptions,
 ) -> InputSettings:
     asked = wanted if wanted is not None else NnieInput()
     image_type = asked.image_type
@@ -81,7 +84,7 @@ def _settings(
     rgb_order: Literal["RGB", "BGR"] = "RGB" if given.color == "rgb" else "BGR"
     if image_type == "vector":
         return InputSettings(spec.name, spec.shape, "vector", NONE, (), 1.0, rgb_order)
-    _check_image(spec, image_type, limits)
+    _check_image(spec, image_type, CHIPS[options.chip].limits)
     scale = _one_scale(spec.name, given)
     has_mean, has_scale = any(given.mean), scale != 1.0
     text = options.mean_file == "text"
@@ -111,8 +114,8 @@ def _one_scale(name: str, given: Preprocess) -> float:
     return scale
 
 
-def _check_image(spec: InputSpec, image_type: str, limits: Limits) -> None:
-    least, most = int(limits["min_image_side"]), int(limits["max_image_side"])
+def _check_image(spec: InputSpec, image_type: str, limits: NnieLimits) -> None:
+    least, most = limits.min_image_side, limits.max_image_side
     if len(spec.shape) != 4 or spec.shape[1] not in (1, 3) or not all(least <= s <= most for s in spec.shape[2:]):
         raise RecipeError(
             f"input {spec.name}: an image has 1 or 3 channels and sides of {least} to {most} pixels, "
@@ -135,7 +138,7 @@ def _check_image(spec: InputSpec, image_type: str, limits: Limits) -> None:
 _NORMALISING = frozenset({"Sub", "Mul", "Add", "Div", "BatchNormalization"})
 
 
-def doubled_normalization(graph: Graph, settings: Sequence[InputSettings]) -> tuple[str, ...]:
+def doubled_normalization(graph: GraphView, settings: Sequence[InputSettings]) -> tuple[str, ...]:
     """Notes on inputs that both the chip and the network's first layer normalise."""
     notes = []
     for each in settings:

@@ -13,11 +13,11 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from nnkit.graph import NO_TAGS, ValueTags
-from nnkit.program.ops import Placement
-from nnkit_nnie.graph import Graph, Node
+from nnkit.graph.metadata import CAFFE_IN_PLACE, CAFFE_LAYER, CAFFE_TYPE
+from nnkit.graph.view import GraphView, Node
+from nnkit.program.op import Placement
 from nnkit_nnie.layer_kinds import ACTIVATIONS, CPU_KINDS, KNOWN_KINDS, kind_of_op
 
-CAFFE_LAYER, CAFFE_TYPE, CAFFE_IN_PLACE = "nnkit.caffe_layer", "nnkit.caffe_type", "nnkit.caffe_in_place"
 REPORT_SUFFIX = "_report"
 SHAPING_OPS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity")
 
@@ -74,7 +74,7 @@ class Layer:
         return any(name.endswith(REPORT_SUFFIX) for name in (*self.inner, *self.outputs))
 
 
-def layers_of(graph: Graph, custom: Sequence[str] = ()) -> tuple[Layer, ...]:
+def layers_of(graph: GraphView, custom: Sequence[str] = ()) -> tuple[Layer, ...]:
     """The layers in the order of the network.
 
     custom: globs over layer names; those that match are written as Custom.
@@ -92,7 +92,7 @@ def layers_of(graph: Graph, custom: Sequence[str] = ()) -> tuple[Layer, ...]:
     return _in_order(tuple(_marked_custom(layer, custom) for layer in layers), graph)
 
 
-def _home(graph: Graph, node: Node, groups: Sequence[Sequence[Node]], group_of: Mapping[int, int]) -> int | None:
+def _home(graph: GraphView, node: Node, groups: Sequence[Sequence[Node]], group_of: Mapping[int, int]) -> int | None:
     """The group that a node joins, or None where it begins one."""
     origin = node.metadata.get(CAFFE_LAYER)
     if origin is not None:
@@ -112,33 +112,33 @@ def _home(graph: Graph, node: Node, groups: Sequence[Sequence[Node]], group_of: 
     return None
 
 
-def _runs_in_place(graph: Graph, node: Node, before: Node) -> bool:
+def _runs_in_place(graph: GraphView, node: Node, before: Node) -> bool:
     """Whether an activation follows its layer so closely that it runs in place."""
     if _kind(graph, [node]) not in ACTIVATIONS or len(graph.data_inputs(node)) != 1:
         return False
     host = _kind(graph, [before])
-    if host not in KNOWN_KINDS or host in ("Proposal", "Split", "Dropout") or len(before.outputs) > 1:
+    if host not in KNOWN_KINDS or host in ("Proposal", "Split", "Dropout") or len(before.results) > 1:
         return False
     tags = graph.tags
-    own, other = tags.of(node.outputs[0]), tags.of(before.outputs[0])
+    own, other = tags.of(node.output), tags.of(before.output)
     return CAFFE_IN_PLACE in node.metadata or own.cpu == other.cpu
 
 
-def _only_flattens(graph: Graph, node: Node) -> bool:
+def _only_flattens(graph: GraphView, node: Node) -> bool:
     if CAFFE_LAYER in node.metadata or node.op_type not in ("Flatten", "Reshape", "Squeeze"):
         return False
-    tags = graph.tags.of(node.outputs[0])
-    return len(graph.shape(node.outputs[0])) == 2 and not (tags.cpu or tags.hp)
+    tags = graph.tags.of(node.output)
+    return len(graph.shape(node.output)) == 2 and not (tags.cpu or tags.hp)
 
 
-def _layer(graph: Graph, nodes: Sequence[Node]) -> Layer:
+def _layer(graph: GraphView, nodes: Sequence[Node]) -> Layer:
     origin = nodes[0].metadata.get(CAFFE_LAYER)
     body = [n for n in nodes if n.metadata.get(CAFFE_LAYER) == origin] if origin is not None else list(nodes)
     if origin is None:
         while len(body) > 1 and _kind(graph, [body[-1]]) in ACTIVATIONS:
             body.pop()
     followers = [node for node in nodes if node not in body]
-    produced = [name for node in nodes for name in node.outputs]
+    produced = [name for node in nodes for name in node.results]
     inside = {node.index for node in nodes}
     inputs = dict.fromkeys(name for node in nodes for name in graph.data_inputs(node) if name not in produced)
     outputs = tuple(
@@ -148,7 +148,7 @@ def _layer(graph: Graph, nodes: Sequence[Node]) -> Layer:
         or not graph.consumers.get(name)
         or any(reader.index not in inside for reader in graph.consumers[name])
     )
-    tags = _merged(graph.tags.of(name) for node in body for name in node.outputs)
+    tags = _merged(graph.tags.of(name) for node in body for name in node.results)
     kind = _kind(graph, body)
     named = next((n for n in body if n.op_type not in SHAPING_OPS), body[-1])
     return Layer(
@@ -157,12 +157,10 @@ def _layer(graph: Graph, nodes: Sequence[Node]) -> Layer:
         nodes=tuple(nodes),
         inputs=tuple(inputs),
         outputs=outputs,
-        hp=tags.hp or any(graph.tags.of(name).hp for node in followers for name in node.outputs),
+        hp=tags.hp or any(graph.tags.of(name).hp for node in followers for name in node.results),
         cpu=tags.cpu,
         in_place=tuple(
-            InPlace(
-                node.metadata.get(CAFFE_LAYER, node.name), _kind(graph, [node]), graph.tags.of(node.outputs[0]).cpu
-            )
+            InPlace(node.metadata.get(CAFFE_LAYER, node.name), _kind(graph, [node]), graph.tags.of(node.output).cpu)
             for node in followers
         ),
         inner=tuple(name for name in produced if name not in outputs),
@@ -187,8 +185,8 @@ def _marked_custom(layer: Layer, globs: Sequence[str]) -> Layer:
     return layer
 
 
-def _in_order(layers: tuple[Layer, ...], graph: Graph) -> tuple[Layer, ...]:
-    """The same layers, each after what it reads; the order of the network wherever that allows it."""
+def _in_order(layers: tuple[Layer, ...], graph: GraphView) -> tuple[Layer, ...]:
+    """Sort layers so that each stands after what it reads, in the order of the network wherever that allows it."""
     ready = set(graph.inputs)
     waiting, ordered = list(layers), []
     while waiting:
@@ -199,7 +197,7 @@ def _in_order(layers: tuple[Layer, ...], graph: Graph) -> tuple[Layer, ...]:
     return tuple(ordered)
 
 
-def _kind(graph: Graph, nodes: Sequence[Node]) -> str:
+def _kind(graph: GraphView, nodes: Sequence[Node]) -> str:
     """The Caffe type of the nodes of one layer, without what runs in place."""
     written = nodes[0].metadata.get(CAFFE_TYPE)
     if written:
@@ -223,18 +221,18 @@ def _kind(graph: Graph, nodes: Sequence[Node]) -> str:
     return kind_of_op(op, node.domain)
 
 
-def _flattens(graph: Graph, node: Node) -> bool:
+def _flattens(graph: GraphView, node: Node) -> bool:
     """Whether a reshape gives one vector an image, which is what the exporter writes as Flatten."""
-    shape, result = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+    shape, result = graph.shape(node.inputs[0]), graph.shape(node.output)
     return len(result) == 2 and len(shape) > 2 and shape[0] == result[0]
 
 
-def _is_depthwise(graph: Graph, node: Node) -> bool:
+def _is_depthwise(graph: GraphView, node: Node) -> bool:
     channels = graph.shape(node.inputs[0])[1]
-    return channels > 1 and node.integer("group", 1) == channels == graph.shape(node.outputs[0])[1]
+    return channels > 1 and node.integer("group", 1) == channels == graph.shape(node.output)[1]
 
 
-def _arithmetic_kind(graph: Graph, node: Node) -> str:
+def _arithmetic_kind(graph: GraphView, node: Node) -> str:
     """Power for one constant number, Scale or Bias for one per channel, Eltwise for two computed values."""
     op = node.op_type
     computed = graph.data_inputs(node)
@@ -246,7 +244,7 @@ def _arithmetic_kind(graph: Graph, node: Node) -> str:
     array = constants[0]
     if op == "Pow" or (array.size and np.all(array == array.flat[0])):
         return "Power" if array.size and np.all(array == array.flat[0]) else op
-    shape = graph.shape(node.outputs[0])
+    shape = graph.shape(node.output)
     per_channel = array.size == shape[1] and [side for side in array.shape if side > 1] == [shape[1]]
     if not per_channel or (len(shape) == 4 and array.ndim < 3):
         return op

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from nnkit_nnie.chips import CHIPS
+from nnkit.constraints import Constraint, constraint_remedy, constraint_text
+from nnkit_nnie.caffe_pair import MAX_NAME_BYTES
+from nnkit_nnie.chips import CHIPS, NnieLimits
 from nnkit_nnie.constraints import LAYER_LIMITS
 from nnkit_nnie.layer_kinds import KNOWN_KINDS
-from nnkit_nnie.limits import LIMITS, limit_remedy, limit_text
-from nnkit_nnie.segments import NETWORK_LIMITS, SEGMENT_LIMITS
+from nnkit_nnie.segment_limits import NETWORK_LIMITS, SEGMENT_LIMITS
 from nnkit_nnie.tag_rules import CPU_ON_DATA, TAG_RULES
 
-ALL_LIMITS: tuple[Callable[..., object], ...] = (*LAYER_LIMITS, *TAG_RULES, *SEGMENT_LIMITS, *NETWORK_LIMITS)
+ALL_LIMITS: tuple[Constraint, ...] = (*LAYER_LIMITS, *TAG_RULES, *SEGMENT_LIMITS, *NETWORK_LIMITS)
+_COMMON = NnieLimits()
+
+
+def limits_in_words() -> tuple[str, ...]:
+    """Every limit and rule as a sentence, with the numbers that chips have in common."""
+    return tuple(constraint_text(limit, _COMMON) for limit in ALL_LIMITS)
 
 
 def limits_page() -> str:
@@ -19,14 +26,14 @@ def limits_page() -> str:
     lines = [
         "# Limits of the NNIE",
         "",
-        "Checked before anything is written; a build that exceeds some is told all of them at once, each with its",
+        "Checked before calibration begins; a build that exceeds some is told all of them at once, each with its",
         "layer and a remedy. This page is made from the checks themselves.",
         "",
         "| chip | NNIE | cores | mapper |",
         "|---|---|---|---|",
         *(f"| {c.title} | {c.generation} | {c.cores} | `{c.mapper}` |" for c in CHIPS.values()),
         "",
-        "The limits are the same for all of them. A network compiled for the other generation does not load:",
+        f"{_which_limits()} A network compiled for the other generation does not load:",
         '"arch_version(12) of input model should be 11!".',
         "",
         "## Layers",
@@ -47,13 +54,27 @@ def limits_page() -> str:
         "",
         *_table((*SEGMENT_LIMITS, *NETWORK_LIMITS)),
         "",
-        f"Layer and blob names have at most {LIMITS['max_name_bytes']} bytes: longer ones are shortened when they",
+        f"Layer and blob names have at most {MAX_NAME_BYTES} bytes: longer ones are shortened when they",
         "are written, and `segments.json` says which is which. An image has 1 or 3 channels and sides of",
-        f"{LIMITS['min_image_side']} to {LIMITS['max_image_side']:,} pixels.",
+        f"{_COMMON.min_image_side} to {_COMMON.max_image_side:,} pixels.",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _table(limits: Sequence[Callable[..., object]]) -> list[str]:
-    rows = [f"| {limit_text(limit, LIMITS)} | {limit_remedy(limit, LIMITS)} |" for limit in limits]
+def _which_limits() -> str:
+    """Which chips the numbers on the page hold for, and what others have instead."""
+    common = _COMMON.texts
+    differing = [
+        f"{chip.title} has {name} {text}"
+        for chip in CHIPS.values()
+        for name, text in chip.limits.texts.items()
+        if text != common[name]
+    ]
+    if not differing:
+        return "The limits are the same for all of them."
+    return f"The limits are the same for all of them, but: {'; '.join(differing)}."
+
+
+def _table(limits: Sequence[Constraint]) -> list[str]:
+    rows = [f"| {constraint_text(limit, _COMMON)} | {constraint_remedy(limit, _COMMON)} |" for limit in limits]
     return ["| limit | otherwise |", "|---|---|", *rows]

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
-import subprocess
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nnkit.errors import RecipeError, ToolError, UserFileError
+from nnkit.external_tool import ToolRun, run_tool
 from nnkit_nnie.chips import CHIPS, Chip
 from nnkit_nnie.options import NnieOptions
 from nnkit_nnie.wk import WkFile, check_wk
@@ -31,7 +29,6 @@ STAGES = (
 )
 """The mapper's stages in order, in its own words."""
 
-_LOG_LINES = 20
 _LOG_FILE = "mapper.log"
 _ERROR_FILE = "mapper_error.log"
 
@@ -131,14 +128,15 @@ def run_mapper(
 
     Raises ToolError: it does not start, crashes, hangs, says an error, or leaves no sound `.wk`.
     """
-    lines, stages = _watched(program, folder, cfg, timeout_s, on_stage)
+    run, stages = _watched(program, folder, cfg, timeout_s, on_stage)
+    lines = _lines(run)
     wk_path = folder / f"{instruction_name}.wk"
     fatal, warnings = _judged(lines, _error_file(folder), failed=not wk_path.is_file())
     if fatal is not None:
         raise fatal
     if not wk_path.is_file():
         raise ToolError(
-            _with_log(f"the mapper ended without an error and left no {wk_path.name}", lines),
+            run.with_tail(f"the mapper ended without an error and left no {wk_path.name}"),
             where=Path(program).name,
             remedy="run it by hand (compile.sh) and look at its log",
         )
@@ -147,84 +145,47 @@ def run_mapper(
 
 def _watched(
     program: str, folder: Path, cfg: str, timeout_s: float, on_stage: Callable[[str], None]
-) -> tuple[list[str], tuple[str, ...]]:
-    """The lines of its log, and the stages seen."""
+) -> tuple[ToolRun, tuple[str, ...]]:
+    """The run, and the stages seen. Raises ToolError where it failed."""
     name = Path(program).name
-    try:
-        process = subprocess.Popen(
+    stages: list[str] = []
+    log_path = folder / _LOG_FILE
+
+    with log_path.open("w", encoding="utf-8") as log:
+
+        def follow(line: str) -> None:
+            log.write(line + "\n")
+            stage = stage_of(line, stages[-1] if stages else None)
+            if stage is not None:
+                stages.append(stage)
+                on_stage(stage)
+
+        run = run_tool(
             [program, cfg],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # so that what it started ends with it
-        )
-    except OSError as error:
-        raise ToolError(
-            f"the mapper cannot be started: {error.strerror}",
-            where=program,
+            folder=folder,
+            timeout_s=timeout_s,
+            on_line=follow,
+            name="the mapper",
             remedy="check with `file` and `ldd` that it is a program for this kind of computer and that no library "
             "is missing; with mapper.run: false the build goes on without it",
-        ) from error
-    late = threading.Event()
-
-    def stop() -> None:
-        late.set()
-        _end(process)
-
-    timer = threading.Timer(timeout_s, stop)
-    timer.start()
-    lines: list[str] = []
-    stages: list[str] = []
-    try:
-        stream = process.stdout
-        if stream is not None:
-            for raw in stream:
-                line = raw.decode("utf-8", errors="replace").rstrip()
-                lines.append(line)
-                stage = stage_of(line, stages[-1] if stages else None)
-                if stage is not None:
-                    stages.append(stage)
-                    on_stage(stage)
-        process.wait()
-    finally:
-        timer.cancel()
-        _end(process)
-        (folder / _LOG_FILE).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    at = f" in the stage {stages[-1]!r}" if stages else ""
-    if late.is_set():
-        raise ToolError(
-            _with_log(f"the mapper did not end within {timeout_s:g} s, and was stopped{at}", lines),
-            where=name,
-            remedy="raise mapper.timeout_s; above is the end of its log",
         )
-    if process.returncode < 0:
-        sort = signal.Signals(-process.returncode).name
-        raise ToolError(
-            _with_log(f"the mapper crashed{at} ({sort})", lines),
-            where=name,
-            remedy="try with fewer calibration images (image_count), or report it to the vendor",
-        )
-    if process.returncode != 0:
-        fatal, _ = _judged(lines, _error_file(folder), failed=True)
+    if not run.failed:
+        return run, tuple(stages)
+    remedy = "above is the end of its log; docs/nnie_limits.md has the limits of layers"
+    if run.code is None:
+        remedy = "raise mapper.timeout_s; above is the end of its log"
+    elif run.code < 0:
+        remedy = "try with fewer calibration images (image_count), or report it to the vendor"
+    else:
+        fatal, _ = _judged(_lines(run), _error_file(folder), failed=True)
         if fatal is not None:
             raise fatal
-        raise ToolError(
-            _with_log(f"the mapper ended with code {process.returncode}{at}", lines),
-            where=name,
-            remedy="above is the end of its log; docs/nnie_limits.md has the limits of layers",
-        )
-    return lines, tuple(stages)
+    at = f" in the stage {stages[-1]!r}" if stages else ""
+    raise ToolError(run.with_tail(f"the mapper {run.ending}{at}"), where=name, remedy=remedy)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and what it started, if it still runs."""
-    if process.poll() is None:
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            process.kill()
-        process.wait()
+def _lines(run: ToolRun) -> list[str]:
+    return [line.rstrip() for line in run.output.split("\n")]
 
 
 def stage_of(line: str, before: str | None) -> str | None:
@@ -268,9 +229,5 @@ _GENERAL_REMEDY = "look at mapper.log in the artifact; docs/nnie_limits.md has t
 
 
 def _place(line: str) -> str:
-    found = _PLACE.search(line)
-    return f"mapper, layer {found.group('layer')}" if found else "mapper"
-
-
-def _with_log(reason: str, lines: Sequence[str]) -> str:
-    return "\n  ".join([reason, *[line for line in lines if line][-_LOG_LINES:]])
+    match = _PLACE.search(line)
+    return f"mapper, layer {match.group('layer')}" if match else "mapper"

@@ -10,13 +10,14 @@ from typing import Any
 
 from nnkit.inputs import calibration_files, preprocess_by_input
 from nnkit.preprocess.files import spread
+from nnkit.samples import Sample
 from nnkit.target import Deployment
-from nnkit.verify.samples import Sample
-from nnkit_nnie.caffe_pair import CaffePair, caffe_pair
+from nnkit_nnie.caffe_pair import CaffePair
 from nnkit_nnie.calibration_images import check_referenced, count_note, write_inputs
 from nnkit_nnie.cfg import net_type, render_cfg
 from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.input_settings import InputSettings
+from nnkit_nnie.lowered import NnieLowered
 from nnkit_nnie.mapper import MapperRun, find_mapper, no_mapper, run_mapper
 from nnkit_nnie.options import NnieOptions
 from nnkit_nnie.parts import Part
@@ -35,8 +36,12 @@ class NetworkFiles:
     folder: str
     stem: str
     instruction_name: str
-    pair: CaffePair
     settings: tuple[InputSettings, ...]
+
+    @property
+    def pair(self) -> CaffePair:
+        """The network's layers as Caffe has them."""
+        return self.part.pair
 
     @property
     def prototxt(self) -> str:
@@ -66,34 +71,36 @@ def write_network(
     part: Part,
     settings: tuple[InputSettings, ...],
     samples: Sequence[Sample],
-    deployment: Deployment,
+    deployment: Deployment[NnieLowered],
     options: NnieOptions,
     stem: str,
     artifact: Path,
 ) -> tuple[NetworkFiles, list[str]]:
     """Write one network; returns its files and notes. samples: its inputs for the mapper's calibration.
 
-    Raises ModelError, RecipeError for what cannot be written.
+    Raises RecipeError for what cannot be written.
     """
     place = artifact / part.name
     place.mkdir(exist_ok=True)
-    pair = caffe_pair(part.network, part.named(deployment.recipe.name))
-    files = NetworkFiles(part, part.name, part.named(stem), part.named(options.instruction_name), pair, settings)
-    (artifact / files.prototxt).write_text(pair.prototxt, encoding="utf-8")
-    (artifact / files.caffemodel).write_bytes(pair.caffemodel)
+    name, caffe = part.named(deployment.recipe.name), part.pair.caffe
+    files = NetworkFiles(part, part.name, part.named(stem), part.named(options.instruction_name), settings)
+    (artifact / files.prototxt).write_text(caffe.prototxt(name), encoding="utf-8")
+    (artifact / files.caffemodel).write_bytes(caffe.caffemodel(name))
     note = _write_cfg(files, samples, _referenced(part, deployment, options), options, place)
-    notes = [*pair.notes, *([note] if note is not None else [])]
+    notes = [*part.pair.notes, *([note] if note is not None else [])]
     return files, [f"{part.name}: {text}" if part.name else text for text in notes]
 
 
-def _referenced(part: Part, deployment: Deployment, options: NnieOptions) -> Mapping[str, list[Path]] | None:
+def _referenced(
+    part: Part, deployment: Deployment[NnieLowered], options: NnieOptions
+) -> Mapping[str, list[Path]] | None:
     """The user's own files where the mapper is to read them; None where pictures are copied.
 
     Warped images are in no file of the user's.
     """
     if options.image_list != "reference" or part.name == "net":
         return None
-    recipe, model = deployment.recipe, deployment.model
+    recipe, model = deployment.recipe, deployment.lowered.model
     check_referenced(preprocess_by_input(recipe, model))
     return {name: spread(paths, options.image_count) for name, paths in calibration_files(recipe, model).items()}
 

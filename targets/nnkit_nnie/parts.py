@@ -7,56 +7,61 @@ image on. Between them the CPU warps the image, and NET's input is made of pixel
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from nnkit_nnie.caffe_pair import CaffePair, caffe_pair
+from nnkit_nnie.context import Division
 from nnkit_nnie.input_settings import InputSettings
-from nnkit_nnie.options import NnieOptions
-from nnkit_nnie.segments import Division, Network, divide
+from nnkit_nnie.network import Network
+from nnkit_nnie.segments import divide
 
 if TYPE_CHECKING:
-    from nnkit.stn import StnSplit
+    from nnkit.rewrite.stn_split import StnSplit
 
 PartName = Literal["", "stn", "net"]
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One network for the mapper, divided by itself. name: empty for the only one. split: what it is a part of."""
+    """One network for the mapper, divided by itself. name: empty for the only one. split: what it is a part of.
+
+    pair: its layers as Caffe has them.
+    """
 
     name: PartName
     network: Network
+    pair: CaffePair
     split: StnSplit | None = None
+
+    @staticmethod
+    def of(name: PartName, network: Network, split: StnSplit | None = None) -> Part:
+        """Raises ModelError for layers that Caffe cannot express, all of them at once."""
+        return Part(name, network, caffe_pair(network), split)
+
+    def with_sixteen_bits(self, values: Sequence[str]) -> Part:
+        """The part with the layers that make these values in 16 bits, beside those that are tagged so."""
+        return Part.of(self.name, self.network.with_sixteen_bits(values), self.split)
 
     def named(self, stem: str) -> str:
         """A file's stem for this part: `face` becomes `face_stn`."""
         return f"{stem}_{self.name}" if self.name else stem
 
 
-def division_of(options: NnieOptions) -> Division:
-    """What decides how a network is divided."""
-    return Division(
-        options.chip,
-        options.compile_mode,
-        options.custom,
-        options.outside_limits == "custom",
-        options.split_at_warp,
-    )
-
-
 def parts_of(network: Network, division: Division) -> tuple[Part, ...]:
     """The networks that `network` is compiled as, in order of execution.
 
-    Raises ModelError where the warp cannot be split at, and for limits that a part exceeds.
+    Raises ModelError where the warp cannot be split at, for limits that a part exceeds, and as `Part.of`.
     """
     if network.split_at is None:
-        return (Part("", network),)
-    from nnkit.stn import split_stn
+        return (Part.of("", network),)
+    from nnkit.rewrite.stn_split import split_stn
 
     split = split_stn(network.graph.model)
     return (
-        Part("stn", divide(split.stn, division), split),
-        Part("net", divide(split.net, division), split),
+        Part.of("stn", divide(split.stn, division), split),
+        Part.of("net", divide(split.net, division), split),
     )
 
 

@@ -12,21 +12,23 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from nnkit.calibrate.stats import CalibrationStats
+from nnkit.distance import DistanceSum
 from nnkit.errors import RecipeError
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
+from nnkit.mixed_precision.diagnosis import Diagnosis, layer_cost
+from nnkit.mixed_precision.search import LayerSet
 from nnkit.program import Fixed, Float, Program
-from nnkit.quantize.diagnose import Diagnosis, layer_cost
-from nnkit.quantize.mixed_precision import LayerSet
+from nnkit.program.inputs import quantized_inputs
+from nnkit.samples import Sample
 from nnkit.simulate import simulate
-from nnkit.verify.metrics import DistanceSum
-from nnkit.verify.samples import Sample, quantized_inputs
 from nnkit.verify.tasks import output_pairs
 from nnkit_nnie.layers import Layer
+from nnkit_nnie.lowered import NnieLowered
+from nnkit_nnie.network import Network
 from nnkit_nnie.ops import NnieOp
 from nnkit_nnie.quantize import Precision, to_program
 from nnkit_nnie.report_cost import cost_of, reads_by_bits
-from nnkit_nnie.segments import Division, Network, divide
 from nnkit_nnie.stn_calibration import AlignedStatistics
 from nnkit_nnie.trials import AlignedChoices, Choices, TrialRunner
 
@@ -49,29 +51,27 @@ class NnieDiagnosis(Diagnosis):
     def __init__(
         self,
         original: Model,
-        restructured: Model,
+        lowered: NnieLowered,
         stats: CalibrationStats,
-        division: Division,
+        compile_mode: int,
         inputs: Mapping[str, Fixed | Float],
-        aligned: Callable[[Network], AlignedStatistics] | None = None,
+        aligned: AlignedStatistics | None = None,
     ) -> None:
-        """division: for compile mode 2. inputs: formats of the network's inputs.
+        """inputs: formats of the network's inputs. aligned: statistics that depend on which layers have 16 bits, and
+        then take the place of `stats`.
 
-        aligned: gives the divided network's statistics where they depend on which layers have 16 bits, and then takes
-            the place of `stats`.
-
-        Raises RecipeError where the compile mode leaves nothing to choose, ModelError as `divide`.
+        Raises RecipeError where the compile mode leaves nothing to choose.
         """
-        if division.compile_mode != MIXED:
+        if compile_mode != MIXED:
             raise RecipeError(
-                f"`hp: auto` chooses 16-bit layers, but compile_mode {division.compile_mode} fixes all of them",
+                f"`hp: auto` chooses 16-bit layers, but compile_mode {compile_mode} fixes all of them",
                 remedy="write compile_mode: 2, or remove `hp: auto`",
             )
-        self._original, self._model, self._stats = original, restructured, stats
-        self._network = divide(restructured, division)
+        self._original, self._model, self._stats = original, lowered.model, stats
+        self._network = lowered.network
         self._inputs = inputs
         self._tagged = frozenset(layer.name for layer in self._network.layers if layer.hp)
-        self._aligned = aligned(self._network) if aligned is not None else None
+        self._aligned = aligned
         plain = self._built(frozenset())
         ops = {op.name: op for op in plain.ops if isinstance(op, NnieOp) and reads_by_bits(op)}
         self.layers = tuple(
@@ -115,15 +115,15 @@ def first_convolutions(network: Network) -> tuple[Layer, ...]:
     An image is an input of the network, or what a warp makes of one.
     """
     images = {spec.name for spec in network.graph.model.inputs}
-    found = []
+    first = []
     for layer in network.layers:
         if layer.name == network.split_at:
             images.update(layer.outputs)
         elif layer.placement == "npu" and layer.inputs and images.issuperset(layer.inputs):
-            found.append(layer)
+            first.append(layer)
             if layer.kind not in _WEIGHTED:
                 images.update(layer.outputs)
-    return tuple(found)
+    return tuple(first)
 
 
 def sixteen_bit_layers(network: Network, compile_mode: int) -> LayerSet:
@@ -140,7 +140,7 @@ def fully_connected(network: Network) -> tuple[Layer, ...]:
     A layer in the midst of convolutions is none, even where its map has one pixel: the small end of a detector.
     """
     windowed: set[str] = set()  # values that a convolution with a smaller window comes to read, on the NNIE
-    found = []
+    connected = []
     for layer in reversed(network.layers):
         if layer.placement != "npu":
             continue
@@ -148,10 +148,10 @@ def fully_connected(network: Network) -> tuple[Layer, ...]:
         dense = layer.kind == "InnerProduct" or (layer.kind == "Convolution" and _sees_everything(network, layer))
         behind = any(value in windowed for value in layer.outputs)
         if dense and not behind:
-            found.append(layer)
+            connected.append(layer)
         if behind or (convolves and not dense):
             windowed.update(layer.inputs)
-    return tuple(reversed(found))
+    return tuple(reversed(connected))
 
 
 def _sees_everything(network: Network, layer: Layer) -> bool:

@@ -15,8 +15,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.distance import Distance, distance
 from nnkit.errors import UserFileError
-from nnkit.verify.metrics import Distance, distance
 from nnkit_nnie.ops import STORED
 
 Sort: TypeAlias = Literal["output", "input", "weight"]
@@ -74,14 +74,14 @@ def list_dumps(folder: Path) -> tuple[Dump, ...]:
     """The files of a folder that can be compared, by name. Raises UserFileError where there are none."""
     if not folder.is_dir():
         raise UserFileError("there is no such folder", where=str(folder), remedy="name the mapper_quant folder")
-    found = [dump for path in sorted(folder.iterdir()) if (dump := _dump(path)) is not None]
-    if not found:
+    dumps = [dump for path in sorted(folder.iterdir()) if (dump := _dump(path)) is not None]
+    if not dumps:
         raise UserFileError(
             "the folder holds no dumps of the mapper",
             where=str(folder),
             remedy="name the mapper_quant folder, and compile with log_level 2 or 3",
         )
-    return tuple(found)
+    return tuple(dumps)
 
 
 def _dump(path: Path) -> Dump | None:

@@ -7,22 +7,29 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import InternalError, ModelError
-from nnkit.graph.padding import explicit_pads
+from nnkit.graph import Model
+from nnkit.graph.read.activation import activation_parameters, read_slopes
+from nnkit.graph.read.conv import Conv
+from nnkit.graph.read.fully_connected import FullyConnected
+from nnkit.graph.subgraph import subgraph
+from nnkit.graph.view import GraphView, Node
+from nnkit.input_range import InputRange
 from nnkit.program import Fixed, Float, OpBase, Program, Tensor, Window
-from nnkit.program.gfpq import Gfpq, GfpqBits
-from nnkit.program.ops import Accumulator, Placement
+from nnkit.program.op import Placement
 from nnkit_nnie.float64_layers import ActivationKind, InPlaceActivation
-from nnkit_nnie.graph import Graph, Node
+from nnkit_nnie.gfpq import Gfpq, GfpqBits
+from nnkit_nnie.group_weights import group_scales, quantize_groups
 from nnkit_nnie.layer_kinds import MOVING_KINDS
 from nnkit_nnie.layers import SHAPING_OPS, Layer
+from nnkit_nnie.network import Network
+from nnkit_nnie.operators import Weighted, read_weighted
 from nnkit_nnie.ops import STORED, CpuLayer, NnieLayer, NnieWeighted
-from nnkit_nnie.segments import Network
-from nnkit_nnie.subgraph import subgraph
+from nnkit_nnie.options import NnieOptions
 
-_WEIGHTED = frozenset({"Convolution", "DepthwiseConv", "Deconvolution", "InnerProduct"})
 _MIXED, _HIGH = 2, 1
 
 
@@ -41,7 +48,7 @@ class Precision:
 
     @classmethod
     def of(cls, network: Network, compile_mode: int) -> Precision:
-        """As the layers are tagged."""
+        """The precision that the layers' tags ask for."""
         return cls(compile_mode, frozenset(layer.name for layer in network.layers if layer.hp))
 
 
@@ -99,6 +106,16 @@ PIXELS = Fixed(8, 0, signed=False)
 """Raw pixels."""
 
 
+def input_formats(model: Model, ranges: Mapping[str, InputRange], options: NnieOptions) -> dict[str, Fixed | Float]:
+    """How each input is stored: raw pixels, normalised pixels, or a vector. ranges: of inputs made from images."""
+    formats: dict[str, Fixed | Float] = {}
+    for spec in model.inputs:
+        wanted = options.inputs.get(spec.name)
+        image = spec.name in ranges and (wanted is None or wanted.image_type != "vector")
+        formats[spec.name] = (PIXELS if ranges[spec.name].integral else Float(32)) if image else STORED
+    return formats
+
+
 def input_storage(program: Program, name: str) -> Fixed | Float:
     """The format of a program's input."""
     return _storage(program.tensors[name])
@@ -140,7 +157,7 @@ class Formats:
     from_cpu: tuple[bool, ...] = ()
 
 
-def layer_op(graph: Graph, layer: Layer, value: str, position: int, formats: Formats) -> OpBase:
+def layer_op(graph: GraphView, layer: Layer, value: str, position: int, formats: Formats) -> OpBase:
     """The op that computes `value`, the layer's top number `position`."""
     inputs = layer.inputs
     fields: dict[str, Any] = {
@@ -154,21 +171,21 @@ def layer_op(graph: Graph, layer: Layer, value: str, position: int, formats: For
         "shapes": tuple(graph.shape(name) for name in inputs),
         "output_shape": graph.shape(value),
     }
-    if layer.placement != "cpu" and layer.kind in _WEIGHTED and len(inputs) == 1:
-        return _weighted(graph, layer, formats, fields)
+    operator = read_weighted(graph, layer) if layer.placement == "npu" else None
+    if operator is not None:
+        return _weighted(graph, layer, operator, formats, fields)
     part = subgraph(graph, layer.nodes, inputs, layer.outputs)
     fields |= {"graph": part.onnx_bytes, "names": inputs, "fetch": value}
     if layer.placement == "cpu":
         return CpuLayer(**fields, placement="cpu", accumulator="float32")
-    accumulator: Accumulator = "float64" if layer.kind in _WEIGHTED else "float32"
-    return NnieLayer(**fields, accumulator=accumulator, from_cpu=formats.from_cpu, read_as=formats.read_as)
+    return NnieLayer(**fields, accumulator="float32", from_cpu=formats.from_cpu, read_as=formats.read_as)
 
 
 def _storage(tensor: Tensor) -> Fixed | Float:
     return tensor.format if isinstance(tensor.format, Float) else tensor.fixed
 
 
-def _from_cpu(layer: Layer, tensors: Mapping[str, Tensor], graph: Graph) -> tuple[bool, ...]:
+def _from_cpu(layer: Layer, tensors: Mapping[str, Tensor], graph: GraphView) -> tuple[bool, ...]:
     """Which inputs of an NNIE layer a CPU segment makes; empty where none."""
     made = tuple(isinstance(tensors[name].format, Float) and name not in graph.inputs for name in layer.inputs)
     return made if layer.placement == "npu" and any(made) else ()
@@ -182,56 +199,57 @@ def _read_formats(layer: Layer, statistics: CalibrationStats, bits: GfpqBits) ->
 
 
 def _read_format(value: str, layer: Layer, statistics: CalibrationStats, bits: GfpqBits) -> Gfpq:
-    found = statistics.ranges.get(value)
-    if found is None or not np.isfinite(found.max_abs):
+    seen = statistics.ranges.get(value)
+    if seen is None or not np.isfinite(seen.max_abs):
         raise ModelError(
             f"calibration has no range for value {value!r}",
             where=layer.name,
             remedy="calibrate again with the network as it is now",
         )
-    return Gfpq.for_magnitude(bits, found.max_abs)
+    return Gfpq.for_magnitude(bits, seen.max_abs)
 
 
-def _weighted(graph: Graph, layer: Layer, formats: Formats, fields: Mapping[str, Any]) -> NnieWeighted:
+def _weighted(
+    graph: GraphView, layer: Layer, operator: Weighted, formats: Formats, fields: Mapping[str, Any]
+) -> NnieWeighted:
     """The op of a layer with constant weights; fields: what it has in common with other layers."""
-    node, read_as = layer.main, formats.read_as[0]
+    read_as = formats.read_as[0]
     if read_as is None:
         raise InternalError("a layer with weights reads its input through GFPQ", where=layer.name)
-    others = [n for n in layer.nodes if n is not node and n.op_type not in (*SHAPING_OPS, *_ACTIVATIONS)]
+    others = [n for n in layer.nodes if n is not layer.main and n.op_type not in (*SHAPING_OPS, *_ACTIVATIONS)]
     if others:
         raise InternalError(f"node {others[0].op_type} has no place in a {layer.kind}", where=layer.name)
-    weight = graph.constant_float(node.inputs[1])
-    if weight is None:
-        raise ModelError("its weights are computed", where=layer.name, remedy="fold them into constants")
-    outputs = weight.shape[0]
-    groups = 1
-    if layer.kind == "InnerProduct":
-        transposed = node.op_type == "Gemm" and node.integer("transB", 0) == 1
-        weight = weight if transposed else weight.T
-        outputs = weight.shape[0]
-        if node.op_type == "Gemm":
-            weight = weight * node.number("alpha", 1.0)
-    else:
-        groups = node.integer("group", 1)
-        outputs = weight.shape[1] * groups if layer.kind == "Deconvolution" else outputs
-    bias = np.zeros(outputs)
-    if len(node.inputs) > 2 and node.inputs[2]:
-        given = graph.constant_float(node.inputs[2])
-        bias = np.zeros(outputs) if given is None else np.broadcast_to(given.ravel(), (outputs,)).copy()
-        bias = bias * (node.number("beta", 1.0) if node.op_type == "Gemm" else 1.0)
-    weight_format = Gfpq.for_magnitude(formats.bits, float(np.abs(weight).max(initial=0.0)))
+    weight, bias, window, groups = _numbers(operator)
+    scales = group_scales(weight, groups, formats.bits)
     return NnieWeighted(
         **fields,
         accumulator="float64",
         from_cpu=formats.from_cpu,
         read_as=read_as,
-        weight=weight_format.quantize(weight),
-        weight_format=weight_format,
+        weight=quantize_groups(weight, scales),
+        weight_scales=scales,
         bias=bias,
-        window=_window(graph, node) if layer.kind != "InnerProduct" else Window(1, 1),
+        window=window,
         groups=groups,
         activations=tuple(_activation(graph, each) for each in layer.nodes if _is_in_place(each, layer)),
     )
+
+
+def _numbers(operator: Weighted) -> tuple[NDArray[np.float64], NDArray[np.float64], Window, int]:
+    """Weights as `NnieWeighted` has them, bias [O], window and groups."""
+    if isinstance(operator, FullyConnected):
+        bias = operator.bias(np.float64)
+        bias = np.zeros(operator.outputs) if bias is None else bias.copy()
+        return operator.weight(np.float64), bias, Window(1, 1), 1
+    weight = np.asarray(operator.weight, np.float64)
+    if isinstance(operator, Conv):
+        shape, pads, outputs = operator.window, operator.window.pads_read, weight.shape[0]
+        window = Window(*shape.kernel, *shape.strides, *shape.dilations, *pads)
+    else:
+        outputs = operator.output_channels
+        window = Window(*operator.kernel, *operator.strides, *operator.dilations, *operator.pads)
+    bias = np.zeros(outputs) if operator.bias is None else np.array(operator.bias, np.float64).reshape(outputs)
+    return weight, bias, window, operator.groups
 
 
 def _is_in_place(node: Node, layer: Layer) -> bool:
@@ -250,35 +268,11 @@ _ACTIVATIONS: Mapping[str, ActivationKind] = {
 }
 
 
-def _activation(graph: Graph, node: Node) -> InPlaceActivation:
+def _activation(graph: GraphView, node: Node) -> InPlaceActivation:
     kind = _ACTIVATIONS[node.op_type]
     slopes = np.zeros(1)
-    if kind == "leaky":
-        slopes = np.asarray([node.number("alpha", 0.01)])
+    if kind in ("leaky", "prelu"):
+        slopes = read_slopes(graph, node).astype(np.float64)
     elif kind == "elu":
-        slopes = np.asarray([node.number("alpha", 1.0)])
-    elif kind == "prelu":
-        given = graph.constant_float(node.inputs[1])
-        slopes = np.zeros(1) if given is None else given.ravel()
+        slopes = np.asarray(activation_parameters(node))
     return InPlaceActivation(kind, slopes)
-
-
-def _window(graph: Graph, node: Node) -> Window:
-    """The window with the padding that is really read."""
-    kernel = node.ints("kernel_shape") or graph.shape(node.inputs[1])[2:]
-    strides, dilations = node.ints("strides", (1, 1)), node.ints("dilations", (1, 1))
-    shape, result = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
-    pads: tuple[int, ...] = explicit_pads(
-        node.text("auto_pad", "NOTSET"),
-        node.ints("pads", (0, 0, 0, 0)),
-        kernel=kernel,
-        strides=strides,
-        dilations=dilations,
-        input_hw=shape[2:],
-        output_hw=result[2:],
-    )
-    if node.op_type == "Conv":
-        spans = [(kernel[a] - 1) * dilations[a] + 1 for a in (0, 1)]
-        ends = [max(0, (result[2 + a] - 1) * strides[a] - pads[a] + spans[a] - shape[2 + a]) for a in (0, 1)]
-        pads = (pads[0], pads[1], ends[0], ends[1])
-    return Window(*kernel, *strides, *dilations, *pads)

@@ -6,29 +6,30 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nnkit.mixed_precision.search import LayerSet
 from nnkit.program import Fixed, Float
-from nnkit.quantize.mixed_precision import LayerSet
 from nnkit.target import Deployment
 from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.emit import read_build_file
+from nnkit_nnie.lowered import NnieLowered
+from nnkit_nnie.network import Network, NnieSegment
 from nnkit_nnie.options import NnieOptions
 from nnkit_nnie.precision import better_choice, precision_table, sixteen_bit_layers, table_lines
 from nnkit_nnie.quantize import input_storage
 from nnkit_nnie.report_cost import cost_of
-from nnkit_nnie.segments import Network, NnieSegment
 from nnkit_nnie.stn_calibration import AlignedStatistics
 
 _TABLE_SAMPLES, _TABLE_SCORED = 8, 512
 
 
-def report_details(deployment: Deployment, network: Network, options: NnieOptions, folder: Path) -> Mapping[str, Any]:
+def report_details(deployment: Deployment[NnieLowered], options: NnieOptions, folder: Path) -> Mapping[str, Any]:
     """JSON data: chip, segments, cost, the usual choices of precision, mapper, notes."""
-    chip = CHIPS[options.chip]
+    chip, network = CHIPS[options.chip], deployment.lowered.network
     build = read_build_file(folder)
     program = deployment.program
     formats = {name: input_storage(program, name) for name in program.inputs}
     built = sixteen_bit_layers(network, options.compile_mode)
-    table = _precision(deployment, network, formats, options, built)
+    table = _precision(deployment, formats, options, built)
     better = better_choice(table, built)
     return {
         "chip": chip.title,
@@ -45,8 +46,7 @@ def report_details(deployment: Deployment, network: Network, options: NnieOption
 
 
 def _precision(
-    deployment: Deployment,
-    network: Network,
+    deployment: Deployment[NnieLowered],
     formats: Mapping[str, Fixed | Float],
     options: NnieOptions,
     built: LayerSet,
@@ -56,10 +56,10 @@ def _precision(
     from nnkit.inputs import verification_samples
     from nnkit.verify.tasks import task_scorer
 
-    recipe, program = deployment.recipe, deployment.program
-    statistics = AlignedStatistics(network, deployment.statistics, formats, deployment.samples, options).of
+    recipe, program, network = deployment.recipe, deployment.program, deployment.lowered.network
+    statistics = AlignedStatistics(deployment.lowered, deployment.statistics, formats, deployment.samples, options).of
     if recipe.verify.task is not None:
-        samples = verification_samples(recipe, deployment.model)
+        samples = verification_samples(recipe, deployment.lowered.model)
         if len(samples) <= _TABLE_SCORED:
             shapes = {name: program.tensors[name].shape for name in program.outputs}
             scorer = task_scorer(recipe, shapes, samples.images)

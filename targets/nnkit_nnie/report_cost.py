@@ -32,14 +32,9 @@ def cost_of(program: Program) -> dict[str, int]:
 
 def reads_by_bits(op: NnieOp) -> bool:
     """Whether 8 or 16 bits make a difference to what an op computes: whether it reads anything through GFPQ."""
-    if isinstance(op, NnieWeighted):
-        return True
-    return any(form is not None for form in getattr(op, "read_as", ()))
+    return any(form is not None for form in op.reads)
 
 
 def bits_of(op: NnieOp) -> int:
     """Bits in which an op reads its inputs."""
-    if isinstance(op, NnieWeighted):
-        return op.read_as.bits
-    read = getattr(op, "read_as", ())
-    return max((form.bits for form in read if form is not None), default=8)
+    return max((form.bits for form in op.reads if form is not None), default=8)

@@ -10,27 +10,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.c.host_compiler import host_compiler
 from nnkit.errors import ToolError
-from nnkit.host_compiler import host_compiler
+from nnkit.graph.metadata import CAFFE_IN_PLACE, CAFFE_LAYER
+from nnkit.graph.view import GraphView, Node
 from nnkit.program import Float, Program
+from nnkit.reading import read_json_object
 from nnkit.simulate import simulate
 from nnkit.target import Contract, RunResult
 from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.emit import read_build_file
+from nnkit_nnie.layers import Layer
 from nnkit_nnie.mapper import find_mapper, no_mapper
 from nnkit_nnie.ops import CpuLayer, NnieLayer, NnieOp, NnieWeighted
 from nnkit_nnie.options import NnieOptions
+from nnkit_nnie.quantize import Formats, layer_op
 
 if TYPE_CHECKING:
     from nnkit.graph import Model
-    from nnkit_nnie.graph import Graph
-    from nnkit_nnie.layers import Layer
 
 _RELATIVE = 1e-4  # of the largest magnitude: float32 in another order of summation
 _ONE_UNIT = 1.0
@@ -72,7 +76,7 @@ class CaffeRunner:
                 again = rebuilt.get(op.output)
                 if again is not None:
                     values = [expected[name] for name in op.inputs]
-                    tensors[op.output] = again.compute(values, program.tensors[op.output])
+                    tensors[op.output] = again.compute(values, program.tensors)
             computed = {name: tensors[name] for name in rebuilt}
             results.append(_result(program, computed, trace))
         return results
@@ -80,10 +84,8 @@ class CaffeRunner:
 
 def _rebuilt_ops(artifact: Path, program: Program) -> dict[str, NnieOp]:
     """The NNIE's ops made anew from the emitted files, by output. Raises ToolError where a layer is not there."""
-    from nnkit_nnie.graph import Graph
-
     networks = read_build_file(artifact)["networks"]
-    graphs = [Graph(_read_again(artifact / each["folder"], each["stem"])) for each in networks]
+    graphs = [GraphView.of(_read_again(artifact / each["folder"], each["stem"])) for each in networks]
     ops: dict[str, NnieOp] = {}
     for op in program.ops:
         if isinstance(op, NnieWeighted | NnieLayer):
@@ -98,29 +100,23 @@ def _read_again(folder: Path, stem: str) -> Model:
     return import_caffe(folder / f"{stem}.prototxt", folder / f"{stem}.caffemodel").model
 
 
-def _rebuilt(graph: Graph, op: NnieWeighted | NnieLayer, build: Mapping[str, Any]) -> NnieOp:
-    from nnkit_nnie.layers import CAFFE_LAYER
-    from nnkit_nnie.quantize import Formats, layer_op
-
+def _rebuilt(graph: GraphView, op: NnieWeighted | NnieLayer, build: Mapping[str, Any]) -> NnieOp:
     written = build["layers"].get(op.layer, [])
     nodes = tuple(node for node in graph.nodes if node.metadata.get(CAFFE_LAYER) in written)
     if not nodes:
         raise ToolError(f"the emitted prototxt has no layer {op.layer!r}", where=f"{build['stem']}.prototxt")
     layer = _as_layer(graph, nodes, op, build["blobs"])
     value = _top(layer, op, build["blobs"])
-    bits = op.weight_format.bits if isinstance(op, NnieWeighted) else 8
-    read_as = (op.read_as,) if isinstance(op, NnieWeighted) else op.read_as
-    found = layer_op(graph, layer, value, 0, Formats(op.stored, read_as, bits, op.from_cpu))
-    if not isinstance(found, NnieOp):
+    bits = op.weight_scales[0].bits if isinstance(op, NnieWeighted) else 8
+    again = layer_op(graph, layer, value, 0, Formats(op.stored, op.reads, bits, op.from_cpu))
+    if not isinstance(again, NnieOp):
         raise ToolError(f"layer {op.layer!r} is written as another kind of layer", where=f"{build['stem']}.prototxt")
-    return found
+    return replace(again, inputs=op.inputs, output=op.output)  # by the program's names
 
 
-def _as_layer(graph: Graph, nodes: tuple[Any, ...], op: NnieOp, blobs: Mapping[str, str]) -> Layer:
+def _as_layer(graph: GraphView, nodes: tuple[Node, ...], op: NnieOp, blobs: Mapping[str, str]) -> Layer:
     """The nodes as one layer whose inputs are in the op's order. Raises ToolError where they read something else."""
-    from nnkit_nnie.layers import Layer
-
-    produced = [name for node in nodes for name in node.outputs]
+    produced = [name for node in nodes for name in node.results]
     read = list(dict.fromkeys(n for node in nodes for n in graph.data_inputs(node) if n not in produced))
     wanted = [blobs.get(name, name) for name in op.inputs]
     blob_of = _blobs(graph)
@@ -139,21 +135,34 @@ def _as_layer(graph: Graph, nodes: tuple[Any, ...], op: NnieOp, blobs: Mapping[s
     )
 
 
-def _blobs(graph: Graph) -> dict[str, str]:
+def _blobs(graph: GraphView) -> dict[str, str]:
     """The blob that a value of a re-imported network stands for, where it is not of its name.
 
-    What a layer in place reads and what it gives are one blob, which has the name of the last.
+    What a layer in place reads and what it gives are one blob, which has the name of the last; that of an input of
+    the network keeps the input's.
     """
-    from nnkit_nnie.layers import CAFFE_IN_PLACE, CAFFE_LAYER
+    blobs: dict[str, str] = {}
+    for node, sources in _in_place(graph):
+        for source in sources:
+            origin = blobs.get(source, source)
+            if origin in graph.inputs:
+                blobs[node.output] = origin
+    over_inputs = frozenset(blobs)
+    for node, sources in reversed(_in_place(graph)):
+        if node.output not in over_inputs:
+            for name in sources:
+                blobs[name] = blobs.get(node.output, node.output)
+    return blobs
 
-    found: dict[str, str] = {}
-    for node in reversed(graph.nodes):
-        if CAFFE_IN_PLACE not in node.metadata:
-            continue
-        own = [n for n in graph.nodes if n.metadata.get(CAFFE_LAYER) == node.metadata.get(CAFFE_LAYER)]
-        for name in graph.data_inputs(own[0]):
-            found[name] = found.get(node.outputs[0], node.outputs[0])
-    return found
+
+def _in_place(graph: GraphView) -> list[tuple[Node, tuple[str, ...]]]:
+    """The nodes of layers in place, in order, each with the computed values that its layer reads."""
+    nodes: list[tuple[Node, tuple[str, ...]]] = []
+    for node in graph.nodes:
+        if CAFFE_IN_PLACE in node.metadata:
+            own = [n for n in graph.nodes if n.metadata.get(CAFFE_LAYER) == node.metadata.get(CAFFE_LAYER)]
+            nodes.append((node, tuple(graph.data_inputs(own[0]))))
+    return nodes
 
 
 def _top(layer: Layer, op: NnieOp, blobs: Mapping[str, str]) -> str:
@@ -182,11 +191,10 @@ class CpuCodeRunner:
         self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]], *, trace: bool
     ) -> list[RunResult]:
         """The outputs of every CPU segment from the Program's inputs of it."""
-        import json
 
         from nnkit.cpu_segments import CompiledSegment
 
-        described = json.loads((artifact / "segments.json").read_text(encoding="utf-8"))
+        described = read_json_object(artifact / "segments.json", what="the list of segments", remedy="build it again")
         segments = [segment for segment in described["segments"] if "function" in segment]
         computed: list[dict[str, NDArray[Any]]] = [{} for _ in inputs]
         expected = [simulate(program, given) for given in inputs] if segments else []
@@ -195,10 +203,10 @@ class CpuCodeRunner:
             try:
                 for values, tensors in zip(expected, computed, strict=True):
                     real = {each["name"]: _real(program, values, each["name"]) for each in segment["inputs"]}
-                    found = compiled.run(real)
+                    results = compiled.run(real)
                     for each in segment["outputs"]:
                         tensor = program.tensors[each["name"]]
-                        tensors[tensor.name] = tensor.format.quantize(found[tensor.name]).reshape(tensor.shape)
+                        tensors[tensor.name] = tensor.format.quantize(results[tensor.name]).reshape(tensor.shape)
             finally:
                 compiled.close()
         return [_result(program, tensors, trace) for tensors in computed]
@@ -237,7 +245,7 @@ class MapperRunner:
             return no_mapper(CHIPS[self._options.chip])
         return (
             "compiled and checked, but run by the vendor's boards only; compare the mapper's dumps with "
-            "`nnkit compare BUILD --mapper-quant artifact/mapper_quant`"
+            "`nnkit compare BUILD --dumps artifact/mapper_quant`"
         )
 
     def bound(self, program: Program, tensor: str) -> float:

@@ -16,22 +16,24 @@ from numpy.typing import NDArray
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import RecipeError
 from nnkit.program import Fixed, Float, Program
+from nnkit.program.inputs import quantized_inputs
+from nnkit.samples import Sample
 from nnkit.simulate import simulate
-from nnkit.verify.samples import Sample, quantized_inputs
+from nnkit_nnie.lowered import NnieLowered
+from nnkit_nnie.ops import layer_of
 from nnkit_nnie.options import NnieOptions
-from nnkit_nnie.parts import Part, division_of, parts_of
+from nnkit_nnie.parts import Part
 from nnkit_nnie.quantize import Precision, to_program
-from nnkit_nnie.segments import Network
 
 if TYPE_CHECKING:
     from nnkit.calibrate.methods import Method
 
 
 def part_program(program: Program, part: Part) -> Program:
-    """The ops of one part, as they are in the whole network's program."""
+    """The program of one part: its ops, as they are in the whole network's program."""
     names = {layer.name for layer in part.network.layers}
     graph = part.network.graph
-    ops = tuple(op for op in program.ops if getattr(op, "layer", op.name) in names)
+    ops = tuple(op for op in program.ops if layer_of(op) in names)
     return replace(program, ops=ops, inputs=graph.inputs, outputs=graph.outputs)
 
 
@@ -52,20 +54,20 @@ def net_samples(
 
     program: the simulated STN; None takes the STN in float. image_format: in which the warped image is stored.
     """
-    from nnkit.stn import net_calibration_inputs
+    from nnkit_nnie.stn_run import net_calibration_inputs
 
     split = stn.split
     if split is None:
         return list(samples)
     run = None if program is None else simulated_stn(program, split.matrix)
-    found = []
+    fed = []
     for sample, inputs in zip(
         samples, net_calibration_inputs(split, (each.inputs for each in samples), run), strict=True
     ):
         stored = image_format.dequantize(image_format.quantize(inputs[split.warped]))
         warped = np.asarray(stored, np.float32).reshape(split.warped_shape)
-        found.append(replace(sample, inputs={**inputs, split.warped: warped}))
-    return found
+        fed.append(replace(sample, inputs={**inputs, split.warped: warped}))
+    return fed
 
 
 class AlignedStatistics:
@@ -77,33 +79,32 @@ class AlignedStatistics:
 
     def __init__(
         self,
-        network: Network,
+        lowered: NnieLowered,
         statistics: CalibrationStats,
         inputs: Mapping[str, Fixed | Float],
         samples: Callable[[int], Sequence[Sample]],
         options: NnieOptions,
     ) -> None:
-        """As `statistics_for`."""
-        self._network, self._statistics, self._inputs = network, statistics, inputs
+        """The arguments are those of `statistics_for`."""
+        self._lowered, self._statistics, self._inputs = lowered, statistics, inputs
         self._samples, self._options = samples, options
         self._kept: dict[Precision, CalibrationStats] = {}
         self.aligning: frozenset[str] = frozenset()
-        if network.split_at is not None and options.net_calibration != "float":
-            stn = parts_of(network, division_of(options))[0]
-            self.aligning = frozenset(layer.name for layer in stn.network.layers)
+        if len(lowered.parts) > 1 and options.net_calibration != "float":
+            self.aligning = frozenset(layer.name for layer in lowered.parts[0].network.layers)
 
     def of(self, precision: Precision) -> CalibrationStats:
-        """As `statistics_for`; computed once for each precision of the STN. Raises as it does."""
+        """The result of `statistics_for`, computed once for each precision of the STN. Raises as it does."""
         key = replace(precision, hp=precision.hp & self.aligning)
         if key not in self._kept:
             self._kept[key] = statistics_for(
-                self._network, self._statistics, key, self._inputs, self._samples, self._options
+                self._lowered, self._statistics, key, self._inputs, self._samples, self._options
             )
         return self._kept[key]
 
 
 def statistics_for(
-    network: Network,
+    lowered: NnieLowered,
     statistics: CalibrationStats,
     precision: Precision,
     inputs: Mapping[str, Fixed | Float],
@@ -114,19 +115,18 @@ def statistics_for(
 
     inputs: formats of the network's inputs. samples: the first so many calibration inputs.
 
-    Raises RecipeError where there are no calibration images to run the STN on, ModelError as `parts_of`.
+    Raises RecipeError where there are no calibration images to run the STN on.
     """
-    if network.split_at is None or options.net_calibration == "float":
+    if len(lowered.parts) == 1 or options.net_calibration == "float":
         return statistics
-    parts = parts_of(network, division_of(options))
     given = samples(statistics.images)
     if not given or statistics.method == "table":
         raise RecipeError(
             "net_calibration: simulated runs the STN on the calibration images, and the recipe has none",
             remedy="name images in model.inputs.<name>.calibration, without a table; or write net_calibration: float",
         )
-    program = to_program(network, statistics, precision, name="stn", inputs=inputs)
-    return _with_net(parts, statistics, given, program)
+    program = to_program(lowered.network, statistics, precision, name="stn", inputs=inputs)
+    return _with_net(lowered.parts, statistics, given, program)
 
 
 def _with_net(
@@ -143,7 +143,5 @@ def _with_net(
     model = net.network.graph.model
     sources = {spec.name: [sample.inputs[spec.name] for sample in fed] for spec in model.inputs}
     settings: dict[str, Any] = {} if statistics.percentile is None else {"percentile": statistics.percentile}
-    if statistics.mse_bits is not None:
-        settings["mse_bits"] = statistics.mse_bits
-    found = calibrate(model, sources, {}, method=cast("Method", statistics.method), **settings)
-    return replace(statistics, ranges={**statistics.ranges, **found.ranges})
+    again = calibrate(model, sources, {}, method=cast("Method", statistics.method), **settings)
+    return replace(statistics, ranges={**statistics.ranges, **again.ranges})

@@ -1,12 +1,9 @@
-"""Where the tags `_hp`, `_cpu` and `_report` may stand. Each docstring is the message, the remedy, the docs' line.
-
-As the limits of layers: a rule returns what it found against it, and None where all is well.
-"""
+"""Where the tags `_hp`, `_cpu` and `_report` may stand, as constraints (`nnkit.constraints`)."""
 
 from __future__ import annotations
 
+from nnkit_nnie.context import Context, LayerLimit
 from nnkit_nnie.layers import REPORT_SUFFIX, Layer
-from nnkit_nnie.limits import Context, LayerLimit
 
 _MIXED = 2
 

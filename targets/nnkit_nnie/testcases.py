@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.program import Program
+from nnkit.program.inputs import quantized_inputs
+from nnkit.samples import Sample
 from nnkit.simulate import simulate
-from nnkit.verify.samples import Sample, quantized_inputs
 from nnkit_nnie.caffe_pair import safe_name
 from nnkit_nnie.calibration_images import pixels
 from nnkit_nnie.input_settings import InputSettings
-from nnkit_nnie.segments import Network
+from nnkit_nnie.network import Network
 
 _VECTOR_LIMIT = 4.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from nnkit.host_compiler import host_compiler
+from nnkit.c.host_compiler import host_compiler
 from nnkit.target import Tool
 from nnkit_nnie.chips import CHIPS
 

@@ -18,10 +18,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.mixed_precision.search import LayerSet
 from nnkit.program import OpBase, Program
-from nnkit.quantize.mixed_precision import LayerSet
 from nnkit.simulate import simulate_op
-from nnkit_nnie.ops import NnieOp
+from nnkit_nnie.ops import layer_of
 
 _ROOM_BYTES = 512 << 20
 _KEPT_CHOICES = 4
@@ -39,7 +39,7 @@ class Choices:
     def program(self, layers: LayerSet) -> Program:
         """The Program with these layers in 16 bits."""
         pairs = zip(self.low.ops, self.high.ops, strict=True)
-        return replace(self.low, ops=tuple(high if _layer(low) in layers else low for low, high in pairs))
+        return replace(self.low, ops=tuple(high if layer_of(low) in layers else low for low, high in pairs))
 
 
 class AlignedChoices:
@@ -107,13 +107,9 @@ def _digest(inputs: Mapping[str, NDArray[Any]]) -> bytes:
     return state.digest()
 
 
-def _layer(op: OpBase) -> str:
-    return op.layer if isinstance(op, NnieOp) else op.name
-
-
 def _layers_before(program: Program) -> dict[str, LayerSet]:
     """By tensor, the layers that its values depend on, its own among them."""
-    found: dict[str, LayerSet] = {name: frozenset() for name in program.inputs}
+    before: dict[str, LayerSet] = {name: frozenset() for name in program.inputs}
     for op in program.ops:
-        found[op.output] = frozenset({_layer(op)}).union(*(found[name] for name in op.inputs))
-    return found
+        before[op.output] = frozenset({layer_of(op)}).union(*(before[name] for name in op.inputs))
+    return before

@@ -1,8 +1,9 @@
-"""The compiled network, `.wk`: what can be checked of a format that has no public description.
+"""The compiled network, `.wk`: its header, in a format that has no public description.
 
 Known from files of the vendor: a header of 192 bytes; the CRC-32 (polynomial EDB88320, initial value 0, final
-complement) in its first four bytes, over bytes 4 to u32@52 + u32@56; the number of segments in byte 49. Where the
-chip's generation stands in it is not known, so that a file for the wrong chip is not told apart.
+complement) in its first four bytes, over bytes 4 to u32@52 + u32@56; the number of segments in byte 49; in bytes 24
+and 25, very likely, the generation of the NNIE (1 and 2 in all files seen, which are of mappers for NNIE 1.2).
+`wk_nodes.py` and `wk_records.py` read what follows.
 """
 
 from __future__ import annotations
@@ -13,20 +14,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnkit.errors import ToolError
+from nnkit.reading import read_regular_file
+from nnkit_nnie.wk_nodes import HEADER_BYTES
 
-HEADER_BYTES = 192
-_SEGMENTS_AT, _HEAD_BYTES_AT, _BODY_BYTES_AT = 49, 52, 56
+_GENERATION_AT, _SEGMENTS_AT, _HEAD_BYTES_AT, _BODY_BYTES_AT = 24, 49, 52, 56
+_MAX_BYTES = 1 << 30
 _INITIAL = 0xFFFFFFFF  # zlib complements the start value that it is given: this is an initial 0
 
 
 @dataclass(frozen=True)
 class WkFile:
-    """What the header says, and what was computed."""
+    """What the header says, and what was computed. data: the whole file. head_bytes: header and node table."""
 
-    size_bytes: int
+    data: bytes
+    generation: str
     segments: int
+    head_bytes: int
     crc: int
     computed_crc: int
+
+    @property
+    def size_bytes(self) -> int:
+        """The file's size."""
+        return len(self.data)
 
     @property
     def intact(self) -> bool:
@@ -35,19 +45,21 @@ class WkFile:
 
 
 def read_wk(path: Path) -> WkFile:
-    """Read and check a file. Raises ToolError where it is no `.wk`, or is cut off."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ToolError(f"the compiled network cannot be read: {error.strerror}", where=path.name) from error
+    """Read a file's header.
+
+    Raises ToolError where it is no `.wk`, or is cut off; UserFileError, ModelError where it is no file to read.
+    """
+    data = read_regular_file(path, what="the compiled network", limit_bytes=_MAX_BYTES)
     if len(data) < HEADER_BYTES:
-        raise _broken(path, f"it has {len(data)} bytes, a header alone has {HEADER_BYTES}")
+        raise damaged(path, f"it has {len(data)} bytes, a header alone has {HEADER_BYTES}")
     (crc,) = struct.unpack_from("<I", data, 0)
     head, body = struct.unpack_from("<I", data, _HEAD_BYTES_AT)[0], struct.unpack_from("<I", data, _BODY_BYTES_AT)[0]
     covered = head + body
     if not HEADER_BYTES <= covered <= len(data):
-        raise _broken(path, f"its header speaks of {covered} bytes, it has {len(data)}")
-    return WkFile(len(data), data[_SEGMENTS_AT], crc, zlib.crc32(data[4:covered], _INITIAL))
+        raise damaged(path, f"its header speaks of {covered} bytes, it has {len(data)}")
+    generation = f"{data[_GENERATION_AT]}.{data[_GENERATION_AT + 1]}"
+    computed = zlib.crc32(memoryview(data)[4:covered], _INITIAL)
+    return WkFile(data, generation, data[_SEGMENTS_AT], head, crc, computed)
 
 
 def check_wk(path: Path, npu_segments: int, all_segments: int) -> WkFile:
@@ -56,18 +68,24 @@ def check_wk(path: Path, npu_segments: int, all_segments: int) -> WkFile:
     The vendor's runtime lists the segments that the NNIE runs; whether the header counts the others too is not known,
     so that either number is taken.
     """
-    found = read_wk(path)
-    if not found.intact:
-        raise _broken(path, f"its checksum is {found.crc:08x}, its content has {found.computed_crc:08x}")
-    if found.segments not in (npu_segments, all_segments):
+    wk = read_wk(path)
+    check_sum(wk, path)
+    if wk.segments not in (npu_segments, all_segments):
         raise ToolError(
-            f"the mapper made {found.segments} segments, nnkit divided the network into {all_segments}, of which the "
+            f"the mapper made {wk.segments} segments, nnkit divided the network into {all_segments}, of which the "
             f"NNIE runs {npu_segments}",
             where=path.name,
             remedy="compare segments.json with the mapper's log, and move tags where the two differ",
         )
-    return found
+    return wk
 
 
-def _broken(path: Path, reason: str) -> ToolError:
+def check_sum(wk: WkFile, path: Path) -> None:
+    """Raises ToolError where the checksum of a file does not hold."""
+    if not wk.intact:
+        raise damaged(path, f"its checksum is {wk.crc:08x}, its content has {wk.computed_crc:08x}")
+
+
+def damaged(path: Path, reason: str) -> ToolError:
+    """The error of a file that is not what the mapper wrote."""
     return ToolError(f"the compiled network is damaged: {reason}", where=path.name, remedy="run the mapper again")

@@ -2,4 +2,4 @@
 
 from nnkit_onnx_qdq.target import OnnxQdqTarget
 
-TARGET = OnnxQdqTarget()
+TARGET = OnnxQdqTarget

@@ -10,19 +10,21 @@ from numpy.typing import NDArray
 
 from nnkit.errors import RecipeError
 from nnkit.graph import Model
+from nnkit.layer_error import LayerError, gap_db, ranks
+from nnkit.mixed_precision.diagnosis import Diagnosis, arithmetic_layers
+from nnkit.mixed_precision.search import LayerSet
 from nnkit.program import Program
 from nnkit.program.affine import AffineProgram
 from nnkit.quantize.affine import WeightFormats, outputs_of
-from nnkit.quantize.affine.diagnose import by_sensitivity, diagnose
-from nnkit.quantize.diagnose import Diagnosis, LayerError, arithmetic_layers, with_sixteen_bits
-from nnkit.quantize.mixed_precision import LayerSet
+from nnkit.quantize.affine.diagnose import diagnose
+from nnkit.quantize.lowered import LoweredLayers
+from nnkit.samples import Sample
 from nnkit.target import Quantization
-from nnkit.verify.samples import Sample
 from nnkit_onnx_qdq.options import OnnxQdqOptions
 from nnkit_onnx_qdq.quantize import scheme_of, source_of, stacked, to_program, trial_program
 
 MOST_SAMPLES = 8
-"""Of each set, for the table: one float and two integer runs of the network for each."""
+"""Samples of each set that the table is measured on: one float and two integer runs of the network for each."""
 _TRIAL_IMAGES = 16  # that bias correction is measured on in a trial
 _NAMED = 3  # layers in the line at the end of a run
 _PART = 8  # samples that are simulated together
@@ -38,7 +40,7 @@ class AffineDiagnosis(Diagnosis):
     trials_are_builds = False
 
     def __init__(
-        self, original: Model, restructured: Model, quantization: Quantization, options: OnnxQdqOptions
+        self, original: Model, lowered: LoweredLayers, quantization: Quantization, options: OnnxQdqOptions
     ) -> None:
         """Raises RecipeError where every layer has 16 bits already, ModelError as the quantiser."""
         if options.precision == "int16":
@@ -46,12 +48,12 @@ class AffineDiagnosis(Diagnosis):
                 "`hp: auto` chooses 16-bit layers, but every layer has 16 bits already",
                 remedy="set `precision: int8` or `a16w8` in the target's options, or remove `hp: auto`",
             )
-        self._original, self._model = original, restructured
+        self._original, self._model, self._network = original, lowered.model, lowered
         self._quantization, self._options = quantization, options
         self._measured = quantization.samples(_TRIAL_IMAGES)
         self._formats = WeightFormats(scheme_of(quantization, options))
         self._last: tuple[LayerSet, AffineProgram] | None = None
-        self.layers = arithmetic_layers(restructured, self.program(frozenset()))
+        self.layers = arithmetic_layers(lowered.layers, self.program(frozenset()))
 
     def program(self, layers: LayerSet) -> AffineProgram:
         """The Program of a trial; see the class."""
@@ -69,58 +71,57 @@ class AffineDiagnosis(Diagnosis):
     def real_outputs(
         self, program: Program, layers: LayerSet, samples: Sequence[Sample]
     ) -> Iterator[Mapping[str, NDArray[Any]]]:
-        """As the base class has it; several samples are run at a time."""
+        """The outputs in real units, sample by sample; several samples are run at a time."""
         affine = cast("AffineProgram", program)  # what `program` and `build_program` here give
         for start in range(0, len(samples), _PART):
             part = samples[start : start + _PART]
-            found = outputs_of(affine, stacked(part, self._model))
+            outputs = outputs_of(affine, stacked(part, self._model))
             for index in range(len(part)):
-                yield {name: found[name][index] for name in program.outputs}
+                yield {name: outputs[name][index] for name in program.outputs}
 
     def by_layer(self, samples: Sequence[Sample], layers: LayerSet = frozenset()) -> dict[str, LayerError]:
-        """Of every candidate; the values that are clipped are those of the float layer, beyond the format."""
-        model = self._tagged(layers)
-        rows = diagnose(model, self.program(layers), stacked(samples, self._model))
+        """What every candidate loses; the values that are clipped are those of the float layer, beyond the format."""
+        rows = diagnose(self._tagged(layers).layers, self.program(layers), stacked(samples, self._model))
         names = {layer.name for layer in self.layers}
-        return {row.name: LayerError(row.cumulative_db, row.clip_rate) for row in rows if row.name in names}
+        return {row.layer: row for row in rows if row.layer in names}
 
-    def _tagged(self, layers: LayerSet) -> Model:
-        return with_sixteen_bits(self._model, self.values(layers)) if layers else self._model
+    def _tagged(self, layers: LayerSet) -> LoweredLayers:
+        return self._network.with_sixteen_bits(self.values(layers)) if layers else self._network
 
 
 def layer_table(
     program: AffineProgram,
-    model: Model,
+    lowered: LoweredLayers,
     calibration: Callable[[int], Sequence[Sample]],
     held_out: Sequence[Sample],
     options: OnnxQdqOptions,
 ) -> dict[str, Any]:
     """What each layer of a build loses, by itself and with those before it, as JSON data; `docs/onnx_qdq.md`.
 
-    model: as restructured. calibration: the first so many calibration inputs, where there are any; held_out: others.
+    calibration: the first so many calibration inputs, where there are any; held_out: others.
     """
-    source, named = source_of(program, model, calibration, options)
+    source, named = source_of(program, lowered, calibration, options)
     seen, other = list(calibration(MOST_SAMPLES)), list(held_out[:MOST_SAMPLES])
-    sets = {name: found for name, found in (("calibration", seen), ("verification", other)) if found}
+    sets = {name: samples for name, samples in (("calibration", seen), ("verification", other)) if samples}
     if not sets:
         return {}
-    tables = {name: diagnose(source, named, stacked(found, model)) for name, found in sets.items()}
+    tables = {name: diagnose(source.layers, named, stacked(samples, lowered.model)) for name, samples in sets.items()}
     first = next(iter(tables.values()))
-    ranks = {layer.name: place for place, layer in enumerate(by_sensitivity(first), start=1)}
+    rank = ranks(first)
     rows = []
     for index, layer in enumerate(first):
         rows.append(
             {
-                "name": layer.name,
+                "name": layer.layer,
                 "output": program.ops[index].output,
                 "isolated_sqnr_db": {name: _finite(table[index].isolated_db) for name, table in tables.items()},
                 "cumulative_sqnr_db": {name: _finite(table[index].cumulative_db) for name, table in tables.items()},
                 "clip_rate": {name: table[index].clip_rate for name, table in tables.items()},
-                "gap_db": _gap([table[index].cumulative_db for table in tables.values()]),
-                "rank": ranks.get(layer.name),
+                "gap_db": gap_db(*(table[index] for table in tables.values())) if len(tables) == 2 else None,
+                "rank": rank.get(layer.layer),
             }
         )
-    return {"samples": {name: len(found) for name, found in sets.items()}, "layers": rows}
+    return {"samples": {name: len(samples) for name, samples in sets.items()}, "layers": rows}
 
 
 def table_summary(table: Mapping[str, Any]) -> list[str]:
@@ -133,10 +134,5 @@ def table_summary(table: Mapping[str, Any]) -> list[str]:
     return [f"weakest  layers by themselves: {', '.join(listed)}"] if listed else []
 
 
-def _gap(cumulative: Sequence[float]) -> float | None:
-    """What the second set loses against the first, in dB; None where there is one set, or nothing is lost."""
-    return _finite(cumulative[0] - cumulative[1]) if len(cumulative) == 2 and np.isfinite(cumulative).all() else None
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and np.isfinite(value) else None

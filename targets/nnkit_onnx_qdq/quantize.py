@@ -9,7 +9,7 @@ import numpy as np
 
 from nnkit.calibrate import calibrate
 from nnkit.calibrate.stats import CalibrationStats
-from nnkit.errors import RecipeError
+from nnkit.defaults import PERCENTILE
 from nnkit.graph import Model
 from nnkit.preprocess import Preprocess
 from nnkit.program.affine import AffineProgram, with_names
@@ -24,21 +24,21 @@ from nnkit.quantize.affine import (
     quantize_affine,
 )
 from nnkit.quantize.affine.adaround import AdaRound
-from nnkit.quantize.affine.quantize import Samples, float_outputs, mean_sqnr, outputs_of
+from nnkit.quantize.affine.quantize import Corrections, Samples, float_outputs, outputs_of
+from nnkit.quantize.judge import FEWEST, outputs_sqnr_db, set_apart, too_few, verdict
+from nnkit.quantize.lowered import LoweredLayers
+from nnkit.samples import Sample
 from nnkit.target import Quantization
-from nnkit.verify.samples import Sample
 from nnkit_onnx_qdq.options import OnnxQdqOptions
 
 DEFAULT_CORRECTIONS = ("bias_correction",)
-_JUDGING = 4  # every fourth image judges
 _MARKS = {"equalize": ".equalized", "balance": ".balanced"}
 """What the names of scaled values end in, in the order in which the float network is changed."""
 _LABELS = {"equalize": "equalisation", "balance": "balancing"}
-_FEWEST = 2 * _JUDGING  # below, there is nothing left to measure on
 
 
 def to_program(
-    model: Model, quantization: Quantization, options: OnnxQdqOptions, formats: WeightFormats | None = None
+    lowered: LoweredLayers, quantization: Quantization, options: OnnxQdqOptions, formats: WeightFormats | None = None
 ) -> AffineProgram:
     """The affine program, with the corrections that the recipe asks for and that hold on images kept aside.
 
@@ -51,48 +51,44 @@ def to_program(
     scheme = scheme_of(quantization, options)
     plain = replace(scheme, bias_correction=False)
     samples = quantization.samples(options.correction_images) if wanted else []
-    if len(samples) < _FEWEST:
+    if len(samples) < FEWEST:
         if settings.corrections:
-            raise RecipeError(
-                f"corrections are measured on calibration images, and there are {len(samples)}",
-                where="calibration.corrections",
-                remedy=f"give at least {_FEWEST} images, or write corrections: []",
-            )
-        program = quantize_affine(model, quantization.statistics, plain, name=quantization.name)
+            raise too_few(len(samples))
+        program = quantize_affine(lowered, quantization.statistics, plain, name=quantization.name)
         note = f"no corrections: {len(samples)} calibration images are too few"
         return replace(program, notes=(*program.notes, note)) if wanted else program
     search = AdaRound(options.adaround_steps, options.adaround_seconds) if "adaround" in wanted else None
-    measured = stacked(_measuring(samples), model)
-    judging = stacked(samples[::_JUDGING], model)
-
+    measured, judging = (stacked(part, lowered.model) for part in set_apart(samples))
     known = WeightFormats(scheme) if formats is None else formats
 
-    def quantized(network: Model, kept: Sequence[str], *, final: bool) -> AffineProgram:
-        again = observed_again(network, samples, quantization.statistics) if kept else quantization.statistics
+    def quantized(network: LoweredLayers, kept: Sequence[str], *, final: bool) -> AffineProgram:
+        again = observed_again(network.model, samples, quantization.statistics) if kept else quantization.statistics
         return quantize_affine(
             network,
             again,
             replace(scheme, eight_bit_headroom=HEADROOM) if "balance" in kept else scheme,
-            samples=measured,
-            held_out=judging,
+            Corrections(
+                samples=measured,
+                held_out=judging,
+                refine_ranges="refine_ranges" in wanted,
+                adaround=search if final else None,
+                measure_anew=final,
+            ),
             formats=None if kept else known,
-            refine_ranges="refine_ranges" in wanted,
-            adaround=search if final else None,
-            measure_anew=final,
             say=quantization.say if final else lambda text: quantization.say(f"trial: {text}"),
             name=quantization.name,
         )
 
     kept, notes = _judged_changes(
-        model, [word for word in _MARKS if word in wanted], measured, judging, quantized, options
+        lowered, [word for word in _MARKS if word in wanted], measured, judging, quantized, options
     )
-    network, names = _changed(model, kept, stacked(samples, model), options)
+    network, names = _changed(lowered, kept, stacked(samples, lowered.model), options)
     program = quantized(network, kept, final=True)
     return replace(with_names(program, names), notes=(*program.notes, *notes))
 
 
 def _judged_changes(
-    model: Model,
+    lowered: LoweredLayers,
     words: Sequence[str],
     measured: Samples,
     judging: Samples,
@@ -107,26 +103,26 @@ def _judged_changes(
     notes: list[str] = []
     if not words:
         return kept, notes
-    reference = float_outputs(model, judging)
-    was = mean_sqnr(outputs_of(quantized(model, kept, final=False), judging), reference)
+    reference = float_outputs(lowered.model, judging)
+    was = outputs_sqnr_db(outputs_of(quantized(lowered, kept, final=False), judging), reference)
     for word in words:
         label = _LABELS[word]
-        before, _ = _changed(model, kept, measured, options)
-        found = _change(before, word, measured, options)
-        if not found.values:
-            notes.extend((f"{label}: no channels can be scaled", *found.declined))
+        before, _ = _changed(lowered, kept, measured, options)
+        change = _change(before, word, measured, options)
+        if not change.values:
+            notes.extend((f"{label}: no channels can be scaled", *change.declined))
             continue
-        now = mean_sqnr(outputs_of(quantized(found.model, (*kept, word), final=False), judging), reference)
-        verdict = "kept" if now >= was else "undone"
-        notes.append(f"{label} {verdict}: {was:.2f} dB without, {now:.2f} dB with, on held-out inputs")
-        if now >= was:
+        now = outputs_sqnr_db(outputs_of(quantized(change.network, (*kept, word), final=False), judging), reference)
+        helps, note = verdict(label, was, now)
+        notes.append(note)
+        if helps:
             kept, was = (*kept, word), now
     return kept, notes
 
 
-def _change(model: Model, word: str, samples: Samples, options: OnnxQdqOptions) -> Equalized | Balanced:
+def _change(network: LoweredLayers, word: str, samples: Samples, options: OnnxQdqOptions) -> Equalized | Balanced:
     if word == "equalize":
-        return equalize(model, samples)
+        return equalize(network, samples)
     wide, heavy = options.precision != "int8", options.precision == "int16"
     scheme = AffineScheme(
         per_channel=options.weights == "per_channel",
@@ -134,37 +130,40 @@ def _change(model: Model, word: str, samples: Samples, options: OnnxQdqOptions) 
         activation_bits=16 if wide else 8,
         weight_bits=16 if heavy else 8,
     )
-    return balance(model, samples, scheme)
+    return balance(network, samples, scheme)
 
 
 def _changed(
-    model: Model, words: Sequence[str], samples: Samples, options: OnnxQdqOptions
-) -> tuple[Model, dict[str, str]]:
-    """The model with these changes, and names for the values whose channels they scaled, by those in the model.
+    network: LoweredLayers, words: Sequence[str], samples: Samples, options: OnnxQdqOptions
+) -> tuple[LoweredLayers, dict[str, str]]:
+    """The network with these changes, and names for the values whose channels they scaled, by those in the network.
 
     Scaled values are not those of the network any more, and nothing shall compare them.
     """
     names: dict[str, str] = {}
     for word in words:
-        found = _change(model, word, samples, options)
-        model = found.model
-        names |= {name: names.get(name, name) + _MARKS[word] for name in found.values}
-    return model, names
+        change = _change(network, word, samples, options)
+        network = change.network
+        names |= {name: names.get(name, name) + _MARKS[word] for name in change.values}
+    return network, names
 
 
 def source_of(
-    program: AffineProgram, model: Model, samples: Callable[[int], Sequence[Sample]], options: OnnxQdqOptions
-) -> tuple[Model, AffineProgram]:
+    program: AffineProgram,
+    lowered: LoweredLayers,
+    samples: Callable[[int], Sequence[Sample]],
+    options: OnnxQdqOptions,
+) -> tuple[LoweredLayers, AffineProgram]:
     """The float network that `to_program` made the program of, and the program with that network's names.
 
-    Without equalisation and balancing these are `model` and `program` themselves.
+    Without equalisation and balancing these are `lowered` and `program` themselves.
     """
     equalized, balanced = _MARKS.values()
     ends = {"equalize": (equalized, equalized + balanced), "balance": (balanced,)}
     words = [word for word, marks in ends.items() if any(name.endswith(marks) for name in program.tensors)]
     if not words:
-        return model, program
-    network, names = _changed(model, words, stacked(samples(options.correction_images), model), options)
+        return lowered, program
+    network, names = _changed(lowered, words, stacked(samples(options.correction_images), lowered.model), options)
     return network, with_names(program, {new: name for name, new in names.items()})
 
 
@@ -178,10 +177,6 @@ def named_as_imported(program: AffineProgram) -> AffineProgram:
             plain = plain.removesuffix(mark)
         names[name] = plain
     return with_names(program, names)
-
-
-def _measuring(samples: Sequence[Sample]) -> list[Sample]:
-    return [sample for index, sample in enumerate(samples) if index % _JUDGING]
 
 
 def wanted_corrections(quantization: Quantization) -> Sequence[str]:
@@ -208,7 +203,7 @@ def scheme_of(quantization: Quantization, options: OnnxQdqOptions) -> AffineSche
 
 
 def trial_program(
-    model: Model,
+    lowered: LoweredLayers,
     quantization: Quantization,
     options: OnnxQdqOptions,
     samples: Sequence[Sample],
@@ -218,11 +213,16 @@ def trial_program(
 
     It is measured on `samples`, and not judged. A search makes one for every set of layers that it tries.
     """
-    scheme, measured = scheme_of(quantization, options), None
-    if scheme.bias_correction and len(samples) >= _FEWEST:
-        measured = stacked(samples, model)
+    scheme, corrections = scheme_of(quantization, options), None
+    if scheme.bias_correction and len(samples) >= FEWEST:
+        corrections = Corrections(stacked(samples, lowered.model))
     return quantize_affine(
-        model, quantization.statistics, scheme, samples=measured, formats=formats, name=quantization.name
+        lowered,
+        quantization.statistics,
+        scheme,
+        corrections,
+        formats=formats,
+        name=quantization.name,
     )
 
 
@@ -233,16 +233,17 @@ def stacked(samples: Sequence[Sample], model: Model) -> Samples:
 
 def observed_again(model: Model, samples: Sequence[Sample], stats: CalibrationStats) -> CalibrationStats:
     """Ranges of a network whose inner values changed their widths; of its inputs, all images' ranges are kept."""
-    found = calibrate(
+    observed = calibrate(
         model,
         {spec.name: [sample.inputs[spec.name] for sample in samples] for spec in model.inputs},
         {spec.name: Preprocess.from_recipe(None, spec.shape) for spec in model.inputs},
         method=stats.method if stats.method in ("percentile", "mse", "kl") else "max",  # type: ignore[arg-type]
-        percentile=stats.percentile or 99.99,
+        percentile=stats.percentile or PERCENTILE,
     )
     inputs = {spec.name for spec in model.inputs}
-    ranges = {name: stats.ranges[name] if name in inputs else each for name, each in found.ranges.items()}
+    ranges = {name: stats.ranges[name] if name in inputs else each for name, each in observed.ranges.items()}
     kept = {
-        name: stats.histograms.get(name, each) if name in inputs else each for name, each in found.histograms.items()
+        name: stats.histograms.get(name, each) if name in inputs else each
+        for name, each in observed.histograms.items()
     }
-    return replace(found, ranges=ranges, histograms=kept)
+    return replace(observed, ranges=ranges, histograms=kept)

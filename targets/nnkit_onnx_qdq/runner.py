@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from nnkit.errors import ToolError
 from nnkit.program import Program
+from nnkit.reading import read_onnx
 from nnkit.target import Contract, RunResult
 
 FILE = "model.onnx"
@@ -19,7 +20,7 @@ FILE = "model.onnx"
 
 @dataclass(frozen=True)
 class OnnxRuntimeRunner:
-    """Of one op the two differ by one unit at most: half to even of a float, half up of an integer product.
+    """For one op the two differ by one unit at most: half to even of a float, half up of an integer product.
 
     Where weights have zero points, or the op is a mean of many values, that holds likewise.
     """
@@ -41,10 +42,9 @@ class OnnxRuntimeRunner:
         self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]], *, trace: bool
     ) -> list[RunResult]:
         """One result per set of inputs. Raises ToolError where ONNX Runtime refuses the model."""
-        import onnx
         import onnxruntime
 
-        model = onnx.load(artifact / FILE)
+        model = read_onnx(artifact / FILE, what="the artifact", remedy="build it again")
         computed = {name for node in model.graph.node for name in node.output}
         stored = {name: f"{name}.q" for name in program.tensors if name not in program.inputs}
         stored = {name: value for name, value in stored.items() if value in computed}
@@ -71,6 +71,6 @@ def _run(session: Any, program: Program, stored: Mapping[str, str], given: Mappi
     feeds = {
         name: program.tensors[name].format.dequantize(given[name]).astype(np.float32)[None] for name in program.inputs
     }
-    found = session.run(list(stored.values()), feeds)
-    tensors = {name: value[0] for name, value in zip(stored, found, strict=True)}
+    computed = session.run(list(stored.values()), feeds)
+    tensors = {name: value[0] for name, value in zip(stored, computed, strict=True)}
     return RunResult({name: tensors[name] for name in program.outputs if name in tensors}, tensors)

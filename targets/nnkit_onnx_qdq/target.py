@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from nnkit.rewrite import DEFAULT_RULES
-from nnkit.target import API_VERSION
+from nnkit.target import API_VERSION, Target
 from nnkit_onnx_qdq.options import OnnxQdqOptions
 
 if TYPE_CHECKING:
     from nnkit.graph import Model
     from nnkit.memory.plan import MemoryPlan
-    from nnkit.partition import Segment
     from nnkit.program import Program
     from nnkit.program.affine import AffineProgram
-    from nnkit.quantize.diagnose import Diagnosis
+    from nnkit.quantize.lowered import LoweredLayers
     from nnkit.quantize.used_ranges import UsedRanges
     from nnkit.rewrite import RewriteLog
-    from nnkit.target import Deployment, Machine, Quantization, Runner, Tool
-    from nnkit.verify.samples import Sample
+    from nnkit.target import Deployment, Machine, PrecisionSearch, Quantization, Runner
 
 
-class OnnxQdqTarget:
+class OnnxQdqTarget(Target[OnnxQdqOptions, "LoweredLayers"]):
     """Affine integers in ONNX; see `docs/onnx_qdq.md`."""
 
-    api_version: ClassVar[int] = API_VERSION
-    name: ClassVar[str] = "onnx_qdq"
-    summary: ClassVar[str] = "ONNX with QuantizeLinear/DequantizeLinear: affine integers, for ONNX Runtime"
-    options: ClassVar[type[OnnxQdqOptions]] = OnnxQdqOptions
-    default_rules: ClassVar[tuple[str, ...]] = DEFAULT_RULES
-    program_classes: ClassVar[tuple[type, ...]] = ()
-    corrections: ClassVar[tuple[str, ...]] = (
+    api_version = API_VERSION
+    name = "onnx_qdq"
+    summary = "ONNX with QuantizeLinear/DequantizeLinear: affine integers, for ONNX Runtime"
+    options = OnnxQdqOptions
+    default_rules = DEFAULT_RULES
+    documentation = "docs/onnx_qdq.md"
+    corrections = (
         "equalize",
         "balance",
         "bias_correction",
@@ -50,20 +48,20 @@ class OnnxQdqTarget:
         """The quantiser's normal form; formats are chosen per fused layer."""
         return ("fc_to_conv", "normalize_resize", "fuse_activation", "fuse_pool")
 
-    def partition(self, model: Model, log: RewriteLog, options: OnnxQdqOptions) -> tuple[Segment, ...]:
+    def lower(self, model: Model, log: RewriteLog, options: OnnxQdqOptions) -> LoweredLayers:
         """All in one place; `_cpu` layers are a segment of their own and computed the same."""
-        from nnkit.partition import partition
+        from nnkit.quantize.lowered import LoweredLayers
 
-        return partition(model, log)
+        return LoweredLayers.of(model, log, self.documentation)
 
-    def quantize(self, model: Model, quantization: Quantization, options: OnnxQdqOptions) -> Program:
+    def quantize(self, lowered: LoweredLayers, quantization: Quantization, options: OnnxQdqOptions) -> Program:
         """The affine integer program."""
         from nnkit_onnx_qdq.quantize import to_program
 
-        return to_program(model, quantization, options)
+        return to_program(lowered, quantization, options)
 
     def ranges_used(
-        self, model: Model, quantization: Quantization, program: Program, options: OnnxQdqOptions
+        self, lowered: LoweredLayers, quantization: Quantization, program: Program, options: OnnxQdqOptions
     ) -> UsedRanges:
         """Those of calibration, fitted to each tensor's format."""
         from nnkit.quantize.affine.ranges import ranges_used
@@ -73,15 +71,22 @@ class OnnxQdqTarget:
         return ranges_used(quantization.statistics, scheme_of(quantization, options), tensors)
 
     def diagnosis(
-        self, original: Model, restructured: Model, quantization: Quantization, options: OnnxQdqOptions
-    ) -> Diagnosis:
-        """The network with any set of layers in 16 bits, for `hp: auto`."""
+        self, reference: Model, lowered: LoweredLayers, quantization: Quantization, options: OnnxQdqOptions
+    ) -> PrecisionSearch:
+        """The network with any set of layers in 16 bits."""
+        from nnkit.target import PrecisionSearch
         from nnkit_onnx_qdq.diagnosis import AffineDiagnosis
 
-        return AffineDiagnosis(original, restructured, quantization, options)
+        settings = {
+            "target": self.name,
+            "options": options.model_dump(mode="json"),
+            "calibration": quantization.calibration.model_dump(mode="json"),
+        }
+        return PrecisionSearch(settings, lambda: AffineDiagnosis(reference, lowered, quantization, options))
 
-    def check(self, program: Program, options: OnnxQdqOptions) -> None:
-        """Nothing beyond what the quantiser takes."""
+    def gains_from_sixteen_bits(self, options: OnnxQdqOptions) -> bool:
+        """Where layers have 8 bits."""
+        return options.precision == "int8"
 
     def plan(self, program: Program, options: OnnxQdqOptions) -> MemoryPlan:
         """Nothing is placed."""
@@ -89,7 +94,7 @@ class OnnxQdqTarget:
 
         return MemoryPlan("onnxruntime", {}, {}, {}, (), (), 0)
 
-    def emit(self, deployment: Deployment, options: OnnxQdqOptions, folder: Path) -> None:
+    def emit(self, deployment: Deployment[LoweredLayers], options: OnnxQdqOptions, folder: Path) -> None:
         """`model.onnx`."""
         from nnkit.quantize.affine import qdq_model
         from nnkit_onnx_qdq.runner import FILE
@@ -97,15 +102,18 @@ class OnnxQdqTarget:
         model = qdq_model(_affine(deployment.program))
         (folder / FILE).write_bytes(model.SerializeToString(deterministic=True))
 
-    def details(self, deployment: Deployment, options: OnnxQdqOptions, folder: Path) -> Mapping[str, Any]:
+    def details(
+        self, deployment: Deployment[LoweredLayers], options: OnnxQdqOptions, folder: Path
+    ) -> Mapping[str, Any]:
         """What each layer loses: `diagnosis`, and a line on it in `summary`."""
         from nnkit.inputs import verification_samples
+        from nnkit.samples import Sample
         from nnkit_onnx_qdq.diagnosis import layer_table, table_summary
 
-        held_out: Sequence[Sample] = []
-        if all(deployment.recipe.verify.globs_for(spec.name) for spec in deployment.model.inputs):
-            held_out = verification_samples(deployment.recipe, deployment.model)
-        table = layer_table(_affine(deployment.program), deployment.model, deployment.samples, held_out, options)
+        model, held_out = deployment.lowered.model, list[Sample]()
+        if all(deployment.recipe.verify.globs_for(spec.name) for spec in model.inputs):
+            held_out = list(verification_samples(deployment.recipe, model))
+        table = layer_table(_affine(deployment.program), deployment.lowered, deployment.samples, held_out, options)
         return {"diagnosis": table, "summary": table_summary(table)} if table else {}
 
     def runners(self, options: OnnxQdqOptions) -> tuple[Runner, ...]:
@@ -113,14 +121,6 @@ class OnnxQdqTarget:
         from nnkit_onnx_qdq.runner import OnnxRuntimeRunner
 
         return (OnnxRuntimeRunner(),)
-
-    def tools(self) -> tuple[Tool, ...]:
-        """None but nnkit's own dependencies."""
-        return ()
-
-    def limits(self) -> tuple[str, ...]:
-        """None of its own."""
-        return ()
 
 
 def _affine(program: Program) -> AffineProgram:

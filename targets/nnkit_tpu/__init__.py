@@ -6,10 +6,10 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """`TARGET`, made when the framework asks for it: the process of the chip model needs neither it nor a recipe."""
+    """`TARGET`, imported when it is asked for: the process of the chip model needs neither it nor a recipe."""
     if name != "TARGET":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from nnkit_tpu.target import TpuTarget
 
-    target = globals()[name] = TpuTarget()
+    target = globals()[name] = TpuTarget
     return target

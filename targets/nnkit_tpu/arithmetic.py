@@ -66,8 +66,7 @@ def requant(
 
 def requant_in_two_steps(factors: NDArray[np.float64] | float) -> Requant:
     """The cv18xx requantisation by real factors below 1."""
-    factor = np.atleast_1d(np.asarray(factors, np.float64)).astype(np.float32).astype(np.float64)
-    mantissa, exponent = np.frexp(factor)
+    mantissa, exponent = np.frexp(np.atleast_1d(np.asarray(factors, np.float64)))
     return Requant(round_half_away(mantissa * 2.0**31).astype(np.int64), 31 - exponent.astype(np.int64), "two_steps")
 
 

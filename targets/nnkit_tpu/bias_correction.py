@@ -16,24 +16,17 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.errors import RecipeError
 from nnkit.graph import Model
-from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.program import Program
 from nnkit.program.formats import Affine
-from nnkit.program.ops import Window
-from nnkit.simulate import simulate
+from nnkit.program.window import Window
+from nnkit.quantize.bias_correction import channel_means, judged
+from nnkit.samples import Sample
 from nnkit.target import Quantization
-from nnkit.verify.metrics import DistanceSum
-from nnkit.verify.samples import Sample, quantized_inputs
 from nnkit_tpu.program import IntegerWeights, TpuConv, TpuGraph
 
-BIAS_CORRECTION = "bias_correction"
-"""Its name in a recipe's `calibration.corrections`."""
-
 _SAMPLES = 16
-_FEWEST = 4
-_JUDGING = 4  # every fourth sample judges, the others are measured
+_FEWEST = 4  # means of inputs need fewer images than sums of rounded layers
 
 Means = Mapping[str, NDArray[np.float64]]
 """By tensor: [C]."""
@@ -50,35 +43,11 @@ def corrected(
 
     Raises RecipeError where there are too few calibration images.
     """
-    samples = quantization.samples(_SAMPLES)
-    if len(samples) < _FEWEST:
-        raise RecipeError(
-            f"biases are corrected on calibration images, and there are {len(samples)}",
-            where="calibration.corrections",
-            remedy=f"give at least {_FEWEST} images, or remove {BIAS_CORRECTION!r}",
-        )
-    measured = [sample for index, sample in enumerate(samples) if index % _JUDGING]
-    judging = samples[::_JUDGING]
-    candidate = quantise(with_corrected_biases(graph, program, input_means(model, graph, measured)))
-    before, after = (output_error(model, each, judging) for each in (program, candidate))
-    errors = (
-        f"{before:.3g} of the outputs' squares without it, {after:.3g} with it, on {len(judging)} images kept aside"
-    )
-    if after < before:
-        return replace(candidate, notes=(*candidate.notes, f"{BIAS_CORRECTION}: error {errors}"))
-    return replace(program, notes=(*program.notes, f"{BIAS_CORRECTION} is undone: error {errors}"))
 
+    def correct(measured: Sequence[Sample]) -> Program:
+        return quantise(with_corrected_biases(graph, program, input_means(model, graph, measured)))
 
-def output_error(model: Model, program: Program, samples: Sequence[Sample]) -> float:
-    """Mean over the outputs of squared error / squares of the float outputs."""
-    session = FloatSession(model, program.outputs)
-    totals = {name: DistanceSum() for name in program.outputs}
-    for sample in samples:
-        expected = session.run(sample.inputs)
-        found = simulate(program, quantized_inputs(program, sample))
-        for name, total in totals.items():
-            total.add(program.tensors[name].format.dequantize(found[name]), expected[name])
-    return float(np.mean([10.0 ** (-total.result().sqnr_db / 10.0) for total in totals.values()]))
+    return judged(model, program, quantization.samples(_SAMPLES), correct, fewest=_FEWEST)
 
 
 def input_means(model: Model, graph: TpuGraph, samples: Sequence[Sample]) -> Means:
@@ -89,13 +58,7 @@ def input_means(model: Model, graph: TpuGraph, samples: Sequence[Sample]) -> Mea
     wanted = dict.fromkeys(op.inputs[0] for op in graph.ops if isinstance(op, TpuConv))
     values = {name for node in model.proto().graph.node for name in node.output}
     values |= {value.name for value in model.inputs}
-    fetched = [name for name in wanted if name in values]
-    session = FloatSession(model, fetched)
-    sums = {name: np.zeros(graph.tensors[name].shape[1]) for name in fetched}
-    for sample in samples:
-        for name, array in session.run(sample.inputs).items():
-            sums[name] += array.mean(axis=(0, 2, 3), dtype=np.float64)
-    return {name: total / len(samples) for name, total in sums.items()}
+    return channel_means(model, [name for name in wanted if name in values], samples)
 
 
 def with_corrected_biases(graph: TpuGraph, program: Program, means: Means) -> TpuGraph:

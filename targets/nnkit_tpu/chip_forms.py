@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nnkit.calibrate.stats import ValueRange
-from nnkit.program.ops import Window
+from nnkit.program import Window
 from nnkit_tpu.pool_parts import pools_of_parts
 from nnkit_tpu.program import Mode, TpuActivation, TpuConv, TpuGraph, TpuOp, TpuPad, TpuPool, TpuTensor
 
@@ -107,7 +107,7 @@ def _destroys_input(op: TpuOp, graph: TpuGraph, mode: str) -> bool:
 
 
 def _copy(tensor: TpuTensor, output: str, number: int) -> TpuOp:
-    """A copy of its own: of ops with equal attributes on one value the compiler would keep the first only."""
+    """An op that copies a value. Each is different: the compiler keeps only the first of equal ops on one value."""
     if len(tensor.shape) == 4:
         one = Window(kernel_h=1, kernel_w=1)
         own = -1.0 - number  # of a relu that the pool does not have

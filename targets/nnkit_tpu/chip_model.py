@@ -6,7 +6,6 @@ in them ends the child only; the parent makes a message of it.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import ToolError
+from nnkit.external_tool import run_tool
+from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.toolchain import Toolchain
 
 _TIMEOUT_S = 600.0
@@ -49,28 +50,17 @@ def run_all_on_chip_model(
         environment["LD_LIBRARY_PATH"] = ":".join((str(links), environment.get("LD_LIBRARY_PATH", "")))
         environment["PYTHONPATH"] = ":".join(path for path in sys.path if path)
         files = [str(model.resolve()), chip, str(work / "inputs.npz"), str(work / "outputs.npz")]
-        try:
-            done = subprocess.run(
-                [sys.executable, "-m", "nnkit_tpu.chip_model", *files, str(toolchain.libraries)],
-                cwd=work,
-                env=environment,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_TIMEOUT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise ToolError(f"the chip model did not end within {_TIMEOUT_S:.0f} s", where=str(model)) from error
-        if done.returncode != 0 or not (work / "outputs.npz").exists():
-            log = "\n  ".join((done.stdout + done.stderr).strip().splitlines()[-8:])
-            raise ToolError(f"the chip model failed (code {done.returncode})\n  {log}", where=str(model))
+        command = [sys.executable, "-m", "nnkit_tpu.chip_model", *files, str(toolchain.libraries)]
+        run = run_tool(command, folder=work, environment=environment, timeout_s=_TIMEOUT_S)
+        if run.failed or not (work / "outputs.npz").exists():
+            remedy = "the vendor's library refused the model or crashed on it: please report it with the model"
+            raise run.error("the chip model", where=str(model), remedy=remedy)
         return _load(work / "outputs.npz")
 
 
 def _link_libraries(toolchain: Toolchain, chip: str, links: Path) -> None:
     """The names that the BM runtime looks for, private to this run: another one may use another chip's."""
-    if chip.startswith("cv"):
+    if chip in CV_CHIPS:
         return
     library = toolchain.libraries / f"libbmlib_{chip}.so.0"
     if not library.exists():
@@ -88,10 +78,10 @@ def _save(path: Path, runs: Sequence[Mapping[str, NDArray[Any]]]) -> None:
 
 def _load(path: Path) -> list[dict[str, NDArray[Any]]]:
     runs: dict[int, dict[str, NDArray[Any]]] = {}
-    with np.load(path) as found:
-        for key in found.files:
+    with np.load(path) as arrays:
+        for key in arrays.files:
             index, _, name = key.partition("/")
-            runs.setdefault(int(index), {})[name] = found[key]
+            runs.setdefault(int(index), {})[name] = arrays[key]
     return [runs[index] for index in sorted(runs)]
 
 
@@ -100,7 +90,7 @@ def _main(model: str, chip: str, source: str, target: str, libraries: str) -> No
 
     runs = _load(Path(source))
     try:
-        if chip.startswith("cv"):
+        if chip in CV_CHIPS:
             from nnkit_tpu.cvi_model import run_cvi as run
         else:
             from nnkit_tpu.bm_model import run_bm as run

@@ -14,18 +14,17 @@ import numpy as np
 from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import UsageError
 from nnkit_tpu.chip_forms import Written, with_copies
-from nnkit_tpu.layer_group.chips import chip_named
+from nnkit_tpu.chips import CV_CHIPS, chip_named
 from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_groups
 from nnkit_tpu.program import Mode, TpuGraph
 from nnkit_tpu.tables import calibration_table, qtable
 from nnkit_tpu.toolchain import Toolchain, run_tpuc_opt
 from nnkit_tpu.top_mlir import PixelInput, TopMlir, module_name, top_mlir
 
-BM_CHIPS = ("bm1684x", "bm1688")
-CV_CHIPS = ("cv183x", "cv182x", "cv181x", "cv180x")
 _NAME = "net"
 TOP_MLIR, TOP_WEIGHTS = f"{_NAME}.mlir", f"{_NAME}_top_weights.npz"
 TABLE, QTABLE = f"{_NAME}.cal", f"{_NAME}.qtable"
+_SIMPLER_MLIR = f"{_NAME}_simpler.mlir"
 _LOWERED_MLIR, _LOWERED_WEIGHTS = f"{_NAME}_lowered.mlir", f"{_NAME}_lowered_weights.npz"
 _READY_MLIR = f"{_NAME}_ready.mlir"
 
@@ -46,8 +45,8 @@ class CompileOptions:
 
 
 @dataclass(frozen=True, eq=False)
-class Lowered:
-    """A network before grouping. mlir, weights: right after lowering, where integers can be read.
+class LoweredFiles:
+    """What the compiler lowered a network to. mlir, weights: right after lowering, where integers can be read.
 
     ready: the same after the passes that order ops. locations: the compiler's name of each tensor; for an input that
     is taken as pixels, that of the pixels.
@@ -77,7 +76,7 @@ def lower_graph(
     *,
     ranges: Mapping[str, ValueRange] | None = None,
     modes: Mapping[str, str] | None = None,
-) -> Lowered:
+) -> LoweredFiles:
     """Top MLIR, weights and tables into `folder`, which exists, and the compiler's passes before it forms groups.
 
     ranges: for INT8, of every tensor. modes: other precisions, by value.
@@ -89,8 +88,14 @@ def lower_graph(
     sources = write_sources(graph, options, folder, ranges=ranges, modes=modes)
     calibration = [f"--import-calibration-table=file={TABLE} asymmetric=False"] if options.mode == "INT8" else []
     table = f"qtable={QTABLE} " if modes else ""
-    lower = [
+    # A call of its own: with the table read in the same process, the compiler crashes on what it simplifies away.
+    simplify = [
         *(TOP_MLIR, "--init", "--struct-optimize", "--shape-infer", "--canonicalize", "--extra-optimize"),
+        *("--deinit", "-o", _SIMPLER_MLIR),
+    ]
+    run_tpuc_opt(toolchain, simplify, folder, log_name="simplify.log", what="simplifying the network")
+    lower = [
+        *(_SIMPLER_MLIR, "--init"),
         f"--processor-assign=chip={options.chip} mode={options.mode} num_device=1 num_core={options.cores} "
         "addr_mode=auto high_precision=False",
         *calibration,
@@ -110,7 +115,7 @@ def lower_graph(
     run_tpuc_opt(toolchain, order, folder, log_name="order.log", what="ordering the lowered network")
     ready = LoweredProgram.read(folder, _READY_MLIR, module_name(graph), chip_named(options.chip), options.mode)
     names = model_names(sources.locations, options)
-    return Lowered(folder / _LOWERED_MLIR, folder / _LOWERED_WEIGHTS, ready, names)
+    return LoweredFiles(folder / _LOWERED_MLIR, folder / _LOWERED_WEIGHTS, ready, names)
 
 
 def model_names(locations: Mapping[str, str], options: CompileOptions) -> dict[str, str]:
@@ -157,7 +162,7 @@ def compile_graph(
     return write_model(lowered, compile_groups(toolchain, lowered.ready, keep=folder, search=search), options, folder)
 
 
-def write_model(lowered: Lowered, outcome: Outcome, options: CompileOptions, folder: Path) -> Compiled:
+def write_model(lowered: LoweredFiles, outcome: Outcome, options: CompileOptions, folder: Path) -> Compiled:
     """The model file of one outcome into `folder`."""
     model = folder / model_file(options.chip)
     model.write_bytes(outcome.model)
@@ -178,9 +183,7 @@ def _fusion_of_preprocessing(options: CompileOptions) -> list[str]:
 
 
 def _check(options: CompileOptions) -> None:
-    if options.chip not in (*BM_CHIPS, *CV_CHIPS):
-        raise UsageError(f"unknown chip {options.chip!r}", remedy=f"one of {', '.join((*BM_CHIPS, *CV_CHIPS))}")
-    allowed = ("INT8", "BF16") if options.chip in CV_CHIPS else ("INT8", "F16", "BF16", "F32")
+    allowed = ("INT8", "BF16") if chip_named(options.chip).is_cv else ("INT8", "F16", "BF16", "F32")
     if options.mode not in allowed:
         raise UsageError(f"{options.chip} has no {options.mode}", remedy=f"one of {', '.join(allowed)}")
     formats = sorted({pixels.pixel_format for pixels in options.fuse_preprocess.values()})

@@ -1,4 +1,4 @@
-"""The artifact: what the compiler reads, the plan of layer groups with its proof, the model, and how to run it.
+"""The artifact: what the compiler reads, the estimate of layer groups, the model, and how to run it.
 
 Without the toolchain everything but the model is written, and `build.json` says why.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import asdict, replace
@@ -18,9 +17,10 @@ from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import ToolError
 from nnkit.inputs import image_inputs
 from nnkit.program import Program
+from nnkit.reading import read_json_object
 from nnkit.target import Deployment
+from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.compile import (
-    CV_CHIPS,
     QTABLE,
     TABLE,
     TOP_MLIR,
@@ -35,6 +35,7 @@ from nnkit_tpu.compile import (
     write_sources,
 )
 from nnkit_tpu.grouping import choose_groups, own_plan
+from nnkit_tpu.lowered import TpuLowered
 from nnkit_tpu.mlir_reader import disagreements, read_lowered
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.pixels import pixel_inputs
@@ -43,6 +44,7 @@ from nnkit_tpu.quantize import graph_of, other_modes, table_ranges
 from nnkit_tpu.release import write_runners
 from nnkit_tpu.thresholds import fitted
 from nnkit_tpu.toolchain import Toolchain, find_toolchain, require_toolchain
+from nnkit_tpu.toolchain.workspace import compiler_folder
 from nnkit_tpu.top_mlir import PixelInput
 
 BUILD_FILE = "build.json"
@@ -57,11 +59,11 @@ def compile_options(options: TpuOptions, pixels: Mapping[str, PixelInput]) -> Co
     )
 
 
-def emit_artifact(deployment: Deployment, options: TpuOptions, folder: Path) -> None:
+def emit_artifact(deployment: Deployment[TpuLowered], options: TpuOptions, folder: Path) -> None:
     """Write the artifact into an empty folder. Raises ToolError where the compiler fails."""
     program = deployment.program
     graph = graph_of(program)
-    pixels = pixel_inputs(graph.inputs, image_inputs(deployment.recipe, deployment.model), options)
+    pixels = pixel_inputs(graph.inputs, image_inputs(deployment.recipe, deployment.lowered.model), options)
     how = compile_options(options, pixels)
     ranges = None
     if how.mode == "INT8":
@@ -85,6 +87,7 @@ def emit_artifact(deployment: Deployment, options: TpuOptions, folder: Path) -> 
         if toolchain is None:
             build["not_compiled"] = _why_not(options)
         else:
+            toolchain = replace(toolchain, timeout_s=options.compiler_timeout_s)
             build |= _compile(toolchain, deployment, options, how, ranges, folder, beside)
         build["plan"] = plan.result()
     write_runners(deployment, options, build, folder)
@@ -92,14 +95,8 @@ def emit_artifact(deployment: Deployment, options: TpuOptions, folder: Path) -> 
 
 
 def read_build(artifact: Path) -> dict[str, Any]:
-    """What `emit_artifact` noted. Raises ToolError where it cannot be read."""
-    try:
-        found: dict[str, Any] = json.loads((artifact / BUILD_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ToolError(
-            "the artifact is not complete", where=str(artifact / BUILD_FILE), remedy="run `nnkit run` again"
-        ) from error
-    return found
+    """What `emit_artifact` noted. Raises UserFileError where it cannot be read."""
+    return read_json_object(artifact / BUILD_FILE, what="the artifact's description", remedy="run `nnkit run` again")
 
 
 def _why_not(options: TpuOptions) -> str:
@@ -112,7 +109,7 @@ def _why_not(options: TpuOptions) -> str:
 
 def _compile(
     toolchain: Toolchain,
-    deployment: Deployment,
+    deployment: Deployment[TpuLowered],
     options: TpuOptions,
     how: CompileOptions,
     ranges: Mapping[str, ValueRange] | None,
@@ -123,23 +120,22 @@ def _compile(
     program = deployment.program
     graph = graph_of(program)
     modes = other_modes(program, how.mode)
-    with tempfile.TemporaryDirectory(prefix="nnkit-tpu-", ignore_cleanup_errors=True) as temporary:
-        work = Path(temporary)
+    with compiler_folder() as work:
         traced = beside.submit(_traced, toolchain, graph, how, ranges, modes, work) if options.trace else None
         deployment.say("the compiler lowers the network")
         lowered = lower_graph(toolchain, graph, how, work, ranges=ranges, modes=modes)
         (work / "groups").mkdir()
         deployment.say("the compiler looks for layer groups")
-        choice = choose_groups(toolchain, lowered.ready, options, work / "groups", graph)
+        choice = choose_groups(toolchain, lowered.ready, options, work / "groups")
         compiled = write_model(lowered, choice.outcome, how, work)
-        found: dict[str, Any] = {
+        build: dict[str, Any] = {
             "compiled": True,
             "model": model_file(options.chip),
             "compiler": {"name": "tpu_mlir", "version": toolchain.version, "source": toolchain.source},
             "layer_groups": choice.report,
         }
         if how.mode == "INT8":
-            found["prediction"] = _prediction(program, compiled, how.fuse_preprocess)
+            build["prediction"] = _prediction(program, compiled, how.fuse_preprocess)
         shutil.copyfile(compiled.model, folder / compiled.model.name)
         (folder / COMPILED).mkdir()
         for file in (lowered.mlir, choice.final):
@@ -149,7 +145,7 @@ def _compile(
             deployment.say("the traced model")
             (folder / TRACED).mkdir()
             shutil.copyfile(traced.result(), folder / TRACED / model_file(options.chip))
-    return found
+    return build
 
 
 def _traced(

@@ -6,6 +6,7 @@ may differ by one unit of its output, and is named with the reason.
 
 from __future__ import annotations
 
+from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.program import (
     IntegerTable,
     TpuActivation,
@@ -26,14 +27,14 @@ from nnkit_tpu.program import (
 _RELATIVE = {"F16": 2.0**-9, "BF16": 2.0**-6, "F32": 1e-4}
 _ONE_UNIT = 1.0
 _HALF_A_STEP = 2.0**-4
-"""Of exponentials in BF16 on the cv18xx: a table of 256 entries from -15 to 15; the place in it has 8 bits itself."""
+"""For exponentials in BF16 on the cv18xx: looked up in 256 entries from -15 to 15, by a place of 8 bits."""
 
 
 def inexact_reason(op: TpuOp, chip: str) -> str:
     """Why the op may differ; empty where it must be exact."""
     if op.mode != "INT8":
         return "floating point: the chip accumulates in float32"
-    if chip.startswith("cv") and not _exact_on_cv(op):
+    if chip in CV_CHIPS and not _exact_on_cv(op):
         return "the cv18xx rescale it in steps of their own"
     match op:
         case TpuScale():
@@ -49,7 +50,7 @@ def inexact_reason(op: TpuOp, chip: str) -> str:
 
 
 def _exact_on_cv(op: TpuOp) -> bool:
-    """What was compared on the cv181x and found exact."""
+    """Whether it is one of the ops that were exact in every comparison on the cv181x."""
     match op:
         case TpuConv() | TpuConcat() | TpuReshape() | TpuPermute() | TpuSlice() | TpuUpsample():
             return True
@@ -66,7 +67,7 @@ def _exact_on_cv(op: TpuOp) -> bool:
 def largest_difference(op: TpuOp, chip: str) -> float:
     """The largest difference of a stored value that counts as equal; 0: the layer must be exact."""
     if op.mode != "INT8":
-        steep = chip.startswith("cv") and isinstance(op, TpuActivation) and op.function == "exp"
+        steep = chip in CV_CHIPS and isinstance(op, TpuActivation) and op.function == "exp"
         return (_HALF_A_STEP if steep else _RELATIVE[op.mode]) * max(op.magnitude, 2.0**-14)
     if not inexact_reason(op, chip):
         return 0.0

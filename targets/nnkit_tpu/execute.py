@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import InternalError
+from nnkit.program import Tensor
+from nnkit.program.convolution import convolve
 from nnkit.program.formats import Affine
-from nnkit.program.program import Tensor
 from nnkit_tpu import kernels
 from nnkit_tpu.arithmetic import activation, apply, round_half_away
 from nnkit_tpu.casts import cast, rounded
@@ -138,7 +139,7 @@ def _weighted(op: TpuConv | TpuDeconv | TpuMatMul, integer: IntegerWeights, x: l
         acc = np.matmul(data, weight).astype(np.int64)
         return apply(integer.requant, acc if integer.bias is None else acc + integer.bias.astype(np.int64), -1)
     if isinstance(op, TpuConv):
-        acc = kernels.convolve(data, weight, op.window, op.group).astype(np.int64)
+        acc = convolve(data, weight, op.window, op.group, 0.0).astype(np.int64)
     else:
         acc = kernels.deconvolve(data, weight, op.window, op.output_padding, op.group).astype(np.int64)
     if integer.bias is not None:
@@ -169,7 +170,7 @@ def _float(op: TpuOp, x: list[Values], shape: tuple[int, ...]) -> Values:
         return moved
     match op:
         case TpuConv():
-            result = _with_bias(kernels.convolve(x[0], _weights(op), op.window, op.group), op.bias)
+            result = _with_bias(convolve(x[0], _weights(op), op.window, op.group, 0.0), op.bias)
         case TpuDeconv():
             product = kernels.deconvolve(x[0], _weights(op), op.window, op.output_padding, op.group)
             result = _with_bias(product, op.bias)

@@ -1,4 +1,4 @@
-"""Layer groups of a build: our plan with its proof, and which groups the compiler is given."""
+"""Layer groups of a build: nnkit's own plan as an estimate, and which groups the compiler is given."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nnkit_tpu.layer_group.chip_arithmetic import ChipArithmetic
-from nnkit_tpu.layer_group.chips import chip_named
+from nnkit_tpu.chips import chip_named
 from nnkit_tpu.layer_group.cost import CostModel
-from nnkit_tpu.layer_group.executor import execute
 from nnkit_tpu.layer_group.few_trials import FINAL, few_trials
 from nnkit_tpu.layer_group.from_program import group_graph
 from nnkit_tpu.layer_group.groups import plan_groups
 from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_groups
-from nnkit_tpu.layer_group.proof import choice_report
 from nnkit_tpu.layer_group.report import plan_report, tuning_report
 from nnkit_tpu.layer_group.tune import VENDORS_CUTS, Budget, Trial, Tuning, tune
 from nnkit_tpu.options import TpuOptions
@@ -34,22 +31,16 @@ class Choice:
 
 
 def own_plan(graph: TpuGraph, chip_name: str) -> dict[str, Any]:
-    """nnkit's plan of the groups, made without the compiler, and its proof by the local-memory executor."""
+    """nnkit's plan of the groups of its own ops, made without the compiler: an estimate, not what is compiled."""
     chip = chip_named(chip_name)
-    ops = group_graph(graph, chip)
-    model = CostModel(chip, counts_bytes=chip_name.startswith("cv"))
-    plan = plan_groups(ops, model, orders=False)
-    arithmetic = ChipArithmetic(graph, ops)
-    return plan_report(chip, plan, execute(chip, plan.graph, plan.parts, arithmetic=arithmetic), arithmetic)
+    model = CostModel(chip, counts_bytes=chip.is_cv)
+    return plan_report(chip, plan_groups(group_graph(graph, chip), model, orders=False))
 
 
-def choose_groups(
-    toolchain: Toolchain, program: LoweredProgram, options: TpuOptions, folder: Path, graph: TpuGraph | None = None
-) -> Choice:
+def choose_groups(toolchain: Toolchain, program: LoweredProgram, options: TpuOptions, folder: Path) -> Choice:
     """Compile with the groups that the recipe asks for. Raises ToolError where the compiler fails.
 
-    folder: takes the compiler's files, in folders of their own. graph: our program, for a proof with the chip's
-    arithmetic.
+    folder: takes the compiler's files, in folders of their own.
     """
     if options.layer_group == "measured":
         budget = Budget(options.budget.groups, options.budget.steps, options.budget.orders)
@@ -57,18 +48,18 @@ def choose_groups(
         given = tuning.best.groups if tuning.best is not tuning.vendor else None
         best = folder / "best"
         outcome = compile_groups(toolchain, tuning.program, given, keep=best)
-        return Choice(outcome, best / FINAL, _report(options, tuning, graph))
-    model = CostModel(program.chip, counts_bytes=program.chip.name.startswith("cv"))
+        return Choice(outcome, best / FINAL, _report(options, tuning))
+    model = CostModel(program.chip, counts_bytes=program.chip.is_cv)
     if options.layer_group == "ours":
-        found = few_trials(toolchain, program, model, folder)
-        return Choice(found.tuning.best, found.final, _report(options, found.tuning, graph))
+        few = few_trials(toolchain, program, model, folder)
+        return Choice(few.tuning.best, few.final, _report(options, few.tuning))
     search = options.layer_group == "vendor"
     name = VENDORS_CUTS if search else QUICK_CUTS
     vendor = compile_groups(toolchain, program, keep=folder / "vendor", search=search)
     tuning = Tuning(vendor, vendor, program, name, (Trial(name, vendor.cost),), model)
-    return Choice(vendor, folder / "vendor" / FINAL, _report(options, tuning, graph))
+    return Choice(vendor, folder / "vendor" / FINAL, _report(options, tuning))
 
 
-def _report(options: TpuOptions, tuning: Tuning, graph: TpuGraph | None) -> dict[str, Any]:
-    """The comparison, and the proof of the groups that were kept."""
-    return {"asked": options.layer_group, **tuning_report(tuning), "proof": choice_report(tuning, graph)}
+def _report(options: TpuOptions, tuning: Tuning) -> dict[str, Any]:
+    """The comparison of the groups that were tried, with the audit of those that were kept."""
+    return {"asked": options.layer_group, **tuning_report(tuning)}

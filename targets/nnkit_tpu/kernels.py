@@ -1,4 +1,4 @@
-"""What the TPU's ops compute, in numpy on [N, C, ...] arrays: float64, and thereby exact on integers.
+"""What the TPU's ops compute beside convolution, in numpy on [N, C, ...] arrays: float64, exact on integers.
 
 Sums of products of 8-bit integers stay below 2**53, so one implementation serves float ops and integer ones.
 """
@@ -8,63 +8,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from nnkit.program.ops import Window
+from nnkit.program import Window
+from nnkit.program.convolution import convolve_transposed
+from nnkit.program.window import padded as with_padding
+from nnkit.program.window import taps
 from nnkit_tpu.program import TpuInterp, TpuPad, TpuReduce, TpuSlice
 
 Array = NDArray[np.float64]
 
 
-def convolve(x: Array, weight: Array, window: Window, group: int) -> Array:
-    """Convolution without bias: x [N, C, H, W], weight [O, C/group, kh, kw]."""
-    views = _windows(x, window, 0.0)
-    images, channels = x.shape[:2]
-    height, width = views.shape[2:4]
-    outputs = weight.shape[0] // group
-    parts = []
-    for g in range(group):
-        taken = views[:, g * channels // group : (g + 1) * channels // group]
-        columns = np.moveaxis(taken, 1, 3).reshape(images * height * width, -1)
-        rows = weight[g * outputs : (g + 1) * outputs].reshape(outputs, -1)
-        parts.append((columns @ rows.T).reshape(images, height, width, outputs))
-    return np.ascontiguousarray(np.moveaxis(np.concatenate(parts, axis=3), 3, 1))
-
-
 def deconvolve(x: Array, weight: Array, window: Window, output_padding: tuple[int, int], group: int) -> Array:
     """Transposed convolution without bias: weight [O, C/group, kh, kw]; pads are cut off the result."""
-    images, channels, height, width = x.shape
-    outputs = weight.shape[0]
-    w = window
-    full_h = (height - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1 + output_padding[0]
-    full_w = (width - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1 + output_padding[1]
-    result = np.zeros((images, outputs, full_h, full_w))
-    for g in range(group):
-        mine = slice(g * outputs // group, (g + 1) * outputs // group)
-        source = x[:, g * channels // group : (g + 1) * channels // group]
-        for i in range(w.kernel_h):
-            for j in range(w.kernel_w):
-                top, left = i * w.dilation_h, j * w.dilation_w
-                rows = slice(top, top + (height - 1) * w.stride_h + 1, w.stride_h)
-                columns = slice(left, left + (width - 1) * w.stride_w + 1, w.stride_w)
-                result[:, mine, rows, columns] += np.einsum("nchw,oc->nohw", source, weight[mine, :, i, j])
-    return result[:, :, w.pad_top : full_h - w.pad_bottom, w.pad_left : full_w - w.pad_right]
+    height, width = x.shape[2:]
+    size = (
+        (height - 1) * window.stride_h + window.span_h + output_padding[0] - window.pad_top - window.pad_bottom,
+        (width - 1) * window.stride_w + window.span_w + output_padding[1] - window.pad_left - window.pad_right,
+    )
+    by_group = weight.reshape(group, -1, *weight.shape[1:]).swapaxes(1, 2)
+    by_input = by_group.reshape(x.shape[1], -1, *weight.shape[2:])
+    return convolve_transposed(x, by_input, window, group, size)
 
 
 def maximum(x: Array, window: Window) -> Array:
     """Maximum pool; padding is absent."""
-    return np.asarray(_windows(x, window, -np.inf).max(axis=(-2, -1)))
+    return np.asarray(taps(with_padding(x, window, -np.inf), window).max(axis=(-2, -1)))
 
 
 def window_sums(x: Array, window: Window) -> Array:
     """Sums of every window; padding reads 0."""
-    return np.asarray(_windows(x, window, 0.0).sum(axis=(-2, -1)))
+    return np.asarray(taps(with_padding(x, window, 0.0), window).sum(axis=(-2, -1)))
 
 
 def window_counts(window: Window, size: Sequence[int]) -> tuple[tuple[Array, int], tuple[Array, int]]:
     """Rows [1, 1, H, 1] and columns [1, 1, 1, W] of each window that lie on an image of `size`, and of how many."""
-    on_image = _windows(np.ones((1, 1, *size)), window, 0.0)
+    on_image = taps(with_padding(np.ones((1, 1, *size)), window, 0.0), window)
     rows, columns = on_image.max(axis=-1).sum(axis=-1), on_image.max(axis=-2).sum(axis=-1)
     return (rows.max(axis=3, keepdims=True), window.kernel_h), (columns.max(axis=2, keepdims=True), window.kernel_w)
 
@@ -127,13 +106,3 @@ def softmax(x: Array, axis: int, log: bool) -> Array:
     shifted = x - x.max(axis=axis, keepdims=True)
     total = np.exp(shifted).sum(axis=axis, keepdims=True)
     return np.asarray(shifted - np.log(total) if log else np.exp(shifted) / total)
-
-
-def _windows(x: Array, window: Window, fill: float) -> Array:
-    """[N, C, OH, OW, kh, kw]; what lies outside the image reads `fill`."""
-    w = window
-    pads = ((0, 0), (0, 0), (w.pad_top, w.pad_bottom), (w.pad_left, w.pad_right))
-    wide = np.pad(x, pads, constant_values=fill) if w.has_padding else x
-    span_h, span_w = (w.kernel_h - 1) * w.dilation_h + 1, (w.kernel_w - 1) * w.dilation_w + 1
-    views = sliding_window_view(wide, (span_h, span_w), axis=(2, 3))
-    return views[:, :, :: w.stride_h, :: w.stride_w, :: w.dilation_h, :: w.dilation_w]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from nnkit_tpu.compile import CV_CHIPS
+from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.program import Mode, TpuActivation, TpuBinary, TpuOp, TpuPool, TpuReduce, TpuReshape
 
 _FUNCTIONS = ("sigmoid", "silu", "sqrt", "tanh")

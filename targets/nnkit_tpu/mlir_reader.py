@@ -44,7 +44,7 @@ class Disagreement:
 def read_lowered(text: str) -> dict[str, LoweredOp]:
     """Ops by the compiler's name of their output."""
     names = {m[1]: m[2] for m in map(_LOCATION.match, text.splitlines()) if m is not None}
-    found: dict[str, LoweredOp] = {}
+    ops: dict[str, LoweredOp] = {}
     for line in text.splitlines():
         match = _OP.search(line)
         if match is None:
@@ -52,14 +52,14 @@ def read_lowered(text: str) -> dict[str, LoweredOp]:
         kind, _, attributes, result, location = match.groups()
         numbers = {key.rstrip("s"): _integers(value) for key, value in _NUMBERS.findall(attributes or "")}
         scale = _SCALE.search(result)
-        found[names.get(location, location.strip('"'))] = LoweredOp(
+        ops[names.get(location, location.strip('"'))] = LoweredOp(
             kind,
             numbers.get("multiplier", ()),
             numbers.get("rshift", ()),
             float(scale[2]) if scale else None,
             scale[1] == "i" if scale else None,
         )
-    return found
+    return ops
 
 
 def disagreements(
@@ -74,11 +74,11 @@ def disagreements(
     names: the compiler's name of each tensor. pixels: the inputs that are taken as pixels, whose tables are compared
     too. A layer that the compiler merged into others is not compared.
     """
-    found: list[Disagreement] = []
+    wrong: list[Disagreement] = []
     compared = 0
     with np.load(weights_file) as weights:
         for name, taken in (pixels or {}).items():
-            found += _tables(program, name, taken, names[name], weights)
+            wrong += _tables(program, name, taken, names[name], weights)
         for op in program.ops:
             theirs = lowered.get(names[op.output])
             if not isinstance(op, TpuOp) or op.mode != "INT8" or theirs is None:
@@ -86,9 +86,9 @@ def disagreements(
             compared += 1
             stored = program.tensors[op.output].format
             if isinstance(stored, Affine):
-                found += _format(op, stored, theirs)
-            found += _integer(op, theirs, names[op.output], weights)
-    return tuple(found), compared
+                wrong += _format(op, stored, theirs)
+            wrong += _integer(op, theirs, names[op.output], weights)
+    return tuple(wrong), compared
 
 
 def _tables(program: Program, name: str, taken: PixelInput, raw: str, weights: Any) -> list[Disagreement]:
@@ -121,7 +121,7 @@ def _format(op: TpuOp, stored: Affine, theirs: LoweredOp) -> list[Disagreement]:
 
 def _integer(op: TpuOp, theirs: LoweredOp, name: str, weights: Any) -> list[Disagreement]:
     ours: Any = getattr(op, "integer", None)
-    found: list[Disagreement] = []
+    differing: list[Disagreement] = []
     stage = ours.requant if isinstance(ours, IntegerWeights) else ours
     mine: tuple[int, ...] = ()
     shifts: tuple[int, ...] = ()
@@ -134,14 +134,14 @@ def _integer(op: TpuOp, theirs: LoweredOp, name: str, weights: Any) -> list[Disa
         pairs = zip(mine, theirs.multipliers, strict=False)
         wrong = sum(a != b for a, b in pairs) + sum(a != b for a, b in zip(shifts, theirs.shifts, strict=False))
         if wrong:
-            found.append(Disagreement(op.name, f"{wrong} of {2 * len(mine)} multipliers and shifts"))
+            differing.append(Disagreement(op.name, f"{wrong} of {2 * len(mine)} multipliers and shifts"))
     if isinstance(ours, IntegerWeights):
-        found += _weights(op, ours, name, weights)
-    return found
+        differing += _weights(op, ours, name, weights)
+    return differing
 
 
 def _weights(op: TpuOp, ours: IntegerWeights, name: str, weights: Any) -> list[Disagreement]:
-    found: list[Disagreement] = []
+    differing: list[Disagreement] = []
     for what, suffixes, mine in (
         ("weights", ("filter_i8", "filter_u8", "filter_int8"), ours.weight),
         ("biases", ("bias_int32",), ours.bias),
@@ -155,12 +155,12 @@ def _weights(op: TpuOp, ours: IntegerWeights, name: str, weights: Any) -> list[D
             mine = mine[:, ::-1]
         theirs: NDArray[Any] = weights[file]
         if theirs.size != mine.size:
-            found.append(Disagreement(op.name, f"{theirs.size} {what}, {mine.size} predicted"))
+            differing.append(Disagreement(op.name, f"{theirs.size} {what}, {mine.size} predicted"))
             continue
         wrong = int(np.count_nonzero(theirs.ravel().astype(np.int64) != mine.ravel().astype(np.int64)))
         if wrong:
-            found.append(Disagreement(op.name, f"{wrong} of {mine.size} {what}"))
-    return found
+            differing.append(Disagreement(op.name, f"{wrong} of {mine.size} {what}"))
+    return differing
 
 
 def _integers(text: str) -> tuple[int, ...]:

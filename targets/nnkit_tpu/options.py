@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from nnkit.recipe import RecipeModel, TargetOptionsBase
 from nnkit.recipe.base import fault
+from nnkit_tpu.chips import CV_CHIPS
 
 ChipName = Literal["bm1684x", "bm1688", "cv183x", "cv182x", "cv181x", "cv180x"]
 
@@ -38,8 +39,8 @@ class TpuOptions(TargetOptionsBase):
     chip: ChipName = Field(description="The chip the network is for.", examples=["bm1684x"])
     precision: Literal["int8", "f16", "bf16"] = Field(
         default="int8",
-        description="Of the whole network. In `int8`, layers tagged `hp` and layers without an INT8 form run in F16 "
-        "(BF16 on the cv18xx).",
+        description="The precision of the whole network. In `int8`, layers tagged `hp` and layers without an INT8 "
+        "form run in F16 (BF16 on the cv18xx).",
     )
     quant_input: bool = Field(
         default=False, description="The model takes stored 8-bit integers instead of float32 (`int8` only)."
@@ -52,7 +53,9 @@ class TpuOptions(TargetOptionsBase):
         description="The model takes pixels of 8 bits: order of colours, mean and scale of `preprocess` are computed "
         "on the chip. Crop, mirror and resize are not.",
     )
-    pixels: PixelOptions = Field(default=PixelOptions(), description="Of `fuse_preprocess`.")
+    pixels: PixelOptions = Field(
+        default=PixelOptions(), description="The pixels that the model takes, with `fuse_preprocess`."
+    )
     cores: Literal[1, 2] = Field(default=1, description="Cores that share the network; 2 on the bm1688 only.")
     layer_group: Literal["vendor", "ours", "measured", "quick"] = Field(
         default="ours",
@@ -61,10 +64,18 @@ class TpuOptions(TargetOptionsBase):
         "compiler alone; `quick`: the compiler without its search, as many layers to a group as fit, for builds "
         "while accuracy is tried: the values are the same, the model is slower.",
     )
-    budget: LayerGroupBudget = Field(default=LayerGroupBudget(), description="Of `layer_group: measured`.")
+    budget: LayerGroupBudget = Field(
+        default=LayerGroupBudget(), description="How long `layer_group: measured` may look."
+    )
     toolchain: Literal["managed", "path"] = Field(
         default="managed",
         description="The compiler that `nnkit doctor --install tpu` installed, or the `tpuc-opt` on PATH.",
+    )
+    compiler_timeout_s: float = Field(
+        default=900.0,
+        gt=0.0,
+        description="Seconds that one run of the compiler may take. Where its search for groups takes longer, groups "
+        "of as many layers as fit stand in for its own.",
     )
     trace: bool = Field(
         default=True,
@@ -74,7 +85,7 @@ class TpuOptions(TargetOptionsBase):
 
     @model_validator(mode="after")
     def _fits_the_chip(self) -> TpuOptions:
-        if self.chip.startswith("cv") and self.precision == "f16":
+        if self.chip in CV_CHIPS and self.precision == "f16":
             raise fault(f"{self.chip} has no F16", "write precision: bf16 or int8", ("precision",))
         if self.precision != "int8" and (self.quant_input or self.quant_output):
             raise fault("only INT8 networks have stored integers", "remove quant_input and quant_output", ())

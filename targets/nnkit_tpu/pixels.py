@@ -31,7 +31,7 @@ def pixel_inputs(
     """
     if not options.fuse_preprocess:
         return {}
-    found: dict[str, PixelInput] = {}
+    taken: dict[str, PixelInput] = {}
     for name in inputs:
         if name not in images:
             raise RecipeError(
@@ -39,8 +39,8 @@ def pixel_inputs(
                 where=f"model.inputs.{name}",
                 remedy="write its `preprocess` (color, mean, scale), or remove fuse_preprocess",
             )
-        found[name] = _pixel_input(images[name], options)
-    kinds = {name: pixels.pixel_format for name, pixels in found.items()}
+        taken[name] = _pixel_input(images[name], options)
+    kinds = {name: pixels.pixel_format for name, pixels in taken.items()}
     if len(set(kinds.values())) > 1:
         shown = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
         raise RecipeError(
@@ -48,7 +48,7 @@ def pixel_inputs(
             where="model.inputs",
             remedy="the compiler fuses one kind of pixels: give `pixels: {color: ...}`, or remove fuse_preprocess",
         )
-    return found
+    return taken
 
 
 def _pixel_input(preprocess: Preprocess, options: TpuOptions) -> PixelInput:

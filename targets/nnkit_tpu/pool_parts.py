@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nnkit.program.ops import Window
+from nnkit.program import Window
 from nnkit_tpu.program import TpuConcat, TpuOp, TpuPool, TpuSlice
 
 Made = tuple[TpuOp, tuple[int, ...]]
@@ -31,16 +31,16 @@ class Run:
 
 def runs(size: int, kernel: int, stride: int, pads: tuple[int, int]) -> tuple[Run, ...]:
     """The windows along an axis of `size`, in order; pads: before and behind."""
-    found: list[Run] = []
+    merged: list[Run] = []
     for index in range((size + sum(pads) - kernel) // stride + 1):
         begin = index * stride - pads[0]
         start, end = max(begin, 0), min(begin + kernel, size)
-        last = found[-1] if found else None
+        last = merged[-1] if merged else None
         if last is not None and last.taps == end - start and last.start + last.windows * stride == start:
-            found[-1] = replace(last, windows=last.windows + 1)
+            merged[-1] = replace(last, windows=last.windows + 1)
         else:
-            found.append(Run(start, end - start, 1))
-    return tuple(found)
+            merged.append(Run(start, end - start, 1))
+    return tuple(merged)
 
 
 def pools_of_parts(op: TpuPool, shape: Sequence[int]) -> list[Made]:

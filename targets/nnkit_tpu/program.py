@@ -14,7 +14,7 @@ the prediction of the compiler's INT8 arithmetic. Conventions:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -22,9 +22,8 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.program import Arrays, OpBase, Tensor, Tensors, Watch, Window
 from nnkit.program.formats import Affine, Format
-from nnkit.program.ops import OpBase, Window
-from nnkit.program.program import Tensor
 
 FloatArray: TypeAlias = NDArray[np.float32]
 Mode: TypeAlias = Literal["INT8", "F16", "BF16", "F32"]
@@ -60,16 +59,6 @@ class TpuTensor:
         """The dimensions by which local memory is laid out: missing ones are 1, trailing ones fall into W."""
         padded = (*self.shape, 1, 1, 1, 1)[: max(4, len(self.shape))]
         return padded[0], padded[1], padded[2], int(np.prod(padded[3:]))
-
-    @property
-    def elements(self) -> int:
-        """Number of values, batch included."""
-        return int(np.prod(self.shape, dtype=np.int64))
-
-    @property
-    def element_bytes(self) -> int:
-        """Storage of one value in bytes; 4 while no format is chosen."""
-        return 4 if self.format is None else self.format.bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,15 +99,6 @@ class IntegerOperands:
 
 
 @dataclass(frozen=True, eq=False)
-class IntegerScale:
-    """An op on real factors of its INT8 operands: (x * factor) in float, rounded once, plus `offset`."""
-
-    factor: float
-    offset: float = 0.0
-    rounding: Rounding = "half_away"
-
-
-@dataclass(frozen=True, eq=False)
 class IntegerTable:
     """An INT8 activation as the compiler does it: 256 results, by the stored byte read as unsigned."""
 
@@ -154,19 +134,11 @@ class TpuOp(OpBase):
     magnitude: float = 0.0
     range_of: str = ""
 
-    def compute(self, inputs: Sequence[NDArray[Any]], output: Tensor) -> NDArray[Any]:
+    def compute(self, inputs: Arrays, tensors: Tensors, watch: Watch | None = None) -> NDArray[Any]:
         """Stored values in, stored values out, without the batch axis; see `nnkit_tpu.execute`."""
         from nnkit_tpu.execute import execute
 
-        return execute(self, inputs, output)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TpuCast(TpuOp):
-    """A change of format: quantisation of an input, dequantisation of an output, or a border between precisions."""
-
-    kind: ClassVar[str] = "cast"
-    integer: IntegerScale | Requant | None = None
+        return execute(self, inputs, tensors[self.output])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -239,7 +211,7 @@ class TpuPool(TpuRectified):
     window: Window
     count_include_pad: bool = False
     ceil_mode: bool = False
-    integer: Requant | IntegerScale | None = None
+    integer: Requant | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -360,7 +332,7 @@ class TpuReduce(TpuOp):
     function: ReduceFunction
     axes: tuple[int, ...]
     keep_dims: bool
-    integer: IntegerScale | Requant | None = None
+    integer: Requant | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,9 +17,11 @@ from nnkit_tpu.arithmetic import (
     joint_multipliers,
     multiplier_and_shift,
     requant,
+    requant_in_two_steps,
     round_half_away,
 )
-from nnkit_tpu.compile import CV_CHIPS
+from nnkit_tpu.chips import CV_CHIPS
+from nnkit_tpu.compiler_thresholds import Threshold
 from nnkit_tpu.lifted import computed_mode
 from nnkit_tpu.program import (
     Cast,
@@ -49,7 +51,7 @@ from nnkit_tpu.program import (
     TpuTensor,
     TpuUpsample,
 )
-from nnkit_tpu.thresholds import Threshold, thresholds
+from nnkit_tpu.thresholds import thresholds
 
 PROGRAM_CLASSES: tuple[type, ...] = (
     *(TpuConv, TpuDeconv, TpuMatMul, TpuPool, TpuBinary, TpuConcat, TpuSlice, TpuReshape, TpuPermute),
@@ -81,11 +83,11 @@ class Precision:
 
 def to_program(graph: TpuGraph, ranges: Mapping[str, ValueRange], precision: Precision) -> Program:
     """The quantised program. Raises ModelError for tensors without a calibrated range (INT8)."""
-    found = thresholds(graph, ranges, always_signed=precision.chip in CV_CHIPS) if precision.mode == "INT8" else {}
+    chosen = thresholds(graph, ranges, always_signed=precision.chip in CV_CHIPS) if precision.mode == "INT8" else {}
     notes: list[str] = []
     formats: dict[str, Format] = {}
     for name in graph.inputs:
-        stored = _stored(found[name]) if precision.quant_input and found else Float(32)
+        stored = _stored(chosen[name]) if precision.quant_input and chosen else Float(32)
         formats[name] = precision.pixels.get(name, stored)
     ops: list[TpuOp] = []
     modes: dict[str, Mode] = dict.fromkeys(graph.inputs, "F32")
@@ -93,8 +95,8 @@ def to_program(graph: TpuGraph, ranges: Mapping[str, ValueRange], precision: Pre
         asked = _mode(op, formats, graph, precision, notes)
         mode = computed_mode(op, asked, precision.chip, [n for n, m in modes.items() if m == "F32"])
         modes[op.output] = mode
-        formats[op.output] = _stored(found[op.output]) if mode == "INT8" else _FORMATS[mode]
-        casts = tuple(_cast(name, formats[name], mode, modes[name], found, precision.chip) for name in op.inputs)
+        formats[op.output] = _stored(chosen[op.output]) if mode == "INT8" else _FORMATS[mode]
+        casts = tuple(_cast(name, formats[name], mode, modes[name], chosen, precision.chip) for name in op.inputs)
         known = ranges.get(op.range_of or op.output)
         magnitude = known.max_abs if known is not None else 0.0
         placed = replace(op, mode=mode, casts=casts, magnitude=magnitude)
@@ -116,8 +118,8 @@ def table_ranges(graph: TpuGraph, ranges: Mapping[str, ValueRange], chip: str) -
 
     Raises ModelError for tensors without a calibrated range.
     """
-    found = thresholds(graph, ranges, always_signed=chip in CV_CHIPS)
-    return {name: each.as_range() for name, each in found.items()}
+    chosen = thresholds(graph, ranges, always_signed=chip in CV_CHIPS)
+    return {name: each.as_range() for name, each in chosen.items()}
 
 
 def other_modes(program: Program, mode: Mode) -> dict[str, str]:
@@ -133,14 +135,14 @@ def _stored(threshold: Threshold) -> Affine:
 
 
 def _cast(
-    name: str, source: Format, mode: Mode, source_mode: Mode, found: Mapping[str, Threshold], chip: str
+    name: str, source: Format, mode: Mode, source_mode: Mode, chosen: Mapping[str, Threshold], chip: str
 ) -> Cast:
     if mode == "INT8":
         to_even = chip in CV_CHIPS and source_mode == "BF16"
         return Cast(
-            source, _stored(found[name]), precision=source_mode, rounding="half_even" if to_even else "half_away"
+            source, _stored(chosen[name]), precision=source_mode, rounding="half_even" if to_even else "half_away"
         )
-    via = _stored(found[name]) if isinstance(source, Pixels) and found else None
+    via = _stored(chosen[name]) if isinstance(source, Pixels) and chosen else None
     return Cast(source, _FORMATS[mode], via)
 
 
@@ -202,16 +204,16 @@ def _with_integers(op: TpuOp, stored: Format, chip: str) -> TpuOp:
     rounding: Rounding = "two_steps" if is_cv else "half_up"
     match op:
         case TpuConv():
-            found = convolution_weights(op.weight, op.bias, source, stored, rounding=rounding, keeps_whole=True)
-            return replace(op, integer=found)
+            weights = convolution_weights(op.weight, op.bias, source, stored, rounding=rounding, keeps_whole=True)
+            return replace(op, integer=weights)
         case TpuDeconv():
             away: Rounding = "two_steps" if is_cv else "half_away"
             return replace(op, integer=convolution_weights(op.weight, op.bias, source, stored, rounding=away))
         case TpuMatMul() if op.weight is not None:
-            found = convolution_weights(
+            weights = convolution_weights(
                 op.weight, op.bias, source, stored, rounding=rounding, per_channel=False, channel_axis=1
             )
-            return replace(op, integer=found)
+            return replace(op, integer=weights)
         case TpuMatMul():
             factor = source.scale[0] * sources[1].scale[0] / scale
             return replace(op, integer=requant(factor, 32, "half_up"))
@@ -229,7 +231,7 @@ def _with_integers(op: TpuOp, stored: Format, chip: str) -> TpuOp:
             return replace(op, integer=_operands(sources, scale))
         case TpuBinary() if len(op.inputs) == 2 and op.function == "mul":
             factor = source.scale[0] * sources[1].scale[0] / scale
-            return replace(op, integer=requant(factor, 8, "half_up"))
+            return replace(op, integer=requant_in_two_steps(factor) if is_cv else requant(factor, 8, "half_up"))
         case TpuConcat() if any(each != stored for each in sources):
             return replace(op, integer=_parts(sources, stored) if is_cv else _operands(sources, scale))
         case TpuConcat():
@@ -253,11 +255,11 @@ def _operands(sources: list[Affine], scale: float) -> IntegerOperands:
 
 def _parts(sources: list[Affine], stored: Affine) -> IntegerOperands:
     """Parts of a concatenation on the cv18xx: multipliers that are cut off, none where nothing changes."""
-    found = [
+    stages = [
         (((1,), 0) if each == stored else joint_multipliers(np.array([each.scale[0] / stored.scale[0]])))
         for each in sources
     ]
-    return IntegerOperands(tuple(m[0] for m, _ in found), tuple(s for _, s in found), "half_up")
+    return IntegerOperands(tuple(m[0] for m, _ in stages), tuple(s for _, s in stages), "half_up")
 
 
 def _slope(slope: float, is_cv: bool) -> Requant:

@@ -13,7 +13,8 @@ from nnkit.inputs import image_inputs
 from nnkit.preprocess import Preprocess
 from nnkit.program import Affine, Program
 from nnkit.target import Deployment
-from nnkit_tpu.compile import CV_CHIPS
+from nnkit_tpu.chips import CV_CHIPS
+from nnkit_tpu.lowered import TpuLowered
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.pixels import given_shape, pixel_inputs
 from nnkit_tpu.program import TpuOp
@@ -27,12 +28,12 @@ _RUNTIMES: Mapping[str, str] = {
 _C_TYPES = {"float32": "float", "int8": "int8_t", "uint8": "uint8_t"}
 
 
-def interface(deployment: Deployment, options: TpuOptions, names: Mapping[str, str]) -> dict[str, Any]:
+def interface(deployment: Deployment[TpuLowered], options: TpuOptions, names: Mapping[str, str]) -> dict[str, Any]:
     """Inputs and outputs of the model: name, shape with the batch axis, type, scale of stored integers.
 
-    Of inputs that are made from images also what is done on the host, and what on the chip.
+    For inputs that are made from images, also what is done on the host, and what on the chip.
     """
-    program, images = deployment.program, image_inputs(deployment.recipe, deployment.model)
+    program, images = deployment.program, image_inputs(deployment.recipe, deployment.lowered.model)
     pixels = pixel_inputs(program.inputs, images, options)
     return {
         "inputs": [
@@ -52,7 +53,9 @@ def _output_name(program: Program, tensor: str, name: str, stored: bool) -> str:
     return name if stored or (isinstance(op, TpuOp) and op.mode == "F32") else f"{name}_f32"
 
 
-def write_runners(deployment: Deployment, options: TpuOptions, build: Mapping[str, Any], folder: Path) -> None:
+def write_runners(
+    deployment: Deployment[TpuLowered], options: TpuOptions, build: Mapping[str, Any], folder: Path
+) -> None:
     """`interface.json` and `runner/`: C and Python against the board's runtime, and how to use them."""
     ports = interface(deployment, options, build["names"])
     family = "cv" if options.chip in CV_CHIPS else options.chip

@@ -9,12 +9,15 @@ from typing import Any
 from nnkit.target import Deployment
 from nnkit_tpu.emit import read_build, source_files
 from nnkit_tpu.exactness import inexact_reason
+from nnkit_tpu.lowered import TpuLowered
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.program import TpuOp
 
+_LISTED = 8  # disagreements that are told one by one
 
-def report_details(deployment: Deployment, options: TpuOptions, folder: Path) -> Mapping[str, Any]:
-    """Chip, model, plan with reasons and proof, the compiler's choice beside ours, prediction, contract by layer."""
+
+def report_details(deployment: Deployment[TpuLowered], options: TpuOptions, folder: Path) -> Mapping[str, Any]:
+    """Chip, model, estimated groups with reasons, the groups that were compiled, prediction, contract by layer."""
     build = read_build(folder)
     ops = [op for op in deployment.program.ops if isinstance(op, TpuOp)]
     bounded = {op.name: inexact_reason(op, options.chip) for op in ops if inexact_reason(op, options.chip)}
@@ -29,7 +32,27 @@ def report_details(deployment: Deployment, options: TpuOptions, folder: Path) ->
         "plan": build["plan"],
         "layer_groups": build.get("layer_groups"),
         "prediction": build.get("prediction"),
+        "summary": [*_search(build.get("layer_groups")), *_summary(build.get("prediction"))] or None,
         "exact_layers": len(ops) - len(bounded),
         "layers_within_a_bound": bounded,
     }
     return {key: value for key, value in details.items() if value is not None}
+
+
+def _search(layer_groups: Mapping[str, Any] | None) -> list[str]:
+    """A line where the compiler's search for groups did not end."""
+    if layer_groups is None or layer_groups["compiler_search"] == "ended":
+        return []
+    return [f"groups   the compiler's search for layer groups was {layer_groups['compiler_search']}"]
+
+
+def _summary(prediction: Mapping[str, Any] | None) -> list[str]:
+    """Lines for people: every layer for which the compiler chose other numbers than predicted."""
+    wrong = prediction["disagreements"] if prediction is not None else []
+    if prediction is None or not wrong:
+        return []
+    layers = len({each["layer"] for each in wrong})
+    head = f"predict  the compiler chose other numbers than predicted for {layers} of {prediction['layers']} layers:"
+    told = [f"         {each['layer']}: {each['what']}" for each in wrong[:_LISTED]]
+    more = len(wrong) - _LISTED
+    return [head, *told, *([f"         {more} more in report.json, details.prediction"] if more > 0 else [])]

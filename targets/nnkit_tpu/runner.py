@@ -15,7 +15,7 @@ from nnkit.program import Affine, Program
 from nnkit.target import Contract, RunResult
 from nnkit_tpu.casts import rounded
 from nnkit_tpu.chip_model import run_all_on_chip_model
-from nnkit_tpu.compile import CV_CHIPS
+from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.emit import TRACED, read_build
 from nnkit_tpu.exactness import largest_difference
 from nnkit_tpu.options import TpuOptions
@@ -99,7 +99,7 @@ def _as_read(program: Program, name: str, value: NDArray[Any], pixels: PixelInpu
 def _stored(
     program: Program,
     names: Mapping[str, str],
-    found: Mapping[str, NDArray[Any]],
+    arrays: Mapping[str, NDArray[Any]],
     wanted: Sequence[str],
     single: bool,
 ) -> dict[str, NDArray[Any]]:
@@ -108,8 +108,8 @@ def _stored(
     single: the scale is applied in float32. The cv18xx apply it in BF16, rounded to that itself: with the exact scale
     large integers would come back one off.
     """
-    by_name = {_SUFFIX.sub("", key): value for key, value in found.items()} | dict(found)
-    in_order = list(found.items())
+    by_name = {_SUFFIX.sub("", key): value for key, value in arrays.items()} | dict(arrays)
+    in_order = list(arrays.items())
     if len(in_order) == len(wanted):  # a cast before an output may carry its reader's name too
         for name, (key, value) in zip(wanted, in_order, strict=True):
             if key.startswith(names[name]):
@@ -119,7 +119,7 @@ def _stored(
         tensor = program.tensors[name]
         given = by_name.get(names[name], by_name.get(_SUFFIX.sub("", names[name])))
         if given is None:
-            raise ToolError(f"the model gives no {names[name]!r}", where=f"it gives {', '.join(found)}")
+            raise ToolError(f"the model gives no {names[name]!r}", where=f"it gives {', '.join(arrays)}")
         if isinstance(tensor.format, Affine) and given.dtype.kind == "f":
             scale = np.array(tensor.format.scale) if single else rounded(np.array(tensor.format.scale), "BF16")
             given = np.rint(given.astype(np.float64) / float(scale[0]))

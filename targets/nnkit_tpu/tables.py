@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from nnkit.calibrate.stats import ValueRange
-from nnkit.calibrate.tpu_table import table_line
 from nnkit.errors import ModelError, UsageError
+from nnkit_tpu.calibration_table import table_line
 from nnkit_tpu.program import TpuGraph
 from nnkit_tpu.top_mlir import locations
 

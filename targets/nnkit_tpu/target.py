@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from nnkit.rewrite import DEFAULT_RULES
-from nnkit.target import API_VERSION
+from nnkit.target import API_VERSION, InstalledTool, Segment, Target
+from nnkit_tpu.lowered import TpuLowered
 from nnkit_tpu.options import TpuOptions
 
 if TYPE_CHECKING:
     from nnkit.graph import Model
     from nnkit.memory.plan import MemoryPlan
-    from nnkit.partition import Segment
     from nnkit.program import Program
+    from nnkit.quantize.tables import TableFormat
     from nnkit.quantize.used_ranges import UsedRanges
     from nnkit.rewrite import RewriteLog
     from nnkit.target import Deployment, Machine, Quantization, Runner, Tool
     from nnkit_tpu.program import TpuGraph
 
 
-class TpuTarget:
+class TpuTarget(Target[TpuOptions, TpuLowered]):
     """Sophgo TPU; see `docs/tpu.md`."""
 
-    api_version: ClassVar[int] = API_VERSION
-    name: ClassVar[str] = "tpu"
-    summary: ClassVar[str] = "Sophgo TPU: layer groups, bmodel or cvimodel by the vendor's compiler, its chip model"
-    options: ClassVar[type[TpuOptions]] = TpuOptions
-    corrections: ClassVar[tuple[str, ...]] = ("bias_correction",)
-    default_rules: ClassVar[tuple[str, ...]] = DEFAULT_RULES
+    api_version = API_VERSION
+    name = "tpu"
+    summary = "Sophgo TPU: layer groups, bmodel or cvimodel by the vendor's compiler, its chip model"
+    options = TpuOptions
+    corrections = ("bias_correction",)
+    documentation = "docs/tpu.md"
+    default_rules = DEFAULT_RULES
 
-    @property
     def program_classes(self) -> tuple[type, ...]:
         """The ops of its programs and what they hold."""
         from nnkit_tpu.quantize import PROGRAM_CLASSES
@@ -41,7 +42,7 @@ class TpuTarget:
     def machine(self, options: TpuOptions) -> Machine:
         """The chip with the local memory of one lane."""
         from nnkit.target import Machine
-        from nnkit_tpu.layer_group.chips import chip_named
+        from nnkit_tpu.chips import chip_named
 
         chip = chip_named(options.chip)
         kind = f"{chip.lanes} lanes with {chip.lane_bytes // 1024} KiB of local memory each, in {chip.banks} banks"
@@ -51,27 +52,28 @@ class TpuTarget:
         """Nothing beyond clean-up and folding: the compiler takes what ONNX has."""
         return ()
 
-    def partition(self, model: Model, log: RewriteLog, options: TpuOptions) -> tuple[Segment, ...]:
+    def lower(self, model: Model, log: RewriteLog, options: TpuOptions) -> TpuLowered:
         """One segment: all of the network runs on the TPU, or it is refused with every layer that cannot."""
-        from nnkit.partition import Segment
+        from nnkit_tpu.lowering import lower
 
-        graph = _lowered(model)
-        return (Segment("npu", tuple(op.name for op in graph.ops)),)
+        graph = lower(model, "net", options.chip)
+        return TpuLowered(model, (Segment("npu", tuple(op.name for op in graph.ops)),), graph)
 
-    def quantize(self, model: Model, quantization: Quantization, options: TpuOptions) -> Program:
+    def quantize(self, lowered: TpuLowered, quantization: Quantization, options: TpuOptions) -> Program:
         """Formats and integers as the compiler will choose them."""
         from dataclasses import replace
 
-        from nnkit_tpu.bias_correction import BIAS_CORRECTION, corrected
+        from nnkit.quantize.bias_correction import BIAS_CORRECTION
+        from nnkit_tpu.bias_correction import corrected
         from nnkit_tpu.chip_forms import for_chip
-        from nnkit_tpu.compile import CV_CHIPS
+        from nnkit_tpu.chips import CV_CHIPS
         from nnkit_tpu.emit import MODES
         from nnkit_tpu.pixels import pixel_format, pixel_inputs
         from nnkit_tpu.quantize import Precision, to_program
         from nnkit_tpu.thresholds import fitted
 
-        lowered = replace(_lowered(model), name=quantization.name)
-        graph = for_chip(lowered, options.chip, MODES[options.precision])
+        named = replace(lowered.graph, name=quantization.name)
+        graph = for_chip(named, options.chip, MODES[options.precision])
         pixels = pixel_inputs(graph.inputs, quantization.images, options)
         formats = {name: pixel_format(each) for name, each in pixels.items()}
         ranges = fitted(quantization.statistics, always_signed=options.chip in CV_CHIPS).ranges
@@ -83,40 +85,44 @@ class TpuTarget:
         program = quantise(graph)
         if precision.mode != "INT8" or BIAS_CORRECTION not in (quantization.calibration.corrections or ()):
             return program
-        return corrected(model, graph, program, quantization, quantise)
+        return corrected(lowered.model, graph, program, quantization, quantise)
 
     def ranges_used(
-        self, model: Model, quantization: Quantization, program: Program, options: TpuOptions
+        self, lowered: TpuLowered, quantization: Quantization, program: Program, options: TpuOptions
     ) -> UsedRanges:
-        """Those of calibration, fitted to thresholds."""
+        """The calibrated ranges, fitted to thresholds."""
         from nnkit.quantize import used_ranges
-        from nnkit_tpu.compile import CV_CHIPS
+        from nnkit_tpu.chips import CV_CHIPS
         from nnkit_tpu.thresholds import fitted
 
-        found = fitted(quantization.statistics, always_signed=options.chip in CV_CHIPS)
-        return used_ranges.UsedRanges(found, frozenset(found.ranges))
+        fit = fitted(quantization.statistics, always_signed=options.chip in CV_CHIPS)
+        return used_ranges.UsedRanges(fit, frozenset(fit.ranges))
 
     def check(self, program: Program, options: TpuOptions) -> None:
-        """What a family of chips lacks, where the compiler would stop in the middle; ends that hold no integers."""
-        from nnkit_tpu.chip_limits import check_program, check_stored_values
+        """The limits of the chip, and integers at the ends of the network where the recipe asks for them."""
+        from nnkit.constraints import check_constraints
+        from nnkit_tpu.constraints import PROGRAM_CONSTRAINTS, check_stored_values, chip_limits
 
-        check_program(program, options.chip)
+        limits = chip_limits(program, options.chip)
+        check_constraints(
+            program, PROGRAM_CONSTRAINTS, limits, whose=f"the {options.chip}", documentation=self.documentation
+        )
         check_stored_values(program, options)
 
     def plan(self, program: Program, options: TpuOptions) -> MemoryPlan:
-        """Nothing of global memory is placed: the compiler does. Local memory: `details` of the report."""
+        """An empty plan: the compiler places global memory. The report's `details` tell of local memory."""
         from nnkit.memory.plan import MemoryPlan
 
         return MemoryPlan("tpuc-opt", {}, {}, {}, (), (), 0)
 
-    def emit(self, deployment: Deployment, options: TpuOptions, folder: Path) -> None:
+    def emit(self, deployment: Deployment[TpuLowered], options: TpuOptions, folder: Path) -> None:
         """Sources, plan, model, traced model, runners."""
         from nnkit_tpu.emit import emit_artifact
 
         emit_artifact(deployment, options, folder)
 
-    def details(self, deployment: Deployment, options: TpuOptions, folder: Path) -> Mapping[str, Any]:
-        """Groups with why each ends, the proof, the compiler's measures, and what was predicted."""
+    def details(self, deployment: Deployment[TpuLowered], options: TpuOptions, folder: Path) -> Mapping[str, Any]:
+        """Estimated groups with why each ends, the groups that were compiled, their audit, and what was predicted."""
         from nnkit_tpu.report import report_details
 
         return report_details(deployment, options, folder)
@@ -133,23 +139,37 @@ class TpuTarget:
         from nnkit_tpu.toolchain import find_toolchain
         from nnkit_tpu.toolchain.find import INSTALL_COMMAND
 
-        found = find_toolchain() or find_toolchain("path")
-        where, version = (str(found.compiler), found.version) if found is not None else (None, "")
+        installed = find_toolchain() or find_toolchain("path")
+        where, version = (str(installed.compiler), installed.version) if installed is not None else (None, "")
         return (Tool("tpuc-opt", "compile for the TPU and run its chip model", where, version, INSTALL_COMMAND),)
+
+    def calibration_table(self) -> TableFormat:
+        """The compiler's calibration table."""
+        from nnkit_tpu.calibration_table import table_format
+
+        return table_format()
+
+    def installer(self) -> Callable[[], InstalledTool]:
+        """The vendor's toolchain, of the version that nnkit was tried with."""
+        from nnkit_tpu.toolchain import install
+
+        def installed() -> InstalledTool:
+            done = install()
+            return InstalledTool("TPU toolchain", done.version, done.folder, done.bytes, done.downloaded_bytes)
+
+        return installed
 
     def limits(self) -> tuple[str, ...]:
         """What is refused, in words."""
+        from nnkit.constraints import constraint_text
+        from nnkit_tpu.constraints import CV_CONSTRAINTS, LAYER_CONSTRAINTS, PROGRAM_CONSTRAINTS, ChipLimits
+
+        constraints = (*LAYER_CONSTRAINTS, *CV_CONSTRAINTS, *PROGRAM_CONSTRAINTS)
+
         return (
             "one input batch of 1 image; static shapes",
             "convolutions, transposed convolutions and pools in two dimensions with constant weights",
-            "Resize: nearest by whole factors, or linear; Slice with positive steps; Pad without cropping",
-            "Clip: from 0, or with both bounds",
+            *(constraint_text(constraint, ChipLimits()) for constraint in constraints),
             "fuse_preprocess: inputs made from images, all of one kind; crop, mirror and resize stay with the host",
             "quant_input, quant_output: the layers at that end of the network run in INT8",
         )
-
-
-def _lowered(model: Model) -> Any:
-    from nnkit_tpu.lowering import lower
-
-    return lower(model, "net")

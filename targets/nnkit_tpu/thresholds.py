@@ -8,11 +8,13 @@ itself; a table that is unified already is taken as it is, so that our predictio
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+
+import numpy as np
 
 from nnkit.calibrate.methods import refit
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
 from nnkit.errors import ModelError
+from nnkit_tpu.compiler_thresholds import Threshold, scaled_by, settled
 from nnkit_tpu.program import (
     TpuActivation,
     TpuBinary,
@@ -34,19 +36,6 @@ SMALLEST = 1e-5
 
 _SAME_FORMAT = ("relu", "leaky_relu", "prelu", "abs")
 _UP_TO_ONE = ("sigmoid", "hard_sigmoid")
-
-
-@dataclass(frozen=True)
-class Threshold:
-    """value: as the table states it (seven decimals). signed: whether negative values were seen."""
-
-    value: float
-    signed: bool
-
-    def as_range(self) -> ValueRange:
-        """For the calibration table."""
-        low = -self.value if self.signed else 0.0
-        return ValueRange(low, self.value, low, self.value)
 
 
 def fitted(statistics: CalibrationStats, *, always_signed: bool) -> CalibrationStats:
@@ -72,22 +61,25 @@ def thresholds(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, always_sign
         )
     apart: set[str] = set()
     while True:
-        found = _united(graph, ranges, apart, always_signed)
+        chosen = _united(graph, ranges, apart, always_signed)
         conflicts = {
             op.output
             for op in graph.ops
-            if found[op.output].signed and not always_signed and _gives_unsigned(op, found[op.inputs[0]].signed)
+            if chosen[op.output].signed
+            and not always_signed
+            and _gives_unsigned(op, [chosen[name].signed for name in op.inputs])
         }
         if conflicts <= apart:
-            return found
+            moves = {op.output: op.inputs[0] for op in graph.ops if keeps_format(op)}
+            return settled(graph, chosen, moves, cv=always_signed)
         apart |= conflicts
 
 
 def _united(
     graph: TpuGraph, ranges: Mapping[str, ValueRange], apart: Collection[str], always_signed: bool
 ) -> dict[str, Threshold]:
-    """Thresholds; those of `apart` are not made a concatenation's."""
-    found = {name: _own(graph, name, ranges[name]) for name in graph.tensors}
+    """The threshold of every tensor; the tensors of `apart` keep theirs in a concatenation."""
+    own = {name: _own(graph, name, ranges[name]) for name in graph.tensors}
     groups = {name: name for name in graph.tensors}
     for op in graph.ops:
         if keeps_format(op):
@@ -99,7 +91,7 @@ def _united(
                     _join(groups, name, op.output)
     joined: dict[str, Threshold] = {}
     for name in graph.tensors:
-        root, mine = _root(groups, name), found[name]
+        root, mine = _root(groups, name), own[name]
         so_far = joined.get(root, mine)
         joined[root] = Threshold(max(so_far.value, mine.value), so_far.signed or mine.signed or always_signed)
     changed = True
@@ -123,17 +115,27 @@ def _keeps_sign(op: TpuOp) -> bool:
     return isinstance(op, TpuPool) and op.function == "average"
 
 
-def _gives_unsigned(op: TpuOp, signed: bool) -> bool:
-    """Whether the compiler makes the op's output unsigned, whatever the table says; signed: its input."""
-    return (isinstance(op, TpuRectified) and op.relu) or (_keeps_sign(op) and not signed)
+def _gives_unsigned(op: TpuOp, signed: Sequence[bool]) -> bool:
+    """Whether the compiler makes the op's output unsigned or fails with a signed one; signed: its inputs.
+
+    Products of what is unsigned are: the chip has no instruction that makes signed numbers of them.
+    """
+    if scaled_by(op) is not None:
+        return False
+    if isinstance(op, TpuBinary) and op.function == "mul":
+        return not any(signed) and (op.constant is None or not np.any(op.constant < 0))
+    return (isinstance(op, TpuRectified) and op.relu) or (_keeps_sign(op) and not signed[0])
 
 
 def _gives_signed(op: TpuOp, signed: Sequence[bool]) -> bool:
     """Whether the compiler makes the op's output signed though no negative value was seen; signed: its inputs."""
     if isinstance(op, TpuBinary) and op.function == "sub":
         return op.constant is None or (op.constant.size == 1 and not signed[0])
+    factor = scaled_by(op)
+    if factor is not None:
+        return signed[0] or factor < 0
     if isinstance(op, TpuBinary) and op.function == "mul":
-        return op.constant is None and all(signed)
+        return all(signed) if op.constant is None else signed[0] or bool(np.any(op.constant < 0))
     return _keeps_sign(op) and signed[0]
 
 
@@ -150,10 +152,10 @@ def keeps_format(op: TpuOp) -> bool:
             return False
 
 
-def _own(graph: TpuGraph, name: str, found: ValueRange) -> Threshold:
+def _own(graph: TpuGraph, name: str, calibrated: ValueRange) -> Threshold:
     if _up_to_one(graph.producer(name)):
         return Threshold(1.0, False)
-    return Threshold(float(f"{max(found.max_abs, SMALLEST):.7f}"), found.low < 0)
+    return Threshold(float(f"{max(calibrated.max_abs, SMALLEST):.7f}"), calibrated.low < 0)
 
 
 def _up_to_one(op: TpuOp | None) -> bool:
@@ -168,7 +170,7 @@ def _exclusive(graph: TpuGraph, name: str, apart: Collection[str]) -> bool:
     if name in (*graph.inputs, *graph.outputs, *apart) or len(graph.consumers(name)) != 1:
         return False
     op = graph.producer(name)
-    if op is None or _up_to_one(op):
+    if op is None or _up_to_one(op) or scaled_by(op) is not None:
         return False
     return not keeps_format(op) or _exclusive(graph, op.inputs[0], apart)
 

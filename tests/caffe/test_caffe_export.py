@@ -13,7 +13,7 @@ from onnx import numpy_helper
 from random_network_inputs import random_inputs
 
 from benchmarks.caffe_corpus import Case, cases, layer
-from nnkit.caffe.export import CaffeFiles, export_caffe
+from nnkit.caffe.export import CaffeFiles, caffe_network, export_caffe
 from nnkit.caffe.schema import messages
 from nnkit.graph import LayerTags, Model, ValueTags
 from nnkit.graph.onnx_runtime import FloatSession
@@ -104,7 +104,7 @@ def test_a_changed_layer_is_written_as_it_is_now() -> None:
     assert np.array_equal(FloatSession(reimported(export_caffe(edited))).run(feeds)["y"], expected)
 
 
-# --- names, tags, outputs, custom layers
+# --- names, tags, outputs
 
 
 def test_tags_become_suffixes_once() -> None:
@@ -149,19 +149,10 @@ def test_an_output_that_is_read_too() -> None:
     found = FloatSession(reimported(split)).run(feeds)
     assert {name: array.tolist() for name, array in found.items()} == {n: a.tolist() for n, a in expected.items()}
     assert any("Split" in note for note in split.notes)
-    report = export_caffe(model, consumed_outputs="report")
-    assert [(list(entry.bottom), list(entry.top)) for entry in layers_of(report)[1:]] == [
-        (["x"], ["a_report"]),
-        (["a_report"], ["y"]),
-    ]
-    assert report.blobs["a"] == "a_report"
-
-
-def test_layers_as_custom() -> None:
-    model = onnx_model([node("Relu", "x", "a", "one"), node("Erf", "a", "y", "two")])
-    found = layers_of(export_caffe(model, as_custom=["two"]))
-    assert (found[2].type, found[2].name) == ("Custom", "two")
-    assert [list(shape.dim) for shape in found[2].custom_param.shape] == [[1, 4, 8, 8]]
+    plain = caffe_network(model, split_read_outputs=False)
+    message = text_format.Parse(plain.prototxt("net"), messages.NetParameter())
+    assert [(list(entry.bottom), list(entry.top)) for entry in message.layer[1:]] == [(["x"], ["a"]), (["a"], ["y"])]
+    assert plain.notes == ()
 
 
 def test_operators_of_our_own_without_their_origin() -> None:

@@ -187,7 +187,7 @@ REFUSED: dict[str, tuple[list[onnx.NodeProto], dict[str, Any], str]] = {
     "weights": (
         [node("Relu", "w", "r", "r"), node("Conv", "x r")],
         {"w": weights(6, 4, 3, 3)},
-        "computed by the network",
+        "its weights are not constant",
     ),
     "floor": ([node("MaxPool", kernel_shape=[3, 3], strides=[2, 2])], {}, "rounds its output to 3, Caffe to 4"),
     "dilated": ([node("MaxPool", kernel_shape=[3, 3], dilations=[2, 2])], {}, "dilated"),

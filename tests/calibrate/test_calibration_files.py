@@ -11,7 +11,7 @@ import pytest
 from calibration_network import SHAPE, calibrated, graph_model, with_bad_files
 from onnx import helper
 
-from nnkit.calibrate import calibrate
+from nnkit.calibrate import Naming, calibrate
 from nnkit.errors import ModelError, RecipeError, UserFileError
 from nnkit.graph import Model
 from nnkit.preprocess import Preprocess, Resize
@@ -20,7 +20,7 @@ from nnkit.preprocess import Preprocess, Resize
 def test_unreadable_images_are_all_named(model: Model, pictures: list[Path], tmp_path: Path) -> None:
     paths = with_bad_files(tmp_path, pictures)
     with pytest.raises(UserFileError) as caught:
-        calibrated(model, paths, base=tmp_path, where="recipe.yaml:12:5")
+        calibrated(model, paths, naming=Naming(tmp_path, "recipe.yaml:12:5"))
     assert "2 of 14 calibration images" in caught.value.reason
     assert "\n  s1/text.png: the file is not a picture" in caught.value.reason
     assert "\n  s1/empty.png: the file is empty" in caught.value.reason
@@ -32,7 +32,7 @@ def test_unreadable_images_are_all_named(model: Model, pictures: list[Path], tmp
 
 def test_an_allowed_share_is_left_out_and_reported(model: Model, pictures: list[Path], tmp_path: Path) -> None:
     paths = with_bad_files(tmp_path, pictures)
-    stats = calibrated(model, paths, bad_images=2 / 14, base=tmp_path)
+    stats = calibrated(model, paths, bad_images=2 / 14, naming=Naming(tmp_path))
     assert [image.name for image in stats.skipped] == ["s1/text.png", "s1/empty.png"]
     assert "empty" in stats.skipped[1].reason
     assert stats.images == 12
@@ -40,7 +40,7 @@ def test_an_allowed_share_is_left_out_and_reported(model: Model, pictures: list[
     with pytest.raises(UserFileError, match=r"2 of 14 calibration images cannot be used \(1 allowed\)") as caught:
         calibrated(model, paths, bad_images=0.1)
     assert "{bad_images: 0.15}" in caught.value.remedy, "the share that would do: 2 of 14"
-    assert calibrated(model, paths, bad_images=0.15, base=tmp_path).skipped == stats.skipped
+    assert calibrated(model, paths, bad_images=0.15, naming=Naming(tmp_path)).skipped == stats.skipped
 
 
 def test_wrong_size_and_nan_arrays_count_as_bad(model: Model, pictures: list[Path], tmp_path: Path) -> None:
@@ -49,7 +49,8 @@ def test_wrong_size_and_nan_arrays_count_as_bad(model: Model, pictures: list[Pat
     paths = [*pictures, tmp_path / "small.png", tmp_path / "nan.npy"]
     stats = calibrated(model, paths, bad_images=0.5)
     assert [Path(image.name).name for image in stats.skipped] == ["small.png", "nan.npy"]
-    resized = calibrate(model, {"image": [tmp_path / "small.png"]}, {"image": Preprocess(resize=Resize(8, 10))})
+    preprocess = Preprocess(resize=Resize(8, 10, "bilinear"))
+    resized = calibrate(model, {"image": [tmp_path / "small.png"]}, {"image": preprocess})
     assert resized.images == 1
 
 
@@ -60,7 +61,7 @@ def test_settings_that_do_not_fit_stop_at_once(model: Model, pictures: list[Path
 
 def test_missing_and_unknown_inputs(model: Model, pictures: list[Path]) -> None:
     with pytest.raises(RecipeError, match="no calibration images"):
-        calibrate(model, {}, {}, where="r.yaml:3:1")
+        calibrate(model, {}, {}, naming=Naming(where="r.yaml:3:1"))
     with pytest.raises(RecipeError, match="no calibration images"):
         calibrate(model, {"image": []}, {})
     with pytest.raises(RecipeError, match="no input 'imag'") as caught:
@@ -83,7 +84,7 @@ def test_nan_activations_name_value_and_picture(tmp_path: Path) -> None:
         cv2.imwrite(str(path), np.full((2, 2), 0 if path.stem == "3" else 9, np.uint8))
     before = threading.active_count()
     with pytest.raises(ModelError, match="infinity") as caught:
-        calibrate(model, {"x": paths}, {}, base=tmp_path)
+        calibrate(model, {"x": paths}, {}, naming=Naming(tmp_path))
     assert caught.value.where == "logarithm"
     assert "3.png" in caught.value.reason
     assert threading.active_count() == before  # the decoding thread has ended

@@ -12,11 +12,13 @@ from nnkit.cache import StageCache
 from nnkit.calibrate import calibrate
 from nnkit.calibrate.checkpoint import Checkpoint
 from nnkit.calibrate.parts import PART_IMAGES, calibrate_in_parts
+from nnkit.calibrate.run import Naming
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import UserFileError
 from nnkit.executors import ExecutorChoice
 from nnkit.graph.model import Model
 from nnkit.preprocess import Preprocess
+from nnkit.recipe import Calibration
 from tests.end_to_end.networks import squeezenet
 
 KEY = "ab" * 32
@@ -46,9 +48,9 @@ def sources(network: Model, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 def run(network: Model, sources: dict[str, list[Path]], choice: ExecutorChoice, **more: Any) -> CalibrationStats:
     preprocess = {spec.name: Preprocess.from_recipe(None, spec.shape) for spec in network.inputs}
-    settings: dict[str, Any] = {"method": "mse", "percentile": 99.99, "bad_images": 0.1, "where": "recipe"}
-    settings |= {"checkpoint": None, "progress": lambda images: None} | more
-    return calibrate_in_parts(network, sources, preprocess, choice=choice, **settings)
+    settings = Calibration(method="mse", bad_images=more.pop("bad_images", 0.1))
+    options: dict[str, Any] = {"checkpoint": None, "progress": lambda images: None} | more
+    return calibrate_in_parts(network, sources, preprocess, settings, Naming(where="recipe"), choice, **options)
 
 
 @pytest.fixture(scope="module")

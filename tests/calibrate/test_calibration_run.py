@@ -17,6 +17,8 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from nnkit.calibrate import (
+    CalibrationStats,
+    Job,
     calibrate,
     observe,
     read_table,
@@ -73,8 +75,13 @@ def test_percentiles_are_those_of_the_reference(model: Model, pictures: list[Pat
     assert stats.percentile == 98.0
 
 
+def mse_ranges(model: Model, pictures: list[Path], bits: int) -> CalibrationStats:
+    observed = observe(Job(model, {"image": SETTINGS}, histograms=True), {"image": pictures})
+    return to_stats(model, observed, method="mse", mse_bits=bits)
+
+
 def test_mse_ranges_fit_the_data(model: Model, pictures: list[Path]) -> None:
-    stats = calibrated(model, pictures, method="mse", mse_bits=4)
+    stats = mse_ranges(model, pictures, 4)
     for name, values in _reference(model, pictures).items():
         signed = bool(values.min() < 0)
         levels = 8 if signed else 16
@@ -89,8 +96,8 @@ def test_mse_ranges_fit_the_data(model: Model, pictures: list[Path]) -> None:
 
 
 def test_mse_ranges_can_be_refitted_to_each_values_bits(model: Model, pictures: list[Path]) -> None:
-    eight = calibrated(model, pictures, method="mse", mse_bits=8)
-    coarse = calibrated(model, pictures, method="mse", mse_bits=2)
+    eight = mse_ranges(model, pictures, 8)
+    coarse = mse_ranges(model, pictures, 2)
     assert eight.ranges["out"] != coarse.ranges["out"]
     mixed = refit(eight, {"out": 2, "unknown": 2})
     assert mixed.ranges["out"] == coarse.ranges["out"]
@@ -102,7 +109,7 @@ def test_mse_ranges_can_be_refitted_to_each_values_bits(model: Model, pictures: 
 
 def test_parts_merge_to_the_whole(model: Model, pictures: list[Path]) -> None:
     def part(paths: list[Path]) -> object:
-        return observe(model, {"image": paths}, {"image": SETTINGS}, histograms=True)
+        return observe(Job(model, {"image": SETTINGS}, histograms=True), {"image": paths})
 
     a, b, c = part(pictures[:1]), part(pictures[1:8]), part(pictures[8:])
     whole = calibrated(model, pictures, method="percentile")
@@ -117,12 +124,8 @@ def test_lanes_change_nothing(model: Model, pictures: list[Path], tmp_path: Path
         before = threading.active_count()
         counts: list[int] = []
         found = observe(
-            model,
+            Job(model, {"image": SETTINGS}, histograms=True, allowed_bad=2, lanes=lanes),
             {"image": paths},
-            {"image": SETTINGS},
-            histograms=True,
-            allowed_bad=2,
-            lanes=lanes,
             progress=lambda: counts.append(threading.active_count() - before),
         )
         assert [image.name for image in found.skipped] == [paths[1].as_posix(), paths[-1].as_posix()]
@@ -193,7 +196,7 @@ from nnkit.preprocess import Preprocess, Resize
 folder, count = Path(sys.argv[1]), int(sys.argv[2])
 model = Model((folder / "m.onnx").read_bytes(), LayerTags(), (InputSpec("x", (1, 1, 256, 256)),), (), 17)
 pictures = [folder / f"{index % 8}.png" for index in range(count)]
-settings = {"x": Preprocess(resize=Resize(256, 256))}
+settings = {"x": Preprocess(resize=Resize(256, 256, "bilinear"))}
 stats = calibrate(model, {"x": pictures}, settings, method="percentile")
 status = Path("/proc/self/status").read_text()  # not ru_maxrss, which starts at the parent's peak
 print(status.split("VmHWM:")[1].split()[0], stats.images, stats.digest)
@@ -234,7 +237,8 @@ def test_real_network_and_faces(shared_dir: Path) -> None:
     output = proto.graph.output[0].name
     model = Model(path.read_bytes(), LayerTags(), (InputSpec(name, (1, 1, 128, 128)),), (), 11)
     faces = sorted((shared_dir / "images" / "faces").glob("s1/*.pgm"))[:3]
-    stats = calibrate(model, {name: faces}, {name: Preprocess(resize=Resize(128, 128))}, method="percentile")
+    preprocess = Preprocess(resize=Resize(128, 128, "bilinear"))
+    stats = calibrate(model, {name: faces}, {name: preprocess}, method="percentile")
     assert 0.0 <= stats.ranges[name].observed_low <= stats.ranges[name].observed_high <= 255.0
     found = stats.ranges[output]
     assert found.observed_low <= found.low < found.high <= found.observed_high

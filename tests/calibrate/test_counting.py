@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from nnkit.c.host_compiler import host_compiler
 from nnkit.calibrate import counting
 from nnkit.calibrate.counting import WORTH_COMPILING, Count, Counted, fastest_count, numpy_count
 from nnkit.calibrate.observers import BINS, MIN_EXPONENT, range_exponent
-from nnkit.host_compiler import host_compiler
 
 
 @pytest.fixture(scope="module")

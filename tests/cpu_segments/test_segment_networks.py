@@ -77,12 +77,12 @@ def test_detection_tail_of_a_real_ssd(
         ssd.setInput(blob)
         names = [port.name for port in source.inputs if port.name != "data"]
         *maps, expected = ssd.forward([*names, "detection_out"])
-        found = program.run(dict(zip(names, maps, strict=True)) | {"data": blob})["detections"][0, 0]
+        outputs_of_c = program.run(dict(zip(names, maps, strict=True)) | {"data": blob})["detections"][0, 0]
         count = int((expected[0, 0, :, 2] > 0).sum())
-        assert int((found[:, 0] == 0).sum()) == count
+        assert int((outputs_of_c[:, 0] == 0).sum()) == count
         # exp of the softmax and of the boxes: two libraries, a unit or two in the last place
-        np.testing.assert_allclose(found[:count], expected[0, 0, :count], atol=1e-6, rtol=0)
-        certain += int((found[:count, 2] > 0.5).sum())
+        np.testing.assert_allclose(outputs_of_c[:count], expected[0, 0, :count], atol=1e-6, rtol=0)
+        certain += int((outputs_of_c[:count, 2] > 0.5).sum())
     assert certain >= 20
 
 
@@ -93,11 +93,11 @@ def test_whole_networks(name: str, shared_dir: Path, tmp_path: Path) -> None:
     inputs = random_inputs(model, 1)
     expected = FloatSession(model).run(inputs)
     emit_segment(model, name, tmp_path)
-    found = run_segment(tmp_path, name, inputs, sanitize=True)
+    outputs_of_c = run_segment(tmp_path, name, inputs, sanitize=True)
     for value, array in expected.items():
         # sums of up to 576 products in another order, in layers one behind the other
         largest = float(np.abs(array).max())
-        np.testing.assert_allclose(found[value], array, rtol=0, atol=1e-5 * largest, err_msg=value)
+        np.testing.assert_allclose(outputs_of_c[value], array, rtol=0, atol=1e-5 * largest, err_msg=value)
 
 
 UNARY = ("Relu", "Sigmoid", "Tanh", "Abs", "Neg", "Elu", "LeakyRelu")
@@ -149,10 +149,10 @@ def test_random_graphs(graph: tuple[list[NodeProto], dict[str, NDArray[Any]], li
     expected = FloatSession(model).run({"x": x})
     with tempfile.TemporaryDirectory() as folder:
         source = emit_segment(model, "part", Path(folder))
-        found = run_segment(Path(folder), "part", {"x": x}, sanitize=True)
+        outputs_of_c = run_segment(Path(folder), "part", {"x": x}, sanitize=True)
     for name, array in expected.items():
         # products of sums grow; what counts is the size of the largest value
         largest = max(float(np.abs(array).max()), 1.0)
         np.testing.assert_allclose(
-            found[name], array, rtol=0, atol=1e-5 * largest, err_msg=str(source.files["part.c"])
+            outputs_of_c[name], array, rtol=0, atol=1e-5 * largest, err_msg=str(source.files["part.c"])
         )

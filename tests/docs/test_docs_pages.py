@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import typer
 
+from nnkit.c.postprocess.emit import emit_postprocess
 from nnkit.cli import app
 from nnkit.package.build import PACKED
 from nnkit.package.manifest import Manifest
-from nnkit.postprocess import DescriptorMatch, FaceCrop, PcaCombine, emit_postprocess
+from nnkit.postprocess import DescriptorMatch, FaceCrop, PcaCombine
 from nnkit.program import Fixed
-from nnkit.quantize.node_layers import BUILDERS
+from nnkit.quantize.float_builders import BUILDERS
 from nnkit.recipe.sections import DescriptorMatch as MatchSection
 from nnkit.recipe.sections import FaceCrop as CropSection
 from nnkit.target import load_target
@@ -72,6 +73,17 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
     assert broken == []
 
 
+def test_every_path_on_the_page_of_operators_exists() -> None:
+    text = read("adding_an_operator.md")
+    paths = re.findall(r"`((?:nnkit|tests)/[^`<]*)`", text)
+    assert len(paths) > 10
+    assert [path for path in paths if not (DOCS.parent / path).exists()] == []
+    listing = text.split("```")[1].split("\n", 2)[2]
+    names = set(re.findall(r"\w+(?:\.c|\.h)?\.(?:py|j2|h)\b", listing))
+    folder = DOCS.parent / "nnkit" / "c" / "fixed"
+    assert names == {path.name for path in folder.iterdir() if path.suffix in (".py", ".j2", ".h")} - {"__init__.py"}
+
+
 def test_the_index_lists_every_page() -> None:
     listed = set(re.findall(r"\]\(([^)#]+\.md)\)", read("README.md")))
     assert listed == {page.name for page in DOCS.glob("*.md")} - {"README.md"}
@@ -124,7 +136,7 @@ def test_the_command_line_page_names_the_options_of_the_other_commands() -> None
         for option in options(command):
             assert f"`{option}" in page or f"{option}`" in page, (name, option)
     others = {name: set(options(c)) for name, c in COMMANDS.items() if not name.startswith("nnkit package")}
-    assert others["nnkit compare"] == {"--json", "--mapper-quant"}
+    assert others["nnkit compare"] == {"--json", "--dumps"}
     assert [others[f"nnkit {name}"] for name in ("check", "targets list", "targets show")] == [{"--json"}] * 3
     assert others["nnkit doctor"] == {"--json", "--install"}
     assert others["nnkit schema"] == {"--report"}
@@ -180,7 +192,7 @@ def test_the_cpu_side_page_lists_every_key_with_its_default(kind: str, model: An
 
 
 def test_the_cpu_side_page_lists_the_return_codes_of_the_header() -> None:
-    header = (REPOSITORY / "nnkit/postprocess/c/nnkit_postprocess.h").read_text(encoding="utf-8")
+    header = (REPOSITORY / "nnkit/c/postprocess/nnkit_postprocess.h").read_text(encoding="utf-8")
     defined = dict(re.findall(r"^#define (NNKIT_(?:OK|ERROR_\w+)) \(?(-?\d+)\)?", header, re.MULTILINE))
     listed = {code(row[0])[0]: row[1] for row in rows(section(read("cpu_side.md"), "Return codes"))}
     assert listed == defined
@@ -216,11 +228,10 @@ def test_the_packages_page_lists_what_is_packed_and_what_the_manifest_holds() ->
 
 
 def test_the_page_on_targets_names_every_attribute_of_the_protocol() -> None:
-    from nnkit.target import FixedPointTarget, MixedPrecisionTarget, Target
+    from nnkit.target import FixedPointTarget, Target
 
-    protocols = (Target, FixedPointTarget, MixedPrecisionTarget)
-    names = [name for protocol in protocols for name in (*protocol.__annotations__, *vars(protocol))]
-    wanted = {name for name in names if not name.startswith("_")} | {"corrections"}  # asked for by `getattr`
+    names = [name for base in (Target, FixedPointTarget) for name in (*base.__annotations__, *vars(base))]
+    wanted = {name for name in names if not name.startswith("_")}
     listed = {name.split("(")[0] for row in rows(read("writing_a_target.md")) for name in code(row[0])}
     assert listed == wanted
 

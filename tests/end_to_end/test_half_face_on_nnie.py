@@ -99,7 +99,7 @@ def test_simulated_halves_combined(project: Path) -> None:
     effects = {entry["name"]: entry.get("effect", "") for entry in done.report["rewrites"]}  # type: ignore[attr-defined]
     assert "because 'face' brings the images together" in effects["replace_input"]
 
-    program = decode((done.folder / "program.nnkit").read_bytes(), load_target("nnie").program_classes)
+    program = decode((done.folder / "program.nnkit").read_bytes(), load_target("nnie").program_classes())
     params = PcaCombine(FEATURES, COMPONENTS, Fixed(32, 12))
     full = FloatSession(import_onnx(project / "full.onnx").model)
     pca = np.load(project / "pca.npz")

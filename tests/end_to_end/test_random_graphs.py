@@ -9,13 +9,16 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nnkit.c.fixed.machine import CoreMachine
 from nnkit.calibrate import calibrate
 from nnkit.importers import import_onnx
 from nnkit.preprocess import Preprocess
+from nnkit.program.inputs import quantized_inputs, stress_inputs
 from nnkit.quantize import quantize
+from nnkit.quantize.lowering import lower
 from nnkit.rewrite import DEFAULT_RULES, resolve_rules, restructure
+from nnkit.samples import Sample
 from nnkit.verify.artifact import compare_artifact
-from nnkit.verify.samples import Sample, quantized_inputs, stress_inputs
 from nnkit_gap8.emit import emit_artifact
 from nnkit_gap8.options import Gap8Options
 from nnkit_gap8.runners import HostRunner
@@ -90,10 +93,10 @@ def test_compiled_c_equals_the_simulator(
         model, _ = restructure(imported, resolve_rules(DEFAULT_RULES))
         feeds = [np.random.default_rng(i).normal(0, 1, net.shape).astype(np.float32) for i in range(2)]
         stats = calibrate(model, {"x": feeds}, {"x": Preprocess()})
-        program = quantize(model, stats, target.scheme(options, 1.25, {}), name="random")
+        program = quantize(lower(model), stats, target.scheme(options, 1.25, {}), name="random")
         plan = target.plan(program, options)
         artifact = Path(folder) / "artifact"
-        for name, content in emit_artifact(program, plan, cores=cores).items():
+        for name, content in emit_artifact(program, plan, CoreMachine(cores, 64 << 10)).items():
             (artifact / name).parent.mkdir(parents=True, exist_ok=True)
             (artifact / name).write_bytes(content)
         inputs = [quantized_inputs(program, Sample("", {"x": feeds[0]})), *stress_inputs(program, 2)]

@@ -11,10 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.c.fixed.machine import CoreMachine
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Program
 from nnkit_gap8.emit import emit_artifact
-from tests.gap8.programs import naive_plan, random_values
+from tests.c.fixed.programs import random_values
+from tests.gap8.plans import L1_BYTES, naive_plan
 
 STRICT = ("-Wall", "-Wextra", "-Wconversion", "-Werror", "-pedantic")
 DIALECTS = {
@@ -31,7 +33,7 @@ def write_artifact(
     program: Program, folder: Path, plan: MemoryPlan | None = None, *, cores: int = 8, name: str = "net"
 ) -> Path:
     """Emit `program` into `folder`; without a plan under the one that reuses nothing."""
-    files = emit_artifact(program, plan or naive_plan(program, cores), cores=cores, name=name)
+    files = emit_artifact(program, plan or naive_plan(program, cores), CoreMachine(cores, L1_BYTES), name)
     for path, content in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)

@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nnkit.c.fixed.machine import CoreMachine
 from nnkit.program import Program
 from nnkit_gap8.emit import emit_artifact
-from tests.gap8 import plain_reference
+from tests.c.fixed import plain_reference
+from tests.c.fixed.programs import S8, S16
+from tests.c.fixed.random_ops import Random, everything
 from tests.gap8.artifacts import DIALECTS, STRICT, compile_only, has, sources, write_artifact
-from tests.gap8.programs import S8, S16, naive_plan
-from tests.gap8.random_ops import Random, everything
+from tests.gap8.plans import L1_BYTES, naive_plan
 
 STUB = Path(__file__).parent / "pmsis_stub"
 
@@ -94,8 +96,8 @@ def test_makefiles_build_the_host_side(artifact: Path, tmp_path: Path) -> None:
 
 
 def test_the_same_program_gives_the_same_bytes(program: Program) -> None:
-    plan = naive_plan(program, 8)
-    assert emit_artifact(program, plan, cores=8) == emit_artifact(everything(5), plan, cores=8)
+    plan, machine = naive_plan(program, 8), CoreMachine(8, L1_BYTES)
+    assert emit_artifact(program, plan, machine) == emit_artifact(everything(5), plan, machine)
 
 
 def test_no_heap_and_no_variables_in_the_network(artifact: Path, tmp_path: Path) -> None:

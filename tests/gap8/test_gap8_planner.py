@@ -30,52 +30,52 @@ FIRE1_BLOCK = 4 * 4 + 4 * 16 * 9 * 2  # 4 int32 biases, 4 channels of 16 * 3 * 3
 
 
 def test_the_published_network_needs_less_than_published() -> None:
-    found = plan(FACE, block_needs, machine(context=1024, stack=2048))
-    check_plan(FACE, found, block_needs)
-    l2 = found.regions["l2"]
+    planned = plan(FACE, block_needs, machine(context=1024, stack=2048))
+    check_plan(FACE, planned, block_needs)
+    l2 = planned.regions["l2"]
     assert l2.peak_bytes <= 351_872
     assert l2.lower_bound_bytes == ACTIVATIONS + FIRE1_BLOCK + 1024 + 2048
     assert l2.peak_bytes <= 1.01 * l2.lower_bound_bytes
-    assert found.planner == "general"
+    assert planned.planner == "general"
 
 
 def test_the_published_network_reaches_the_bound_when_instructions_may_be_spent() -> None:
-    found = plan(FACE, block_needs, machine(), repack_limit=0.05)
-    check_plan(FACE, found, block_needs)
-    assert found.regions["l2"].peak_bytes == ACTIVATIONS + FIRE1_BLOCK
-    assert found.regions["l2"].proven_optimal
+    planned = plan(FACE, block_needs, machine(), repack_limit=0.05)
+    check_plan(FACE, planned, block_needs)
+    assert planned.regions["l2"].peak_bytes == ACTIVATIONS + FIRE1_BLOCK
+    assert planned.regions["l2"].proven_optimal
 
 
 def test_kernels_wishes_are_kept_where_nothing_may_be_spent() -> None:
     """min_blocks_per_chunk = 4: with no budget for gathering again, no chunk but a layer's last is smaller."""
-    found = plan(FACE, block_needs, machine(), repack_limit=0.0)
-    assert found.regions["l2"].peak_bytes == ACTIVATIONS + 4 * FIRE1_BLOCK
+    planned = plan(FACE, block_needs, machine(), repack_limit=0.0)
+    assert planned.regions["l2"].peak_bytes == ACTIVATIONS + 4 * FIRE1_BLOCK
     for op in FACE.ops:
-        sizes = [chunk.blocks for chunk in found.chunks if chunk.op == op.name]
+        sizes = [chunk.blocks for chunk in planned.chunks if chunk.op == op.name]
         if block_needs(op).repacks_input and len(sizes) > 1:
             assert min(sizes[:-1]) >= 4
 
 
 def test_whole_layers_stream_where_they_fit_and_are_prefetched() -> None:
-    found = plan(FACE, block_needs, machine())
-    chunks = {op.name: [c for c in found.chunks if c.op == op.name] for op in FACE.ops}
+    planned = plan(FACE, block_needs, machine())
+    chunks = {op.name: [c for c in planned.chunks if c.op == op.name] for op in FACE.ops}
     assert [len(chunks[f"fire{n}.expand3x3"]) for n in range(3, 9)] == [1, 1, 1, 1, 2, 2]
     assert len(chunks["fire5.squeeze"]) == 1
-    ahead = sum(chunk.fetch_step < chunk.step for chunk in found.chunks)
-    assert ahead >= len(found.chunks) // 2
+    ahead = sum(chunk.fetch_step < chunk.step for chunk in planned.chunks)
+    assert ahead >= len(planned.chunks) // 2
 
 
 def test_the_fused_pool_makes_the_pooled_tensor_the_output() -> None:
-    found = plan(FACE, block_needs, machine())
-    assert found.places["conv2_v"].size_bytes == 64 * 31 * 31 * 2
+    planned = plan(FACE, block_needs, machine())
+    assert planned.places["conv2_v"].size_bytes == 64 * 31 * 31 * 2
 
 
 @pytest.mark.parametrize("planner", ["border", "general"])
 def test_either_planner_alone(planner: Literal["border", "general"]) -> None:
-    found = plan(FACE, block_needs, machine(), planner=planner)
-    check_plan(FACE, found, block_needs)
-    assert found.planner == planner
-    assert found.regions["l2"].peak_bytes <= 351_872
+    planned = plan(FACE, block_needs, machine(), planner=planner)
+    check_plan(FACE, planned, block_needs)
+    assert planned.planner == planner
+    assert planned.regions["l2"].peak_bytes <= 351_872
 
 
 def peak(program: Program, planner: Literal["auto", "border", "general"]) -> int:
@@ -92,11 +92,11 @@ def test_the_general_planner_is_never_worse_than_the_border(program: Program) ->
 @settings(max_examples=60)
 @given(random_programs(), st.sampled_from([0.0, 0.01, 1.0]), st.integers(0, 100), st.integers(0, 100))
 def test_random_programs_pass_the_checker(program: Program, limit: float, context: int, stack: int) -> None:
-    found = plan(program, block_needs, machine(context=context, stack=stack), repack_limit=limit)
-    check_plan(program, found, block_needs)
-    use = found.regions["l2"]
+    planned = plan(program, block_needs, machine(context=context, stack=stack), repack_limit=limit)
+    check_plan(program, planned, block_needs)
+    use = planned.regions["l2"]
     assert use.lower_bound_bytes <= use.peak_bytes
-    assert max(found.step_peak_bytes("l2", step.index) for step in found.steps) == use.peak_bytes
+    assert max(planned.step_peak_bytes("l2", step.index) for step in planned.steps) == use.peak_bytes
 
 
 @settings(max_examples=60)
@@ -104,8 +104,8 @@ def test_random_programs_pass_the_checker(program: Program, limit: float, contex
 def test_the_tightest_l2_that_a_plan_needs_is_enough(program: Program) -> None:
     """With L2 cut to the peak the plan still fits; below the lower bound it is refused, whatever is tried."""
     bound = plan(program, block_needs, machine()).regions["l2"]
-    found = plan(program, block_needs, machine(bound.peak_bytes))
-    check_plan(program, found, block_needs)
+    planned = plan(program, block_needs, machine(bound.peak_bytes))
+    check_plan(program, planned, block_needs)
     with pytest.raises(DoesNotFitError):
         plan(program, block_needs, machine(bound.lower_bound_bytes - 1))
 
@@ -114,14 +114,14 @@ def test_the_tightest_l2_that_a_plan_needs_is_enough(program: Program) -> None:
 @given(random_programs())
 def test_the_bound_counts_what_every_op_holds_at_once(program: Program) -> None:
     """An op's inputs and output, each byte once, must be in memory together: a floor for any plan."""
-    found = plan(program, block_needs, machine())
+    planned = plan(program, block_needs, machine())
     for op in program.ops:
         held: set[tuple[str, int]] = set()
         for name in (*op.inputs, op.output):
-            place = found.places[name]
+            place = planned.places[name]
             held |= {(place.buffer, place.offset_bytes + i) for i in range(place.size_bytes)}
         block = max(block_needs(op).weight_block_bytes, default=0)
-        assert len(held) + block <= found.regions["l2"].lower_bound_bytes
+        assert len(held) + block <= planned.regions["l2"].lower_bound_bytes
 
 
 def test_planning_is_deterministic() -> None:
@@ -132,10 +132,10 @@ def test_scratch_in_l2_is_planned_and_counted() -> None:
     def needs(op: Op) -> KernelNeeds:
         return replace(block_needs(op), scratch_bytes=(("l2", 1000),)) if op.kind == "conv2d" else KernelNeeds()
 
-    found = plan(FACE, needs, machine())
-    check_plan(FACE, found, needs)
-    assert found.regions["l2"].lower_bound_bytes == ACTIVATIONS + FIRE1_BLOCK + 1000
-    assert found.regions["l1"].peak_bytes == 0
+    planned = plan(FACE, needs, machine())
+    check_plan(FACE, planned, needs)
+    assert planned.regions["l2"].lower_bound_bytes == ACTIVATIONS + FIRE1_BLOCK + 1000
+    assert planned.regions["l1"].peak_bytes == 0
 
 
 def test_smaller_chunks_than_wished_are_the_last_resort() -> None:
@@ -245,35 +245,35 @@ def mobilenet() -> Program:
 
 @pytest.mark.parametrize("program", [unet(), mobilenet()], ids=["unet", "mobilenet"])
 def test_branching_networks_reach_their_bound(program: Program) -> None:
-    found = plan(program, block_needs, machine(), repack_limit=1.0)
-    check_plan(program, found, block_needs)
-    assert found.regions["l2"].proven_optimal
+    planned = plan(program, block_needs, machine(), repack_limit=1.0)
+    check_plan(program, planned, block_needs)
+    assert planned.regions["l2"].proven_optimal
 
 
-def moved_bytes(program: Program, found: MemoryPlan) -> int:
+def moved_bytes(program: Program, planned: MemoryPlan) -> int:
     """Bytes that concatenations copy."""
     total = 0
     for op in program.ops:
         if isinstance(op, Concat):
-            start = found.places[op.output].offset_bytes
+            start = planned.places[op.output].offset_bytes
             for name in op.inputs:
-                place = found.places[name]
-                in_place = (place.buffer, place.offset_bytes) == (found.places[op.output].buffer, start)
+                place = planned.places[name]
+                in_place = (place.buffer, place.offset_bytes) == (planned.places[op.output].buffer, start)
                 total += 0 if in_place else place.size_bytes
                 start += place.size_bytes
     return total
 
 
 def test_fires_concatenate_without_copies() -> None:
-    found = plan(FACE, block_needs, machine())
-    assert moved_bytes(FACE, found) == 0
+    planned = plan(FACE, block_needs, machine())
+    assert moved_bytes(FACE, planned) == 0
     for op in FACE.ops:
         if isinstance(op, Reshape):
-            assert found.places[op.output].buffer == found.places[op.inputs[0]].buffer
+            assert planned.places[op.output].buffer == planned.places[op.inputs[0]].buffer
 
 
 def test_a_gap_that_only_chunk_sizes_make_is_explained() -> None:
-    found = plan(FACE, block_needs, machine(), repack_limit=0.0)
-    gap = found.regions["l2"].peak_bytes - found.regions["l2"].lower_bound_bytes
+    planned = plan(FACE, block_needs, machine(), repack_limit=0.0)
+    gap = planned.regions["l2"].peak_bytes - planned.regions["l2"].lower_bound_bytes
     assert gap == 3 * FIRE1_BLOCK
-    assert any(f"single weight blocks would save {gap} bytes" in note for note in found.notes)
+    assert any(f"single weight blocks would save {gap} bytes" in note for note in planned.notes)

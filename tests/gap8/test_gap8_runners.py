@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from nnkit.errors import InternalError, ToolError
-from nnkit.program import Program, Window
+from nnkit.program import Fixed, Program, Window
 from nnkit_gap8.call_stack import worst_stack_bytes
 from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
 from nnkit_gap8.runners import HostRunner, Rv32Runner
-from tests.gap8 import plain_reference
+from tests.c.fixed import plain_reference
+from tests.c.fixed.programs import S8, S16, U8, conv
+from tests.c.fixed.random_ops import Random, everything
 from tests.gap8.artifacts import has, random_inputs, write_artifact
-from tests.gap8.programs import S16, conv, naive_plan
-from tests.gap8.random_ops import Random, everything
+from tests.gap8.plans import naive_plan
 
 needs_rv32 = pytest.mark.skipif(
     not (has("riscv64-unknown-elf-gcc") and has("qemu-system-riscv32")), reason="no rv32 compiler or emulator"
@@ -59,6 +60,28 @@ def test_instructions_are_exact_and_add_up(tmp_path: Path) -> None:
     assert first.instructions == again.instructions is not None
     by_layer = sum(first.instructions_by_layer.values())
     assert 0.98 * first.instructions < by_layer < 1.01 * first.instructions
+
+
+@needs_rv32
+@pytest.mark.parametrize(
+    ("x", "layers"),
+    [(S16, ((S16, False), (S16, True))), (S8, ((S8, False), (S8, True))), (U8, ((U8, False), (S8, False)))],
+    ids=["int16, linear and leaky", "int8, linear and leaky", "int8, Relu and linear"],
+)
+def test_the_stack_is_bounded_where_kernels_hold_functions_that_are_alike(
+    x: Fixed, layers: tuple[tuple[Fixed, bool], ...], tmp_path: Path
+) -> None:
+    """Both depthwise kernels copy the same type into their bands."""
+    r = Random(3)
+    for y, leaky in layers:
+        r.depthwise(x, y, leaky=leaky, weight_bits=x.bits)
+    program = r.program()
+    sample = random_inputs(program, 0)
+    expected = plain_reference.run(program, sample)
+    result = Rv32Runner().run(write_artifact(program, tmp_path), program, [sample], trace=False)[0]
+    for name in program.outputs:
+        np.testing.assert_array_equal(result.outputs[name], expected[name])
+    assert 0 < result.measured["stack_used_bytes"] <= result.measured["stack_worst_bytes"]
 
 
 @needs_rv32

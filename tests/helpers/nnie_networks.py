@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import cv2
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec, ValueTags
+from nnkit_nnie.caffe_pair import CaffePair
 
 OWN = "ai.nnkit"
 
@@ -101,3 +103,9 @@ class Net:
             tuple(OutputSpec(name, found[name]) for name in outputs),
             17,
         )
+
+
+def in_opencv(pair: CaffePair) -> cv2.dnn.Net:
+    """The written pair as OpenCV reads it."""
+    prototxt, caffemodel = pair.caffe.prototxt("net").encode(), pair.caffe.caffemodel("net")
+    return cv2.dnn.readNetFromCaffe(np.frombuffer(prototxt, np.uint8), np.frombuffer(caffemodel, np.uint8))

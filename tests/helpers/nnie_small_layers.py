@@ -9,7 +9,8 @@ from nnie_networks import Net
 
 from nnkit.errors import ModelError
 from nnkit.graph import Model
-from nnkit_nnie.segments import Division, divide
+from nnkit_nnie.context import Division
+from nnkit_nnie.segments import divide
 
 CV500 = Division("hi3516cv500")
 Build = Callable[[Net, str], str]
@@ -28,12 +29,12 @@ def refusal(model: Model, division: Division = CV500) -> str:
     return str(caught.value)
 
 
-def upsampled(factor: int, mode: str = "nearest") -> Build:
+def upsampled(factor: int, mode: str = "nearest", nearest_mode: str = "floor") -> Build:
     return lambda net, x: net.node(
         "Resize",
         [x, "", net.constant("s", [1, 1, factor, factor])],
         "up",
         mode=mode,
         coordinate_transformation_mode="asymmetric",
-        nearest_mode="floor",
+        nearest_mode=nearest_mode,
     )

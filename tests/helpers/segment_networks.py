@@ -16,6 +16,16 @@ from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
 Arrays = Mapping[str, NDArray[Any]]
 
 
+def normal(*shape: int, seed: int = 1) -> NDArray[np.float32]:
+    """Normally distributed values."""
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def uniform(*shape: int, seed: int = 1) -> NDArray[np.float32]:
+    """Values from 0 to 1."""
+    return np.random.default_rng(seed).uniform(size=shape).astype(np.float32)
+
+
 def network(
     nodes: Sequence[onnx.NodeProto], inputs: Arrays, constants: Arrays, outputs: Sequence[str] | None = None
 ) -> Model:
@@ -31,9 +41,9 @@ def network(
     )
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, VERSION)]
     proto = infer_shapes(helper.make_model(graph, opset_imports=opsets, ir_version=10), strict=True)
-    found = tuple(
+    results = tuple(
         OutputSpec(output.name, tuple(dim.dim_value for dim in output.type.tensor_type.shape.dim))
         for output in proto.graph.output
     )
     specs = tuple(InputSpec(name, array.shape) for name, array in inputs.items())
-    return Model(proto.SerializeToString(), LayerTags(), specs, found, 21)
+    return Model(proto.SerializeToString(), LayerTags(), specs, results, 21)

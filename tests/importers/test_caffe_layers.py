@@ -226,7 +226,7 @@ def test_all_refusals_at_once() -> None:
     lines = caught.value.reason.splitlines()
     assert lines[0] == "the network has layers that cannot be imported (3):"
     assert [line.split("'")[1] for line in lines[1:]] == ["a", "c", "d"]
-    assert "did you mean Convolution?" in lines[1]
+    assert "did you mean 'Convolution'?" in lines[1]
 
 
 @pytest.mark.parametrize(

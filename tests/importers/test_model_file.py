@@ -14,7 +14,9 @@ from onnx import TensorProto, helper
 
 from nnkit.errors import ExitCode, ModelError, NnkitError, UserFileError
 from nnkit.importers import import_onnx
-from nnkit.importers.model_file import MAX_MODEL_BYTES, read_model_file, walk
+from nnkit.importers.model_file import read_model_file
+from nnkit.reading import MAX_MODEL_BYTES
+from nnkit.reading.onnx_file import walk
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from nnkit.errors import InternalError
 from nnkit.memory import climb, first_fit, search
-from nnkit.memory.engine import Effort, Item, lower_bound, solve
-from nnkit.memory.packing import Packing
+from nnkit.memory.engine import Effort, Item, solve
+from nnkit.memory.packing import Packing, max_live
 
 NETWORKS = [
     "densenet121",
@@ -127,7 +127,7 @@ def test_larger_instances_are_valid_and_never_below_the_live_bytes(items: tuple[
     solution = solve(items, Effort(climb_steps=20, search_nodes=300))
     assert_valid(items, dict(solution.offsets_bytes), solution.peak_bytes)
     live = max(sum(i.size_bytes for i in items if i.first_step <= s <= i.last_step) for s in range(25))
-    assert lower_bound(items) == live
+    assert max_live(Packing.of(items))[0] == live
     assert live <= solution.lower_bound_bytes <= solution.peak_bytes
     assert solution.proven_optimal == (solution.lower_bound_bytes == solution.peak_bytes)
 
@@ -166,7 +166,7 @@ def fits_by_trying_every_offset(items: Sequence[Item], capacity: int, placed: tu
 
 
 def test_where_the_live_bytes_are_out_of_reach_search_proves_it() -> None:
-    assert lower_bound(GAP_ITEMS) == 6
+    assert max_live(Packing.of(GAP_ITEMS))[0] == 6
     assert not fits_by_trying_every_offset(GAP_ITEMS, 6)
     assert fits_by_trying_every_offset(GAP_ITEMS, 7)
     solution = solve(GAP_ITEMS)
@@ -208,7 +208,7 @@ def test_hill_climbing_improves_a_bad_packing() -> None:
     packing = Packing.of(items)
     bad = first_fit.place(packing, range(29, -1, -1))
     spread = [offset + 7 for offset in bad]
-    climbed = climb.hill_climb(packing, spread, lower_bound(items), 100, seed=1)
+    climbed = climb.hill_climb(packing, spread, max_live(Packing.of(items))[0], 100, seed=1)
     packing.check(climbed)
     assert packing.peak(climbed) <= packing.peak(bad) < packing.peak(spread)
 

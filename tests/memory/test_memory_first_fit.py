@@ -37,19 +37,19 @@ def by_trying(packing: Packing, offsets: list[int], index: int) -> int:
 
 
 @given(items)
-def test_every_item_lies_as_low_as_it_can(found: list[Item]) -> None:
-    packing = Packing.of(found)
-    offsets = [-1] * len(found)
-    for index in range(len(found)):
+def test_every_item_lies_as_low_as_it_can(placed_items: list[Item]) -> None:
+    packing = Packing.of(placed_items)
+    offsets = [-1] * len(placed_items)
+    for index in range(len(placed_items)):
         expected = by_trying(packing, offsets, index)
         offsets[index] = lowest_offset(packing, offsets, index)
         assert offsets[index] == expected
 
 
 @given(items)
-def test_rules_that_bind_nothing_change_nothing(found: list[Item]) -> None:
-    plain, ruled = Packing.of(found), Packing.of(found, Rules(bank_bytes=1 << 20))
+def test_rules_that_bind_nothing_change_nothing(placed_items: list[Item]) -> None:
+    plain, ruled = Packing.of(placed_items), Packing.of(placed_items, Rules(bank_bytes=1 << 20))
     assert plain.is_plain
     assert not ruled.is_plain
-    order = range(len(found))
+    order = range(len(placed_items))
     assert place(plain, order) == place(ruled, order)

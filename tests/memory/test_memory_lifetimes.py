@@ -162,6 +162,35 @@ def test_a_long_skip_connection_is_copied_where_that_lowers_the_peak() -> None:
     assert chosen.places["skip_v"][0] != chosen.places["cat_v"][0]
 
 
+def test_what_could_not_hold_beside_a_sharing_given_up_is_granted_after_it() -> None:
+    """`skip` in place would keep the concatenation from being overwritten, since `tail` reads it at the end."""
+    net = ProgramBuilder(bits=8)
+    part = net.conv(net.input(1, 1, 1), 6, name="part")
+    skip = net.conv(part, 7, name="skip")
+    active = net.activation(net.concat(part, skip, name="cat"), name="active")
+    head = net.conv(active, 11, name="head")
+    program = net.build(head, net.conv(skip, 2, name="tail"))
+    everything = build_storages(program, possible_sharings(program))
+    assert max(everything.live_bytes(len(program.ops))) == 13 + 13 + 11  # cat (for skip), active, head
+    chosen = choose_storages(program)
+    assert chosen.places["active_v"] == chosen.places["cat_v"] == chosen.places["part_v"]
+    assert max(chosen.live_bytes(len(program.ops))) == 7 + 13 + 11  # skip, active over cat, head
+
+
+def test_a_sharing_that_was_given_up_without_need_is_taken_back() -> None:
+    """Either part of the concatenation widens the peak in place; with `late` copied, `early` costs nothing."""
+    net = ProgramBuilder(bits=8)
+    x = net.conv(net.input(1, 1, 1), 2, name="x")
+    active, output = net.activation(x, name="active"), net.activation(x, name="output")
+    late = net.conv(active, 1, name="late")
+    early = net.conv(x, 1, name="early")
+    program = net.build(output, net.concat(early, late, name="cat"))
+    chosen = choose_storages(program)
+    assert max(chosen.live_bytes(len(program.ops))) == 7  # x, active, output and late while late is computed
+    assert chosen.places["early_v"] == chosen.places["cat_v"]
+    assert chosen.places["late_v"][0] != chosen.places["cat_v"][0]
+
+
 def test_a_value_that_nobody_wrote_is_an_internal_error() -> None:
     program = residual()
     broken = Program("broken", program.tensors, program.ops[1:], program.inputs, program.outputs)

@@ -56,11 +56,11 @@ def graphs(draw: st.DrawFn, max_ops: int = 6) -> OpGraph:
 def test_the_exact_search_finds_the_best_of_all_orders(graph: OpGraph) -> None:
     peaks = {order: peak_by_hand(graph, order) for order in permutations(range(len(graph.ops)))}
     runs = {order: peak for order, peak in peaks.items() if peak is not None}
-    found = find_order(graph)
-    assert found.order in runs
-    assert found.peak_bytes == runs[found.order] == min(runs.values())
-    assert found.proven_optimal
-    assert found.given_peak_bytes == runs[tuple(range(len(graph.ops)))]
+    best_order = find_order(graph)
+    assert best_order.order in runs
+    assert best_order.peak_bytes == runs[best_order.order] == min(runs.values())
+    assert best_order.proven_optimal
+    assert best_order.given_peak_bytes == runs[tuple(range(len(graph.ops)))]
     for order, peak in runs.items():
         assert order_peak(graph, order) == peak
 
@@ -69,10 +69,10 @@ def test_the_exact_search_finds_the_best_of_all_orders(graph: OpGraph) -> None:
 @given(graphs(9), st.integers(0, 6), st.integers(1, 3))
 def test_within_limits_it_is_never_worse_and_its_bound_holds(graph: OpGraph, max_states: int, width: int) -> None:
     best = find_order(graph).peak_bytes
-    found = find_order(graph, max_states, width)
-    assert best <= found.peak_bytes <= found.given_peak_bytes
-    assert found.lower_bound_bytes <= best
-    assert order_peak(graph, found.order) == found.peak_bytes == peak_by_hand(graph, found.order)
+    best_order = find_order(graph, max_states, width)
+    assert best <= best_order.peak_bytes <= best_order.given_peak_bytes
+    assert best_order.lower_bound_bytes <= best
+    assert order_peak(graph, best_order.order) == best_order.peak_bytes == peak_by_hand(graph, best_order.order)
 
 
 def test_a_hand_worked_branch_is_run_to_its_end_first() -> None:
@@ -85,18 +85,21 @@ def test_a_hand_worked_branch_is_run_to_its_end_first() -> None:
         OpNode("join", ("c", "d"), ("y",)),
     )
     graph = OpGraph(ops, {"x": 5, "a": 100, "b": 100, "c": 1, "d": 1, "y": 1}, ("x",), ("y",))
-    found = find_order(graph)
-    assert found.given_peak_bytes == 205  # x, a, b at wide2
+    best_order = find_order(graph)
+    assert best_order.given_peak_bytes == 205  # x, a, b at wide2
     # First branch: x, a = 105, then x, a, c = 106; second: x, c, b = 106; thin2: c, b, d = 102.
-    assert (found.peak_bytes, found.lower_bound_bytes) == (106, 106)
-    assert found.order.index(2) == found.order.index(0) + 1 or found.order.index(3) == found.order.index(1) + 1
+    assert (best_order.peak_bytes, best_order.lower_bound_bytes) == (106, 106)
+    assert (
+        best_order.order.index(2) == best_order.order.index(0) + 1
+        or best_order.order.index(3) == best_order.order.index(1) + 1
+    )
 
 
 def test_a_given_order_that_is_as_good_is_kept() -> None:
     chain = tuple(OpNode(f"op{k}", (f"t{k}",), (f"t{k + 1}",)) for k in range(300))
     graph = OpGraph(chain, {f"t{k}": 4 for k in range(301)}, ("t0",), ("t300",))
-    found = find_order(graph)
-    assert (found.order, found.method, found.proven_optimal) == (tuple(range(300)), "given", True)
+    best_order = find_order(graph)
+    assert (best_order.order, best_order.method, best_order.proven_optimal) == (tuple(range(300)), "given", True)
 
 
 def test_many_parallel_branches_meet_the_limit_and_keep_a_bound() -> None:

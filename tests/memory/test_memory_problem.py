@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from nnkit.errors import DoesNotFitError, InternalError
 from nnkit.memory.engine import Effort
 from nnkit.memory.placement_checker import check_placement
-from nnkit.memory.placing import place
+from nnkit.memory.placing import lower_bound_bytes, place
 from nnkit.memory.plan import Region
-from nnkit.memory.problem import Alias, Diagonal, Place, Placement, Problem, RegionPeak, Request
+from nnkit.memory.problem import UNBOUNDED_BYTES, Alias, Diagonal, Place, Placement, Problem, RegionPeak, Request
 
 EFFORT = Effort(climb_steps=20, search_nodes=20_000)
 
@@ -214,6 +214,15 @@ def test_a_hand_worked_plan_with_every_rule() -> None:
     assert placement.proven_optimal
 
 
+def test_two_views_of_a_buffer_may_live_at_once() -> None:
+    requests = (Request("x", 10, 0, 1), Request("flat", 10, 1, 3), Request("row", 4, 2, 3), Request("y", 5, 1, 3))
+    problem = Problem((Region("ram", 15, 1),), requests, aliases=(Alias("flat", "x"), Alias("row", "x", 3)))
+    placement = place(problem)
+    check_placement(problem, placement)
+    assert placement.places["row"].offset_bytes == placement.places["x"].offset_bytes + 3
+    assert placement.peaks["ram"].peak_bytes == 15
+
+
 def test_a_chain_of_diagonal_overlaps_takes_little_more_than_one_buffer() -> None:
     requests = tuple(Request(f"t{k}", 100, k, k + 1) for k in range(6))
     chain = tuple(Diagonal(f"t{k}", f"t{k + 1}", 10) for k in range(5))
@@ -222,6 +231,31 @@ def test_a_chain_of_diagonal_overlaps_takes_little_more_than_one_buffer() -> Non
     # Each lies 10 below the one before it, or starts anew above: never more than two buffers' bytes.
     assert placement.peaks["ram"].peak_bytes < 200
     assert place(Problem((Region("ram", 1000, 1),), requests)).peaks["ram"].peak_bytes == 200
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=9))
+def test_addresses_follow_the_order_of_the_requests_and_not_their_names(sizes: list[tuple[int, int, int]]) -> None:
+    def offsets(names: list[str]) -> list[int]:
+        requests = tuple(Request(n, size, at, at + more) for n, (size, at, more) in zip(names, sizes, strict=True))
+        placement = place(Problem((Region("ram", UNBOUNDED_BYTES, 1),), requests), EFFORT)
+        return [placement.places[name].offset_bytes for name in names]
+
+    names = [f"t{index}" for index in range(len(sizes))]
+    assert offsets(names) == offsets(names[::-1])
+
+
+def test_the_lower_bound_of_a_region_counts_what_may_go_nowhere_else() -> None:
+    requests = (
+        Request("here", 10, 0, 1, costs={"near": 0}),
+        Request("too", 5, 1, 1, costs={"near": 3}),
+        Request("later", 12, 2, 2, costs={"near": 0}),
+        Request("either", 100, 0, 2, costs={"near": 0, "far": 1}),
+    )
+    problem = Problem((Region("near", 200, 4), Region("far", 200, 1)), requests)
+    # Step 1: 10 bytes, rounded up to the region's alignment, with 5 above them.
+    assert lower_bound_bytes(problem, "near") == 17
+    assert lower_bound_bytes(problem, "far") == 0
 
 
 def test_what_cannot_fit_is_proven_so() -> None:

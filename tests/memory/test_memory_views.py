@@ -1,9 +1,7 @@
-"""What people and files see of a plan: JSON, the layer statistics, the drawing."""
+"""What people and files see of a plan: JSON, the drawing."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
@@ -14,7 +12,7 @@ from hypothesis import given, settings
 from program_builder import ProgramBuilder, block_needs, face_network
 from random_programs import random_programs
 
-from nnkit.memory import layer_table, layer_table_csv, memory_map_svg, plan_to_json
+from nnkit.memory import memory_map_svg, plan_to_json
 from nnkit.memory.plan import Region
 from nnkit.program import Program
 from nnkit_gap8.loads import MemoryMachine
@@ -48,44 +46,15 @@ def test_plan_json_says_where_everything_lies(program: Program) -> None:
     assert {chunk["buffer"] for chunk in data["chunks"]} <= set(buffers)
 
 
-def test_layer_statistics_by_hand() -> None:
-    rows = {row["layer"]: row for row in layer_table(FACE, PLAN)}
-    row = rows["fire3.expand3x3"]
-    assert row["op"] == "conv2d"
-    assert row["input_bytes"] == 32 * 15 * 15 * 2
-    assert row["output_bytes"] == 128 * 15 * 15 * 2
-    assert row["weight_bytes"] == 128 * (32 * 9 * 2 + 4)
-    assert row["scratch_bytes"] == 4 * 32 * 9 * 2
-    assert row["in_place"] == "no"
-    assert rows["fire3"]["in_place"] == rows["descriptor"]["in_place"] == "yes"
-    # By hand: the image and both planes of conv1 lie beside each other, then its weights; then what is reserved.
-    assert rows["conv1"]["input_bytes"] == 128 * 128 * 2
-    base = int(rows["fire3"]["output_address"].removeprefix("l2+"))
-    assert rows["fire3.expand1x1"]["output_address"] == f"l2+{base}"
-    assert row["output_address"] == f"l2+{base + 128 * 15 * 15 * 2}"
-
-
-def test_the_largest_row_is_the_peak() -> None:
-    rows = layer_table(FACE, PLAN)
-    assert max(row["peak_bytes"] for row in rows) == PLAN.regions["l2"].peak_bytes
-    assert min(row["peak_bytes"] for row in rows) < PLAN.regions["l2"].peak_bytes
-
-
-def test_csv_holds_the_rows_in_order() -> None:
-    rows = list(csv.DictReader(io.StringIO(layer_table_csv(FACE, PLAN))))
-    assert [row["layer"] for row in rows] == [op.name for op in FACE.ops]
-    assert [{k: str(v) for k, v in row.items()} for row in layer_table(FACE, PLAN)] == rows
-
-
 def boxes(svg: str) -> dict[str, tuple[float, float, float, float]]:
     """Buffer name -> (x, y, width, height), from the titles of the drawing's boxes."""
-    found = {}
+    drawn = {}
     for element in ElementTree.fromstring(svg).iter(f"{SVG}rect"):
         title = element.find(f"{SVG}title")
         if title is not None and title.text:
             x, y, width, height = (float(element.get(k, "nan")) for k in ("x", "y", "width", "height"))
-            found[title.text.split(" (")[0]] = (x, y, width, height)
-    return found
+            drawn[title.text.split(" (")[0]] = (x, y, width, height)
+    return drawn
 
 
 def test_the_drawing_shows_every_buffer_of_the_region_in_proportion() -> None:
@@ -115,6 +84,23 @@ def test_the_drawing_names_the_layers_and_the_figures() -> None:
     assert memory_map_svg(PLAN, "l2") == svg
 
 
+def test_labels_stand_inside_their_boxes_and_say_at_least_four_letters() -> None:
+    svg = memory_map_svg(PLAN, "l2")
+    drawn = boxes(svg)
+    labels = [text for text in ElementTree.fromstring(svg).iter(f"{SVG}text") if text.get("pointer-events") == "none"]
+    assert labels
+    for label in labels:
+        x, y, text = float(label.get("x", "nan")), float(label.get("y", "nan")) - 3.5, label.text or ""
+        [(_, _, width, height)] = [
+            box for box in drawn.values() if abs(box[0] + box[2] / 2 - x) < 0.2 and abs(box[1] + box[3] / 2 - y) < 0.2
+        ]
+        length, thickness = (height, width) if label.get("transform") else (width, height)
+        assert 4 <= len(text) <= length / 6.1  # letters of a 10 px label are about as wide
+        assert thickness >= 11
+    roomy = [box for box in drawn.values() if min(box[2:]) >= 11 and max(box[2:]) >= 40]
+    assert len(labels) >= len(roomy)
+
+
 @pytest.mark.parametrize("region", ["l1", "l2", "l3"])
 def test_every_region_can_be_drawn(region: str) -> None:
     assert boxes(memory_map_svg(PLAN, region))
@@ -123,9 +109,9 @@ def test_every_region_can_be_drawn(region: str) -> None:
 def test_an_empty_region_is_drawn_empty() -> None:
     net = ProgramBuilder()
     program = net.build(net.activation(net.input(2, 4, 4)))
-    found = plan(program, block_needs, replace(MACHINE, context_bytes=0, stack_bytes=0))
+    planned = plan(program, block_needs, replace(MACHINE, context_bytes=0, stack_bytes=0))
     for region in ("l1", "l3"):
-        assert boxes(memory_map_svg(found, region)) == {}
+        assert boxes(memory_map_svg(planned, region)) == {}
 
 
 def test_names_are_escaped() -> None:

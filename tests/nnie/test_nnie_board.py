@@ -15,15 +15,17 @@ from numpy.typing import NDArray
 from nnkit.calibrate import calibrate
 from nnkit.cpu_segments import emit_segment
 from nnkit.graph import Model
+from nnkit.graph.subgraph import subgraph
 from nnkit.program import Float, Program
 from nnkit.simulate import simulate
 from nnkit_nnie.board import board_sources, frames_on_the_cpu
 from nnkit_nnie.caffe_pair import caffe_pair
+from nnkit_nnie.context import Division
 from nnkit_nnie.input_settings import InputSettings
+from nnkit_nnie.network import Network
 from nnkit_nnie.ops import STORED
 from nnkit_nnie.quantize import PIXELS, Precision, to_program
-from nnkit_nnie.segments import Division, Network, divide
-from nnkit_nnie.subgraph import subgraph
+from nnkit_nnie.segments import divide
 
 FAKE_NNIE = r"""
 #include <stdio.h>
@@ -106,7 +108,7 @@ def written(folder: Path, divided: Network, program: Program, setting: InputSett
             name = functions[segment.index] = f"segment{segment.index}"
             nodes = [node for layer in segment.layers for node in layer.nodes]
             emit_segment(subgraph(divided.graph, nodes, segment.inputs, segment.outputs), name, folder / "cpu" / name)
-    files = board_sources(divided, program, caffe_pair(divided, "t"), (setting,), functions, "my-net.2")
+    files = board_sources(divided, program, caffe_pair(divided), (setting,), functions, "my-net.2")
     (folder / "board").mkdir()
     for name, text in files.items():
         (folder / "board" / name).write_text(text)

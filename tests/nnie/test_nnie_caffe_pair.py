@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
 from google.protobuf import text_format
-from nnie_networks import Net
+from nnie_networks import Net, in_opencv
 
 from nnkit.caffe.schema import messages
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.importers.caffe_importer import caffe_model, import_caffe
 from nnkit_nnie.caffe_pair import CaffePair, caffe_pair, safe_name
-from nnkit_nnie.segments import Division, Network, divide
+from nnkit_nnie.context import Division
+from nnkit_nnie.network import Network
+from nnkit_nnie.segments import divide
 
 MIXED = Division("hi3516cv500", compile_mode=2)
 
@@ -29,10 +30,8 @@ MIXED = Division("hi3516cv500", compile_mode=2)
 )
 def test_opencv_computes_the_emitted_pair(prototxt: str, weights: str, shared_dir: Path):
     model = import_caffe(shared_dir / "models" / prototxt, shared_dir / "models" / weights).model
-    pair = caffe_pair(divide(model, MIXED), "net")
-    read = cv2.dnn.readNetFromCaffe(
-        np.frombuffer(pair.prototxt.encode(), np.uint8), np.frombuffer(pair.caffemodel, np.uint8)
-    )
+    pair = caffe_pair(divide(model, MIXED))
+    read = in_opencv(pair)
     sample = np.random.default_rng(0).uniform(-1.0, 1.0, model.inputs[0].shape).astype(np.float32)
     read.setInput(sample)
     names = [spec.name for spec in model.outputs]
@@ -49,14 +48,14 @@ def built() -> tuple[Network, CaffePair]:
     x = net.tag(net.conv(x, (4, 4), "a_name_of_thirty_one_characters"), hp=True)
     x = net.tag(net.node("Exp", [x], "exponential"), cpu=True)
     network = divide(net.model(net.conv(x, (4, 4), "head")), MIXED)
-    return network, caffe_pair(network, "net")
+    return network, caffe_pair(network)
 
 
 def test_names_fit_and_carry_their_tags():
     network, pair = built()
     written = [name for names in pair.layers.values() for name in names]
     assert len(set(written)) == len(written)
-    assert all(len(name.encode()) <= 32 for name in (*written, *pair.blobs.values()))
+    assert all(len(name.encode()) <= 31 for name in (*written, *pair.blobs.values()))
     (hp,) = pair.layers["a_name_of_thirty_one_characters"]
     assert hp.endswith("_hp")
     assert pair.layers["exponential"] == ("exponential_cpu",)
@@ -68,16 +67,16 @@ def test_a_long_name_keeps_its_tag_at_the_end():
     net = Net(4)
     x = net.tag(net.conv(net.input("data", 3, 8, 8), (3, 4), "a_name_of_more_than_thirty_two_characters_hp"), hp=True)
     x = net.tag(net.conv(x, (4, 4), "conv_hp_1"), hp=True)
-    pair = caffe_pair(divide(net.model(x), MIXED), "net")
+    pair = caffe_pair(divide(net.model(x), MIXED))
     (long,), (middle,) = pair.layers.values()
-    assert len(long) <= 32
+    assert len(long) <= 31
     assert long.endswith("_hp")
     assert middle == "conv_hp_1_hp"
 
 
 def test_unknown_layers_are_custom_with_shapes():
     _, pair = built()
-    block = next(part for part in pair.prototxt.split("layer {") if 'name: "unknown"' in part)
+    block = next(part for part in pair.caffe.prototxt("net").split("layer {") if 'name: "unknown"' in part)
     assert 'type: "Custom"' in block
     assert [line.split()[1] for line in block.splitlines() if line.strip().startswith("dim:")] == [
         "1",
@@ -89,7 +88,7 @@ def test_unknown_layers_are_custom_with_shapes():
 
 def test_the_pair_is_read_again_as_the_same_layers():
     network, pair = built()
-    again = caffe_model(pair.prototxt.encode(), pair.caffemodel).model
+    again = caffe_model(pair.caffe.prototxt("net").encode(), pair.caffe.caffemodel("net")).model
     names = [node.name for node in again.proto().graph.node]
     positions = [names.index(pair.layers[layer.name][0]) for layer in network.layers]
     assert positions == sorted(positions)
@@ -97,13 +96,29 @@ def test_the_pair_is_read_again_as_the_same_layers():
     assert again.tags.of(pair.blobs["exponential"]).cpu
 
 
+@pytest.mark.parametrize("name", ["middle", "middle_report", "a_name_of_twenty-seven_bytes", "x" * 40])
+def test_an_output_that_is_read_too_is_reported(name: str):
+    """Caffe gives out only what no layer reads: the end of its blob's name tells the mapper of such an output."""
+    net = Net(5)
+    middle = net.conv(net.input("data", 3, 8, 8), (3, 4), name)
+    end = net.node("Relu", [middle], "end")
+    pair = caffe_pair(divide(net.model(middle, end), MIXED))
+    blob = pair.blobs[middle]
+    assert blob.startswith(name[:17])
+    assert blob.endswith("_report")
+    assert blob.count("_report") == 1
+    assert len(blob.encode()) <= 31
+    layers = text_format.Parse(pair.caffe.prototxt("net"), messages.NetParameter()).layer
+    assert [(list(layer.bottom), list(layer.top)) for layer in layers[1:]] == [(["data"], [blob]), ([blob], ["end"])]
+
+
 def test_safe_names():
     assert safe_name("conv1") == "conv1"
     assert safe_name("fire2/conv 1") == "fire2_conv_1"
     long = [safe_name("x" * 40 + end) for end in "ab"]
     assert len(set(long)) == 2
-    assert all(len(name) == 32 for name in long)
-    assert len(safe_name("x" * 40, "_report", 32)) == 32
+    assert all(len(name) == 31 for name in long)
+    assert len(safe_name("x" * 40, "_report", 31)) == 31
 
 
 def test_layers_that_the_exporter_adds_have_short_names_too():
@@ -118,18 +133,16 @@ def test_layers_that_the_exporter_adds_have_short_names_too():
     normalised = net.node("BatchNormalization", [x, *[net.constant(f"c{i}", np.ones(4)) for i in range(4)]], "n" * 29)
     net.tag(normalised, hp=True)
     model = net.model(normalised)
-    pair = caffe_pair(divide(model, MIXED), "net")
-    message = text_format.Parse(pair.prototxt, messages.NetParameter())
+    pair = caffe_pair(divide(model, MIXED))
+    message = text_format.Parse(pair.caffe.prototxt("net"), messages.NetParameter())
     written = [layer.name for layer in message.layer]
     blobs = {blob for layer in message.layer for blob in layer.top}
     assert len(set(written)) == len(written) == 8  # the input, four times two, less the convolution's one
-    assert max(len(name.encode()) for name in (*written, *blobs)) == 32
+    assert max(len(name.encode()) for name in (*written, *blobs)) == 31
     assert all(name.endswith("_hp") for name in pair.layers["n" * 29])
     assert [len(pair.layers[name]) for name in names] == [2, 2]
     sample = np.random.default_rng(0).uniform(-1, 1, (1, 3, 8, 8)).astype(np.float32)
-    read = cv2.dnn.readNetFromCaffe(
-        np.frombuffer(pair.prototxt.encode(), np.uint8), np.frombuffer(pair.caffemodel, np.uint8)
-    )
+    read = in_opencv(pair)
     read.setInput(sample)
     expected = FloatSession(model).run({"data": sample})[normalised]
     np.testing.assert_allclose(read.forward(), expected, rtol=0, atol=1e-4 * np.abs(expected).max())

@@ -13,22 +13,24 @@ from nnkit.caffe.schema import messages
 from nnkit.errors import RecipeError
 from nnkit.graph import InputSpec
 from nnkit.preprocess import Preprocess
+from nnkit.recipe import Preprocess as WrittenPreprocess
 from nnkit.recipe import RecipePath
 from nnkit_nnie.calibration_images import check_referenced, image_file, mean_file, pixels
 from nnkit_nnie.cfg import CfgInput, render_cfg
+from nnkit_nnie.context import Division
 from nnkit_nnie.input_settings import InputSettings, doubled_normalization, input_settings
-from nnkit_nnie.limits import LIMITS
+from nnkit_nnie.network import Network
 from nnkit_nnie.options import NnieInput, NnieOptions
-from nnkit_nnie.segments import Division, Network, divide
+from nnkit_nnie.segments import divide
 
-RGB = Preprocess.from_recipe({"color": "rgb"}, (1, 3, 32, 48))
+RGB = Preprocess.from_recipe(WrittenPreprocess(color="rgb"), (1, 3, 32, 48))
 
 
 def settings(preprocess: dict, shape=(1, 3, 32, 48), image=True, asked: NnieInput | None = None, **options):
     chosen = NnieOptions(chip="hi3516cv500", inputs={} if asked is None else {"data": asked}, **options)
     spec = InputSpec("data", shape)
-    given = Preprocess.from_recipe(preprocess, shape)
-    return input_settings([spec], {"data": given}, {"data": image}, chosen, LIMITS)[0]
+    given = Preprocess.from_recipe(WrittenPreprocess(**preprocess), shape)
+    return input_settings([spec], {"data": given}, {"data": image}, chosen)[0]
 
 
 def network(*inputs: str) -> Network:
@@ -119,7 +121,6 @@ def test_unknown_input_is_named():
             {"data": RGB},
             {"data": True},
             NnieOptions(chip="hi3516cv500", inputs={"img": NnieInput()}),
-            LIMITS,
         )
 
 
@@ -202,8 +203,9 @@ def test_copied_pictures_are_what_the_network_saw(color):
 def test_references_need_pictures_as_they_are():
     check_referenced({"data": RGB})
     for change in ({"flip": True}, {"crop": "center"}):
+        given = Preprocess.from_recipe(WrittenPreprocess(color="rgb", **change), (1, 3, 32, 48))
         with pytest.raises(RecipeError, match="the mapper does not"):
-            check_referenced({"data": Preprocess.from_recipe({"color": "rgb", **change}, (1, 3, 32, 48))})
+            check_referenced({"data": given})
 
 
 def test_doubled_normalisation_is_noted():

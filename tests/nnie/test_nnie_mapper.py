@@ -121,7 +121,7 @@ def test_hang_is_ended_with_everything_it_started(folder: Path):
 
 
 def test_crash(folder: Path):
-    with pytest.raises(ToolError, match=r"crashed in the stage 'optimizing' \(SIGSEGV\)"):
+    with pytest.raises(ToolError, match=r"crashed \(SIGSEGV\) in the stage 'optimizing'"):
         run(folder, "print('begin optimizing', flush=True)\nos.kill(os.getpid(), signal.SIGSEGV)\n")
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import cv2
 import numpy as np
 import pytest
-from nnie_networks import Net
+from nnie_networks import Net, in_opencv
 
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.rewrite import available_rules, restructure
 from nnkit_nnie.caffe_pair import caffe_pair
+from nnkit_nnie.context import Division
+from nnkit_nnie.network import Network
 from nnkit_nnie.options import NnieOptions
-from nnkit_nnie.segments import Division, Network, divide
+from nnkit_nnie.segments import divide
 from nnkit_nnie.target import NnieTarget
 
 CHIPS = ("hi3559av100", "hi3516cv500")
@@ -75,10 +76,8 @@ def test_it_is_one_segment_of_layers_that_the_mapper_knows(chip: str):
 
 def test_opencv_computes_its_pair_as_onnx_runtime_the_original():
     model = mobilenet()
-    pair = caffe_pair(deployed(model, CHIPS[0]), "net")
-    read = cv2.dnn.readNetFromCaffe(
-        np.frombuffer(pair.prototxt.encode(), np.uint8), np.frombuffer(pair.caffemodel, np.uint8)
-    )
+    pair = caffe_pair(deployed(model, CHIPS[0]))
+    read = in_opencv(pair)
     sample = np.random.default_rng(0).normal(0.0, 2.0, model.inputs[0].shape).astype(np.float32)
     name = model.outputs[0].name
     clipped = FloatSession(model, fetch=["stem_bn", name]).run({"image": sample})

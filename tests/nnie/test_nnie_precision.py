@@ -9,10 +9,13 @@ from nnie_networks import Net
 from nnkit.calibrate import calibrate
 from nnkit.errors import RecipeError
 from nnkit.graph import Model
+from nnkit.mixed_precision.diagnosis import measurer
+from nnkit.mixed_precision.search import search
 from nnkit.program import Fixed, Float
-from nnkit.quantize.diagnose import measurer
-from nnkit.quantize.mixed_precision import search
-from nnkit.verify.samples import Sample
+from nnkit.samples import Sample
+from nnkit_nnie.context import Division
+from nnkit_nnie.lowered import NnieLowered
+from nnkit_nnie.network import Network
 from nnkit_nnie.ops import NnieWeighted
 from nnkit_nnie.precision import (
     NnieDiagnosis,
@@ -22,7 +25,7 @@ from nnkit_nnie.precision import (
     precision_table,
     suggestion,
 )
-from nnkit_nnie.segments import Division, Network, divide
+from nnkit_nnie.segments import divide
 
 FORMATS = {"data": Float(32)}
 
@@ -90,6 +93,10 @@ def test_another_choice_of_the_build_has_a_row_of_its_own():
     assert len(precision_table(*given, built=frozenset({"pca"}))) == 5
 
 
+def lowered(model: Model, compile_mode: int) -> NnieLowered:
+    return NnieLowered.of(model, Division("hi3516cv500", compile_mode=compile_mode))
+
+
 def pixels_first() -> Model:
     """Raw pixels around 200, which a layer of its own takes off; 8 bits read such pixels in steps of 8."""
     net = Net(3)
@@ -109,11 +116,12 @@ def test_layers_without_weights_are_candidates_and_may_matter_most():
     model, given = pixels_first(), pixel_samples()
     found = calibrate(model, {"data": [sample.inputs["data"] for sample in given]}, {})
     form = {"data": Fixed(8, 0, signed=False)}
-    diagnosis = NnieDiagnosis(model, model, found, Division("hi3516cv500", compile_mode=2), form)
+    divided = lowered(model, 2)
+    diagnosis = NnieDiagnosis(model, divided, found, 2, form)
     assert [layer.name for layer in diagnosis.layers] == ["center", "scale", "conv1", "conv2", "pca"]
     assert [(layer.macs, layer.weight_values) for layer in diagnosis.layers[:3]] == [(0, 0), (0, 0), (64 * 72, 72)]
 
-    network = divide(model, Division("hi3516cv500", compile_mode=2))
+    network = divided.network
     assert [layer.name for layer in first_convolutions(network)] == ["center", "scale", "conv1"]
     rows = precision_table(network, lambda precision: found, form, given)
     noise = {row["choice"]: row["sqnr_db"] for row in rows}
@@ -147,7 +155,7 @@ def test_the_suggested_default():
 def test_nothing_to_choose_in_other_modes(mode: int):
     model = descriptor()
     with pytest.raises(RecipeError, match="fixes all of them"):
-        NnieDiagnosis(model, model, statistics(model), Division("hi3516cv500", compile_mode=mode), FORMATS)
+        NnieDiagnosis(model, lowered(model, mode), statistics(model), mode, FORMATS)
 
 
 def test_the_search_finds_the_smallest_set_that_passes():
@@ -155,7 +163,7 @@ def test_the_search_finds_the_smallest_set_that_passes():
     from itertools import combinations
 
     model = descriptor()
-    diagnosis = NnieDiagnosis(model, model, statistics(model), Division("hi3516cv500", compile_mode=2), FORMATS)
+    diagnosis = NnieDiagnosis(model, lowered(model, 2), statistics(model), 2, FORMATS)
     names = [candidate.name for candidate in diagnosis.candidates]
     assert names == ["conv1", "conv2", "comp_fc", "pca"]
     given = samples()

@@ -14,11 +14,14 @@ from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.preprocess import Preprocess, load_input
 from nnkit.program import Float, Program
+from nnkit.program.inputs import quantized_inputs
+from nnkit.recipe import Preprocess as WrittenPreprocess
+from nnkit.samples import Sample
 from nnkit.simulate import simulate
-from nnkit.verify.samples import Sample, quantized_inputs
+from nnkit_nnie.context import Division
 from nnkit_nnie.ops import STORED, CpuLayer, NnieLayer, NnieWeighted
 from nnkit_nnie.quantize import PIXELS, Precision, to_program
-from nnkit_nnie.segments import Division, divide
+from nnkit_nnie.segments import divide
 
 CHIP = "hi3516cv500"
 FLOAT = Float(32)
@@ -206,7 +209,7 @@ def test_accuracy_is_of_the_kind_that_is_known(shared_dir: Path):
 
     prototxt, weights, given, images = REAL["squeezenet"]
     model = import_caffe(shared_dir / "models" / prototxt, shared_dir / "models" / weights).model
-    preprocess = Preprocess.from_recipe(given, (1, 3, 227, 227))
+    preprocess = Preprocess.from_recipe(WrittenPreprocess(**given), (1, 3, 227, 227))
     files = sorted((shared_dir / "images").glob(images))[:12]
     statistics = calibrate(model, {"data": files[:8]}, {"data": preprocess})
     network = divide(model, Division(CHIP))

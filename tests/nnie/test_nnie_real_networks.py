@@ -17,8 +17,10 @@ from benchmarks.nnie_networks import NETWORKS, report_of, run, write_recipe
 from nnkit.builds import open_build
 from nnkit.caffe.schema import messages
 from nnkit.preprocess import Preprocess, load_input
+from nnkit.program.inputs import quantized_inputs
+from nnkit.recipe import Preprocess as WrittenPreprocess
+from nnkit.samples import Sample
 from nnkit.simulate import simulate
-from nnkit.verify.samples import Sample, quantized_inputs
 
 WITHIN = ("mtcnn_det1", "mtcnn_det2", "enet")
 
@@ -35,7 +37,7 @@ def image_of(name: str, shared: Path, file: Path | None = None) -> NDArray[np.fl
     }
     shape = (1, 3, *network.size)
     chosen = file or sorted(shared.glob(network.images))[-1]
-    return load_input(chosen, Preprocess.from_recipe(given, shape), shape)
+    return load_input(chosen, Preprocess.from_recipe(WrittenPreprocess(**given), shape), shape)
 
 
 def published(name: str, shared: Path, height_width: tuple[int, int]) -> tuple[bytes, bytes]:

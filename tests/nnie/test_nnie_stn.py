@@ -27,10 +27,11 @@ from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.program import Float
 from nnkit.simulate import simulate
 from nnkit_nnie.caffe_pair import caffe_pair
+from nnkit_nnie.context import Division
 from nnkit_nnie.input_settings import InputSettings
 from nnkit_nnie.parts import parts_of, settings_of_part
 from nnkit_nnie.quantize import PIXELS, Precision, to_program
-from nnkit_nnie.segments import Division, divide
+from nnkit_nnie.segments import divide
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +203,7 @@ def test_a_reshape_among_cpu_layers_stays_there():
     model = net.model(net.node("Flatten", [scaled], "flat"))
     network = divide(model, Division("hi3516cv500"))
     assert [segment.placement for segment in network.segments] == ["npu", "cpu"]
-    text = caffe_pair(network, "t").prototxt
+    text = caffe_pair(network).caffe.prototxt("t")
     assert 'name: "scaled_cpu"' in text
     assert 'name: "flat_cpu"' in text
     statistics = calibrate(model, {"face": [face()[None, :, :8, :8].astype(np.float32)]}, {})

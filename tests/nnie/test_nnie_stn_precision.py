@@ -16,32 +16,33 @@ from nnkit import pipeline
 from nnkit.calibrate import calibrate
 from nnkit.errors import RecipeError
 from nnkit.graph.onnx_runtime import FloatSession
+from nnkit.program.inputs import quantized_inputs
+from nnkit.rewrite.stn_split import split_stn
+from nnkit.samples import Sample
 from nnkit.simulate import simulate
-from nnkit.stn import split_stn
-from nnkit.verify.samples import Sample, quantized_inputs
+from nnkit_nnie.context import Division
+from nnkit_nnie.lowered import NnieLowered
 from nnkit_nnie.options import NnieOptions
-from nnkit_nnie.parts import division_of
 from nnkit_nnie.precision import NnieDiagnosis
 from nnkit_nnie.quantize import PIXELS, Precision, to_program
-from nnkit_nnie.segments import Division, Network, divide
 from nnkit_nnie.stn_calibration import AlignedStatistics, statistics_for
 
 
 def test_net_can_be_calibrated_behind_the_simulated_stn():
     model = stn_model()
-    network = divide(model, Division("hi3516cv500"))
+    lowered = NnieLowered.of(model, Division("hi3516cv500"))
     samples = [Sample(str(i), {"face": face(i)[None].astype(np.float32)}) for i in range(3)]
     statistics = calibrate(model, {"face": [sample.inputs["face"] for sample in samples]}, {})
     precision, formats = Precision(0, frozenset()), {"face": PIXELS}
 
     def found(options: NnieOptions):
-        return statistics_for(network, statistics, precision, formats, lambda count: samples[:count], options)
+        return statistics_for(lowered, statistics, precision, formats, lambda count: samples[:count], options)
 
     chip = NnieOptions(chip="hi3516cv500")
     other = chip.model_copy(update={"net_calibration": "simulated"})
     assert found(chip) is statistics
     simulated = found(other)
-    program = to_program(network, statistics, precision, name="t", inputs=formats)
+    program = to_program(lowered.network, statistics, precision, name="t", inputs=formats)
     net = FloatSession(split_stn(model).net, fetch=["net_conv"])
     largest = 0.0
     for sample in samples:
@@ -51,7 +52,7 @@ def test_net_can_be_calibrated_behind_the_simulated_stn():
     assert simulated.ranges["net_conv"] != statistics.ranges["net_conv"]
     assert simulated.ranges["stn_conv"] == statistics.ranges["stn_conv"]
     with pytest.raises(RecipeError, match="has none"):
-        statistics_for(network, statistics, precision, formats, lambda count: [], other)
+        statistics_for(lowered, statistics, precision, formats, lambda count: [], other)
 
 
 def test_the_search_calibrates_net_behind_the_stn_of_each_trial():
@@ -61,23 +62,19 @@ def test_the_search_calibrates_net_behind_the_stn_of_each_trial():
     statistics = calibrate(model, {"face": [sample.inputs["face"] for sample in samples]}, {})
     formats = {"face": PIXELS}
     options = NnieOptions(chip="hi3516cv500", compile_mode=2, net_calibration="simulated")
-    division = division_of(options)
-
-    def aligned(network: Network) -> AlignedStatistics:
-        return AlignedStatistics(network, statistics, formats, lambda count: samples[:count], options)
-
-    diagnosis = NnieDiagnosis(model, model, statistics, division, formats, aligned)
-    network = divide(model, division)
-    assert aligned(network).aligning == {"stn_conv", "matrix"}
+    lowered = NnieLowered.of(model, Division.of(options))
+    aligned = AlignedStatistics(lowered, statistics, formats, lambda count: samples[:count], options)
+    diagnosis = NnieDiagnosis(model, lowered, statistics, 2, formats, aligned)
+    assert aligned.aligning == {"stn_conv", "matrix"}
     names = [candidate.name for candidate in diagnosis.candidates]
     assert names == ["stn_conv", "matrix", "net_conv", "feature"]
     scales, differs = set(), 0
     for layers in [frozenset(part) for size in range(5) for part in combinations(names, size)]:
         precision = Precision(2, layers)
-        found = statistics_for(network, statistics, precision, formats, lambda count: samples[:count], options)
-        program = to_program(network, found, precision, name="build", inputs=formats)
+        found = statistics_for(lowered, statistics, precision, formats, lambda count: samples[:count], options)
+        program = to_program(lowered.network, found, precision, name="build", inputs=formats)
         scales.add(found.ranges["net_conv"].max_abs)
-        by_float = to_program(network, statistics, precision, name="float", inputs=formats)
+        by_float = to_program(lowered.network, statistics, precision, name="float", inputs=formats)
         for sample in samples:
             stored = quantized_inputs(program, sample)
             expected = simulate(program, stored)["feature"]

@@ -10,14 +10,17 @@ from nnie_networks import Net
 
 from nnkit.calibrate import calibrate
 from nnkit.graph import Model
+from nnkit.mixed_precision.diagnosis import Diagnosis, measurer
+from nnkit.mixed_precision.search import search
 from nnkit.program import Float
-from nnkit.quantize.diagnose import Diagnosis, measurer
-from nnkit.quantize.mixed_precision import search
+from nnkit.program.inputs import quantized_inputs
+from nnkit.samples import Sample
 from nnkit.simulate import simulate
-from nnkit.verify.samples import Sample, quantized_inputs
+from nnkit_nnie.context import Division
+from nnkit_nnie.lowered import NnieLowered
 from nnkit_nnie.precision import NnieDiagnosis
 from nnkit_nnie.quantize import Precision, to_program
-from nnkit_nnie.segments import Division, divide
+from nnkit_nnie.segments import divide
 from nnkit_nnie.trials import Choices, TrialRunner
 
 MIXED = Division("hi3516dv300", compile_mode=2)
@@ -51,7 +54,7 @@ def statistics(model: Model):
 
 
 def diagnosed(model: Model) -> NnieDiagnosis:
-    return NnieDiagnosis(model, model, statistics(model), MIXED, FORMATS)
+    return NnieDiagnosis(model, NnieLowered.of(model, MIXED), statistics(model), 2, FORMATS)
 
 
 def built(model: Model, layers: frozenset[str]):
@@ -110,7 +113,7 @@ class Plain(NnieDiagnosis):
 def test_the_search_finds_what_it_found_without(model: Model, gate_db: float):
     found = []
     for sort in (NnieDiagnosis, Plain):
-        diagnosis = sort(model, model, statistics(model), MIXED, FORMATS)
+        diagnosis = sort(model, NnieLowered.of(model, MIXED), statistics(model), 2, FORMATS)
         sets = {"verification": samples()}
 
         def judge(name, distance, pairs):

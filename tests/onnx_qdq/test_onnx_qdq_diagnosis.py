@@ -13,10 +13,11 @@ from small_project import make_build, write_project
 
 from nnkit import pipeline
 from nnkit.calibrate import calibrate
+from nnkit.distance import distance
+from nnkit.quantize.lowered import LoweredLayers
 from nnkit.recipe import Calibration
+from nnkit.samples import Sample
 from nnkit.target import Quantization
-from nnkit.verify.metrics import distance
-from nnkit.verify.samples import Sample
 from nnkit_onnx_qdq.diagnosis import layer_table, table_summary
 from nnkit_onnx_qdq.options import OnnxQdqOptions
 from nnkit_onnx_qdq.quantize import source_of, to_program
@@ -91,12 +92,12 @@ def test_values_that_equalisation_scaled_have_names_of_their_own() -> None:
         {},
         lambda count: samples[:count],
     )
-    program = to_program(model, quantization, options)
+    program = to_program(LoweredLayers.of(model), quantization, options)
     assert any(note.startswith("equalisation kept") for note in program.notes)
     assert [op.output for op in program.ops] == ["a.equalized", "y"]
-    source, named = source_of(program, model, quantization.samples, options)
+    source, named = source_of(program, LoweredLayers.of(model), quantization.samples, options)
     assert [op.output for op in named.ops] == ["a", "y"]
-    table = layer_table(program, model, quantization.samples, samples[8:], options)
+    table = layer_table(program, LoweredLayers.of(model), quantization.samples, samples[8:], options)
     first, last = table["layers"]
     assert (first["output"], last["output"]) == ("a.equalized", "y")
     # Beside the network's own values the scaled ones would look like noise.
@@ -120,10 +121,10 @@ def test_a_table_needs_no_held_out_images() -> None:
         {},
         lambda count: samples[:count],
     )
-    program = to_program(model, quantization, OnnxQdqOptions())
-    table = layer_table(program, model, quantization.samples, [], OnnxQdqOptions())
+    program = to_program(LoweredLayers.of(model), quantization, OnnxQdqOptions())
+    table = layer_table(program, LoweredLayers.of(model), quantization.samples, [], OnnxQdqOptions())
     assert list(table["samples"]) == ["calibration"]
     assert {row["gap_db"] for row in table["layers"]} == {None}
     assert table_summary(table)
-    assert layer_table(program, model, lambda count: [], [], OnnxQdqOptions()) == {}
+    assert layer_table(program, LoweredLayers.of(model), lambda count: [], [], OnnxQdqOptions()) == {}
     assert table_summary({}) == []

@@ -52,7 +52,7 @@ def test_every_layer_agrees_with_onnx_runtime_within_one_unit(tmp_path: Path) ->
 def test_a_model_that_computes_something_else_is_found_and_the_layer_named(tmp_path: Path) -> None:
     _, folder = built(tmp_path)
     from nnkit.builds import open_build
-    from nnkit.verify.samples import stress_inputs
+    from nnkit.program.inputs import stress_inputs
 
     path = folder / "artifact" / "model.onnx"
     model = onnx.load(path)

@@ -134,7 +134,7 @@ def test_an_unreadable_build_is_refused(build_dir: Path, name: str, text: str) -
     (build_dir / name).write_text(text)
     with pytest.raises(UserFileError) as caught:
         build_package(build_dir, manifest_extra=EXTRA)
-    assert caught.value.where == str(build_dir / name)
+    assert caught.value.where.startswith(str(build_dir / name))
 
 
 def test_missing_and_unknown_values_are_named(build_dir: Path) -> None:
@@ -151,5 +151,5 @@ def test_a_link_in_the_artifact_is_refused(build_dir: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserFileError, match="cannot be read"):
+    with pytest.raises(UserFileError, match=r"has no report\.json"):
         build_package(tmp_path / "none", manifest_extra=EXTRA)

@@ -54,6 +54,26 @@ def test_inspect_shows_the_accuracy_of_a_report(
     assert "cosine  0.999950 against float" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("release", "lines"),
+    [
+        ({"notes": "First release.\nNeeds L2 of 512 KiB.\n"}, ["First release.", "Needs L2 of 512 KiB."]),
+        ({"notes": "red \x1b[31m"}, ["red ?[31m"]),  # nothing that a terminal would act on
+        ({"notes": None}, []),
+        ({}, []),
+        (None, []),
+        ("1.0.0", []),
+    ],
+)
+def test_inspect_shows_the_notes_of_the_release(
+    release: Any, lines: list[str], manifest: Manifest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noted = replace(manifest, recipe={**manifest.recipe, "release": release})
+    inspect_command(write_archive({"a": b""}, noted, tmp_path / "noted.nnpkg"), json=False)
+    shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  notes")]
+    assert shown == [f"  notes   {line}" for line in lines]
+
+
 def test_extract_unpacks_everything(package: Path, files: dict[str, bytes], tmp_path: Path) -> None:
     extract_command(package, tmp_path / "unpacked", json=False)
     for name, content in files.items():

@@ -1,4 +1,4 @@
-"""pca_combine: the full face's projection and length come out of two halves, in numpy and in C."""
+"""pca_combine: the full face's projection and length come out of two halves."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from nnkit.postprocess import PcaCombine, combine_halves, combine_stored
 from nnkit.program.formats import Fixed
 from nnkit.rewrite.edits.split_full_face_pca import split_layer
 from nnkit.rewrite.pca import Pca, fit_pca
-
-ERROR_NULL = -1
 
 
 def full_face(pca: Pca, left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -29,9 +27,9 @@ def test_two_halves_are_the_full_face(features, components):
     weight, bias = split_layer(pca)
     for _ in range(20):
         left, right = rng.normal(0.5, 2, (2, features))
-        found = combine_halves(weight @ left + bias, weight @ right + bias, components)
+        combined = combine_halves(weight @ left + bias, weight @ right + bias, components)
         wanted = full_face(pca, left, right)
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-11 * np.abs(wanted).max())
+        np.testing.assert_allclose(combined, wanted, rtol=0, atol=1e-11 * np.abs(wanted).max())
 
 
 def test_of_a_trained_pca_too():
@@ -40,8 +38,8 @@ def test_of_a_trained_pca_too():
     pca = fit_pca(faces, 10)
     weight, bias = split_layer(pca)
     for face in faces[:20]:
-        found = combine_halves(weight @ face[:12] + bias, weight @ face[12:] + bias, 10)
-        np.testing.assert_allclose(found, full_face(pca, face[:12], face[12:]), rtol=0, atol=1e-10)
+        combined = combine_halves(weight @ face[:12] + bias, weight @ face[12:] + bias, 10)
+        np.testing.assert_allclose(combined, full_face(pca, face[:12], face[12:]), rtol=0, atol=1e-10)
 
 
 def test_worked_by_hand():
@@ -58,45 +56,12 @@ def test_no_length_gives_zero():
     np.testing.assert_array_equal(combine_halves(np.array([1.0, 0, 5, 0]), np.array([0, -1.0, 0, 7]), 1), [0.0])
 
 
-FORMATS = [Fixed(32, 12), Fixed(16, 5), Fixed(8, 3), Fixed(8, 0, signed=False), Fixed(32, -3), Fixed(32, 30)]
-
-
-@pytest.mark.parametrize(
-    ("number", "features", "components"),
-    [(FORMATS[0], 3, 1), (FORMATS[0], 300, 128), *((number, 17, 9) for number in FORMATS[1:])],
-    ids=str,
-)
-def test_generated_c_equals_numpy(run_driver, number, features, components):
-    params = PcaCombine(features, components, number)
-    rng = np.random.default_rng(components)
-    low, high = number.qmin, number.qmax
-    pairs = [np.zeros((2, params.length)), np.full((2, params.length), high), np.full((2, params.length), low)]
-    pairs += [rng.integers(max(low, -s), min(high, s) + 1, (2, params.length)) for s in (1, 2, 100, 5000, 2**31)]
-    halves = [pair.astype(number.dtype) for pair in pairs]
-    answer = run_driver([params], "pca_combine_driver.c", b"".join(pair.tobytes() for pair in halves))
-    record = np.dtype([("status", "<i4"), ("feature", "<f4", (components,))])
-    nulls, found = np.frombuffer(answer[:12], "<i4"), np.frombuffer(answer[12:], record)
-    assert nulls.tolist() == [ERROR_NULL] * 3
-    assert found["status"].tolist() == [0] * len(halves)
-    for feature, pair in zip(found["feature"], halves, strict=True):
-        np.testing.assert_array_equal(feature, combine_stored(params, *pair))
-
-
 def test_stored_numbers_stand_for_real_ones():
     params = PcaCombine(2, 1, Fixed(32, 12))
     left = np.array([3.0, 9.0, 1.0, 2.0, 8.0, 8.0])
     right = np.array([7.0, 1.0, 6.0, 6.0, 2.0, 4.0])
     stored = [params.format.quantize(half).astype(np.int32) for half in (left, right)]
     np.testing.assert_array_equal(combine_stored(params, *stored), [5.0])
-
-
-@pytest.mark.parametrize(("compiler", "standard"), [("gcc", "c90"), ("clang", "c99"), ("g++", "c++11")])
-def test_compiles_anywhere(tmp_path, compile_sources, compiler, standard):
-    from nnkit.postprocess import emit_postprocess
-
-    emit_postprocess([PcaCombine(8, 4, Fixed(32, 12))], tmp_path)
-    flags = ["-x", "c++"] if compiler == "g++" else []
-    compile_sources(compiler, standard, tmp_path, *flags)
 
 
 @pytest.mark.parametrize(

@@ -64,20 +64,20 @@ def test_broken_files(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for length in (4, 9, 40, len(whole) - 1):
         path.write_bytes(whole[:length])
-        _refused(path, "not a readable .npy array")
+        _refused(path, "the array cannot be read")
     path.write_text("text")
-    _refused(path, "not a readable .npy array")
+    _refused(path, "the array cannot be read")
     path.write_bytes(b"")
     _refused(path, "empty")
     np.savez(tmp_path / "a.npz", VALUES)
     path.write_bytes((tmp_path / "a.npz").read_bytes())
-    _refused(path, "not a readable .npy array")
+    _refused(path, "the array cannot be read")
 
 
 def test_pickles_are_never_run(tmp_path: Path) -> None:
     path = tmp_path / "a.npy"
     path.write_bytes(pickle.dumps(_Trap()))
-    _refused(path, "not a readable .npy array")
+    _refused(path, "the array cannot be read")
     objects = np.empty(SHAPE, dtype=object)
     objects[:] = _Trap()
     np.save(path, objects, allow_pickle=True)

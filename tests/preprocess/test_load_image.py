@@ -149,7 +149,7 @@ def test_center_crop_larger_than_the_picture(tmp_path: Path) -> None:
         (Preprocess(color="rgb"), (1, 1, 4, 4), "color: gray"),
         (Preprocess(color="rgb"), (1, 4, 4, 4), ".npy"),
         (Preprocess(), (1, 10), ".npy"),
-        (Preprocess(resize=Resize(8, 4)), (1, 1, 4, 8), "size: [4, 8]"),
+        (Preprocess(resize=Resize(8, 4, "bilinear")), (1, 1, 4, 8), "size: [4, 8]"),
     ],
 )
 def test_settings_that_cannot_give_the_input(

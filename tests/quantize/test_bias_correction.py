@@ -10,14 +10,16 @@ import pytest
 from numpy.typing import NDArray
 from onnx import helper
 
+from nnkit.distance import distance
 from nnkit.errors import RecipeError
 from nnkit.graph import Model
 from nnkit.program import Conv2d, Fixed, OutputStage, Program
+from nnkit.program.inputs import quantized_inputs
 from nnkit.quantize import FixedPointScheme, quantize, unproven
 from nnkit.quantize.bias_correction import corrected, with_corrected_biases
+from nnkit.quantize.lowering import lower
+from nnkit.samples import Sample
 from nnkit.simulate import simulate
-from nnkit.verify.metrics import distance
-from nnkit.verify.samples import Sample, quantized_inputs
 
 from .conftest import float_values, make_model, mark, stats_of
 
@@ -56,7 +58,7 @@ def given() -> list[Sample]:
 
 def program_of(model: Model, given: list[Sample], bits: int = 8, **scheme: Any) -> Program:
     stacked = {name: np.concatenate(v) for name, v in _all_values(model, given).items()}
-    return quantize(model, stats_of(stacked), FixedPointScheme(bits=bits, **scheme))
+    return quantize(lower(model), stats_of(stacked), FixedPointScheme(bits=bits, **scheme))
 
 
 def _all_values(model: Model, given: list[Sample]) -> dict[str, list[NDArray[Any]]]:

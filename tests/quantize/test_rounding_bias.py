@@ -12,6 +12,7 @@ from onnx import helper
 from nnkit.graph import Model
 from nnkit.program import Fixed
 from nnkit.quantize import FixedPointScheme, quantize
+from nnkit.quantize.float_program import FloatConv2d
 from nnkit.quantize.lowering import lower
 from nnkit.quantize.rounding_bias import without_rounding_bias
 from nnkit.simulate import simulate
@@ -35,7 +36,7 @@ def test_sums_are_right_on_average(bits: int) -> None:
     model = residual(bits)
     feed = {"x": np.random.default_rng(1).uniform(-3.9, 3.9, (1, 3, 40, 40)).astype(np.float32)}
     values = float_values(model, feed)
-    program = quantize(model, stats_of(values), FixedPointScheme(bits=bits, accumulator_bits=64))
+    program = quantize(lower(model), stats_of(values), FixedPointScheme(bits=bits, accumulator_bits=64))
     form = program.tensors["y"].fixed
     assert max(program.tensors[name].fixed.frac for name in ("x", "c")) > form.frac  # the sum does round
     stored = {"x": program.tensors["x"].fixed.quantize(feed["x"][0])}
@@ -52,18 +53,17 @@ def test_amount_is_the_mean_error_over_all_low_bits(shift: int) -> None:
     count = 1 << shift
     errors = [Fraction((low + count // 2) >> shift) - Fraction(low, count) for low in range(count)]
     expected = float(sum(errors, Fraction()) / count) * 2.0**-6
-    found = without_rounding_bias(layers, formats).layers[0].bias
-    before = layers.layers[0].bias
-    assert found is not None
-    assert before is not None
-    assert np.array_equal(before - found, np.full(3, expected))
+    before, after = layers.ops[0], without_rounding_bias(layers, formats).ops[0]
+    assert isinstance(before, FloatConv2d)
+    assert isinstance(after, FloatConv2d)
+    assert np.array_equal(before.bias - after.bias, np.full(3, expected))
 
 
 def test_left_alone_where_nothing_is_rounded_or_another_reads_the_convolution() -> None:
     layers = lower(residual(0))
     even = {"x": Fixed(16, 6), "c": Fixed(16, 6), "y": Fixed(16, 6)}
     rounded = {**even, "y": Fixed(16, 5)}
-    assert without_rounding_bias(layers, even).layers == layers.layers
-    assert without_rounding_bias(layers, rounded).layers != layers.layers
+    assert without_rounding_bias(layers, even).ops == layers.ops
+    assert without_rounding_bias(layers, rounded).ops != layers.ops
     shared = replace(layers, outputs=("y", "c"))
-    assert without_rounding_bias(shared, rounded).layers == layers.layers
+    assert without_rounding_bias(shared, rounded).ops == layers.ops

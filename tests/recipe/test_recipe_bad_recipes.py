@@ -34,10 +34,10 @@ release: {version: 1.0.0}
 # what is replaced, by what, the marker of the place (the last one of this text), reason, remedy
 CASES = [
     ("name: small", "nam: small", "nam:", "unknown key 'nam'", "did you mean 'name'? known keys: nnkit, name, model"),
-    ("name: small", "", "nnkit: 1", "the key 'name' is missing", "add `name: gap8_reid`"),
+    ("name: small", "", "nnkit: 1", "the key 'name' is missing", "add `name: face_reid`"),
     ("nnkit: 1", "nnkit: 2", "2\n", "this nnkit reads recipes of format 1, but the number 2 was given", "nnkit: 1"),
     ("small", "a/b", "a/b", "'a/b' cannot name a folder on every system", "letters, digits"),
-    ("small", "12", "12\n", "'name' must be text, but the number 12 was given", "`name: gap8_reid`"),
+    ("small", "12", "12\n", "'name' must be text, but the number 12 was given", "`name: face_reid`"),
     ("net.onnx", "net.pb", "net.pb", "the format of 'net.pb' cannot be told", "format: onnx"),
     ("net.onnx", "net.prototxt", "net.prototxt", "a Caffe network needs its weights", "weights: net.caffemodel"),
     ("net.onnx", "net.onnx\n  weights: w.bin", "w.bin", "an ONNX file holds its weights itself", "remove `weights`"),

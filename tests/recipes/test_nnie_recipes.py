@@ -21,9 +21,10 @@ from nnkit.importers import import_onnx
 from nnkit.inputs import preprocess_by_input
 from nnkit.postprocess import combine_halves
 from nnkit.preprocess import preprocess_image
+from nnkit.program.inputs import quantized_inputs
+from nnkit.samples import Sample
 from nnkit.simulate import simulate
 from nnkit.stages import Build
-from nnkit.verify.samples import Sample, quantized_inputs
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 FACES = RECIPES / "nnie_faces" / "held_out"

@@ -11,13 +11,18 @@ import nnkit.rewrite.rules
 from nnkit.errors import RecipeError
 from nnkit.recipe.restructure import OPTION_MODELS, NormFromConcat, RuleEntry
 from nnkit.rewrite import DEFAULT_RULES, Edit, available_rules, known_names, resolve_rules, resolve_steps
-from nnkit.rewrite.catalogue import EDITS, OPTIONAL_RULES, make_edit
+from nnkit.rewrite.catalogue import EDITS, OPTIONAL_RULES, edit_with
 
 
 def test_every_rule_file_is_in_the_table_and_in_one_order():
     files = {path.stem for path in Path(nnkit.rewrite.rules.__path__[0]).glob("*.py")} - {"__init__"}
     assert set(available_rules()) == files
     assert sorted((*DEFAULT_RULES, *OPTIONAL_RULES)) == sorted(files)
+
+
+def test_every_rule_has_a_test_of_its_name():
+    tests = {path.stem for path in (Path(__file__).parent / "rules").glob("test_*.py")}
+    assert tests == {f"test_{name}" for name in available_rules()}
 
 
 def test_every_edit_file_is_in_the_table():
@@ -28,7 +33,7 @@ def test_every_edit_file_is_in_the_table():
 
 def test_every_edit_states_its_change_and_what_it_refuses():
     for name in EDITS:
-        edit = make_edit(name, OPTION_MODELS[name].model_construct())
+        edit = edit_with(name, OPTION_MODELS[name].model_construct())
         assert edit.name == name
         assert all(part in edit.summary for part in ("Change:", "Options:", "Refused")), name
 

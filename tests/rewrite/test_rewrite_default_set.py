@@ -293,3 +293,19 @@ def test_a_network_of_fully_connected_layers(graphs, layers):
         value = net.op("Relu", net.op("Add", net.op("MatMul", value, net.normal(20, 20, scale=0.2)), net.normal(20)))
     after, _ = restructure(net.model(value), resolve_rules(DEFAULT_RULES))
     assert graphs.ops(after) == ["Reshape", *["Conv", "Relu"] * layers, "Reshape"]
+
+
+def test_the_shortcut_of_a_cifar_resnet_is_one_strided_convolution(graphs):
+    net = graphs.Net(x=(1, 4, 8, 8))
+    trunk = net.conv("x", (8, 4, 3, 3), pads=[1] * 4, strides=[2, 2])
+    shortcut = "x"
+    for axis in (2, 3):
+        bounds = ((0,), (2**31 - 1,), (axis,), (2,))
+        shortcut = net.op("Slice", shortcut, *(net.ints(*each) for each in bounds))
+    shortcut = net.op("Pad", shortcut, net.ints(0, 2, 0, 0, 0, 2, 0, 0), name="widen")
+    model = net.model(net.op("Relu", net.op("Add", trunk, shortcut)))
+    after, _ = restructure(model, resolve_rules(DEFAULT_RULES))
+    graphs.assert_equal(model, after)
+    assert sorted(graphs.ops(after)) == ["Add", "Conv", "Conv", "Relu"]
+    widen = next(n for n in after.proto().graph.node if n.name == "widen")
+    assert graphs.attribute(widen, "strides") == [2, 2]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnkit.errors import InternalError
+from nnkit.errors import InternalError, RecipeError
 from nnkit.graph import LayerTags, ValueTags
+from nnkit.graph.metadata import FUSE_INTO
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.rule import FUSE_INTO
 
 
 @pytest.fixture
@@ -106,3 +107,47 @@ def test_unnamed_nodes_go_by_their_output(graphs):
     net.nodes[0].name = ""
     editor = Editor(net.model(value))
     assert [editor.layer(node) for node in editor.nodes()] == ["some_v"]
+
+
+def test_an_edit_ends_with_what_its_outputs_need(graphs):
+    net = graphs.Net(x=(1, 3, 8, 8), y=(1, 4, 8, 8))
+    conv = net.conv("x", (4, 3, 1, 1), name="c")
+    model = net.model(net.op("Add", conv, "y", name="sum"), hp=["c"])
+    editor = Editor(model)
+    kept = _nodes(editor)["c"].outputs[0]
+    editor.set_outputs([editor.append("Softmax", [kept], {"axis": 1}, name="c")])
+    after = editor.finish_edit()
+    assert graphs.ops(after) == ["Conv", "Softmax"]
+    assert [(spec.name, spec.shape) for spec in after.inputs] == [("x", (1, 3, 8, 8))]
+    assert [(spec.name, spec.shape) for spec in after.outputs] == [("c_1", (1, 4, 8, 8))]
+    assert after.tags == model.tags
+
+
+def test_a_value_can_be_fed_instead_of_computed(chain, graphs):
+    editor = Editor(chain)
+    editor.feed(_nodes(editor)["r"].outputs[0])
+    with pytest.raises(RecipeError, match="layer 'c', which is tagged `_hp`, would be removed"):
+        editor.finish_edit()
+    editor = Editor(chain)
+    editor.feed(_nodes(editor)["r"].outputs[0])
+    after = editor.finish_edit(tags_may_go=True)
+    assert graphs.ops(after) == ["Neg"]
+    assert [(spec.name, spec.shape) for spec in after.inputs] == [("r_v", (1, 4, 6, 6))]
+    assert set(after.tags.values) == {"n_v"}
+    x = np.random.default_rng(0).normal(size=(1, 4, 6, 6)).astype(np.float32)
+    np.testing.assert_array_equal(graphs.run(after, {"r_v": x})[0], -x)
+
+
+def test_who_else_reads_a_value(graphs):
+    net = graphs.Net(x=(1, 3))
+    first, second = net.op("Relu", "x", name="first"), net.op("Neg", "x", name="second")
+    doubled = net.op("Add", first, first, name="doubled")
+    editor = Editor(net.model(doubled, net.op("Abs", second, name="last"), second))
+    nodes = _nodes(editor)
+    for node, reader, reason in (
+        ("first", "doubled", "'doubled' reads 'first_v' more than once"),
+        ("first", "last", "'first_v' is also read by 'doubled'"),
+        ("second", "last", "'second_v' is also an output of the network"),
+    ):
+        with pytest.raises(Refused, match=reason):
+            editor.require_only_reader(nodes[node].outputs[0], nodes[reader])

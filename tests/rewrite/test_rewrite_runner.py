@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from nnkit.errors import InternalError, ModelError
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite import (
     DEFAULT_RULES,
-    Declined,
     Rule,
     available_rules,
     resolve_rules,
@@ -148,7 +148,10 @@ def test_rules_that_undo_each_other_are_stopped(graphs):
 
 
 def test_declining_is_logged_once_per_site(small):
-    rule = _rule("never", lambda editor, node: None, check=lambda editor, nodes: Declined("it is not the day"))
+    def check(editor, nodes):
+        raise Refused("it is not the day")
+
+    rule = _rule("never", lambda editor, node: None, check=check)
     _, log = restructure(small, [available_rules()["fold_batch_norm"], rule])
     (declined,) = log.of("never").declined
     assert (declined.site, declined.reason) == ("act", "it is not the day")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import ModelError
-from nnkit.program.ops import Window
+from nnkit.program import Window
 from nnkit_tpu.arithmetic import apply, joint_multipliers, multiplier_and_shift, round_half_away
 from nnkit_tpu.program import Requant, TpuActivation, TpuConcat, TpuGraph, TpuPool, TpuTensor
 from nnkit_tpu.thresholds import thresholds

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import ModelError
-from nnkit.program.ops import Window
+from nnkit.program import Window
+from nnkit.program.convolution import convolve
+from nnkit.target import load_target
 from nnkit_tpu import kernels
 from nnkit_tpu.arithmetic import convolution_weights
 from nnkit_tpu.chip_forms import Written, for_chip, with_copies
-from nnkit_tpu.chip_limits import check_program
+from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.pool_parts import pools_of_parts
 from nnkit_tpu.program import (
     TpuActivation,
@@ -92,7 +94,7 @@ def test_a_dense_kernel_computes_what_the_dilated_one_says() -> None:
     assert isinstance(dense, TpuConv)
     assert (dense.window.dilation_h, dense.window.kernel_h, dense.weight.shape) == (1, 7, (4, 1, 7, 7))
     x = np.random.default_rng(3).normal(0, 1, SHAPE)
-    results = [kernels.convolve(x, c.weight.astype(np.float64), c.window, 4) for c in (graph.ops[0], dense)]  # type: ignore[attr-defined]
+    results = [convolve(x, c.weight.astype(np.float64), c.window, 4, 0.0) for c in (graph.ops[0], dense)]  # type: ignore[attr-defined]
     assert np.allclose(results[0], results[1])
     assert for_chip(graph, "bm1684x", "INT8") is graph
 
@@ -141,11 +143,13 @@ def test_weights_that_are_whole_numbers_stay_so(scale: float, whole: bool) -> No
     assert np.array_equal(found.weight, integers) == whole
 
 
-def test_what_the_cv18xx_compute_wrongly_is_refused() -> None:
+def test_what_the_cv18xx_compute_wrongly_is_refused_beside_integers() -> None:
     constant = np.full(1, 2.0, np.float32)
-    over = TpuBinary(name="over", inputs=("x",), output="y", function="div", constant=constant, constant_first=True)
-    ranges = {name: ValueRange(-1.0, 1.0, -1.0, 1.0) for name in ("x", "y")}
-    program = to_program(_graph(over, outputs=("y",)), ranges, Precision("cv181x", "INT8"))
-    with pytest.raises(ModelError, match="over: a number divided by its input"):
-        check_program(program, "cv181x")
-    check_program(program, "bm1684x")
+    least = TpuBinary(name="least", inputs=("x",), output="y", function="min", constant=constant)
+    relu = TpuActivation(name="relu", inputs=("x",), output="z", function="relu")
+    ranges = {name: ValueRange(-1.0, 1.0, -1.0, 1.0) for name in ("x", "y", "z")}
+    program = to_program(_graph(least, relu, outputs=("y", "z")), ranges, Precision("cv181x", "INT8"))
+    target = load_target("tpu")
+    with pytest.raises(ModelError, match=r"least \(binary\): .* beside layers in INT8; found min\n.*bm1684x"):
+        target.check(program, TpuOptions(chip="cv181x"))
+    target.check(program, TpuOptions(chip="bm1684x"))

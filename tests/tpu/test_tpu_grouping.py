@@ -1,4 +1,4 @@
-"""Which groups a build takes, and the proofs that its report holds."""
+"""Which groups a build takes, and what its report says of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnkit.calibrate.stats import ValueRange
-from nnkit.program.ops import Window
+from nnkit.program import Window
 from nnkit_tpu.chip_model import run_on_chip_model
 from nnkit_tpu.compile import CompileOptions, lower_graph
 from nnkit_tpu.grouping import choose_groups, own_plan
@@ -35,29 +35,29 @@ def quantised(chip: str) -> TpuGraph:
 
 
 @pytest.mark.parametrize("chip", ["bm1684x", "cv181x"])
-def test_our_plan_is_proven_with_the_chips_arithmetic(chip: str) -> None:
-    proof = own_plan(quantised(chip), chip)["proof"]
-    assert proof["proven"]
-    assert proof["layers_with_the_chips_arithmetic"] == 3
-    assert proof["layers_with_data_flow_arithmetic"] == {}
+def test_our_plan_is_made_without_the_compiler(chip: str) -> None:
+    plan = own_plan(quantised(chip), chip)
+    grouped = [name for group in plan["groups"] for name in group["ops"]]
+    assert sorted([*grouped, *plan["global_layers"]]) == ["c0", "c1", "c2"]
+    assert plan["estimated_cycles"] > 0
+    assert len(plan["ends"]) == len(plan["groups"]) + len(plan["global_layers"]) - 1
 
 
 @pytest.mark.parametrize("chip", ["bm1684x", "cv181x"])
-def test_ours_takes_few_compilations_and_the_best_is_kept_and_proven(
+def test_ours_takes_few_compilations_and_the_best_is_kept_and_audited(
     chip: str, tpu_toolchain: Toolchain, tmp_path: Path
 ) -> None:
     graph = quantised(chip)
     ranges = dict.fromkeys(graph.tensors, RANGE)
     program = lower_graph(tpu_toolchain, graph, CompileOptions(chip), tmp_path, ranges=ranges).ready
     options = TpuOptions(chip=chip, layer_group="ours")
-    choice = choose_groups(tpu_toolchain, program, options, tmp_path / "groups", graph)
+    choice = choose_groups(tpu_toolchain, program, options, tmp_path / "groups")
     costs = [trial["cost"] for trial in choice.report["trials"]]
     assert 2 <= len(costs) <= 5
     assert choice.outcome.cost == min(cost for cost in costs if cost is not None)
     assert choice.final.exists()
-    assert choice.report["proof"]["mismatches"] == 0
-    assert choice.report["proof"]["layers_with_the_chips_arithmetic"] == 3
-    assert choice.report["proof"]["proven"]
+    assert choice.report["audit"]["groups"] >= 1
+    assert choice.report["audit"]["conflicts"] == []
 
 
 def test_quick_groups_compute_the_same_values(tpu_toolchain: Toolchain, tmp_path: Path) -> None:
@@ -69,8 +69,8 @@ def test_quick_groups_compute_the_same_values(tpu_toolchain: Toolchain, tmp_path
     outputs = {}
     for asked in ("vendor", "quick"):
         options = TpuOptions(chip=chip, layer_group=asked)
-        choice = choose_groups(tpu_toolchain, program, options, tmp_path / asked, graph)
-        assert choice.report["proof"]["proven"]
+        choice = choose_groups(tpu_toolchain, program, options, tmp_path / asked)
+        assert choice.report["audit"]["conflicts"] == []
         assert len(choice.report["trials"]) == 1
         model = tmp_path / f"{asked}.bmodel"
         model.write_bytes(choice.outcome.model)

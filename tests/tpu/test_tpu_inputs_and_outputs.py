@@ -101,7 +101,7 @@ def test_pixels_give_what_our_preprocessing_gives(
     channels = 1 if color == "gray" else 3
     mean, scale = MEAN[:channels], SCALE[:channels]
     model = _network(channels)
-    settings = Preprocess(color=color, resize=Resize(SIDE, SIDE), mean=mean, scale=scale)  # type: ignore[arg-type]
+    settings = Preprocess(color=color, resize=Resize(SIDE, SIDE, "bilinear"), mean=mean, scale=scale)  # type: ignore[arg-type]
     values = _by_onnx_runtime(model, preprocess_image(_picture(), settings, (1, channels, SIDE, SIDE)))
 
     picture = _picture().convert("L") if color == "gray" else _picture()

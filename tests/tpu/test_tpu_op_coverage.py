@@ -95,3 +95,20 @@ def test_what_is_refused_is_named_with_its_reason() -> None:
     for name, (_, reason) in REFUSED.items():
         assert any(line.strip().startswith(f"{name} (") and reason in line for line in lines), name
     assert f"{len(REFUSED)} layers cannot run" in lines[0]
+
+
+def test_what_the_cv18xx_compute_wrongly_is_refused_for_them_alone() -> None:
+    cases: dict[str, Case] = {
+        "over": lambda net, to: net("Div", net.constant(2.0), net("Exp", "x"), to=to),
+        "deconv_dilated": FAMILIES["windows"]["deconv_dilated"],
+    }
+    model = network(cases)
+    assert len(lower(model, "ops", "bm1684x").outputs) == 2
+    with pytest.raises(ModelError) as caught:
+        lower(model, "ops", "cv181x")
+    first, *lines = str(caught.value).splitlines()
+    assert first.startswith("2 layers cannot run")
+    assert "over (Div): " in lines[0]
+    assert "found a number divided by its input; choose a bm1684x or bm1688" in lines[0]
+    assert "deconv_dilated (ConvTranspose): " in lines[1]
+    assert "found dilations 2x2" in lines[1]

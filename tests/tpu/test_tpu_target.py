@@ -107,7 +107,9 @@ def test_every_int8_layer_is_exact_on_the_chip_model(tpu_toolchain: Toolchain, t
     assert details["prediction"]["disagreements"] == []
     assert details["prediction"]["layers"] >= 7
     assert details["layers_within_a_bound"] == {}
-    assert details["plan"]["proof"]["proven"]
+    audit = details["layer_groups"]["audit"]
+    assert audit["conflicts"] == []
+    assert audit["groups"] == sum(len(groups) for groups in details["layer_groups"]["ours"]["groups"].values())
     artifact = next((tmp_path / "out").glob("small/tpu*/artifact"))
     interface = json.loads((artifact / "interface.json").read_text(encoding="utf-8"))
     assert interface["inputs"][0]["shape"] == [1, 1, 12, 12]
@@ -156,7 +158,9 @@ def test_without_the_toolchain_plan_and_sources_are_made(tmp_path: Path, monkeyp
     assert "nnkit doctor --install tpu" in verdict["reason"]
     details = report["details"]
     assert "not installed" in details["not_compiled"]
-    assert details["plan"]["proof"]["proven"]
+    planned = details["plan"]
+    assert sum(len(group["ops"]) for group in planned["groups"]) + len(planned["global_layers"]) == 9
+    assert "layer_groups" not in details
     assert details["sources"] == ["net.mlir", "net_top_weights.npz", "net.cal"]
     assert "model" not in details
 

@@ -10,6 +10,7 @@ from nnkit.errors import ExitCode, ToolError
 from nnkit_tpu.toolchain import Toolchain, find_toolchain, install, require_toolchain, run_tpuc_opt
 from nnkit_tpu.toolchain.install import read_installation
 from nnkit_tpu.toolchain.log import Failure, read_failure
+from nnkit_tpu.toolchain.run import CompilerError
 
 
 def test_absent_toolchain_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,3 +90,14 @@ def test_a_compiler_that_is_killed_is_a_message_with_the_log(tmp_path: Path) -> 
         run_tpuc_opt(toolchain, [], tmp_path, log_name="place.log", what="placing layers")
     assert "it crashed in or after SubnetDividePass" in caught.value.reason
     assert str(tmp_path / "place.log") in caught.value.remedy
+
+
+def test_a_compiler_that_does_not_end_in_time_is_stopped_and_told(tmp_path: Path) -> None:
+    compiler = tmp_path / "bin" / "tpuc-opt"
+    compiler.parent.mkdir()
+    compiler.write_text("#!/bin/sh\nsleep 600\n")
+    compiler.chmod(0o755)
+    with pytest.raises(CompilerError, match=r"did not end within 0\.2 s") as caught:
+        run_tpuc_opt(Toolchain(tmp_path, "managed", "0", 0.2), [], tmp_path, log_name="a.log", what="placing layers")
+    assert caught.value.timed_out
+    assert "compiler_timeout_s" in caught.value.remedy

@@ -112,7 +112,7 @@ def test_the_command_scores_pairs_ranges_and_distance(tmp_path: Path) -> None:
 def test_what_cannot_be_scored_is_said(tmp_path: Path) -> None:
     done = evaluate(tmp_path / "none.npz")
     assert done.returncode == 2
-    assert "no features can be read" in done.stderr
+    assert "the file of features does not exist" in done.stderr
     np.save(tmp_path / "f.npy", VALUES)
     done = evaluate(tmp_path / "f.npy", "--by-folder")
     assert done.returncode == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,8 +14,8 @@ from nnkit.commands.run import clipped_line, unseen_line
 from nnkit.errors import ModelError
 from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
 from nnkit.program import Activation, Fixed, OutputStage, Program, Tensor
+from nnkit.samples import Sample
 from nnkit.verify.float_vs_program import compare_with_float
-from nnkit.verify.samples import Sample
 from nnkit.verify.unseen import Unseen
 
 SHAPE = (1, 1, 1, 4)
@@ -68,6 +69,16 @@ def test_outputs_refer_to_the_imported_and_layers_to_the_restructured_network() 
     verdict = compare_with_float(model("Neg"), model("Relu"), program(), [sample(1, 2, 3, 4)])
     assert verdict.outputs.cosine == pytest.approx(-1.0)
     assert verdict.layers["act"].max_abs == 0.0
+
+
+@pytest.mark.parametrize("changed", ["inputs", "outputs"])
+def test_outputs_refer_to_the_restructured_network_where_inputs_or_outputs_changed(changed: str) -> None:
+    """As an edit changes them that appends a layer, or takes the preprocessing in."""
+    other = {"inputs": (InputSpec("x", (1, 4)),), "outputs": (OutputSpec("y", (1, 4)),)}[changed]
+    original = replace(model("Neg"), **{changed: other})
+    verdict = compare_with_float(original, model("Relu"), program(), [sample(1, 2, 3, 4)])
+    assert verdict.outputs.cosine == pytest.approx(1.0)
+    assert verdict.outputs.max_abs == 0.0
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -7,8 +7,8 @@ import math
 
 import pytest
 
+from nnkit.distance import Distance
 from nnkit.verify.gates import GateResult, beyond_the_float_network, check_gates
-from nnkit.verify.metrics import Distance
 from nnkit.verify.tasks.score import Metric, TaskScore
 
 MEASURED = Distance(cosine=0.99, sqnr_db=30.0, max_abs=0.5)

@@ -1,5 +1,5 @@
-"""Networks written for Caffe and the NNIE mapper: prototxt and caffemodel."""
+"""Networks written for Caffe: prototxt and caffemodel."""
 
-from nnkit.caffe.export.exporter import CaffeFiles, export_caffe
+from nnkit.caffe.export.exporter import CaffeFiles, CaffeNetwork, caffe_network, export_caffe
 
-__all__ = ["CaffeFiles", "export_caffe"]
+__all__ = ["CaffeFiles", "CaffeNetwork", "caffe_network", "export_caffe"]

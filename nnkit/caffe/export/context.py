@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.caffe.export.view import GraphView, attributes, scalar
 from nnkit.caffe.export.writer import NetworkWriter, WrittenLayer
-from nnkit.caffe.layers.context import LayerProblem, Shape
+from nnkit.graph.refusal import Refused
+from nnkit.graph.view import GraphView, Node, ReadableGraph, Shape
 
-if TYPE_CHECKING:
-    import onnx
+ReadT = TypeVar("ReadT")
 
 
 class NodeContext:
@@ -22,22 +21,25 @@ class NodeContext:
     name: the layer's name, without tags. suffix: the tags that all layers of the node get, `_hp`, `_cpu` or nothing.
     """
 
-    def __init__(self, node: onnx.NodeProto, view: GraphView, writer: NetworkWriter, name: str, suffix: str) -> None:
+    def __init__(self, node: Node, view: GraphView, writer: NetworkWriter, name: str, suffix: str) -> None:
         self.node = node
         self.view = view
         self.writer = writer
         self.name = name
         self.suffix = suffix
-        self.attributes = attributes(node)
 
     # --- what the node has
 
-    def attribute(self, name: str, default: Any) -> Any:
-        return self.attributes.get(name, default)
+    def read(self, reader: Callable[[ReadableGraph, Node], ReadT], remedy: str = "") -> ReadT:
+        """What a reader of `nnkit.graph.read` makes of the node. remedy: where the reader refuses it."""
+        try:
+            return reader(self.view, self.node)
+        except Refused as refusal:
+            raise Refused(refusal.reason, refusal.remedy or remedy) from refusal
 
     def input(self, index: int) -> str:
         """Name of an input; empty where it is left out."""
-        return self.node.input[index] if index < len(self.node.input) else ""
+        return self.node.input(index)
 
     def constant(self, index: int) -> NDArray[Any] | None:
         """Values of an input that is constant."""
@@ -53,14 +55,14 @@ class NodeContext:
         return self.value_shape(self.input(index))
 
     def value_shape(self, name: str) -> Shape:
-        found = self.view.shapes.get(name)
-        if found is None:
+        shape = self.view.shapes.get(name)
+        if shape is None:
             self.fail("the shape of a value around it is not known", "import the network again")
-        return found
+        return shape
 
     @property
     def result_shape(self) -> Shape:
-        return self.value_shape(self.node.output[0])
+        return self.value_shape(self.node.output)
 
     def weights(self, index: int, what: str) -> NDArray[np.float32]:
         """A constant input as float32; refused where it is computed."""
@@ -77,7 +79,7 @@ class NodeContext:
         return shape[1], shape[2], shape[3]
 
     def fail(self, reason: str, remedy: str = "") -> NoReturn:
-        raise LayerProblem(reason, remedy)
+        raise Refused(reason, remedy)
 
     # --- what it becomes
 
@@ -104,7 +106,7 @@ class NodeContext:
         **parameters: dict[str, Any],
     ) -> None:
         """The layer that computes the node's outputs and bears its name. Parameters: {message field: value}."""
-        self._add(self.name, kind, bottoms, [name for name in self.node.output if name], weights, parameters)
+        self._add(self.name, kind, bottoms, list(self.node.results), weights, parameters)
 
     def layer(self, label: str, kind: str, bottoms: Sequence[str], tops: Sequence[str], **parameters: Any) -> None:
         """A layer with tops of its own choice; an empty label gives it the node's name."""
@@ -159,3 +161,8 @@ def _set(message: Any, key: str, value: Any) -> None:
         setattr(message, key, field.enum_type.values_by_name[value].number)
     else:
         setattr(message, key, value)
+
+
+def scalar(array: NDArray[Any] | None) -> float | None:
+    """The number in an array of one; None otherwise."""
+    return float(np.asarray(array).reshape(-1)[0]) if array is not None and array.size == 1 else None

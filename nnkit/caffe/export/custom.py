@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nnkit.caffe.export.context import NodeContext
-from nnkit.custom_ops import CustomOp, op_of
+from nnkit.custom_ops import CustomOp, op_with
 from nnkit.errors import ModelError
 
 _FIELDS = {
@@ -23,7 +23,8 @@ _FIELDS = {
 
 def _op(context: NodeContext) -> CustomOp:
     try:
-        return op_of(context.node)
+        node = context.node
+        return op_with(node.op_type, node.attributes, len(node.inputs), len(node.outputs), node.name)
     except ModelError as error:
         context.fail(error.reason, error.remedy)
 
@@ -45,7 +46,7 @@ def same_fields(context: NodeContext) -> None:
         if op.attributes()["min_size"] != int(op.attributes()["min_size"]):
             context.fail("its min_size is no whole number", "round it")
         fields["min_size"] = int(op.attributes()["min_size"])
-    context.result(op.op_type, list(context.node.input), **{_FIELDS[op.op_type]: fields})
+    context.result(op.op_type, list(context.node.inputs), **{_FIELDS[op.op_type]: fields})
 
 
 def normalize(context: NodeContext) -> None:
@@ -85,11 +86,11 @@ def detection_output(context: NodeContext) -> None:
         fields["confidence_threshold"] = values["confidence_threshold"]
     if values["clip"]:
         fields["clip"] = True
-    context.result("DetectionOutput", list(context.node.input), detection_output_param=fields)
+    context.result("DetectionOutput", list(context.node.inputs), detection_output_param=fields)
 
 
 def custom(context: NodeContext) -> None:
     """Custom, with the shapes of its outputs."""
-    bottoms = [value for value in context.node.input if value]
-    shapes = [{"dim": list(context.value_shape(value))} for value in context.node.output]
-    context.layer("", "Custom", bottoms, list(context.node.output), custom_param={"shape": shapes})
+    bottoms = [value for value in context.node.inputs if value]
+    shapes = [{"dim": list(context.value_shape(value))} for value in context.node.outputs]
+    context.layer("", "Custom", bottoms, context.node.outputs, custom_param={"shape": shapes})

@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.caffe.export.context import NodeContext
-from nnkit.caffe.export.view import scalar
+from nnkit.caffe.export.context import NodeContext, scalar
+from nnkit.graph.read.activation import activation_parameters, read_slopes
+from nnkit.graph.read.axis import read_axis
+from nnkit.graph.read.clip import read_clip
+from nnkit.graph.read.lrn import read_lrn
 
 _LARGEST = 3.4028234663852886e38
 
@@ -29,35 +32,27 @@ class _Single:
 
 def leaky_relu(context: NodeContext) -> None:
     """ReLU with a slope."""
-    slope = float(context.attribute("alpha", 0.01))
+    (slope,) = activation_parameters(context.node)
     context.result("ReLU", [context.input(0)], relu_param={"negative_slope": slope})
 
 
 def parametric_relu(context: NodeContext) -> None:
     """PReLU, one slope a channel or one for all."""
-    slopes, shape = context.weights(1, "slope"), context.shape()
-    channels = shape[1] if len(shape) > 1 else 0
-    if slopes.size == 1:
-        context.result("PReLU", [context.input(0)], [slopes.reshape(1)], prelu_param={"channel_shared": True})
-        return
-    found = per_axes(slopes, shape)
-    if found is None or found[0] != 1 or found[1].ndim != 1:
-        context.fail(f"its slopes have shape {list(slopes.shape)}", f"one, or {channels} (one a channel) are needed")
-    context.result("PReLU", [context.input(0)], [slopes.reshape(-1)])
+    slopes = context.read(read_slopes, "use one slope, or one a channel")
+    fields = {"prelu_param": {"channel_shared": True}} if slopes.size == 1 else {}
+    context.result("PReLU", [context.input(0)], [slopes], **fields)
 
 
 def elu(context: NodeContext) -> None:
     """ELU."""
-    alpha = float(context.attribute("alpha", 1.0))
+    (alpha,) = activation_parameters(context.node)
     context.result("ELU", [context.input(0)], **({"elu_param": {"alpha": alpha}} if alpha != 1 else {}))
 
 
 def clip(context: NodeContext) -> None:
     """ReLU6 for 0..6, ReLU for 0 and no upper bound, else Clip."""
-    low, high = context.number(1, -_LARGEST), context.number(2, _LARGEST)
-    if low is None or high is None:
-        context.fail("its bounds are computed by the network", "use constant bounds")
-    low, high = max(low, -_LARGEST), min(high, _LARGEST)
+    bounds = context.read(read_clip, "use constant bounds")
+    low, high = max(bounds.low, -_LARGEST), min(bounds.high, _LARGEST)
     if (low, high) == (0.0, 6.0):
         context.result("ReLU6", [context.input(0)])
     elif low == 0 and high == _LARGEST:
@@ -68,8 +63,7 @@ def clip(context: NodeContext) -> None:
 
 def softmax(context: NodeContext) -> None:
     """Softmax over one axis."""
-    axis = int(context.attribute("axis", -1))
-    axis = axis + len(context.shape()) if axis < 0 else axis
+    axis = context.read(read_axis)
     context.result("Softmax", [context.input(0)], **({"softmax_param": {"axis": axis}} if axis != 1 else {}))
 
 
@@ -169,10 +163,10 @@ def _with_constant(context: NodeContext, op: str, value: str, array: NDArray[np.
         fields = {"mul": {"scale": number}, "add": {"shift": number}, "sub": {"scale": -1.0, "shift": number}}[op]
         _power(context, bottom=value, **fields)
         return
-    found = per_axes(array, shape)
-    if found is None:
+    spanned = per_axes(array, shape)
+    if spanned is None:
         context.fail(f"its constant {list(array.shape)} leaves out axes of {list(shape)} in between", "spell it out")
-    axis, numbers = found
+    axis, numbers = spanned
     span: dict[str, Any] = {} if axis == 1 else {"axis": axis}
     if numbers.ndim != 1:
         span["num_axes"] = numbers.ndim
@@ -195,7 +189,7 @@ def total(context: NodeContext) -> None:
 
 
 def _several(context: NodeContext, operation: str) -> None:
-    names = [name for name in context.node.input if name]
+    names = [name for name in context.node.inputs if name]
     numbers = [scalar(context.view.constant(name)) for name in names]
     if operation == "MAX" and len(names) == 2 and 0.0 in numbers:
         context.result("ReLU", [names[1 - numbers.index(0.0)]])
@@ -210,13 +204,8 @@ def _several(context: NodeContext, operation: str) -> None:
 
 def local_response(context: NodeContext) -> None:
     """LRN across channels."""
-    size = int(context.attribute("size", 0))
-    if size % 2 == 0:
-        context.fail(f"its size is {size}", "Caffe needs an odd number of channels")
-    fields = {
-        "local_size": size,
-        "alpha": float(context.attribute("alpha", 1e-4)),
-        "beta": float(context.attribute("beta", 0.75)),
-        "k": float(context.attribute("bias", 1.0)),
-    }
-    context.result("LRN", [context.input(0)], lrn_param=fields)
+    norm = context.read(read_lrn)
+    if norm.size % 2 == 0:
+        context.fail(f"its size is {norm.size}", "Caffe needs an odd number of channels")
+    fields = {"local_size": norm.size, "alpha": norm.alpha, "beta": norm.beta, "k": norm.bias}
+    context.result("LRN", [norm.data], lrn_param=fields)

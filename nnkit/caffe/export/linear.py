@@ -7,26 +7,12 @@ from typing import Any
 import numpy as np
 
 from nnkit.caffe.export.context import NodeContext
-from nnkit.graph.padding import explicit_pads
+from nnkit.graph.read.batch_norm import read_batch_norm
+from nnkit.graph.read.conv import Conv, read_conv
+from nnkit.graph.read.conv_transpose import ConvTranspose, read_conv_transpose
+from nnkit.graph.read.fully_connected import read_fully_connected
 
-
-def geometry(context: NodeContext, kernel: tuple[int, int], sizes: tuple[int, int]) -> tuple[Any, Any, Any, Any]:
-    """Pads (begin h, begin w, end h, end w), strides, dilations; `auto_pad` worked out for an output of `sizes`."""
-    strides = tuple(context.attribute("strides", [1, 1]))
-    dilations = tuple(context.attribute("dilations", [1, 1]))
-    given = tuple(context.attribute("pads", [0, 0, 0, 0]))
-    if len(strides) != 2 or len(dilations) != 2 or len(given) != 4 or min(given) < 0:
-        context.fail("its windows are not over height and width")
-    pads = explicit_pads(
-        context.attribute("auto_pad", "NOTSET"),
-        given,
-        kernel=kernel,
-        strides=strides,
-        dilations=dilations,
-        input_hw=context.image()[1:],
-        output_hw=sizes,
-    )
-    return pads, strides, dilations, (pads[0], pads[1])
+_STORED = "Caffe stores weights and bias with the layer, and works over height and width"
 
 
 def spatial(
@@ -55,102 +41,73 @@ def spatial(
 
 def convolution(context: NodeContext) -> None:
     """Convolution. Padding that differs at the end is no matter where no window reaches it."""
-    weights = context.weights(1, "weight")
-    if weights.ndim != 4:
-        context.fail(f"its weights have {weights.ndim} dimensions", "Caffe convolves over height and width")
-    _, height, width = context.image()
-    out = context.result_shape
-    kernel = (weights.shape[2], weights.shape[3])
-    pads, strides, dilations, pad = geometry(context, kernel, (out[2], out[3]))
-    for side, k, s, d, p, size in zip((height, width), kernel, strides, dilations, pad, out[2:], strict=True):
-        if (side + 2 * p - d * (k - 1) - 1) // s + 1 != size:
-            context.fail(f"its padding {list(pads)} is not the same on both sides", "pad evenly, or pad the input")
-    _convolution(context, "Convolution", weights, weights.shape[0], kernel, strides, pad, dilations)
+    conv = context.read(read_conv, _STORED)
+    window = conv.window
+    pad = window.pads[:2]
+    for side, k, s, d, p, size in zip(
+        window.input_hw, window.kernel, window.strides, window.dilations, pad, window.output_hw, strict=True
+    ):
+        if p < 0 or (side + 2 * p - d * (k - 1) - 1) // s + 1 != size:
+            context.fail(
+                f"its padding {list(window.pads)} is not the same on both sides", "pad evenly, or pad the input"
+            )
+    fields = spatial(window.kernel, window.strides, pad, window.dilations)
+    _convolution(context, "Convolution", conv, conv.weight.shape[0], fields)
 
 
 def transposed_convolution(context: NodeContext) -> None:
     """Deconvolution."""
-    weights = context.weights(1, "weight")
-    if weights.ndim != 4:
-        context.fail(f"its weights have {weights.ndim} dimensions", "Caffe convolves over height and width")
-    _, height, width = context.image()
-    out = context.result_shape
-    kernel = (weights.shape[2], weights.shape[3])
-    if context.attribute("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
-        context.fail("its padding is automatic", "export it with explicit pads")
-    pads, strides, dilations, pad = geometry(context, kernel, (out[2], out[3]))
-    for side, k, s, d, p, size in zip((height, width), kernel, strides, dilations, pad, out[2:], strict=True):
+    conv = context.read(read_conv_transpose, _STORED)
+    pad = conv.pads[:2]
+    for side, k, s, d, p, size in zip(
+        conv.input_hw, conv.kernel, conv.strides, conv.dilations, pad, conv.output_hw, strict=True
+    ):
         if s * (side - 1) + d * (k - 1) + 1 - 2 * p != size:
             context.fail(
-                f"its padding {list(pads)} and output_padding are not the same on both sides",
+                f"its padding {list(conv.pads)} and output_padding are not the same on both sides",
                 "choose kernel, stride and pad so that no output_padding is needed",
             )
-    outputs = weights.shape[1] * int(context.attribute("group", 1))
-    _convolution(context, "Deconvolution", weights, outputs, kernel, strides, pad, dilations)
+    fields = spatial(conv.kernel, conv.strides, pad, conv.dilations)
+    _convolution(context, "Deconvolution", conv, conv.output_channels, fields)
 
 
 def _convolution(
-    context: NodeContext,
-    kind: str,
-    weights: Any,
-    outputs: int,
-    kernel: tuple[int, int],
-    stride: tuple[int, int],
-    pad: tuple[int, int],
-    dilation: tuple[int, int],
+    context: NodeContext, kind: str, conv: Conv | ConvTranspose, outputs: int, window: dict[str, Any]
 ) -> None:
-    arrays, group = [weights], int(context.attribute("group", 1))
     fields: dict[str, Any] = {"num_output": outputs}
-    if context.input(2):
-        arrays.append(context.weights(2, "bias").reshape(-1))
+    arrays = [np.asarray(conv.weight, np.float32)]
+    if conv.bias is not None:
+        arrays.append(np.asarray(conv.bias, np.float32).reshape(-1))
     else:
         fields["bias_term"] = False
-    if group != 1:
-        fields["group"] = group
-    fields |= spatial(kernel, stride, pad, dilation)
-    context.result(kind, [context.input(0)], arrays, convolution_param=fields)
+    if conv.groups != 1:
+        fields["group"] = conv.groups
+    context.result(kind, [conv.data], arrays, convolution_param=fields | window)
 
 
-def gemm(context: NodeContext) -> None:
-    """InnerProduct; alpha and beta go into the weights."""
-    if context.attribute("transA", 0):
+def fully_connected(context: NodeContext) -> None:
+    """InnerProduct over the last axis; a Gemm's alpha and beta go into the weights."""
+    layer = context.read(read_fully_connected, _STORED)
+    if layer.data_transposed:
         context.fail("its input is transposed", "transpose it by a Permute layer before")
-    weights = context.weights(1, "weight")
-    if not context.attribute("transB", 0):
-        weights = weights.T
-    weights = weights * np.float32(context.attribute("alpha", 1.0))
-    arrays = [weights]
-    if context.input(2):
-        bias = context.weights(2, "bias")
-        if bias.size not in (1, weights.shape[0]):
-            context.fail(f"its bias has shape {list(bias.shape)}", "one number for each output is needed")
-        beta = np.float32(context.attribute("beta", 1.0))
-        arrays.append(np.broadcast_to(bias.reshape(-1), (weights.shape[0],)) * beta)
-    _inner_product(context, arrays, 1)
-
-
-def matmul(context: NodeContext) -> None:
-    """InnerProduct without bias, over the last axis."""
-    weights = context.weights(1, "second factor")
-    if weights.ndim != 2:
-        context.fail(f"its second factor has shape {list(weights.shape)}", "a matrix is needed")
-    _inner_product(context, [weights.T], len(context.shape()) - 1)
-
-
-def _inner_product(context: NodeContext, arrays: list[Any], axis: int) -> None:
-    fields: dict[str, Any] = {"num_output": arrays[0].shape[0]}
-    if len(arrays) == 1:
+    fields: dict[str, Any] = {"num_output": layer.outputs}
+    arrays, bias = [layer.weight(np.float32)], layer.bias(np.float32)
+    if bias is None:
         fields["bias_term"] = False
+    else:
+        arrays.append(bias)
+    axis = len(context.shape()) - 1
     if axis != 1:
         fields["axis"] = axis
-    context.result("InnerProduct", [context.input(0)], arrays, inner_product_param=fields)
+    context.result("InnerProduct", [layer.data], arrays, inner_product_param=fields)
 
 
 def batch_norm(context: NodeContext) -> None:
     """BatchNorm and Scale; one of them alone where the other does nothing."""
-    factor, offset = context.weights(1, "scale"), context.weights(2, "bias")
-    mean, variance = context.weights(3, "mean"), context.weights(4, "variance")
-    eps = float(np.float32(context.attribute("epsilon", 1e-5)))
+    norm = context.read(read_batch_norm, "Caffe stores the parameters with the layer")
+    factor, offset = np.asarray(norm.factor, np.float32), np.asarray(norm.offset, np.float32)
+    mean, variance = np.asarray(norm.mean, np.float32), np.asarray(norm.variance, np.float32)
+    eps = float(np.float32(norm.epsilon))
     scale_only = not mean.any() and (variance == 1).all() and eps == 0
     scales = scale_only or (factor != 1).any() or offset.any()
     fields = {"bias_term": True} if offset.any() else {}

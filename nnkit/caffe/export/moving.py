@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from nnkit.caffe.export.context import NodeContext
+from nnkit.graph.read.axis import read_axis
+from nnkit.graph.read.concat import read_concat
+from nnkit.graph.read.reduce import read_reduce
+from nnkit.graph.read.slice import read_slice, read_split
+from nnkit.graph.read.transpose import read_transpose
 
 _REDUCTIONS = {
     "ReduceSum": "SUM",
@@ -20,9 +24,8 @@ _REDUCTIONS = {
 
 def concat(context: NodeContext) -> None:
     """Concat."""
-    axis = int(context.attribute("axis", 1))
-    axis = axis + len(context.shape()) if axis < 0 else axis
-    context.result("Concat", list(context.node.input), **({"concat_param": {"axis": axis}} if axis != 1 else {}))
+    axis = context.read(read_concat).axis
+    context.result("Concat", context.node.inputs, **({"concat_param": {"axis": axis}} if axis != 1 else {}))
 
 
 def identity(context: NodeContext) -> None:
@@ -32,36 +35,28 @@ def identity(context: NodeContext) -> None:
 
 def dropout(context: NodeContext) -> None:
     """Dropout."""
-    if len(context.node.output) > 1 and context.node.output[1]:
+    if len(context.node.results) > 1:
         context.fail("it gives out its mask", "remove the mask")
-    context.layer("", "Dropout", [context.input(0)], [context.node.output[0]])
+    context.layer("", "Dropout", [context.input(0)], [context.node.output])
 
 
 def split(context: NodeContext) -> None:
     """Slice."""
-    axis = int(context.attribute("axis", 0))
-    axis = axis + len(context.shape()) if axis < 0 else axis
-    sizes = [context.value_shape(name)[axis] for name in context.node.output]
-    points = list(accumulate(sizes))[:-1]
-    context.layer(
-        "", "Slice", [context.input(0)], list(context.node.output), slice_param={"axis": axis, "slice_point": points}
-    )
+    parts = context.read(read_split)
+    fields = {"axis": parts.axis, "slice_point": parts.starts[1:]}
+    context.layer("", "Slice", [context.input(0)], context.node.outputs, slice_param=fields)
 
 
 def slice_node(context: NodeContext) -> None:
     """Slice with up to three tops; those beside the part that is wanted end in a Silence layer."""
-    starts, ends, axes, steps = (context.constant(index) for index in range(1, 5))
-    shape = context.shape()
-    if starts is None or ends is None:
-        context.fail("its bounds are computed by the network", "use constant bounds")
-    wanted = range(len(starts)) if axes is None else [int(axis) % len(shape) for axis in axes]
-    if steps is not None and (steps != 1).any():
+    part, shape = context.read(read_slice, "use constant bounds"), context.shape()
+    if set(part.steps) - {1}:
         context.fail("it takes every second value or other steps", "Caffe's Slice cuts, with step 1 only")
-    cuts = []
-    for axis, start, end in zip(wanted, starts, ends, strict=True):
-        low, high, _ = slice(int(start), int(end)).indices(shape[axis])
-        if (low, high) != (0, shape[axis]):
-            cuts.append((axis, low, high))
+    cuts = [
+        (axis, low, high)
+        for axis, (low, high) in enumerate(zip(part.starts, part.ends, strict=True))
+        if (low, high) != (0, shape[axis])
+    ]
     value = context.input(0)
     if not cuts:
         context.result("Split", [value])
@@ -69,7 +64,7 @@ def slice_node(context: NodeContext) -> None:
         last = index == len(cuts) - 1
         size = shape[axis]
         label = "" if last else f"axis{axis}"
-        top = context.node.output[0] if last else context.writer.value_name(f"{context.name}_axis{axis}")
+        top = context.node.output if last else context.writer.value_name(f"{context.name}_axis{axis}")
         before = [context.writer.value_name(f"{context.name}_before{axis}")] if low else []
         after = [context.writer.value_name(f"{context.name}_after{axis}")] if high < size else []
         points = ([low] if low else []) + ([high] if high < size else [])
@@ -80,9 +75,7 @@ def slice_node(context: NodeContext) -> None:
 
 def transpose(context: NodeContext) -> None:
     """Permute."""
-    rank = len(context.shape())
-    order = list(context.attribute("perm", list(reversed(range(rank)))))
-    context.result("Permute", [context.input(0)], permute_param={"order": order})
+    context.result("Permute", [context.input(0)], permute_param={"order": context.read(read_transpose).order})
 
 
 def reshape(context: NodeContext) -> None:
@@ -126,23 +119,18 @@ def reduce(context: NodeContext) -> None:
     The mean over height and width of a map is a global Pooling.
     """
     shape, op = context.shape(), context.node.op_type
-    axes = context.constant(1) if context.input(1) else context.attribute("axes", None)
-    if context.input(1) and axes is None:
-        context.fail("its axes are computed by the network", "use constant axes")
-    if axes is None or not len(axes):
-        if context.attribute("noop_with_empty_axes", 0):
-            context.result("Split", [context.input(0)])
-            return
-        axes = range(len(shape))
-    reduced = {int(axis) % len(shape) for axis in axes}
-    keep = bool(context.attribute("keepdims", 1))
-    if op == "ReduceMean" and reduced == {2, 3} and len(shape) == 4 and keep:
+    reduction = context.read(read_reduce, "use constant axes")
+    reduced = reduction.axes
+    if not reduced:
+        context.result("Split", [context.input(0)])
+        return
+    if op == "ReduceMean" and reduced == (2, 3) and len(shape) == 4 and reduction.keeps_dims:
         context.result("Pooling", [context.input(0)], pooling_param={"pool": "AVE", "global_pooling": True})
         return
-    first = min(reduced)
+    first = reduced[0]
     if any(axis not in reduced and shape[axis] != 1 for axis in range(first, len(shape))):
         context.fail(
-            f"it reduces axes {sorted(reduced)} of {list(shape)}",
+            f"it reduces axes {list(reduced)} of {list(shape)}",
             "Caffe reduces an axis and all behind it: bring the reduced axes to the end",
         )
     fields: dict[str, Any] = {"operation": _REDUCTIONS[op], "axis": first}
@@ -165,8 +153,7 @@ def reduce(context: NodeContext) -> None:
 def lp_normalization(context: NodeContext) -> None:
     """Normalize over the channels, whose eps keeps a norm of 0 apart; a vector is made a map for it."""
     shape = context.shape()
-    axis = int(context.attribute("axis", -1))
-    if int(context.attribute("p", 2)) != 2 or axis % len(shape) != 1:
+    if context.node.integer("p", 2) != 2 or context.read(read_axis) != 1:
         context.fail("it is no L2 norm over the channels", "use p 2 and axis 1")
     fields = {"across_spatial": False, "channel_shared": True}
     one = [np.ones(1, np.float32)]

@@ -10,28 +10,23 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.caffe.export.view import GraphView, attributes, metadata
-from nnkit.caffe.layers.context import (
-    META_BOTTOMS,
-    META_IN_PLACE,
-    META_LAYER,
-    META_PARAM,
-    META_TYPE,
-    META_WEIGHTS,
-    GraphBuilder,
-    LayerContext,
-    LayerProblem,
-)
+from nnkit.caffe.layers.context import GraphBuilder, LayerContext
 from nnkit.caffe.network import CaffeLayer
 from nnkit.errors import ModelError
-
-if TYPE_CHECKING:
-    import onnx
+from nnkit.graph.metadata import (
+    CAFFE_BOTTOMS,
+    CAFFE_IN_PLACE,
+    CAFFE_LAYER,
+    CAFFE_PARAM,
+    CAFFE_TYPE,
+    CAFFE_WEIGHTS,
+)
+from nnkit.graph.view import GraphView, Node
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +42,11 @@ def original_layers(view: GraphView) -> dict[int, OriginalLayer]:
     """Intact layers by the index of their last node."""
     members: dict[str, list[int]] = defaultdict(list)
     for index, node in enumerate(view.nodes):
-        name = metadata(node, META_LAYER)
+        name = node.metadata.get(CAFFE_LAYER)
         if name is not None:
             members[name].append(index)
-    found = {}
-    for name, indices in members.items():
-        original = _original(view, name, indices)
-        if original is not None:
-            found[indices[-1]] = original
-    return found
+    originals = {indices[-1]: _original(view, name, indices) for name, indices in members.items()}
+    return {index: original for index, original in originals.items() if original is not None}
 
 
 def _original(view: GraphView, name: str, indices: list[int]) -> OriginalLayer | None:
@@ -66,8 +57,8 @@ def _original(view: GraphView, name: str, indices: list[int]) -> OriginalLayer |
 
     nodes = [view.nodes[index] for index in indices]
     last = nodes[-1]
-    kind, text = metadata(last, META_TYPE), metadata(last, META_PARAM)
-    bottoms, weights = _json_list(last, META_BOTTOMS), _weights(view, last)
+    kind, text = last.metadata.get(CAFFE_TYPE), last.metadata.get(CAFFE_PARAM)
+    bottoms, weights = _json_list(last, CAFFE_BOTTOMS), _weights(view, last)
     if kind is None or text is None or bottoms is None or weights is None or kind not in LAYERS:
         return None
     message = messages.LayerParameter()
@@ -78,45 +69,45 @@ def _original(view: GraphView, name: str, indices: list[int]) -> OriginalLayer |
     if any(bottom not in view.shapes for bottom in bottoms):
         return None
     visible = _tops(nodes, view)
-    tops = tuple(value for node in nodes for value in node.output if value in visible)
-    in_place = metadata(last, META_IN_PLACE) is not None
+    tops = tuple(value for node in nodes for value in node.outputs if value in visible)
+    in_place = CAFFE_IN_PLACE in last.metadata
     layer = CaffeLayer(name, kind, tuple(bottoms), tops, message, 0, in_place, weights)
     builder = GraphBuilder({bottom: view.shapes[bottom] for bottom in bottoms}, tops)
     try:
         LAYERS[kind](LayerContext(layer, builder))
-    except (LayerProblem, ModelError):
+    except ModelError:
         return None
     return OriginalLayer(layer, message, tuple(indices)) if _same(view, nodes, builder) else None
 
 
-def _tops(nodes: list[onnx.NodeProto], view: GraphView) -> set[str]:
+def _tops(nodes: list[Node], view: GraphView) -> set[str]:
     """Values of the group that something outside it reads, or nothing does, and those of its last node."""
-    reads = Counter(name for node in nodes for name in node.input)
-    tops = set(nodes[-1].output)
+    reads = Counter(name for node in nodes for name in node.inputs)
+    tops = set(nodes[-1].outputs)
     for node in nodes[:-1]:
-        for name in node.output:
-            if not reads[name] or view.readers[name] > reads[name] or name in view.outputs:
+        for name in node.outputs:
+            if not reads[name] or view.read_counts[name] > reads[name] or name in view.outputs:
                 tops.add(name)
     return tops
 
 
-def _json_list(node: onnx.NodeProto, key: str) -> list[Any] | None:
-    text = metadata(node, key)
+def _json_list(node: Node, key: str) -> list[Any] | None:
+    text = node.metadata.get(key)
     if text is None:
         return None
     try:
-        found = json.loads(text)
+        entries = json.loads(text)
     except ValueError:
         return None
-    return found if isinstance(found, list) and all(isinstance(entry, str | float | int) for entry in found) else None
+    return entries if isinstance(entries, list) and all(isinstance(e, str | float | int) for e in entries) else None
 
 
-def _weights(view: GraphView, node: onnx.NodeProto) -> tuple[NDArray[np.float32], ...] | None:
+def _weights(view: GraphView, node: Node) -> tuple[NDArray[np.float32], ...] | None:
     """The layer's weight arrays, from the constants named in its metadata; a number stands for itself."""
-    if metadata(node, META_WEIGHTS) is None:
+    if CAFFE_WEIGHTS not in node.metadata:
         return ()
     arrays = []
-    for entry in _json_list(node, META_WEIGHTS) or [""]:
+    for entry in _json_list(node, CAFFE_WEIGHTS) or [""]:
         array = view.constant(entry) if isinstance(entry, str) else np.array([entry], np.float32)
         if array is None:
             return None
@@ -124,17 +115,17 @@ def _weights(view: GraphView, node: onnx.NodeProto) -> tuple[NDArray[np.float32]
     return tuple(arrays)
 
 
-def _same(view: GraphView, nodes: list[onnx.NodeProto], builder: GraphBuilder) -> bool:
+def _same(view: GraphView, nodes: list[Node], builder: GraphBuilder) -> bool:
     """Whether the layer, imported again, gives these nodes: operators, attributes, wiring and constants."""
     if len(builder.nodes) != len(nodes):
         return False
     named: dict[str, str] = {}  # value of the new import -> value in the graph
-    for new, old in zip(builder.nodes, nodes, strict=True):
-        if (new.op_type, new.domain) != (old.op_type, old.domain) or attributes(new) != attributes(old):
+    for new, old in zip(map(Node.of, builder.nodes), nodes, strict=True):
+        if (new.op_type, new.domain) != (old.op_type, old.domain) or new.attributes != old.attributes:
             return False
-        if len(new.input) != len(old.input) or len(new.output) != len(old.output):
+        if len(new.inputs) != len(old.inputs) or len(new.outputs) != len(old.outputs):
             return False
-        for a, b in zip(new.input, old.input, strict=True):
+        for a, b in zip(new.inputs, old.inputs, strict=True):
             if a in builder.constants:
                 there = view.constant(b)
                 here = builder.constants[a]
@@ -142,5 +133,5 @@ def _same(view: GraphView, nodes: list[onnx.NodeProto], builder: GraphBuilder) -
                     return False
             elif named.get(a, a) != b:
                 return False
-        named.update(zip(new.output, old.output, strict=True))
+        named.update(zip(new.outputs, old.outputs, strict=True))
     return all(builder.shapes[a] == view.shapes.get(b) for a, b in named.items())

@@ -5,42 +5,33 @@ from __future__ import annotations
 from typing import Any
 
 from nnkit.caffe.export.context import NodeContext
-from nnkit.caffe.export.linear import geometry, spatial
+from nnkit.caffe.export.linear import spatial
 from nnkit.caffe.layers.pooling import window
+from nnkit.graph.read.pool import read_pool
 
 
-def max_pool(context: NodeContext) -> None:
-    """Pooling MAX."""
-    if len(context.node.output) > 1 and context.node.output[1]:
-        context.fail("it gives out the indices of the maxima", "Caffe's pooling gives the maxima only")
-    _pool(context, "MAX")
-
-
-def average_pool(context: NodeContext) -> None:
-    """Pooling AVE."""
-    _pool(context, "AVE")
-
-
-def _pool(context: NodeContext, method: str) -> None:
-    kernel = tuple(context.attribute("kernel_shape", []))
-    _, height, width = context.image()
-    if len(kernel) != 2:
-        context.fail("its windows are not over height and width")
-    out = context.result_shape
-    pads, strides, dilations, pad = geometry(context, kernel, (out[2], out[3]))
-    if tuple(dilations) != (1, 1):
+def pool(context: NodeContext) -> None:
+    """Pooling MAX or AVE."""
+    layer = context.read(read_pool, "Caffe pools over height and width, and gives the results only")
+    method = "MAX" if layer.kind == "max" else "AVE"
+    if layer.is_global:
+        context.result("Pooling", [layer.data], pooling_param={"pool": method, "global_pooling": True})
+        return
+    sliding = layer.window
+    if sliding.dilations != (1, 1):
         context.fail("its windows are dilated", "Caffe's pooling has no dilation")
-    counted = bool(context.attribute("count_include_pad", 0))
-    evenly = True
-    for side, size, k, s, p, end in zip((height, width), out[2:], kernel, strides, pad, pads[2:], strict=True):
-        found = window(side, k, s, p)
-        if found is None or found.size != size:
-            caffe = "none" if found is None else str(found.size)
+    pad, evenly = sliding.pads[:2], True
+    for side, size, k, s, p, end in zip(
+        sliding.input_hw, sliding.output_hw, sliding.kernel, sliding.strides, pad, sliding.pads[2:], strict=True
+    ):
+        caffe = window(side, k, s, p)
+        if caffe is None or caffe.size != size:
             context.fail(
-                f"it rounds its output to {size}, Caffe to {caffe} (side {side}, kernel {k}, stride {s}, pad {p})",
+                f"it rounds its output to {size}, Caffe to {'none' if caffe is None else caffe.size} "
+                f"(side {side}, kernel {k}, stride {s}, pad {p})",
                 "choose sizes for which (side + 2 pad - kernel) is a multiple of the stride",
             )
-        low, high = (-p, side + end) if counted else (0, side)
+        low, high = (-p, side + end) if layer.counts_padding else (0, side)
         starts = [i * s - p for i in range(size)]
         evenly &= all(_counted(i, k, low, high) == _counted(i, k, -p, side + p) for i in starts)
     if method == "AVE" and not evenly:
@@ -48,8 +39,9 @@ def _pool(context: NodeContext, method: str) -> None:
             "it averages over other positions than Caffe, which counts the padding",
             "set count_include_pad, or use no padding",
         )
-    fields = {"pool": method} | {key: _single(value) for key, value in spatial(kernel, strides, pad).items()}
-    context.result("Pooling", [context.input(0)], pooling_param=fields)
+    geometry = spatial(sliding.kernel, sliding.strides, pad)
+    fields = {"pool": method} | {key: _single(value) for key, value in geometry.items()}
+    context.result("Pooling", [layer.data], pooling_param=fields)
 
 
 def _counted(start: int, kernel: int, low: int, high: int) -> int:
@@ -60,15 +52,3 @@ def _counted(start: int, kernel: int, low: int, high: int) -> int:
 def _single(value: Any) -> Any:
     """Pooling's fields hold one number, those of Convolution a list."""
     return value[0] if isinstance(value, list) else value
-
-
-def global_average(context: NodeContext) -> None:
-    """Pooling AVE over the whole map."""
-    context.image()
-    context.result("Pooling", [context.input(0)], pooling_param={"pool": "AVE", "global_pooling": True})
-
-
-def global_max(context: NodeContext) -> None:
-    """Pooling MAX over the whole map."""
-    context.image()
-    context.result("Pooling", [context.input(0)], pooling_param={"pool": "MAX", "global_pooling": True})

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.caffe.layers.context import Shape
-from nnkit.caffe.names import NamePool
 from nnkit.caffe.weights import fill_blob
+from nnkit.graph.view import Shape
+from nnkit.names import NamePool
 
 
 @dataclass(eq=False)
@@ -39,7 +39,6 @@ class NetworkWriter:
     most_name_bytes: of the names of layers, and of values that the export introduces.
     """
 
-    name: str
     inputs: Mapping[str, Shape]
     outputs: tuple[str, ...]
     most_name_bytes: int | None = None
@@ -61,7 +60,7 @@ class NetworkWriter:
         return self._names.free(wanted, suffix)
 
     def value_name(self, wanted: str) -> str:
-        """The same for a value that the export introduces."""
+        """A free name for a value that the export introduces, as `layer_name` gives it."""
         return self._values.free(wanted)
 
     def blobs(self) -> dict[str, str]:
@@ -89,29 +88,29 @@ class NetworkWriter:
                 names[layer.bottoms[0]] = names[layer.tops[0]]
         return names
 
-    def prototxt(self, blobs: Mapping[str, str]) -> str:
-        """The network as text."""
+    def prototxt(self, name: str, blobs: Mapping[str, str]) -> str:
+        """The network as text. name: of the network."""
         from google.protobuf import text_format  # type: ignore[import-untyped]
 
         from nnkit.caffe.schema import messages
 
-        net = messages.NetParameter(name=self.name)
-        for name, shape in self.inputs.items():
-            layer = net.layer.add(name=name, type="Input")
-            layer.top.append(blobs[name])
+        net = messages.NetParameter(name=name)
+        for value, shape in self.inputs.items():
+            layer = net.layer.add(name=value, type="Input")
+            layer.top.append(blobs[value])
             layer.input_param.shape.add().dim.extend(shape)
         for written in self.layers:
             layer = net.layer.add(name=written.name, type=written.type)
-            layer.bottom.extend(blobs[name] for name in written.bottoms)
-            layer.top.extend(blobs[name] for name in written.tops)
+            layer.bottom.extend(blobs[value] for value in written.bottoms)
+            layer.top.extend(blobs[value] for value in written.tops)
             layer.MergeFrom(written.message)
         return str(text_format.MessageToString(net, as_utf8=True))
 
-    def caffemodel(self) -> bytes:
-        """Names, types and weights of the layers that have any."""
+    def caffemodel(self, name: str) -> bytes:
+        """Names, types and weights of the layers that have any. name: of the network."""
         from nnkit.caffe.schema import messages
 
-        file = messages.WeightFile(name=self.name)
+        file = messages.WeightFile(name=name)
         for written in self.layers:
             if written.weights:
                 layer = file.layer.add(name=written.name, type=written.type)

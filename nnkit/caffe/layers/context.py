@@ -10,40 +10,31 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.caffe.names import NamePool
 from nnkit.caffe.network import MAX_DIMENSIONS, MAX_VALUES, CaffeLayer
+from nnkit.graph.metadata import (
+    CAFFE_BOTTOMS,
+    CAFFE_IN_PLACE,
+    CAFFE_LAYER,
+    CAFFE_PARAM,
+    CAFFE_TYPE,
+    CAFFE_WEIGHTS,
+)
+from nnkit.graph.refusal import Refused
+from nnkit.graph.view import Shape
+from nnkit.names import NamePool
 
 if TYPE_CHECKING:
     import onnx
 
     from nnkit.custom_ops import CustomOp
 
-Shape: TypeAlias = tuple[int, ...]
-
 OPSET = 17
 IR_VERSION = 8
-META_TYPE = "nnkit.caffe_type"
-META_LAYER = "nnkit.caffe_layer"
-META_PARAM = "nnkit.caffe_param"
-META_BOTTOMS = "nnkit.caffe_bottoms"
-META_WEIGHTS = "nnkit.caffe_weights"
-META_IN_PLACE = "nnkit.caffe_in_place"
-CAFFE_ORIGIN = (META_TYPE, META_LAYER, META_PARAM, META_BOTTOMS, META_WEIGHTS, META_IN_PLACE)
-"""Keys in the metadata of nodes: the Caffe layer that they were imported as."""
-
-
-class LayerProblem(Exception):
-    """Why a layer cannot be taken; collected, so that a user sees all of them at once."""
-
-    def __init__(self, reason: str, remedy: str = "") -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.remedy = remedy
 
 
 class GraphBuilder:
@@ -90,15 +81,16 @@ class LayerContext:
         return getattr(self.layer.parameters, name)
 
     def fail(self, reason: str, remedy: str = "") -> NoReturn:
-        raise LayerProblem(reason, remedy)
+        """Refuse the layer; an import collects the refusals of all layers."""
+        raise Refused(reason, remedy)
 
     def counts(self, bottoms: int | tuple[int, int], tops: int | tuple[int, int] = 1) -> None:
         """Check the number of bottoms and tops; a pair is a range."""
-        for what, found, wanted in (("bottom", self.layer.bottoms, bottoms), ("top", self.layer.tops, tops)):
+        for what, names, wanted in (("bottom", self.layer.bottoms, bottoms), ("top", self.layer.tops, tops)):
             low, high = (wanted, wanted) if isinstance(wanted, int) else wanted
-            if not low <= len(found) <= high:
+            if not low <= len(names) <= high:
                 number = f"{low}" if low == high else f"{low} to {high}" if high < MAX_VALUES else f"{low} or more"
-                self.fail(f"it has {len(found)} {what}s; {number} expected", f"correct the layer's {what}s")
+                self.fail(f"it has {len(names)} {what}s; {number} expected", f"correct the layer's {what}s")
 
     def image(self, index: int = 0) -> tuple[int, int, int]:
         """Channels, height and width of a bottom that must be a map."""
@@ -109,10 +101,10 @@ class LayerContext:
 
     def axis(self, axis: int, rank: int, *, end: bool = False) -> int:
         """A Caffe axis (may be negative) as one from 0."""
-        found = axis + rank if axis < 0 else axis
-        if not 0 <= found < rank + end:
+        from_front = axis + rank if axis < 0 else axis
+        if not 0 <= from_front < rank + end:
             self.fail(f"axis {axis} does not exist in a shape of {rank} dimensions")
-        return found
+        return from_front
 
     def array(self, index: int, shape: Shape, what: str) -> NDArray[np.float32]:
         """A weight array of the layer in `shape`.
@@ -153,9 +145,9 @@ class LayerContext:
     def constant(self, label: str, array: Any) -> str:
         """A constant `<layer>.<label>`."""
         name = self.builder.free_value(f"{self.layer.name}.{label}")
-        found = np.asarray(array)
-        self.builder.constants[name] = found
-        self.builder.shapes[name] = found.shape
+        values = np.asarray(array)
+        self.builder.constants[name] = values
+        self.builder.shapes[name] = values.shape
         return name
 
     def integers(self, label: str, values: Sequence[int]) -> str:
@@ -223,14 +215,14 @@ class LayerContext:
         """Mark the layer's nodes with where they come from."""
         nodes = self.builder.nodes[self._first :]
         for node in nodes:
-            _mark(node, META_TYPE, self.layer.type)
-            _mark(node, META_LAYER, self.layer.name)
+            _mark(node, CAFFE_TYPE, self.layer.type)
+            _mark(node, CAFFE_LAYER, self.layer.name)
         if self.layer.in_place:
-            _mark(nodes[-1], META_IN_PLACE, "1")
-        _mark(nodes[-1], META_PARAM, parameter_text(self.layer.parameters))
-        _mark(nodes[-1], META_BOTTOMS, json.dumps(list(self.layer.bottoms), ensure_ascii=False))
+            _mark(nodes[-1], CAFFE_IN_PLACE, "1")
+        _mark(nodes[-1], CAFFE_PARAM, parameter_text(self.layer.parameters))
+        _mark(nodes[-1], CAFFE_BOTTOMS, json.dumps(list(self.layer.bottoms), ensure_ascii=False))
         if self.weight_names:
-            _mark(nodes[-1], META_WEIGHTS, json.dumps(self.weight_names, ensure_ascii=False))
+            _mark(nodes[-1], CAFFE_WEIGHTS, json.dumps(self.weight_names, ensure_ascii=False))
 
 
 def parameter_text(parameters: Any) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from nnkit.caffe.layers.context import LayerContext, Shape
+from nnkit.caffe.layers.context import LayerContext
+from nnkit.graph.view import Shape
 
 MAX_GEOMETRY = 1 << 16
 
 
-class Geometry(NamedTuple):
-    """What a kernel covers, each over height and width."""
+class Window(NamedTuple):
+    """Kernel, stride, pad and dilation, each as (height, width)."""
 
     kernel: tuple[int, int]
     stride: tuple[int, int]
@@ -58,15 +59,13 @@ def convolution(context: LayerContext) -> None:
     depthwise = context.layer.type != "Convolution"
     outputs = parameter.num_output or (channels if depthwise else 0)
     group = parameter.group if parameter.HasField("group") or not depthwise else channels
-    geometry = _geometry(context, parameter)
-    kernel, stride, pad, dilation = geometry
-    _check_groups(context, channels, outputs, group)
-    inputs = _parameters(context, parameter, (outputs, channels // group, *kernel), outputs)
+    window = _window(context, outputs, group)
+    kernel, stride, pad, dilation = window
     extent = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
-    sizes = [(side + 2 * p - e) // s + 1 for side, p, e, s in zip((height, width), pad, extent, stride, strict=True)]
     if min(height + 2 * pad[0] - extent[0], width + 2 * pad[1] - extent[1]) < 0:
         context.fail(f"its kernel {kernel[0]}x{kernel[1]} is larger than the padded input {height}x{width}")
-    _result(context, "Conv", inputs, (context.shape()[0], outputs, *sizes), geometry, group)
+    sizes = [(side + 2 * p - e) // s + 1 for side, p, e, s in zip((height, width), pad, extent, stride, strict=True)]
+    _convolve(context, "Conv", (outputs, channels // group, *kernel), (outputs, *sizes), window, group)
 
 
 def deconvolution(context: LayerContext) -> None:
@@ -75,17 +74,16 @@ def deconvolution(context: LayerContext) -> None:
     parameter = context.parameter("convolution_param")
     channels, height, width = context.image()
     outputs, group = parameter.num_output, parameter.group
-    geometry = _geometry(context, parameter)
-    _check_groups(context, channels, outputs, group)
-    inputs = _parameters(context, parameter, (channels, outputs // group, *geometry.kernel), outputs)
+    window = _window(context, outputs, group)
     sizes = [
-        s * (side - 1) + d * (k - 1) + 1 - 2 * p for side, k, s, p, d in zip((height, width), *geometry, strict=True)
+        s * (side - 1) + d * (k - 1) + 1 - 2 * p for side, k, s, p, d in zip((height, width), *window, strict=True)
     ]
-    _result(context, "ConvTranspose", inputs, (context.shape()[0], outputs, *sizes), geometry, group)
+    weight = (channels, outputs // group, *window.kernel)
+    _convolve(context, "ConvTranspose", weight, (outputs, *sizes), window, group)
 
 
 def inner_product(context: LayerContext) -> None:
-    """Gemm; what it lumps together is flattened before, and what it keeps apart is restored after."""
+    """Gemm over the axes from `axis` on, which are flattened before it; the axes before are restored behind it."""
     context.counts(1)
     parameter = context.parameter("inner_product_param")
     shape, outputs = context.shape(), parameter.num_output
@@ -116,45 +114,44 @@ def inner_product(context: LayerContext) -> None:
     context.result("Reshape", [product, context.integers("shape", result)], result)
 
 
-def _geometry(context: LayerContext, parameter: Any) -> Geometry:
+def _window(context: LayerContext, outputs: int, group: int) -> Window:
+    """The window; `outputs` and `group` are checked."""
+    parameter, channels = context.parameter("convolution_param"), context.image()[0]
     if parameter.axis not in (1, -3):
         context.fail(f"its axis is {parameter.axis}", "only convolution over height and width can be taken: axis 1")
-    return Geometry(
+    window = Window(
         kernel=pair(context, parameter, "kernel_size", None, 1),
         stride=pair(context, parameter, "stride", 1, 1),
         pad=pair(context, parameter, "pad", 0, 0),
         dilation=pair(context, parameter, "dilation", 1, 1),
     )
-
-
-def _check_groups(context: LayerContext, channels: int, outputs: int, group: int) -> None:
     if not outputs:
         context.fail("it has no num_output", "write num_output")
     if not group or channels % group or outputs % group:
         context.fail(
             f"group {group} does not divide its {channels} input and {outputs} output channels", "correct the group"
         )
+    return window
 
 
-def _parameters(context: LayerContext, parameter: Any, shape: Shape, outputs: int) -> list[str]:
-    names = [context.weight("weight", context.array(0, shape, "weight"))]
-    if parameter.bias_term:
-        names.append(context.weight("bias", context.array(1, (outputs,), "bias")))
-    context.array_count(1 + parameter.bias_term)
-    return names
+def _convolve(context: LayerContext, op_type: str, weight: Shape, result: Shape, window: Window, group: int) -> None:
+    """The layer as `Conv` or `ConvTranspose`: the same attributes, both ends of an axis padded alike.
 
-
-def _result(
-    context: LayerContext, op_type: str, parameters: list[str], shape: Shape, geometry: Geometry, group: int
-) -> None:
-    """The layer as `Conv` or `ConvTranspose`: the same attributes, both ends of an axis padded alike."""
+    Args:
+        weight: shape of the weights. result: [O, H, W] of the result.
+    """
+    has_bias = context.parameter("convolution_param").bias_term
+    inputs = [context.bottoms[0], context.weight("weight", context.array(0, weight, "weight"))]
+    if has_bias:
+        inputs.append(context.weight("bias", context.array(1, result[:1], "bias")))
+    context.array_count(1 + has_bias)
     context.result(
         op_type,
-        [context.bottoms[0], *parameters],
-        shape,
-        kernel_shape=list(geometry.kernel),
-        strides=list(geometry.stride),
-        pads=[*geometry.pad, *geometry.pad],
-        dilations=list(geometry.dilation),
+        inputs,
+        (context.shape()[0], *result),
+        kernel_shape=list(window.kernel),
+        strides=list(window.stride),
+        pads=[*window.pad, *window.pad],
+        dilations=list(window.dilation),
         group=group,
     )

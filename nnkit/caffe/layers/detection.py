@@ -8,14 +8,13 @@ import numpy as np
 
 from nnkit.caffe.layers.context import LayerContext
 from nnkit.caffe.network import MAX_DIMENSIONS, MAX_VALUES
+from nnkit.custom_ops import Custom, DetectionOutput, PriorBox, Proposal, PSROIPooling, ROIPooling, WarpPerspective
 
 _MAX_BOXES = 1 << 24
 
 
 def prior_box(context: LayerContext) -> None:
     """SSD's default boxes."""
-    from nnkit.custom_ops import PriorBox
-
     context.counts(2)
     parameter = context.parameter("prior_box_param")
     op = PriorBox(
@@ -39,7 +38,6 @@ def prior_box(context: LayerContext) -> None:
 def detection_output(context: LayerContext) -> None:
     """SSD's decoding and non-maximum suppression."""
     from nnkit.caffe.schema import messages
-    from nnkit.custom_ops import DetectionOutput
 
     context.counts(3)
     parameter = context.parameter("detection_output_param")
@@ -68,8 +66,6 @@ def detection_output(context: LayerContext) -> None:
 
 def proposal(context: LayerContext) -> None:
     """Faster R-CNN's region proposals: scores, box deltas and image size to [post_nms_topn, 5]."""
-    from nnkit.custom_ops import Proposal
-
     context.counts(3)
     parameter = context.parameter("proposal_param")
     given: dict[str, Any] = {}
@@ -91,8 +87,6 @@ def proposal(context: LayerContext) -> None:
 
 def roi_pooling(context: LayerContext) -> None:
     """The maximum of each bin of each region."""
-    from nnkit.custom_ops import ROIPooling
-
     context.counts(2)
     parameter = context.parameter("roi_pooling_param")
     op = ROIPooling(parameter.pooled_h, parameter.pooled_w, _float(parameter.spatial_scale))
@@ -101,8 +95,6 @@ def roi_pooling(context: LayerContext) -> None:
 
 def psroi_pooling(context: LayerContext) -> None:
     """R-FCN's position-sensitive average of each bin of each region."""
-    from nnkit.custom_ops import PSROIPooling
-
     context.counts(2)
     parameter = context.parameter("psroi_pooling_param")
     scale = _float(parameter.spatial_scale) if parameter.HasField("spatial_scale") else 1.0
@@ -111,8 +103,6 @@ def psroi_pooling(context: LayerContext) -> None:
 
 def warp_perspective(context: LayerContext) -> None:
     """The warp between a spatial transformer and the network behind it."""
-    from nnkit.custom_ops import WarpPerspective
-
     context.counts(2)
     parameter = context.parameter("warp_perspective_param")
     op = WarpPerspective(
@@ -127,9 +117,7 @@ def warp_perspective(context: LayerContext) -> None:
 
 
 def custom(context: LayerContext) -> None:
-    """A layer that only its author knows: its shapes are stated in custom_param."""
-    from nnkit.custom_ops import Custom
-
+    """A Custom layer: custom_param states the shapes of its tops; what it computes is not known."""
     context.counts((1, MAX_VALUES), (1, MAX_VALUES))
     shapes = [tuple(shape.dim[: MAX_DIMENSIONS + 1]) for shape in context.parameter("custom_param").shape]
     if len(shapes) != len(context.layer.tops):

@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 
-from nnkit.caffe.layers.context import LayerContext, Shape
+from nnkit.caffe.layers.context import LayerContext
+from nnkit.custom_ops import Normalize
+from nnkit.graph.view import Shape
 
 
 def batch_norm(context: LayerContext) -> None:
@@ -184,8 +186,6 @@ def mean_variance(context: LayerContext) -> None:
 
 def normalize(context: LayerContext) -> None:
     """SSD's L2 normalisation, with its learned scale."""
-    from nnkit.custom_ops import Normalize
-
     context.counts(1)
     parameter = context.parameter("norm_param")
     channels, _, _ = context.image()

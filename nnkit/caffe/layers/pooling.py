@@ -72,13 +72,13 @@ def pooling(context: LayerContext) -> None:
 
 
 def _window(context: LayerContext, side: int, kernel: int, stride: int, pad: int, ceil: bool) -> Window:
-    found = window(side, kernel, stride, pad, ceil=ceil)
-    if found is None:
+    fitting = window(side, kernel, stride, pad, ceil=ceil)
+    if fitting is None:
         context.fail(
             f"a window of {kernel} with stride {stride} and pad {pad} on a side of {side} would see no input",
             "make the kernel smaller than the padded input, and larger than the pad",
         )
-    return found
+    return fitting
 
 
 def add_pool(context: LayerContext, method: int, value: str, rows: Window, columns: Window, label: str) -> str:
@@ -123,11 +123,11 @@ def spatial_pyramid(context: LayerContext) -> None:
     batch, flat = context.shape()[0], []
     for level in range(levels):
         bins = 2**level
-        found = []
-        for side in (height, width):
-            kernel = -(-side // bins)
-            found.append(_window(context, side, kernel, kernel, (kernel * bins - side + 1) // 2, True))
-        pooled = add_pool(context, parameter.pool, context.bottoms[0], found[0], found[1], f"level{level}_")
+        rows, columns = (
+            _window(context, side, kernel, kernel, (kernel * bins - side + 1) // 2, True)
+            for side, kernel in ((height, -(-height // bins)), (width, -(-width // bins)))
+        )
+        pooled = add_pool(context, parameter.pool, context.bottoms[0], rows, columns, f"level{level}_")
         count = int(np.prod(context.builder.shapes[pooled][1:]))
         flat.append(context.part("Flatten", [pooled], (batch, count), f"level{level}_flatten", axis=1))
     total = sum(context.builder.shapes[name][1] for name in flat)

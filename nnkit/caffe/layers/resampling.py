@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nnkit.caffe.layers.context import LayerContext
+from nnkit.custom_ops import PassThrough, Reorg
 
 
 def upsample(context: LayerContext) -> None:
@@ -66,8 +67,6 @@ def interpolate(context: LayerContext) -> None:
 
 def pass_through(context: LayerContext) -> None:
     """Blocks of positions into channels."""
-    from nnkit.custom_ops import PassThrough
-
     context.counts(1)
     given = context.layer.parameters.HasField("passthrough_param")
     parameter = context.parameter("passthrough_param" if given else "pass_through_param")
@@ -77,8 +76,6 @@ def pass_through(context: LayerContext) -> None:
 
 def reorg(context: LayerContext) -> None:
     """YOLOv2's reorganisation."""
-    from nnkit.custom_ops import Reorg
-
     context.counts(1)
     parameter = context.parameter("reorg_param")
     op = Reorg(int(parameter.stride) if parameter.HasField("stride") else 2, bool(parameter.reverse))

@@ -57,7 +57,7 @@ def split(context: LayerContext) -> None:
 
 
 def dropout(context: LayerContext) -> None:
-    """Nothing, in use."""
+    """Identity: a network that is not being trained drops nothing."""
     context.counts(1)
     if not context.parameter("dropout_param").scale_train:
         context.fail("it scales in use (scale_train: false)", "put a Power layer with that scale in its place")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from types import MappingProxyType
 
 from nnkit.caffe.layers import activations, arithmetic, convolution, detection, normalisation, pooling, resampling
 from nnkit.caffe.layers import shapes as moving
 from nnkit.caffe.layers.context import LayerContext
+from nnkit.did_you_mean import did_you_mean
 
 LAYERS: Mapping[str, Callable[[LayerContext], None]] = MappingProxyType(
     {
@@ -84,7 +84,5 @@ def unknown_type(name: str) -> tuple[str, str]:
     """Reason and remedy for a layer type that is not in the table."""
     if name in _REASONS:
         return _REASONS[name]
-    by_lower = {kind.lower(): kind for kind in LAYERS}
-    near = get_close_matches(name[:60].lower(), list(by_lower), n=1, cutoff=0.75)
     custom = 'a layer that only your code knows is written as `type: "Custom"` with its shapes in custom_param'
-    return "the layer type is not known", f"did you mean {by_lower[near[0]]}? {custom}" if near else custom
+    return "the layer type is not known", f"{did_you_mean(name, LAYERS)} {custom}".lstrip()

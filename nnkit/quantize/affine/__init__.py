@@ -6,7 +6,7 @@ from nnkit.quantize.affine.balance import HEADROOM, Balanced, balance
 from nnkit.quantize.affine.equalize import Equalized, equalize
 from nnkit.quantize.affine.qdq_export import qdq_model
 from nnkit.quantize.affine.qdq_import import QdqNetwork, read_qdq
-from nnkit.quantize.affine.quantize import float_outputs, keep_better, outputs_of, quantize_affine
+from nnkit.quantize.affine.quantize import Corrections, float_outputs, keep_better, outputs_of, quantize_affine
 from nnkit.quantize.affine.ranges import WeightFormats
 from nnkit.quantize.affine.scheme import AffineScheme, RangeMethod
 
@@ -15,6 +15,7 @@ __all__ = [
     "AdaRound",
     "AffineScheme",
     "Balanced",
+    "Corrections",
     "Equalized",
     "QdqNetwork",
     "RangeMethod",

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from nnkit.errors import ModelError
 from nnkit.program.affine import AffineTensor
-from nnkit.program.ops import Accumulator
+from nnkit.program.op import Accumulator
 from nnkit.quantize.proof import wide_bound
 
 

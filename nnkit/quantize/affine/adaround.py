@@ -26,8 +26,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.program.ops import Window
-from nnkit.simulate.affine import padded, taps
+from nnkit.program import Window
+from nnkit.program.window import padded, taps
 
 _RATE = 0.02
 _REGULARISER = 0.02
@@ -55,9 +55,11 @@ class AdaRound:
 
 @dataclass(frozen=True)
 class RoundingReport:
-    """Of one layer: squared error on the calibration images against rounding to the nearest (1: no gain).
+    """What adaptive rounding did to a layer.
 
-    steps: of Adam, then single flips; seconds: wall time.
+    steps: of Adam; flips: single ones after them.
+    error_ratio: squared error on the calibration images against rounding to the nearest (1: no gain).
+    seconds: wall time.
     """
 
     layer: str
@@ -67,7 +69,7 @@ class RoundingReport:
     seconds: float
 
 
-@dataclass
+@dataclass(eq=False)
 class Moments:
     """Sums over columns of a convolution's inputs. inputs: I/g * kh * kw of each of `groups`; outputs: O/g."""
 

@@ -33,14 +33,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.graph import Model
 from nnkit.quantize.affine.build import split_pools
 from nnkit.quantize.affine.channel_classes import ChannelClasses, channel_classes
-from nnkit.quantize.affine.equalize import write_weights
 from nnkit.quantize.affine.float_run import all_values
 from nnkit.quantize.affine.scheme import AffineScheme
-from nnkit.quantize.layers import FloatLayer, FloatLayers
-from nnkit.quantize.lowering import lower
+from nnkit.quantize.float_program import FloatConv2d, FloatProgram
+from nnkit.quantize.lowered import LoweredLayers
 
 HEADROOM = 1.05
 """On the 8-bit ranges of a balanced network (`AffineScheme.eight_bit_headroom`): all channels reach their ends, so
@@ -68,12 +66,12 @@ class BalancedGroup:
 
 @dataclass(frozen=True, eq=False)
 class Balanced:
-    """The balanced model (same values by name), its groups, and why values were left alone.
+    """The balanced network (same values by name), its groups, and why values were left alone.
 
     values: names of the values whose channels were scaled, as a program of `split_pools` has them.
     """
 
-    model: Model
+    network: LoweredLayers
     groups: tuple[BalancedGroup, ...]
     declined: tuple[str, ...]
     values: tuple[str, ...] = ()
@@ -81,7 +79,7 @@ class Balanced:
 
 @dataclass(frozen=True, eq=False)
 class ChannelWidths:
-    """Of one value's channels [C]: how far they reach to either side of 0, and their mean square."""
+    """How far the channels [C] of a value reach to either side of 0, and their mean square."""
 
     below: Array
     above: Array
@@ -93,18 +91,19 @@ class ChannelWidths:
         return np.maximum(self.below, self.above)
 
 
-def balance(model: Model, samples: Mapping[str, NDArray[np.float32]], scheme: AffineScheme | None = None) -> Balanced:
-    """Balance the channels of a restructured model.
+def balance(
+    network: LoweredLayers, samples: Mapping[str, NDArray[np.float32]], scheme: AffineScheme | None = None
+) -> Balanced:
+    """Balance the channels of a network.
 
     samples: [N, ...] in real units by input name. scheme: tells bits and symmetry (None: the default one).
 
-    Returns the model as it is where its weights have one scale per tensor, which balancing would widen.
-    Raises ModelError as `lower`.
+    Returns the network as it is where its weights have one scale per tensor, which balancing would widen.
     """
     scheme = AffineScheme() if scheme is None else scheme
     if not scheme.per_channel:
-        return Balanced(model, (), ("weights with one scale per tensor have no room for what activations lose",))
-    layers = split_pools(lower(model))
+        return Balanced(network, (), ("weights with one scale per tensor have no room for what activations lose",))
+    layers = split_pools(network.layers)
     classes = channel_classes(layers)
     widths = channel_widths(layers, samples)
     logs, least = _relative_logs(classes, widths), _least_scales(classes, widths)
@@ -123,14 +122,15 @@ def balance(model: Model, samples: Mapping[str, NDArray[np.float32]], scheme: Af
             scales[concerned] = np.maximum(chosen, least[concerned])
             gain = 10.0 * float(np.log10(noises[0] / noises[best]))
             groups.append(BalancedGroup(values, _SHARE * float(_EXPONENTS[best]), gain))
-    changed = {layer.name: _scaled(layer, classes, scales) for layer in lower(model).layers if layer.kind == "conv2d"}
+    convolutions = (layer for layer in network.layers.ops if isinstance(layer, FloatConv2d))
+    changed = {layer.name: _scaled(layer, classes, scales) for layer in convolutions}
     values = tuple(name for name, labels in classes.labels.items() if np.any(scales[labels] != 1.0))
-    balanced = write_weights(model, changed, "balanced") if values else model
+    balanced = network.with_convolutions(changed, "balanced") if values else network
     return Balanced(balanced, tuple(groups), classes.declined, values)
 
 
-def channel_widths(layers: FloatLayers, samples: Mapping[str, NDArray[np.float32]]) -> dict[str, ChannelWidths]:
-    """Of all values of the layers, on samples [N, ...]."""
+def channel_widths(layers: FloatProgram, samples: Mapping[str, NDArray[np.float32]]) -> dict[str, ChannelWidths]:
+    """The widths of all values of the layers by name, on samples [N, ...]."""
     sides: dict[str, Array] = {}  # [4, 2, C]: sum, sum of squares and maximum of the images' extremes; mean square
     count = len(next(iter(samples.values())))
     for part in all_values(layers, samples):
@@ -144,17 +144,17 @@ def channel_widths(layers: FloatLayers, samples: Mapping[str, NDArray[np.float32
                 before = sides[name]
                 rows = np.stack([*(before[:2] + rows[:2]), np.maximum(before[2], rows[2]), before[3] + rows[3]])
             sides[name] = rows
-    found = {}
+    widths = {}
     for name, (total, squares, largest, power) in sides.items():
         mean = total / count
         deviation = np.sqrt(np.maximum(squares / count - np.square(mean), 0.0))
         below, above = np.maximum(largest, mean + _DEVIATIONS * deviation)
-        found[name] = ChannelWidths(below, above, power[0] / count)
-    return found
+        widths[name] = ChannelWidths(below, above, power[0] / count)
+    return widths
 
 
 def predicted_noise(
-    layers: FloatLayers,
+    layers: FloatProgram,
     values: tuple[str, ...],
     labels: Mapping[str, NDArray[np.int64]],
     scales: Array,
@@ -166,13 +166,13 @@ def predicted_noise(
     labels, scales: the class of each channel, by value, and the scale of each class.
     """
     total = 0.0
-    for layer in layers.layers:
+    for layer in layers.ops:
         for name in layer.inputs:
             if name not in values:
                 continue
             of, scale = widths[name], scales[labels[name]]
             step_noise = np.square(_step(of, scale, scheme)) / 12.0
-            if layer.kind == "conv2d":
+            if isinstance(layer, FloatConv2d):
                 total += _conv_noise(layer, of, scale, float(step_noise), scheme)
             else:
                 signal = float(of.power.sum())
@@ -186,9 +186,9 @@ def _step(of: ChannelWidths, scale: Array, scheme: AffineScheme) -> float:
     return reach / ((1 << scheme.activation_bits) - 1)
 
 
-def _conv_noise(layer: FloatLayer, of: ChannelWidths, scale: Array, step_noise: float, scheme: AffineScheme) -> float:
-    if layer.weight is None:
-        return 0.0
+def _conv_noise(
+    layer: FloatConv2d, of: ChannelWidths, scale: Array, step_noise: float, scheme: AffineScheme
+) -> float:
     out, per_in, *kernel = layer.weight.shape
     groups = layer.groups
     weight = layer.weight.reshape(groups, out // groups, per_in, -1)  # [g, O/g, I/g, K]
@@ -232,10 +232,8 @@ def _least_scales(classes: ChannelClasses, widths: Mapping[str, ChannelWidths]) 
     return np.minimum(least, 1.0)
 
 
-def _scaled(layer: FloatLayer, classes: ChannelClasses, scales: Array) -> FloatLayer:
+def _scaled(layer: FloatConv2d, classes: ChannelClasses, scales: Array) -> FloatConv2d:
     """A convolution that reads channels divided by their scales, and writes them so."""
-    if layer.weight is None or layer.bias is None:
-        return layer
     out, per_in = layer.weight.shape[:2]
     read, written = scales[classes.labels[layer.inputs[0]]], scales[classes.labels[layer.output]]
     factors = np.repeat(read.reshape(layer.groups, per_in), out // layer.groups, axis=0) / written[:, None]

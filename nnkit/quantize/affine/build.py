@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.calibrate.stats import CalibrationStats
-from nnkit.errors import ModelError
+from nnkit.errors import InternalError
 from nnkit.program.affine import (
     AffineActivation,
     AffineAdd,
     AffineConcat,
     AffineConv,
+    AffineLookup,
     AffineMove,
     AffineMul,
     AffineOp,
@@ -29,7 +30,26 @@ from nnkit.quantize.affine.multipliers import MAX_SHIFT, multiplier_and_shift, m
 from nnkit.quantize.affine.ranges import WeightFormats, activation_format, quantized_weight
 from nnkit.quantize.affine.scheme import AffineScheme, Bits
 from nnkit.quantize.affine.widths import keeps_format, wide_values
-from nnkit.quantize.layers import FloatActivation, FloatLayer, FloatLayers
+from nnkit.quantize.float_program import (
+    FloatActivation,
+    FloatAdd,
+    FloatAveragePool,
+    FloatConcat,
+    FloatConv2d,
+    FloatConvolution,
+    FloatConvTranspose2d,
+    FloatFunction,
+    FloatMaxPool,
+    FloatMul,
+    FloatOp,
+    FloatPad,
+    FloatProgram,
+    FloatReshape,
+    FloatSlice,
+    FloatTranspose,
+    FloatUpsample,
+    Nonlinearity,
+)
 
 _ADD_BITS = {8: 20, 16: 30}
 """Bits of an addition's multipliers by those of its operands: differences of 9 bits then keep the accumulator below
@@ -37,35 +57,33 @@ _ADD_BITS = {8: 20, 16: 30}
 _SLOPE_BITS = 20
 
 
-def split_pools(layers: FloatLayers) -> FloatLayers:
+def split_pools(layers: FloatProgram) -> FloatProgram:
     """Convolutions with a fused pool as two layers: affine pools are ops of their own."""
-    result: list[FloatLayer] = []
+    result: list[FloatOp] = []
     shapes = dict(layers.shapes)
-    for layer in layers.layers:
-        if layer.pool is None or layer.kind != "conv2d":
+    for layer in layers.ops:
+        if not isinstance(layer, FloatConv2d) or layer.pool is None:
             result.append(layer)
             continue
-        average = layer.pool.kind == "average"
+        pool, average = layer.pool, layer.pool.kind == "average"
         before = layer.range_value if average else f"{layer.output}.before_pool"
-        if layer.window is not None and layer.weight is not None:
-            size = layer.window.output_hw(*shapes[layer.inputs[0]][-2:])
-            shapes[before] = (layer.weight.shape[0], *size)
+        shapes[before] = (layer.weight.shape[0], *layer.window.output_hw(*shapes[layer.inputs[0]][-2:]))
         result.append(replace(layer, output=before, range_value=before if average else layer.output, pool=None))
+        fields: dict[str, Any] = {
+            "name": f"{layer.name}.pool",
+            "inputs": (before,),
+            "output": layer.output,
+            "range_value": layer.output,
+            "tags": layer.tags,
+            "window": pool.window,
+        }
         result.append(
-            FloatLayer(
-                kind="average_pool" if average else "max_pool",
-                name=f"{layer.name}.pool",
-                inputs=(before,),
-                output=layer.output,
-                range_value=layer.output,
-                tags=layer.tags,
-                pool=layer.pool,
-            )
+            FloatAveragePool(**fields, counts_padding=pool.counts_padding) if average else FloatMaxPool(**fields)
         )
-    return replace(layers, layers=tuple(result), shapes=shapes)
+    return replace(layers, ops=tuple(result), shapes=shapes)
 
 
-def choose_tensors(layers: FloatLayers, stats: CalibrationStats, scheme: AffineScheme) -> dict[str, AffineTensor]:
+def choose_tensors(layers: FloatProgram, stats: CalibrationStats, scheme: AffineScheme) -> dict[str, AffineTensor]:
     """Every value's format. What moves or compares stored integers keeps its input's format."""
     tensors: dict[str, AffineTensor] = {}
     wide = wide_values(layers, scheme)
@@ -76,11 +94,11 @@ def choose_tensors(layers: FloatLayers, stats: CalibrationStats, scheme: AffineS
     for name in layers.inputs:
         form = activation_format(stats, name, scheme, bits(name), is_input=True)
         tensors[name] = AffineTensor(name, layers.shapes[name], form)
-    for layer in layers.layers:
+    for layer in layers.ops:
         if keeps_format(layer):
             form = tensors[layer.inputs[0]].format
         else:
-            act = layer.activation
+            act = layer.nonlinearity
             bounds = (None, None) if act is None or act.slopes is not None else (act.low, act.high)
             form = activation_format(stats, layer.range_value, scheme, bits(layer.output), bounds)
         tensors[layer.output] = AffineTensor(layer.output, layers.shapes[layer.output], form)
@@ -88,7 +106,7 @@ def choose_tensors(layers: FloatLayers, stats: CalibrationStats, scheme: AffineS
 
 
 def build_op(
-    layer: FloatLayer,
+    layer: FloatOp,
     tensors: Mapping[str, AffineTensor],
     formats: WeightFormats,
     bias: NDArray[np.float64] | None = None,
@@ -106,36 +124,55 @@ def build_op(
         "origins": layer.tags.origins,
     }
     sources, out = [tensors[name] for name in layer.inputs], tensors[layer.output]
-    match layer.kind:
-        case "conv2d" | "conv_transpose2d":
+    match layer:
+        case FloatConv2d() | FloatConvTranspose2d():
             return _conv(layer, fields, sources[0], out, formats, bias, weight)
-        case "max_pool" | "average_pool":
-            return _pool(layer, fields, sources[0], out)
-        case "add":
+        case FloatMaxPool():
+            return AffinePool(**fields, pool="max", window=layer.window)
+        case FloatAveragePool():
+            return _average(layer, fields, sources[0], out)
+        case FloatAdd():
             return _add(layer, fields, sources, out)
-        case "mul":
+        case FloatMul():
             stage = _requantize(np.array([sources[0].scale * sources[1].scale / out.scale]), out, layer)
             accumulator = sum_accumulator(sources[0].reach * sources[1].reach)
             return AffineMul(**fields, requantize=stage, accumulator=accumulator)
-        case "activation":
+        case FloatActivation():
             return AffineActivation(
                 **fields, requantize=_requantize(np.array([sources[0].scale / out.scale]), out, layer)
             )
-        case "concat":
+        case FloatFunction():
+            return _lookup(layer, fields, sources[0], out)
+        case FloatConcat():
             stages = tuple(
                 None if part.format == out.format else _requantize(np.array([part.scale / out.scale]), out, layer)
                 for part in sources
             )
             return AffineConcat(**fields, requantize=stages)
-        case "reshape" | "upsample":
-            return AffineMove(**fields, move=layer.kind, scale_hw=layer.scale_hw)
-        case "pad":
-            value = int(out.format.quantize(np.asarray([layer.pad_value]))[0])
+        case FloatReshape():
+            return AffineMove(**fields, move="reshape")
+        case FloatUpsample():
+            return AffineMove(**fields, move="upsample", scale_hw=(layer.scale_h, layer.scale_w))
+        case FloatTranspose():
+            return AffineMove(**fields, move="transpose", order=layer.order)
+        case FloatSlice():
+            return AffineMove(**fields, move="slice", starts=layer.starts, steps=layer.steps)
+        case FloatPad():
+            value = int(out.format.quantize(np.asarray([layer.value]))[0])
             return AffineMove(**fields, move="pad", pads=layer.pads, pad_value=value)
+    raise InternalError(f"{type(layer).__name__} has no affine op", where=layer.name)
+
+
+def _lookup(layer: FloatFunction, fields: dict[str, Any], source: AffineTensor, out: AffineTensor) -> AffineLookup:
+    stored = np.arange(source.format.qmin, source.format.qmax + 1)
+    function = layer.function
+    table = out.format.quantize(function.values(source.centred(stored) * source.scale)).astype(np.int64)
+    parameters = (function.alpha, function.beta) if function.name == "HardSigmoid" else ()
+    return AffineLookup(**fields, table=table, function=function.name, parameters=parameters)
 
 
 def _conv(
-    layer: FloatLayer,
+    layer: FloatConvolution,
     fields: dict[str, Any],
     source: AffineTensor,
     out: AffineTensor,
@@ -143,17 +180,19 @@ def _conv(
     corrected: NDArray[np.float64] | None,
     rounded: NDArray[Any] | None,
 ) -> AffineConv:
-    if layer.weight is None or layer.bias is None or layer.window is None:
-        raise ModelError("a convolution without weights", where=layer.name)
-    transposed = layer.kind == "conv_transpose2d"
+    transposed = isinstance(layer, FloatConvTranspose2d)
     axis = 1 if transposed else 0
+    pad_value = layer.pad_value if isinstance(layer, FloatConv2d) else 0.0
     bias = layer.bias if corrected is None else corrected
     if layer.stored is not None and layer.stored.axis in (None, axis):
         given = layer.stored
         bits = 8 * given.values.dtype.itemsize
-        found = Affine(bits, tuple(given.scale.tolist()), tuple(given.zero_point.tolist()), given.axis, signed=True)
-        form = _wide_enough(found, bias, source)
-        rounded = given.values if form == found else rounded  # a scale that grew for the bias needs new integers
+        stored_format = Affine(
+            bits, tuple(given.scale.tolist()), tuple(given.zero_point.tolist()), given.axis, signed=True
+        )
+        form = _wide_enough(stored_format, bias, source)
+        if form == stored_format:  # a scale that grew for the bias needs new integers
+            rounded = given.values
     else:
         form = _wide_enough(formats.of(layer, layer.weight, axis), bias, source)
     stored = (
@@ -174,7 +213,7 @@ def _conv(
         bias=bias_q,
         window=layer.window,
         groups=layer.groups,
-        pad_value=int(source.format.quantize(np.asarray([layer.pad_value]))[0]),
+        pad_value=int(source.format.quantize(np.asarray([pad_value]))[0]),
         transposed=transposed,
         requantize=_requantize(scales / out.scale, out, layer),
     )
@@ -190,16 +229,12 @@ def _wide_enough(form: Affine, bias: NDArray[np.float64], source: AffineTensor) 
     return replace(form, scale=scales)
 
 
-def _pool(layer: FloatLayer, fields: dict[str, Any], source: AffineTensor, out: AffineTensor) -> AffinePool:
-    if layer.pool is None:
-        raise ModelError("a pool without a window", where=layer.name)
-    window = layer.pool.window
-    if layer.pool.kind == "max":
-        return AffinePool(**fields, pool="max", window=window)
+def _average(layer: FloatAveragePool, fields: dict[str, Any], source: AffineTensor, out: AffineTensor) -> AffinePool:
+    window = layer.window
     factor, taps = source.scale / out.scale, window.kernel_h * window.kernel_w
     stage = _requantize(np.array([factor / taps]), out, layer)
     by_count: tuple[NDArray[np.int64], ...] = ()
-    if window.has_padding and not layer.pool.count_include_pad:
+    if window.has_padding and not layer.counts_padding:
         pairs = [(0, 1), *(multiplier_and_shift(factor / n, name=layer.name) for n in range(1, taps + 1))]
         by_count = tuple(np.array(pair, np.int64) for pair in pairs)
     return AffinePool(
@@ -210,11 +245,11 @@ def _pool(layer: FloatLayer, fields: dict[str, Any], source: AffineTensor, out: 
         window=window,
         requantize=stage,
         by_count=by_count,
-        count_include_pad=layer.pool.count_include_pad,
+        count_include_pad=layer.counts_padding,
     )
 
 
-def _add(layer: FloatLayer, fields: dict[str, Any], sources: list[AffineTensor], out: AffineTensor) -> AffineAdd:
+def _add(layer: FloatAdd, fields: dict[str, Any], sources: list[AffineTensor], out: AffineTensor) -> AffineAdd:
     factors = [source.scale / out.scale for source in sources]
     slopes = None if layer.activation is None else layer.activation.slopes
     _, shift = multiplier_and_shift(
@@ -234,9 +269,10 @@ def _add(layer: FloatLayer, fields: dict[str, Any], sources: list[AffineTensor],
     return AffineAdd(**fields, multipliers=(a, b), requantize=stage, accumulator=accumulator)
 
 
-def _requantize(factors: NDArray[np.float64], out: AffineTensor, layer: FloatLayer) -> Requantize:
-    low, high = _bounds(layer.activation, out)
-    slopes = None if layer.activation is None else layer.activation.slopes
+def _requantize(factors: NDArray[np.float64], out: AffineTensor, layer: FloatOp) -> Requantize:
+    activation = layer.nonlinearity
+    low, high = _bounds(activation, out)
+    slopes = None if activation is None else activation.slopes
     if slopes is None:
         multiplier, shift = multipliers_and_shifts(factors, name=layer.name)
         return Requantize(multiplier, shift, low, high)
@@ -250,7 +286,7 @@ def _requantize(factors: NDArray[np.float64], out: AffineTensor, layer: FloatLay
     )
 
 
-def _bounds(activation: FloatActivation | None, out: AffineTensor) -> tuple[int, int]:
+def _bounds(activation: Nonlinearity | None, out: AffineTensor) -> tuple[int, int]:
     low, high = out.format.qmin, out.format.qmax
     if activation is not None and activation.low is not None:
         low = int(out.format.quantize(np.asarray([activation.low]))[0])

@@ -15,9 +15,35 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.quantize.layers import FloatActivation, FloatLayer, FloatLayers
+from nnkit.quantize.float_program import (
+    FloatActivation,
+    FloatAdd,
+    FloatAveragePool,
+    FloatConcat,
+    FloatConv2d,
+    FloatConvTranspose2d,
+    FloatFunction,
+    FloatMaxPool,
+    FloatMul,
+    FloatOp,
+    FloatPad,
+    FloatProgram,
+    FloatReshape,
+    FloatSlice,
+    FloatTranspose,
+    FloatUpsample,
+    Nonlinearity,
+)
 
-_PASSES_ON = ("max_pool", "average_pool", "upsample", "pad", "activation")
+_PASSES_ON = (FloatMaxPool, FloatAveragePool, FloatActivation, FloatUpsample, FloatPad)
+_KEEP_SCALES: Mapping[type[FloatOp], str] = {
+    FloatMul: "a product",
+    FloatFunction: "a function by table",
+    FloatReshape: "a change of shape",
+    FloatTranspose: "axes in another order",
+    FloatSlice: "a part of a value",
+    FloatConvTranspose2d: "a transposed convolution",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +67,10 @@ class ChannelClasses:
         place = {name: index for index, name in enumerate(self.labels)}
         concerned = []
         for name, labels in self.labels.items():
-            found = [int(label) for label in np.unique(labels) if self.free[label]]
-            if found:
+            free = [int(label) for label in np.unique(labels) if self.free[label]]
+            if free:
                 concerned.append(name)
-            for label in found:
+            for label in free:
                 union.join(place[first.setdefault(label, name)], place[name])
         groups: dict[int, list[str]] = {}
         for name in concerned:
@@ -52,15 +78,15 @@ class ChannelClasses:
         return [tuple(names) for names in groups.values()]
 
 
-def channel_classes(layers: FloatLayers) -> ChannelClasses:
+def channel_classes(layers: FloatProgram) -> ChannelClasses:
     """The classes of all values of `split_pools` layers."""
-    values = [*layers.inputs, *(layer.output for layer in layers.layers)]
+    values = [*layers.inputs, *(layer.output for layer in layers.ops)]
     starts = np.cumsum([0, *(layers.shapes[value][0] for value in values)])
     channels = {value: np.arange(starts[i], starts[i + 1]) for i, value in enumerate(values)}
     union = _Union(int(starts[-1]))
     given: dict[str, str] = dict.fromkeys(layers.outputs, "an output of the network")
     given |= dict.fromkeys(layers.inputs, "an input of the network")
-    for layer in layers.layers:
+    for layer in layers.ops:
         given |= {name: f"{layer.name}: {reason}" for name, reason in _obstacles(layer, layers)}
         for one, other in _pairs(layer, layers, channels):
             for a, b in zip(one.tolist(), other.tolist(), strict=True):
@@ -73,53 +99,52 @@ def channel_classes(layers: FloatLayers) -> ChannelClasses:
     ends = {*layers.inputs, *layers.outputs}
     declined = tuple(f"{name}: {reason}" for name, reason in given.items() if name not in ends)
     bounds = {
-        layer.output: layer.activation.high
-        for layer in layers.layers
-        if layer.activation is not None and layer.activation.high is not None
+        layer.output: layer.nonlinearity.high
+        for layer in layers.ops
+        if layer.nonlinearity is not None and layer.nonlinearity.high is not None
     }
     return ChannelClasses({value: labels[channels[value]] for value in values}, free, bounds, declined)
 
 
-def _homogeneous(activation: FloatActivation | None) -> bool:
+def _homogeneous(activation: Nonlinearity | None) -> bool:
     """Whether f(s x) = s f(x) for s > 0, below an upper bound: none, Relu, LeakyRelu, PRelu, Relu6."""
     return activation is None or (
         activation.low in (None, 0.0) and (activation.high is None or activation.high > 0.0)
     )
 
 
-def _obstacles(layer: FloatLayer, layers: FloatLayers) -> Iterable[tuple[str, str]]:
+def _obstacles(layer: FloatOp, layers: FloatProgram) -> Iterable[tuple[str, str]]:
     """Values of a layer whose scale is given, and why."""
-    if not _homogeneous(layer.activation):
+    if not _homogeneous(layer.nonlinearity):
         yield layer.output, "its activation has a lower bound other than 0"
-    if layer.kind == "conv2d":
+    if isinstance(layer, FloatConv2d):
         if layer.stored is not None:
             for name in (*layer.inputs, layer.output):
                 yield name, "its weights came as integers"
         if layer.pad_value != 0.0:
             yield layer.inputs[0], "it is padded with another value than 0"
-    elif layer.kind == "pad" and layer.pad_value != 0.0:
+    elif isinstance(layer, FloatPad) and layer.value != 0.0:
         yield layer.output, "it pads with another value than 0"
-    elif layer.kind == "add" and len({layers.shapes[name] for name in layer.inputs}) > 1:
+    elif isinstance(layer, FloatAdd) and len({layers.shapes[name] for name in layer.inputs}) > 1:
         for name in (*layer.inputs, layer.output):
             yield name, "it adds values of different shapes"
-    elif layer.kind in ("mul", "reshape", "conv_transpose2d"):
-        reason = {"mul": "a product", "reshape": "a change of shape", "conv_transpose2d": "a transposed convolution"}
+    elif type(layer) in _KEEP_SCALES:
         for name in (*layer.inputs, layer.output):
-            yield name, reason[layer.kind]
+            yield name, _KEEP_SCALES[type(layer)]
 
 
 def _pairs(
-    layer: FloatLayer, layers: FloatLayers, channels: Mapping[str, NDArray[np.int64]]
+    layer: FloatOp, layers: FloatProgram, channels: Mapping[str, NDArray[np.int64]]
 ) -> Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Channels that a layer ties together, in two arrays of the same length."""
     output = channels[layer.output]
-    if layer.kind in _PASSES_ON:
+    if isinstance(layer, _PASSES_ON):
         yield channels[layer.inputs[0]], output
-    elif layer.kind == "add":
+    elif isinstance(layer, FloatAdd):
         for name in layer.inputs:
             if layers.shapes[name] == layers.shapes[layer.output]:
                 yield channels[name], output
-    elif layer.kind == "concat":
+    elif isinstance(layer, FloatConcat):
         start = 0
         for name in layer.inputs:
             yield channels[name], output[start : start + len(channels[name])]

@@ -23,14 +23,13 @@ from nnkit.quantize.affine.build import build_op
 from nnkit.quantize.affine.float_run import activate, before_activation
 from nnkit.quantize.affine.ranges import WeightFormats
 from nnkit.quantize.affine.spool import DEFAULT_BYTES, Spool
-from nnkit.quantize.layers import FloatLayer, FloatLayers
-from nnkit.simulate.affine import accumulate, requantized, run_op
+from nnkit.quantize.float_program import FloatConvolution, FloatOp, FloatProgram
 
 _PART = 8  # samples that are run together
 
 
 def corrected_ops(
-    layers: FloatLayers,
+    layers: FloatProgram,
     tensors: Mapping[str, AffineTensor],
     formats: WeightFormats,
     samples: Mapping[str, NDArray[np.float32]],
@@ -51,9 +50,9 @@ def corrected_ops(
     with Spool(memory_bytes) as spool:
         walk = _Walk(layers, tensors, formats, spool, len(next(iter(samples.values()))))
         walk.load(samples)
-        last = {name: index for index, layer in enumerate(layers.layers) for name in layer.inputs}
+        last = {name: index for index, layer in enumerate(layers.ops) for name in layer.inputs}
         ops = []
-        for index, layer in enumerate(layers.layers):
+        for index, layer in enumerate(layers.ops):
             on_layer(index)
             spent = time.perf_counter() - started
             search = adaround
@@ -71,7 +70,7 @@ class _Walk:
 
     def __init__(
         self,
-        layers: FloatLayers,
+        layers: FloatProgram,
         tensors: Mapping[str, AffineTensor],
         formats: WeightFormats,
         spool: Spool,
@@ -97,23 +96,24 @@ class _Walk:
             self._spool.drop(f"{name} real", part)
             self._spool.drop(f"{name} stored", part)
 
-    def _real(self, layer: FloatLayer, part: int) -> list[NDArray[Any]]:
+    def _real(self, layer: FloatOp, part: int) -> list[NDArray[Any]]:
         return [self._spool.get(f"{name} real", part) for name in layer.inputs]
 
-    def _stored(self, layer: FloatLayer, part: int) -> list[NDArray[Any]]:
+    def _stored(self, layer: FloatOp, part: int) -> list[NDArray[Any]]:
         return [self._spool.get(f"{name} stored", part) for name in layer.inputs]
 
     def layer(
-        self, layer: FloatLayer, search: AdaRound | None, on_rounding: Callable[[RoundingReport], object]
+        self, layer: FloatOp, search: AdaRound | None, on_rounding: Callable[[RoundingReport], object]
     ) -> AffineOp:
         """The layer's op; its values take the place behind it."""
         op = build_op(layer, self._tensors, self._formats)
         out = self._tensors[layer.output]
-        if not isinstance(op, AffineConv) or layer.bias is None:
+        if not isinstance(op, AffineConv) or not isinstance(layer, FloatConvolution):
             for part in self._parts:
                 values = before_activation(layer, self._real(layer, part), self._layers.shapes[layer.output])
-                self._spool.put(f"{layer.output} real", part, activate(values, layer.activation))
-                self._spool.put(f"{layer.output} stored", part, run_op(op, self._stored(layer, part), self._tensors))
+                self._spool.put(f"{layer.output} real", part, activate(values, layer.nonlinearity))
+                stored = op.compute_many(self._stored(layer, part), self._tensors)
+                self._spool.put(f"{layer.output} stored", part, stored)
             return op
         mean = self._float_pass(layer)
         coarse = op.weight_format.bits == 8  # with 16 bits the nearest is as good as any other
@@ -131,15 +131,15 @@ class _Walk:
         moved = (op.bias.astype(np.int64) - plain)[:, None, None]
         for part in self._parts:
             acc = self._spool.get("sums", part).astype(np.int64) + moved
-            stored = requantized(acc, op.requantize, out).astype(out.format.dtype)
+            stored = op.requantize.stored(acc, out).astype(out.format.dtype)
             self._spool.put(f"{layer.output} stored", part, stored)
             values = self._spool.get("before activation", part)
-            self._spool.put(f"{layer.output} real", part, activate(values, layer.activation))
+            self._spool.put(f"{layer.output} real", part, activate(values, layer.nonlinearity))
             self._spool.drop("before activation", part)
             self._spool.drop("sums", part)
         return op
 
-    def _float_pass(self, layer: FloatLayer) -> NDArray[np.float64]:
+    def _float_pass(self, layer: FloatOp) -> NDArray[np.float64]:
         """The float layer's values before its activation, kept, and the mean of their channels."""
         total: NDArray[np.float64] = np.zeros(self._layers.shapes[layer.output][0])
         for part in self._parts:
@@ -148,29 +148,29 @@ class _Walk:
             self._spool.put("before activation", part, values)
         return np.asarray(total / self._positions(layer))
 
-    def _positions(self, layer: FloatLayer) -> int:
+    def _positions(self, layer: FloatOp) -> int:
         return self._count * int(np.prod(self._layers.shapes[layer.output][1:]))
 
-    def _accumulated(self, op: AffineConv, layer: FloatLayer, part: int) -> NDArray[np.int64]:
+    def _accumulated(self, op: AffineConv, layer: FloatOp, part: int) -> NDArray[np.int64]:
         source = self._tensors[layer.inputs[0]]
-        return accumulate(op, self._stored(layer, part)[0], source, self._tensors[layer.output].shape)
+        return op.accumulators(self._stored(layer, part)[0], source, self._tensors[layer.output].shape)
 
-    def _scales(self, layer: FloatLayer, op: AffineConv) -> NDArray[np.float64]:
+    def _scales(self, layer: FloatOp, op: AffineConv) -> NDArray[np.float64]:
         """Real units of the op's sums, [1] or [O]."""
         return np.asarray(self._tensors[layer.inputs[0]].scale * np.asarray(op.weight_format.scale))
 
-    def _unbiased(self, layer: FloatLayer, op: AffineConv, shift: NDArray[np.float64]) -> AffineConv:
-        if layer.bias is None:
-            return op
+    def _unbiased(self, layer: FloatConvolution, op: AffineConv, shift: NDArray[np.float64]) -> AffineConv:
         bias = layer.bias + shift  # in real units, rounded once
         built = build_op(layer, self._tensors, self._formats, bias=bias, weight=op.weight)
         return built if isinstance(built, AffineConv) else op
 
     def _rounded(
-        self, layer: FloatLayer, op: AffineConv, search: AdaRound, on_rounding: Callable[[RoundingReport], object]
+        self,
+        layer: FloatConvolution,
+        op: AffineConv,
+        search: AdaRound,
+        on_rounding: Callable[[RoundingReport], object],
     ) -> AffineConv:
-        if layer.weight is None or layer.bias is None:
-            return op
         started = time.perf_counter()
         source, form = self._tensors[layer.inputs[0]], op.weight_format
         outputs = layer.weight.shape[0] // layer.groups
@@ -184,6 +184,6 @@ class _Walk:
         scales = np.broadcast_to(np.asarray(form.scale, np.float64), (layer.weight.shape[0],))
         lowest = -127 if self._scheme.symmetric_weights else form.qmin
         units = np.clip(layer.weight / scales[:, None, None, None], lowest - zero, form.qmax - zero)
-        found, flips, ratio = adapt(units, scales, moments, search.steps, centred=self._scheme.bias_correction)
+        rounded, flips, ratio = adapt(units, scales, moments, search.steps, centred=self._scheme.bias_correction)
         on_rounding(RoundingReport(layer.name, search.steps, flips, ratio, time.perf_counter() - started))
-        return replace(op, weight=(found + zero).astype(op.weight.dtype))
+        return replace(op, weight=(rounded + zero).astype(op.weight.dtype))

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nnkit.program import Window
 from nnkit.program.affine import (
     AffineActivation,
     AffineAdd,
     AffineConcat,
     AffineConv,
+    AffineLookup,
     AffineMove,
     AffineMul,
     AffineOp,
@@ -29,11 +31,11 @@ from nnkit.program.affine import (
     Requantize,
 )
 from nnkit.program.formats import Affine
-from nnkit.program.ops import Window
 
 if TYPE_CHECKING:
     import onnx
 
+_BEFORE_ALL = -(1 << 31)
 OPSET, IR_VERSION = 13, 8
 OPSET_16_BIT, IR_VERSION_16_BIT = 21, 10
 
@@ -148,6 +150,8 @@ def _add_op(graph: _Graph, op: AffineOp) -> None:
             stage = op.requantize
         case AffineActivation():
             value, stage = inputs[0], op.requantize
+        case AffineLookup():
+            _function(graph, op, inputs[0], value)
         case AffineConcat():
             graph.node("Concat", inputs, value, axis=1)
         case AffineMove():
@@ -205,6 +209,14 @@ def _activation(graph: _Graph, stage: Requantize, value: str, out: AffineTensor)
     return value
 
 
+def _function(graph: _Graph, op: AffineLookup, source: str, value: str) -> None:
+    if op.function == "HardSwish":  # an operator of its own from opset 14 on: x * HardSigmoid(x)
+        gate = graph.node("HardSigmoid", [source], f"{op.output}.gate", alpha=1.0 / 6.0, beta=0.5)
+        graph.node("Mul", [source, gate], value)
+        return
+    graph.node(op.function, [source], value, **dict(zip(("alpha", "beta"), op.parameters, strict=False)))
+
+
 def _move(graph: _Graph, op: AffineMove, source: str, value: str, out: AffineTensor) -> None:
     if op.move == "reshape":
         shape = graph.constant(f"{op.output}.shape", np.array([-1, *out.shape], np.int64))
@@ -219,6 +231,15 @@ def _move(graph: _Graph, op: AffineMove, source: str, value: str, out: AffineTen
             coordinate_transformation_mode="asymmetric",
             nearest_mode="floor",
         )
+    elif op.move == "transpose":
+        graph.node("Transpose", [source], value, perm=[0, *(axis + 1 for axis in op.order)])
+    elif op.move == "slice":
+        # An end before the first element, where a negative step takes it, is written as one far below.
+        cuts = zip(op.starts, op.steps, out.shape, strict=True)
+        ends = [end if (end := start + step * size) >= 0 else _BEFORE_ALL for start, step, size in cuts]
+        bounds = {"starts": op.starts, "ends": ends, "axes": range(1, len(out.shape) + 1), "steps": op.steps}
+        names = [graph.constant(f"{op.output}.{key}", np.array(given, np.int64)) for key, given in bounds.items()]
+        graph.node("Slice", [source, *names], value)
     else:
         top, left, bottom, right = op.pads
         amounts = graph.constant(f"{op.output}.pads", np.array([0, 0, top, left, 0, 0, bottom, right], np.int64))

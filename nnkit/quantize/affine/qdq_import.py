@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from nnkit.calibrate.qdq import read_qdq_ranges
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
 from nnkit.errors import ModelError
-from nnkit.quantize.layers import StoredWeights
+from nnkit.quantize.float_program import StoredWeights
 
 if TYPE_CHECKING:
     import onnx
@@ -124,10 +124,10 @@ def _with_names(
             nodes.append(helper.make_node("Identity", [value], [name], name=name))
             continue
         for node in nodes:
-            node.input[:] = [name if found == value else found for found in node.input]
-            node.output[:] = [name if found == value else found for found in node.output]
+            node.input[:] = [name if each == value else each for each in node.input]
+            node.output[:] = [name if each == value else each for each in node.output]
         outputs = outputs | {value}  # taken: a second output of it gets an Identity of the first
-        stands_for = {key: name if found == value else found for key, found in stands_for.items()}
+        stands_for = {key: name if each == value else each for key, each in stands_for.items()}
     return nodes
 
 

@@ -21,69 +21,83 @@ from nnkit.quantize.affine.ranges import WeightFormats
 from nnkit.quantize.affine.refine import operands, refined_tensors
 from nnkit.quantize.affine.scheme import AffineScheme
 from nnkit.quantize.affine.spool import DEFAULT_BYTES
-from nnkit.quantize.layers import FloatLayer, FloatLayers, StoredWeights
-from nnkit.quantize.lowering import lower
-from nnkit.simulate.affine import simulate_affine
-from nnkit.verify.metrics import DistanceSum
+from nnkit.quantize.bias_correction import LABEL
+from nnkit.quantize.float_program import FloatConvolution, FloatOp, FloatProgram, StoredWeights
+from nnkit.quantize.judge import better_of, outputs_sqnr_db
+from nnkit.quantize.lowered import LoweredLayers
+from nnkit.simulate import simulate_many
 
 Samples = Mapping[str, NDArray[np.float32]]
-BIAS_CORRECTION = "bias correction"
 REFINED_RANGES = "refined ranges"
 ADAROUND = "adaptive rounding"
 
 
-def quantize_affine(
-    model: Model,
-    stats: CalibrationStats,
-    scheme: AffineScheme,
-    *,
-    samples: Samples | None = None,
-    held_out: Samples | None = None,
-    weights: Mapping[str, StoredWeights] | None = None,
-    formats: WeightFormats | None = None,
-    refine_ranges: bool = False,
-    adaround: AdaRound | None = None,
-    measure_anew: bool = True,
-    memory_bytes: int = DEFAULT_BYTES,
-    on_rounding: Callable[[RoundingReport], object] = lambda report: None,
-    say: Callable[[str], object] = lambda text: None,
-    name: str = "network",
-) -> AffineProgram:
-    """Restructured model + calibrated ranges -> affine integer program.
+@dataclass(frozen=True, eq=False)
+class Corrections:
+    """What corrections are measured on, and which there are beside that of biases, which the scheme asks for.
 
-    samples: [N, ...] inputs in real units that bias correction measures on; without them there is none.
+    samples: [N, ...] inputs in real units that they are measured on.
     held_out: other inputs; with them a correction that lowers the outputs' SQNR there is undone, and a note says so.
         One that is kept is measured anew on all inputs, unless `measure_anew` is false: who compares two programs
         on these inputs wants neither to have seen them.
-    weights: integer weights by layer name (`read_qdq`), used as they are where the model still has their values.
-    formats: those of an earlier call for the same network and scheme, which then need not be found again.
-    refine_ranges: low ends of what is added before a Relu are raised (`refine`), on `samples`.
-    adaround: with it weights are rounded adaptively, on `samples`.
+    refine_ranges: low ends of what is added before a Relu are raised (`refine`).
+    adaround: with it weights are rounded adaptively.
     memory_bytes: for values between layers while corrections measure; beyond it they go to temporary files.
     on_rounding: called for every layer that adaptive rounding has finished.
+    """
+
+    samples: Samples
+    held_out: Samples | None = None
+    refine_ranges: bool = False
+    adaround: AdaRound | None = None
+    measure_anew: bool = True
+    memory_bytes: int = DEFAULT_BYTES
+    on_rounding: Callable[[RoundingReport], object] = lambda report: None
+
+
+def quantize_affine(
+    network: LoweredLayers,
+    stats: CalibrationStats,
+    scheme: AffineScheme,
+    corrections: Corrections | None = None,
+    *,
+    weights: Mapping[str, StoredWeights] | None = None,
+    formats: WeightFormats | None = None,
+    say: Callable[[str], object] = lambda text: None,
+    name: str = "network",
+) -> AffineProgram:
+    """Lowered network + calibrated ranges -> affine integer program.
+
+    corrections: None: there are none, not even of biases.
+    weights: integer weights by layer name (`read_qdq`), used as they are where the network still has their values.
+    formats: those of an earlier call for the same network and scheme, which then need not be found again.
     say: told what is being corrected and at which layer.
 
-    Raises ModelError for layers or ranges that cannot be quantised.
+    Raises ModelError for ranges that cannot be quantised.
     """
     if formats is not None and formats.scheme != scheme:
         raise InternalError("the weights' formats are of another scheme", where=name)
-    layers = split_pools(with_stored_weights(lower(model), weights or {}))
-    found = choose_tensors(layers, stats, scheme)
+    layers = split_pools(with_stored_weights(network.layers, weights or {}))
+    chosen_tensors = choose_tensors(layers, stats, scheme)
     weight_formats = WeightFormats(scheme) if formats is None else formats
     plain = AffineProgram(
         name=name,
-        tensors=found,
-        ops=tuple(build_op(layer, found, weight_formats) for layer in layers.layers),
+        tensors=chosen_tensors,
+        ops=tuple(build_op(layer, chosen_tensors, weight_formats) for layer in layers.ops),
         inputs=layers.inputs,
         outputs=layers.outputs,
     )
-    if samples is None or not (scheme.bias_correction or refine_ranges or adaround is not None):
+    if corrections is None:
+        return plain
+    samples, held_out, adaround = corrections.samples, corrections.held_out, corrections.adaround
+    refine_ranges = corrections.refine_ranges
+    if not (scheme.bias_correction or refine_ranges or adaround is not None):
         return plain
 
     def made(correction: _Correction, on: Samples, label: str) -> AffineProgram:
-        tensors = found if not correction.refined else refined_tensors(layers, found, on)
+        tensors = chosen_tensors if not correction.refined else refined_tensors(layers, chosen_tensors, on)
         if not scheme.bias_correction and correction.search is None:
-            ops = tuple(build_op(layer, tensors, weight_formats) for layer in layers.layers)
+            ops = tuple(build_op(layer, tensors, weight_formats) for layer in layers.ops)
         else:
             ops = corrected_ops(
                 layers,
@@ -91,17 +105,17 @@ def quantize_affine(
                 weight_formats,
                 on,
                 adaround=correction.search,
-                memory_bytes=memory_bytes,
-                on_rounding=on_rounding,
-                on_layer=lambda index: say(f"{label}, layer {index + 1} of {len(layers.layers)}"),
+                memory_bytes=corrections.memory_bytes,
+                on_rounding=corrections.on_rounding,
+                on_layer=lambda index: say(f"{label}, layer {index + 1} of {len(layers.ops)}"),
             )
         return replace(plain, tensors=tensors, ops=ops)
 
     chosen, kept = plain, _Correction()
     steps: list[tuple[str, bool, AdaRound | None]] = []
     if scheme.bias_correction:
-        steps.append((BIAS_CORRECTION, False, None))
-    if refine_ranges and operands(layers, found):
+        steps.append((LABEL, False, None))
+    if refine_ranges and operands(layers, chosen_tensors):
         steps.append((REFINED_RANGES, True, None))
     elif refine_ranges:
         reason = "no addition is followed by a Relu alone, so there are none"
@@ -113,11 +127,11 @@ def quantize_affine(
     for label, refined, search in steps:  # each against what was kept before, measured on the same samples
         correction = _Correction(refined or kept.refined, search or kept.search)
         after = made(correction, samples, label)
-        better = after if held_out is None else keep_better(chosen, after, model, held_out, label)
+        better = after if held_out is None else keep_better(chosen, after, network.model, held_out, label)
         if better.ops is after.ops:
             kept = final = correction
         chosen = better
-    if held_out is None or final is None or not measure_anew:
+    if held_out is None or final is None or not corrections.measure_anew:
         return chosen
     everything = _joined(samples, held_out, layers.inputs)
     return replace(made(final, everything, "corrections on all inputs"), notes=chosen.notes)
@@ -131,24 +145,24 @@ class _Correction:
     search: AdaRound | None = None
 
 
-def with_stored_weights(layers: FloatLayers, weights: Mapping[str, StoredWeights]) -> FloatLayers:
+def with_stored_weights(layers: FloatProgram, weights: Mapping[str, StoredWeights]) -> FloatProgram:
     """The layers with the integers that their weights came from; not where a rewrite has changed the weights."""
 
-    def attached(layer: FloatLayer) -> FloatLayer:
-        found = weights.get(layer.name)
-        if found is None or layer.weight is None:
+    def attached(layer: FloatOp) -> FloatOp:
+        stored = weights.get(layer.name)
+        if stored is None or not isinstance(layer, FloatConvolution):
             return layer
-        if found.values.ndim == 2:  # a matrix product became a 1x1 convolution: [O, I] or its transpose
-            turned = found.values.shape != layer.weight.shape[:2]
-            axis = found.axis if found.axis is None or not turned else 1 - found.axis
-            values = found.values.T if turned else found.values
-            found = replace(found, values=values[:, :, None, None], axis=axis)
-        if found.values.shape != layer.weight.shape:
+        if stored.values.ndim == 2:  # a matrix product became a 1x1 convolution: [O, I] or its transpose
+            turned = stored.values.shape != layer.weight.shape[:2]
+            axis = stored.axis if stored.axis is None or not turned else 1 - stored.axis
+            values = stored.values.T if turned else stored.values
+            stored = replace(stored, values=values[:, :, None, None], axis=axis)
+        if stored.values.shape != layer.weight.shape:
             return layer
-        same = np.allclose(found.real(), layer.weight, rtol=1e-6, atol=1e-6 * float(found.scale.max()))
-        return replace(layer, stored=found) if same else layer
+        same = np.allclose(stored.real(), layer.weight, rtol=1e-6, atol=1e-6 * float(stored.scale.max()))
+        return replace(layer, stored=stored) if same else layer
 
-    return replace(layers, layers=tuple(attached(layer) for layer in layers.layers))
+    return replace(layers, ops=tuple(attached(layer) for layer in layers.ops))
 
 
 def _joined(samples: Samples, held_out: Samples, names: tuple[str, ...]) -> Samples:
@@ -158,13 +172,10 @@ def _joined(samples: Samples, held_out: Samples, names: tuple[str, ...]) -> Samp
 def keep_better(
     before: AffineProgram, after: AffineProgram, model: Model, held_out: Samples, correction: str
 ) -> AffineProgram:
-    """`after` where its outputs are no worse on the held-out inputs (mean SQNR), else `before`; noted."""
+    """`after` where its outputs are no worse on the held-out inputs, else `before`; noted."""
     reference = float_outputs(model, held_out)
-    was, now = (mean_sqnr(outputs_of(program, held_out), reference) for program in (before, after))
-    verdict = "kept" if now >= was else "undone"
-    note = f"{correction} {verdict}: {was:.2f} dB without, {now:.2f} dB with, on held-out inputs"
-    kept = after if now >= was else before
-    return replace(kept, notes=(*before.notes, note))
+    was, now = (outputs_sqnr_db(outputs_of(program, held_out), reference) for program in (before, after))
+    return better_of(before, after, correction, was, now)
 
 
 def outputs_of(program: AffineProgram, samples: Samples) -> dict[str, NDArray[np.float64]]:
@@ -172,7 +183,7 @@ def outputs_of(program: AffineProgram, samples: Samples) -> dict[str, NDArray[np
     stored = {name: program.tensors[name].format.quantize(samples[name]) for name in program.inputs}
     return {
         name: program.tensors[name].format.dequantize(values)
-        for name, values in simulate_affine(program, stored).items()
+        for name, values in simulate_many(program, stored).items()
     }
 
 
@@ -182,13 +193,3 @@ def float_outputs(model: Model, samples: Samples) -> dict[str, NDArray[Any]]:
     count = len(next(iter(samples.values())))
     rows = [runner.run({name: values[i : i + 1] for name, values in samples.items()}) for i in range(count)]
     return {spec.name: np.concatenate([row[spec.name] for row in rows]) for spec in model.outputs}
-
-
-def mean_sqnr(values: Mapping[str, NDArray[Any]], reference: Mapping[str, NDArray[Any]]) -> float:
-    """SQNR in dB, averaged over the outputs."""
-    ratios = []
-    for name, expected in reference.items():
-        total = DistanceSum()
-        total.add(values[name], expected)
-        ratios.append(total.result().sqnr_db)
-    return float(np.mean(ratios))

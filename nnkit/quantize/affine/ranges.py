@@ -17,7 +17,7 @@ from nnkit.program.affine import AffineTensor
 from nnkit.program.formats import Affine
 from nnkit.quantize.affine.scheme import AffineScheme, Bits
 from nnkit.quantize.affine.widths import weight_bits
-from nnkit.quantize.layers import FloatLayer
+from nnkit.quantize.float_program import FloatConvolution
 from nnkit.quantize.used_ranges import UsedRanges
 
 _PINNED = ("table", "formats")
@@ -83,11 +83,11 @@ def _as_they_are(stats: CalibrationStats, scheme: AffineScheme) -> bool:
 def _activation_range(stats: CalibrationStats, value: str, scheme: AffineScheme, bits: Bits) -> tuple[float, float]:
     if value not in stats.ranges:
         raise ModelError("no calibrated range", where=value, remedy="calibrate this model again")
-    found, method, symmetric = stats.ranges[value], scheme.activation_method, scheme.symmetric_activations
+    observed, method, symmetric = stats.ranges[value], scheme.activation_method, scheme.symmetric_activations
     if stats.method in _PINNED:
-        return found.low, found.high
+        return observed.low, observed.high
     if method == "max":
-        return found.observed_low, found.observed_high
+        return observed.observed_low, observed.observed_high
     histogram = stats.histograms.get(value)
     if histogram is None:
         raise ModelError(
@@ -139,7 +139,7 @@ class WeightFormats:
         self.scheme = scheme
         self._found: dict[tuple[str, Bits], Affine] = {}
 
-    def of(self, layer: FloatLayer, weight: NDArray[np.float64], channel_axis: int) -> Affine:
+    def of(self, layer: FloatConvolution, weight: NDArray[np.float64], channel_axis: int) -> Affine:
         """The format of a layer's weights, in the bits that its tags and the scheme give it."""
         key = layer.name, weight_bits(layer, self.scheme)
         if key not in self._found:

@@ -19,14 +19,14 @@ from nnkit.program.formats import Affine
 from nnkit.quantize.affine.float_run import activate, all_values
 from nnkit.quantize.affine.ranges import affine_format
 from nnkit.quantize.affine.widths import keeps_format
-from nnkit.quantize.layers import FloatLayer, FloatLayers
+from nnkit.quantize.float_program import FloatAdd, FloatOp, FloatProgram
 
 SHARES = tuple(round(1.0 - 0.05 * step, 2) for step in range(15))
-"""Of the low end, widest first; among equal errors the widest wins."""
+"""The parts of the low end that are tried, widest first; among equal errors the widest wins."""
 
 
 def refined_tensors(
-    layers: FloatLayers, tensors: Mapping[str, AffineTensor], samples: Mapping[str, NDArray[np.float32]]
+    layers: FloatProgram, tensors: Mapping[str, AffineTensor], samples: Mapping[str, NDArray[np.float32]]
 ) -> dict[str, AffineTensor]:
     """The tensors, with higher low ends where that lowers the squared error behind the additions that read them.
 
@@ -41,7 +41,7 @@ def refined_tensors(
                 stored = form.dequantize(form.quantize(values[name])).astype(np.float32)
                 for layer in additions:
                     a, b = (stored if source == name else values[source] for source in layer.inputs)
-                    difference = activate(a + b, layer.activation) - values[layer.output]
+                    difference = activate(a + b, layer.nonlinearity) - values[layer.output]
                     errors[name][index] += np.square(difference, dtype=np.float64).sum()
     chosen = {name: candidates[name][int(np.argmin(errors[name]))] for name in readers}
     return {
@@ -50,25 +50,26 @@ def refined_tensors(
     }
 
 
-def operands(layers: FloatLayers, tensors: Mapping[str, AffineTensor]) -> dict[str, tuple[FloatLayer, ...]]:
+def operands(layers: FloatProgram, tensors: Mapping[str, AffineTensor]) -> dict[str, tuple[FloatAdd, ...]]:
     """By value with a low end to raise, the additions that read it: nothing else does, and all are cut off below."""
-    written = {layer.output for layer in layers.layers if not keeps_format(layer)}
-    found = {}
+    written = {layer.output for layer in layers.ops if not keeps_format(layer)}
+    by_value = {}
     for name in sorted(written - set(layers.outputs)):
         form = tensors[name].format
-        reading = tuple(layer for layer in layers.layers if name in layer.inputs)
-        if form.signed or form.bits != 8 or form.zero_point[0] == 0 or not reading:
+        reading = [layer for layer in layers.ops if name in layer.inputs]
+        additions = tuple(layer for layer in reading if isinstance(layer, FloatAdd))
+        if form.signed or form.bits != 8 or form.zero_point[0] == 0 or len(additions) != len(reading):
             continue
-        if all(layer.kind == "add" and _cut_off(layer) and _same_shapes(layer, layers) for layer in reading):
-            found[name] = reading
-    return found
+        if additions and all(_cut_off(layer) and _same_shapes(layer, layers) for layer in additions):
+            by_value[name] = additions
+    return by_value
 
 
-def _cut_off(layer: FloatLayer) -> bool:
+def _cut_off(layer: FloatAdd) -> bool:
     return layer.activation is not None and layer.activation.slopes is None and layer.activation.low is not None
 
 
-def _same_shapes(layer: FloatLayer, layers: FloatLayers) -> bool:
+def _same_shapes(layer: FloatOp, layers: FloatProgram) -> bool:
     return len({layers.shapes[name] for name in layer.inputs}) == 1
 
 

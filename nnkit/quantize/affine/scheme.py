@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from nnkit.calibrate.methods import Method
+from nnkit.defaults import HEADROOM, PERCENTILE
 
 RangeMethod: TypeAlias = Method
 Bits: TypeAlias = Literal[8, 16]
@@ -32,9 +33,9 @@ class AffineScheme:
     symmetric_activations: bool = False
     activation_method: RangeMethod = "mse"
     weight_method: RangeMethod = "mse"
-    percentile: float = 99.99
+    percentile: float = PERCENTILE
     bias_correction: bool = True
     activation_bits: Bits = 8
     weight_bits: Bits = 8
-    headroom: float = 1.25
+    headroom: float = HEADROOM
     eight_bit_headroom: float = 1.0

@@ -70,14 +70,14 @@ class Spool:
 
     def get(self, name: str, part: int) -> NDArray[Any]:
         """The array that was put."""
-        found = self._held.get((name, part))
-        return np.asarray(np.load(self._files[name, part]) if found is None else found)
+        held = self._held.get((name, part))
+        return np.asarray(np.load(self._files[name, part]) if held is None else held)
 
     def drop(self, name: str, part: int) -> None:
         """Forget an array, if it is there."""
-        found = self._held.pop((name, part), None)
-        if found is not None:
-            self._bytes -= found.nbytes
+        held = self._held.pop((name, part), None)
+        if held is not None:
+            self._bytes -= held.nbytes
         path = self._files.pop((name, part), None)
         if path is not None:
             path.unlink()

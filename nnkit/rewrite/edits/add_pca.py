@@ -10,13 +10,18 @@ Refused where the feature has another length than the file's D, or is a feature 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from nnkit.graph import Model, ValueTags
 from nnkit.recipe.restructure import AddPca
 from nnkit.rewrite.edit import Edit, Edited, Expected, Values, affine_expected, copied, same_feeds
-from nnkit.rewrite.edits.projection import append_affine, feature_length, pca_of, replaced
+from nnkit.rewrite.editor import Editor
+from nnkit.rewrite.edits.projection import append_affine, feature_length, pca_of, replace_output
+from nnkit.rewrite.naming import named_output
 from nnkit.rewrite.pca import Pca
-from nnkit.rewrite.surgery import Surgery
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 
 def make(options: AddPca, where: str = "") -> Edit:
@@ -25,34 +30,35 @@ def make(options: AddPca, where: str = "") -> Edit:
 
 
 def _apply(model: Model, options: AddPca, where: str) -> Edited:
-    surgery = Surgery(model, where)
-    feature = surgery.one_output(options.output)
+    editor = Editor(model, where)
+    feature = named_output(editor, options.output)
     pca = pca_of(options.file)
-    length = feature_length(surgery, feature)
+    length = feature_length(editor, feature)
     if pca.features != length:
-        raise surgery.refused(
-            f"'{options.file.text}' projects features of {pca.features} values, '{feature}' has {length}",
+        raise editor.refused(
+            f"'{options.file.text}' projects features of {pca.features} values, '{feature.name}' has {length}",
             "give the PCA that was trained on this feature",
         )
-    return append_pca(model, surgery, feature, pca, options)
+    return append_pca(editor, feature, pca, options)
 
 
-def append_pca(model: Model, surgery: Surgery, feature: str, pca: Pca, options: AddPca) -> Edited:
+def append_pca(editor: Editor, feature: ir.Value, pca: Pca, options: AddPca) -> Edited:
     """The projection of `feature`, in its place among the outputs."""
-    before = surgery.output_names
+    before, former = editor.output_names, str(feature.name)
     tags = ValueTags(hp=options.hp, origins=(options.name,))
-    rank = len(surgery.shape(feature))
-    result = append_affine(surgery, feature, pca.weight, pca.bias, options.name, rank=rank, tags=tags)
-    surgery.set_outputs(replaced(before, feature, [result]))
+    rank = len(editor.shape(feature))
+    appended = append_affine(editor, feature, pca.weight, pca.bias, options.name, rank=rank, tags=tags)
+    result = str(appended.name)
+    replace_output(editor, feature, [appended])
 
     def expected(values: Values) -> Mapping[str, Expected]:
-        others = {name: copied(values[name]) for name in before if name != feature}
-        return {**others, result: affine_expected(values[feature], pca.weight, pca.bias)}
+        others = {name: copied(values[name]) for name in before if name != former}
+        return {**others, result: affine_expected(values[former], pca.weight, pca.bias)}
 
     return Edited(
-        surgery.finish(),
+        editor.finish_edit(),
         (result,),
-        f"output '{feature}' of {pca.features} values became '{result}' of {pca.components}: (x - mean) matrix",
+        f"output '{former}' of {pca.features} values became '{result}' of {pca.components}: (x - mean) matrix",
         tuple(before),
         expected,
         same_feeds,

@@ -10,8 +10,9 @@ from __future__ import annotations
 from nnkit.graph import Model
 from nnkit.recipe.restructure import DropOutput
 from nnkit.rewrite.edit import Edit, Edited
+from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.edits.outputs import with_outputs
-from nnkit.rewrite.surgery import Surgery
+from nnkit.rewrite.naming import named_output
 
 
 def make(options: DropOutput, where: str = "") -> Edit:
@@ -20,9 +21,9 @@ def make(options: DropOutput, where: str = "") -> Edit:
 
 
 def _apply(model: Model, options: DropOutput, where: str) -> Edited:
-    surgery = Surgery(model, where)
-    dropped = {surgery.one_output(name) for name in options.outputs}
-    kept = [name for name in surgery.output_names if name not in dropped]
+    editor = Editor(model, where)
+    dropped = {named_output(editor, name) for name in options.outputs}
+    kept = [value for value in editor.graph.outputs if value not in dropped]
     if not kept:
-        raise surgery.refused("no output of the network would be left", "keep at least one")
-    return with_outputs(surgery, kept)
+        raise editor.refused("no output of the network would be left", "keep at least one")
+    return with_outputs(editor, kept)

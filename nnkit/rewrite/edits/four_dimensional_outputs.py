@@ -1,8 +1,9 @@
 """Give vectors out as feature maps of one pixel, [1, F, 1, 1].
 
 Change: an output [1, F] that the last layer reshapes from [1, F, 1, 1] is given out without the reshape. The numbers,
-their order and the output's name stay. Reshapes of NNIE have four dimensions, so a network that fc_to_conv left with
-a reshape to a vector at its end could not be compiled. Written behind the rules and edits that make the outputs.
+their order and the output's name stay. For hardware whose reshapes have four dimensions, where a network that
+fc_to_conv left with a reshape to a vector at its end could not be compiled. Written behind the rules and edits that
+make the outputs.
 Options: `outputs`, those that are changed; by default all that can be.
 Refused where a named output is no such reshape, and where none is.
 """
@@ -11,14 +12,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nnkit.graph import Model
 from nnkit.recipe.restructure import FourDimensionalOutputs
 from nnkit.rewrite.edit import Edit, Edited, Expected, Values, copied, same_feeds
-from nnkit.rewrite.surgery import Surgery
+from nnkit.rewrite.editor import Editor
+from nnkit.rewrite.naming import named_output
+from nnkit.rewrite.reading import data_input, is_op
 
-_RESHAPES = ("Reshape", "Flatten", "Squeeze")
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 
 def make(options: FourDimensionalOutputs, where: str = "") -> Edit:
@@ -27,54 +31,39 @@ def make(options: FourDimensionalOutputs, where: str = "") -> Edit:
 
 
 def _apply(model: Model, options: FourDimensionalOutputs, where: str) -> Edited:
-    surgery = Surgery(model, where)
-    names = surgery.output_names
-    asked = [surgery.one_output(name) for name in options.outputs or ()]
-    changed = [name for name in asked or names if _is_reshaped_pixel(surgery, name)]
-    for name in asked:
-        if name not in changed:
-            raise surgery.refused(
-                f"output '{name}' is not reshaped from [1, F, 1, 1] by its last layer",
+    editor = Editor(model, where)
+    asked = [named_output(editor, name) for name in options.outputs or ()]
+    changed = [output for output in asked or editor.graph.outputs if _is_reshaped_pixel(editor, output)]
+    for output in asked:
+        if output not in changed:
+            raise editor.refused(
+                f"output '{output.name}' is not reshaped from [1, F, 1, 1] by its last layer",
                 "put this rule behind fc_to_conv, or leave the output out",
             )
     if not changed:
-        raise surgery.refused(
+        raise editor.refused(
             "no output is reshaped from [1, F, 1, 1] by its last layer",
             "put this rule behind fc_to_conv, or remove it",
         )
-    for name in changed:
-        _take_out(surgery, name)
-    surgery.set_outputs(names)
+    names, sites = editor.output_names, tuple(str(output.name) for output in changed)
+    for output in changed:
+        reshape = output.producer()
+        if reshape is not None:
+            editor.supersede(output, data_input(reshape))
 
     def expected(values: Values) -> Mapping[str, Expected]:
         return {name: copied(values[name]) for name in names}
 
-    effect = f"{', '.join(repr(name) for name in changed)} given out as [1, F, 1, 1]"
-    return Edited(surgery.finish(), tuple(changed), effect, tuple(names), expected, same_feeds)
+    effect = f"{', '.join(repr(name) for name in sites)} given out as [1, F, 1, 1]"
+    return Edited(editor.finish_edit(), sites, effect, tuple(names), expected, same_feeds)
 
 
-def _is_reshaped_pixel(surgery: Surgery, output: str) -> bool:
+def _is_reshaped_pixel(editor: Editor, output: ir.Value) -> bool:
     """Whether `output`, [1, F], is a reshape of a computed value [1, F, 1, 1] that is no output itself."""
-    node = surgery.producer(output)
-    if node is None or node.op_type not in _RESHAPES or node.domain or surgery.readers(output):
+    node = output.producer()
+    if node is None or not is_op(node, "Reshape", "Flatten", "Squeeze") or editor.users(output):
         return False
-    source, shape = node.input[0], surgery.shape(output)
-    if surgery.producer(source) is None or source in surgery.output_names:
+    source = data_input(node)
+    if source.producer() is None or source.is_graph_output():
         return False
-    return surgery.shape(source) == (1, math.prod(shape), 1, 1)
-
-
-def _take_out(surgery: Surgery, output: str) -> None:
-    """Remove the reshape; the layer before it computes `output` now."""
-    node: Any = surgery.producer(output)
-    source = node.input[0]
-    surgery.graph.node.remove(node)
-    for other in surgery.graph.node:
-        for names in (other.input, other.output):
-            for index, name in enumerate(names):
-                if name == source:
-                    names[index] = output
-        for entry in other.metadata_props:
-            if entry.key == "nnkit.fuse_into" and entry.value == source:
-                entry.value = output
-    surgery.rename_tags(source, output)
+    return editor.shape(source) == (1, math.prod(editor.shape(output)), 1, 1)

@@ -13,9 +13,10 @@ from __future__ import annotations
 from nnkit.graph import Model
 from nnkit.recipe.restructure import HalfFacePca
 from nnkit.rewrite.edit import Edit, Edited
+from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.edits.add_pca import append_pca
 from nnkit.rewrite.edits.projection import feature_length, pca_of
-from nnkit.rewrite.surgery import Surgery
+from nnkit.rewrite.naming import named_output
 
 
 def make(options: HalfFacePca, where: str = "") -> Edit:
@@ -24,19 +25,19 @@ def make(options: HalfFacePca, where: str = "") -> Edit:
 
 
 def _apply(model: Model, options: HalfFacePca, where: str) -> Edited:
-    surgery = Surgery(model, where)
-    feature = surgery.one_output(options.output)
+    editor = Editor(model, where)
+    feature = named_output(editor, options.output)
     pca = pca_of(options.file)
-    length = feature_length(surgery, feature)
+    length = feature_length(editor, feature)
     if pca.features == 2 * length:
-        raise surgery.refused(
-            f"'{options.file.text}' is a PCA of the full face ({pca.features} values), '{feature}' is one half "
+        raise editor.refused(
+            f"'{options.file.text}' is a PCA of the full face ({pca.features} values), '{feature.name}' is one half "
             f"({length})",
             "use split_full_face_pca with this file, or train a PCA on the features of one half",
         )
     if pca.features != length:
-        raise surgery.refused(
-            f"'{options.file.text}' projects features of {pca.features} values, '{feature}' has {length}",
+        raise editor.refused(
+            f"'{options.file.text}' projects features of {pca.features} values, '{feature.name}' has {length}",
             "give the PCA that was trained on this half's feature",
         )
-    return append_pca(model, surgery, feature, pca, options)
+    return append_pca(editor, feature, pca, options)

@@ -11,8 +11,9 @@ from __future__ import annotations
 from nnkit.graph import Model
 from nnkit.recipe.restructure import KeepOutput
 from nnkit.rewrite.edit import Edit, Edited
+from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.edits.outputs import with_outputs
-from nnkit.rewrite.surgery import Surgery
+from nnkit.rewrite.naming import named_output
 
 
 def make(options: KeepOutput, where: str = "") -> Edit:
@@ -21,5 +22,5 @@ def make(options: KeepOutput, where: str = "") -> Edit:
 
 
 def _apply(model: Model, options: KeepOutput, where: str) -> Edited:
-    surgery = Surgery(model, where)
-    return with_outputs(surgery, list(dict.fromkeys(surgery.one_output(name) for name in options.outputs)))
+    editor = Editor(model, where)
+    return with_outputs(editor, list(dict.fromkeys(named_output(editor, name) for name in options.outputs)))

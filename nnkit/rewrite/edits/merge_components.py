@@ -21,13 +21,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.caffe.layers.context import META_BOTTOMS, META_LAYER, META_WEIGHTS
+from nnkit.errors import RecipeError
 from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
+from nnkit.graph.metadata import CAFFE_BOTTOMS, CAFFE_LAYER, CAFFE_WEIGHTS, FUSE_INTO
 from nnkit.graph.onnx_runtime import FloatSession
+from nnkit.names import NamePool
 from nnkit.recipe.restructure import Component, MergeComponents
-from nnkit.rewrite.edit import Edit, Edited, Expected, Sample, Values, copied
-from nnkit.rewrite.rule import FUSE_INTO
-from nnkit.rewrite.surgery import Surgery
+from nnkit.rewrite.edit import Edit, Edited, Expected, Values, copied
+from nnkit.rewrite.shapes import with_inferred_shapes
+from nnkit.samples import NetworkInputs
 
 if TYPE_CHECKING:
     import onnx
@@ -48,18 +50,17 @@ def make(options: MergeComponents, where: str = "") -> Edit:
 
 
 def _apply(model: Model, options: MergeComponents, where: str) -> Edited:
-    surgery = Surgery(model, where)
     models = [_component_model(model, component) for component in options.components]
-    _check(surgery, models, options)
+    _check(models, options, where)
     copies = [
         _Copy(name, models[index], index)
         for index, component in enumerate(options.components)
         for name in component.inputs
     ]
-    merged = merge(copies, options.output)
+    merged = merge(copies, options.output, where)
     source = model.inputs[0].name
 
-    def feeds(sample: Sample) -> Sample:
+    def feeds(sample: NetworkInputs) -> NetworkInputs:
         return _inputs_of(copies, sample[source])
 
     def expected(values: Values) -> Mapping[str, Expected]:
@@ -87,28 +88,31 @@ def _component_model(model: Model, component: Component) -> Model:
     return import_caffe(path, component.weights.existing_file("the component's weights")).model
 
 
-def _check(surgery: Surgery, models: Sequence[Model], options: MergeComponents) -> None:
+def _check(models: Sequence[Model], options: MergeComponents, where: str) -> None:
+    def refused(reason: str, remedy: str) -> RecipeError:
+        return RecipeError(reason, where=where, remedy=remedy)
+
     names = [name for component in options.components for name in component.inputs]
     for name in names:
         if names.count(name) > 1:
-            raise surgery.refused(f"input '{name}' is named {names.count(name)} times", "name each input once")
+            raise refused(f"input '{name}' is named {names.count(name)} times", "name each input once")
     if options.output in names:
-        raise surgery.refused(f"'{options.output}' is an input and the output", "give `output` another name")
+        raise refused(f"'{options.output}' is an input and the output", "give `output` another name")
     for model, component in zip(models, options.components, strict=True):
         label = f"'{component.model.text}'" if component.model is not None else "the recipe's model"
         if len(model.inputs) != 1 or len(model.outputs) != 1:
-            raise surgery.refused(
+            raise refused(
                 f"{label} has {len(model.inputs)} inputs and {len(model.outputs)} outputs; a component has one each",
                 "put keep_output or replace_input before merge_components",
             )
         shape = model.outputs[0].shape
         if len(shape) not in (2, 4) or shape[2:] not in ((), (1, 1)):
-            raise surgery.refused(
+            raise refused(
                 f"{label} gives {list(shape)}; a feature is [1, D] or [1, D, 1, 1]",
                 "cut it behind the feature with replace_tail",
             )
         if len(shape) != len(models[0].outputs[0].shape):
-            raise surgery.refused(
+            raise refused(
                 f"{label} gives {list(shape)}, the first component {list(models[0].outputs[0].shape)}",
                 "bring both to one form",
             )
@@ -124,15 +128,12 @@ def _inputs_of(copies: Sequence[_Copy], image: NDArray[Any]) -> dict[str, NDArra
     return fed
 
 
-def merge(copies: Sequence[_Copy], output: str) -> Model:
+def merge(copies: Sequence[_Copy], output: str, where: str = "") -> Model:
     """The joined network: the copies beside one another, their outputs concatenated along axis 1."""
-    import onnx
     from onnx import TensorProto, helper
 
-    from nnkit.custom_ops import register_schemas
     from nnkit.importers.opset import with_opset
 
-    register_schemas()
     opset = max(copy.model.opset for copy in copies)
     models = {copy.component: with_opset(copy.model, opset) for copy in copies}
     protos = {component: model.proto() for component, model in models.items()}
@@ -141,13 +142,13 @@ def merge(copies: Sequence[_Copy], output: str) -> Model:
     graph = proto.graph
     for field in (graph.node, graph.input, graph.output, graph.initializer, graph.value_info):
         del field[:]
-    taken = {output, *(copy.input for copy in copies)}
+    taken = NamePool([output, *(copy.input for copy in copies)])
     shared = {component: _constants(each.graph, component, taken) for component, each in protos.items()}
     for component, each in protos.items():
         for tensor in each.graph.initializer:
             graph.initializer.add().CopyFrom(tensor)
             graph.initializer[-1].name = shared[component][tensor.name]
-    tags, features, layers = {}, list[str](), {output}
+    tags, features, layers = {}, list[str](), NamePool([output])
     for copy in copies:
         part = protos[copy.component].graph
         names = shared[copy.component] | _values(part, copy, taken)
@@ -163,10 +164,7 @@ def merge(copies: Sequence[_Copy], output: str) -> Model:
             proto.opset_import.append(entry)
     graph.node.append(helper.make_node("Concat", features, [output], name=output, axis=1))
     graph.output.append(helper.make_tensor_value_info(output, TensorProto.FLOAT, None))
-    inferred: onnx.ModelProto = onnx.shape_inference.infer_shapes(
-        proto, check_type=True, strict_mode=True, data_prop=True
-    )
-    onnx.checker.check_model(inferred, full_check=True)
+    inferred = with_inferred_shapes(proto, where)
     width = sum(copy.model.outputs[0].shape[1] for copy in copies)
     shape = (1, width, *copies[0].model.outputs[0].shape[2:])
     return Model(
@@ -178,35 +176,26 @@ def merge(copies: Sequence[_Copy], output: str) -> Model:
     )
 
 
-def _constants(part: onnx.GraphProto, component: int, taken: set[str]) -> dict[str, str]:
+def _constants(part: onnx.GraphProto, component: int, taken: NamePool) -> dict[str, str]:
     """New names of a component's constants, which its copies share."""
-    return {tensor.name: _free(f"component{component}_{tensor.name}", taken) for tensor in part.initializer}
+    return {tensor.name: taken.free(f"component{component}_{tensor.name}") for tensor in part.initializer}
 
 
-def _values(part: onnx.GraphProto, copy: _Copy, taken: set[str]) -> dict[str, str]:
+def _values(part: onnx.GraphProto, copy: _Copy, taken: NamePool) -> dict[str, str]:
     """New names of what a copy reads and computes."""
-    names = {value: _free(f"{copy.input}_{value}", taken) for node in part.node for value in node.output if value}
+    names = {value: taken.free(f"{copy.input}_{value}") for node in part.node for value in node.output if value}
     return names | {part.input[0].name: copy.input, "": ""}
 
 
-def _labels(part: onnx.GraphProto, copy: _Copy, taken: set[str]) -> dict[str, str]:
+def _labels(part: onnx.GraphProto, copy: _Copy, taken: NamePool) -> dict[str, str]:
     """New names of a copy's nodes, and of the Caffe layers that they come from."""
-    origins = (entry.value for node in part.node for entry in node.metadata_props if entry.key == META_LAYER)
+    origins = (entry.value for node in part.node for entry in node.metadata_props if entry.key == CAFFE_LAYER)
     listed = dict.fromkeys([*(_label(node) for node in part.node), *origins])
-    return {name: _free(f"{copy.input}_{name}", taken) for name in listed}
+    return {name: taken.free(f"{copy.input}_{name}") for name in listed}
 
 
 def _label(node: onnx.NodeProto) -> str:
     return str(node.name or node.output[0])
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """`name`, or with a number where an input's name and a value's add up to one that there is already."""
-    found, number = name, 2
-    while found in taken:
-        found, number = f"{name}_{number}", number + 1
-    taken.add(found)
-    return found
 
 
 def _renamed(node: onnx.NodeProto, names: Mapping[str, str], labels: Mapping[str, str]) -> onnx.NodeProto:
@@ -220,9 +209,9 @@ def _renamed(node: onnx.NodeProto, names: Mapping[str, str], labels: Mapping[str
     for entry in renamed.metadata_props:
         if entry.key == FUSE_INTO:
             entry.value = names[entry.value]
-        elif entry.key == META_LAYER:
+        elif entry.key == CAFFE_LAYER:
             entry.value = labels[entry.value]
-        elif entry.key in (META_BOTTOMS, META_WEIGHTS):  # names of values, or numbers that stand for themselves
+        elif entry.key in (CAFFE_BOTTOMS, CAFFE_WEIGHTS):  # names of values, or numbers that stand for themselves
             listed = [names.get(each, each) if isinstance(each, str) else each for each in json.loads(entry.value)]
             entry.value = json.dumps(listed, ensure_ascii=False)
     return renamed

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from nnkit.graph import Model
 from nnkit.rewrite.edit import Edited, Expected, Values, copied, same_feeds
-from nnkit.rewrite.surgery import Surgery
+from nnkit.rewrite.editor import Editor
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 
-def with_outputs(surgery: Surgery, kept: Sequence[str]) -> Edited:
+def with_outputs(editor: Editor, values: Sequence[ir.Value]) -> Edited:
     """The network with these of its outputs alone, in this order."""
-    before = surgery.output_names
-    dropped = [name for name in before if name not in kept]
-    surgery.set_outputs(kept)
+    kept = [str(value.name) for value in values]
+    dropped = [name for name in editor.output_names if name not in kept]
+    editor.set_outputs(values)
 
     def expected(values: Values) -> Mapping[str, Expected]:
         return {name: copied(values[name]) for name in kept}
 
-    model: Model = surgery.finish()
     effect = f"the outputs are {', '.join(repr(name) for name in kept)}; " + (
         f"{', '.join(repr(name) for name in dropped)} went" if dropped else "none went"
     )
-    return Edited(model, tuple(dropped or kept), effect, tuple(kept), expected, same_feeds)
+    return Edited(editor.finish_edit(), tuple(dropped or kept), effect, tuple(kept), expected, same_feeds)

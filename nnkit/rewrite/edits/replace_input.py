@@ -13,18 +13,24 @@ Refused for a network that takes one image already, and where inputs are changed
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnkit.graph import Model
+from nnkit.graph.read.concat import read_concat
+from nnkit.graph.read.reduce import read_reduce
+from nnkit.graph.read.slice import read_slice
+from nnkit.graph.read.transpose import read_transpose
 from nnkit.recipe.restructure import ReplaceInput
-from nnkit.rewrite.edit import Edit, Edited, Expected, Sample, Values, copied
-from nnkit.rewrite.surgery import Surgery
+from nnkit.rewrite.edit import Edit, Edited, Expected, Values, copied
+from nnkit.rewrite.editor import Editor
+from nnkit.rewrite.reading import as_node, data_input, is_op, operand, read, read_or_none
+from nnkit.samples import NetworkInputs
 
 if TYPE_CHECKING:
-    import onnx
+    import onnx_ir as ir
 
 # fmt: off
 _BY_IMAGE = frozenset({
@@ -37,6 +43,7 @@ _BY_IMAGE = frozenset({
 # fmt: on
 """Operators that compute each image by itself, given constants that do not vary over the batch."""
 
+_ELEMENTWISE = ("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "Mean")
 _REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL2", "ReduceMax", "ReduceMin", "ReduceL1")
 _AXIS_OPS = ("Concat", "Softmax", "LogSoftmax", "LpNormalization", "Split", "Flatten", "Gather", "ArgMax")
 _SHAPES = ("Reshape", "Squeeze", "Unsqueeze")
@@ -48,185 +55,157 @@ def make(options: ReplaceInput, where: str = "") -> Edit:
 
 
 def _apply(model: Model, options: ReplaceInput, where: str) -> Edited:
-    surgery = Surgery(model, where)
-    before = surgery.output_names
-    joined = _batch_concat(surgery)
-    if joined is not None:
-        kept, count, start, row = _keep_one(surgery, joined, options.input)
-        others = [name for name in joined.input if name != kept]
-    else:
-        kept, count = _batched_input(surgery, options.input)
-        start, others, row = kept, [], 0
-    batched, ends = _by_image(surgery, start, count)
-    outputs = _outputs(surgery, before, batched, ends)
-    _shrink(surgery, batched, count)
-    if joined is not None:
-        _bypass(surgery, joined, kept)
-    else:
-        _one_image(surgery, kept)
-    surgery.set_outputs(outputs)
+    import onnx_ir as ir
 
-    def feeds(sample: Sample) -> Sample:
+    editor = Editor(model, where)
+    joined = _batch_concat(editor)
+    if joined is not None:
+        kept, row = _joined_input(editor, joined, options.input)
+        start, count = joined.outputs[0], len(joined.inputs)
+        others = [str(value.name) for value in joined.inputs if value is not None and value is not kept]
+    else:
+        kept = _batched_input(editor, options.input)
+        start, count, row, others = kept, editor.shape(kept)[0], 0, []
+    batched, ends = _by_image(editor, start, count)
+    outputs = _outputs(editor, batched, ends)
+    _shrink_reshapes(editor, batched, count)
+    if joined is not None:
+        for reader in editor.users(start):
+            editor.set_inputs(reader, [kept if value is start else value for value in reader.inputs])
+    else:
+        kept.shape = ir.Shape((1, *editor.shape(kept)[1:]))
+    editor.set_outputs(outputs)
+    names, parts = editor.output_names, {str(value.name) for value in batched}
+
+    def feeds(sample: NetworkInputs) -> NetworkInputs:
         return {name: array[:1] for name, array in sample.items() if name not in others}
 
     def expected(values: Values) -> Mapping[str, Expected]:
-        return {
-            name: copied(values[name][row * values[name].shape[0] // count :][: values[name].shape[0] // count])
-            if name in batched
-            else copied(values[name])
-            for name in outputs
-        }
+        def part(name: str) -> Expected:
+            size = values[name].shape[0] // count
+            return copied(values[name][row * size :][:size] if name in parts else values[name])
 
-    effect = f"one image at '{kept}' instead of {count}; the outputs are {', '.join(repr(name) for name in outputs)}"
+        return {name: part(name) for name in names}
+
+    effect = f"one image at '{kept.name}' instead of {count}; the outputs are {', '.join(repr(n) for n in names)}"
     if ends:
-        layers = ", ".join(repr(surgery.layer(node)) for node in ends)
+        layers = ", ".join(repr(editor.layer(node)) for node in ends)
         effect += f", because {layers} brings the images together"
-    return Edited(surgery.finish(), (kept, *others), effect, tuple(outputs), expected, feeds)
+    return Edited(editor.finish_edit(), (str(kept.name), *others), effect, tuple(names), expected, feeds)
 
 
-def _batch_concat(surgery: Surgery) -> onnx.NodeProto | None:
+def _batch_concat(editor: Editor) -> ir.Node | None:
     """The Concat along the batch whose inputs are network inputs."""
-    inputs = set(surgery.input_names)
-    for node in surgery.graph.node:
-        if node.op_type == "Concat" and not node.domain and _attribute(node, "axis", 0) == 0:
-            if inputs >= set(node.input):
-                return cast("onnx.NodeProto", node)
-            if len(surgery.shape(node.output[0])) == 4 and all(_one(surgery, name) for name in node.input):
-                raise surgery.refused(
-                    f"'{surgery.layer(node)}' concatenates images that earlier layers have changed",
+    for node in editor.nodes():
+        if is_op(node, "Concat") and read(editor, node, read_concat).axis == 0:
+            if all(value is not None and value.is_graph_input() for value in node.inputs):
+                return node
+            if len(editor.shape(node.outputs[0])) == 4 and all(_is_one_image(editor, v) for v in node.inputs):
+                raise editor.refused(
+                    f"'{editor.layer(node)}' concatenates images that earlier layers have changed",
                     "move what changes them (a flip, a normalisation) to the preprocessing of the inputs",
                 )
     return None
 
 
-def _one(surgery: Surgery, name: str) -> bool:
-    return surgery.constant(name) is None and surgery.shape(name)[0] == 1
+def _is_one_image(editor: Editor, value: ir.Value | None) -> bool:
+    return value is not None and editor.array(value) is None and editor.shape(value)[0] == 1
 
 
-def _keep_one(surgery: Surgery, joined: Any, wanted: str | None) -> tuple[str, int, str, int]:
-    """(the input that stays, how many images there were, the value that they made, which of them it was)."""
-    kept = joined.input[0] if wanted is None else wanted
-    if kept not in joined.input:
-        raise surgery.refused(f"'{kept}' is not concatenated", f"name one of {', '.join(joined.input)}")
-    for name in dict.fromkeys(joined.input):
-        if len(surgery.readers(name)) > 1:
-            raise surgery.refused(
-                f"input '{name}' is read by other layers, too", "cut the network before them with keep_output"
+def _joined_input(editor: Editor, joined: ir.Node, wanted: str | None) -> tuple[ir.Value, int]:
+    """The input that stays, and which of the images it is."""
+    names = [str(value.name) for value in joined.inputs if value is not None]
+    kept = names[0] if wanted is None else wanted
+    if kept not in names:
+        raise editor.refused(f"'{kept}' is not concatenated", f"name one of {', '.join(names)}")
+    for value in dict.fromkeys(value for value in joined.inputs if value is not None):
+        if len(editor.users(value)) > 1:
+            raise editor.refused(
+                f"input '{value.name}' is read by other layers, too", "cut the network before them with keep_output"
             )
-    return kept, len(joined.input), joined.output[0], list(joined.input).index(kept)
+    row = names.index(kept)
+    return next(value for value in editor.graph.inputs if value.name == kept), row
 
 
-def _batched_input(surgery: Surgery, wanted: str | None) -> tuple[str, int]:
-    names = surgery.input_names
-    several = [name for name in names if surgery.shape(name)[:1] > (1,)]
-    name = wanted or (several[0] if several else names[0])
-    if name not in names:
-        raise surgery.refused(f"the network has no input '{name}'", f"its inputs are: {', '.join(names)}")
-    count = surgery.shape(name)[0]
-    if count == 1:
-        raise surgery.refused(f"input '{name}' takes one image already", "remove replace_input from the recipe")
-    return name, count
+def _batched_input(editor: Editor, wanted: str | None) -> ir.Value:
+    inputs = {str(value.name): value for value in editor.graph.inputs}
+    several = [name for name, value in inputs.items() if editor.shape(value)[:1] > (1,)]
+    name = wanted or next(iter(several or inputs))
+    if name not in inputs:
+        raise editor.refused(f"the network has no input '{name}'", f"its inputs are: {', '.join(inputs)}")
+    if editor.shape(inputs[name])[0] == 1:
+        raise editor.refused(f"input '{name}' takes one image already", "remove replace_input from the recipe")
+    return inputs[name]
 
 
-def _by_image(surgery: Surgery, start: str, count: int) -> tuple[set[str], list[onnx.NodeProto]]:
+def _by_image(editor: Editor, start: ir.Value, count: int) -> tuple[set[ir.Value], list[ir.Node]]:
     """The values with one part for each image, and the layers that bring the images together."""
-    batched, ends = {start}, list[Any]()
-    for node in surgery.graph.node:  # in topological order
-        if not batched & set(node.input):
+    batched, ends = {start}, list["ir.Node"]()
+    for node in editor.nodes():
+        if not batched & set(node.inputs):
             continue
-        if _keeps_images_apart(surgery, node, batched, count):
-            batched |= set(node.output)
+        if _keeps_images_apart(editor, node, batched, count):
+            batched |= set(node.outputs)
         else:
             ends.append(node)
     return batched, ends
 
 
-def _keeps_images_apart(surgery: Surgery, node: Any, batched: set[str], count: int) -> bool:
-    shape = surgery.shape(node.output[0])
+def _keeps_images_apart(editor: Editor, node: ir.Node, batched: set[ir.Value], count: int) -> bool:
+    shape = editor.shape(node.outputs[0])
     if shape[:1] != (count,):
         return False
-    for name in node.input:
-        constant = surgery.constant(name) if name else None
-        computed = name and name not in batched and constant is None
-        if computed and surgery.shape(name)[:1] not in ((), (1,)):
+    for value in node.inputs:
+        constant = editor.array(value)
+        computed = value is not None and value not in batched and constant is None
+        if value is not None and computed and editor.shape(value)[:1] not in ((), (1,)):
             return False
-        elementwise = node.op_type in ("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "Mean")
-        if elementwise and constant is not None and constant.ndim == len(shape) and constant.shape[0] != 1:
+        by_image = constant is not None and constant.ndim == len(shape) and constant.shape[0] != 1
+        if by_image and node.op_type in _ELEMENTWISE:
             return False
-    rank = len(surgery.shape(node.input[0]))
+    source = editor.shape(data_input(node))
+    rank = len(source)
     if node.op_type in _SHAPES:
-        return surgery.shape(node.input[0])[:1] == (count,)  # row-major: the images stay apart
+        return source[:1] == (count,)  # row-major: the images stay apart
     if node.op_type in _AXIS_OPS:
-        default = {"Flatten": 1, "LpNormalization": -1, "Softmax": -1, "LogSoftmax": -1}.get(node.op_type, 0)
-        return int(_attribute(node, "axis", default)) % max(rank, 1) != 0
+        default = {"Flatten": 1, "LpNormalization": -1, "Softmax": -1, "LogSoftmax": -1}.get(str(node.op_type), 0)
+        return as_node(node).integer("axis", default) % max(rank, 1) != 0
     if node.op_type in _REDUCTIONS:
-        return all(axis % rank != 0 for axis in _axes(surgery, node, rank))
+        reduction = read_or_none(editor, node, read_reduce)
+        return reduction is not None and 0 not in reduction.axes
     if node.op_type == "Transpose":
-        return list(_attribute(node, "perm", range(rank)[::-1]))[:1] == [0]
+        return read(editor, node, read_transpose).order[0] == 0
     if node.op_type == "Slice":
-        return all(axis % rank != 0 for axis in _slice_axes(surgery, node))
+        cut = read_or_none(editor, node, read_slice)
+        return cut is not None and (cut.starts[0], cut.steps[0]) == (0, 1)
     if node.op_type in ("Gemm", "MatMul"):
-        return node.input[0] in batched and not _attribute(node, "transA", 0) and node.input[1] not in batched
+        return node.inputs[0] in batched and not as_node(node).integer("transA", 0) and node.inputs[1] not in batched
     if node.op_type == "Pad":
         return True  # the output's batch is that of the input: it is not padded
     return bool(node.op_type in _BY_IMAGE or (node.domain == "ai.nnkit" and node.op_type == "Normalize"))
 
 
-def _attribute(node: Any, name: str, default: Any) -> Any:
-    from onnx import helper
-
-    found = next((a for a in node.attribute if a.name == name), None)
-    return default if found is None else helper.get_attribute_value(found)
-
-
-def _axes(surgery: Surgery, node: Any, rank: int) -> Iterator[int]:
-    given = surgery.constant(node.input[1]) if len(node.input) > 1 and node.input[1] else None
-    axes = given.reshape(-1).tolist() if given is not None else _attribute(node, "axes", None)
-    yield from (int(axis) for axis in (range(rank) if axes is None else axes))
-
-
-def _slice_axes(surgery: Surgery, node: Any) -> list[int]:
-    axes = surgery.constant(node.input[3]) if len(node.input) > 3 else None
-    starts = surgery.constant(node.input[1])
-    count = 0 if starts is None else starts.size
-    return [int(axis) for axis in axes.reshape(-1)] if axes is not None else list(range(count))
-
-
-def _outputs(surgery: Surgery, before: list[str], batched: set[str], ends: list[Any]) -> list[str]:
+def _outputs(editor: Editor, batched: set[ir.Value], ends: list[ir.Node]) -> list[ir.Value]:
     """The outputs that stay, and in place of those behind an end the values that the ends read."""
-    gone: set[str] = set()
-    for node in surgery.graph.node:
-        if node in ends or gone & set(node.input):
-            gone |= set(node.output)
-    read = [name for node in ends for name in node.input if name in batched]
-    found: list[str] = []
-    for name in before:
-        found += read if name in gone else [name]
-    return list(dict.fromkeys(found))
+    gone: set[ir.Value] = set()
+    for node in editor.nodes():
+        if node in ends or gone & set(node.inputs):
+            gone |= set(node.outputs)
+    read = [value for node in ends for value in node.inputs if value is not None and value in batched]
+    kept: list[ir.Value] = []
+    for output in editor.graph.outputs:
+        kept += read if output in gone else [output]
+    return list(dict.fromkeys(kept))
 
 
-def _shrink(surgery: Surgery, batched: set[str], count: int) -> None:
+def _shrink_reshapes(editor: Editor, batched: set[ir.Value], count: int) -> None:
     """Constant shapes of reshapes: their batch becomes 1."""
-    for node in surgery.graph.node:
-        if node.op_type != "Reshape" or node.input[0] not in batched or node.output[0] not in batched:
+    for node in editor.nodes():
+        if node.op_type != "Reshape" or not {data_input(node), node.outputs[0]} <= batched:
             continue
-        target = surgery.constant(node.input[1])
-        if target is not None and target.size and int(target[0]) == count:
-            changed = np.array([1, *target[1:]], np.int64)
-            node.input[1] = surgery.add_constant(f"{surgery.layer(node)}.shape", changed)
-        elif target is not None and target.size and int(target[0]) == -1:
-            shape = surgery.shape(node.output[0])
-            node.input[1] = surgery.add_constant(f"{surgery.layer(node)}.shape", np.array([1, *shape[1:]], np.int64))
-
-
-def _bypass(surgery: Surgery, joined: Any, kept: str) -> None:
-    for reader in surgery.readers(joined.output[0]):
-        for index, name in enumerate(reader.input):
-            if name == joined.output[0]:
-                reader.input[index] = kept
-
-
-def _one_image(surgery: Surgery, name: str) -> None:
-    for info in surgery.graph.input:
-        if info.name == name:
-            info.type.tensor_type.shape.dim[0].dim_value = 1
+        target = editor.array(operand(node, 1))
+        if target is None or not target.size or int(target[0]) not in (count, -1):
+            continue
+        rest = target[1:] if int(target[0]) == count else editor.shape(node.outputs[0])[1:]
+        shape = editor.constant(f"{editor.layer(node)}.shape", np.array([1, *rest], np.int64))
+        node.replace_input_with(1, shape)

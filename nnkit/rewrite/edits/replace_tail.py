@@ -16,17 +16,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.graph import Model, ValueTags
-from nnkit.recipe.restructure import ReplaceTail, TailLayer, TailNorm, TailPca
+from nnkit.recipe.restructure import ReplaceTail, TailNorm, TailPca
 from nnkit.rewrite.edit import Edit, Edited, Expected, Values, affine_expected, copied, same_feeds
+from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.edits.projection import append_affine, feature_length, pca_of
+from nnkit.rewrite.naming import named_value
 from nnkit.rewrite.pca import Pca
-from nnkit.rewrite.surgery import Surgery
+from nnkit.rewrite.reading import ancestors
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 
 def make(options: ReplaceTail, where: str = "") -> Edit:
@@ -35,86 +40,73 @@ def make(options: ReplaceTail, where: str = "") -> Edit:
 
 
 def _apply(model: Model, options: ReplaceTail, where: str) -> Edited:
-    surgery = Surgery(model, where)
-    before = surgery.output_names
-    cut = surgery.value(options.at)
-    ended = [name for name in before if depends(surgery, name, cut)]
+    editor = Editor(model, where)
+    cut = named_value(editor, options.at)
+    before, cut_name = list(editor.graph.outputs), str(cut.name)
+    ended = [output for output in before if cut in ancestors(output)]
     if not ended:
-        raise surgery.refused(f"no output of the network depends on '{options.at}'", "name a layer before an output")
+        raise editor.refused(f"no output of the network depends on '{options.at}'", "name a layer before an output")
     pcas = {index: pca_of(layer.file) for index, layer in enumerate(options.tail) if isinstance(layer, TailPca)}
-    value = _append_tail(surgery, cut, options, pcas)
-    outputs = [value if name == ended[0] else name for name in before if name == ended[0] or name not in ended]
-    surgery.set_outputs(outputs)
+    end = _append_tail(editor, cut, options, pcas)
+    editor.set_outputs([end if output is ended[0] else output for output in before if output not in ended[1:]])
+    result = str(end.name)
+    others = [name for name in editor.output_names if name != result]
 
     def expected(values: Values) -> Mapping[str, Expected]:
-        found = {name: copied(values[name]) for name in outputs if name != value}
-        return {**found, value: _tail_of(values[cut], options.tail, pcas)}
+        return {
+            **{name: copied(values[name]) for name in others},
+            result: _after_tail(values[cut_name], options, pcas),
+        }
 
     tail = " -> ".join(layer.kind for layer in options.tail)
-    effect = f"{', '.join(repr(name) for name in ended)} gave way to '{value}': '{options.at}'"
-    fetch = (cut, *(name for name in outputs if name != value))
-    return Edited(
-        surgery.finish(), (options.at,), effect + (f" -> {tail}" if tail else ""), fetch, expected, same_feeds
-    )
+    effect = f"{', '.join(repr(output.name) for output in ended)} gave way to '{result}': '{options.at}'"
+    if tail:
+        effect += f" -> {tail}"
+    return Edited(editor.finish_edit(), (options.at,), effect, (cut_name, *others), expected, same_feeds)
 
 
-def depends(surgery: Surgery, output: str, value: str) -> bool:
-    """Whether `output` is computed from `value`, or is it."""
-    pending, seen = [output], set[str]()
-    while pending:
-        name = pending.pop()
-        if name == value:
-            return True
-        node = surgery.producer(name)
-        if node is not None and name not in seen:
-            pending += node.input
-        seen.add(name)
-    return False
-
-
-def _append_tail(surgery: Surgery, cut: str, options: ReplaceTail, pcas: Mapping[int, Pca]) -> str:
+def _append_tail(editor: Editor, cut: ir.Value, options: ReplaceTail, pcas: Mapping[int, Pca]) -> ir.Value:
     value = cut
     if not options.tail:
         return value
-    rank, length = len(surgery.shape(cut)), feature_length(surgery, cut)
+    rank, length = len(editor.shape(cut)), feature_length(editor, cut)
     for index, layer in enumerate(options.tail):
         if isinstance(layer, TailPca):
             pca = pcas[index]
             if pca.features != length:
-                raise surgery.refused(
+                raise editor.refused(
                     f"'{layer.file.text}' projects features of {pca.features} values, here are {length}",
                     "give the PCA that was trained on this feature",
                 )
             tags = ValueTags(hp=layer.hp, origins=(layer.name,))
-            value = append_affine(surgery, value, pca.weight, pca.bias, layer.name, rank=rank, tags=tags)
+            value = append_affine(editor, value, pca.weight, pca.bias, layer.name, rank=rank, tags=tags)
             length = pca.components
         elif isinstance(layer, TailNorm):
-            value = _append_norm(surgery, value, layer, length)
+            value = _append_norm(editor, value, layer, length)
         else:
-            value = surgery.append("Softmax", [value], layer.name, axis=1)
+            value = editor.append("Softmax", [value], {"axis": 1}, name=layer.name)
     return value
 
 
-def _append_norm(surgery: Surgery, value: str, layer: TailNorm, length: int) -> str:
+def _append_norm(editor: Editor, value: ir.Value, layer: TailNorm, length: int) -> ir.Value:
     name = layer.name
-    axes = surgery.add_constant(f"{name}_sum.axes", np.array([1], np.int64))
-    square = surgery.append("Mul", [value, value], f"{name}_sq")
-    total = surgery.append("ReduceSum", [square, axes], f"{name}_sum", keepdims=1)
+    axes = editor.constant(f"{name}_sum.axes", np.array([1], np.int64))
+    square = editor.append("Mul", [value, value], {}, name=f"{name}_sq")
+    total = editor.append("ReduceSum", [square, axes], {"keepdims": 1}, name=f"{name}_sum")
     if layer.reduce == "mean":
-        total = surgery.append(
-            "Mul", [total, surgery.add_constant(f"{name}.share", np.array(1.0 / length, np.float32))], f"{name}_mean"
-        )
+        share = editor.constant(f"{name}.share", np.array(1.0 / length, np.float32))
+        total = editor.append("Mul", [total, share], {}, name=f"{name}_mean")
     if layer.a:
-        total = surgery.append(
-            "Add", [total, surgery.add_constant(f"{name}.a", np.array(layer.a, np.float32))], f"{name}_add"
-        )
-    return surgery.append("Div", [value, surgery.append("Sqrt", [total], f"{name}_sqrt")], name)
+        a = editor.constant(f"{name}.a", np.array(layer.a, np.float32))
+        total = editor.append("Add", [total, a], {}, name=f"{name}_add")
+    root = editor.append("Sqrt", [total], {}, name=f"{name}_sqrt")
+    return editor.append("Div", [value, root], {}, name=name)
 
 
-def _tail_of(value: NDArray[Any], tail: tuple[TailLayer, ...], pcas: Mapping[int, Pca]) -> Expected:
-    x = np.asarray(value, np.float64).reshape(-1) if tail else value
+def _after_tail(value: NDArray[Any], options: ReplaceTail, pcas: Mapping[int, Pca]) -> Expected:
+    x = np.asarray(value, np.float64).reshape(-1) if options.tail else value
     result = copied(x)
-    for index, layer in enumerate(tail):
+    for index, layer in enumerate(options.tail):
         if isinstance(layer, TailPca):
             result = affine_expected(x, pcas[index].weight, pcas[index].bias)
         elif isinstance(layer, TailNorm):

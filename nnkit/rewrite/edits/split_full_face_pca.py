@@ -8,7 +8,7 @@ by one 1x1 convolution. From the left half the CPU takes X1 W1 + m/2 and X1 - M1
 and X2 - M2: the sum of the first two is the projection, the other two are the centred feature, to whose length it
 is scaled again (postprocess: pca_combine).
 Options: `file`, an .npz with mean [2F] and matrix [2F, K]; `output`; `name`; `hp`; `channels`, the most that one
-convolution may have (NNIE: 4096). Where the 2K + 2F values exceed it, they are cut into several convolutions and
+convolution may have (4096, say). Where the 2K + 2F values exceed it, they are cut into several convolutions and
 outputs NAME_0, NAME_1, ..., whose values follow one another; blocks are kept whole where they fit.
 Refused where the file's mean is not twice as long as the feature.
 """
@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from nnkit.graph import Model, ValueTags
 from nnkit.recipe.restructure import SplitFullFacePca
 from nnkit.rewrite.edit import Edit, Edited, Expected, Values, affine_expected, copied, same_feeds
-from nnkit.rewrite.edits.projection import append_affine, as_one_pixel, feature_length, pca_of, replaced
+from nnkit.rewrite.editor import Editor
+from nnkit.rewrite.edits.projection import append_affine, as_one_pixel, feature_length, pca_of, replace_output
+from nnkit.rewrite.naming import named_output
 from nnkit.rewrite.pca import Pca
-from nnkit.rewrite.surgery import Surgery
 
 
 def make(options: SplitFullFacePca, where: str = "") -> Edit:
@@ -57,14 +58,15 @@ def output_sizes(blocks: Sequence[int], limit: int) -> list[int]:
 
 
 def _apply(model: Model, options: SplitFullFacePca, where: str) -> Edited:
-    surgery = Surgery(model, where)
-    before = surgery.output_names
-    feature = surgery.one_output(options.output)
+    editor = Editor(model, where)
+    before = editor.output_names
+    feature = named_output(editor, options.output)
+    former = str(feature.name)
     pca = pca_of(options.file)
-    length = feature_length(surgery, feature)
+    length = feature_length(editor, feature)
     if pca.features != 2 * length:
-        raise surgery.refused(
-            f"'{options.file.text}' projects features of {pca.features} values, but the two halves of '{feature}' "
+        raise editor.refused(
+            f"'{options.file.text}' projects features of {pca.features} values, but the two halves of '{former}' "
             f"have {2 * length}",
             "give the PCA of the full face: mean [2F] and matrix [2F, K], the left half first",
         )
@@ -74,22 +76,23 @@ def _apply(model: Model, options: SplitFullFacePca, where: str) -> Edited:
     ranges = list(zip([0, *ends[:-1]], ends, strict=True))
     names = [options.name] if len(ranges) == 1 else [f"{options.name}_{index}" for index in range(len(ranges))]
     tags = ValueTags(hp=options.hp, origins=(options.name,))
-    pixel = as_one_pixel(surgery, feature, options.name)
-    results = [
-        append_affine(surgery, pixel, weight[start:end], bias[start:end], name, rank=4, tags=tags)
+    pixel = as_one_pixel(editor, feature, options.name)
+    appended = [
+        append_affine(editor, pixel, weight[start:end], bias[start:end], name, rank=4, tags=tags)
         for name, (start, end) in zip(names, ranges, strict=True)
     ]
-    surgery.set_outputs(replaced(before, feature, results))
+    replace_output(editor, feature, appended)
+    results = [str(value.name) for value in appended]
 
     def expected(values: Values) -> Mapping[str, Expected]:
-        found = {name: copied(values[name]) for name in before if name != feature}
+        outputs = {name: copied(values[name]) for name in before if name != former}
         for result, (start, end) in zip(results, ranges, strict=True):
-            found[result] = affine_expected(values[feature], weight[start:end], bias[start:end])
-        return found
+            outputs[result] = affine_expected(values[former], weight[start:end], bias[start:end])
+        return outputs
 
     effect = (
-        f"output '{feature}' of {length} values became {', '.join(repr(name) for name in results)} of "
+        f"output '{former}' of {length} values became {', '.join(repr(name) for name in results)} of "
         f"{' + '.join(str(size) for size in sizes)}: both halves' shares of {pca.components} components, and the "
         "feature centred with either mean"
     )
-    return Edited(surgery.finish(), tuple(results), effect, tuple(before), expected, same_feeds)
+    return Edited(editor.finish_edit(), tuple(results), effect, tuple(before), expected, same_feeds)

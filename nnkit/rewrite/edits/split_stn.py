@@ -4,7 +4,7 @@ Change: a network with a spatial transformer is two networks and a warp between 
 build the two: with part `stn` the network ends in the warp's matrix; with part `net` it begins with an input of the
 warped image, named after the warp's result, instead of the image. The warp's attributes (direction, interpolation,
 border) are those of the WarpPerspective node; warp_from_grid, before this, makes one of AffineGrid and GridSample.
-NET is calibrated on images that have been through STN and warp (`nnkit.stn.write_net_calibration`).
+NET is calibrated on images that have been through STN and warp.
 Options: `part`.
 Refused without exactly one warp; where layers compute the image that it reads; where an output does not depend on
 it; and where layers behind it read what the STN computes.
@@ -18,9 +18,10 @@ from nnkit.errors import ModelError
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.recipe.restructure import SplitStn
-from nnkit.rewrite.edit import Edit, Edited, Expected, Sample, Values, copied
+from nnkit.rewrite.edit import Edit, Edited, Expected, Values, copied
+from nnkit.rewrite.stn_split import split_stn
 from nnkit.rewrite.tag_moves import lost_tags
-from nnkit.stn.split import split_stn
+from nnkit.samples import NetworkInputs
 
 
 def make(options: SplitStn, where: str = "") -> Edit:
@@ -47,7 +48,7 @@ def _apply(model: Model, options: SplitStn, where: str) -> Edited:
         effect += f"; {', '.join(lost)} went with the other part"
     sessions: list[FloatSession] = []
 
-    def feeds(sample: Sample) -> Sample:
+    def feeds(sample: NetworkInputs) -> NetworkInputs:
         if options.part == "net":
             if not sessions:
                 sessions.append(FloatSession(model, [split.warped]))

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.affine import Affine, affine_input, read_affine
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.rule import Declined, Nodes, Rule
-from nnkit.rewrite.rules.fc_to_conv import reshaped
+from nnkit.rewrite.reshaping import compute_then_reshape, reshaped
+from nnkit.rewrite.rule import Nodes, Rule
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -34,22 +35,20 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     return (node,) if affine_input(editor, node) is not None else None
 
 
-def _check(editor: Editor, nodes: Nodes) -> _Match | Declined:
+def _check(editor: Editor, nodes: Nodes) -> _Match:
     (node,) = nodes
     value = affine_input(editor, node)
     affine = read_affine(editor, node)
-    if isinstance(affine, Declined):
-        return affine
     if value is None or len(editor.shape(value)) not in (2, 4):
-        return Declined("its input is neither [1, C, H, W] nor [1, C]")
+        raise Refused("its input is neither [1, C, H, W] nor [1, C]")
     if editor.shape(value)[0] != 1:
-        return Declined("only batch 1 is supported")
+        raise Refused("only batch 1 is supported")
     return _Match(node, value, affine)
 
 
 def _rewrite(editor: Editor, match: _Match) -> None:
     node, value, affine = match.node, match.value, match.affine
-    name, channels, result = editor.layer(node), affine.scale.size, node.outputs[0]
+    name, channels = editor.layer(node), affine.scale.size
     constants = [
         editor.constant(f"{name}.weight", affine.scale.astype(np.float32).reshape(-1, 1, 1, 1)),
         editor.constant(f"{name}.bias", affine.shift.astype(np.float32)),
@@ -60,13 +59,7 @@ def _rewrite(editor: Editor, match: _Match) -> None:
         return
     shape = (1, channels, 1, 1)
     inputs = [reshaped(editor, node, value, shape, f"{name}_input"), *constants]
-    output = editor.insert(node, "Conv", inputs, attributes, shape=shape, name=f"{name}_conv")
-    editor.move_tags(node, output)
-    convolution = output.producer()
-    if convolution is not None:
-        editor.take_layer_name(convolution, node, "_output")
-    target = editor.constant(f"{name}.shape", np.array(editor.shape(result), np.int64))
-    editor.become(node, "Reshape", [output, target], {})
+    compute_then_reshape(editor, node, "Conv", inputs, attributes, shape=shape, label="conv")
 
 
 RULE = Rule("batch_norm_to_conv", True, "carries", __doc__ or "", _pattern, _check, _rewrite)

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnkit.graph.read.clip import read_clip
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import clip_bounds, data_input, is_op
-from nnkit.rewrite.rule import Declined, Nodes, Rule
+from nnkit.rewrite.reading import data_input, is_op, read
+from nnkit.rewrite.rule import Nodes, Rule
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -35,19 +37,17 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     return (node,) if is_op(node, "Clip") else None
 
 
-def _check(editor: Editor, nodes: Nodes) -> _Match | Declined:
+def _check(editor: Editor, nodes: Nodes) -> _Match:
     (node,) = nodes
-    bounds = clip_bounds(editor, node)
-    if bounds is None:
-        return Declined("its bounds are not constant")
-    low, high = bounds
+    clip = read(editor, node, read_clip)
+    low, high = clip.low, clip.high
     if not low <= high or low == np.inf or high == -np.inf:
-        return Declined(f"its bounds {low:g} and {high:g} cross")
+        raise Refused(f"its bounds {low:g} and {high:g} cross")
     if low == -np.inf and high == np.inf:
-        return Declined("it has no bounds: remove_identity takes it out")
+        raise Refused("it has no bounds: remove_identity takes it out")
     value = data_input(node)
     if value.dtype is None or not value.dtype.is_floating_point():
-        return Declined("it clamps integers")
+        raise Refused("it clamps integers")
     return _Match(node, low, high)
 
 

@@ -13,23 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import data_input, ints_of, is_op
-from nnkit.rewrite.rule import Declined, Nodes, Rule
+from nnkit.rewrite.reading import data_input, is_op
+from nnkit.rewrite.reshaping import keeps_order
+from nnkit.rewrite.rule import Nodes, Rule
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-
-
-def keeps_order(editor: Editor, node: ir.Node) -> bool:
-    """Whether `node` gives its input's elements in the same order, in whatever shape."""
-    if is_op(node, "Reshape", "Flatten", "Squeeze", "Unsqueeze"):
-        return True
-    if not is_op(node, "Transpose"):
-        return False
-    shape = editor.shape(data_input(node))
-    order = ints_of(node, "perm", tuple(reversed(range(len(shape)))))
-    kept = [axis for axis in order if shape[axis] > 1]
-    return kept == sorted(kept)
 
 
 def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
@@ -41,7 +30,7 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     return (node,) if is_op(node, "Transpose") else None
 
 
-def _check(editor: Editor, nodes: Nodes) -> Nodes | Declined:
+def _check(editor: Editor, nodes: Nodes) -> Nodes:
     return nodes
 
 
@@ -50,7 +39,7 @@ def _rewrite(editor: Editor, nodes: Nodes) -> None:
     result = last.outputs[0]
     shape = editor.constant(f"{editor.layer(last)}.shape", np.array(editor.shape(result), np.int64))
     editor.become(last, "Reshape", [data_input(first), shape], {})
-    if first is not last and not first.outputs[0].uses() and not first.outputs[0].is_graph_output():
+    if first is not last and editor.is_unread(first):
         editor.move_tags(first, result)
         editor.remove(first)
 

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nnkit.graph.read.activation import read_slopes
+from nnkit.graph.read.clip import read_clip
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import clip_bounds, data_input, float_of, is_op, operand, per_channel
-from nnkit.rewrite.rule import Declined, Nodes, Rule
+from nnkit.rewrite.reading import data_input, is_op, read
+from nnkit.rewrite.rule import Nodes, Rule
 from nnkit.rewrite.rules.fuse_activation import ACTIVATIONS
 
 if TYPE_CHECKING:
@@ -27,24 +30,16 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     return None if pool is None or start is None else (pool, node)
 
 
-def _check(editor: Editor, nodes: Nodes) -> Nodes | Declined:
+def _check(editor: Editor, nodes: Nodes) -> Nodes:
     pool, node = nodes
     for value, reader in ((data_input(pool), pool), (pool.outputs[0], node)):
-        other = editor.other_uses(value, reader)
-        if other is not None:
-            return Declined(other)
+        editor.require_only_reader(value, reader)
     if len(pool.outputs) > 1:
-        return Declined("the pooling gives indices too")
-    if is_op(node, "Clip") and clip_bounds(editor, node) is None:
-        return Declined("its bounds are not constant")
-    if is_op(node, "LeakyRelu") and float_of(node, "alpha", 0.01) < 0:
-        return Declined("its slope is negative, so it does not keep the order of values")
-    if is_op(node, "PRelu"):
-        slope = editor.array(operand(node, 1))
-        if slope is None or (slope.size != 1 and per_channel(slope, editor.shape(data_input(node))) is None):
-            return Declined("its slopes are not constant per channel")
-        if slope.min() < 0:
-            return Declined("a slope is negative, so it does not keep the order of values")
+        raise Refused("the pooling gives indices too")
+    if is_op(node, "Clip"):
+        read(editor, node, read_clip)
+    if is_op(node, "LeakyRelu", "PRelu") and read(editor, node, read_slopes).min() < 0:
+        raise Refused("a slope is negative, so it does not keep the order of values")
     return nodes
 
 
@@ -61,9 +56,7 @@ def _rewrite(editor: Editor, nodes: Nodes) -> None:
         name=f"{editor.layer(node)}_moved",
     )
     editor.move_tags(node, moved)
-    moved_node = moved.producer()
-    if moved_node is not None:
-        editor.take_layer_name(moved_node, node, "_output")
+    editor.take_layer_name(moved, node, "_output")
     editor.become(node, "MaxPool", [moved], pool_attributes)
     editor.move_tags(pool, result)
     editor.remove(pool)

@@ -19,8 +19,8 @@ import numpy as np
 from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.linear import Linear, read_linear
 from nnkit.rewrite.reading import data_input, is_op
-from nnkit.rewrite.rule import Declined, Nodes, Rule
-from nnkit.rewrite.rules.collapse_reshape import keeps_order
+from nnkit.rewrite.reshaping import compute_then_reshape, keeps_order, reshaped
+from nnkit.rewrite.rule import Nodes, Rule
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -37,11 +37,9 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     return (node,) if is_op(node, "Gemm", "MatMul") else None
 
 
-def _check(editor: Editor, nodes: Nodes) -> _Match | Declined:
+def _check(editor: Editor, nodes: Nodes) -> _Match:
     (node,) = nodes
     linear = read_linear(editor, node)
-    if isinstance(linear, Declined):
-        return linear
     before = editor.producer(data_input(node))
     if before is None or not keeps_order(editor, before) or editor.is_cpu(before):
         return _Match(node, linear, None)
@@ -63,23 +61,12 @@ def _rewrite(editor: Editor, match: _Match) -> None:
         editor.constant(f"{name}.bias", linear.bias.astype(np.float32)),
     ]
     attributes = {"kernel_shape": list(kernel[1:]), "strides": [1, 1], "pads": [0, 0, 0, 0]}
-    output = editor.insert(node, "Conv", inputs, attributes, shape=(1, linear.outputs, 1, 1), name=f"{name}_conv")
-    editor.move_tags(node, output)
-    convolution = output.producer()
-    if convolution is not None:
-        editor.take_layer_name(convolution, node, "_output")
-    shape = editor.constant(f"{name}.shape", np.array(editor.shape(node.outputs[0]), np.int64))
-    editor.become(node, "Reshape", [output, shape], {})
-    flatten = match.flatten
-    if flatten is not None and not flatten.outputs[0].uses() and not flatten.outputs[0].is_graph_output():
-        editor.move_tags(flatten, output)
-        editor.remove(flatten)
-
-
-def reshaped(editor: Editor, before: ir.Node, value: ir.Value, shape: tuple[int, ...], name: str) -> ir.Value:
-    """`value` in another shape, through a new Reshape in front of `before`."""
-    target = editor.constant(f"{name}.shape", np.array(shape, np.int64))
-    return editor.insert(before, "Reshape", [value, target], {}, shape=shape, name=name)
+    output = compute_then_reshape(
+        editor, node, "Conv", inputs, attributes, shape=(1, linear.outputs, 1, 1), label="conv"
+    )
+    if match.flatten is not None and editor.is_unread(match.flatten):
+        editor.move_tags(match.flatten, output)
+        editor.remove(match.flatten)
 
 
 RULE = Rule("fc_to_conv", True, "carries", __doc__ or "", _pattern, _check, _rewrite)

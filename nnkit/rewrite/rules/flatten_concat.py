@@ -9,32 +9,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nnkit.graph.read.concat import read_concat
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import int_of, is_op
-from nnkit.rewrite.rule import Declined, Nodes, Rule
+from nnkit.rewrite.reading import is_op, read
+from nnkit.rewrite.rule import Nodes, Rule
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-
-
-def concat_axis(editor: Editor, node: ir.Node) -> int:
-    """The axis of a Concat, counted from the front."""
-    return int_of(node, "axis", 0) % len(editor.shape(node.outputs[0]))
 
 
 def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     if not is_op(node, "Concat"):
         return None
     outer = next((use.node for use in node.outputs[0].uses() if is_op(use.node, "Concat")), None)
-    if outer is None or concat_axis(editor, outer) != concat_axis(editor, node):
+    if outer is None or read(editor, outer, read_concat).axis != read(editor, node, read_concat).axis:
         return None
     return node, outer
 
 
-def _check(editor: Editor, nodes: Nodes) -> Nodes | Declined:
+def _check(editor: Editor, nodes: Nodes) -> Nodes:
     inner, outer = nodes
-    other = editor.other_uses(inner.outputs[0], outer)
-    return nodes if other is None else Declined(other)
+    editor.require_only_reader(inner.outputs[0], outer)
+    return nodes
 
 
 def _rewrite(editor: Editor, nodes: Nodes) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from nnkit.rewrite.affine import affine_input
 from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.folding import FoldBefore, check_before, rewrite_fold
-from nnkit.rewrite.rule import Declined, Nodes, Rule
+from nnkit.rewrite.rule import Nodes, Rule
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -43,7 +43,7 @@ def _chain_from(editor: Editor, first: ir.Node) -> Nodes:
         chain.append(following)
 
 
-def _check(editor: Editor, nodes: Nodes) -> FoldBefore | Declined:
+def _check(editor: Editor, nodes: Nodes) -> FoldBefore:
     chain = _chain_from(editor, nodes[0])
     return check_before(editor, chain, nodes[len(chain) :])
 

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nnkit.graph.read.activation import read_slopes
+from nnkit.graph.read.clip import read_clip
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import clip_bounds, data_input, is_op, operand, per_channel
-from nnkit.rewrite.rule import Declined, Nodes, Rule
+from nnkit.rewrite.reading import data_input, is_op, read
+from nnkit.rewrite.rule import Nodes, Rule
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -28,22 +31,15 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     return None if producer is None else (producer, node)
 
 
-def _check(editor: Editor, nodes: Nodes) -> Nodes | Declined:
+def _check(editor: Editor, nodes: Nodes) -> Nodes:
     producer, node = nodes
-    value = data_input(node)
     if is_op(producer, "Add") and any(editor.array(term) is not None for term in producer.inputs):
-        return Declined(f"'{editor.layer(producer)}' adds a constant: it is not an op that fuses")
-    other = editor.other_uses(value, node)
-    if other is not None:
-        return Declined(other)
-    if is_op(node, "Clip") and clip_bounds(editor, node) is None:
-        return Declined("its bounds are not constant")
+        raise Refused(f"'{editor.layer(producer)}' adds a constant: it is not an op that fuses")
+    editor.require_only_reader(data_input(node), node)
+    if is_op(node, "Clip"):
+        read(editor, node, read_clip)
     if is_op(node, "PRelu"):
-        slope = editor.array(operand(node, 1))
-        if slope is None:
-            return Declined("its slopes are not constant")
-        if slope.size != 1 and per_channel(slope, editor.shape(value)) is None:
-            return Declined("its slopes differ within a channel")
+        read(editor, node, read_slopes)
     return nodes
 
 

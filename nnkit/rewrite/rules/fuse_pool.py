@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nnkit.graph.read.pool import read_pool
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import data_input, int_of, is_op, window_of
-from nnkit.rewrite.rule import Declined, Nodes, Rule
+from nnkit.rewrite.reading import data_input, is_op, read
+from nnkit.rewrite.rule import Nodes, Rule
 from nnkit.rewrite.rules.fuse_activation import ACTIVATIONS
 
 if TYPE_CHECKING:
@@ -32,22 +34,16 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     return start, producer, node
 
 
-def _check(editor: Editor, nodes: Nodes) -> Nodes | Declined:
+def _check(editor: Editor, nodes: Nodes) -> Nodes:
     node = nodes[-1]
-    other = editor.other_uses(data_input(node), node)
-    if other is not None:
-        return Declined(other)
-    if len(node.outputs) > 1:
-        return Declined("it gives indices too")
-    window = window_of(editor, node)
-    if window is None:
-        return Declined("it is not two-dimensional")
-    if window.dilations != (1, 1):
-        return Declined("its window is dilated")
-    if is_op(node, "AveragePool"):
-        counts_padding = int_of(node, "count_include_pad", 0) == 1
-        if window.has_partial_windows or (window.reads_padding and not counts_padding):
-            return Declined("its windows at the border average fewer elements than the others")
+    editor.require_only_reader(data_input(node), node)
+    pool = read(editor, node, read_pool)
+    if pool.window.dilations != (1, 1):
+        raise Refused("its window is dilated")
+    if pool.kind == "average" and (
+        pool.window.has_partial_windows or (pool.window.reads_padding and not pool.counts_padding)
+    ):
+        raise Refused("its windows at the border average fewer elements than the others")
     return nodes
 
 

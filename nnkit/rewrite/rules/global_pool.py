@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from nnkit.graph.read.reduce import read_reduce
+from nnkit.graph.read.window import read_window
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import axes_of, data_input, is_op, window_of
-from nnkit.rewrite.rule import Declined, Nodes, Rule
+from nnkit.rewrite.reading import data_input, is_op, read, read_or_none
+from nnkit.rewrite.reshaping import compute_then_reshape
+from nnkit.rewrite.rule import Nodes, Rule
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -30,7 +32,7 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
 
 
 def _covers_all(editor: Editor, node: ir.Node) -> bool:
-    window = window_of(editor, node)
+    window = read_or_none(editor, node, read_window)
     return (
         window is not None
         and window.kernel == window.input_hw
@@ -40,15 +42,13 @@ def _covers_all(editor: Editor, node: ir.Node) -> bool:
     )
 
 
-def _check(editor: Editor, nodes: Nodes) -> ir.Node | Declined:
+def _check(editor: Editor, nodes: Nodes) -> ir.Node:
     (node,) = nodes
     if is_op(node, "GlobalMaxPool", "AveragePool"):
         return node
-    axes = axes_of(editor, node)
-    if axes is None:
-        return Declined("it reduces all axes, or axes that are computed")
-    if sorted(axis % 4 for axis in axes) != [2, 3]:
-        return Declined(f"it reduces the axes {sorted(axis % 4 for axis in axes)} instead of H and W, [2, 3]")
+    axes = read(editor, node, read_reduce).axes
+    if axes != (2, 3):
+        raise Refused(f"it reduces the axes {list(axes)} instead of H and W, [2, 3]")
     return node
 
 
@@ -63,14 +63,7 @@ def _rewrite(editor: Editor, node: ir.Node) -> None:
     if len(editor.shape(result)) == 4:
         editor.become(node, op_type, [value], attributes)
         return
-    name = editor.layer(node)
-    pooled = editor.insert(node, op_type, [value], attributes, shape=(1, channels, 1, 1), name=f"{name}_pool")
-    editor.move_tags(node, pooled)
-    pool = pooled.producer()
-    if pool is not None:
-        editor.take_layer_name(pool, node, "_output")
-    shape = editor.constant(f"{name}.shape", np.array(editor.shape(result), np.int64))
-    editor.become(node, "Reshape", [pooled, shape], {})
+    compute_then_reshape(editor, node, op_type, [value], attributes, shape=(1, channels, 1, 1), label="pool")
 
 
 RULE = Rule("global_pool", True, "carries", __doc__ or "", _pattern, _check, _rewrite)

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nnkit.graph.read.clip import read_clip
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import clip_bounds, data_input, is_op
-from nnkit.rewrite.rule import Declined, Nodes, Rule
+from nnkit.rewrite.reading import data_input, is_op, read
+from nnkit.rewrite.rule import Nodes, Rule
 from nnkit.rewrite.rules.simplify_clip import write_clamp
 
 if TYPE_CHECKING:
@@ -36,15 +37,11 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     return first, node
 
 
-def _check(editor: Editor, nodes: Nodes) -> _Match | Declined:
+def _check(editor: Editor, nodes: Nodes) -> _Match:
     first, second = nodes
-    inner, outer = clip_bounds(editor, first), clip_bounds(editor, second)
-    if inner is None or outer is None:
-        return Declined("its bounds are not constant")
-    other = editor.other_uses(data_input(second), second)
-    if other is not None:
-        return Declined(other)
-    low, high = (min(max(bound, outer[0]), outer[1]) for bound in inner)
+    inner, outer = read(editor, first, read_clip), read(editor, second, read_clip)
+    editor.require_only_reader(data_input(second), second)
+    low, high = (min(max(bound, outer.low), outer.high) for bound in (inner.low, inner.high))
     return _Match(first, second, low, high)
 
 

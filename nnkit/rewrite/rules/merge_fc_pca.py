@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.affine import Affine, affine_input, read_affine
 from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.linear import Linear, read_linear
 from nnkit.rewrite.normalization import norm_nodes
-from nnkit.rewrite.reading import data_input, int_of, is_op
-from nnkit.rewrite.rule import Declined, Nodes, Rule
-from nnkit.rewrite.rules.collapse_reshape import keeps_order
+from nnkit.rewrite.reading import data_input, is_op
+from nnkit.rewrite.reshaping import compute_then_reshape, keeps_order
+from nnkit.rewrite.rule import Nodes, Rule
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -69,52 +70,50 @@ def _beyond(editor: Editor, norm: Nodes, node: ir.Node) -> Nodes | None:
     return (before, norm[-1], node) if before is not None and is_op(before, *_LAYERS) else None
 
 
-def _check(editor: Editor, nodes: Nodes) -> _Match | Declined:
+def _check(editor: Editor, nodes: Nodes) -> _Match:
     first, *between, last = nodes
     for node in between:
         if norm_nodes(editor, node) is not None:
-            return Declined(f"the normalisation '{editor.layer(node)}' stands between the two")
+            raise Refused(f"the normalisation '{editor.layer(node)}' stands between the two")
     for node in (first, last):
         if is_op(node, "Conv") and math.prod(editor.shape(node.outputs[0])[2:]) != 1:
-            return Declined(f"'{editor.layer(node)}' is a convolution with more than one position")
+            raise Refused(f"'{editor.layer(node)}' is a convolution with more than one position")
     for before, after in itertools.pairwise(nodes):
-        other = editor.other_uses(before.outputs[0], after)
-        if other is not None:
-            return Declined(other)
+        editor.require_only_reader(before.outputs[0], after)
     linears = []
     for node in (first, last):
-        linear = read_linear(editor, node)
-        if isinstance(linear, Declined):
-            return Declined(f"'{editor.layer(node)}': {linear.reason}")
+        try:
+            linear = read_linear(editor, node)
+        except Refused as refusal:
+            raise Refused(f"'{editor.layer(node)}': {refusal.reason}") from refusal
         if linear.groups != 1:
-            return Declined(f"'{editor.layer(node)}' is a grouped convolution")
+            raise Refused(f"'{editor.layer(node)}' is a grouped convolution")
         linears.append(linear)
     affine = _affine_between(editor, between)
-    if isinstance(affine, Declined):
-        return affine
     return _merged(nodes, linears[0] if affine is None else linears[0].followed_by(affine), linears[1])
 
 
-def _affine_between(editor: Editor, between: list[ir.Node]) -> Affine | Declined | None:
+def _affine_between(editor: Editor, between: list[ir.Node]) -> Affine | None:
     affine: Affine | None = None
     for node in between:
         if keeps_order(editor, node):
             continue
-        step = read_affine(editor, node)
-        if isinstance(step, Declined):
-            return Declined(f"'{editor.layer(node)}': {step.reason}")
+        try:
+            step = read_affine(editor, node)
+        except Refused as refusal:
+            raise Refused(f"'{editor.layer(node)}': {refusal.reason}") from refusal
         affine = step if affine is None else affine.then(step)
     return affine
 
 
-def _merged(nodes: Nodes, first: Linear, last: Linear) -> _Match | Declined:
+def _merged(nodes: Nodes, first: Linear, last: Linear) -> _Match:
     projection = last.weight.reshape(last.outputs, -1)  # [K, F]
     if projection.shape[1] != first.outputs:
-        return Declined("the projection takes another number of values than the layer gives")
+        raise Refused("the projection takes another number of values than the layer gives")
     weight = np.einsum("kf,fi->ki", projection, first.weight.reshape(first.outputs, -1))
     apart = first.weight.size + last.weight.size
     if weight.size > apart:
-        return Declined(f"the merged layer would have {weight.size:,} weights, the two have {apart:,}")
+        raise Refused(f"the merged layer would have {weight.size:,} weights, the two have {apart:,}")
     bias = projection @ first.bias + last.bias
     shape = (last.outputs, *first.weight.shape[1:])
     return _Match(nodes, replace(first, weight=weight.reshape(shape), bias=bias))
@@ -130,20 +129,14 @@ def _rewrite(editor: Editor, match: _Match) -> None:
     ]
     op_type = "Gemm"
     given: tuple[int, ...] = (1, merged.outputs)
-    attributes: dict[str, Any] = {"transA": int_of(first, "transA", 0), "transB": 1}
+    attributes: dict[str, Any] = {"transA": int(merged.data_transposed), "transB": 1}
     if is_op(first, "Conv"):
         op_type, given, attributes = "Conv", (*given, 1, 1), dict(first.attributes)
     if given == shape:
         editor.become(last, op_type, inputs, attributes)
         result = last.outputs[0]
     else:
-        result = editor.insert(last, op_type, inputs, attributes, shape=given, name=f"{name}_merged")
-        editor.move_tags(last, result)
-        layer = result.producer()
-        if layer is not None:
-            editor.take_layer_name(layer, last, "_output")
-        target = editor.constant(f"{name}.shape", np.array(shape, np.int64))
-        editor.become(last, "Reshape", [result, target], {})
+        result = compute_then_reshape(editor, last, op_type, inputs, attributes, shape=given, label="merged")
     for node in reversed(match.nodes[:-1]):
         editor.move_tags(node, result)
         editor.remove(node)

@@ -15,26 +15,22 @@ ceil_mode or with padding as wide as the window.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nnkit.graph.padding import Pads
+from nnkit.graph.read.clip import read_clip
+from nnkit.graph.read.pad import Pad, read_pad
+from nnkit.graph.read.padding import Pads
+from nnkit.graph.read.pool import read_pool
+from nnkit.graph.read.window import read_window
+from nnkit.graph.refusal import Refused
+from nnkit.graph.view import Node, ReadableGraph
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import (
-    clip_bounds,
-    data_input,
-    int_of,
-    is_op,
-    operand,
-    scalar_of,
-    set_pads,
-    string_of,
-    window_of,
-)
-from nnkit.rewrite.rule import Declined, Nodes, Rule
+from nnkit.rewrite.reading import data_input, is_op, read, read_or_none, set_pads
+from nnkit.rewrite.rule import Nodes, Rule
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -53,98 +49,70 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     return (node, *readers) if readers else None
 
 
-def _check(editor: Editor, nodes: Nodes) -> _Match | Declined:
-    pad, *readers = nodes
-    if pad.outputs[0].is_graph_output():
-        return Declined(f"'{pad.outputs[0].name}' is an output of the network")
-    widths = pad_widths(editor, pad)
-    if isinstance(widths, Declined):
-        return widths
-    value = 0.0 if operand(pad, 2) is None else scalar_of(editor, operand(pad, 2))
-    if value is None:
-        return Declined("the padded value is not constant")
+def _check(editor: Editor, nodes: Nodes) -> _Match:
+    node, *readers = nodes
+    if node.outputs[0].is_graph_output():
+        raise Refused(f"'{node.outputs[0].name}' is an output of the network")
+    pad = read(editor, node, read_constant_pad)
+    if len(pad.before) != 4:
+        raise Refused(f"it has {len(pad.before)} axes instead of 4")
+    if not pad.pads_hw_only:
+        raise Refused("it pads the channels or the batch")
     merged = []
     for reader in readers:
-        reason = _obstacle(editor, pad, reader, widths, value)
-        if reason is not None:
-            return Declined(f"'{editor.layer(reader)}' cannot take it: {reason}")
-        window = window_of(editor, reader)
-        if window is not None:
-            merged.append((reader, _sum(window.pads, widths)))
-    if value != 0.0 and is_op(readers[0], "Conv"):
-        other = editor.other_uses(pad.outputs[0], readers[0])
-        return _Match(pad, ()) if other is None else Declined(other)
-    return _Match(pad, tuple(merged))
+        try:
+            merged.append((reader, _merged_pads(editor, node, reader, pad)))
+        except Refused as refusal:
+            raise Refused(f"'{editor.layer(reader)}' cannot take it: {refusal.reason}") from refusal
+    if pad.value != 0.0 and is_op(readers[0], "Conv"):
+        editor.require_only_reader(node.outputs[0], readers[0])
+        return _Match(node, ())
+    return _Match(node, tuple(merged))
 
 
-def pad_widths(editor: Editor, pad: ir.Node) -> Pads | Declined:
-    """(top, left, bottom, right) of a Pad in constant mode that pads H and W alone."""
-    widths = all_widths(editor, pad)
-    if isinstance(widths, Declined):
-        return widths
-    if widths.shape[1] != 4:
-        return Declined(f"it has {widths.shape[1]} axes instead of 4")
-    if widths[:, :2].any():
-        return Declined("it pads the channels or the batch")
-    top, left, bottom, right = widths[:, 2:].reshape(-1).tolist()
-    return top, left, bottom, right
+def read_constant_pad(graph: ReadableGraph, node: Node) -> Pad:
+    """Read a Pad in constant mode. Raises Refused for other modes, and where it crops."""
+    pad = read_pad(graph, node)
+    if pad.mode != "constant":
+        raise Refused(f"its mode is {pad.mode}; only constant padding can be expressed otherwise")
+    if min(*pad.before, *pad.after) < 0:
+        raise Refused("it crops: its pads are negative")
+    return pad
 
 
-def all_widths(editor: Editor, pad: ir.Node) -> NDArray[np.int64] | Declined:
-    """[2, rank] widths (before, after) of a Pad in constant mode that does not crop."""
-    mode = string_of(pad, "mode", "constant")
-    if mode != "constant":
-        return Declined(f"its mode is {mode}; only constant padding can be expressed otherwise")
-    array = editor.array(operand(pad, 1))
-    if array is None:
-        return Declined("its widths are not constant")
-    rank = len(editor.shape(data_input(pad)))
-    widths = np.zeros((2, rank), np.int64)
-    if operand(pad, 3) is not None:
-        axes = editor.array(operand(pad, 3))
-        if axes is None:
-            return Declined("its axes are not constant")
-        widths[:, axes.astype(np.int64) % rank] = array.reshape(2, -1)
-    else:
-        widths[:] = array.reshape(2, rank)
-    if widths.min() < 0:
-        return Declined("it crops: its widths are negative")
-    return widths
-
-
-def _obstacle(editor: Editor, pad: ir.Node, reader: ir.Node, widths: Pads, value: float) -> str | None:
-    """Why `reader` cannot take the padding, or None."""
-    if not is_op(reader, "Conv", "AveragePool", "MaxPool") or data_input(reader) is not pad.outputs[0]:
-        return f"{reader.op_type} does not pad"
-    window = window_of(editor, reader)
-    if window is None:
-        return "it is not two-dimensional"
+def _merged_pads(editor: Editor, node: ir.Node, reader: ir.Node, pad: Pad) -> Pads:
+    """What `reader` pads with `pad` taken over. Raises Refused where it cannot take it."""
+    if not is_op(reader, "Conv", "AveragePool", "MaxPool") or data_input(reader) is not node.outputs[0]:
+        raise Refused(f"{reader.op_type} does not pad")
+    window, value = read(editor, reader, read_window), pad.value
+    merged = _sum(window.pads, (*pad.before[2:], *pad.after[2:]))
     if is_op(reader, "Conv"):
-        return "it pads with zeros itself" if value != 0.0 and window.reads_padding else None
+        if value != 0.0 and window.reads_padding:
+            raise Refused("it pads with zeros itself")
+        return merged
     if window.ceil_mode:
-        return "with ceil_mode the padding decides how many windows there are"
-    if any(wide >= window.kernel[axis % 2] for axis, wide in enumerate(_sum(window.pads, widths))):
-        return "the padding would be as wide as its window"
+        raise Refused("with ceil_mode the padding decides how many windows there are")
+    if any(wide >= window.kernel[axis % 2] for axis, wide in enumerate(merged)):
+        raise Refused("the padding would be as wide as its window")
     if is_op(reader, "AveragePool"):
         if value != 0.0:
-            return "the padded value is not zero"
-        if any(window.pads) and int_of(reader, "count_include_pad", 0) == 0:
-            return "it has padding of its own, which it does not count"
-        return None
-    if value == -np.inf or value <= float(np.finfo(np.float32).min):
-        return None
-    if window.dilations != (1, 1) or not _is_at_least(editor, data_input(pad), value):
-        return f"the padded value {value:g} may win the maximum"
-    return None
+            raise Refused("the padded value is not zero")
+        if any(window.pads) and not read(editor, reader, read_pool).counts_padding:
+            raise Refused("it has padding of its own, which it does not count")
+    elif value > float(np.finfo(np.float32).min) and (
+        window.dilations != (1, 1) or not _is_at_least(editor, data_input(node), value)
+    ):
+        raise Refused(f"the padded value {value:g} may win the maximum")
+    return merged
 
 
 def _is_at_least(editor: Editor, value: ir.Value, bound: float) -> bool:
     producer = editor.producer(value, "Relu", "Clip")
-    bounds = clip_bounds(editor, producer) if producer is not None else None
-    return bounds is not None and bounds[0] >= bound
+    clip = read_or_none(editor, producer, read_clip) if producer is not None else None
+    return clip is not None and clip.low >= bound
 
 
-def _sum(left: Pads, right: Pads) -> Pads:
+def _sum(left: Pads, right: Sequence[int]) -> Pads:
     return left[0] + right[0], left[1] + right[1], left[2] + right[2], left[3] + right[3]
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nnkit.graph.read.window import read_window
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import data_input, is_op, window_of
-from nnkit.rewrite.rule import Declined, Nodes, Rule
+from nnkit.rewrite.reading import data_input, is_op, read, read_or_none
+from nnkit.rewrite.rule import Nodes, Rule
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def _reads_single_elements(editor: Editor, node: ir.Node, *op_types: str) -> bool:
     if not is_op(node, *op_types) or editor.mark(node) is not None or len(node.outputs) > 1:
         return False
-    window = window_of(editor, node)
+    window = read_or_none(editor, node, read_window)
     return window is not None and window.kernel == (1, 1) and not any(window.pads) and not window.has_partial_windows
 
 
@@ -34,19 +35,17 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     return first, node
 
 
-def _check(editor: Editor, nodes: Nodes) -> Nodes | Declined:
+def _check(editor: Editor, nodes: Nodes) -> Nodes:
     _, second = nodes
-    other = editor.other_uses(data_input(second), second)
-    return nodes if other is None else Declined(other)
+    editor.require_only_reader(data_input(second), second)
+    return nodes
 
 
 def _rewrite(editor: Editor, nodes: Nodes) -> None:
     import onnx_ir as ir
 
     first, second = nodes
-    outer, inner = window_of(editor, first), window_of(editor, second)
-    if outer is None or inner is None:
-        return
+    outer, inner = read(editor, first, read_window), read(editor, second, read_window)
     strides = [a * b for a, b in zip(outer.strides, inner.strides, strict=True)]
     second.attributes["strides"] = ir.AttrInt64s("strides", strides)
     second.replace_input_with(0, data_input(first))

@@ -2,8 +2,9 @@
 
 Pattern: Gemm, or MatMul with a constant right operand, with one row (batch 1), as for fc_to_conv.
 Algebra: y_o = sum_f W[o, f] x[f] + b_o is conv(W, x) over one full window, as in fc_to_conv.
-NNIE lets softmax alone follow its InnerProduct. The last layer of the network, after which come at most reshapes
-and softmax up to the outputs, may therefore stay what it is, and does; every other becomes a convolution.
+For hardware that lets softmax alone follow a fully connected layer. The last layer of the network, after which come
+at most reshapes and softmax up to the outputs, may therefore stay what it is, and does; every other becomes a
+convolution.
 Declines for the last layer, and where fc_to_conv declines.
 """
 
@@ -11,20 +12,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.reading import is_op
-from nnkit.rewrite.rule import AnyRule, Declined, Nodes, Rule
+from nnkit.rewrite.reshaping import keeps_order
+from nnkit.rewrite.rule import AnyRule, Nodes, Rule
 from nnkit.rewrite.rules import fc_to_conv
-from nnkit.rewrite.rules.collapse_reshape import keeps_order
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
 
-def _check(editor: Editor, nodes: Nodes) -> Any | Declined:
+def _check(editor: Editor, nodes: Nodes) -> Any:
     match = fc_to_conv.RULE.check(editor, nodes)
-    if not isinstance(match, Declined) and is_final(editor, nodes[0].outputs[0]):
-        return Declined("it is the last layer, which only softmax may follow: it stays fully connected")
+    if is_final(editor, nodes[0].outputs[0]):
+        raise Refused("it is the last layer, which only softmax may follow: it stays fully connected")
     return match
 
 

@@ -14,14 +14,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nnkit.graph.read.resize import Resize, read_resize
+from nnkit.graph.refusal import Refused
+from nnkit.graph.view import Node, ReadableGraph
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import data_input, ints_of, is_op, operand, string_of
-from nnkit.rewrite.rule import Declined, Nodes, Rule
+from nnkit.rewrite.reading import as_node, data_input, is_op, operand, read
+from nnkit.rewrite.rule import Nodes, Rule
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+_NORMAL = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
 
 
 @dataclass(frozen=True)
@@ -36,12 +40,9 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
 
 
 def _is_normal(editor: Editor, node: ir.Node) -> bool:
-    scales = editor.array(operand(node, 2))
+    scales, written = editor.array(operand(node, 2)), as_node(node)
     return (
-        set(node.attributes) == {"mode", "coordinate_transformation_mode", "nearest_mode"}
-        and string_of(node, "mode", "nearest") == "nearest"
-        and string_of(node, "coordinate_transformation_mode", "half_pixel") == "asymmetric"
-        and string_of(node, "nearest_mode", "round_prefer_floor") == "floor"
+        dict(written.attributes) == _NORMAL
         and len(node.inputs) == 3
         and scales is not None
         and scales.shape == (4,)
@@ -49,89 +50,35 @@ def _is_normal(editor: Editor, node: ir.Node) -> bool:
     )
 
 
-def _check(editor: Editor, nodes: Nodes) -> _Match | Declined:
+def read_nearest(graph: ReadableGraph, node: Node) -> Resize:
+    """Read a Resize of [N, C, H, W] that repeats or leaves out elements. Raises Refused for any other."""
+    resize = read_resize(graph, node)
+    if resize.mode != "nearest":
+        raise Refused(f"its mode is {resize.mode}; only nearest repeats elements")
+    if not resize.plain:
+        raise Refused("it keeps the aspect ratio, or smooths")
+    if len(resize.before) != 4:
+        raise Refused(f"it has {len(resize.before)} axes instead of 4")
+    return resize
+
+
+def _check(editor: Editor, nodes: Nodes) -> _Match:
     (node,) = nodes
-    sources = nearest_sources(editor, node)
-    if isinstance(sources, Declined):
-        return sources
-    shape = editor.shape(data_input(node))
+    resize = read(editor, node, read_nearest)
     factors = []
-    for axis, picked in enumerate(sources):
-        factor, rest = divmod(picked.size, shape[axis])
+    for axis, (before, after) in enumerate(zip(resize.before, resize.after, strict=True)):
+        factor, rest = divmod(after, before)
         if rest or factor < 1:
-            return Declined(f"axis {axis} goes from {shape[axis]} to {picked.size}, which is not a whole factor")
-        if not np.array_equal(picked, np.arange(picked.size) // factor):
-            mode = string_of(node, "coordinate_transformation_mode", "half_pixel")
-            rounding = string_of(node, "nearest_mode", "round_prefer_floor")
-            return Declined(f"with {mode} coordinates and {rounding} it does not repeat each element {factor} times")
+            raise Refused(f"axis {axis} goes from {before} to {after}, which is not a whole factor")
+        if not resize.repeats(axis):
+            raise Refused(
+                f"with {resize.coordinates} coordinates and {resize.rounding} it does not repeat each element "
+                f"{factor} times"
+            )
         factors.append(factor)
     if factors[:2] != [1, 1]:
-        return Declined("it resizes other axes than H and W")
+        raise Refused("it resizes other axes than H and W")
     return _Match(node, factors[2], factors[3])
-
-
-def nearest_sources(editor: Editor, node: ir.Node) -> list[NDArray[np.int64]] | Declined:
-    """For each of the four axes, the input index that every output index reads (formula: ONNX operator Resize)."""
-    mode = string_of(node, "mode", "nearest")
-    if mode != "nearest":
-        return Declined(f"its mode is {mode}; only nearest repeats elements")
-    if string_of(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
-        return Declined("it keeps the aspect ratio")
-    coordinates = string_of(node, "coordinate_transformation_mode", "half_pixel")
-    inputs, outputs = editor.shape(data_input(node)), editor.shape(node.outputs[0])
-    if len(inputs) != 4:
-        return Declined(f"it has {len(inputs)} axes instead of 4")
-    scales = _scales(editor, node, inputs, outputs)
-    if scales is None:
-        return Declined("its scales are not constant")
-    rounding = string_of(node, "nearest_mode", "round_prefer_floor")
-    sources = []
-    for size, result, scale in zip(inputs, outputs, scales, strict=True):
-        position = _positions(coordinates, np.arange(result, dtype=np.float64), size, result, scale)
-        if position is None:
-            return Declined(f"its coordinates are {coordinates}")
-        sources.append(np.clip(_rounded(position, rounding), 0, size - 1))
-    return sources
-
-
-def _scales(editor: Editor, node: ir.Node, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> list[float] | None:
-    given = editor.array(operand(node, 2))
-    if given is None or given.size == 0:
-        by_size = editor.array(operand(node, 3)) is not None
-        return [out / size for size, out in zip(inputs, outputs, strict=True)] if by_size else None
-    axes = ints_of(node, "axes", range(4))
-    scales = [1.0] * 4
-    for axis, scale in zip(axes, given.tolist(), strict=True):
-        scales[axis % 4] = float(scale)
-    return scales
-
-
-def _positions(
-    coordinates: str, index: NDArray[np.float64], size: int, result: int, scale: float
-) -> NDArray[np.float64] | None:
-    if size == result and scale == 1.0:
-        return index
-    if coordinates == "asymmetric":
-        return index / scale
-    if coordinates in ("half_pixel", "half_pixel_symmetric") and result == size * scale:
-        return (index + 0.5) / scale - 0.5
-    if coordinates == "half_pixel":
-        return (index + 0.5) / scale - 0.5
-    if coordinates == "pytorch_half_pixel":
-        return (index + 0.5) / scale - 0.5 if result > 1 else np.zeros_like(index)
-    if coordinates == "align_corners":
-        return index * (size - 1) / (result - 1) if result > 1 else np.zeros_like(index)
-    return None
-
-
-def _rounded(position: NDArray[np.float64], rounding: str) -> NDArray[np.int64]:
-    if rounding == "floor":
-        return np.floor(position).astype(np.int64)
-    if rounding == "ceil":
-        return np.ceil(position).astype(np.int64)
-    if rounding == "round_prefer_ceil":
-        return np.floor(position + 0.5).astype(np.int64)
-    return np.ceil(position - 0.5).astype(np.int64)
 
 
 def _rewrite(editor: Editor, match: _Match) -> None:
@@ -141,7 +88,7 @@ def _rewrite(editor: Editor, match: _Match) -> None:
         node,
         "Resize",
         [data_input(node), None, editor.constant(f"{editor.layer(node)}.scales", scales)],
-        {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+        _NORMAL,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.reading import is_op
-from nnkit.rewrite.rule import Declined, Nodes, Rule
+from nnkit.rewrite.rule import Nodes, Rule
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -26,7 +26,7 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     return (node,) if editor.shape(left) != result and editor.shape(right) == result else None
 
 
-def _check(editor: Editor, nodes: Nodes) -> ir.Node | Declined:
+def _check(editor: Editor, nodes: Nodes) -> ir.Node:
     return nodes[0]
 
 

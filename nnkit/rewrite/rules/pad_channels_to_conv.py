@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import data_input, is_op, operand, scalar_of
-from nnkit.rewrite.rule import Declined, Nodes, Rule
-from nnkit.rewrite.rules.merge_pad import all_widths
+from nnkit.rewrite.reading import data_input, is_op, read
+from nnkit.rewrite.rule import Nodes, Rule
+from nnkit.rewrite.rules.merge_pad import read_constant_pad
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -36,17 +37,12 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     return (node,) if editor.shape(data_input(node))[1] != editor.shape(node.outputs[0])[1] else None
 
 
-def _check(editor: Editor, nodes: Nodes) -> _Match | Declined:
+def _check(editor: Editor, nodes: Nodes) -> _Match:
     (node,) = nodes
-    widths = all_widths(editor, node)
-    if isinstance(widths, Declined):
-        return widths
-    value = 0.0 if operand(node, 2) is None else scalar_of(editor, operand(node, 2))
-    if value is None:
-        return Declined("the padded value is not constant")
-    if widths[:, (0, 2, 3)].any():
-        return Declined("it pads other axes than the channels")
-    return _Match(node, int(widths[0, 1]), value)
+    pad = read(editor, node, read_constant_pad)
+    if any(pad.before[axis] or pad.after[axis] for axis in (0, 2, 3)):
+        raise Refused("it pads other axes than the channels")
+    return _Match(node, pad.before[1], pad.value)
 
 
 def _rewrite(editor: Editor, match: _Match) -> None:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nnkit.graph.read.concat import read_concat
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import data_input, is_op
-from nnkit.rewrite.rule import Declined, Nodes, Rule
-from nnkit.rewrite.rules.flatten_concat import concat_axis
+from nnkit.rewrite.reading import data_input, is_op, read
+from nnkit.rewrite.rule import Nodes, Rule
 from nnkit.rewrite.rules.fuse_activation import ACTIVATIONS
 
 if TYPE_CHECKING:
@@ -25,18 +26,16 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     if not is_op(node, "MaxPool", "AveragePool"):
         return None
     concat = editor.producer(data_input(node), "Concat")
-    return None if concat is None or concat_axis(editor, concat) != 1 else (concat, node)
+    return None if concat is None or read(editor, concat, read_concat).axis != 1 else (concat, node)
 
 
-def _check(editor: Editor, nodes: Nodes) -> Nodes | Declined:
+def _check(editor: Editor, nodes: Nodes) -> Nodes:
     concat, pool = nodes
-    other = editor.other_uses(concat.outputs[0], pool)
-    if other is not None:
-        return Declined(other)
+    editor.require_only_reader(concat.outputs[0], pool)
     if len(pool.outputs) > 1:
-        return Declined("the pooling gives indices too")
+        raise Refused("the pooling gives indices too")
     if not any(_comes_from_convolution(editor, part) for part in concat.inputs):
-        return Declined("no part is the result of a convolution that it could be fused into")
+        raise Refused("no part is the result of a convolution that it could be fused into")
     return nodes
 
 

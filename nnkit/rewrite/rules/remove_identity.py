@@ -14,10 +14,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnkit.graph.read.clip import read_clip
+from nnkit.graph.read.pad import read_pad
+from nnkit.graph.read.pool import read_pool
+from nnkit.graph.read.slice import read_slice
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import clip_bounds, data_input, int_of, ints_of, is_op, operand, scalar_of, window_of
-from nnkit.rewrite.rule import Declined, Nodes, Rule
-from nnkit.rewrite.rules.normalize_resize import nearest_sources
+from nnkit.rewrite.reading import as_node, data_input, is_op, operand, read_or_none, scalar_of
+from nnkit.rewrite.reshaping import keeps_order
+from nnkit.rewrite.rule import Nodes, Rule
+from nnkit.rewrite.rules.normalize_resize import read_nearest
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -38,10 +44,11 @@ def _hands_on_its_input(editor: Editor, node: ir.Node) -> bool:
     if node.op_type in ("Concat", "Sum", "Max", "Min", "Mean"):
         return len(node.inputs) == 1
     if node.op_type == "Clip":
-        return clip_bounds(editor, node) == (-np.inf, np.inf)
+        clip = read_or_none(editor, node, read_clip)
+        return clip is not None and (clip.low, clip.high) == (-np.inf, np.inf)
     if node.op_type == "Cast":
         source = data_input(node)
-        return source.dtype is not None and int_of(node, "to", 0) == int(source.dtype)
+        return source.dtype is not None and as_node(node).integer("to", 0) == int(source.dtype)
     if not node.inputs or editor.shape(data_input(node)) != editor.shape(node.outputs[0]):
         return False
     return node.op_type in _SAME_SHAPE_SUFFICES or _same_order(editor, node)
@@ -49,45 +56,32 @@ def _hands_on_its_input(editor: Editor, node: ir.Node) -> bool:
 
 def _same_order(editor: Editor, node: ir.Node) -> bool:
     """For ops that may keep the shape and still change the values."""
-    shape = editor.shape(data_input(node))
     if node.op_type == "Transpose":
-        order = ints_of(node, "perm", tuple(reversed(range(len(shape)))))
-        kept = [axis for axis in order if shape[axis] > 1]
-        return kept == sorted(kept)
+        return keeps_order(editor, node)
     if node.op_type == "Pad":
-        widths = editor.array(operand(node, 1))
-        return widths is not None and not widths.any()
+        pad = read_or_none(editor, node, read_pad)
+        return pad is not None and not any((*pad.before, *pad.after))
     if node.op_type == "Slice":
-        steps = editor.array(operand(node, 4))
-        return operand(node, 4) is None or (steps is not None and bool(np.all(steps == 1)))
+        cut = read_or_none(editor, node, read_slice)
+        return cut is not None and set(cut.steps) == {1}
     if is_op(node, "MaxPool", "AveragePool"):
-        window = window_of(editor, node)
-        only = len(node.outputs) == 1
-        return (
-            only
-            and window is not None
-            and window.kernel == (1, 1)
-            and window.strides == (1, 1)
-            and not any(window.pads)
-        )
+        pool = read_or_none(editor, node, read_pool)
+        window = None if pool is None else pool.window
+        return window is not None and window.kernel == (1, 1) and window.strides == (1, 1) and not any(window.pads)
     if node.op_type == "Resize":
-        return _samples_every_element_once(editor, node)
+        resize = read_or_none(editor, node, read_nearest)
+        return resize is not None and all(resize.repeats(axis) for axis in range(4))
     return False
 
 
-def _samples_every_element_once(editor: Editor, node: ir.Node) -> bool:
-    sources = nearest_sources(editor, node)
-    return not isinstance(sources, Declined) and all(np.array_equal(s, np.arange(s.size)) for s in sources)
-
-
-def _check(editor: Editor, nodes: Nodes) -> ir.Node | Declined:
+def _check(editor: Editor, nodes: Nodes) -> ir.Node:
     (node,) = nodes
     source, result = data_input(node), node.outputs[0]
     if result.is_graph_output() and (source.producer() is None or source.is_graph_output()):
         kind = "an output" if source.is_graph_output() else "an input or a constant"
-        return Declined(f"it gives the network output '{result.name}' its name, and '{source.name}' is {kind} itself")
+        raise Refused(f"it gives the network output '{result.name}' its name, and '{source.name}' is {kind} itself")
     if editor.is_hp(node) and source.producer() is None:
-        return Declined("it is tagged `_hp`, and there is no op before it to take the tag over")
+        raise Refused("it is tagged `_hp`, and there is no op before it to take the tag over")
     return node
 
 

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnkit.graph.read.clip import read_clip
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import clip_bounds, data_input, is_op, scalar_of
-from nnkit.rewrite.rule import Declined, Nodes, Rule
+from nnkit.rewrite.reading import data_input, is_op, read_or_none, scalar_of
+from nnkit.rewrite.rule import Nodes, Rule
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -30,14 +32,15 @@ class _Match:
 
 def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     if is_op(node, "Clip"):
-        return (node,) if clip_bounds(editor, node) == (0.0, np.inf) else None
+        clip = read_or_none(editor, node, read_clip)
+        return (node,) if clip is not None and (clip.low, clip.high) == (0.0, np.inf) else None
     if not is_op(node, "Max", "Min") or len(node.inputs) != 2:
         return None
     constants = [editor.array(value) is not None for value in node.inputs]
     return (node,) if constants.count(True) == 1 else None
 
 
-def _check(editor: Editor, nodes: Nodes) -> _Match | Declined:
+def _check(editor: Editor, nodes: Nodes) -> _Match:
     (node,) = nodes
     if is_op(node, "Clip"):
         return _Match(node, data_input(node), 0.0, np.inf)
@@ -45,9 +48,9 @@ def _check(editor: Editor, nodes: Nodes) -> _Match | Declined:
     value, constant = (left, right) if editor.array(left) is None else (right, left)
     bound = scalar_of(editor, constant)
     if bound is None or value is None:
-        return Declined("its constant holds several numbers")
+        raise Refused("its constant holds several numbers")
     if editor.shape(value) != editor.shape(node.outputs[0]):
-        return Declined("its constant widens the result by broadcasting")
+        raise Refused("its constant widens the result by broadcasting")
     return _Match(node, value, *((bound, np.inf) if is_op(node, "Max") else (-np.inf, bound)))
 
 

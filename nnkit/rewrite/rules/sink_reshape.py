@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.graph.read.operands import per_channel
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.affine import affine_input
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import data_input, is_op, operand, per_channel
-from nnkit.rewrite.rule import Declined, Nodes, Rule
-from nnkit.rewrite.rules.collapse_reshape import keeps_order
+from nnkit.rewrite.reading import data_input, is_op, operand
+from nnkit.rewrite.reshaping import compute_then_reshape, keeps_order
+from nnkit.rewrite.rule import Nodes, Rule
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -44,28 +46,28 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     return reshape, node
 
 
-def _check(editor: Editor, nodes: Nodes) -> _Match | Declined:
+def _check(editor: Editor, nodes: Nodes) -> _Match:
     reshape, node = nodes
-    other = editor.other_uses(reshape.outputs[0], node)
-    if other is not None:
-        return Declined(other)
+    editor.require_only_reader(reshape.outputs[0], node)
     if editor.shape(node.outputs[0]) != editor.shape(reshape.outputs[0]):
-        return Declined("its constant widens the result by broadcasting")
+        raise Refused("its constant widens the result by broadcasting")
     before, after = editor.shape(data_input(reshape)), editor.shape(reshape.outputs[0])
     keeps_channels = len(before) >= 2 and before[:2] == after[:2]
     if is_op(node, "Relu", "Clip", "LeakyRelu"):
         return _Match(reshape, node, ())
     if is_op(node, "BatchNormalization"):
-        return _Match(reshape, node, ()) if keeps_channels else Declined("the reshape changes its channels")
+        if not keeps_channels:
+            raise Refused("the reshape changes its channels")
+        return _Match(reshape, node, ())
     index = next(i for i, value in enumerate(node.inputs) if value is not reshape.outputs[0])
     constant = editor.array(operand(node, index))
     if constant is None:
-        return Declined("its operand is not constant")
+        raise Refused("its operand is not constant")
     if constant.size == 1:
         return _Match(reshape, node, ((index, constant.reshape(())),))
     channels = per_channel(constant, after)
     if channels is None or not keeps_channels:
-        return Declined("the reshape changes the channels that its constants belong to")
+        raise Refused("the reshape changes the channels that its constants belong to")
     array = channels.astype(constant.dtype).reshape(-1, *[1] * (len(before) - 2))
     return _Match(reshape, node, ((index, array),))
 
@@ -77,17 +79,11 @@ def _rewrite(editor: Editor, match: _Match) -> None:
     for index, array in match.constants:
         inputs[index] = editor.constant(f"{name}.constant", np.asarray(array))
     attributes = dict(node.attributes)
-    moved = editor.insert(
-        node, str(node.op_type), inputs, attributes, shape=editor.shape(value), name=f"{name}_moved"
+    compute_then_reshape(
+        editor, node, str(node.op_type), inputs, attributes, shape=editor.shape(value), label="moved"
     )
-    editor.move_tags(node, moved)
-    moved_node = moved.producer()
-    if moved_node is not None:
-        editor.take_layer_name(moved_node, node, "_output")
-    shape = editor.constant(f"{name}.shape", np.array(editor.shape(result), np.int64))
-    editor.become(node, "Reshape", [moved, shape], {})
     editor.move_tags(reshape, result)
-    editor.take_layer_name(node, reshape, "_former")
+    editor.take_layer_name(result, reshape, "_former")
     editor.remove(reshape)
 
 

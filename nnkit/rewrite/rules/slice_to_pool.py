@@ -12,9 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.reading import data_input, is_op, operand
-from nnkit.rewrite.rule import Declined, Nodes, Rule
+from nnkit.rewrite.rule import Nodes, Rule
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -30,24 +31,24 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     return (node,) if is_op(node, "Slice") and len(editor.shape(data_input(node))) == 4 else None
 
 
-def _check(editor: Editor, nodes: Nodes) -> _Match | Declined:
+def _check(editor: Editor, nodes: Nodes) -> _Match:
     (node,) = nodes
     shape = editor.shape(data_input(node))
     bounds = [editor.array(operand(node, index)) for index in (1, 2, 3, 4)]
     starts, ends, axes, steps = (None if a is None else [int(i) for i in a.reshape(-1)] for a in bounds)
     computed = any(editor.array(v) is None for v in node.inputs[1:] if v is not None)
     if starts is None or ends is None or computed:
-        return Declined("its bounds are not constant")
+        raise Refused("its bounds are not constant")
     axes = axes or list(range(len(starts)))
     steps = steps or [1] * len(starts)
     strides = [1, 1, 1, 1]
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         picked = range(shape[axis])[start:end:step]
         if picked != range(shape[axis])[::step] or step < 1:
-            return Declined(f"it leaves out elements at an end of axis {axis % 4}, or reverses it")
+            raise Refused(f"it leaves out elements at an end of axis {axis % 4}, or reverses it")
         strides[axis % 4] = step
     if strides[:2] != [1, 1]:
-        return Declined("it picks channels")
+        raise Refused("it picks channels")
     return _Match(node, (strides[2], strides[3]))
 
 

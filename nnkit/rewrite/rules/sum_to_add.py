@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.reading import data_input, is_op
-from nnkit.rewrite.rule import Declined, Nodes, Rule
+from nnkit.rewrite.rule import Nodes, Rule
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -21,11 +22,11 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     return (node,) if is_op(node, "Sum") and len(node.inputs) >= 2 else None
 
 
-def _check(editor: Editor, nodes: Nodes) -> ir.Node | Declined:
+def _check(editor: Editor, nodes: Nodes) -> ir.Node:
     (node,) = nodes
     shape = editor.shape(node.outputs[0])
     if any(value is None or editor.shape(value) != shape for value in node.inputs):
-        return Declined("its parts do not all have the shape of the sum")
+        raise Refused("its parts do not all have the shape of the sum")
     return node
 
 

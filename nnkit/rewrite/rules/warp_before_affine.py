@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.affine import Affine, affine_input, read_affine
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import data_input, float_of, string_of
-from nnkit.rewrite.rule import Declined, Nodes, Rule
+from nnkit.rewrite.reading import as_node, data_input
+from nnkit.rewrite.rule import Nodes, Rule
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -40,24 +41,24 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     return (before, node) if before is not None and affine_input(editor, before) is not None else None
 
 
-def _check(editor: Editor, nodes: Nodes) -> _Match | Declined:
+def _check(editor: Editor, nodes: Nodes) -> _Match:
     node, warp = nodes
     source = affine_input(editor, node)
     affine = read_affine(editor, node)
-    if isinstance(affine, Declined):
-        return affine
     if source is None or editor.array(source) is not None:
-        return Declined("its input is constant")
+        raise Refused("its input is constant")
     if not np.all(affine.scale):
-        return Declined("it multiplies a channel with zero")
-    borders = (float_of(warp, "border_value", 0.0) - affine.shift) / affine.scale
-    if string_of(warp, "border", "constant") == "constant" and not np.allclose(
-        borders, borders[0], rtol=2.0**-22, atol=0.0
-    ):
-        return Declined(
+        raise Refused("it multiplies a channel with zero")
+    borders = (as_node(warp).number("border_value", 0.0) - affine.shift) / affine.scale
+    if _has_constant_border(warp) and not np.allclose(borders, borders[0], rtol=2.0**-22, atol=0.0):
+        raise Refused(
             "the border stands for a different input value in each channel; a warp has one border value only"
         )
     return _Match(node, warp, source, affine, float(borders[0]))
+
+
+def _has_constant_border(warp: ir.Node) -> bool:
+    return as_node(warp).text("border", "constant") == "constant"
 
 
 def _rewrite(editor: Editor, match: _Match) -> None:
@@ -66,7 +67,7 @@ def _rewrite(editor: Editor, match: _Match) -> None:
     warp, node = match.warp, match.affine_node
     name, shape = editor.layer(warp), editor.shape(warp.outputs[0])
     attributes = dict(warp.attributes)
-    if string_of(warp, "border", "constant") == "constant":
+    if _has_constant_border(warp):
         attributes["border_value"] = ir.AttrFloat32("border_value", match.border_value)
     warped = editor.insert(
         warp, "WarpPerspective", [match.source, warp.inputs[1]], attributes, shape=shape, name=f"{name}_first"
@@ -75,7 +76,7 @@ def _rewrite(editor: Editor, match: _Match) -> None:
     if moved is not None:
         moved.domain = "ai.nnkit"
         editor.move_tags(warp, warped)
-        editor.take_layer_name(moved, warp, "_normalised")
+        editor.take_layer_name(warped, warp, "_normalised")
     channels = (1, -1, *[1] * (len(shape) - 2))
     scaled = editor.insert(
         warp,
@@ -87,7 +88,7 @@ def _rewrite(editor: Editor, match: _Match) -> None:
     )
     shift = editor.constant(f"{name}.shift", match.affine.shift.astype(np.float32).reshape(channels))
     editor.become(warp, "Add", [scaled, shift], {})
-    if not node.outputs[0].uses() and not node.outputs[0].is_graph_output():
+    if editor.is_unread(node):
         editor.move_tags(node, warp.outputs[0])
         editor.remove(node)
 

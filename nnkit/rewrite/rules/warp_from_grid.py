@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import data_input, int_of, ints_of, is_op, operand, string_of
-from nnkit.rewrite.rule import Declined, Nodes, Rule
-from nnkit.rewrite.rules.collapse_reshape import keeps_order
-from nnkit.rewrite.rules.fc_to_conv import reshaped
+from nnkit.rewrite.reading import as_node, data_input, is_op, operand
+from nnkit.rewrite.reshaping import keeps_order, reshaped
+from nnkit.rewrite.rule import Nodes, Rule
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -65,47 +65,44 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     return None
 
 
-def _check(editor: Editor, nodes: Nodes) -> _Match | Declined:
+def _check(editor: Editor, nodes: Nodes) -> _Match:
     first, sample = nodes[0], nodes[-1]
-    mode, padding = string_of(sample, "mode", "linear"), string_of(sample, "padding_mode", "zeros")
+    sampling = as_node(sample)
+    mode, padding = sampling.text("mode", "linear"), sampling.text("padding_mode", "zeros")
     if mode not in ("linear", "bilinear"):
-        return Declined(f"it samples with mode {mode}; only linear sampling is the same however it is computed")
+        raise Refused(f"it samples with mode {mode}; only linear sampling is the same however it is computed")
     if padding not in _BORDERS:
-        return Declined(f"it pads with {padding}, which the warp has not")
+        raise Refused(f"it pads with {padding}, which the warp has not")
     image, out = editor.shape(data_input(sample)), editor.shape(sample.outputs[0])
     theta = data_input(first)
     if len(image) != 4 or image[0] != 1 or editor.shape(theta) != (1, 2, 3):
-        return Declined("it is not one image sampled with one matrix of 2 x 3")
+        raise Refused("it is not one image sampled with one matrix of 2 x 3")
     if editor.array(theta) is not None:
-        return Declined("its matrix is constant")
+        raise Refused("its matrix is constant")
     for before, after in itertools.pairwise(nodes):
-        other = editor.other_uses(before.outputs[0], after)
-        if other is not None:
-            return Declined(other)
+        editor.require_only_reader(before.outputs[0], after)
     to_grid = _to_grid(editor, nodes, out[2], out[3])
-    if isinstance(to_grid, Declined):
-        return to_grid
-    to_pixels = _to_pixels(image[2], image[3], aligned=bool(int_of(sample, "align_corners", 0)))
+    to_pixels = _to_pixels(image[2], image[3], aligned=bool(sampling.integer("align_corners", 0)))
     weight, bias = _linear(to_pixels, to_grid)
     return _Match(nodes, theta, weight, bias, _BORDERS[padding])
 
 
-def _to_grid(editor: Editor, nodes: Nodes, height: int, width: int) -> NDArray[np.float64] | Declined:
+def _to_grid(editor: Editor, nodes: Nodes, height: int, width: int) -> NDArray[np.float64]:
     """S, [3, 3]: from output pixels (j, i, 1) to the point that theta is applied to."""
     first = nodes[0]
     if is_op(first, "AffineGrid"):
-        return _normalised(height, width, aligned=bool(int_of(first, "align_corners", 0)))
+        return _normalised(height, width, aligned=bool(as_node(first).integer("align_corners", 0)))
     product = next(node for node in nodes if is_op(node, "MatMul"))
     points = editor.array(operand(product, 0))
-    if list(ints_of(first, "perm", ())) != [0, 2, 1] or points is None or points.size != 3 * height * width:
-        return Declined("its grid is not a constant grid of points times the transposed matrix")
+    if as_node(first).ints("perm") != (0, 2, 1) or points is None or points.size != 3 * height * width:
+        raise Refused("its grid is not a constant grid of points times the transposed matrix")
     rows, columns = np.meshgrid(np.arange(height), np.arange(width), indexing="ij")
     pixels = np.stack([columns, rows, np.ones_like(rows)], axis=-1).reshape(-1, 3).astype(np.float64)
     for aligned in (True, False):
         matrix = _normalised(height, width, aligned=aligned)
         if np.allclose(points.reshape(-1, 3), pixels @ matrix.T, rtol=0.0, atol=1e-6):
             return matrix
-    return Declined("its constant grid is not the grid of the output's pixels")
+    raise Refused("its constant grid is not the grid of the output's pixels")
 
 
 def _normalised(height: int, width: int, *, aligned: bool) -> NDArray[np.float64]:

@@ -44,26 +44,25 @@ def overlap(a: Box, b: Box) -> float:
     height = min(a.y_max, b.y_max) - max(a.y_min, b.y_min)
     if width <= 0 or height <= 0:
         return 0.0
-    areas = [max(x.x_max - x.x_min, 0.0) * max(x.y_max - x.y_min, 0.0) for x in (a, b)]
-    union = sum(areas) - width * height
-    return width * height / union if union > 0 else 0.0
+    areas = [(box.x_max - box.x_min) * (box.y_max - box.y_min) for box in (a, b)]
+    return width * height / (sum(areas) - width * height)
 
 
 def mean_average_precision(
-    found: Sequence[Sequence[Box]], truth: Sequence[Sequence[Box]], least_overlap: float
+    detections: Sequence[Sequence[Box]], truth: Sequence[Sequence[Box]], least_overlap: float
 ) -> float:
     """Over the classes that have true boxes; NaN where there are none. One list of boxes an image."""
     classes = sorted({box.category for boxes in truth for box in boxes})
-    values = [_average_precision(found, truth, category, least_overlap) for category in classes]
+    values = [_average_precision(detections, truth, category, least_overlap) for category in classes]
     return float(np.mean(values)) if values else float("nan")
 
 
 def _average_precision(
-    found: Sequence[Sequence[Box]], truth: Sequence[Sequence[Box]], category: int, least_overlap: float
+    detections: Sequence[Sequence[Box]], truth: Sequence[Sequence[Box]], category: int, least_overlap: float
 ) -> float:
     free = [[box for box in boxes if box.category == category] for boxes in truth]
     total = sum(len(boxes) for boxes in free)
-    ranked = [(box, image) for image, boxes in enumerate(found) for box in boxes if box.category == category]
+    ranked = [(box, image) for image, boxes in enumerate(detections) for box in boxes if box.category == category]
     ranked.sort(key=lambda entry: -entry[0].score)
     hits = []
     for box, image in ranked:
@@ -93,7 +92,7 @@ def score_detection(
     gives too, of the same class with an overlap of at least `least_overlap`; mean_overlap: over those that are found.
     """
     own, reference = ([boxes_of(v) for v in o.values] for o in (program, floats))
-    wanted = found = 0
+    wanted = agreeing = 0
     overlaps: list[float] = []
     for ours, theirs in zip(own, reference, strict=True):
         left = list(ours)
@@ -104,11 +103,11 @@ def score_detection(
             same = [other for other in left if other.category == box.category]
             best = max(same, key=lambda other: overlap(box, other), default=None)
             if best is not None and overlap(box, best) >= least_overlap:
-                found += 1
+                agreeing += 1
                 left.remove(best)
                 overlaps.append(overlap(box, best))
     metrics = [
-        Metric("detection_agreement", found / wanted if wanted else float("nan")),
+        Metric("detection_agreement", agreeing / wanted if wanted else float("nan")),
         Metric("mean_overlap", float(np.mean(overlaps)) if overlaps else float("nan")),
     ]
     facts: dict[str, float] = {"images": len(own), "float_detections": wanted}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -10,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from nnkit.errors import UserFileError
+from nnkit.reading import read_csv
 from nnkit.verify.tasks.detection import Box
 from nnkit.verify.tasks.score import matching
 from nnkit.verify.tasks.verification import Pairs
@@ -22,11 +22,11 @@ def read_classes(path: Path, images: Sequence[str]) -> dict[int, int]:
 
     Raises UserFileError for a line that is no `image,class`, or where no image is named.
     """
-    found: dict[int, int] = {}
+    classes: dict[int, int] = {}
     for line, fields in _rows(path, 2, "image,class"):
         category = _number(fields[1], int, path, line, "a class is a whole number from 0")
-        found.update(dict.fromkeys(matching(fields[0], images), category))
-    return _some(found, path)
+        classes.update(dict.fromkeys(matching(fields[0], images), category))
+    return _some(classes, path)
 
 
 def read_boxes(path: Path, images: Sequence[str]) -> dict[int, list[Box]]:
@@ -34,10 +34,10 @@ def read_boxes(path: Path, images: Sequence[str]) -> dict[int, list[Box]]:
 
     Raises UserFileError for a line of another form, or where no image is named.
     """
-    found: dict[int, list[Box]] = {}
+    by_image: dict[int, list[Box]] = {}
     for line, fields in _rows(path, (1, 6), "image,class,x_min,y_min,x_max,y_max"):
         for index in matching(fields[0], images):
-            boxes = found.setdefault(index, [])
+            boxes = by_image.setdefault(index, [])
             if len(fields) == 6:
                 category = _number(fields[1], int, path, line, "a class is a whole number from 0")
                 remedy = "corners are numbers from 0 to 1"
@@ -49,7 +49,7 @@ def read_boxes(path: Path, images: Sequence[str]) -> dict[int, list[Box]]:
                         remedy="divide pixels by width and height",
                     )
                 boxes.append(Box(category, 1.0, *corners))
-    return _some(found, path)
+    return _some(by_image, path)
 
 
 def read_pairs(path: Path, images: Sequence[str]) -> Pairs:
@@ -77,15 +77,9 @@ def read_pairs(path: Path, images: Sequence[str]) -> Pairs:
 
 def _rows(path: Path, width: int | tuple[int, ...], form: str) -> list[tuple[int, list[str]]]:
     """The file's lines, numbered from 1, without comments (`#`), blank lines and a heading like `form`."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserFileError(
-            f"cannot be read: {error}", where=str(path), remedy=f"a text file of lines {form}"
-        ) from error
     widths = (width,) if isinstance(width, int) else width
     rows = []
-    for line, fields in enumerate(csv.reader(text.splitlines()), start=1):
+    for line, fields in read_csv(path, what="the file", remedy=f"a text file of lines {form}"):
         values = [field.strip() for field in fields]
         if not any(values) or values[0].startswith("#") or ",".join(values) == form:
             continue
@@ -107,9 +101,9 @@ def _number(text: str, kind: Callable[[str], T], path: Path, line: int, remedy: 
     return value
 
 
-def _some(found: dict[int, T], path: Path) -> dict[int, T]:
-    if not found:
+def _some(labels: dict[int, T], path: Path) -> dict[int, T]:
+    if not labels:
         raise UserFileError(
             "none of its images is among the verification images", where=str(path), remedy="compare the names"
         )
-    return found
+    return labels

@@ -30,7 +30,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class VerificationResult:
-    """Of one set of descriptors.
+    """How well one set of descriptors tells people apart.
 
     threshold: the score above which `false_positive_rate` of the pairs of two people pass; recall: the share of pairs
     of one person that pass. accuracy: at the threshold that is best for it, both kinds of pairs weighted equally.

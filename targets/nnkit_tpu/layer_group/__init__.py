@@ -1,1 +1,1 @@
-"""Layer groups: runs of layers that work in local memory: cut, sliced, scheduled, placed, and proven by running."""
+"""Layer groups: runs of layers that work in local memory: cut, sliced, measured by the compiler, audited."""

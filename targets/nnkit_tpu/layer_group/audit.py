@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nnkit_tpu.layer_group.chips import Chip
+from nnkit_tpu.chips import Chip
 
 _ITEM = re.compile(r'^\s*(%\d+) = "tpu\.(\w+)"\(([^)]*)\) \{.*?ginfo = #tpu\.lg<(.*?)>[,}]')
 _PLACE = re.compile(r"out_addr = (\d+), out_size = (\d+), buffer_addr = (\d+), buffer_size = (\d+)")
@@ -23,7 +23,7 @@ _WEIGHT = re.compile(r'^\s*(%\d+) = "top\.Weight"')
 _FLOW = re.compile(r"flow = \[([-\d, ]*)\]")
 _NOBODY = -1
 _IN_PLACE = frozenset(
-    {"Reshape", "Relu", "LeakyRelu", "PRelu", "Cast", "RequantInt", "RequantIntAxis", "Add", "Concat"}
+    {"Reshape", "Relu", "LeakyRelu", "PReluOp", "Cast", "RequantInt", "RequantIntAxis", "Add", "Concat"}
 )
 
 
@@ -50,15 +50,32 @@ class _Group:
     stages: int = 3
 
 
-def local_memory_conflicts(final: str, chip: Chip, *, most: int = 5) -> tuple[str, ...]:
-    """Sentences on what the groups of a final program read too late, too early or overwritten; none: all is well."""
-    problems: list[str] = []
-    for number, group in enumerate(_groups(final)):
-        for problem in _Replay(group, chip).problems(most - len(problems)):
-            problems.append(f"group {number}: {problem}")
-        if len(problems) >= most:
+@dataclass(frozen=True)
+class Audit:
+    """The replay of a final program's groups.
+
+    groups: how many there are. actions: loads, ops and stores that were replayed, each of one slice. conflicts: a
+    sentence for each tensor that is read where it is not there yet or not any more, and for each op that writes over
+    what it reads; at most as many as were asked for.
+    """
+
+    groups: int
+    actions: int
+    conflicts: tuple[str, ...]
+
+
+def audit_local_memory(final: str, chip: Chip, *, most: int = 5) -> Audit:
+    """Replay the groups of a final program; the replay ends with the group in which there are `most` conflicts."""
+    conflicts: list[str] = []
+    groups = _groups(final)
+    actions = 0
+    for number, group in enumerate(groups):
+        replay = _Replay(group, chip)
+        conflicts += [f"group {number}: {problem}" for problem in replay.problems(most - len(conflicts))]
+        actions += replay.actions
+        if len(conflicts) >= most:
             break
-    return tuple(problems)
+    return Audit(len(groups), actions, tuple(conflicts))
 
 
 def _groups(final: str) -> list[_Group]:
@@ -101,8 +118,8 @@ def _finished(group: _Group, line: str) -> _Group:
         elif group.steps:
             group.steps[-1].append(number)
     for axis in "ncdhw":
-        found = re.search(rf"\b{axis}secs = (\d+)", line)
-        group.slices *= int(found.group(1)) if found else 1
+        sections = re.search(rf"\b{axis}secs = (\d+)", line)
+        group.slices *= int(sections.group(1)) if sections else 1
     stages = re.search(r"swpipl_stage_num = (\d+)", line)
     group.stages = int(stages.group(1)) if stages else 3
     return group
@@ -116,16 +133,17 @@ class _Replay:
         self.owner = np.full(chip.lane_bytes, _NOBODY, np.int64)
         self.by_value: Mapping[str, _Item] = {item.value: item for item in group.items.values()}
         self.tags: dict[tuple[str, int], int] = {}
+        self.actions = 0
 
     def problems(self, most: int) -> list[str]:
         """Up to `most` sentences."""
-        found: list[str] = []
+        problems: list[str] = []
         for item in self.group.items.values():
             end = max(item.address + item.size, item.buffer_address + item.buffer_size)
             if end > self.chip.lane_bytes:
-                found.append(f"{item.kind} {item.value} ends at {end} of {self.chip.lane_bytes} bytes")
-        if found:
-            return found[:most]
+                problems.append(f"{item.kind} {item.value} ends at {end} of {self.chip.lane_bytes} bytes")
+        if problems:
+            return problems[:most]
         for turn in range(self.group.slices + self.group.stages - 1):
             for step in self.group.steps:
                 active = []
@@ -133,31 +151,32 @@ class _Replay:
                     part = turn - item.stage
                     if 0 <= part < self.group.slices and not (item.hold and part):
                         active.append((item, part))
-                found += self._step(active)
-                if len(found) >= most:
-                    return found[:most]
-        return found
+                problems += self._step(active)
+                if len(problems) >= most:
+                    return problems[:most]
+        return problems
 
     def _step(self, active: Sequence[tuple[_Item, int]]) -> list[str]:
-        found: list[str] = []
+        problems: list[str] = []
+        self.actions += len(active)
         loads = [(item, part) for item, part in active if item.kind == "Load"]
         stores = [(item, part) for item, part in active if item.kind == "Store"]
         ops = [(item, part) for item, part in active if item.kind not in ("Load", "Store")]
         for item, _ in loads:
             self.owner[item.address : item.address + item.size] = _NOBODY
         for item, part in ops:
-            found += self._reads(item, part)
-            found += self._overlaps(item)
+            problems += self._reads(item, part)
+            problems += self._overlaps(item)
             self.owner[item.buffer_address : item.buffer_address + item.buffer_size] = _NOBODY
             self.owner[item.address : item.address + item.size] = self._tag(item, part)
         for item, part in stores:
-            found += self._reads(item, part)
+            problems += self._reads(item, part)
         for item, part in loads:
             self.owner[item.address : item.address + item.size] = self._tag(item, part)
-        return found
+        return problems
 
     def _reads(self, item: _Item, part: int) -> list[str]:
-        found = []
+        problems = []
         for operand in item.operands:
             source = self.by_value.get(operand)
             if source is None:
@@ -166,12 +185,12 @@ class _Replay:
             foreign = int(np.count_nonzero(held != self._tag(source, 0 if source.hold else part)))
             if foreign:
                 lost = f"{foreign} of its {source.size} bytes a lane are gone"
-                found.append(f"{item.kind} {item.value} reads {source.value}, {lost}")
-        return found
+                problems.append(f"{item.kind} {item.value} reads {source.value}, {lost}")
+        return problems
 
     def _overlaps(self, item: _Item) -> list[str]:
         """Whether the op writes over what it is reading."""
-        found = []
+        problems = []
         written = [("output", item.address, item.size), ("buffer", item.buffer_address, item.buffer_size)]
         for operand in item.operands:
             source = self.by_value.get(operand)
@@ -180,8 +199,8 @@ class _Replay:
             for what, start, size in written:
                 meets = start < source.address + source.size and source.address < start + size
                 if meets and not (what == "output" and item.kind in _IN_PLACE):
-                    found.append(f"{item.kind} {item.value} has its {what} on {source.value}, which it reads")
-        return found
+                    problems.append(f"{item.kind} {item.value} has its {what} on {source.value}, which it reads")
+        return problems
 
     def _tag(self, item: _Item, part: int) -> int:
         return self.tags.setdefault((item.value, part), len(self.tags))

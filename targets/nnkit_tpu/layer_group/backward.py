@@ -1,8 +1,7 @@
 """BackwardN and BackwardH: which images and rows of its inputs an op needs for given images and rows of its output.
 
-Spans are half open, [start, stop). Rows that an op would read outside its input are padding and are not counted:
-the executor puts them where the span touches the border. None means that the op cannot be cut along that axis at
-all.
+Spans are half open, [start, stop). Rows that an op would read outside its input are padding and are not counted.
+None means that the op cannot be cut along that axis at all.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import math
 from typing import NamedTuple
 
 from nnkit.errors import InternalError
-from nnkit.program.ops import Window
+from nnkit.program import Window
 from nnkit_tpu.layer_group.model import GroupOp, Shape
 
 

@@ -7,7 +7,7 @@ copy of its output's pixels. The cv18xx need a copy of the output for sums only.
 
 from __future__ import annotations
 
-from nnkit_tpu.layer_group.chips import Chip
+from nnkit_tpu.chips import Chip
 from nnkit_tpu.layer_group.model import BufferRule, Kind, Shape
 
 _NONE = BufferRule()
@@ -25,7 +25,7 @@ def buffer_rule(
     spread: bool = False,
 ) -> BufferRule:
     """Scratch of an op. integer: INT8 arithmetic. spread: a convolution whose taps are merged into its channels."""
-    if chip.name.startswith("cv"):
+    if chip.is_cv:
         return BufferRule(per_output=1.0) if kind == "binary" and integer else _NONE
     if not integer:
         return _NONE

@@ -1,6 +1,6 @@
 """Whether the vendor's compiler finds room for a group: its placement, retold.
 
-The compiler is given cuts and slices and places what they need by itself. It is looser than `placement.py`, and a
+The compiler is given cuts and slices and places what they need by itself, in more room than they need at once, and a
 group that it cannot place makes it stop. Its way, as its source tells it:
 
 * loads one step before their first reader, stores one step after their writer, on a circle of steps even where there
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from nnkit_tpu.layer_group.chips import Chip, align_up
+from nnkit_tpu.chips import Chip, align_up
 from nnkit_tpu.layer_group.model import GroupGraph, GroupOp
 from nnkit_tpu.layer_group.slices import SlicePlan
 from nnkit_tpu.layer_group.timesteps import Life, Schedule, lives
@@ -52,19 +52,19 @@ def compiler_finds_room(
     chip: Chip, graph: GroupGraph, ops: Sequence[GroupOp], plan: SlicePlan, schedule: Schedule
 ) -> bool:
     """Whether the compiler can place the group with these slices. schedule: the shortest (no slack used)."""
-    found = lives(chip, graph, ops, plan, schedule)
-    longest = max((life.last - life.first + 1 for life in found if not life.whole_loop), default=1)
-    return _Packing(chip, ops, schedule, found, max(len(ops), longest)).fits()
+    items = lives(chip, graph, ops, plan, schedule)
+    longest = max((life.last - life.first + 1 for life in items if not life.whole_loop), default=1)
+    return _Packing(chip, ops, schedule, items, max(len(ops), longest)).fits()
 
 
 class _Packing:
     """One run of the compiler's placement on a circle of `period` steps."""
 
     def __init__(
-        self, chip: Chip, ops: Sequence[GroupOp], schedule: Schedule, found: Sequence[Life], period: int
+        self, chip: Chip, ops: Sequence[GroupOp], schedule: Schedule, items: Sequence[Life], period: int
     ) -> None:
         self.chip = chip
-        self.items = [self._item(life, period, schedule.passes > 1) for life in found]
+        self.items = [self._item(life, period, schedule.passes > 1) for life in items]
         transfers: list[set[str]] = [set() for _ in range(period)]
         for transfer in schedule.transfers:
             transfers[transfer.step % period].add(transfer.tensor)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from types import MappingProxyType
 
-from nnkit_tpu.layer_group.chips import Chip
+from nnkit_tpu.chips import Chip
 from nnkit_tpu.layer_group.model import GroupGraph, GroupOp
 from nnkit_tpu.layer_group.slices import Part
 

@@ -18,6 +18,7 @@ from nnkit_tpu.layer_group.counted_bytes import OUR_PLAN, attempt_by_bytes, more
 from nnkit_tpu.layer_group.groups import plan_groups
 from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_groups, groups_of
 from nnkit_tpu.layer_group.orders import topological_orders
+from nnkit_tpu.layer_group.rules import whole_plan_rules
 from nnkit_tpu.layer_group.slices import SliceCount
 from nnkit_tpu.layer_group.tune import VENDORS_CUTS, Check, Trial, Tuning, groups_hold, main_function, model_from
 from nnkit_tpu.layer_group.vendor_files import InjectedGroup
@@ -91,9 +92,9 @@ class _Search:
 
 def _by_measured_cycles(search: _Search, program: LoweredProgram, model: CostModel) -> None:
     """Our plan, and what lies nearest to the compiler's own groups and won most often where much was tried."""
-    search.attempt(
-        program, {f.name: groups_of(plan_groups(f.graph, model, orders=False)) for f in program.functions}, OUR_PLAN
-    )
+    rules = whole_plan_rules(program.chip)
+    plans = {f.name: plan_groups(f.graph, model, orders=False, rules=rules) for f in program.functions}
+    search.attempt(program, {name: groups_of(plan) for name, plan in plans.items()}, OUR_PLAN)
     function = program.functions[main_function(program)]
     groups = search.vendor.groups.get(function.name, ())
     large = tuple(group for group in groups if group.last - group.first >= _SMALL)

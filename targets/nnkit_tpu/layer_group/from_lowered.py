@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from math import prod
 
 from nnkit.errors import ToolError
-from nnkit.program.ops import Window
+from nnkit.program import Window
+from nnkit_tpu.chips import Chip
 from nnkit_tpu.layer_group.buffers import buffer_rule
-from nnkit_tpu.layer_group.chips import Chip
 from nnkit_tpu.layer_group.model import ON_THE_HOST, GroupGraph, GroupOp, GroupTensor, GroupWeight, Kind, Shape
 
 _FUNCTION = re.compile(r"func\.func @(\w+)\((.*?)\) ->")
@@ -42,7 +42,7 @@ _KINDS: Mapping[str, Kind] = {
     "Active": "unary",
     "Relu": "unary",
     "LeakyRelu": "unary",
-    "PRelu": "unary",
+    "PReluOp": "unary",
     "Clip": "unary",
     "RequantInt": "unary",
     "RequantIntAxis": "unary",
@@ -155,13 +155,7 @@ class _Reader:
         window = _window(text) if kind in ("conv", "deconv", "max_pool", "average_pool") else None
         group = _integer(text, "group", 1)
         taps = window.kernel_h * window.kernel_w if window else 1
-        macs = 0
-        if kind == "conv":
-            macs = prod(result.shape) * (source[1] // group) * taps
-        elif kind == "deconv":
-            macs = prod(source) * (result.shape[1] // group) * taps
-        elif kind == "matmul":
-            macs = prod(source) * result.shape[3] if result.shape[3] > 1 else prod(source) * result.shape[1]
+        columns = result.shape[3] if result.shape[3] > 1 else result.shape[1]
         integer = result.dtype_bytes == 1
         return GroupOp(
             name=name,
@@ -188,27 +182,24 @@ class _Reader:
                 spread=bool(_integer(text, "use_3ic_optimize", 0) & 3),
             ),
             not_local=self._not_local(kind_name, kind, source, result, text),
-            in_place=kind == "unary" and self.tensors[inputs[0]].dtype_bytes == result.dtype_bytes
-            if inputs
-            else False,
-            macs=macs,
+            macs=prod(source) * columns if kind == "matmul" else 0,
         )
 
     def _not_local(self, kind_name: str, kind: Kind, source: Shape, result: GroupTensor, text: str) -> str:
         if kind_name == "GenericCpu":
             return ON_THE_HOST
-        if kind == "reshape" and self.chip.name.startswith("cv"):
+        if kind == "reshape" and self.chip.is_cv:
             return "reshapes work on global memory"
         if kind == "reshape":
             kept = source[:2] == result.shape[:2]
             return "" if kept else "it moves values between lanes"
         if kind in _MOVES_DATA:
             return f"{kind_name} works on global memory"
-        if self.chip.name.startswith("cv") and kind_name == "Cast":
+        if self.chip.is_cv and kind_name == "Cast":
             return "conversions to float work on global memory"
-        if self.chip.name.startswith("cv") and kind == "concat" and _integer(text, "axis", 1) != 1:
+        if self.chip.is_cv and kind == "concat" and _integer(text, "axis", 1) != 1:
             return "only channels are joined in local memory"
-        if self.chip.name.startswith("cv") and kind == "slice":
+        if self.chip.is_cv and kind == "slice":
             cut = [axis for axis in range(4) if source[axis] != result.shape[axis]]
             in_one_piece = len(cut) == 1 and prod(source[: cut[0]]) == 1
             steps, first = _integers(text, "steps"), _begins(kind, text)[0]
@@ -270,8 +261,8 @@ def _begins(kind: Kind, text: str) -> tuple[int, ...]:
 def _function(kind_name: str, text: str) -> str:
     if kind_name == "Interp":
         mode = "linear" if "interp_mode linear" in text else "nearest"
-        found = re.search(r"interp_coord (\w+)", text)
-        return f"{mode} {found.group(1) if found else 'half_pixel'}"
+        coordinates = re.search(r"interp_coord (\w+)", text)
+        return f"{mode} {coordinates.group(1) if coordinates else 'half_pixel'}"
     if kind_name == "Pad":
         return "constant" if "constant" in text else "reflect"
     return kind_name.lower()

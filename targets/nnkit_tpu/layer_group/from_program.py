@@ -11,13 +11,12 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from nnkit_tpu.chips import Chip, align_up
 from nnkit_tpu.layer_group.buffers import buffer_rule
-from nnkit_tpu.layer_group.chips import Chip, align_up
 from nnkit_tpu.layer_group.model import GroupGraph, GroupOp, GroupTensor, GroupWeight, Kind, Shape
 from nnkit_tpu.program import (
     TpuActivation,
     TpuBinary,
-    TpuCast,
     TpuConcat,
     TpuConv,
     TpuDeconv,
@@ -39,25 +38,16 @@ from nnkit_tpu.program import (
 _MODE_BYTES = {"INT8": 1, "F16": 2, "BF16": 2, "F32": 4}
 
 
-def group_graph(graph: TpuGraph, chip: Chip, *, batch: int = 1, input_bytes: int | None = None) -> GroupGraph:
-    """The planner's graph of `graph` on `chip`.
-
-    batch: images at once, instead of the graph's one. input_bytes: width of an input's values; None: that of its
-    first reader.
-    """
+def group_graph(graph: TpuGraph, chip: Chip) -> GroupGraph:
+    """The planner's graph of `graph` on `chip`; inputs have the width that their first readers compute in."""
     width = {op.output: _MODE_BYTES[op.mode] for op in graph.ops}
     for name in graph.inputs:
         readers = graph.consumers(name)
-        width[name] = input_bytes or (_MODE_BYTES[readers[0].mode] if readers else 4)
-    tensors = {name: GroupTensor(name, _batched(graph, name, batch), width[name]) for name in graph.tensors}
+        width[name] = _MODE_BYTES[readers[0].mode] if readers else 4
+    tensors = {name: GroupTensor(name, tensor.nchw, width[name]) for name, tensor in graph.tensors.items()}
     weights: dict[str, GroupWeight] = {}
     ops = tuple(_op(op, chip, tensors, weights) for op in graph.ops)
     return GroupGraph(graph.name, tensors, weights, ops, graph.inputs, graph.outputs)
-
-
-def _batched(graph: TpuGraph, name: str, batch: int) -> Shape:
-    images, channels, height, width = graph.tensors[name].nchw
-    return images * batch, channels, height, width
 
 
 def _op(op: TpuOp, chip: Chip, tensors: dict[str, GroupTensor], weights: dict[str, GroupWeight]) -> GroupOp:
@@ -87,7 +77,6 @@ def _op(op: TpuOp, chip: Chip, tensors: dict[str, GroupTensor], weights: dict[st
             spread=kind == "conv" and taps > 1 and source[1] * taps <= chip.lanes,
         ),
         not_local=_not_local(op, kind, source, result, chip),
-        in_place=kind == "unary" and tensors[op.inputs[0]].dtype_bytes == tensors[op.output].dtype_bytes,
         **fields,
     )
 
@@ -96,16 +85,14 @@ def _fields(op: TpuOp, source: Shape, result: Shape) -> tuple[Kind, dict[str, An
     """The planner's kind of an op, and what else it keeps of it."""
     match op:
         case TpuConv():
-            macs = prod(result) * op.weight.shape[1] * op.window.kernel_h * op.window.kernel_w
-            return "conv", {"window": op.window, "group": op.group, "macs": macs}
+            return "conv", {"window": op.window, "group": op.group}
         case TpuDeconv():
-            macs = prod(source) * (result[1] // op.group) * op.window.kernel_h * op.window.kernel_w
-            return "deconv", {"window": op.window, "group": op.group, "macs": macs}
+            return "deconv", {"window": op.window, "group": op.group}
         case TpuPool():
             return ("max_pool" if op.function == "max" else "average_pool"), {"window": op.window}
         case TpuBinary():
             return "binary", {"function": op.function}
-        case TpuActivation() | TpuCast():
+        case TpuActivation():
             return "unary", {}
         case TpuScale():
             return "scale", {}
@@ -145,7 +132,7 @@ def _not_local(op: TpuOp, kind: Kind, source: Shape, result: Shape, chip: Chip) 
         return "it moves values between lanes"
     if kind == "slice" and source[0] != result[0]:
         return "it takes images apart"
-    if isinstance(op, TpuConcat) and op.axis != 1 and chip.name.startswith("cv"):
+    if isinstance(op, TpuConcat) and op.axis != 1 and chip.is_cv:
         return "only channels are joined in local memory"
     if kind == "pad" and isinstance(op, TpuPad) and any(op.pads[:2]):
         return "it adds channels or images"
@@ -161,7 +148,7 @@ def _packed(op: TpuOp, chip: Chip, result: Shape) -> list[tuple[str, Shape, int]
         case TpuConv() | TpuDeconv():
             taps, inputs = op.window.kernel_h * op.window.kernel_w, op.weight.shape[1]
             depthwise = op.group > 1 and inputs == 1
-            if chip.name.startswith("cv"):
+            if chip.is_cv:
                 bias = 9 if integer else 4
                 return [("filter", (1, channels, taps, inputs), size), ("bias", (1, channels, 1, bias), 1)]
             filled = taps if depthwise else taps * align_up(inputs, max(chip.lanes // size, 1))

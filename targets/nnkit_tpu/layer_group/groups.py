@@ -5,7 +5,7 @@ interval of ops may be a group; its cost is that of its best plan (structures th
 dynamic program takes the cuts of least total cost. The cost of two neighbouring groups is less than the sum of
 both: what the second loads first and the first does not write can be loaded while the first still computes its
 last step, where memory allows. Intervals are judged by their shortest schedules first; the groups chosen are then
-planned in full, and where one has no placement after all it is ruled out and the cuts are chosen again.
+planned in full, and where one does not fit after all it is ruled out and the cuts are chosen again.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from typing import TypeAlias
 from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.model import ON_THE_HOST, GroupGraph, GroupOp
 from nnkit_tpu.layer_group.orders import topological_orders
-from nnkit_tpu.layer_group.placement import Effort
-from nnkit_tpu.layer_group.plan import GroupPlan, best_plan, plan_with_count, quick_plan
+from nnkit_tpu.layer_group.plan import GroupPlan, best_plan, quick_plan
 from nnkit_tpu.layer_group.rules import FREE, Rules
 from nnkit_tpu.layer_group.slices import Refusal, SliceCount
 
@@ -102,7 +101,6 @@ Intervals: TypeAlias = dict[Key, Interval | Refusal]
 class _Planner:
     graph: GroupGraph
     model: CostModel
-    effort: Effort
     bans: Sequence[Ban] = ()
     rules: Rules = FREE
     quick: Intervals = field(default_factory=dict)
@@ -122,9 +120,7 @@ class _Planner:
         key = (tuple(op.name for op in ops),)
         if key not in self.full:
             balance = not self.model.counts_bytes  # when a transfer is made changes no bytes
-            self.full[key] = best_plan(
-                self.graph, ops, self.model, balance=balance, effort=self.effort, rules=self.rules
-            )
+            self.full[key] = best_plan(self.graph, ops, self.model, balance=balance, rules=self.rules)
         return self.full[key]
 
 
@@ -133,7 +129,6 @@ def plan_groups(
     model: CostModel,
     *,
     orders: bool = True,
-    effort: Effort | None = None,
     bans: Sequence[Ban] = (),
     rules: Rules = FREE,
     known: Intervals | None = None,
@@ -147,41 +142,12 @@ def plan_groups(
     best: GroupedGraph | None = None
     for name, order in topological_orders(graph).items() if orders else (("given", None),):
         ordered = graph if order is None else graph.reordered(order)
-        found = _plan_order(ordered, model, effort or Effort(), name, bans, rules, known)
-        if best is None or found.cycles < best.cycles:
-            best = found
+        planned = _plan_order(ordered, model, name, bans, rules, known)
+        if best is None or planned.cycles < best.cycles:
+            best = planned
     if best is None:
         raise AssertionError("a graph has at least one order")
     return best
-
-
-def plan_cuts(
-    graph: GroupGraph, model: CostModel, cuts: Sequence[tuple[int, int, SliceCount | None]]
-) -> GroupedGraph | Refusal:
-    """A plan with given groups: (first op, last op, slices or None to choose); ops outside work on global memory.
-
-    Given slices are taken even where they overlap more than the rule allows.
-    """
-    starts = {first: (last, count) for first, last, count in cuts}
-    parts: list[GroupPlan | GroupOp] = []
-    index = 0
-    while index < len(graph.ops):
-        if index not in starts:
-            parts.append(graph.ops[index])
-            index += 1
-            continue
-        last, count = starts[index]
-        ops = graph.ops[index : last + 1]
-        if count is None:
-            plan = best_plan(graph, ops, model)
-        else:
-            plan = plan_with_count(graph, ops, count, model, limit_overlap=False)
-        if isinstance(plan, Refusal):
-            return plan
-        parts.append(plan)
-        index = last + 1
-    cycles = sum(p.cycles if isinstance(p, GroupPlan) else global_cycles(graph, p, model) for p in parts)
-    return GroupedGraph(graph, tuple(parts), (), cycles)
 
 
 def base_groups(graph: GroupGraph) -> tuple[tuple[int, int], ...]:
@@ -225,7 +191,7 @@ def structure(graph: GroupGraph, ops: Sequence[GroupOp]) -> Key:
         same = tuple(outside.index(name) for name in outside)
         weights = tuple((graph.weights[w].shape, graph.weights[w].dtype_bytes) for w in op.weights)
         result = graph.tensors[op.output]
-        how = (op.kind, op.window, op.group, op.function, op.axis, op.begins, op.steps, op.buffer, op.in_place)
+        how = (op.kind, op.window, op.group, op.function, op.axis, op.begins, op.steps, op.buffer)
         parts.append((*how, sources, same, weights, result.shape, result.dtype_bytes, op.output in outputs))
         number[op.output] = index
     return tuple(parts)
@@ -235,10 +201,10 @@ def quick_interval(
     graph: GroupGraph, ops: Sequence[GroupOp], model: CostModel, rules: Rules = FREE
 ) -> Interval | Refusal:
     """The interval's cost by its shortest schedule, over a thinned list of slice counts."""
-    found = quick_plan(graph, ops, model, rules)
-    if isinstance(found, Refusal):
-        return found
-    cycles, count, live_last, head_names = found
+    quick = quick_plan(graph, ops, model, rules)
+    if isinstance(quick, Refusal):
+        return quick
+    cycles, count, live_last, head_names = quick
     last_op = ops[-1]
     head_sizes = [graph.weights[n].size_bytes for n in head_names if n in graph.weights]
     head = sum(model.transfer_cycles(size) for size in head_sizes)
@@ -255,13 +221,12 @@ def overlap_cycles(before: Interval, after: Interval) -> int:
 def _plan_order(
     graph: GroupGraph,
     model: CostModel,
-    effort: Effort,
     order: str,
     bans: Sequence[Ban],
     rules: Rules,
     known: Intervals,
 ) -> GroupedGraph:
-    planner = _Planner(graph, model, effort, bans, rules, known)
+    planner = _Planner(graph, model, bans, rules, known)
     parts: list[GroupPlan | GroupOp] = []
     boundaries: list[Boundary] = []
     cycles = saved = 0
@@ -297,15 +262,15 @@ def _cut(planner: _Planner, start: int, stop: int) -> tuple[list[tuple[int, int]
             for last in range(first + 2, stop + 1):
                 if (first, last) in refused or planner.is_forbidden(first, last):
                     continue
-                found = planner.interval(graph.ops[first:last])
-                if isinstance(found, Refusal):
+                interval = planner.interval(graph.ops[first:last])
+                if isinstance(interval, Refusal):
                     failures += 1
                     if failures > 6:  # longer intervals hold more; a few may still fit where a branch closes
                         break
                     continue
                 failures = 0
-                intervals[first, last] = found
-                costs[first, last] = found.cycles
+                intervals[first, last] = interval
+                costs[first, last] = interval.cycles
         chosen, cycles, saved = _least(costs, intervals, start, stop)
         failed = False
         for first, last in chosen:
@@ -363,8 +328,8 @@ def _boundary(planner: _Planner, left: tuple[int, int], right: tuple[int, int]) 
     def cost(first: int, last: int) -> int | Refusal:
         if last - first == 1:
             return global_cycles(graph, graph.ops[first], model)
-        found = planner.interval(graph.ops[first:last])
-        return found if isinstance(found, Refusal) else found.cycles
+        interval = planner.interval(graph.ops[first:last])
+        return interval if isinstance(interval, Refusal) else interval.cycles
 
     joined, one, other = cost(left[0], right[1]), cost(*left), cost(*right)
     if isinstance(joined, Refusal):

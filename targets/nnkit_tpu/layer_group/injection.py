@@ -12,12 +12,12 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nnkit.errors import ToolError
-from nnkit_tpu.layer_group.audit import local_memory_conflicts
-from nnkit_tpu.layer_group.chips import Chip
+from nnkit_tpu.chips import Chip
+from nnkit_tpu.layer_group.audit import Audit, audit_local_memory
 from nnkit_tpu.layer_group.from_lowered import LoweredFunction, read_lowered
 from nnkit_tpu.layer_group.groups import GroupedGraph
 from nnkit_tpu.layer_group.vendor_files import (
@@ -31,8 +31,9 @@ from nnkit_tpu.layer_group.vendor_files import (
     read_traffic,
     write_group_cache,
 )
+from nnkit_tpu.model_stamp import without_time
 from nnkit_tpu.toolchain.find import Toolchain
-from nnkit_tpu.toolchain.run import run_tpuc_opt
+from nnkit_tpu.toolchain.run import CompilerError, run_tpuc_opt
 
 _SEARCH, _AS_MANY_AS_FIT = 2, 1  # the compiler's two ways to form groups
 _GROUP_PASSES = (
@@ -89,7 +90,8 @@ class Outcome:
     """What the compiler made of some groups. profile: None for chips without a simulator of cycles.
 
     refused: why it would not take the groups; then everything else is empty. culprit: function and group that this
-    names, where it names one. op_cycles: compute by op name.
+    names, where it names one. op_cycles: compute by op name. audit: of the final program's local memory. searched:
+    False where the compiler's own search did not end in time, and groups of as many layers as fit stand in.
     """
 
     groups: Mapping[str, tuple[InjectedGroup, ...]]
@@ -99,6 +101,8 @@ class Outcome:
     model: bytes = b""
     refused: str = ""
     culprit: tuple[str, InjectedGroup] | None = None
+    audit: Audit | None = None
+    searched: bool = True
 
     @property
     def cost(self) -> int:
@@ -128,7 +132,8 @@ def compile_groups(
     """Compile with `groups` by function, or with the compiler's own choice (None).
 
     keep: a folder for the compiler's files; otherwise they are removed. search: whether that choice is the best that
-    the compiler finds, which can take most of a build's time, or simply groups of as many layers as fit.
+    the compiler finds, which can take most of a build's time, or simply groups of as many layers as fit; these also
+    where the search does not end in time.
 
     Raises ToolError where the compiler fails without given groups, or cannot be run at all.
     """
@@ -144,7 +149,7 @@ def compile_groups(
         if groups is not None:
             cache.write_text(write_group_cache(program.functions, groups), encoding="utf-8")
             environment = {"LOAD_TPU_GROUP": "1"}
-        suffix = "cvimodel" if program.chip.name.startswith("cv") else "bmodel"
+        suffix = "cvimodel" if program.chip.is_cv else "bmodel"
         grouping = [text.format(_SEARCH if search else _AS_MANY_AS_FIT) for text in _GROUP_PASSES]
         codegen = [text.format(f"net.{suffix}") for text in _CODEGEN_PASSES]
         try:
@@ -154,30 +159,33 @@ def compile_groups(
             ):
                 run_tpuc_opt(toolchain, arguments, work, log_name=log, what=what, environment=environment)
         except ToolError as error:
+            if groups is None and search and isinstance(error, CompilerError) and error.timed_out:
+                return replace(compile_groups(toolchain, program, keep=keep, search=False), searched=False)
             if groups is None:
                 raise
             taken = {name: tuple(items) for name, items in groups.items()}
             return Outcome(taken, refused=error.reason, culprit=_named_group(error.reason, program, taken))
         final = (work / "final.mlir").read_text(encoding="utf-8")
-        conflicts = local_memory_conflicts(final, program.chip)
-        if conflicts and groups is not None:
+        audit = audit_local_memory(final, program.chip)
+        if audit.conflicts and groups is not None:
             taken = {name: tuple(items) for name, items in groups.items()}
-            reason = f"the compiler's placement of these groups is broken: {conflicts[0]}"
-            return Outcome(taken, refused=reason, culprit=_placed_group(conflicts[0], final, program))
+            reason = f"the compiler's placement of these groups is broken: {audit.conflicts[0]}"
+            return Outcome(taken, refused=reason, culprit=_placed_group(audit.conflicts[0], final, program))
         chosen = read_groups(final, program.functions)
         profile = _profile(work)
         measured = op_cycles_by_name(profile, program.functions, final) if profile is not None else None
-        return Outcome(chosen, profile, read_traffic(final), measured, (work / f"net.{suffix}").read_bytes())
+        model = without_time((work / f"net.{suffix}").read_bytes())
+        return Outcome(chosen, profile, read_traffic(final), measured, model, audit=audit)
 
 
 def _named_group(
     reason: str, program: LoweredProgram, groups: Mapping[str, tuple[InjectedGroup, ...]]
 ) -> tuple[str, InjectedGroup] | None:
     """The group of "... failed for group 3": the compiler counts groups and single layers of a function alike."""
-    found = _FAILED_GROUP.search(reason)
-    if found is None:
+    failed = _FAILED_GROUP.search(reason)
+    if failed is None:
         return None
-    number = int(found.group(1))
+    number = int(failed.group(1))
     named = []
     for function in program.functions:
         starts = {group.first: group for group in groups.get(function.name, ())}

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from nnkit.errors import InternalError
-from nnkit.program.ops import Window
+from nnkit.program import Window
 
 Shape: TypeAlias = tuple[int, int, int, int]
 Kind: TypeAlias = Literal[
@@ -40,12 +40,11 @@ class GroupTensor:
 
 @dataclass(frozen=True)
 class GroupWeight:
-    """Weights as they lie in local memory: [n, c, h, w], packed unless `eu_aligned`."""
+    """Weights as they lie packed in local memory: [n, c, h, w] and the bytes of one value."""
 
     name: str
     shape: Shape
     dtype_bytes: int = 1
-    eu_aligned: bool = False
 
     @property
     def size_bytes(self) -> int:
@@ -76,8 +75,7 @@ class GroupOp:
     scale: of `upsample` and `interp`, output size over input size (h, w). axis: of concat, softmax and reduce.
     function: what a `binary`, `unary` or `interp` computes. order: of permute.
     not_local: why the op cannot work in local memory; empty: it can.
-    in_place: the output may take the first input's bytes.
-    macs: multiply-accumulates of the whole op.
+    macs: multiply-accumulates of a matrix product.
     """
 
     name: str
@@ -95,7 +93,6 @@ class GroupOp:
     order: tuple[int, ...] = ()
     buffer: BufferRule = BufferRule()
     not_local: str = ""
-    in_place: bool = False
     macs: int = 0
 
 

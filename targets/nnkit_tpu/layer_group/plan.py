@@ -1,32 +1,36 @@
-"""The plan of one group: how many slices, what each step does, where everything lies, and what it costs."""
+"""The plan of one group: how many slices, what each step does, and what it costs.
+
+A plan fits where all that is live in a step has room in a lane, and, where it is for the compiler, where the
+compiler's placement finds room. Addresses are not chosen: the compiler takes none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.model import GroupGraph, GroupOp
-from nnkit_tpu.layer_group.placement import Effort, Placement, place_group
 from nnkit_tpu.layer_group.rules import FREE, UNEQUAL, Rules, no_room, unequal_parts
 from nnkit_tpu.layer_group.slices import Refusal, SliceCount, SlicePlan, slice_counts, slice_group
 from nnkit_tpu.layer_group.timesteps import Schedule, live_bytes, lives, part_bytes, schedule_group
 
 _MOST_UNEQUAL = 8  # slice counts whose parts are unequal, before a group is given up
+_FURTHER = 4  # slice counts that are tried after the first that fits
 
 
 @dataclass(frozen=True, eq=False)
 class GroupPlan:
-    """One group, ready to be executed.
+    """The plan of one group.
 
-    load_bytes, store_bytes: global memory traffic. repeated_rows: rows computed or loaded more than once, summed over
-    tensors. tried: slice counts that were looked at.
+    live_bytes: per lane, in the step in which most is live. load_bytes, store_bytes: global memory traffic.
+    repeated_rows: rows computed or loaded more than once, summed over tensors. tried: slice counts looked at.
     """
 
     ops: tuple[GroupOp, ...]
     slices: SlicePlan
     schedule: Schedule
-    placement: Placement
+    live_bytes: int
     load_bytes: int
     store_bytes: int
     repeated_rows: int
@@ -45,12 +49,14 @@ def plan_with_count(
     model: CostModel,
     *,
     balance: bool = True,
-    effort: Effort | None = None,
-    limit_overlap: bool = True,
     rules: Rules = FREE,
 ) -> GroupPlan | Refusal:
-    """Plan the group with this number of slices, or say why it cannot be. rules: what else it has to keep to."""
-    slices = _slices(graph, ops, count, rules, limit_overlap=limit_overlap)
+    """Plan the group with this number of slices, or say why it cannot be. rules: what else it has to keep to.
+
+    balance: move transfers to where they cost least. Where weights cannot stay in local memory for all slices, every
+    slice loads them again, unless the rules forbid it.
+    """
+    slices = _slices(graph, ops, count, rules)
     if isinstance(slices, Refusal):
         return slices
     if rules.own_placement:
@@ -59,77 +65,46 @@ def plan_with_count(
         if crowded is not None:
             return crowded
     refusal = Refusal("local memory", ops[0].name, "nothing was tried")
-    # A balanced schedule keeps more in memory: where it finds no place, the shortest lifetimes may. Where even these
-    # do not, every slice loads its weights again.
-    ways = [(True, True), (False, True), *([(True, False), (False, False)] if count.total > 1 else [])]
-    for balanced, hold_weights in ways:
-        if (balanced and not balance) or (rules.own_placement and not hold_weights):
-            continue
-        schedule = schedule_group(graph, ops, slices, model, balance=balanced, hold_weights=hold_weights)
-        placement = place_group(model.chip, graph, ops, slices, schedule, effort)
-        if isinstance(placement, Placement):
-            return _plan(graph, ops, slices, schedule, placement)
-        refusal = placement
+    for hold_weights in (True, False) if count.total > 1 and not rules.own_placement else (True,):
+        schedule = schedule_group(graph, ops, slices, model, balance=balance, hold_weights=hold_weights)
+        live = max(live_bytes(lives(model.chip, graph, ops, slices, schedule), schedule), default=0)
+        if live <= model.chip.lane_bytes:
+            return _plan(graph, ops, slices, schedule, live)
+        refusal = _too_much(ops, count, live, model)
     return refusal
 
 
 def best_plan(
-    graph: GroupGraph,
-    ops: Sequence[GroupOp],
-    model: CostModel,
-    *,
-    balance: bool = True,
-    further: int | None = 4,
-    effort: Effort | None = None,
-    rules: Rules = FREE,
+    graph: GroupGraph, ops: Sequence[GroupOp], model: CostModel, *, balance: bool = True, rules: Rules = FREE
 ) -> GroupPlan | Refusal:
-    """The plan of least cost over slice counts: the first that fits and `further` ones after it (None: all)."""
+    """The plan of least cost over the first slice count that fits and a few after it."""
     best: GroupPlan | None = None
     first_refusal: Refusal | None = None
     tried = since = unequal = 0
-    for count in candidate_counts(graph, ops):
+    for count in slice_counts(graph, ops):
         tried += 1
-        found = plan_with_count(graph, ops, count, model, balance=balance, effort=effort, rules=rules)
-        if isinstance(found, Refusal):
-            first_refusal = first_refusal or found
-            unequal += found.rule == UNEQUAL
+        plan = plan_with_count(graph, ops, count, model, balance=balance, rules=rules)
+        if isinstance(plan, Refusal):
+            first_refusal = first_refusal or plan
+            unequal += plan.rule == UNEQUAL
             if unequal > _MOST_UNEQUAL:
                 break
             # More slices only overlap more, and never make an op sliceable.
-            if found.rule in ("not sliceable", "too few rows") and count.h > 1:
+            if plan.rule == "overlap" or (plan.rule in ("not sliceable", "too few rows") and count.h > 1):
                 break
-            if found.rule == "overlap" and further is not None:
-                break
-            if best is not None:
-                since += 1
+            since += best is not None
         else:
             since += best is not None
-            if best is None or found.cycles < best.cycles:
-                best = found
-        if further is not None and best is not None and since >= further:
+            if best is None or plan.cycles < best.cycles:
+                best = plan
+        if best is not None and since >= _FURTHER:
             break
     if best is None:
         return first_refusal or Refusal("local memory", ops[0].name, "no number of slices fits")
-    return GroupPlan(
-        best.ops,
-        best.slices,
-        best.schedule,
-        best.placement,
-        best.load_bytes,
-        best.store_bytes,
-        best.repeated_rows,
-        tried,
-    )
+    return replace(best, tried=tried)
 
 
-def candidate_counts(graph: GroupGraph, ops: Sequence[GroupOp]) -> Iterator[SliceCount]:
-    """Slice counts to try; a group whose outputs cannot be cut has one."""
-    yield from slice_counts(graph, ops)
-
-
-def _plan(
-    graph: GroupGraph, ops: Sequence[GroupOp], slices: SlicePlan, schedule: Schedule, placement: Placement
-) -> GroupPlan:
+def _plan(graph: GroupGraph, ops: Sequence[GroupOp], slices: SlicePlan, schedule: Schedule, live: int) -> GroupPlan:
     loads = stores = repeated = 0
     passes = slices.count.total
     for transfer in schedule.transfers:
@@ -143,7 +118,7 @@ def _plan(
         for name, parts in slices.parts.items():
             images, _, height, _ = graph.tensors[name].shape
             repeated += sum(part.rows.length * part.images.length for part in parts) - images * height
-    return GroupPlan(tuple(ops), slices, schedule, placement, loads, stores, repeated)
+    return GroupPlan(tuple(ops), slices, schedule, live, loads, stores, repeated)
 
 
 def quick_plan(
@@ -154,7 +129,7 @@ def quick_plan(
     refusal: Refusal | None = None
     best: tuple[int, SliceCount, int, tuple[str, ...]] | None = None
     further = unequal = 0
-    for count in _thinned(candidate_counts(graph, ops)):
+    for count in _thinned(slice_counts(graph, ops)):
         slices = _slices(graph, ops, count, rules)
         if isinstance(slices, Refusal):
             unequal += slices.rule == UNEQUAL
@@ -167,12 +142,9 @@ def quick_plan(
         items = lives(model.chip, graph, ops, slices, schedule)
         live = live_bytes(items, schedule)
         if max(live, default=0) > model.chip.lane_bytes:
-            reason = (
-                f"{max(live)} bytes per lane are live at once in {count.total} slices, of {model.chip.lane_bytes}"
-            )
-            refusal = Refusal("local memory", ops[0].name, reason)
+            refusal = _too_much(ops, count, max(live), model)
             continue
-        crowded = no_room(model.chip, graph, ops, slices, schedule) if rules.own_placement else None
+        crowded = no_room(model.chip, graph, ops, slices, schedule) if rules.judged_early else None
         if crowded is not None:
             refusal = crowded
             continue
@@ -185,11 +157,14 @@ def quick_plan(
     return best if best is not None else refusal or Refusal("local memory", ops[0].name, "no number of slices fits")
 
 
-def _slices(
-    graph: GroupGraph, ops: Sequence[GroupOp], count: SliceCount, rules: Rules, *, limit_overlap: bool = True
-) -> SlicePlan | Refusal:
+def _too_much(ops: Sequence[GroupOp], count: SliceCount, live: int, model: CostModel) -> Refusal:
+    reason = f"{live} bytes per lane are live at once in {count.total} slices, of {model.chip.lane_bytes}"
+    return Refusal("local memory", ops[0].name, reason)
+
+
+def _slices(graph: GroupGraph, ops: Sequence[GroupOp], count: SliceCount, rules: Rules) -> SlicePlan | Refusal:
     """The group's slices, as far as the rules allow them."""
-    slices = slice_group(graph, ops, count, limit_overlap=limit_overlap)
+    slices = slice_group(graph, ops, count)
     if isinstance(slices, Refusal) or not rules.equal_parts:
         return slices
     return unequal_parts(graph, ops, slices) or slices

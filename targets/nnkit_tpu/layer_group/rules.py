@@ -1,16 +1,16 @@
 """What groups must keep to beside what the hardware needs, so that the vendor's compiler takes them.
 
-Our own plans know none of this: they are proven by our executor. A plan that is given to the compiler has to live
+The estimate that is made without the compiler knows none of this. A plan that is given to the compiler has to live
 with the compiler's slicing and placement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from nnkit_tpu.chips import Chip
 from nnkit_tpu.layer_group.backward import backward_h, backward_n
-from nnkit_tpu.layer_group.chips import Chip
 from nnkit_tpu.layer_group.compiler_placement import compiler_finds_room
 from nnkit_tpu.layer_group.model import GroupGraph, GroupOp
 from nnkit_tpu.layer_group.slices import Refusal, SlicePlan
@@ -21,12 +21,13 @@ from nnkit_tpu.layer_group.timesteps import Schedule
 class Rules:
     """equal_parts: whoever reads or stores a tensor takes all rows of it that a slice holds, and outputs that are
     sliced have the same height. A branch into kernels of different heights then cannot be sliced, nor an output that
-    is also read with a halo. own_placement: the compiler's way of placing (`compiler_placement.py`) finds room, and
-    weights stay under slices.
+    is also read with a halo. own_placement: the compiler's way of placing (`compiler_placement.py`) finds room for a
+    plan, and weights stay under slices. judged_early: candidates are judged by that too, not the chosen groups alone.
     """
 
     equal_parts: bool = False
     own_placement: bool = False
+    judged_early: bool = False
 
 
 FREE = Rules()
@@ -39,7 +40,15 @@ def compiler_rules(chip: Chip) -> Rules:
     On the BM chips branches are padded to their hull as ours are, and memory is ample: what is refused there is found
     by compiling.
     """
-    return Rules(equal_parts=True, own_placement=True) if chip.name.startswith("cv") else FREE
+    return Rules(equal_parts=True, own_placement=True, judged_early=True) if chip.is_cv else FREE
+
+
+def whole_plan_rules(chip: Chip) -> Rules:
+    """What a plan of all groups keeps to: the compiler must find room for each, as one refused group spoils the rest.
+
+    On the BM chips the groups that are chosen are judged, not every candidate.
+    """
+    return replace(compiler_rules(chip), own_placement=True)
 
 
 def unequal_parts(graph: GroupGraph, ops: Sequence[GroupOp], plan: SlicePlan) -> Refusal | None:

@@ -80,13 +80,8 @@ def repeats_too_much(spans: Sequence[Span], length: int) -> bool:
     return 2 * sum(span.length for span in spans) > 3 * length
 
 
-def slice_group(
-    graph: GroupGraph, ops: Sequence[GroupOp], count: SliceCount, *, limit_overlap: bool = True
-) -> SlicePlan | Refusal:
-    """Cut the group of `ops` (in execution order) into `count` slices, or say why that is impossible.
-
-    limit_overlap: apply the overlap rule, which is about cost alone.
-    """
+def slice_group(graph: GroupGraph, ops: Sequence[GroupOp], count: SliceCount) -> SlicePlan | Refusal:
+    """Cut the group of `ops` (in execution order) into `count` slices, or say why that is impossible."""
     outputs = graph.group_outputs(ops)
     images: dict[str, list[Span]] = {}
     rows: dict[str, list[Span]] = {}
@@ -121,7 +116,7 @@ def slice_group(
                         held[index] = held[index].hull(wanted_span)
     for name, spans in rows.items():
         height = graph.tensors[name].shape[2]
-        if limit_overlap and height > 1 and repeats_too_much(spans, height):
+        if height > 1 and repeats_too_much(spans, height):
             total = sum(span.length for span in spans)
             return Refusal(
                 "overlap", name, f"{count.h} slices of {name} hold {total} rows of {height}: over 3/2 of it"

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from nnkit_tpu.layer_group.chips import Chip, lane_bytes
+from nnkit_tpu.chips import Chip, lane_bytes
 from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.model import GroupGraph, GroupOp
 from nnkit_tpu.layer_group.slices import Part, SlicePlan
@@ -95,7 +95,7 @@ def lives(chip: Chip, graph: GroupGraph, ops: Sequence[GroupOp], plan: SlicePlan
     for name, start in first.items():
         if name in graph.weights:
             weight = graph.weights[name]
-            size = lane_bytes(chip, weight.shape, weight.dtype_bytes, weight.eu_aligned)
+            size = lane_bytes(chip, weight.shape, weight.dtype_bytes, eu_aligned=False)
             result.append(Life(name, "weight", size, start, last[name], name in resident))
         else:
             result.append(Life(name, "activation", tensor_lane_bytes(chip, graph, plan, name), start, last[name]))

@@ -29,7 +29,7 @@ from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_gro
 from nnkit_tpu.layer_group.model import GroupGraph
 from nnkit_tpu.layer_group.orders import topological_orders
 from nnkit_tpu.layer_group.plan import plan_with_count, quick_plan
-from nnkit_tpu.layer_group.rules import compiler_rules
+from nnkit_tpu.layer_group.rules import compiler_rules, whole_plan_rules
 from nnkit_tpu.layer_group.slices import Refusal, SliceCount
 from nnkit_tpu.layer_group.vendor_files import InjectedGroup
 from nnkit_tpu.toolchain.find import Toolchain
@@ -183,7 +183,8 @@ def _assemble(search: _Search, program: LoweredProgram, model: CostModel, most: 
     for part in (1.0, 0.85, 0.7, 0.5):
         chip = replace(model.chip, lane_bytes=int(model.chip.lane_bytes * part) // 1024 * 1024)
         smaller = replace(model, chip=chip)
-        groups = groups_of(plan_groups(function.graph, smaller, orders=False, rules=compiler_rules(chip)))
+        rules = whole_plan_rules(chip) if part == 1.0 else compiler_rules(chip)
+        groups = groups_of(plan_groups(function.graph, smaller, orders=False, rules=rules))
         if part == 1.0 and groups:
             search.attempt(program, {function.name: groups}, "cuts")
         candidates += groups
@@ -234,9 +235,9 @@ def _improve(
 
     def settled(groups: tuple[InjectedGroup, ...]) -> tuple[int, tuple[InjectedGroup, ...]] | None:
         """(estimated cost of the graph, the groups with slices chosen); None where one does not fit."""
-        found = [estimate(group) for group in groups]
+        costs = [estimate(group) for group in groups]
         total, chosen = 0, []
-        for group, item in zip(groups, found, strict=True):
+        for group, item in zip(groups, costs, strict=True):
             if item is None:
                 return None
             total += item[0]
@@ -258,9 +259,9 @@ def _improve(
                 return
             seen.add(groups)
             steps -= 1
-            found = search.attempt(program, {**start.groups, function.name: groups}, how + choice)
-            if not found.refused and found.cost < start.cost and not more_transfers(found, search.vendor):
-                start, moved = found, True
+            outcome = search.attempt(program, {**start.groups, function.name: groups}, how + choice)
+            if not outcome.refused and outcome.cost < start.cost and not more_transfers(outcome, search.vendor):
+                start, moved = outcome, True
                 break
 
 

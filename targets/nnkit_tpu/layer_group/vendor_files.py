@@ -181,9 +181,12 @@ def read_traffic(text: str) -> Traffic:
                 stores, store_bytes = stores + 1, store_bytes + size
         elif not inside and "ginfo" not in line and kind != "Reshape":
             operands, _, results = line.rpartition(" -> ")
-            read = [_bytes(found) for found in _TYPE.findall(operands.rpartition(" : (")[2])]
+            read = [_bytes(tensor_type) for tensor_type in _TYPE.findall(operands.rpartition(" : (")[2])]
             loads, load_bytes = loads + len(read), load_bytes + sum(read)
-            stores, store_bytes = stores + 1, store_bytes + sum(_bytes(found) for found in _TYPE.findall(results))
+            stores, store_bytes = (
+                stores + 1,
+                store_bytes + sum(_bytes(tensor_type) for tensor_type in _TYPE.findall(results)),
+            )
     return Traffic(loads, stores, load_bytes, store_bytes)
 
 
@@ -221,5 +224,5 @@ def _transferred(line: str) -> int:
     return prod(sum(sizes.get(axis, [1])) for axis in "nchdw") * max(int(types[0][1]) // 8, 1)
 
 
-def _bytes(found: tuple[str, str]) -> int:
-    return prod(int(part) for part in found[0].split("x") if part) * max(int(found[1]) // 8, 1)
+def _bytes(tensor_type: tuple[str, str]) -> int:
+    return prod(int(part) for part in tensor_type[0].split("x") if part) * max(int(tensor_type[1]) // 8, 1)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
 from nnkit.errors import ModelError
 from nnkit.graph import Model
-from nnkit.quantize.graph_view import GraphView
+from nnkit.graph.read.pool import POOL_OPS
+from nnkit.graph.read.reshape import RESHAPE_OPS
+from nnkit.graph.refusal import Refusal, Refused, refusal_error
+from nnkit.graph.view import GraphView, Node
+from nnkit_tpu.chips import CV_CHIPS
+from nnkit_tpu.constraints import CV_CONSTRAINTS, require
 from nnkit_tpu.lowering import elementwise, shapes, windows
 from nnkit_tpu.lowering.fusion import fuse
-from nnkit_tpu.lowering.reading import Node, Unsupported
 from nnkit_tpu.program import TpuGraph, TpuOp, TpuTensor
 
-Builder = Callable[[Node], TpuOp]
+Builder = Callable[[GraphView, Node], TpuOp]
 
 BUILDERS: Mapping[str, Builder] = MappingProxyType(
     {
@@ -22,22 +26,16 @@ BUILDERS: Mapping[str, Builder] = MappingProxyType(
         "ConvTranspose": windows.conv_transpose,
         "Gemm": windows.gemm,
         "MatMul": windows.matmul,
-        "MaxPool": windows.max_pool,
-        "AveragePool": windows.average_pool,
-        "GlobalAveragePool": windows.global_pool,
-        "GlobalMaxPool": windows.global_pool,
+        **dict.fromkeys(POOL_OPS, windows.pool),
         **dict.fromkeys(("Add", "Sum", "Sub", "Mul", "Div", "Min", "Max"), elementwise.binary),
         "BatchNormalization": elementwise.batch_norm,
         **dict.fromkeys(("Sigmoid", "Tanh", "HardSwish", "Exp", "Abs", "Sqrt"), elementwise.plain_activation),
-        "Relu": elementwise.relu,
-        "Clip": elementwise.clip,
-        "LeakyRelu": elementwise.leaky_relu,
-        "PRelu": elementwise.prelu,
+        **dict.fromkeys(("Relu", "Clip"), elementwise.clip),
+        **dict.fromkeys(("LeakyRelu", "PRelu"), elementwise.rectifier),
         "HardSigmoid": elementwise.hard_sigmoid,
         "Concat": shapes.concat,
         "Slice": shapes.slice_,
-        "Split": shapes.split,
-        **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), shapes.reshape),
+        **dict.fromkeys(RESHAPE_OPS, shapes.reshape),
         "Transpose": shapes.transpose,
         "Pad": shapes.pad,
         **dict.fromkeys(("Resize", "Upsample"), shapes.resize),
@@ -50,55 +48,55 @@ BUILDERS: Mapping[str, Builder] = MappingProxyType(
 _TRANSPARENT = ("Identity", "Dropout")
 
 
-def lower(model: Model, name: str) -> TpuGraph:
+def lower(model: Model, name: str, chip: str = "") -> TpuGraph:
     """The ops of `model` (one batch size, static shapes), activations fused where the TPU fuses them.
+
+    chip: whose own limits the layers have to keep to as well; none by default.
 
     Raises ModelError that names every node which has no counterpart, with its op and the reason.
     """
-    view = GraphView(model)
+    view = GraphView.of(model)
     ops: list[TpuOp] = []
-    refusals: list[str] = []
+    refusals: list[Refusal] = []
     same: dict[str, str] = {}
     for node in view.nodes:
-        if node.op_type in _TRANSPARENT:
+        if node.is_op(*_TRANSPARENT):
             same[node.output] = same.get(node.inputs[0], node.inputs[0])
             continue
         try:
-            builder = BUILDERS.get(node.op_type)
-            if builder is None:
-                raise Unsupported("the TPU has no such op")
-            wanted = node.outputs if node.op_type == "Split" else node.outputs[:1]
-            made = [builder(Node(view, node, output)) for output in wanted]
-        except Unsupported as problem:
-            refusals.append(f"{node.name} ({node.op_type}): {problem}")
-            continue
-        ops += [_reading(op, same) for op in made]
+            built = _built(view, node)
+            for op in built if chip in CV_CHIPS else ():
+                for constraint in CV_CONSTRAINTS:
+                    require(constraint, op)
+            ops += [_reading(op, same) for op in built]
+        except Refused as refused:
+            refusals.append(Refusal(node.name, node.op_type, refused.reason, refused.remedy))
     if refusals:
-        raise _refused(refusals)
-    outputs = tuple(spec.name for spec in model.outputs)
-    behind = [name for name in outputs if name in same]
+        remedy = "replace these layers, or cut the network before them (`strip_var` with `then: cut`)"
+        raise refusal_error(refusals, "cannot run on the TPU", remedy)
+    behind = [output for output in view.outputs if output in same]
     if behind:
         raise ModelError(
             "this output is a copy of another value",
             where=", ".join(behind),
             remedy="add `remove_identity` to `restructure`",
         )
-    inputs = tuple(spec.name for spec in model.inputs)
-    fused = fuse(tuple(ops), outputs)
-    names = [*inputs, *(op.output for op in fused)]
+    fused = fuse(tuple(ops), view.outputs)
+    names = [*view.inputs, *(op.output for op in fused)]
     tensors = {value: TpuTensor(value, view.shape(value)) for value in names}
-    return TpuGraph(name, tensors, fused, inputs, outputs)
+    return TpuGraph(name, tensors, fused, view.inputs, view.outputs)
+
+
+def _built(view: GraphView, node: Node) -> tuple[TpuOp, ...]:
+    """The ops of one node. Raises Refused where there are none for it."""
+    if node.is_op("Split"):
+        return shapes.split(view, node)
+    builder = None if node.domain else BUILDERS.get(node.op_type)
+    if builder is None:
+        raise Refused("the TPU has no such op")
+    return (builder(view, node),)
 
 
 def _reading(op: TpuOp, same: Mapping[str, str]) -> TpuOp:
     """The op reading what stands before removed copies."""
     return replace(op, inputs=tuple(same.get(name, name) for name in op.inputs))
-
-
-def _refused(refusals: Sequence[str]) -> ModelError:
-    count = len(refusals)
-    lines = "".join(f"\n  {line}" for line in refusals)
-    return ModelError(
-        f"{count} layer{'s' if count > 1 else ''} cannot run on the TPU:{lines}",
-        remedy="replace these layers, tag them `_cpu`, or cut the network before them",
-    )

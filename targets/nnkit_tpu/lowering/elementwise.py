@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 
-from nnkit_tpu.lowering.reading import Node, Unsupported, float32
+from nnkit.graph.read.activation import activation_parameters, read_slopes
+from nnkit.graph.read.batch_norm import read_batch_norm
+from nnkit.graph.read.clip import read_clip
+from nnkit.graph.read.operands import per_channel
+from nnkit.graph.view import GraphView, Node
+from nnkit_tpu.constraints import (
+    clip_is_bounded,
+    constant_fits_its_operand,
+    divisor_is_not_zero,
+    one_operand_is_computed,
+    operands_have_one_rank,
+    require,
+    two_operands,
+)
+from nnkit_tpu.lowering.reading import fields, float32
 from nnkit_tpu.program import (
     ActivationFunction,
     BinaryFunction,
@@ -15,71 +32,47 @@ from nnkit_tpu.program import (
     TpuScale,
 )
 
-_FUNCTIONS: dict[str, BinaryFunction] = {
-    "Add": "add",
-    "Sum": "add",
-    "Sub": "sub",
-    "Mul": "mul",
-    "Div": "div",
-    "Min": "min",
-    "Max": "max",
-}
-_PLAIN: dict[str, ActivationFunction] = {
-    "Sigmoid": "sigmoid",
-    "Tanh": "tanh",
-    "HardSwish": "hard_swish",
-    "Exp": "exp",
-    "Abs": "abs",
-    "Sqrt": "sqrt",
-}
+_FUNCTIONS: Mapping[str, BinaryFunction] = MappingProxyType(
+    {"Add": "add", "Sum": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Min": "min", "Max": "max"}
+)
+_PLAIN: Mapping[str, ActivationFunction] = MappingProxyType(
+    {
+        "Sigmoid": "sigmoid",
+        "Tanh": "tanh",
+        "HardSwish": "hard_swish",
+        "Exp": "exp",
+        "Abs": "abs",
+        "Sqrt": "sqrt",
+    }
+)
 
 
-def binary(node: Node) -> TpuOp:
+def binary(graph: GraphView, node: Node) -> TpuOp:
     """Add, Sub, Mul, Div, Min, Max of two; a constant per channel becomes a scale."""
-    function = _FUNCTIONS[node.node.op_type]
-    if len(node.node.inputs) != 2:
-        raise Unsupported(f"it has {len(node.node.inputs)} inputs, 2 are supported")
-    left, right = node.constant(0), node.constant(1)
-    if left is not None and right is not None:
-        raise Unsupported("both its inputs are constants")
-    if left is None and right is None:
-        if len(node.shape(0)) != len(node.shape(1)):
-            raise Unsupported(f"its inputs have {len(node.shape(0))} and {len(node.shape(1))} dimensions")
-        return TpuBinary(**node.fields, inputs=(node.computed(0), node.computed(1)), function=function)
-    first = left is not None
-    value = left if left is not None else right
-    constant = float32(np.asarray(value))
-    data = 1 if first else 0
-    if np.broadcast_shapes(constant.shape, node.shape(data)) != node.shape(data):
-        raise Unsupported("its constant is larger than its input")
-    channels = per_channel(constant, node.shape(data))
+    function = _FUNCTIONS[node.op_type]
+    require(two_operands, len(node.inputs))
+    left, right = (graph.constant(name) for name in node.inputs)
+    require(one_operand_is_computed, (left is not None) + (right is not None))
+    value = right if left is None else left
+    if value is None:
+        require(operands_have_one_rank, *(graph.shape(name) for name in node.inputs))
+        return TpuBinary(**fields(graph, node, *node.inputs), function=function)
+    constant, first = float32(value), left is not None
+    data = node.inputs[1 if first else 0]
+    shape, common = graph.shape(data), fields(graph, node, data)
+    require(constant_fits_its_operand, constant.shape, shape)
+    channels = per_channel(constant, shape)
     if channels is not None and constant.size > 1:
-        found = _as_scale(function, channels, first)
-        if found is not None:
-            return TpuScale(**node.fields, inputs=(node.computed(data),), scale=found[0], bias=found[1])
+        linear = _as_scale(function, float32(channels), first)
+        if linear is not None:
+            return TpuScale(**common, scale=linear[0], bias=linear[1])
     if constant.size > 1:
-        constant = constant.reshape((1,) * (len(node.shape(data)) - constant.ndim) + constant.shape)
+        constant = constant.reshape((1,) * (len(shape) - constant.ndim) + constant.shape)
     if function == "div" and not first:
-        if np.any(constant == 0):
-            raise Unsupported("it divides by zero")
+        require(divisor_is_not_zero, constant)
         function, constant = "mul", float32(1.0 / constant.astype(np.float64))
-    return TpuBinary(
-        **node.fields,
-        inputs=(node.computed(data),),
-        function=function,
-        constant=constant,
-        constant_first=first and function in ("sub", "div"),
-    )
-
-
-def per_channel(constant: FloatArray, shape: tuple[int, ...]) -> FloatArray | None:
-    """[C] values of a constant that is the same within each channel of [N, C, ...]; None for any other."""
-    if len(shape) < 2:
-        return None
-    full = np.broadcast_to(constant, shape)
-    channels = full.reshape(shape[0], shape[1], -1)[0, :, 0]
-    same = np.broadcast_to(channels.reshape(-1, *(1,) * (len(shape) - 2)), shape)
-    return float32(channels) if np.array_equal(full, same) else None
+    constant_first = first and function in ("sub", "div")
+    return TpuBinary(**common, function=function, constant=constant, constant_first=constant_first)
 
 
 def _as_scale(function: BinaryFunction, c: FloatArray, first: bool) -> tuple[FloatArray, FloatArray] | None:
@@ -96,62 +89,33 @@ def _as_scale(function: BinaryFunction, c: FloatArray, first: bool) -> tuple[Flo
     return None
 
 
-def batch_norm(node: Node) -> TpuOp:
+def batch_norm(graph: GraphView, node: Node) -> TpuOp:
     """BatchNormalization that no convolution took in."""
-    gamma, beta, mean, variance = (
-        node.required_constant(i, name).astype(np.float64)
-        for i, name in ((1, "scale"), (2, "bias"), (3, "mean"), (4, "variance"))
-    )
-    scale = gamma / np.sqrt(variance + node.number("epsilon", 1e-5))
-    return TpuScale(**node.fields, inputs=(node.computed(),), scale=float32(scale), bias=float32(beta - mean * scale))
+    layer = read_batch_norm(graph, node)
+    return TpuScale(**fields(graph, node, layer.data), scale=float32(layer.scale), bias=float32(layer.shift))
 
 
-def plain_activation(node: Node) -> TpuOp:
+def plain_activation(graph: GraphView, node: Node) -> TpuOp:
     """Activations without parameters."""
-    return TpuActivation(**node.fields, inputs=(node.computed(),), function=_PLAIN[node.node.op_type])
+    return TpuActivation(**fields(graph, node, node.inputs[0]), function=_PLAIN[node.op_type])
 
 
-def relu(node: Node) -> TpuOp:
-    """Relu."""
-    return TpuActivation(**node.fields, inputs=(node.computed(),), function="relu", bounds=(0.0, np.inf))
+def clip(graph: GraphView, node: Node) -> TpuOp:
+    """Relu, and Clip with constant bounds; one from 0 is a relu with a limit."""
+    layer = read_clip(graph, node)
+    require(clip_is_bounded, layer)
+    function: ActivationFunction = "relu" if layer.low == 0.0 else "clip"
+    return TpuActivation(**fields(graph, node, layer.data), function=function, bounds=(layer.low, layer.high))
 
 
-def clip(node: Node) -> TpuOp:
-    """Clip with constant bounds; one from 0 is a relu with a limit."""
-    bounds = [-np.inf, np.inf]
-    for index, attribute in ((1, "min"), (2, "max")):
-        if node.given(index):
-            bounds[index - 1] = float(node.required_constant(index, attribute).reshape(-1)[0])
-        elif attribute in node.node.attributes:
-            bounds[index - 1] = node.number(attribute, 0.0)
-    limit = float(np.finfo(np.float32).max)
-    low, high = (float(np.inf * np.sign(b)) if abs(b) >= limit else b for b in bounds)
-    function: ActivationFunction = "relu" if low == 0.0 else "clip"
-    if function == "clip" and not (np.isfinite(low) and np.isfinite(high)):
-        raise Unsupported("one of its bounds is open and the lower one is not 0")
-    return TpuActivation(**node.fields, inputs=(node.computed(),), function=function, bounds=(low, high))
+def rectifier(graph: GraphView, node: Node) -> TpuOp:
+    """LeakyRelu, and PRelu with one slope, or one per channel."""
+    slopes = float32(read_slopes(graph, node))
+    function: ActivationFunction = "leaky_relu" if slopes.size == 1 else "prelu"
+    return TpuActivation(**fields(graph, node, node.inputs[0]), function=function, slopes=slopes)
 
 
-def leaky_relu(node: Node) -> TpuOp:
-    """LeakyRelu."""
-    slopes = np.array([node.number("alpha", 0.01)], np.float32)
-    return TpuActivation(**node.fields, inputs=(node.computed(),), function="leaky_relu", slopes=slopes)
-
-
-def prelu(node: Node) -> TpuOp:
-    """PRelu with one slope, or one per channel."""
-    slopes = float32(node.required_constant(1, "slope"))
-    if slopes.size == 1:
-        return TpuActivation(
-            **node.fields, inputs=(node.computed(),), function="leaky_relu", slopes=slopes.reshape(1)
-        )
-    channels = per_channel(slopes, node.shape())
-    if channels is None:
-        raise Unsupported("its slopes differ within a channel")
-    return TpuActivation(**node.fields, inputs=(node.computed(),), function="prelu", slopes=channels)
-
-
-def hard_sigmoid(node: Node) -> TpuOp:
+def hard_sigmoid(graph: GraphView, node: Node) -> TpuOp:
     """HardSigmoid."""
-    alpha, beta = node.number("alpha", 0.2), node.number("beta", 0.5)
-    return TpuActivation(**node.fields, inputs=(node.computed(),), function="hard_sigmoid", alpha=alpha, beta=beta)
+    alpha, beta = activation_parameters(node)
+    return TpuActivation(**fields(graph, node, node.inputs[0]), function="hard_sigmoid", alpha=alpha, beta=beta)

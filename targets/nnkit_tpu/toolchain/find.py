@@ -20,11 +20,15 @@ _COMPILER = "tpuc-opt"
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A usable toolchain. root: the folder with `bin/` and `lib/`. version: as installed, or as the compiler says."""
+    """A usable toolchain. root: the folder with `bin/` and `lib/`. version: as installed, or as the compiler says.
+
+    timeout_s: how long one run of the compiler may take.
+    """
 
     root: Path
     source: ToolchainSource
     version: str
+    timeout_s: float = 900.0
 
     @property
     def compiler(self) -> Path:
@@ -51,16 +55,16 @@ def find_toolchain(source: ToolchainSource = "managed") -> Toolchain | None:
     if source == "managed":
         installed = read_installation(installation_folder())
         return None if installed is None else Toolchain(installed.folder, "managed", installed.version)
-    found = shutil.which(_COMPILER)
-    if found is None:
+    compiler = shutil.which(_COMPILER)
+    if compiler is None:
         return None
-    return Toolchain(Path(found).resolve().parent.parent, "path", _version_beside(Path(found).resolve()))
+    return Toolchain(Path(compiler).resolve().parent.parent, "path", _version_beside(Path(compiler).resolve()))
 
 
 def require_toolchain(source: ToolchainSource = "managed") -> Toolchain:
     """The toolchain. Raises ToolError with the way to get it."""
-    found = find_toolchain(source)
-    if found is None:
+    there = find_toolchain(source)
+    if there is None:
         if source == "path":
             raise ToolError(
                 "the TPU compiler is not on PATH",
@@ -68,7 +72,7 @@ def require_toolchain(source: ToolchainSource = "managed") -> Toolchain:
                 remedy=f"put the vendor's bin folder on PATH, or use `toolchain: managed` and `{INSTALL_COMMAND}`",
             )
         raise ToolError("the TPU toolchain is not installed", where=_COMPILER, remedy=INSTALL_COMMAND)
-    return found
+    return there
 
 
 def _version_beside(compiler: Path) -> str:

@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -22,12 +21,12 @@ from pathlib import Path
 
 from nnkit.cache import default_folder
 from nnkit.errors import ToolError
+from nnkit.external_tool import run_tool
 from nnkit_tpu.toolchain.wheel import MEMBERS, PACKAGE, PYTHON_VERSION, VERSION, WHEEL_SHA256
 
 _RECORD = "installation.json"
 _DOWNLOAD_TIMEOUT_S = 1800.0
 _CHUNK_BYTES = 1 << 20
-_LOG_LINES = 6
 
 
 @dataclass(frozen=True)
@@ -64,14 +63,14 @@ def install(wheel: Path | None = None) -> Installation:
     Raises ToolError where the index does not have it, its hash is not the pinned one, or there is no room.
     """
     folder = installation_folder()
-    found = read_installation(folder)
-    if found is not None:
-        return found
+    installed = read_installation(folder)
+    if installed is not None:
+        return installed
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _locked(folder.with_suffix(".lock")):
-            found = read_installation(folder)  # another run may have made it while we waited
-            return found if found is not None else _install(folder, wheel)
+            installed = read_installation(folder)  # another run may have made it while we waited
+            return installed if installed is not None else _install(folder, wheel)
     except OSError as error:
         raise ToolError(
             f"the toolchain cannot be installed: {error.strerror or error}",
@@ -105,17 +104,11 @@ def download_command(folder: Path) -> Sequence[str]:
 
 def _download(work: Path) -> Path:
     command = download_command(work)
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_DOWNLOAD_TIMEOUT_S, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ToolError(f"the download did not end within {_DOWNLOAD_TIMEOUT_S:.0f} s", where=PACKAGE) from error
+    run = run_tool(command, timeout_s=_DOWNLOAD_TIMEOUT_S, name="pip")
     wheels = sorted(work.glob("*.whl"))
-    if done.returncode != 0 or len(wheels) != 1:
-        log = "\n  ".join((done.stdout + done.stderr).strip().splitlines()[-_LOG_LINES:])
+    if run.failed or len(wheels) != 1:
         raise ToolError(
-            f"pip could not download {PACKAGE} {VERSION}\n  {log}",
+            run.with_tail(f"pip could not download {PACKAGE} {VERSION}: it {run.ending}"),
             where="pip download",
             remedy="check that pip reaches its package index (`pip config list`)",
         )

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nnkit.errors import ToolError
+from nnkit.external_tool import run_tool
 from nnkit_tpu.toolchain.find import Toolchain
 from nnkit_tpu.toolchain.log import read_failure
 
-DEFAULT_TIMEOUT_S = 900.0
+_LIFT = "what fails in INT8 often compiles in 16 bits: tag the layer `hp`"
+
+_LONGER = "raise `compiler_timeout_s` of the target's options"
+
+
+class CompilerError(ToolError):
+    """The compiler failed.
+
+    log: all that it printed. advice: what may help beside the log; may be empty. timed_out: it was stopped.
+    """
+
+    def __init__(self, reason: str, *, where: str, log_path: Path, log: str, advice: str, timed_out: bool) -> None:
+        remedy = f"the log is {log_path}"
+        super().__init__(reason, where=where, remedy=f"{advice}; {remedy}" if advice else remedy)
+        self.log = log
+        self.advice = advice
+        self.timed_out = timed_out
 
 
 def run_tpuc_opt(
@@ -22,46 +37,34 @@ def run_tpuc_opt(
     log_name: str,
     what: str,
     environment: Mapping[str, str] | None = None,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
 ) -> str:
     """Run the compiler in `folder`; its output goes to `folder/log_name` and is returned.
 
     what: the step in words, for messages. environment: variables beside the toolchain's own.
 
-    Raises ToolError with the op, the reason and the log's path when it fails or takes longer than `timeout_s`.
+    Raises CompilerError with the op, the reason and the log when it fails or takes longer than the toolchain
+    allows, ToolError where it cannot be started.
     """
     log_path = folder / log_name
-    command = [str(toolchain.compiler), *arguments]
-    try:
-        with log_path.open("wb") as log:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                env={**toolchain.environment, **(environment or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                timeout=timeout_s,
-                check=False,
-            )
-    except subprocess.TimeoutExpired as error:
-        raise ToolError(
-            f"the TPU compiler did not end within {timeout_s:.0f} s while {what}", where=f"log: {log_path}"
-        ) from error
-    except OSError as error:
-        raise ToolError(
-            f"the TPU compiler cannot be started: {error.strerror}",
-            where=str(toolchain.compiler),
-            remedy="install it anew: remove that folder, then `nnkit doctor --install tpu`",
-        ) from error
-    text = log_path.read_text(encoding="utf-8", errors="replace")
-    if done.returncode != 0:
-        failure = read_failure(text)
-        end = f"signal {signal.Signals(-done.returncode).name}" if done.returncode < 0 else f"code {done.returncode}"
-        reason = failure.reason if failure is not None else f"it ended with {end} and no message"
-        raise ToolError(
-            f"the TPU compiler failed while {what}: {reason}",
+    run = run_tool(
+        [str(toolchain.compiler), *arguments],
+        folder=folder,
+        environment={**toolchain.environment, **(environment or {})},
+        timeout_s=toolchain.timeout_s,
+        name="the TPU compiler",
+        remedy="install it anew: remove that folder, then `nnkit doctor --install tpu`",
+    )
+    text = run.output + run.errors
+    log_path.write_text(text, encoding="utf-8")
+    if run.failed:
+        failure = read_failure(text) if run.code is not None else None
+        ended = f"it {run.ending}" + (" and no message" if run.code is not None else "")
+        raise CompilerError(
+            f"the TPU compiler failed while {what}: {failure.reason if failure else ended}",
             where=failure.op if failure is not None else "",
-            remedy=f"the log is {log_path}",
+            log_path=log_path,
+            log=text,
+            advice=_LONGER if run.code is None else _LIFT if failure is not None and failure.op else "",
+            timed_out=run.code is None,
         )
     return text

@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
-from nnkit.graph import Model
+from nnkit.constraints import Limits, check_constraints, constraint_text
+from nnkit.input_range import InputRange
+from nnkit.memory.checker import check_plan
+from nnkit.memory.lifetimes import choose_storages
+from nnkit.memory.placing import place
 from nnkit.memory.plan import Buffer, MemoryPlan, Region, RegionUse, Step, TensorPlace
-from nnkit.partition import Segment, partition
-from nnkit.program import Program
-from nnkit.quantize import FixedPointScheme, InputRange, quantize
+from nnkit.memory.problem import Problem, Request
+from nnkit.program import OpBase, Program
+from nnkit.quantize import FixedPointScheme
+from nnkit.quantize.lowered import LoweredLayers
 from nnkit.recipe import ByteSize, TargetOptionsBase
-from nnkit.rewrite import RewriteLog
-from nnkit.target import API_VERSION, Deployment, Machine, Quantization, Runner, Tool
+from nnkit.target import Deployment, FixedPointTarget, Machine
+
+
+@dataclass(frozen=True)
+class ListingLimits(Limits):
+    """What can be listed."""
+
+    max_name: int = 60
+
+
+def name_is_short(op: OpBase, program: Program, limits: ListingLimits) -> str | None:
+    """names have at most {max_name} characters
+    fix: rename the layer in the model"""
+    return f"{len(op.name)}" if len(op.name) > limits.max_name else None
 
 
 class ListingOptions(TargetOptionsBase):
@@ -24,15 +42,14 @@ class ListingOptions(TargetOptionsBase):
     ram: ByteSize = Field(default=1 << 20, description="Memory for all tensors.")
 
 
-class ListingTarget:
+class ListingTarget(FixedPointTarget[ListingOptions]):
     """Writes every op of the program on a line."""
 
-    api_version = API_VERSION
+    api_version = 3
     name = "listing"
     summary = "lists the program as text"
     options = ListingOptions
     default_rules = ("fold_batch_norm", "fc_to_conv", "fuse_activation")
-    program_classes = ()
 
     def machine(self, options: ListingOptions) -> Machine:
         return Machine("listing", (Region("ram", options.ram),))
@@ -40,52 +57,45 @@ class ListingTarget:
     def legalisation(self, options: ListingOptions) -> tuple[str, ...]:
         return ("fc_to_conv",)
 
-    def partition(self, model: Model, log: RewriteLog, options: ListingOptions) -> tuple[Segment, ...]:
-        return partition(model, log)
-
-    def quantize(self, model: Model, quantization: Quantization, options: ListingOptions) -> Program:
-        scheme = self.scheme(options, quantization.calibration.headroom, quantization.input_ranges)
-        return quantize(model, quantization.statistics, scheme, name=quantization.name)
-
-    def check(self, program: Program, options: ListingOptions) -> None:
-        """Everything can be listed."""
-
-    def limits(self) -> tuple[str, ...]:
-        return ()
-
     def scheme(
         self, options: ListingOptions, headroom: float, input_ranges: Mapping[str, InputRange]
     ) -> FixedPointScheme:
         return FixedPointScheme(bits=8, headroom=headroom, input_ranges=input_ranges)
 
-    def plan(self, program: Program, options: ListingOptions) -> MemoryPlan:
-        """Every tensor beside the others: nothing is reused."""
-        last = len(program.ops) - 1
-        buffers: dict[str, Buffer] = {}
-        places: dict[str, TensorPlace] = {}
-        offset = 0
-        for tensor in program.tensors.values():
-            size = -(-tensor.size_bytes // 4) * 4
-            buffers[tensor.name] = Buffer(tensor.name, "activation", "ram", offset, size, 0, last)
-            places[tensor.name] = TensorPlace(tensor.name, tensor.name, 0, tensor.size_bytes)
-            offset += size
-        steps = tuple(Step(i, op.name, None, op.inputs, (op.output,)) for i, op in enumerate(program.ops))
-        use = RegionUse(options.ram, offset, offset, proven_optimal=False)
-        return MemoryPlan("all_beside", {"ram": use}, buffers, places, steps, (), 0)
+    def check(self, program: Program, options: ListingOptions) -> None:
+        """Raises ModelError with every op whose name is too long."""
+        check_constraints(program, (name_is_short,), ListingLimits(), whose="the listing")
 
-    def emit(self, deployment: Deployment, options: ListingOptions, folder: Path) -> None:
+    def limits(self) -> tuple[str, ...]:
+        return (constraint_text(name_is_short, ListingLimits()),)
+
+    def plan(self, program: Program, options: ListingOptions) -> MemoryPlan:
+        """Tensors that may share bytes do; what lives at once lies apart. Raises DoesNotFitError."""
+        storages = choose_storages(program)
+        requests = tuple(Request(b.name, b.size_bytes, b.first_op, b.last_op) for b in storages.buffers)
+        placement = place(Problem((Region("ram", options.ram),), requests))
+        offsets = {name: spot.offset_bytes for name, spot in placement.places.items()}
+        buffers = {
+            r.name: Buffer(r.name, "activation", "ram", offsets[r.name], r.size_bytes, r.first_step, r.last_step)
+            for r in requests
+        }
+        places = {
+            name: TensorPlace(name, requests[index].name, offset, program.tensors[name].size_bytes)
+            for name, (index, offset) in storages.places.items()
+        }
+        steps = tuple(Step(i, op.name, None, op.inputs, (op.output,)) for i, op in enumerate(program.ops))
+        peak = placement.peaks["ram"]
+        use = RegionUse(options.ram, peak.peak_bytes, peak.lower_bound_bytes, placement.proven_optimal)
+        plan = MemoryPlan("general", {"ram": use}, buffers, places, steps, (), 0)
+        check_plan(program, plan)
+        return plan
+
+    def emit(self, deployment: Deployment[LoweredLayers], options: ListingOptions, folder: Path) -> None:
         ops = deployment.program.ops
         lines = [f"{op.name} {op.kind} {' '.join(op.inputs)} -> {op.output}" for op in ops]
         (folder / "listing.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
-    def details(self, deployment: Deployment, options: ListingOptions, folder: Path) -> Mapping[str, Any]:
+    def details(
+        self, deployment: Deployment[LoweredLayers], options: ListingOptions, folder: Path
+    ) -> Mapping[str, Any]:
         return {"lines": len(deployment.program.ops)}
-
-    def runners(self, options: ListingOptions) -> tuple[Runner, ...]:
-        return ()
-
-    def tools(self) -> tuple[Tool, ...]:
-        return ()
-
-
-TARGET = ListingTarget()

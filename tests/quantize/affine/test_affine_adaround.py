@@ -11,12 +11,14 @@ import pytest
 from numpy.typing import NDArray
 
 from nnkit.calibrate import calibrate
+from nnkit.distance import distance
+from nnkit.program import Window
 from nnkit.program.affine import AffineConv
-from nnkit.program.ops import Window
 from nnkit.quantize.affine import AdaRound, AffineScheme, RoundingReport, outputs_of, quantize_affine
 from nnkit.quantize.affine.adaround import Moments, adapt
+from nnkit.quantize.affine.quantize import Corrections
 from nnkit.quantize.affine.spool import Spool
-from nnkit.verify.metrics import distance
+from nnkit.quantize.lowered import LoweredLayers
 
 from .test_affine_quantize import images, network
 
@@ -100,7 +102,7 @@ def rounded(count: int = 32, **options: object) -> object:
     model, x = network(21, ["conv", "depthwise", "conv", "prelu"]), {"x": images(1, count)}
     stats = calibrate(model, {"x": list(x["x"])}, {}, method="mse")
     scheme = AffineScheme(per_channel=False)
-    return model, quantize_affine(model, stats, scheme, samples=x, **options)  # type: ignore[arg-type]
+    return model, quantize_affine(LoweredLayers.of(model), stats, scheme, Corrections(samples=x, **options))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("steps", [0, 100])
@@ -142,9 +144,12 @@ def test_one_that_harms_held_out_inputs_is_undone() -> None:
     scheme = replace(AffineScheme(), bias_correction=False)
     # One almost constant sample to learn from, others to be judged on.
     program = quantize_affine(
-        model, stats, scheme, samples={"x": x[:1] * 1e-3}, held_out={"x": x}, adaround=AdaRound(20)
+        LoweredLayers.of(model),
+        stats,
+        scheme,
+        Corrections(samples={"x": x[:1] * 1e-3}, held_out={"x": x}, adaround=AdaRound(20)),
     )
-    plain = quantize_affine(model, stats, scheme)
+    plain = quantize_affine(LoweredLayers.of(model), stats, scheme)
     assert "undone" in program.notes[-1]
     assert "20 steps" in program.notes[-1]
     for a, b in zip(plain.ops, program.ops, strict=True):

@@ -27,8 +27,10 @@ from nnkit.quantize.affine import (
 from nnkit.quantize.affine.balance import ChannelWidths, channel_widths, predicted_noise
 from nnkit.quantize.affine.build import split_pools
 from nnkit.quantize.affine.channel_classes import channel_classes
-from nnkit.quantize.affine.quantize import mean_sqnr
+from nnkit.quantize.affine.quantize import Corrections
 from nnkit.quantize.affine.ranges import activation_format
+from nnkit.quantize.judge import outputs_sqnr_db
+from nnkit.quantize.lowered import LoweredLayers
 from nnkit.quantize.lowering import lower
 from tests.quantize.affine.test_affine_equalize import two_convolutions
 from tests.quantize.conftest import make_model, mark
@@ -90,32 +92,36 @@ def test_channels_that_are_tied_together_share_a_class() -> None:
 
 def test_outputs_stay_and_8_bits_lose_less() -> None:
     model, seen, unseen = residual(), inputs(32), inputs(32, seed=2)
-    balanced = balance(model, seen)
+    balanced = balance(LoweredLayers.of(model), seen)
     expected = float_outputs(model, unseen)
-    np.testing.assert_allclose(float_outputs(balanced.model, unseen)["y"], expected["y"], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        float_outputs(balanced.network.model, unseen)["y"], expected["y"], rtol=1e-4, atol=1e-4
+    )
     assert "sr" in balanced.values
     assert "y" not in balanced.values
     assert all(group.gain_db > 0.0 for group in balanced.groups)
     losses = []
-    for network, headroom in ((model, 1.0), (balanced.model, HEADROOM)):
+    for network, headroom in ((model, 1.0), (balanced.network.model, HEADROOM)):
         stats = calibrate(network, {"x": list(seen["x"][:, None])}, {}, method="mse")
         scheme = replace(AffineScheme(), eight_bit_headroom=headroom)
-        program = quantize_affine(network, stats, scheme, samples=seen)
-        losses.append(mean_sqnr(outputs_of(program, unseen), expected))
+        program = quantize_affine(LoweredLayers.of(network), stats, scheme, Corrections(samples=seen))
+        losses.append(outputs_sqnr_db(outputs_of(program, unseen), expected))
         session = onnxruntime.InferenceSession(qdq_model(program).SerializeToString())
         (run,) = session.run(None, unseen)
-        assert mean_sqnr({"y": run}, expected) == pytest.approx(losses[-1], abs=0.5)
+        assert outputs_sqnr_db({"y": run}, expected) == pytest.approx(losses[-1], abs=0.5)
     assert losses[1] > losses[0] + 2.0  # channels of a thirtieth of the width had a thirtieth of the levels
 
 
 def test_a_depthwise_reader_leaves_the_scale_to_the_widths() -> None:
     model = two_convolutions("Relu", 4)
     samples = {"x": np.random.default_rng(1).normal(0, 1, (12, 3, 6, 6)).astype(np.float32)}
-    balanced = balance(model, samples)
+    balanced = balance(LoweredLayers.of(model), samples)
     (group,) = balanced.groups
     assert group.values == ("a",)
     assert group.exponent == 0.75  # a share of 1
-    before, after = (channel_widths(split_pools(lower(each)), samples)["a"].width for each in (model, balanced.model))
+    before, after = (
+        channel_widths(split_pools(lower(each)), samples)["a"].width for each in (model, balanced.network.model)
+    )
     # s = (w / max w)^0.75 for channels wider than a hundredth of the widest.
     np.testing.assert_allclose(after, before / np.maximum(before / before.max(), 0.01) ** 0.75, rtol=1e-4)
 
@@ -123,12 +129,12 @@ def test_a_depthwise_reader_leaves_the_scale_to_the_widths() -> None:
 def test_channels_that_are_silent_on_all_samples_are_scaled_as_the_median() -> None:
     model = two_convolutions("Relu", 4)
     samples = {"x": np.random.default_rng(1).normal(0, 0.02, (12, 3, 6, 6)).astype(np.float32)}
-    layers = [split_pools(lower(each)) for each in (model, balance(model, samples).model)]
+    layers = [split_pools(lower(each)) for each in (model, balance(LoweredLayers.of(model), samples).network.model)]
     width = channel_widths(layers[0], samples)["a"].width
     silent = width == 0.0
     assert 0 < silent.sum() < 4  # their biases are below zero, and these inputs are small
     relative = np.where(silent, np.median(width[~silent] / width.max()), width / width.max())
-    rows = [np.abs(each.layers[0].weight).reshape(4, -1).max(axis=1) for each in layers]  # type: ignore[arg-type]
+    rows = [np.abs(each.ops[0].weight).reshape(4, -1).max(axis=1) for each in layers]  # type: ignore[arg-type]
     np.testing.assert_allclose(rows[0] / rows[1], np.maximum(relative, 0.01) ** 0.75, rtol=1e-4)
 
 
@@ -176,10 +182,12 @@ def test_widths_are_extremes_or_four_deviations_of_what_images_reach() -> None:
 
 def test_what_cannot_be_scaled_is_left_alone_with_the_reason() -> None:
     samples = {"x": np.random.default_rng(1).normal(0, 1, (8, 3, 6, 6)).astype(np.float32)}
-    assert balance(two_convolutions("Relu", 1, shared=True), samples).values == ()  # it is an output too
+    assert (
+        balance(LoweredLayers.of(two_convolutions("Relu", 1, shared=True)), samples).values == ()
+    )  # it is an output too
     model = two_convolutions("Relu", 1)
-    per_tensor = balance(model, samples, AffineScheme(per_channel=False))
-    assert per_tensor.model is model
+    per_tensor = balance(LoweredLayers.of(model), samples, AffineScheme(per_channel=False))
+    assert per_tensor.network.model is model
     assert "one scale per tensor" in per_tensor.declined[0]
 
 
@@ -187,12 +195,14 @@ def test_channels_below_an_upper_bound_are_scaled_and_outputs_stay() -> None:
     model = two_convolutions("Clip", 1)  # channels of very different width: some reach 6, others stay far below
     seen = {"x": np.random.default_rng(1).normal(0, 0.2, (20, 3, 6, 6)).astype(np.float32)}
     louder = {"x": seen["x"] * np.float32(1.2)}  # below the headroom of 1.25, but for biases
-    balanced = balance(model, seen)
+    balanced = balance(LoweredLayers.of(model), seen)
     assert balanced.values == ("a",)
     for samples in (seen, louder):
-        before, after = float_outputs(model, samples)["y"], float_outputs(balanced.model, samples)["y"]
+        before, after = float_outputs(model, samples)["y"], float_outputs(balanced.network.model, samples)["y"]
         np.testing.assert_allclose(after, before, rtol=2e-4, atol=2e-4 * np.abs(before).max())
-    before, after = (channel_widths(split_pools(lower(each)), seen)["a"].width for each in (model, balanced.model))
+    before, after = (
+        channel_widths(split_pools(lower(each)), seen)["a"].width for each in (model, balanced.network.model)
+    )
     reaching = before > 6.0 / 1.25
     assert 0 < reaching.sum() < 4
     np.testing.assert_allclose(after[reaching], before[reaching], rtol=1e-5)
@@ -202,9 +212,9 @@ def test_channels_below_an_upper_bound_are_scaled_and_outputs_stay() -> None:
 
 def test_equalised_networks_can_be_balanced() -> None:
     model, seen = residual(), inputs(16)
-    both = balance(equalize(model, seen).model, seen)
+    both = balance(equalize(LoweredLayers.of(model), seen).network, seen)
     np.testing.assert_allclose(
-        float_outputs(both.model, seen)["y"], float_outputs(model, seen)["y"], rtol=1e-4, atol=1e-4
+        float_outputs(both.network.model, seen)["y"], float_outputs(model, seen)["y"], rtol=1e-4, atol=1e-4
     )
 
 

@@ -12,6 +12,7 @@ from nnkit.graph import Model
 from nnkit.graph.model import InputSpec, OutputSpec
 from nnkit.graph.tags import LayerTags
 from nnkit.quantize.affine import equalize, float_outputs
+from nnkit.quantize.lowered import LoweredLayers
 from nnkit.quantize.lowering import lower
 
 
@@ -53,12 +54,12 @@ def two_convolutions(activation: str, groups: int, *, shared: bool = False) -> M
 @pytest.mark.parametrize("activation", ["Relu", "PRelu", "LeakyRelu"])
 def test_outputs_stay_and_channels_become_equally_wide(activation: str, groups: int) -> None:
     model = two_convolutions(activation, groups)
-    result = equalize(model)
+    result = equalize(LoweredLayers.of(model))
     assert result.pairs == (("first", "second"),)
     x = {"x": np.random.default_rng(1).normal(0, 1, (3, 3, 6, 6)).astype(np.float32)}
-    before, after = float_outputs(model, x)["y"], float_outputs(result.model, x)["y"]
+    before, after = float_outputs(model, x)["y"], float_outputs(result.network.model, x)["y"]
     np.testing.assert_allclose(after, before, rtol=2e-4, atol=2e-4 * np.abs(before).max())
-    first, second = (layer.weight for layer in lower(result.model).layers)
+    first, second = (layer.weight for layer in lower(result.network.model).ops)
     assert first is not None
     assert second is not None
     per_group = 4 // groups
@@ -70,13 +71,13 @@ def test_outputs_stay_and_channels_become_equally_wide(activation: str, groups: 
 
 def test_an_upper_bound_is_left_alone_with_the_reason() -> None:
     model = two_convolutions("Clip", 1)
-    result = equalize(model)
-    assert result.model is model
+    result = equalize(LoweredLayers.of(model))
+    assert result.network.model is model
     assert "upper bound" in result.declined[0]
 
 
 def test_a_value_that_is_an_output_too_is_left_alone() -> None:
-    result = equalize(two_convolutions("Relu", 1, shared=True))
+    result = equalize(LoweredLayers.of(two_convolutions("Relu", 1, shared=True)))
     assert result.pairs == ()
     assert "others read" in result.declined[0]
 
@@ -84,12 +85,12 @@ def test_a_value_that_is_an_output_too_is_left_alone() -> None:
 def test_channels_below_an_upper_bound_are_scaled_and_outputs_stay() -> None:
     model = two_convolutions("Clip", 1)  # channels of very different width: some reach 6, others stay far below
     x = {"x": np.random.default_rng(1).normal(0, 1, (20, 3, 6, 6)).astype(np.float32)}
-    result = equalize(model, x)
+    result = equalize(LoweredLayers.of(model), x)
     assert result.pairs == (("first", "second"),)
     assert result.declined == ()
-    before, after = float_outputs(model, x)["y"], float_outputs(result.model, x)["y"]
+    before, after = float_outputs(model, x)["y"], float_outputs(result.network.model, x)["y"]
     np.testing.assert_allclose(after, before, rtol=2e-4, atol=2e-4 * np.abs(before).max())
-    old, new = (layer.weight for layer in (lower(model).layers[0], lower(result.model).layers[0]))
+    old, new = (layer.weight for layer in (lower(model).ops[0], lower(result.network.model).ops[0]))
     assert old is not None
     assert new is not None
     ratios = np.abs(new).reshape(4, -1).max(axis=1) / np.abs(old).reshape(4, -1).max(axis=1)
@@ -103,6 +104,6 @@ def test_bound_still_does_not_bind_with_headroom() -> None:
     model = two_convolutions("Clip", 1)
     x = {"x": np.random.default_rng(1).normal(0, 1, (20, 3, 6, 6)).astype(np.float32)}
     louder = {"x": x["x"] * np.float32(1.2)}  # below the headroom of 1.25, but for biases
-    result = equalize(model, x)
-    before, after = float_outputs(model, louder)["y"], float_outputs(result.model, louder)["y"]
+    result = equalize(LoweredLayers.of(model), x)
+    before, after = float_outputs(model, louder)["y"], float_outputs(result.network.model, louder)["y"]
     np.testing.assert_allclose(after, before, rtol=2e-4, atol=2e-4 * np.abs(before).max())

@@ -18,6 +18,7 @@ from nnkit.graph.model import InputSpec, Model, OutputSpec
 from nnkit.graph.tags import LayerTags
 from nnkit.program.affine import AffineConv
 from nnkit.quantize.affine import AffineScheme, outputs_of, quantize_affine, read_qdq
+from nnkit.quantize.lowered import LoweredLayers
 
 from .test_affine_quantize import images, network, run_qdq
 
@@ -71,7 +72,7 @@ def test_a_peers_network_runs_with_its_own_integers(tmp_path: Path, per_channel:
     parts = read_qdq(proto)
     assert not any("QuantizeLinear" in node.op_type for node in parts.float_model.graph.node)
     program = quantize_affine(
-        as_model(parts.float_model),
+        LoweredLayers.of(as_model(parts.float_model)),
         parts.statistics(),
         AffineScheme(bias_correction=False),
         weights=parts.weights,
@@ -115,8 +116,10 @@ def test_changed_weights_are_quantised_anew(tmp_path: Path) -> None:
             tensor.CopyFrom(numpy_helper.from_array(values * np.float32(1.7), tensor.name))
     model = as_model(changed)
     stats = calibrate(model, {"x": list(images(1, 4))}, {}, method="mse")
-    with_them = quantize_affine(model, stats, AffineScheme(bias_correction=False), weights=parts.weights)
-    without = quantize_affine(model, stats, AffineScheme(bias_correction=False))
+    with_them = quantize_affine(
+        LoweredLayers.of(model), stats, AffineScheme(bias_correction=False), weights=parts.weights
+    )
+    without = quantize_affine(LoweredLayers.of(model), stats, AffineScheme(bias_correction=False))
     for a, b in zip(with_them.ops, without.ops, strict=True):
         if isinstance(a, AffineConv):
             assert np.array_equal(a.weight, b.weight)

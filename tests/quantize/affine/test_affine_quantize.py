@@ -24,9 +24,11 @@ from nnkit.program.formats import Affine
 from nnkit.quantize.affine import AffineScheme, float_outputs, outputs_of, quantize_affine
 from nnkit.quantize.affine.multipliers import multiplier_and_shift
 from nnkit.quantize.affine.qdq_export import qdq_model
-from nnkit.quantize.affine.quantize import keep_better, mean_sqnr
+from nnkit.quantize.affine.quantize import Corrections, keep_better
 from nnkit.quantize.affine.ranges import affine_format, weight_format
-from nnkit.simulate.affine import requantized, run_op, simulate_affine
+from nnkit.quantize.judge import outputs_sqnr_db
+from nnkit.quantize.lowered import LoweredLayers
+from nnkit.simulate import simulate_many
 
 CHANNELS, SIZE = 4, 8
 
@@ -101,7 +103,7 @@ def run_qdq(proto: onnx.ModelProto, inputs: dict[str, NDArray[np.float32]]) -> d
 
 def program_for(model: Model, scheme: AffineScheme, count: int = 8) -> AffineProgram:
     stats = calibrate(model, {"x": list(images(1, count))}, {}, method="mse")
-    return quantize_affine(model, stats, scheme, samples={"x": images(1, count)})
+    return quantize_affine(LoweredLayers.of(model), stats, scheme, Corrections(samples={"x": images(1, count)}))
 
 
 KINDS = ("conv", "depthwise", "transpose", "prelu", "relu6", "add", "max_pool", "average_pool")
@@ -125,7 +127,7 @@ def test_every_op_agrees_with_onnx_runtime_within_one_unit(seed: int, kinds: lis
     stored = {name: program.tensors[name].format.quantize(found[name]) for name in names[1:]}
     stored["x"] = program.tensors["x"].format.quantize(x)
     for op in program.ops:  # each op gets ONNX Runtime's own inputs: differences cannot add up
-        ours = run_op(op, [stored[name] for name in op.inputs], program.tensors).astype(np.int64)
+        ours = op.compute_many([stored[name] for name in op.inputs], program.tensors).astype(np.int64)
         assert np.abs(ours - stored[op.output]).max() <= 1
         if isinstance(op, AffineConv):  # pools and sums of equal scales have true ties, which the two round apart
             assert (ours != stored[op.output]).mean() < 0.05
@@ -135,7 +137,7 @@ def test_every_op_agrees_with_onnx_runtime_within_one_unit(seed: int, kinds: lis
 def test_program_is_close_to_the_float_network(scheme: AffineScheme) -> None:
     model = network(3, ["conv", "depthwise", "add", "conv", "average_pool"])
     x = {"x": images(5, 16)}
-    assert mean_sqnr(outputs_of(program_for(model, scheme, 32), x), float_outputs(model, x)) > 25.0
+    assert outputs_sqnr_db(outputs_of(program_for(model, scheme, 32), x), float_outputs(model, x)) > 25.0
 
 
 def test_convolution_against_exact_fractions() -> None:
@@ -145,7 +147,7 @@ def test_convolution_against_exact_fractions() -> None:
         "x": AffineTensor("x", (2, 1, 3), Affine(8, (0.5,), (10,))),
         "y": AffineTensor("y", (2, 1, 3), Affine(8, (0.25,), (7,))),
     }
-    from nnkit.program.ops import Window
+    from nnkit.program import Window
 
     op = AffineConv(
         name="c",
@@ -161,7 +163,7 @@ def test_convolution_against_exact_fractions() -> None:
         requantize=Requantize(np.array(multiplier), np.array(shift), 0, 255),
     )
     x = np.array([[[[0, 10, 255]], [[255, 3, 0]]]])
-    got = run_op(op, [x], tensors)
+    got = op.compute_many([x], tensors)
     for o in range(2):
         for p in range(3):
             acc = sum(int(weight[o, i, 0, 0]) * (int(x[0, i, 0, p]) - 10) for i in range(2)) + int(op.bias[o])
@@ -185,7 +187,7 @@ def test_multiplier_has_the_relative_precision_it_promises(factor: float, bits: 
 def test_requantisation_rounds_half_up_once() -> None:
     tensor = AffineTensor("y", (4,), Affine(8, (1.0,), (0,), signed=True))
     stage = Requantize(np.array([1 << 30]), np.array([31]), -128, 127)  # a half
-    assert requantized(np.array([[3, -3, 1, -1]]), stage, tensor).tolist() == [[2, -1, 1, 0]]
+    assert stage.stored(np.array([[3, -3, 1, -1]]), tensor).tolist() == [[2, -1, 1, 0]]
 
 
 def test_format_holds_zero_exactly_and_both_ends() -> None:
@@ -212,8 +214,8 @@ def test_bias_correction_matches_the_means_of_the_float_layer() -> None:
     model, x = network(11, ["conv"]), {"x": images(1, 32)}
     stats = calibrate(model, {"x": list(x["x"])}, {}, method="mse")
     scheme = AffineScheme(per_channel=False, bias_correction=True)
-    without = quantize_affine(model, stats, scheme)
-    with_it = quantize_affine(model, stats, scheme, samples=x)
+    without = quantize_affine(LoweredLayers.of(model), stats, scheme)
+    with_it = quantize_affine(LoweredLayers.of(model), stats, scheme, Corrections(samples=x))
     reference = float_outputs(model, x)["v0"].mean(axis=(0, 2, 3))
     off = [np.abs(outputs_of(p, x)["v0"].mean(axis=(0, 2, 3)) - reference).sum() for p in (without, with_it)]
     assert off[1] < off[0]
@@ -222,7 +224,7 @@ def test_bias_correction_matches_the_means_of_the_float_layer() -> None:
 def test_a_correction_that_harms_is_undone_and_said_so() -> None:
     model, x = network(11, ["conv"]), {"x": images(9, 8)}
     good, bad = (program_for(model, AffineScheme(per_channel=p, weight_method="max")) for p in (True, False))
-    better, worse = sorted((good, bad), key=lambda p: -mean_sqnr(outputs_of(p, x), float_outputs(model, x)))
+    better, worse = sorted((good, bad), key=lambda p: -outputs_sqnr_db(outputs_of(p, x), float_outputs(model, x)))
     kept = keep_better(better, worse, model, x, "bias correction")
     assert kept.ops is better.ops
     assert "bias correction undone" in kept.notes[-1]
@@ -243,6 +245,6 @@ def test_simulation_does_not_depend_on_the_batch() -> None:
     program = program_for(network(7, ["conv", "transpose", "average_pool"]), AffineScheme())
     q = program.tensors["x"].format.quantize(images(8, 6))
     name = program.outputs[0]
-    whole = simulate_affine(program, {"x": q})[name]
-    parts = [simulate_affine(program, {"x": q[i : i + 1]})[name] for i in range(6)]
+    whole = simulate_many(program, {"x": q})[name]
+    parts = [simulate_many(program, {"x": q[i : i + 1]})[name] for i in range(6)]
     assert np.array_equal(whole, np.concatenate(parts))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,10 @@ from nnkit.calibrate import calibrate
 from nnkit.graph import Model
 from nnkit.quantize.affine import AffineScheme, float_outputs, outputs_of, qdq_model, quantize_affine
 from nnkit.quantize.affine.build import choose_tensors, split_pools
-from nnkit.quantize.affine.quantize import mean_sqnr
+from nnkit.quantize.affine.quantize import Corrections
 from nnkit.quantize.affine.refine import SHARES, refined_tensors
+from nnkit.quantize.judge import outputs_sqnr_db
+from nnkit.quantize.lowered import LoweredLayers
 from nnkit.quantize.lowering import lower
 from tests.quantize.conftest import float_values, make_model, mark
 
@@ -99,14 +100,16 @@ def test_a_network_gains_on_unseen_inputs_and_onnx_runtime_agrees() -> None:
     model, samples, unseen = block(), inputs(32), inputs(32, seed=2)
     stats, expected = statistics(model, samples), float_outputs(model, unseen)
     plain, refined = (
-        quantize_affine(model, stats, AffineScheme(), samples=samples, refine_ranges=refine)
+        quantize_affine(
+            LoweredLayers.of(model), stats, AffineScheme(), Corrections(samples=samples, refine_ranges=refine)
+        )
         for refine in (False, True)
     )
-    before, after = (mean_sqnr(outputs_of(program, unseen), expected) for program in (plain, refined))
+    before, after = (outputs_sqnr_db(outputs_of(program, unseen), expected) for program in (plain, refined))
     assert after > before + 0.3
     session = onnxruntime.InferenceSession(qdq_model(refined).SerializeToString())
     (run,) = session.run(None, unseen)
-    assert mean_sqnr({"y": run}, expected) == pytest.approx(after, abs=0.5)
+    assert outputs_sqnr_db({"y": run}, expected) == pytest.approx(after, abs=0.5)
 
 
 def test_refined_ranges_that_harm_are_undone_and_said_so() -> None:
@@ -116,15 +119,20 @@ def test_refined_ranges_that_harm_are_undone_and_said_so() -> None:
     verdicts = []
     for held_out in (inputs(8, seed=3), other):
         chosen = quantize_affine(
-            model, stats, replace(AffineScheme(), bias_correction=False), samples=samples, held_out=held_out,
-            refine_ranges=True, measure_anew=False,
-        )  # fmt: skip
-        plain = quantize_affine(model, stats, AffineScheme(bias_correction=False))
+            LoweredLayers.of(model),
+            stats,
+            AffineScheme(bias_correction=False),
+            Corrections(samples, held_out, refine_ranges=True, measure_anew=False),
+        )
+        plain = quantize_affine(LoweredLayers.of(model), stats, AffineScheme(bias_correction=False))
         always = quantize_affine(
-            model, stats, AffineScheme(bias_correction=False), samples=samples, refine_ranges=True
+            LoweredLayers.of(model),
+            stats,
+            AffineScheme(bias_correction=False),
+            Corrections(samples=samples, refine_ranges=True),
         )
         reference = float_outputs(model, held_out)
-        was, now = (mean_sqnr(outputs_of(program, held_out), reference) for program in (plain, always))
+        was, now = (outputs_sqnr_db(outputs_of(program, held_out), reference) for program in (plain, always))
         (note,) = chosen.notes
         assert note.startswith(f"refined ranges {'kept' if now >= was else 'undone'}: {was:.2f} dB without")
         verdicts.append(now >= was)
@@ -136,5 +144,7 @@ def test_refined_ranges_that_harm_are_undone_and_said_so() -> None:
 def test_networks_without_such_additions_say_so() -> None:
     model, samples = block(relu="LeakyRelu"), inputs(8)
     scheme = AffineScheme(bias_correction=False)
-    program = quantize_affine(model, statistics(model, samples), scheme, samples=samples, refine_ranges=True)
+    program = quantize_affine(
+        LoweredLayers.of(model), statistics(model, samples), scheme, Corrections(samples=samples, refine_ranges=True)
+    )
     assert program.notes == ("refined ranges: no addition is followed by a Relu alone, so there are none",)

@@ -14,13 +14,13 @@ from nnkit.calibrate import calibrate
 from nnkit.errors import ModelError
 from nnkit.graph import Model
 from nnkit.graph.tags import ValueTags
-from nnkit.program.affine import AffineAdd, AffineConv, AffineProgram, AffineTensor
+from nnkit.program.affine import AffineAdd, AffineConv, AffineProgram, AffineTensor, rounded_product
 from nnkit.program.formats import Affine
 from nnkit.quantize.affine import AffineScheme, float_outputs, outputs_of, qdq_model, quantize_affine, read_qdq
 from nnkit.quantize.affine.accumulators import conv_accumulator, output_rows
-from nnkit.quantize.affine.quantize import mean_sqnr
 from nnkit.quantize.affine.ranges import activation_format, affine_format, weight_format
-from nnkit.simulate.affine import accumulate, rounded_product, run_op
+from nnkit.quantize.judge import outputs_sqnr_db
+from nnkit.quantize.lowered import LoweredLayers
 
 from .test_affine_quantize import KINDS, images, network, program_for, run_qdq
 
@@ -86,7 +86,7 @@ def _within_one_unit(program: AffineProgram) -> None:
     stored = {name: program.tensors[name].format.quantize(found[name]) for name in names[1:]}
     stored["x"] = program.tensors["x"].format.quantize(x)
     for op in program.ops:  # each op gets ONNX Runtime's own inputs: differences cannot add up
-        ours = run_op(op, [stored[name] for name in op.inputs], program.tensors).astype(np.int64)
+        ours = op.compute_many([stored[name] for name in op.inputs], program.tensors).astype(np.int64)
         assert np.abs(ours - stored[op.output]).max() <= 1
         if isinstance(op, AffineConv):
             assert (ours != stored[op.output]).mean() < 0.05
@@ -108,7 +108,7 @@ def test_a_convolution_is_the_real_one_rounded(scheme: AffineScheme) -> None:
     value = (value + bias[:, None, None]) / y.scale + y.zero_point
     expected = np.clip(np.floor(value + 0.5), op.requantize.clip_min, op.requantize.clip_max)
     clear = np.abs(value + 0.5 - np.rint(value + 0.5)) > 1e-3  # of 31 bits of a multiplier 15 are left below one unit
-    found = run_op(op, [stored], program.tensors)
+    found = op.compute_many([stored], program.tensors)
     assert clear.mean() > 0.95
     assert np.array_equal(found[clear], expected[clear])
     assert np.abs(found - expected).max() <= 1
@@ -118,7 +118,7 @@ def test_sixteen_bits_are_far_more_accurate() -> None:
     model, x = network(3, ["conv", "depthwise", "add", "conv", "average_pool"]), {"x": images(5, 16)}
     reference = float_outputs(model, x)
     eight, weights, both = (
-        mean_sqnr(outputs_of(program_for(model, scheme, 32), x), reference)
+        outputs_sqnr_db(outputs_of(program_for(model, scheme, 32), x), reference)
         for scheme in (AffineScheme(), AffineScheme(activation_bits=16), SIXTEEN)
     )
     assert eight + 3.0 < weights < both
@@ -172,7 +172,9 @@ def test_parts_of_a_wide_concatenation_are_wide() -> None:
     _within_one_unit(program)
     reference, x = float_outputs(plain, {"x": images(5, 8)}), {"x": images(5, 8)}
     narrow = program_for(plain, AffineScheme())
-    assert mean_sqnr(outputs_of(program, x), reference) > mean_sqnr(outputs_of(narrow, x), reference) + 3.0
+    assert (
+        outputs_sqnr_db(outputs_of(program, x), reference) > outputs_sqnr_db(outputs_of(narrow, x), reference) + 3.0
+    )
 
 
 @given(st.integers(0, 10**6), st.integers(0, 255), st.booleans())
@@ -214,7 +216,7 @@ def test_accumulators_say_what_they_need() -> None:
     x = program.tensors["x"]
     worst = np.where(convolution.weight[0] > 0, x.format.qmax, x.format.qmin)[None].astype(x.format.dtype)
     worst = np.pad(worst, ((0, 0), (0, 0), (0, 5), (0, 5)), constant_values=x.zero_point)
-    acc = accumulate(convolution, worst, x, (4, 8, 8))[0, 0, 1, 1]
+    acc = convolution.accumulators(worst, x, (4, 8, 8))[0, 0, 1, 1]
     by_hand = sum(
         int(w) * (int(v) - x.zero_point)
         for w, v in zip(convolution.weight[0].ravel(), worst[0, :, :3, :3].ravel(), strict=True)
@@ -234,7 +236,7 @@ def test_headroom_is_for_16_bits_and_not_where_nothing_can_be() -> None:
     assert narrow == affine_format(seen.observed_low, seen.observed_high, symmetric=False)
     assert wide == affine_format(seen.observed_low - slack, seen.observed_high + slack, symmetric=False, bits=16)
     assert activation_format(stats, "v0", scheme, 16).zero_point == (0,), "behind a Relu nothing is below zero"
-    program = quantize_affine(model, stats, replace(scheme, activation_bits=16))
+    program = quantize_affine(LoweredLayers.of(model), stats, replace(scheme, activation_bits=16))
     top = program.tensors["v1"]
     assert (top.format.qmax - top.zero_point) * top.scale <= 1.5 + 1e-6, "nor beyond the bound of a Relu6"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nnkit.program.ops import Window
+from nnkit.program import Window
 from nnkit_tpu.layer_group.model import BufferRule, GroupGraph, GroupOp, GroupTensor, GroupWeight
 
 
@@ -42,7 +42,6 @@ class GraphBuilder:
             window=window,
             group=group,
             buffer=BufferRule(per_output=fields.pop("buffer", 0)),
-            macs=images * channels * out_h * out_w * taps,
             **fields,
         )
 
@@ -68,12 +67,12 @@ def branched() -> GroupGraph:
     b = GraphBuilder((2, 3, 40, 24))
     b.conv("c1", "x", 16, stride=2)
     b.conv("c2", "c1", 16, buffer=4)
-    b.add("sum", "binary", "c1 c2", b.tensors["c2"].shape, function="add", in_place=True)
+    b.add("sum", "binary", "c1 c2", b.tensors["c2"].shape, function="add")
     b.conv("dw", "sum", 16, group=16)
     b.conv("wide", "sum", 8, dilation=2)
     b.add("cat", "concat", "dw wide", (2, 24, 20, 12))
     b.pool("down", "cat", 2, 2)
     b.add("up", "upsample", "down", (2, 24, 20, 12), scale=(2.0, 2.0))
-    b.add("act", "unary", "up", (2, 24, 20, 12), in_place=True)
+    b.add("act", "unary", "up", (2, 24, 20, 12))
     b.add("out", "binary", "act cat", (2, 24, 20, 12), function="mul")
     return b.graph("out", "down")

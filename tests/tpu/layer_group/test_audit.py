@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from nnkit_tpu.layer_group.audit import local_memory_conflicts
-from nnkit_tpu.layer_group.chips import CHIPS
+from nnkit_tpu.chips import CHIPS
+from nnkit_tpu.layer_group.audit import Audit, audit_local_memory
 
 CHIP = replace(CHIPS["cv181x"], lane_bytes=1024)
 
@@ -46,13 +46,14 @@ def group(
 
 
 def test_a_sound_group_passes() -> None:
-    assert local_memory_conflicts(group(), CHIP) == ()
+    # Two slices: a load, two convolutions and a store of each; the weights are loaded once.
+    assert audit_local_memory(group(), CHIP) == Audit(1, 9, ())
 
 
 def test_bytes_may_be_used_again_once_they_are_dead() -> None:
     # In step 2 the input is dead until the next slice's arrives at the step's end.
-    assert local_memory_conflicts(group(flow="-1, 2, 4, -2, 3, 0, 1"), CHIP) == ()
-    assert local_memory_conflicts(group(buffer=384 + 64), CHIP) == ()
+    assert audit_local_memory(group(flow="-1, 2, 4, -2, 3, 0, 1"), CHIP).conflicts == ()
+    assert audit_local_memory(group(buffer=384 + 64), CHIP).conflicts == ()
 
 
 @pytest.mark.parametrize(
@@ -70,5 +71,5 @@ def test_bytes_may_be_used_again_once_they_are_dead() -> None:
     ],
 )
 def test_what_is_wrong_is_named(changes: dict[str, int | str], sentence: str) -> None:
-    problems = local_memory_conflicts(group(**changes), CHIP)  # type: ignore[arg-type]
+    problems = audit_local_memory(group(**changes), CHIP).conflicts  # type: ignore[arg-type]
     assert any(sentence in problem for problem in problems), problems

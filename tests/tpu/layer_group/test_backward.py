@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from nnkit.program.ops import Window
+from nnkit.program import Window
 from nnkit_tpu.layer_group.backward import Span, backward_h, backward_n
 from nnkit_tpu.layer_group.model import GroupOp
 

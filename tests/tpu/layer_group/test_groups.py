@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from nnkit_tpu.layer_group.chips import CHIPS
+from nnkit_tpu.chips import CHIPS
 from nnkit_tpu.layer_group.cost import CostModel
-from nnkit_tpu.layer_group.executor import execute
 from nnkit_tpu.layer_group.groups import (
     Ban,
     Interval,
@@ -63,7 +62,6 @@ def test_cuts_cost_the_least_of_all(branched: GroupGraph, lane_bytes: int) -> No
         chosen.append((at, at + size))
         at += size
     assert cost_of(branched, chosen, model) == least
-    assert execute(model.chip, plan.graph, plan.parts).proven
 
 
 def test_every_end_has_a_reason(builder: Callable[..., Any]) -> None:
@@ -136,7 +134,6 @@ def test_another_order_can_be_better_and_is_named(builder: Callable[..., Any]) -
     given, best = plan_groups(graph, model, orders=False), plan_groups(graph, model)
     assert best.cycles < given.cycles
     assert best.order != "given"
-    assert execute(model.chip, best.graph, best.parts).proven
 
 
 def test_banned_groups_are_not_used(branched: GroupGraph) -> None:

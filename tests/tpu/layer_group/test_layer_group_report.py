@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from nnkit_tpu.layer_group.chips import CHIPS
+from nnkit_tpu.chips import CHIPS
+from nnkit_tpu.layer_group.audit import Audit
 from nnkit_tpu.layer_group.cost import CostModel
-from nnkit_tpu.layer_group.executor import execute
 from nnkit_tpu.layer_group.groups import plan_groups
 from nnkit_tpu.layer_group.injection import Outcome
 from nnkit_tpu.layer_group.model import GroupGraph
@@ -19,23 +19,20 @@ from nnkit_tpu.layer_group.vendor_files import InjectedGroup, Profile, Traffic
 def test_a_plan(branched: GroupGraph) -> None:
     chip = CHIPS["cv181x"]
     plan = plan_groups(branched, CostModel(chip))
-    report = json.loads(json.dumps(plan_report(chip, plan, execute(chip, plan.graph, plan.parts))))
+    report = json.loads(json.dumps(plan_report(chip, plan)))
     named = [name for group in report["groups"] for name in group["ops"]] + report["global_layers"]
     assert sorted(named) == sorted(op.name for op in branched.ops)
-    assert report["proof"]["proven"] is True
-    assert report["proof"]["mismatches"] == 0
     for group in report["groups"]:
-        assert group["lane"]["peak_bytes"] <= group["lane"]["capacity_bytes"] == 32768
-        loads = {item["tensor"] for item in group["transfers"] if item["kind"] == "load"}
-        assert loads <= set(group["addresses"])
-    assert plan_report(chip, plan)["proof"] is None
+        assert 0 < group["lane"]["live_bytes"] <= group["lane"]["capacity_bytes"] == 32768
 
 
 def test_a_comparison() -> None:
     profile = Profile(1000, 400, 3000, 500, (), ())
     vendor = Outcome({"f": ()}, profile, Traffic(5, 2, 3000, 500))
     faster = Profile(900, 400, 3000, 500, (), ())
-    ours = Outcome({"f": (InjectedGroup(0, 3, SliceCount(1, 2)),)}, faster, Traffic(4, 1, 2500, 500))
+    ours = Outcome(
+        {"f": (InjectedGroup(0, 3, SliceCount(1, 2)),)}, faster, Traffic(4, 1, 2500, 500), audit=Audit(1, 14, ())
+    )
     trials = (Trial("vendor's cuts", 1000), Trial("cuts", None, "no room"), Trial("slices", 900))
     tuning = Tuning(vendor, ours, None, "slices", trials, CostModel(CHIPS["bm1688"]))  # type: ignore[arg-type]
     report = json.loads(json.dumps(tuning_report(tuning)))
@@ -43,3 +40,4 @@ def test_a_comparison() -> None:
     assert report["ours"]["groups"] == {"f": [{"first": 0, "last": 3, "slices": [1, 2]}]}
     assert (report["vendor"]["cycles"], report["ours"]["cycles"]) == (1000, 900)
     assert [trial["refused"] for trial in report["trials"]] == [None, "no room", None]
+    assert report["audit"] == {"groups": 1, "actions": 14, "conflicts": []}

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from nnkit_tpu.layer_group.chips import chip_named
+from nnkit_tpu.chips import chip_named
 from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.groups import plan_groups
 from nnkit_tpu.layer_group.model import GroupGraph
 from nnkit_tpu.layer_group.plan import plan_with_count
-from nnkit_tpu.layer_group.rules import FREE, UNEQUAL, compiler_rules, unequal_parts
+from nnkit_tpu.layer_group.rules import FREE, UNEQUAL, compiler_rules, unequal_parts, whole_plan_rules
 from nnkit_tpu.layer_group.slices import Refusal, SliceCount, SlicePlan, slice_group
 
 CHIP = chip_named("cv181x")
@@ -99,6 +99,7 @@ def refused_group(graph: GroupGraph, ops: Any, count: SliceCount) -> Refusal | N
 )
 def test_which_chips_are_bound(chip: str, bound: bool) -> None:
     assert (compiler_rules(chip_named(chip)) != FREE) is bound
+    assert whole_plan_rules(chip_named(chip)).own_placement
 
 
 def test_first_loads_and_last_stores_share_the_memory_even_in_one_slice(builder: Callable[..., Any]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from nnkit_tpu.layer_group.chips import CHIPS
+from nnkit_tpu.chips import CHIPS
 from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.model import GroupGraph
 from nnkit_tpu.layer_group.slices import SliceCount, SlicePlan, slice_group

@@ -111,6 +111,41 @@ def test_detections_of_the_float_network_are_found_again() -> None:
     assert found["mean_average_precision"] == (1.0, 1.0)
 
 
+HALF = Box(1, 0.9, 0, 0, 1, 0.5)
+"""Overlaps the unit square by exactly a half."""
+SQUARE = Box(1, 1, 0, 0, 1, 1)
+
+
+@pytest.mark.parametrize(("least_overlap", "precision"), [(0.5, 1.0), (np.nextafter(0.5, 1.0), 0.0)])
+def test_an_overlap_at_the_limit_counts_for_precision(least_overlap: float, precision: float) -> None:
+    assert mean_average_precision([[HALF]], [[SQUARE]], least_overlap) == precision
+
+
+@pytest.mark.parametrize(("least_overlap", "agreement"), [(0.5, 1.0), (np.nextafter(0.5, 1.0), 0.0)])
+def test_an_overlap_at_the_limit_counts_for_agreement(least_overlap: float, agreement: float) -> None:
+    floats, ours = ([[0, 1, 0.9, 0, 0, 1, bottom]] for bottom in (1.0, 0.5))
+    score = score_detection(outputs(floats), outputs(ours), None, least_overlap, 0.5)
+    found = {metric.name: metric.value for metric in score.metrics}
+    assert found["detection_agreement"] == agreement
+    assert found["mean_overlap"] == (0.5 if agreement else pytest.approx(float("nan"), nan_ok=True))
+
+
+@pytest.mark.parametrize(("least_score", "wanted"), [(0.5, 1), (np.nextafter(0.5, 1.0), 0)])
+def test_a_score_at_the_limit_is_wanted(least_score: float, wanted: int) -> None:
+    rows = [[0, 1, 0.5, 0, 0, 1, 1]]
+    assert score_detection(outputs(rows), outputs(rows), None, 0.5, least_score).facts["float_detections"] == wanted
+
+
+def test_rows_of_a_negative_image_are_empty_those_of_image_zero_are_not() -> None:
+    assert boxes_of(np.array([[-1, 1, 1, 0, 0, 1, 1], [0, 1, 1, 0, 0, 1, 1]])) == [SQUARE]
+
+
+def test_boxes_without_area_overlap_nothing() -> None:
+    line = Box(1, 1, 0, 0, 0, 1)
+    assert overlap(line, line) == 0.0
+    assert overlap(line, SQUARE) == 0.0
+
+
 def test_label_files(tmp_path) -> None:  # type: ignore[no-untyped-def]
     images = ["a/1.png", "a/2.png", "b/1.png"]
     classes = tmp_path / "labels.csv"

@@ -1,0 +1,54 @@
+"""The command: `python -m fuzz CLASS|all --count N --seed S [--json]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+
+from fuzz.classes import CLASSES
+from fuzz.trial import try_inputs
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print a row for each class; 1 where something was found."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fuzz",
+        description="Damaged files against nnkit's readers: no traceback, no 20 seconds, no gigabyte.",
+    )
+    parser.add_argument("name", metavar="CLASS", choices=[*CLASSES, "all"], help=f"{', '.join(CLASSES)} or all")
+    parser.add_argument("--count", type=int, default=1000, help="inputs of each class (1000)")
+    parser.add_argument("--seed", type=int, default=0, help="another seed, other inputs (0)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first input, to see one again (0)")
+    parser.add_argument("--json", action="store_true", help="rows as JSON")
+    options = parser.parse_args(arguments)
+    rows = []
+    for name in CLASSES if options.name == "all" else [options.name]:
+        began = time.perf_counter()
+        tally = try_inputs(name, options.count, options.seed, options.first)
+        rows.append(
+            {
+                "class": name,
+                "inputs": options.count,
+                "tracebacks": tally.counts.get("traceback", 0),
+                "hangs": tally.counts.get("hang", 0),
+                "over_memory": tally.counts.get("over_memory", 0),
+                "no_remedy": tally.counts.get("no_remedy", 0),
+                "refused": tally.counts.get("refused", 0),
+                "seconds": round(time.perf_counter() - began, 1),
+            }
+        )
+        for number, kind, said in tally.findings[:10]:
+            print(f"{name}, seed {options.seed}, input {number}: {kind}\n{said}", file=sys.stderr)
+    if options.json:
+        print(json.dumps(rows))
+    else:
+        print("  ".join(f"{key:>11}" for key in rows[0]))
+        for row in rows:
+            print("  ".join(f"{value:>11}" for value in row.values()))
+    return 1 if any(row[key] for row in rows for key in ("tracebacks", "hangs", "over_memory", "no_remedy")) else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,99 @@
+"""Build folders: one file of a small build damaged, and then the commands that take a build."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from fuzz.damage import damaged_bytes, damaged_json, damaged_text
+
+_RECIPE = """\
+nnkit: 1
+name: small
+model:
+  path: net.onnx
+  inputs: {x: {preprocess: {color: gray}, calibration: {images: "*.npy"}}}
+targets: {onnx_qdq: {}}
+verify: {gates: {cosine: 0.5}}
+release: {version: 1.0.0}
+"""
+_FILES = ("report.json", "program.nnkit", "float.onnx", "restructured.onnx", "recipe.yaml", "calibration.yaml")
+_FILES += ("plan.json", "layers.csv", "verify/0_x_float.npy", "artifact/model.onnx")
+Seeds = Path
+
+
+def seeds(folder: Path) -> Seeds:
+    """A build of a network of a convolution and a dense layer."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    from nnkit import pipeline
+    from nnkit.cache import StageCache
+    from nnkit.commands.common import load
+    from nnkit.report.progress import Progress
+    from nnkit.stages import Build
+    from nnkit.target import load_target
+
+    draw = np.random.default_rng(0).standard_normal
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="conv"),
+        helper.make_node("Relu", ["c"], ["r"], name="relu"),
+        helper.make_node("GlobalAveragePool", ["r"], ["g"], name="pool"),
+        helper.make_node("Flatten", ["g"], ["f"], name="flatten"),
+        helper.make_node("Gemm", ["f", "v"], ["y"], name="dense"),
+    ]
+    weights = {"w": draw((4, 1, 3, 3)), "v": draw((4, 3))}
+    constants = [numpy_helper.from_array(value.astype(np.float32), name) for name, value in weights.items()]
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 8, 8])
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3])
+    graph = helper.make_graph(nodes, "small", [given], [result], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    (folder / "net.onnx").write_bytes(model.SerializeToString())
+    for index in range(2):
+        np.save(folder / f"{index}.npy", draw((1, 1, 8, 8)).astype(np.float32))
+    (folder / "recipe.yaml").write_text(_RECIPE, encoding="utf-8")
+    recipe = load(folder / "recipe.yaml")
+    target = load_target("onnx_qdq")
+    progress = Progress(stream=io.StringIO())
+    build = Build(recipe, "onnx_qdq", target, recipe.targets["onnx_qdq"], StageCache.disabled(), progress, False)
+    return pipeline.run(build, folder / "out").folder
+
+
+def attempt(given: Seeds, chance: Random, folder: Path) -> None:
+    """One damaged build through one of the commands."""
+    from nnkit.commands.compare import compare_command
+    from nnkit.commands.diagnose import diagnose_command
+    from nnkit.commands.simulate import simulate_command
+    from nnkit.commands.table import convert_command
+    from nnkit.package import build_package
+
+    build = folder / "build"
+    shutil.copytree(given, build)
+    path = build / chance.choice(_FILES)
+    data = path.read_bytes()
+    if chance.random() < 0.05:
+        path.unlink()
+    elif path.suffix == ".json" and chance.random() < 0.6:
+        path.write_bytes(damaged_json(data.decode(), chance))
+    elif path.suffix in (".json", ".yaml", ".csv"):
+        path.write_bytes(damaged_text(data.decode(), chance))
+    else:
+        path.write_bytes(damaged_bytes(data, chance))
+    command = chance.choice(("simulate", "compare", "diagnose", "package", "table", "pin"))
+    if command == "simulate":
+        on = chance.choice(("float", "program", "onnxruntime"))
+        image = given / "verify/0_x_float.npy"
+        simulate_command(build, [str(image)], folder / "y.npy", on=on, raw=False, tensor=None, json=True)
+    elif command == "compare":
+        compare_command(*chance.sample((build, given), 2), json=chance.random() < 0.5)
+    elif command == "diagnose":
+        diagnose_command(build, images=[], calibration=[], count=1, json=chance.random() < 0.5)
+    elif command == "package":
+        build_package(build, folder / "x.nnpkg", manifest_extra={})
+    elif command == "table":
+        convert_command(build, folder / "out", to="nnkit", onto=chance.choice((None, build, given)), json=True)
+    else:
+        convert_command(build, folder / "out", to="pinned", onto=None, json=True)

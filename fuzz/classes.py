@@ -1,0 +1,34 @@
+"""The classes of files that can be tried, by name; each has a file of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from types import MappingProxyType
+from typing import Any
+
+from fuzz import arrays, builds, recipes, tables
+
+
+@dataclass(frozen=True)
+class FileClass:
+    """seeds: whole files to start from, made once in a folder.
+
+    attempt: writes a damaged one into a folder of its own and reads it as nnkit's commands do; a file that is refused
+    ends in NnkitError. It is given the seeds, a generator, and that folder.
+    """
+
+    seeds: Callable[[Path], Any]
+    attempt: Callable[[Any, Random, Path], None]
+
+
+CLASSES: Mapping[str, FileClass] = MappingProxyType(
+    {
+        "arrays": FileClass(arrays.seeds, arrays.attempt),
+        "tables": FileClass(tables.seeds, tables.attempt),
+        "builds": FileClass(builds.seeds, builds.attempt),
+        "recipes": FileClass(recipes.seeds, recipes.attempt),
+    }
+)

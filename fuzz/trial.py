@@ -1,0 +1,170 @@
+"""Inputs of one class in a process of its own: with a limit of memory, an alarm, and a parent that watches both."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import multiprocessing
+import resource
+import shutil
+import signal
+import tempfile
+import traceback
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from random import Random
+from types import FrameType
+from typing import Any, Literal, NoReturn
+
+from fuzz.classes import CLASSES
+
+LIMIT_SECONDS = 20
+LIMIT_BYTES = 1 << 30
+WARM_UP = 5
+"""Inputs before the first, so that imports of libraries are not counted as one's own."""
+_GRACE_SECONDS = 10  # for code of an extension module, in which no alarm rings
+_START_SECONDS = 120
+_BLOCK = 2000  # inputs of one process
+
+Kind = Literal["passed", "refused", "traceback", "hang", "over_memory", "no_remedy"]
+
+
+@dataclass
+class Tally:
+    """How many ended how, and what is to be mended: the input's number, kind, and the traceback or message."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    findings: list[tuple[int, Kind, str]] = field(default_factory=list)
+
+    def add(self, number: int, kind: Kind, said: str) -> None:
+        """One input."""
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        if kind not in ("passed", "refused"):
+            self.findings.append((number, kind, said))
+
+
+class _LateError(BaseException):
+    """Over the limit of time; no reader's `except Exception` holds it up."""
+
+
+def try_inputs(name: str, count: int, seed: int, first: int = 0) -> Tally:
+    """Inputs `first` to `first + count - 1` of a class; the same number and seed give the same input."""
+    tally = Tally()
+    folder = Path(tempfile.mkdtemp(prefix="nnkit_fuzz_"))
+    try:
+        with _silence():
+            given = CLASSES[name].seeds(folder)
+        number = first
+        while number < first + count:
+            number = _block(tally, name, given, (seed, number, min(first + count, number + _BLOCK)))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return tally
+
+
+def _block(tally: Tally, name: str, given: Any, numbers: tuple[int, int, int]) -> int:
+    """Inputs in one process, until all are done or it has to be replaced; gives the number to go on with."""
+    seed, number, end = numbers
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_work, args=(sender, name, given, seed, number, end))
+    process.start()
+    sender.close()
+    patience = _START_SECONDS
+    while number < end:
+        try:
+            if not receiver.poll(patience):
+                process.kill()
+                tally.add(number, "hang", f"nothing for {patience} seconds")
+                number += 1
+                break
+            at, kind, said = receiver.recv()
+        except EOFError:
+            process.join()
+            tally.add(number, "traceback", f"the process died with exit code {process.exitcode}")
+            number += 1
+            break
+        patience = LIMIT_SECONDS + _GRACE_SECONDS
+        tally.add(at, kind, said)
+        number = at + 1
+        if kind == "over_memory":  # its peak would hide the next one's
+            process.kill()
+            break
+    process.join()
+    receiver.close()
+    return number
+
+
+def _work(sender: Connection, name: str, given: Any, seed: int, first: int, end: int) -> None:
+    signal.signal(signal.SIGALRM, _late)
+    folder = Path(tempfile.mkdtemp(prefix="nnkit_fuzz_"))
+    try:
+        with _silence():
+            for warm_up in range(WARM_UP):
+                _attempt(name, given, Random(warm_up), folder)
+            _limit_memory()
+            for number in range(first, end):
+                sender.send((number, *_attempt(name, given, Random(f"{name} {seed} {number}"), folder)))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _attempt(name: str, given: Any, chance: Random, folder: Path) -> tuple[Kind, str]:
+    from nnkit.errors import GateFailedError, InternalError, NnkitError
+
+    place = folder / "input"
+    place.mkdir()
+    before_bytes = _peak_bytes()
+    signal.setitimer(signal.ITIMER_REAL, LIMIT_SECONDS)
+    kind: Kind = "passed"
+    said = ""
+    try:
+        CLASSES[name].attempt(given, chance, place)
+    except _LateError:
+        kind, said = "hang", traceback.format_exc()
+    except MemoryError:
+        kind, said = "over_memory", traceback.format_exc()
+    except InternalError:
+        kind, said = "traceback", traceback.format_exc()
+    except GateFailedError:  # `compare` says that files differ: nothing is to be mended
+        kind = "passed"
+    except NnkitError as error:
+        mended = error.reason and "fix: " in str(error)  # an error of several problems has a remedy for each
+        kind, said = ("refused", "") if mended else ("no_remedy", str(error))
+    except BaseException:
+        kind, said = "traceback", traceback.format_exc()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        shutil.rmtree(place, ignore_errors=True)
+    grown_bytes = _peak_bytes() - before_bytes
+    return ("over_memory", f"{grown_bytes:,} bytes") if grown_bytes > LIMIT_BYTES else (kind, said)
+
+
+def _late(signum: int, frame: FrameType | None) -> NoReturn:
+    raise _LateError
+
+
+def _limit_memory() -> None:
+    """Twice the limit of address space beyond what is in use; the limit itself is measured."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        in_use = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (in_use + 2 * LIMIT_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """What commands print, and warnings, go nowhere."""
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,54 @@
+"""What all kernels take. Each docstring is the message, the remedy and the line in the docs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnkit.constraints import Limits
+from nnkit.program import Convolution, OpBase, Pool, Program
+
+
+@dataclass(frozen=True)
+class KernelLimits(Limits):
+    """The numbers in the limits of kernels and tensors. max_side: of height and width."""
+
+    max_kernel: int = 31
+    max_stride: int = 16
+    max_dilation: int = 16
+    max_side: int = 4096
+    max_channels: int = 16384
+    max_tensor_values: int = 1 << 24
+
+
+LIMITS = KernelLimits()
+
+
+def window_is_small(op: OpBase, program: Program, limits: KernelLimits) -> str | None:
+    """kernel sides are at most {max_kernel}, or cover the whole input; strides are at most {max_stride} and
+    dilations at most {max_dilation}
+    fix: use a smaller window; a pooling of a large map can be two poolings"""
+    if not isinstance(op, Convolution | Pool):
+        return None
+    window, shape = op.window, program.tensors[op.inputs[0]].shape
+    kernel = (window.kernel_h, window.kernel_w)
+    most = limits.max_kernel if kernel != tuple(shape[-2:]) else max(kernel)
+    beyond = [
+        f"{name} {sides[0]}x{sides[1]}"
+        for name, sides, limit in (
+            ("kernel", kernel, most),
+            ("stride", (window.stride_h, window.stride_w), limits.max_stride),
+            ("dilation", (window.dilation_h, window.dilation_w), limits.max_dilation),
+        )
+        if max(sides) > limit
+    ]
+    return ", ".join(beyond) or None
+
+
+def tensor_is_addressable(op: OpBase, program: Program, limits: KernelLimits) -> str | None:
+    """tensors have at most {max_channels} channels, sides of at most {max_side} and {max_tensor_values} values
+    fix: make the tensor smaller: strides, fewer channels, or a smaller input"""
+    shape = program.tensors[op.output].shape
+    small = shape[0] <= limits.max_channels and max(shape[1:], default=1) <= limits.max_side
+    if small and program.tensors[op.output].elements <= limits.max_tensor_values:
+        return None
+    return "x".join(str(side) for side in shape)

@@ -1,0 +1,52 @@
+#include "nnkit_segment.h"
+
+#include "nnkit_math.h"
+
+static float apply(nnkit_unary_op op, float x, float p, float q)
+{
+    switch (op) {
+    case NNKIT_RELU:
+        return x < 0.0f ? 0.0f : x;
+    case NNKIT_LEAKY_RELU:
+        return x < 0.0f ? p * x : x;
+    case NNKIT_CLIP:
+        x = x < p ? p : x;
+        return x > q ? q : x;
+    case NNKIT_SIGMOID:
+        return 1.0f / (1.0f + nnkit_expf(-x));
+    case NNKIT_HARD_SIGMOID:
+        x = p * x + q;
+        return x < 0.0f ? 0.0f : (x > 1.0f ? 1.0f : x);
+    case NNKIT_TANH:
+        return nnkit_tanhf(x);
+    case NNKIT_ELU:
+        return x < 0.0f ? p * nnkit_expm1f(x) : x;
+    case NNKIT_SOFTPLUS:
+        return x > 0.0f ? x + nnkit_log1pf(nnkit_expf(-x)) : nnkit_log1pf(nnkit_expf(x));
+    case NNKIT_EXP:
+        return nnkit_expf(x);
+    case NNKIT_LOG:
+        return nnkit_logf(x);
+    case NNKIT_SQRT:
+        return nnkit_sqrtf(x);
+    case NNKIT_ABS:
+        return nnkit_fabsf(x);
+    case NNKIT_NEG:
+        return -x;
+    case NNKIT_RECIPROCAL:
+        return 1.0f / x;
+    case NNKIT_FLOOR:
+        return nnkit_floorf(x);
+    case NNKIT_CEIL:
+        return nnkit_ceilf(x);
+    }
+    return x;
+}
+
+void nnkit_unary(nnkit_unary_op op, const float *x, float *y, int count, float p, float q)
+{
+    int i;
+    for (i = 0; i < count; i++) {
+        y[i] = apply(op, x[i], p, q);
+    }
+}

@@ -1,0 +1,82 @@
+"""`nnkit verify-wk`: a build's weights, biases and multipliers against those in a compiled network."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nnkit.builds import open_build
+from nnkit.commands.common import print_json, print_line
+from nnkit.errors import GateFailedError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nnkit.target import CompiledComparison, NumberCount
+
+_SHOWN = 5
+
+
+def verify_wk_command(build: Path, compiled: Path, *, json: bool) -> None:
+    """Print how many numbers were compared and how many are equal; others end with exit code 1.
+
+    What differs only because a float lies within its last bits of a rounding's middle is told, and no failure.
+    Raises UsageError where the build's target has no compiled format that is known.
+    """
+    from nnkit.target import load_target, plugin_name, working_targets
+
+    opened = open_build(build)
+    name = plugin_name(str(opened.report["target"]))
+    compare = load_target(name).compiled_comparison()
+    if compare is None:
+        others = [other for other, target in working_targets()[0].items() if target.compiled_comparison() is not None]
+        raise UsageError(
+            f"nothing is known of what the compiler of {name!r} writes",
+            where=str(build),
+            remedy=f"verify-wk is for builds of {', '.join(others) or 'no installed target'}",
+        )
+    comparison = compare(build, opened.program, compiled)
+    for note in comparison.notes:
+        sys.stderr.write(f"note: {note}\n")
+    if json:
+        print_json(_as_json(comparison))
+    else:
+        _print_text(comparison)
+    differing = [each for each in comparison.layers if any(_differ(count) for count in each.numbers)]
+    if differing:
+        raise GateFailedError(
+            f"numbers of {len(differing)} layers differ, the first is {differing[0].layer!r}", where=str(compiled)
+        )
+
+
+def _differ(count: NumberCount) -> bool:
+    return count.compared > count.equal + count.tied
+
+
+def _as_json(comparison: CompiledComparison) -> dict[str, Any]:
+    return {
+        **_counts(comparison.numbers),
+        "records_unread": comparison.records_unread,
+        "layers": [{"layer": each.layer, **_counts(each.numbers)} for each in comparison.layers],
+        "notes": list(comparison.notes),
+    }
+
+
+def _counts(numbers: Sequence[NumberCount]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for each in numbers:
+        counts |= {each.name: each.compared, f"{each.name}_equal": each.equal, f"{each.name}_tied": each.tied}
+    return counts
+
+
+def _print_text(comparison: CompiledComparison) -> None:
+    for each in comparison.numbers:
+        tied = f", {each.tied} more but for the last bit of a float" if each.tied else ""
+        print_line(f"{each.name:<11}  {each.equal:,} of {each.compared:,} equal{tied}")
+    print_line(f"not read     {comparison.records_unread:,} records")
+    for layer in comparison.layers[:_SHOWN]:
+        counts = ", ".join(f"{c.compared - c.equal} of {c.compared} {c.name}" for c in layer.numbers)
+        print_line(f"differs      {layer.layer}: {counts}")
+    if len(comparison.layers) > _SHOWN:
+        print_line(f"             and {len(comparison.layers) - _SHOWN} more layers: --json names them")

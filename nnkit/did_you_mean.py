@@ -1,0 +1,33 @@
+"""The known word that a misspelt one was probably meant to be, for the remedies of messages."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+_COMPARED_CHARACTERS = 200  # comparing takes time in proportion to the square of the length
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word most like `word` (letter case ignored), or None where nothing is like it."""
+    return next(iter(close_to(word, known, count=1, cutoff=0.6 if len(word) > 3 else 0.5)), None)
+
+
+def close_to(word: str, known: Iterable[str], *, count: int, cutoff: float) -> list[str]:
+    """At most `count` known words like `word`, the most alike first; cutoff: 0 takes any word, 1 equal ones only."""
+    by_lower = {candidate.lower(): candidate for candidate in reversed(list(known))}
+    matches = difflib.get_close_matches(word[:_COMPARED_CHARACTERS].lower(), by_lower, n=count, cutoff=cutoff)
+    return [by_lower[match] for match in matches]
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The question "did you mean '...'?", or "" where no known word is like it."""
+    match = nearest(word, known)
+    return f"did you mean '{match}'?" if match else ""
+
+
+def suggestion(word: str, known: Sequence[str], what: str) -> str:
+    """The remedy for an unknown word: the nearest known one, where there is one, and the list of all."""
+    if not known:
+        return f"there are no {what}"
+    return f"{did_you_mean(word, known)} {what}: {', '.join(known)}".lstrip()

@@ -1,0 +1,139 @@
+"""Running a program that is not ours: limited in time, ended with all that it started, failures told with its log."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from nnkit.errors import ToolError
+
+_TAIL_LINES = 20
+
+
+@dataclass(frozen=True)
+class ToolRun:
+    """How a program ended, and what it printed.
+
+    Attributes:
+        program: as it was called.
+        code: exit code; negative: the signal that ended it; None: it was stopped at the limit of time.
+        timeout_s: that limit.
+        output, errors: its standard output and standard error; all is in `output` where lines were followed.
+    """
+
+    program: str
+    code: int | None
+    timeout_s: float
+    output: str
+    errors: str
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended otherwise than with exit code 0."""
+        return self.code != 0
+
+    @property
+    def ending(self) -> str:
+        """How it ended, as the rest of a sentence about it."""
+        if self.code is None:
+            return f"did not end within {self.timeout_s:g} s, and was stopped"
+        if self.code < 0:
+            name = next((each.name for each in signal.Signals if each == -self.code), f"signal {-self.code}")
+            return f"crashed ({name})"
+        return f"ended with code {self.code}"
+
+    def with_tail(self, reason: str, lines: int = _TAIL_LINES) -> str:
+        """The reason, and below it the last lines of what it printed, indented."""
+        printed = [line for line in (self.output + self.errors).splitlines() if line.strip()]
+        return "\n  ".join([reason, *printed[-lines:]])
+
+    def error(self, name: str = "it", *, where: str = "", remedy: str) -> ToolError:
+        """The error of a failed run. where: the program, unless given."""
+        return ToolError(
+            self.with_tail(f"{name} {self.ending}"), where=where or Path(self.program).name, remedy=remedy
+        )
+
+    def checked(self, name: str = "it", *, where: str = "", remedy: str) -> ToolRun:
+        """The same run. Raises ToolError, see `error`, where it failed."""
+        if self.failed:
+            raise self.error(name, where=where, remedy=remedy)
+        return self
+
+
+def run_tool(
+    command: Sequence[str],
+    *,
+    timeout_s: float,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    on_line: Callable[[str], None] | None = None,
+    name: str = "it",
+    remedy: str = "",
+) -> ToolRun:
+    """Run a program to its end or to the limit of time, after which it is killed with every process of its group.
+
+    Args:
+        command: the program and its arguments.
+        folder: where it runs; environment: all of its variables; without them, those of this process.
+        on_line: called with every line as it is printed, to standard output or standard error.
+        name: what messages call it; remedy: what to do where it cannot be started.
+
+    Raises ToolError where it cannot be started. How it ended is for the caller to judge.
+    """
+    try:
+        process = subprocess.Popen(
+            list(command),
+            cwd=folder,
+            env=None if environment is None else dict(environment),
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if on_line is None else subprocess.STDOUT,
+            start_new_session=True,  # a group of its own, so that what it starts ends with it
+        )
+    except OSError as error:
+        raise ToolError(
+            f"{name} cannot be started: {error.strerror or error}", where=command[0], remedy=remedy
+        ) from error
+    late = threading.Event()
+
+    def stop() -> None:
+        late.set()
+        _kill_group(process)
+
+    timer = threading.Timer(timeout_s, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        output, errors = process.communicate(stdin or None) if on_line is None else _followed(process, on_line)
+    finally:
+        timer.cancel()
+        if process.returncode is None:  # interrupted, or `on_line` raised
+            _kill_group(process)
+            process.wait()
+    code = None if late.is_set() and process.returncode != 0 else process.returncode
+    return ToolRun(command[0], code, timeout_s, _text(output), _text(errors))
+
+
+def _followed(process: subprocess.Popen[bytes], on_line: Callable[[str], None]) -> tuple[bytes, bytes]:
+    lines: list[bytes] = []
+    for line in process.stdout or ():
+        lines.append(line)
+        on_line(_text(line).rstrip())
+    process.wait()
+    return b"".join(lines), b""
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # it has just ended, or runs as another user
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", errors="replace")

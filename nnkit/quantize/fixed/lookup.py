@@ -1,0 +1,55 @@
+"""A function by table: one entry for each input of 8 bits, one for each 64 inputs of 16 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.program import Lookup, Tensor
+from nnkit.program.tensor import IntArray
+from nnkit.quantize.fixed.format_table import Range
+from nnkit.quantize.fixed.lowering import Lowering, common_fields
+from nnkit.quantize.float_program import FloatFunction
+from nnkit.quantize.scheme import FixedPointScheme
+
+_STEP_BITS = {8: 0, 16: 6}
+
+
+class LookupLowering(Lowering[FloatFunction]):
+    """The output's range is the function's over the input's; how far the op is from it is measured on all of that."""
+
+    def has_own_range(self, op: FloatFunction) -> bool:
+        return False
+
+    def output_range(self, op: FloatFunction, sources: Sequence[Range], calibrated: Range) -> Range:
+        low, high = op.function.image(calibrated.low, calibrated.high)
+        return Range(low, high, low >= 0.0)
+
+    def build(self, op: FloatFunction, tensors: Mapping[str, Tensor], scheme: FixedPointScheme) -> Lookup:
+        source, output = tensors[op.inputs[0]], tensors[op.output]
+        form = source.fixed
+        step_bits = _STEP_BITS[form.bits]
+
+        entries = np.arange(form.qmin, form.qmax + 1 + (step_bits > 0), 1 << step_bits, dtype=np.int64)
+        least, most = (output.low, output.high) if step_bits == 0 else (output.fixed.qmin, output.fixed.qmax)
+        table = np.clip(np.floor(_in_units(op, source, output, entries) + 0.5), least, most).astype(np.int64)
+        lookup = Lookup(
+            **common_fields(op),
+            table=table,
+            least=form.qmin,
+            step_bits=step_bits,
+            clip_min=output.low,
+            clip_max=output.high,
+        )
+        inputs = np.arange(source.low, source.high + 1, dtype=np.int64)
+        exact = np.clip(_in_units(op, source, output, inputs), output.low, output.high)
+        error = float(np.abs(lookup.compute([inputs], tensors) - exact).max())
+        return replace(lookup, proof_note=f"at most {error:.3g} units of its output from {op.function.name}")
+
+
+def _in_units(op: FloatFunction, source: Tensor, output: Tensor, stored: IntArray) -> NDArray[np.float64]:
+    """The function of stored inputs in the output's units, not rounded."""
+    return op.function.values(stored * 2.0**-source.fixed.frac) * 2.0**output.fixed.frac

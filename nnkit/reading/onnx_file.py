@@ -1,0 +1,68 @@
+"""Protobuf messages of ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nnkit.errors import UserFileError
+from nnkit.reading.regular_file import read_bytes
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def message_of(data: bytes) -> onnx.ModelProto:
+    """The model that `data` holds, every text in it valid UTF-8. Raises ValueError where it is none."""
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(data)
+        _check_texts(proto)
+    except (DecodeError, UnicodeError) as error:
+        raise ValueError("damaged, cut off, or no ONNX model") from error
+    if not proto.HasField("graph") or not proto.ir_version:
+        raise ValueError("damaged, cut off, or no ONNX model")
+    return proto
+
+
+def read_onnx(path: Path, *, what: str, remedy: str) -> onnx.ModelProto:
+    """The model in a file that is not the network of a recipe (that is `nnkit.importers`'); no external data is read.
+
+    what: the file in messages, e.g. `the model`. remedy: of a file that is no model.
+
+    Raises:
+        UserFileError: it cannot be read, or is no ONNX model.
+    """
+    data = read_bytes(path, what=what)
+    try:
+        return message_of(data)
+    except ValueError as error:
+        raise UserFileError(f"{what} cannot be read: it is {error}", where=str(path), remedy=remedy) from error
+
+
+def walk(message: Any) -> Iterator[Any]:
+    """`message` and every message inside it, outer ones first."""
+    pending = [message]
+    while pending:
+        current = pending.pop()
+        yield current
+        for field, value in current.ListFields():
+            if field.type == field.TYPE_MESSAGE:
+                pending.extend([value] if hasattr(value, "ListFields") else reversed(value))
+
+
+def _check_texts(proto: Any) -> None:
+    """Raise UnicodeError where a string field is not UTF-8: protobuf hands such a field out as bytes."""
+    for message in walk(proto):
+        for field, value in message.ListFields():
+            if field.type != field.TYPE_STRING:
+                continue
+            for text in [value] if isinstance(value, str | bytes) else value:
+                if isinstance(text, bytes):
+                    text.decode()
+                else:
+                    text.encode()

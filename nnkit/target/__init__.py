@@ -1,0 +1,61 @@
+"""Targets: what a plugin derives from, what it lowers a network to, what runs its artifacts, how it is found."""
+
+from nnkit.lowered import Lowered, Segment
+from nnkit.runner import Contract, LayerRunner, Runner, RunResult
+from nnkit.target.fixed_point import FixedPointTarget
+from nnkit.target.loading import (
+    GROUP,
+    AnyTarget,
+    OptionModels,
+    check_corrections,
+    installed_targets,
+    load_target,
+    option_models,
+    plugin_name,
+    working_targets,
+)
+from nnkit.target.protocol import (
+    API_VERSION,
+    CompiledComparison,
+    CompiledLayer,
+    Deployment,
+    DumpComparison,
+    InstalledTool,
+    Machine,
+    NumberCount,
+    PrecisionSearch,
+    Quantization,
+    Target,
+    Tool,
+)
+
+__all__ = [
+    "API_VERSION",
+    "GROUP",
+    "AnyTarget",
+    "CompiledComparison",
+    "CompiledLayer",
+    "Contract",
+    "Deployment",
+    "DumpComparison",
+    "FixedPointTarget",
+    "InstalledTool",
+    "LayerRunner",
+    "Lowered",
+    "Machine",
+    "NumberCount",
+    "OptionModels",
+    "PrecisionSearch",
+    "Quantization",
+    "RunResult",
+    "Runner",
+    "Segment",
+    "Target",
+    "Tool",
+    "check_corrections",
+    "installed_targets",
+    "load_target",
+    "option_models",
+    "plugin_name",
+    "working_targets",
+]

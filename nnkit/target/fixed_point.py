@@ -1,0 +1,101 @@
+"""A target of power-of-two fixed point: the core lowers, quantises, corrects and searches for it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from nnkit.target.protocol import OptionsT, PrecisionSearch, Quantization, Target
+
+if TYPE_CHECKING:
+    from nnkit.graph import Model
+    from nnkit.input_range import InputRange
+    from nnkit.mixed_precision.diagnosis import Diagnosis
+    from nnkit.program import Program
+    from nnkit.quantize import FixedPointScheme
+    from nnkit.quantize.lowered import LoweredLayers
+    from nnkit.quantize.used_ranges import UsedRanges
+    from nnkit.rewrite import RewriteLog
+
+
+class FixedPointTarget(Target[OptionsT, "LoweredLayers"]):
+    """A target whose arithmetic is `nnkit.program.fixed`: it names its scheme, and the rest is done.
+
+    It offers the corrections that it lists; of those, the core has `bias_correction`.
+    """
+
+    @abstractmethod
+    def scheme(self, options: OptionsT, headroom: float, input_ranges: Mapping[str, InputRange]) -> FixedPointScheme:
+        """How this target quantises."""
+
+    def lower(self, model: Model, log: RewriteLog, options: OptionsT) -> LoweredLayers:
+        """`_cpu` layers run on the CPU, all others on the hardware."""
+        from nnkit.quantize.lowered import LoweredLayers
+
+        return LoweredLayers.of(model, log, self.documentation)
+
+    def quantize(self, lowered: LoweredLayers, quantization: Quantization, options: OptionsT) -> Program:
+        """The program of the scheme, with corrected biases where the recipe asks for them."""
+        from nnkit.quantize import quantize
+
+        program = quantize(
+            lowered.layers, quantization.statistics, self._scheme(quantization, options), name=quantization.name
+        )
+        return _finished(lowered.model, program, quantization)
+
+    def ranges_used(
+        self, lowered: LoweredLayers, quantization: Quantization, program: Program, options: OptionsT
+    ) -> UsedRanges:
+        """Those of calibration, fitted to each value's number of bits."""
+        from nnkit.quantize import ranges_used
+
+        return ranges_used(lowered.layers, quantization.statistics, self._scheme(quantization, options))
+
+    def diagnosis(
+        self, reference: Model, lowered: LoweredLayers, quantization: Quantization, options: OptionsT
+    ) -> PrecisionSearch:
+        """The scheme with any set of layers in 16 bits; raises RecipeError where it leaves nothing to choose."""
+        from nnkit.mixed_precision.diagnosis import Diagnosis
+
+        scheme = self._scheme(quantization, options)
+        _check_choice(scheme)
+
+        def diagnosis() -> Diagnosis:
+            return Diagnosis(
+                reference,
+                lowered.model,
+                lowered.layers,
+                quantization.statistics,
+                scheme,
+                lambda program: _finished(lowered.model, program, quantization),
+            )
+
+        corrections = list(quantization.calibration.corrections or ())
+        return PrecisionSearch({"scheme": scheme, "corrections": corrections}, diagnosis)
+
+    def _scheme(self, quantization: Quantization, options: OptionsT) -> FixedPointScheme:
+        return self.scheme(options, quantization.calibration.headroom, quantization.input_ranges)
+
+
+def _finished(model: Model, program: Program, quantization: Quantization) -> Program:
+    from nnkit.quantize.bias_correction import BIAS_CORRECTION, SAMPLES, corrected
+
+    if BIAS_CORRECTION not in (quantization.calibration.corrections or ()):
+        return program
+    return corrected(model, program, quantization.samples(SAMPLES))
+
+
+def _check_choice(scheme: FixedPointScheme) -> None:
+    from nnkit.errors import RecipeError
+
+    if scheme.bits == 16:
+        raise RecipeError(
+            "`hp: auto` chooses 16-bit layers, but every layer has 16 bits already",
+            remedy="set `precision: int8` in the target's options, or remove `hp: auto`",
+        )
+    if scheme.pinned is not None:
+        raise RecipeError(
+            "`hp: auto` chooses formats, but all are pinned",
+            remedy="remove the pinned `formats`, or list the 16-bit layers in `tags: {hp: [...]}`",
+        )

@@ -1,0 +1,278 @@
+"""What a target is: the base class that a plugin derives from, with a default for everything that is optional."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from nnkit.lowered import Lowered
+
+if TYPE_CHECKING:
+    from nnkit.calibrate.stats import CalibrationStats
+    from nnkit.distance import Distance
+    from nnkit.graph import Model
+    from nnkit.input_range import InputRange
+    from nnkit.memory.plan import MemoryPlan, Region
+    from nnkit.mixed_precision.diagnosis import Diagnosis
+    from nnkit.preprocess import Preprocess
+    from nnkit.program import Program
+    from nnkit.quantize.tables import TableFormat
+    from nnkit.quantize.used_ranges import UsedRanges
+    from nnkit.recipe import Calibration, Recipe, TargetOptionsBase
+    from nnkit.rewrite import RewriteLog
+    from nnkit.runner import Runner
+    from nnkit.samples import Sample
+
+API_VERSION = 3
+
+OptionsT = TypeVar("OptionsT", bound="TargetOptionsBase")
+LoweredT = TypeVar("LoweredT", bound=Lowered)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The hardware: its memory regions (names in lower case) and what the docs say of it."""
+
+    name: str
+    regions: tuple[Region, ...]
+    description: str = ""
+
+    def region(self, name: str) -> Region:
+        """A region by name. Raises KeyError."""
+        return {r.name: r for r in self.regions}[name]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """An external program: where it was found, its version, or how to get it."""
+
+    name: str
+    purpose: str
+    found: str | None
+    version: str
+    install: str
+
+
+@dataclass(frozen=True)
+class InstalledTool:
+    """A tool that `nnkit doctor --install` has installed, or found installed (`downloaded_bytes` is then 0)."""
+
+    name: str
+    version: str
+    folder: Path
+    bytes: int
+    downloaded_bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class DumpComparison:
+    """A build against the dumps of a vendor's tool. problems: what could not be compared, and why."""
+
+    tensors: tuple[tuple[str, Distance], ...]
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class NumberCount:
+    """Numbers of one sort (`codes`, `biases` ...) in a compiled network: how many were compared, how many are ours.
+
+    tied: of those that differ, how many do so by the last bits of a float alone.
+    """
+
+    name: str
+    compared: int
+    equal: int
+    tied: int = 0
+
+
+@dataclass(frozen=True)
+class CompiledLayer:
+    """The numbers of one layer in a compiled network."""
+
+    layer: str
+    numbers: tuple[NumberCount, ...]
+
+
+@dataclass(frozen=True)
+class CompiledComparison:
+    """A build against a network that a vendor's compiler made of it.
+
+    numbers: of all layers. records_unread: pieces of the file that could not be compared. layers: those in which a
+    number differs. notes: what else there is to say.
+    """
+
+    numbers: tuple[NumberCount, ...]
+    records_unread: int
+    layers: tuple[CompiledLayer, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Quantization:
+    """What a target's quantiser gets beside the lowered network.
+
+    name: of the program. calibration: the recipe's section as it holds for this target. input_ranges: exact ranges
+    of inputs that are made from images. samples: the first so many calibration inputs, preprocessed, for what must
+    run the network; empty where the recipe has a table instead of images. images: how the inputs that are made from
+    images are preprocessed. say: tells the user what a long quantisation is about just now.
+    """
+
+    name: str
+    statistics: CalibrationStats
+    calibration: Calibration
+    input_ranges: Mapping[str, InputRange]
+    samples: Callable[[int], Sequence[Sample]]
+    images: Mapping[str, Preprocess] = field(default_factory=dict)
+    say: Callable[[str], None] = lambda text: None
+
+
+@dataclass(frozen=True, eq=False)
+class PrecisionSearch:
+    """How `hp: auto` measures the network with any set of layers in 16 bits.
+
+    depends_on: settings that the measurements depend on: as long as they are the same, a search is not repeated.
+    diagnosis: makes what measures; called where the search runs. Raises RecipeError where the options leave nothing
+    to choose.
+    """
+
+    depends_on: Mapping[str, Any]
+    diagnosis: Callable[[], Diagnosis]
+
+
+@dataclass(frozen=True, eq=False)
+class Deployment(Generic[LoweredT]):
+    """What is known of a build when its artifact is written.
+
+    samples: as in `Quantization`. say: tells the user what a long emission is about just now.
+    """
+
+    recipe: Recipe
+    lowered: LoweredT
+    statistics: CalibrationStats
+    program: Program
+    plan: MemoryPlan
+    samples: Callable[[int], Sequence[Sample]]
+    say: Callable[[str], None] = lambda text: None
+
+
+class Target(ABC, Generic[OptionsT, LoweredT]):
+    """A plugin for one kind of hardware, made without arguments; `docs/writing_a_target.md` is the guide.
+
+    api_version: the `API_VERSION` that the plugin was written for.
+    name: its key in a recipe's `targets`. summary: one line for lists.
+    options: the model of its options in a recipe.
+    default_rules: rewrites of a recipe that names none.
+    corrections: names that a recipe's `calibration.corrections` may hold.
+    documentation: where its users read more, for remedies; a page in `docs/` or an address.
+    """
+
+    api_version: ClassVar[int]
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    options: type[OptionsT]
+    default_rules: ClassVar[tuple[str, ...]] = ()
+    corrections: ClassVar[tuple[str, ...]] = ()
+    documentation: ClassVar[str] = ""
+
+    @abstractmethod
+    def machine(self, options: OptionsT) -> Machine:
+        """The hardware as the options describe it."""
+
+    @abstractmethod
+    def lower(self, model: Model, log: RewriteLog, options: OptionsT) -> LoweredT:
+        """Read the restructured network and divide it between the hardware and the CPU. Called once in a build.
+
+        log: of the restructuring, for the reasons in messages.
+        Raises ModelError naming every layer that neither side can run: calibration has not begun, so that a network
+        that cannot be deployed is told so in seconds.
+        """
+
+    @abstractmethod
+    def quantize(self, lowered: LoweredT, quantization: Quantization, options: OptionsT) -> Program:
+        """Formats and weights as the hardware has them. Raises ModelError, RecipeError."""
+
+    @abstractmethod
+    def plan(self, program: Program, options: OptionsT) -> MemoryPlan:
+        """Place every buffer that nnkit places. Raises DoesNotFitError."""
+
+    @abstractmethod
+    def emit(self, deployment: Deployment[LoweredT], options: OptionsT, folder: Path) -> None:
+        """Write the artifact's files into an empty folder."""
+
+    def legalisation(self, options: OptionsT) -> tuple[str, ...]:
+        """Rewrite rules that run after the recipe's, because the hardware needs them."""
+        return ()
+
+    def check(self, program: Program, options: OptionsT) -> None:
+        """Raise ModelError listing every op outside the hardware's limits."""
+
+    def ranges_used(
+        self, lowered: LoweredT, quantization: Quantization, program: Program, options: OptionsT
+    ) -> UsedRanges:
+        """What the build's calibration table holds: the ranges as the quantiser took them, if not as calibrated.
+
+        program: what `quantize` made of the same.
+        """
+        from nnkit.quantize.used_ranges import UsedRanges
+
+        return UsedRanges(quantization.statistics, frozenset(quantization.statistics.ranges))
+
+    def diagnosis(
+        self, reference: Model, lowered: LoweredT, quantization: Quantization, options: OptionsT
+    ) -> PrecisionSearch | None:
+        """How `hp: auto` searches; None where the hardware has one precision.
+
+        reference: the float network that a build is compared with. quantization: as `quantize` will get it.
+        Raises RecipeError where the options leave nothing to choose.
+        """
+        return None
+
+    def gains_from_sixteen_bits(self, options: OptionsT) -> bool:
+        """Whether to advise `hp: auto` where a build with these options fails its gates."""
+        return False
+
+    def program_classes(self) -> tuple[type, ...]:
+        """Dataclasses that its programs consist of beside those of `nnkit.program`, to read a build folder back."""
+        return ()
+
+    def details(self, deployment: Deployment[LoweredT], options: OptionsT, folder: Path) -> Mapping[str, Any]:
+        """What the report says of this target alone (its `details`), as JSON data. folder: the artifact."""
+        return {}
+
+    def runners(self, options: OptionsT) -> tuple[Runner, ...]:
+        """What can execute the artifact, in the order of verification; all are choices of `simulate --on`."""
+        return ()
+
+    def limits(self) -> tuple[str, ...]:
+        """The constraints in words, for `nnkit targets show` and the docs."""
+        return ()
+
+    def tools(self) -> tuple[Tool, ...]:
+        """External programs, for `nnkit doctor`."""
+        return ()
+
+    def installer(self) -> Callable[[], InstalledTool] | None:
+        """What `nnkit doctor --install` calls; None where nothing can be installed. It raises ToolError."""
+        return None
+
+    def calibration_table(self) -> TableFormat | None:
+        """The calibration table of the vendor's tool, which `nnkit table convert` then reads and writes."""
+        return None
+
+    def dump_comparison(self) -> Callable[[Path, Program, Path], DumpComparison] | None:
+        """What compares a build with dumps of the vendor's tool; None where there are none.
+
+        Called with the build's folder, its program and the folder of dumps. It raises UserFileError, ToolError.
+        """
+        return None
+
+    def compiled_comparison(self) -> Callable[[Path, Program, Path], CompiledComparison] | None:
+        """What compares a build with a network that the vendor's compiler made; None where its format is not known.
+
+        Called with the build's folder, its program and the compiled file. It raises UserFileError, among others for
+        another network's file, and ToolError for a damaged one.
+        """
+        return None

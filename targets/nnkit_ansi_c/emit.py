@@ -1,0 +1,66 @@
+"""The artifact: a C library of one network, its weights, and what builds and tries it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nnkit import __version__
+from nnkit.c.float.catalogue import kernel_source
+from nnkit.c.sources import c_environment, tidy_source
+from nnkit.c.text import float32_literal
+from nnkit.cpu_segments.arena import VALUE_BYTES
+from nnkit.generated import write_sources
+from nnkit_ansi_c.network import Network
+from nnkit_ansi_c.options import AnsiCOptions
+
+_PER_LINE = 8
+_HEADERS = ("nnkit_math.h", "nnkit_segment.h")
+
+
+def emit_library(network: Network, options: AnsiCOptions, folder: Path) -> None:
+    """Write all files. Raises UserFileError where the folder cannot be written."""
+    prefix, assembly = network.prefix, network.assembly
+    weights = np.ascontiguousarray(assembly.weights, "<f4")
+    values: dict[str, Any] = {
+        "prefix": prefix,
+        "macro": prefix.upper(),
+        "version": __version__,
+        "inputs": network.inputs,
+        "outputs": network.outputs,
+        "steps": assembly.steps,
+        "constants": assembly.constants,
+        "float_count": assembly.arena.float_bytes // VALUE_BYTES,
+        "int_count": assembly.arena.int_bytes // VALUE_BYTES,
+        "arena_bytes": network.arena_bytes,
+        "weight_bytes": weights.nbytes,
+        "blob": options.weights == "blob",
+        "sources": network.sources(),
+        "rows": _rows(weights) if options.weights == "arrays" else (),
+    }
+    environment = c_environment("nnkit_ansi_c", "templates")
+    weights_file = f"{prefix}_weights.{'S' if options.weights == 'blob' else 'c'}"
+    templates = {
+        f"{prefix}.h": "network.h.j2",
+        f"{prefix}.c": "network.c.j2",
+        weights_file: f"weights.{'S' if options.weights == 'blob' else 'c'}.j2",
+        "example.c": "example.c.j2",
+        "Makefile": "Makefile.j2",
+        "CMakeLists.txt": "CMakeLists.txt.j2",
+    }
+    values["weights_file"] = weights_file
+    texts = {file: tidy_source(environment, template, values) for file, template in templates.items()}
+    texts |= {file: kernel_source(file) for file in (*_HEADERS, *network.sources()[1:])}
+    record = dict(network.record()) | {"weights": weights_file}
+    texts[f"{prefix}.json"] = json.dumps(record, indent=2) + "\n"
+    write_sources(folder, texts)
+    if options.weights == "blob":
+        (folder / f"{prefix}_weights.bin").write_bytes(weights.tobytes())
+
+
+def _rows(weights: Any) -> list[str]:
+    literals = [float32_literal(value) for value in weights.tolist()] or ["0.0f"]
+    return [", ".join(literals[i : i + _PER_LINE]) for i in range(0, len(literals), _PER_LINE)]

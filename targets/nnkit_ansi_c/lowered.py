@@ -1,0 +1,66 @@
+"""What the ansi_c target lowers a network to: the network itself, once all of it is known to have C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from nnkit.errors import ModelError
+from nnkit.target import Lowered, Segment
+
+if TYPE_CHECKING:
+    from nnkit.graph import Model
+    from nnkit.graph.view import GraphView
+
+
+@dataclass(frozen=True, eq=False)
+class AnsiCLowered(Lowered):
+    """The network in nodes that there is C for; what does not depend on an input is constant."""
+
+    graph: GraphView
+
+    @classmethod
+    def of(cls, model: Model) -> AnsiCLowered:
+        """Raises ModelError naming every layer that there is no C for, or an output that no input decides."""
+        from nnkit.cpu_segments.assemble import Names, assemble
+        from nnkit.graph.view import GraphView
+
+        constant = with_known_values(model)
+        graph = GraphView.of(constant)
+        fixed = [name for name in graph.outputs if name in graph.constants or name in graph.inputs]
+        if fixed or not graph.nodes:
+            raise ModelError(
+                f"the output {fixed[0] if fixed else graph.outputs[0]!r} does not depend on any layer",
+                remedy="remove it from the network's outputs (the edit drop_output)",
+            )
+        assemble(graph, Names(dict.fromkeys(graph.inputs, "x"), dict.fromkeys(graph.outputs, "y"), "weights"))
+        layers = tuple(dict.fromkeys(node.name for node in graph.nodes))
+        return cls(constant, (Segment("cpu", layers),), graph)
+
+
+def with_known_values(model: Model) -> Model:
+    """The network with constants for what is known before it runs: prior boxes, which depend on shapes alone."""
+    from onnx import numpy_helper
+
+    from nnkit.c.float.calls import Known
+    from nnkit.c.float.catalogue import code_of
+    from nnkit.graph.refusal import Refused
+    from nnkit.graph.view import GraphView
+
+    graph = GraphView.of(model)
+    known = {}
+    for node in graph.nodes:
+        try:
+            code = code_of(graph, node)
+        except Refused:
+            continue  # told with all others, where the C is made
+        if isinstance(code, Known):
+            known[node.output] = code.array.reshape(graph.shape(node.output))
+    if not known:
+        return model
+    proto = model.proto()
+    kept = [node for node in proto.graph.node if not (node.output and node.output[0] in known)]
+    del proto.graph.node[:]
+    proto.graph.node.extend(kept)
+    proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in known.items())
+    return replace(model, onnx_bytes=proto.SerializeToString(deterministic=True))

@@ -1,0 +1,89 @@
+"""A float32 program as C: names, ports, calls. What plan and emission have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from nnkit.c.text import identifier, unique_identifiers
+from nnkit.program import Program
+
+if TYPE_CHECKING:
+    from nnkit.cpu_segments.assemble import Assembly
+
+WEIGHTS = "nnkit_weights"  # what the calls name the pointer to all weights
+_TAKEN = ("context", "arena", "weights", "floats", "ints", "layer", "values", "count")
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output: its name in ONNX, its C parameter, its shape with the batch axis, its number of values."""
+
+    name: str
+    pointer: str
+    shape: tuple[int, ...]
+    count: int
+
+    @property
+    def layout(self) -> str:
+        """What its dimensions are, as far as their number tells."""
+        return {4: "N, C, H, W", 3: "N, C, W", 2: "N, C"}.get(len(self.shape), "row-major")
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """The C of a program. prefix: of its functions, types and files."""
+
+    prefix: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    assembly: Assembly
+
+    @staticmethod
+    def of(program: Program) -> Network:
+        """Deterministic: the same program gives the same names, addresses and calls."""
+        from nnkit.cpu_segments.assemble import Names, assemble
+        from nnkit.graph.view import GraphView
+        from nnkit_ansi_c.ops import network_of
+
+        model = network_of(program)
+        shapes = {spec.name: spec.shape for spec in model.inputs} | {spec.name: spec.shape for spec in model.outputs}
+        prefix = identifier(program.name)
+        own = {name for name in map(identifier, shapes) if name.startswith(("nnkit_", f"{prefix}_"))}
+        pointers = unique_identifiers(shapes, {*_TAKEN, *own})
+        ports = {name: Port(name, pointers[name], shape, prod(shape)) for name, shape in shapes.items()}
+        inputs = tuple(ports[spec.name] for spec in model.inputs)
+        outputs = tuple(ports[spec.name] for spec in model.outputs)
+        names = Names({port.name: port.pointer for port in inputs}, {p.name: p.pointer for p in outputs}, WEIGHTS)
+        return Network(prefix, inputs, outputs, assemble(GraphView.of(model), names))
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of working memory."""
+        return self.assembly.arena.float_bytes + self.assembly.arena.int_bytes
+
+    def record(self) -> Mapping[str, Any]:
+        """`<prefix>.json`: what tools want to know of the files."""
+        return {
+            "name": self.prefix,
+            "inputs": [_described(port) for port in self.inputs],
+            "outputs": [_described(port) for port in self.outputs],
+            "arena_bytes": self.arena_bytes,
+            "weight_bytes": self.assembly.weights.nbytes,
+            "sources": self.sources(),
+            "layers": [
+                {"name": result.name, "values": result.count}
+                for step in self.assembly.steps
+                for result in step.results
+            ],
+        }
+
+    def sources(self) -> list[str]:
+        """C files of the library, without the weights."""
+        return [f"{self.prefix}.c", *(f"nnkit_{kernel}.c" for kernel in self.assembly.kernels)]
+
+
+def _described(port: Port) -> dict[str, Any]:
+    return {"name": port.name, "pointer": port.pointer, "shape": list(port.shape), "values": port.count}

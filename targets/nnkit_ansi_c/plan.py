@@ -1,0 +1,116 @@
+"""Where the values of a float32 program lie: the arena of the generated C as a memory plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from nnkit.cpu_segments.arena import VALUE_BYTES
+from nnkit.errors import DoesNotFitError
+from nnkit.memory.plan import Buffer, BufferKind, MemoryPlan, RegionUse, Step, TensorPlace
+from nnkit.program import Program
+from nnkit_ansi_c.network import Network
+
+if TYPE_CHECKING:
+    from nnkit.cpu_segments.assemble import Assembly
+
+ARENA, CALLER = "arena", "caller"
+
+
+def plan_of(program: Program, network: Network, limit_bytes: int | None) -> MemoryPlan:
+    """The arena, and inputs and outputs, which are the caller's arrays.
+
+    limit_bytes: of the arena; None: as much as it needs. Raises DoesNotFitError.
+    """
+    assembly = network.assembly
+    arena = assembly.arena
+    peak_bytes = arena.float_bytes + arena.int_bytes
+    steps = _steps(program, assembly)
+    if limit_bytes is not None and peak_bytes > limit_bytes:
+        raise DoesNotFitError(
+            _too_much(assembly, peak_bytes, limit_bytes),
+            where=program.name,
+            remedy=f"set `arena` to at least {peak_bytes:,} bytes, or use a smaller network",
+        )
+    last = max(len(steps) - 1, 0)
+    buffers = _outermost(assembly)
+    caller_bytes = 0
+    for name in (*program.inputs, *program.outputs):
+        size = program.tensors[name].size_bytes
+        buffers[name] = Buffer(name, "activation", CALLER, caller_bytes, size, 0, last)
+        caller_bytes += size
+    regions = {
+        ARENA: RegionUse(
+            peak_bytes if limit_bytes is None else limit_bytes,
+            peak_bytes,
+            arena.lower_bound_bytes,
+            arena.proven_optimal,
+        ),
+        CALLER: RegionUse(caller_bytes, caller_bytes, caller_bytes, True),
+    }
+    return MemoryPlan(
+        "general", regions, buffers, _places(program, assembly, buffers), steps, (), assembly.weight_bytes
+    )
+
+
+def _steps(program: Program, assembly: Assembly) -> tuple[Step, ...]:
+    """One for each call; views have none."""
+    ops = {op.output: op for op in program.ops}
+    steps: list[Step] = []
+    for step in assembly.steps:
+        written = tuple(result.name for result in step.results)
+        op = ops[written[0]] if written else program.ops[-1]
+        for _ in range(step.calls):
+            steps.append(Step(len(steps), op.name, None, op.inputs, written))
+    return tuple(steps)
+
+
+def _outermost(assembly: Assembly) -> dict[str, Buffer]:
+    """The arena's buffers that lie in no other one, live as long as any that lies in them."""
+    parents = {wish.inner: wish.outer for wish in assembly.sharings}
+    lives: dict[str, list[tuple[int, int]]] = {}
+    for each in assembly.buffers:
+        lives.setdefault(_root(each.id, parents)[0], []).append((each.first_step, each.last_step))
+    arena, result = assembly.arena, {}
+    for each in assembly.buffers:
+        if each.id in parents or each.id not in arena.offsets:
+            continue
+        first, last = min(life[0] for life in lives[each.id]), max(life[1] for life in lives[each.id])
+        offset = arena.offsets[each.id] * VALUE_BYTES + (arena.float_bytes if each.kind == "int" else 0)
+        kind: BufferKind = "scratch" if each.scratch else "activation"
+        result[each.id] = Buffer(each.id, kind, ARENA, offset, each.count * VALUE_BYTES, first, last)
+    return result
+
+
+def _places(program: Program, assembly: Assembly, buffers: Mapping[str, Buffer]) -> dict[str, TensorPlace]:
+    """Of every tensor; one that shows another one's values lies there."""
+    parents = {wish.inner: wish.outer for wish in assembly.sharings}
+    shifts = {wish.inner: wish.offset * VALUE_BYTES for wish in assembly.sharings}
+    places = {}
+    for name, tensor in program.tensors.items():
+        held = name if name in buffers else assembly.roots.get(name, name)
+        outer, chain = _root(held, parents)
+        places[name] = TensorPlace(name, outer, sum(shifts[each] for each in chain), tensor.size_bytes)
+    return places
+
+
+def _root(name: str, parents: Mapping[str, str]) -> tuple[str, list[str]]:
+    """The outermost buffer that holds one, and those between, itself included."""
+    chain = []
+    while name in parents:
+        chain.append(name)
+        name = parents[name]
+    return name, chain
+
+
+def _too_much(assembly: Assembly, peak_bytes: int, limit_bytes: int) -> str:
+    names = [step.layer for step in assembly.steps for _ in range(step.calls)]
+    loads = [0] * max(len(names), 1)
+    for buffer in _outermost(assembly).values():
+        for step in range(buffer.first_step, buffer.last_step + 1):
+            loads[step] += buffer.size_bytes
+    worst = max(range(len(loads)), key=loads.__getitem__)
+    return (
+        f"the working memory takes {peak_bytes:,} bytes, {peak_bytes - limit_bytes:,} more than `arena` allows; "
+        f"most of it lives at layer {names[worst]!r}, {loads[worst]:,} bytes"
+    )

@@ -1,0 +1,58 @@
+"""From the lowered network to a float32 program: a layer for each output of each node."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from nnkit.graph.subgraph import subgraph
+from nnkit.graph.view import GraphView, Node
+from nnkit.program import Float, Program, Tensor
+from nnkit_ansi_c.bounds import bound
+from nnkit_ansi_c.ops import FloatLayer
+
+if TYPE_CHECKING:
+    from nnkit.calibrate.stats import CalibrationStats
+
+
+def float_program(graph: GraphView, statistics: CalibrationStats, name: str) -> Program:
+    """The program of a network that there is C for. statistics: for the bounds of comparisons alone."""
+    magnitudes = {value: seen.max_abs for value, seen in statistics.ranges.items()}
+    tensors = {spec.name: _tensor(spec.name, spec.shape) for spec in graph.model.inputs}
+    ops: list[FloatLayer] = []
+    for node in graph.nodes:
+        inputs = graph.data_inputs(node)
+        part = subgraph(graph, [node], tuple(dict.fromkeys(inputs)), node.results)
+        for position, value in enumerate(node.results):
+            ops.append(
+                FloatLayer(
+                    name=node.name if position == 0 else f"{node.name}:{position}",
+                    inputs=inputs,
+                    output=value,
+                    placement="cpu",
+                    accumulator="float32",
+                    op_type=node.op_type,
+                    graph=part.onnx_bytes,
+                    shapes=tuple(graph.shape(each) for each in inputs),
+                    output_shape=graph.shape(value),
+                    multiplications=_multiplications(graph, node),
+                    bound=bound(graph, node, magnitudes),
+                )
+            )
+            tensors[value] = _tensor(value, graph.shape(value))
+    return Program(name, tensors, tuple(ops), graph.inputs, graph.outputs, "nnkit_ansi_c.ops")
+
+
+def _tensor(name: str, shape: tuple[int, ...]) -> Tensor:
+    return Tensor(name, shape[1:] if shape[:1] == (1,) else shape, Float(32))
+
+
+def _multiplications(graph: GraphView, node: Node) -> int:
+    if node.is_op("Conv"):
+        return prod(graph.shape(node.output)) * prod(graph.shape(node.inputs[1])[1:])
+    if node.is_op("ConvTranspose"):
+        return prod(graph.shape(node.inputs[0])) * prod(graph.shape(node.inputs[1])[1:])
+    if node.is_op("Gemm", "MatMul"):
+        transposed = node.is_op("Gemm") and node.integer("transA", 0)
+        return prod(graph.shape(node.output)) * graph.shape(node.inputs[0])[0 if transposed else -1]
+    return 0

@@ -1,0 +1,112 @@
+"""Compiles the library as strict C90 with the compiler of this machine and compares every layer that it computes."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.c.host_compiler import host_compiler
+from nnkit.errors import ToolError
+from nnkit.external_tool import run_tool
+from nnkit.program import Program
+from nnkit.reading import read_json_object
+from nnkit.target import Contract, RunResult
+from nnkit_ansi_c.ops import FloatLayer
+
+STRICT = ("-std=c90", "-pedantic-errors", "-Wall", "-Wextra", "-Wconversion", "-Werror")
+_FLAGS = ("-O2", "-ffp-contract=off")  # a product that is not rounded before it is added would be another arithmetic
+_TIMEOUT_S = 600.0
+_REMEDY = "this is a fault of nnkit or of the compiler: please report it with the artifact"
+
+
+@dataclass(frozen=True)
+class HostRunner:
+    """Runs the artifact on this machine. compiler: None takes `CC`, or cc, gcc or clang on PATH."""
+
+    compiler: str | None = None
+    flags: tuple[str, ...] = ()
+    name: str = "host"
+    contract: Contract = "bounded"
+    emulated: bool = False
+    layer_by_layer: Literal[True] = True
+
+    def missing(self) -> str | None:
+        """None where there is a C compiler."""
+        return None if self._path() else "no C compiler (install gcc or clang, or set CC)"
+
+    def bound(self, program: Program, tensor: str) -> float:
+        """That of the layer that gives the tensor, see `nnkit_ansi_c.bounds`; inputs are equal."""
+        op = program.producer(tensor)
+        return op.bound if isinstance(op, FloatLayer) else 0.0
+
+    def run(
+        self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]], *, trace: bool
+    ) -> list[RunResult]:
+        """One result per set of inputs. Raises ToolError where the compiler or the library fails."""
+        record = described(artifact)
+        with tempfile.TemporaryDirectory(prefix="nnkit-ansi-c-") as name:
+            folder = Path(name)
+            binary = self.compile(artifact, folder, trace=trace)
+            arrays = [np.ascontiguousarray(given[port["name"]], np.float32) for given in inputs
+                      for port in record["inputs"]]  # fmt: skip
+            (folder / "inputs.bin").write_bytes(b"".join(array.tobytes() for array in arrays))
+            command = [str(binary), "inputs.bin", "outputs.bin", *(["layers.bin"] if trace else [])]
+            run_tool(command, timeout_s=_TIMEOUT_S, folder=folder, name="the library", remedy=_REMEDY).checked(
+                "the library", remedy=_REMEDY
+            )
+            outputs = _split(folder / "outputs.bin", record["outputs"], program, len(inputs))
+            layers = _split(folder / "layers.bin", record["layers"], program, len(inputs)) if trace else []
+        tensors = layers or [{} for _ in inputs]
+        return [RunResult(results, traced) for results, traced in zip(outputs, tensors, strict=True)]
+
+    def compile(self, artifact: Path, folder: Path, *, trace: bool = False) -> Path:
+        """The example of the artifact as a program in `folder`. Raises ToolError."""
+        compiler = self._path()
+        if compiler is None:
+            raise ToolError("no C compiler was found", remedy="install gcc or clang, or set CC")
+        record = described(artifact)
+        binary, artifact = folder / "network", artifact.resolve()
+        sources = [str(artifact / file) for file in (*record["sources"], "example.c", record["weights"])]
+        flags = [*STRICT, *_FLAGS, *self.flags]
+        traced = [f"-D{record['name'].upper()}_TRACE=trace_layer"] if trace else []
+        command = [compiler, *flags, *traced, f"-I{artifact}", "-o", str(binary), *sources, "-lm"]
+        run = run_tool(command, timeout_s=_TIMEOUT_S, folder=artifact, name="the C compiler", remedy=_REMEDY)
+        run.checked("the C compiler", remedy=_REMEDY)
+        return binary
+
+    def _path(self) -> str | None:
+        return shutil.which(self.compiler) if self.compiler else host_compiler()
+
+
+def described(artifact: Path) -> dict[str, Any]:
+    """The artifact's `<name>.json`. Raises ToolError where there is none, UserFileError for a damaged one."""
+    files = sorted(artifact.glob("*.json"))
+    if len(files) != 1:
+        raise ToolError("the artifact has no description", where=str(artifact), remedy="build it again")
+    return read_json_object(files[0], what="the artifact's description", remedy="build it again")
+
+
+def _split(
+    file: Path, entries: Sequence[Mapping[str, Any]], program: Program, runs: int
+) -> list[dict[str, NDArray[np.float32]]]:
+    """Values by name for each run, in the shapes of the program."""
+    values = np.frombuffer(file.read_bytes(), np.float32)
+    each = sum(entry["values"] for entry in entries)
+    if values.size != runs * each:
+        raise ToolError(f"{values.size} values were written, {runs * each} expected", where=file.name, remedy=_REMEDY)
+    results = []
+    for run in range(runs):
+        start, tensors = run * each, {}
+        for entry in entries:
+            part = values[start : start + entry["values"]]
+            tensors[entry["name"]] = part.reshape(program.tensors[entry["name"]].shape)
+            start += entry["values"]
+        results.append(tensors)
+    return results

@@ -1,0 +1,40 @@
+"""Biases and multipliers of the NNIE as integers, as the mapper makes them.
+
+A layer's accumulator counts in units of 2^(-s / F), where s = -(zW + zX): the scales of its weights and its input.
+The bias is int32 in that unit: rint(b 2^(s / F)). The result is (accumulator * multiplier) >> 30 in S20.12, so that
+the multiplier is rint(2^(42 - s / F)). F is 16 with 8 bits, and 128 with 16 bits.
+
+Source: files that the vendor's mapper made, of 8 bits; for 16 bits it is the same formula with that format's F.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+_SHIFT_AND_FRACTION = 30 + 12
+
+
+def integer_biases(bias: NDArray[np.float64], s: int, steps_per_octave: int) -> NDArray[np.int64]:
+    """Biases in the accumulator's unit."""
+    return np.rint(bias_in_units(bias, s, steps_per_octave)).astype(np.int64)
+
+
+def bias_in_units(bias: NDArray[np.float64], s: int, steps_per_octave: int) -> NDArray[np.float64]:
+    """Biases in the accumulator's unit, not rounded."""
+    return np.asarray(bias * 2.0 ** (s / steps_per_octave), np.float64)
+
+
+def multiplier(s: int, steps_per_octave: int) -> int:
+    """What turns an accumulator into S20.12."""
+    return int(np.rint(2.0 ** (_SHIFT_AND_FRACTION - s / steps_per_octave)))
+
+
+def scale_of_multiplier(stored: int, steps_per_octave: int) -> int | None:
+    """The s that a multiplier stands for; None where it is not one that the formula gives."""
+    if stored <= 0:
+        return None
+    s = round(steps_per_octave * (_SHIFT_AND_FRACTION - math.log2(stored)))
+    return s if multiplier(s, steps_per_octave) == stored else None

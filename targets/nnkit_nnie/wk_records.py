@@ -1,0 +1,57 @@
+"""The records of a compiled network: the parameters of its layers, in the order of the network.
+
+The body begins with the records; u32@96 and u32@100 say where in it the index is and how many bytes it has: eight a
+record, offset and length. An entry of length 0 stands for nothing. A record is a flag, the size of what follows once
+it is unpacked (u16), that, and two more bytes. Flag 0 says that it is not compressed; the code of the others is not
+known.
+
+Source: files that the vendor's mapper made.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+_INDEX_AT, _REGION_BYTES_AT = 96, 84
+_ENTRY_BYTES, _FLAG_AND_SIZE_BYTES, _FRAME_BYTES = 8, 3, 5
+
+
+@dataclass(frozen=True)
+class WkRecord:
+    """A record. size_bytes: unpacked. payload: a view of the file's bytes, None where it is compressed."""
+
+    size_bytes: int
+    payload: memoryview | None
+
+
+def read_records(data: bytes, body_at: int) -> tuple[WkRecord, ...]:
+    """All records but the empty ones. data: the file, whose header is sound; body_at: where its body begins.
+
+    Raises ValueError, with the reason, where the index or a record lies outside the region of parameters, records
+    overlap, or one is not as long as it says.
+    """
+    body = memoryview(data)[body_at:]
+    (region_bytes,) = struct.unpack_from("<I", data, _REGION_BYTES_AT)
+    index_at, index_bytes = struct.unpack_from("<II", data, _INDEX_AT)
+    if region_bytes > len(body):
+        raise ValueError(f"its parameters have {region_bytes} bytes, its body {len(body)}")
+    if index_at + index_bytes > len(body) or index_bytes % _ENTRY_BYTES:
+        raise ValueError(f"its index of {index_bytes} bytes at {index_at} is not inside its body")
+    records = []
+    used_to = 0
+    for number, (offset, length) in enumerate(struct.iter_unpack("<II", body[index_at : index_at + index_bytes])):
+        if not length:
+            continue
+        if offset < used_to or length < _FRAME_BYTES or offset + length > region_bytes:
+            raise ValueError(f"record {number} ({length} bytes at {offset}) overlaps others or leaves the parameters")
+        used_to = offset + length
+        flag, size = struct.unpack_from("<BH", body, offset)
+        if flag:
+            records.append(WkRecord(size, None))
+            continue
+        if size + _FRAME_BYTES != length:
+            raise ValueError(f"record {number} says {size} bytes, and has {length - _FRAME_BYTES}")
+        start = offset + _FLAG_AND_SIZE_BYTES
+        records.append(WkRecord(size, body[start : start + size]))
+    return tuple(records)

@@ -1,0 +1,282 @@
+"""What the TPU takes. Each docstring is the message, the remedy and the line in `limits()`.
+
+Layers are held to their constraints while the network is lowered; a constraint that depends on which layers run in
+INT8, when their program is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnkit.constraints import Constraint, Limits, OpConstraint, constraint_remedy, constraint_text
+from nnkit.errors import RecipeError
+from nnkit.graph.read.clip import Clip
+from nnkit.graph.read.fully_connected import FullyConnected
+from nnkit.graph.read.matmul import MatMul
+from nnkit.graph.read.pad import Pad
+from nnkit.graph.read.pool import Pool
+from nnkit.graph.read.reduce import Reduce
+from nnkit.graph.read.resize import Resize
+from nnkit.graph.read.slice import Slice
+from nnkit.graph.refusal import Refused
+from nnkit.graph.view import Shape
+from nnkit.program import OpBase, Program
+from nnkit_tpu.chips import CV_CHIPS
+from nnkit_tpu.options import TpuOptions
+from nnkit_tpu.program import FloatArray, TpuBinary, TpuDeconv, TpuOp
+
+PADDING = ("constant", "reflect", "edge")
+LINEAR_COORDINATES = ("align_corners", "half_pixel", "pytorch_half_pixel")
+
+
+@dataclass(frozen=True)
+class ChipLimits(Limits):
+    """A chip's limits. has_integers: its network has layers in INT8."""
+
+    chip: str = "cv18xx"
+    has_integers: bool = True
+
+
+def two_operands(count: int) -> str | None:
+    """sums, differences, products, quotients, minima and maxima have two operands
+    fix: write a chain of them with two each"""
+    return None if count == 2 else f"{count}"
+
+
+def one_operand_is_computed(constants: int) -> str | None:
+    """not all operands are constants
+    fix: compute the layer beforehand"""
+    return "two constants" if constants == 2 else None
+
+
+def operands_have_one_rank(left: Shape, right: Shape) -> str | None:
+    """computed operands have the same number of dimensions
+    fix: add a Reshape in front of one of them"""
+    return None if len(left) == len(right) else f"{len(left)} and {len(right)}"
+
+
+def constant_fits_its_operand(constant: Shape, data: Shape) -> str | None:
+    """a constant operand is no larger than the other one
+    fix: repeat the other one beforehand"""
+    return None if np.broadcast_shapes(constant, data) == data else f"{list(constant)} beside {list(data)}"
+
+
+def divisor_is_not_zero(divisor: FloatArray) -> str | None:
+    """constant divisors are not 0
+    fix: mend the constant"""
+    return f"{np.count_nonzero(divisor == 0)} of {divisor.size} values" if np.any(divisor == 0) else None
+
+
+def clip_is_bounded(layer: Clip) -> str | None:
+    """Clip has both bounds, or its lower one is 0
+    fix: give the other bound"""
+    if layer.low == 0.0 or (np.isfinite(layer.low) and np.isfinite(layer.high)):
+        return None
+    return f"{layer.low:g} and {layer.high:g}"
+
+
+def gemm_is_not_transposed(layer: FullyConnected) -> str | None:
+    """the left side of a Gemm is not transposed
+    fix: write a Transpose in front of it"""
+    return "transA" if layer.data_transposed else None
+
+
+def product_is_of_matrices(left: Shape) -> str | None:
+    """the left side of a matrix product has two dimensions or more
+    fix: add a Reshape in front of it"""
+    return None if len(left) > 1 else "a vector"
+
+
+def product_is_not_broadcast(layer: MatMul) -> str | None:
+    """two computed sides of a matrix product have the same leading dimensions
+    fix: repeat the smaller side beforehand"""
+    if layer.left_outer == layer.right_outer:
+        return None
+    return f"{list(layer.left_outer)} and {list(layer.right_outer)}"
+
+
+def maximum_is_not_dilated(layer: Pool) -> str | None:
+    """windows of maximum pools are not dilated
+    fix: use a larger window"""
+    dilations = layer.window.dilations
+    return None if layer.kind != "max" or dilations == (1, 1) else f"dilations {dilations[0]}x{dilations[1]}"
+
+
+def counted_padding_is_stated(layer: Pool) -> str | None:
+    """average pools that count padding do not reach beyond it (ceil_mode)
+    fix: state the padding that the last window reads"""
+    if not (layer.counts_padding and layer.window.has_partial_windows):
+        return None
+    return f"padding {list(layer.window.pads)}, and {list(layer.window.pads_read)} is read"
+
+
+def slice_runs_forwards(layer: Slice) -> str | None:
+    """slices have positive steps
+    fix: turn the weights of the next layer round instead"""
+    return None if all(step > 0 for step in layer.steps) else f"steps {list(layer.steps)}"
+
+
+def pad_does_not_crop(layer: Pad) -> str | None:
+    """Pad only adds values
+    fix: write a Slice"""
+    pads = (*layer.before, *layer.after)
+    return f"pads {list(pads)}" if any(amount < 0 for amount in pads) else None
+
+
+def pad_mode_is_known(layer: Pad) -> str | None:
+    """Pad adds a constant, reflects, or repeats the edge
+    fix: use one of these modes"""
+    return None if layer.mode in PADDING else layer.mode
+
+
+def resize_keeps_channels(layer: Resize) -> str | None:
+    """Resize changes height and width alone
+    fix: write a Reshape or a Concat for the other dimensions"""
+    same = layer.before[:2] == layer.after[:2]
+    return None if same else f"{list(layer.before)} to {list(layer.after)}"
+
+
+def resize_is_plain(layer: Resize) -> str | None:
+    """Resize is neither antialiased nor keeps the aspect ratio
+    fix: give sizes, and antialias 0"""
+    return None if layer.plain else "antialias or keep_aspect_ratio_policy"
+
+
+def scales_are_ratios(layer: Resize) -> str | None:
+    """the scales of a Resize are the ratio of its sizes: others would shift the pixels
+    fix: give sizes instead of scales"""
+    ratios = [new / old for new, old in zip(layer.after, layer.before, strict=True)]
+    return None if np.allclose(layer.scales, ratios, rtol=1e-6) else f"scales {list(layer.scales)}"
+
+
+def nearest_repeats_pixels(layer: Resize) -> str | None:
+    """nearest-neighbour resizing repeats every pixel equally often
+    fix: resize by whole factors, with asymmetric coordinates and rounding down"""
+    if layer.mode != "nearest":
+        return None
+    if layer.whole_factors is None:
+        return f"a factor that is not whole, {_sizes(layer)}"
+    return None if layer.repeats(2) and layer.repeats(3) else f"{layer.coordinates} coordinates, {layer.rounding}"
+
+
+def mode_is_nearest_or_linear(layer: Resize) -> str | None:
+    """Resize is nearest or linear
+    fix: use one of these modes"""
+    return None if layer.mode in ("nearest", "linear") else layer.mode
+
+
+def linear_is_by_whole_factors(layer: Resize) -> str | None:
+    """linear resizing is by whole factors: code for others needs a compiler that the toolchain does not have
+    fix: resize by whole factors, and cut or pad the rest"""
+    return _sizes(layer) if layer.mode == "linear" and layer.whole_factors is None else None
+
+
+def linear_coordinates_are_kept(layer: Resize) -> str | None:
+    """linear resizing has coordinates half_pixel, pytorch_half_pixel or align_corners: the compiler takes others for
+    half_pixel
+    fix: use one of these"""
+    if layer.mode != "linear" or layer.coordinates in LINEAR_COORDINATES:
+        return None
+    return f"{layer.coordinates} coordinates"
+
+
+def batch_is_not_reduced(layer: Reduce) -> str | None:
+    """reductions take in one axis at least, and not the batch
+    fix: reduce other axes, or remove the layer"""
+    return None if layer.axes and 0 not in layer.axes else f"axes {list(layer.axes)}"
+
+
+def no_number_divided_by_a_tensor(op: TpuOp) -> str | None:
+    """the cv18xx divide no number by a tensor
+    fix: choose a bm1684x or bm1688"""
+    divides = isinstance(op, TpuBinary) and op.function == "div" and op.constant_first
+    return "a number divided by its input" if divides else None
+
+
+def transposed_convolution_is_not_dilated(op: TpuOp) -> str | None:
+    """the cv18xx do not dilate transposed convolutions
+    fix: write zeros between the weights, or choose a bm1684x or bm1688"""
+    if not isinstance(op, TpuDeconv):
+        return None
+    dilations = (op.window.dilation_h, op.window.dilation_w)
+    return None if dilations == (1, 1) else f"dilations {dilations[0]}x{dilations[1]}"
+
+
+LAYER_CONSTRAINTS: tuple[Constraint, ...] = (
+    two_operands,
+    one_operand_is_computed,
+    operands_have_one_rank,
+    constant_fits_its_operand,
+    divisor_is_not_zero,
+    clip_is_bounded,
+    gemm_is_not_transposed,
+    product_is_of_matrices,
+    product_is_not_broadcast,
+    maximum_is_not_dilated,
+    counted_padding_is_stated,
+    slice_runs_forwards,
+    pad_does_not_crop,
+    pad_mode_is_known,
+    resize_keeps_channels,
+    resize_is_plain,
+    scales_are_ratios,
+    mode_is_nearest_or_linear,
+    nearest_repeats_pixels,
+    linear_is_by_whole_factors,
+    linear_coordinates_are_kept,
+    batch_is_not_reduced,
+)
+CV_CONSTRAINTS: tuple[Constraint, ...] = (no_number_divided_by_a_tensor, transposed_convolution_is_not_dilated)
+
+
+def no_constant_minimum_beside_integers(op: OpBase, program: Program, limits: ChipLimits) -> str | None:
+    """the cv18xx take no minimum or maximum with a constant beside layers in INT8
+    fix: use a Clip or a Relu, or choose a bm1684x or bm1688"""
+    if not isinstance(op, TpuBinary) or op.function not in ("min", "max") or op.constant is None:
+        return None
+    return op.function if limits.chip in CV_CHIPS and limits.has_integers else None
+
+
+PROGRAM_CONSTRAINTS: tuple[OpConstraint[ChipLimits], ...] = (no_constant_minimum_beside_integers,)
+
+
+def chip_limits(program: Program, chip: str) -> ChipLimits:
+    """The limits of a chip for a program."""
+    return ChipLimits(chip, any(isinstance(op, TpuOp) and op.mode == "INT8" for op in program.ops))
+
+
+def check_stored_values(program: Program, options: TpuOptions) -> None:
+    """`quant_input` and `quant_output` need INT8 layers at the network's ends: the compiler gives others floats.
+
+    Raises RecipeError naming the layers.
+    """
+    ops = [op for op in program.ops if isinstance(op, TpuOp) and op.mode != "INT8"]
+    readers = [op for op in ops if set(op.inputs) & set(program.inputs)]
+    writers = [op for op in ops if op.output in program.outputs]
+    for key, asked, floating in (
+        ("quant_input", options.quant_input, readers),
+        ("quant_output", options.quant_output, writers),
+    ):
+        if asked and floating:
+            modes = ", ".join(f"{op.name} runs in {op.mode}" for op in floating)
+            raise RecipeError(
+                f"{key}: {modes}: there are no stored integers",
+                where=f"targets.tpu.{key}",
+                remedy=f"remove the `hp` tags of these layers, or {key}",
+            )
+
+
+def require(constraint: Callable[..., str | None], *layer: object) -> None:
+    """Raises Refused where a layer is beyond a constraint."""
+    actual = constraint(*layer)
+    if actual is not None:
+        limits = Limits()
+        raise Refused(f"{constraint_text(constraint, limits)}; found {actual}", constraint_remedy(constraint, limits))
+
+
+def _sizes(layer: Resize) -> str:
+    (height, width), (out_height, out_width) = layer.before[2:], layer.after[2:]
+    return f"from {height} x {width} to {out_height} x {out_width}"

@@ -1,0 +1,16 @@
+"""LpNormalization in C against ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from onnx import helper
+from segment_networks import normal
+
+Check = Callable[..., None]
+node = helper.make_node
+
+
+def test_lp_normalization(agrees: Check) -> None:
+    nodes = [node("LpNormalization", ["x"], [f"lp{p}"], axis=1, p=p) for p in (1, 2)]
+    agrees(nodes, {"x": normal(1, 6, 4, 5)}, rtol=8e-6, atol=4e-6)

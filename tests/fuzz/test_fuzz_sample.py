@@ -1,0 +1,97 @@
+"""A sample of the fuzzer's inputs, and that it finds what it is there to find."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any, NoReturn
+
+import pytest
+
+from fuzz import classes, trial
+from fuzz.damage import damaged_bytes, damaged_json, damaged_text
+from nnkit.errors import UserFileError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(("name", "count"), [("arrays", 150), ("tables", 150), ("recipes", 40), ("builds", 25)])
+def test_a_sample_of_every_class_ends_in_results_or_errors(name: str, count: int) -> None:
+    tally = trial.try_inputs(name, count, seed=20)
+    assert tally.findings == []
+    assert sum(tally.counts.values()) == count
+
+
+def test_every_class_has_a_sample() -> None:
+    assert set(classes.CLASSES) == {"arrays", "tables", "recipes", "builds"}
+
+
+def attempt(given: Any, chance: Random, folder: Path) -> None:
+    """Ends in every way that there is."""
+    endings = (_raise, _refuse, _refuse_curtly, _exhaust, _hang, _die)
+    endings[int(chance.random() * len(endings))]()
+
+
+def _raise() -> NoReturn:
+    raise KeyError("x")
+
+
+def _refuse() -> NoReturn:
+    raise UserFileError("bad", remedy="mend it")
+
+
+def _refuse_curtly() -> NoReturn:
+    raise UserFileError("bad")
+
+
+def _exhaust() -> None:
+    bytearray(1 << 40)
+
+
+def _hang() -> NoReturn:
+    while True:
+        pass
+
+
+def _die() -> NoReturn:
+    import os
+
+    os._exit(3)
+
+
+def test_every_kind_of_ending_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = classes.FileClass(lambda folder: None, attempt)
+    monkeypatch.setattr(trial, "CLASSES", {"bad": bad})
+    monkeypatch.setattr(trial, "LIMIT_SECONDS", 0.2)
+    monkeypatch.setattr(trial, "WARM_UP", 0)
+    tally = trial.try_inputs("bad", 40, seed=1)
+    assert sum(tally.counts.values()) == 40
+    assert set(tally.counts) == {"refused", "no_remedy", "traceback", "hang", "over_memory"}
+    assert any("exit code 3" in said for _, _, said in tally.findings)
+    assert any("KeyError" in said for _, _, said in tally.findings)
+
+
+def test_the_same_number_gives_the_same_damage() -> None:
+    text = '{"a": [1, 2, {"b": "c"}], "d": 3.5}'
+    for number in range(50):
+        assert damaged_json(text, Random(number)) == damaged_json(text, Random(number))
+        assert damaged_text(text, Random(number)) == damaged_text(text, Random(number))
+        assert damaged_bytes(text.encode(), Random(number)) == damaged_bytes(text.encode(), Random(number))
+        json.loads(damaged_json(text, Random(number)))
+
+
+def test_the_command_prints_its_rows() -> None:
+    command = [sys.executable, "-m", "fuzz", "tables", "--count", "20", "--seed", "2", "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(done.stdout)
+    assert (row["class"], row["inputs"], row["tracebacks"], row["hangs"], row["over_memory"]) == (
+        "tables",
+        20,
+        0,
+        0,
+        0,
+    )

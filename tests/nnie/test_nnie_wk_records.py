@@ -1,0 +1,100 @@
+"""Node table and records of compiled networks: a vendor's file, and damaged ones."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from nnie_wk_files import Numbers, compiled, records_8, records_16
+
+from nnkit_nnie.wk import WkFile, read_wk
+from nnkit_nnie.wk_layout import RecordLayout
+from nnkit_nnie.wk_nodes import read_nodes
+from nnkit_nnie.wk_records import read_records
+
+MNIST = Path("models", "enet_cityscapes", "inst_mnist_cycle.wk")
+RETINAFACE = Path("models", "retinaface_mnet", "mnet_mergebn_640L_inst.wk")
+
+
+def nodes_of(wk: WkFile) -> list[str]:
+    return [f"{node.sort} {node}" for node in read_nodes(wk.data[: wk.head_bytes], wk.segments)]
+
+
+def test_nodes_of_real_files(shared_dir: Path) -> None:
+    assert nodes_of(read_wk(shared_dir / MNIST)) == ["input data 28x28x1", "output prob 1x1x10"]
+    nodes = nodes_of(read_wk(shared_dir / RETINAFACE))
+    assert nodes[0] == "input data 640x640x3"
+    assert nodes[1:4] == [f"output face_rpn_bbox_pred_stride{s} {640 // s}x{640 // s}x8" for s in (32, 16, 8)]
+    assert nodes[7:] == [f"output face_rpn_cls_prob_reshape_strid {640 // s}x{640 // s}x4" for s in (32, 16, 8)]
+
+
+def test_records_of_a_real_file(shared_dir: Path) -> None:
+    """1,918 records beside empty entries, 531 of them not compressed."""
+    wk = read_wk(shared_dir / RETINAFACE)
+    records = read_records(wk.data, wk.head_bytes)
+    assert len(records) == 1918
+    assert sum(record.payload is not None for record in records) == 531
+    assert all(len(r.payload) == r.size_bytes for r in records if r.payload is not None)
+
+
+@pytest.mark.parametrize("shape", [(5, 17, 3, 3), (4, 16, 1, 1), (1, 1, 3, 3), (3, 40, 1, 2)])
+@pytest.mark.parametrize("bits", [8, 16])
+def test_layouts(bits: int, shape: tuple[int, int, int, int]) -> None:
+    """What is written value by value is read again."""
+    codes = np.random.default_rng(3).integers(0, 256 if bits == 8 else 8192, shape)
+    biases = [-(2**31), 2**31 - 1, -1, 7, 0][: shape[0]]
+    numbers = Numbers(codes, biases, 2**32 - 1)
+    written = records_8(numbers) if bits == 8 else records_16(numbers)
+    layout = RecordLayout(bits, shape)
+    assert [len(record) for record in written] == [layout.size_bytes] * layout.records
+    read = [layout.read(memoryview(record), index) for index, record in enumerate(written)]
+    assert np.array_equal(np.concatenate([each.codes for each in read]), codes)
+    assert [int(b) for each in read for b in each.biases] == biases
+    assert {int(m) for each in read for m in each.multipliers} == {2**32 - 1}
+
+
+def changed(data: bytes, at: int, value: int) -> bytes:
+    copy = bytearray(data)
+    struct.pack_into("<I", copy, at, value)
+    return bytes(copy)
+
+
+SOUND = compiled([("data", (4, 4, 3))], [("out", (4, 4, 8))], [b"x" * 128, None, b"y" * 64])
+BODY = 192 + 16 + 2 * 64
+INDEX = BODY + 128 + 5 + 64 + 5
+
+
+def test_what_is_sound_is_read() -> None:
+    records = read_records(SOUND, BODY)
+    assert [(r.size_bytes, bytes(r.payload or b"")) for r in records] == [(128, b"x" * 128), (64, b"y" * 64)]
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "message"),
+    [
+        (84, 1 << 31, "its parameters have 2147483648 bytes"),
+        (96, 1 << 31, "index of 24 bytes at 2147483648"),
+        (100, 23, "index of 23 bytes"),
+        (100, 0xFFFFFFF8, "index of 4294967288 bytes"),
+        (INDEX, 1 << 30, "record 0 .* leaves the parameters"),
+        (INDEX + 4, 4, "record 0 .* leaves the parameters"),
+        (INDEX + 4, 140, "record 0 says 128 bytes, and has 135"),
+        (INDEX + 16, 3, "record 2 .* overlaps"),
+        (BODY, 0x00FFFF00, "record 0 says 65535 bytes"),
+    ],
+)
+def test_damaged_records(at: int, value: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_records(changed(SOUND, at, value), BODY)
+
+
+def test_damaged_nodes() -> None:
+    for head in (b"", SOUND[:192], SOUND[:200], SOUND[: BODY - 1]):
+        with pytest.raises(ValueError, match="cut off"):
+            read_nodes(head, 1)
+    with pytest.raises(ValueError, match="cut off"):
+        read_nodes(SOUND[:BODY], 255)
+    with pytest.raises(ValueError, match=f"ends at byte {BODY}, and what follows begins at {BODY + 4}"):
+        read_nodes(SOUND[: BODY + 4], 1)

@@ -1,0 +1,49 @@
+"""`layers.csv`: what each layer takes in memory, by hand and against the plan."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from program_builder import block_needs, face_network
+
+from nnkit.memory.plan import Region
+from nnkit.report.layers_csv import layer_table, layer_table_csv
+from nnkit_gap8.loads import MemoryMachine
+from nnkit_gap8.planner import plan
+
+FACE = face_network()
+PLAN = plan(
+    FACE,
+    block_needs,
+    MemoryMachine(Region("l1", 65536), Region("l2", 524288), Region("l3", 1 << 23), 1000, 2000),
+)
+
+
+def test_layer_statistics_by_hand() -> None:
+    rows = {row["layer"]: row for row in layer_table(FACE, PLAN)}
+    row = rows["fire3.expand3x3"]
+    assert row["op"] == "conv2d"
+    assert row["input_bytes"] == 32 * 15 * 15 * 2
+    assert row["output_bytes"] == 128 * 15 * 15 * 2
+    assert row["weight_bytes"] == 128 * (32 * 9 * 2 + 4)
+    assert row["scratch_bytes"] == 4 * 32 * 9 * 2
+    assert row["in_place"] == "no"
+    assert rows["fire3"]["in_place"] == rows["descriptor"]["in_place"] == "yes"
+    # By hand: the image and both planes of conv1 lie beside each other, then its weights; then what is reserved.
+    assert rows["conv1"]["input_bytes"] == 128 * 128 * 2
+    base = int(rows["fire3"]["output_address"].removeprefix("l2+"))
+    assert rows["fire3.expand1x1"]["output_address"] == f"l2+{base}"
+    assert row["output_address"] == f"l2+{base + 128 * 15 * 15 * 2}"
+
+
+def test_the_largest_row_is_the_peak() -> None:
+    rows = layer_table(FACE, PLAN)
+    assert max(row["peak_bytes"] for row in rows) == PLAN.regions["l2"].peak_bytes
+    assert min(row["peak_bytes"] for row in rows) < PLAN.regions["l2"].peak_bytes
+
+
+def test_csv_holds_the_rows_in_order() -> None:
+    rows = list(csv.DictReader(io.StringIO(layer_table_csv(FACE, PLAN))))
+    assert [row["layer"] for row in rows] == [op.name for op in FACE.ops]
+    assert [{k: str(v) for k, v in row.items()} for row in layer_table(FACE, PLAN)] == rows
