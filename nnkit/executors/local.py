@@ -117,7 +117,7 @@ class _Ended(SystemExit):
 
 
 def _end(number: int, frame: object) -> None:
-    """The pool ends all its processes once more when it notices that one is gone: that must not cut the cleaning short."""
+    """The pool ends its processes again when it notices that one is gone: that must not cut the cleaning short."""
     signal.signal(number, signal.SIG_IGN)
     raise _Ended(128 + number)
 
