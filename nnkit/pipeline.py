@@ -32,7 +32,7 @@ def run(build: Build, out: Path) -> Outcome:
         statistics = stages.calibrate(build, restructured)
         settled = stages.choose_precision(build, restructured, lowered, statistics)
         program = stages.quantize(build, settled, statistics)
-        plan = stages.plan(build, program)
+        plan = stages.plan(build, settled, program)
         artifact = stages.emit(build, settled, statistics, program, plan, staged.folder)
         verdict = stages.verify(build, restructured, artifact)
         report = stages.report(build, imported, restructured, settled, artifact, verdict)
@@ -51,4 +51,4 @@ def preview(build: Build) -> Preview:
     if calibrated:
         settled = stages.choose_precision(build, restructured, lowered, statistics)
     program = stages.quantize(build, settled, statistics)
-    return Preview(imported, restructured, settled, program, stages.plan(build, program), calibrated)
+    return Preview(imported, restructured, settled, program, stages.plan(build, settled, program), calibrated)

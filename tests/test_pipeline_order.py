@@ -15,7 +15,7 @@ SENSELESS = {
     "searched before it is lowered": "stages.choose_precision(build, restructured, restructured, statistics)",
     "searched before it is calibrated": "stages.choose_precision(build, restructured, lowered, restructured)",
     "quantised before its precision is settled": "stages.quantize(build, lowered, statistics)",
-    "planned before it is quantised": "stages.plan(build, settled)",
+    "planned before it is quantised": "stages.plan(build, settled, settled)",
     "emitted before it is planned": "stages.emit(build, settled, statistics, program, program, folder)",
     "verified before it is emitted": "stages.verify(build, restructured, program)",
     "reported before it is verified": "stages.report(build, imported, restructured, settled, artifact, artifact)",
@@ -33,7 +33,7 @@ def run(build: stages.Build, folder: Path) -> None:
     statistics = stages.calibrate(build, restructured)
     settled = stages.choose_precision(build, restructured, lowered, statistics)
     program = stages.quantize(build, settled, statistics)
-    plan = stages.plan(build, program)
+    plan = stages.plan(build, settled, program)
     artifact = stages.emit(build, settled, statistics, program, plan, folder)
     verdict = stages.verify(build, restructured, artifact)
     stages.report(build, imported, restructured, settled, artifact, verdict)

@@ -119,3 +119,8 @@ class MemoryPlan:
             if buffer.first_step <= step <= buffer.last_step:
                 end = max(end, buffer_end)
         return end + max(resident - pool, 0)
+
+
+def nothing_placed(planner: str) -> MemoryPlan:
+    """The plan of a target whose memory is planned by somebody else, `planner`."""
+    return MemoryPlan(planner, regions={}, buffers={}, places={}, steps=(), chunks=(), l3_weight_bytes=0)

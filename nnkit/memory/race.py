@@ -7,7 +7,6 @@ needed: what is not installed, or does not know a packing's rules, takes no turn
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 
 from nnkit.memory import compiled, cp_sat
 from nnkit.memory.packing import Packing
@@ -28,17 +27,6 @@ class Result:
 def is_installed() -> bool:
     """Whether any solver of the extra is there."""
     return compiled.is_installed() or cp_sat.is_installed()
-
-
-def solver_versions() -> dict[str, str]:
-    """Versions of the installed solvers, for cache keys and reports."""
-    versions = {}
-    for name in ("numba", "ortools"):
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return versions
 
 
 def fit_within(packing: Packing, capacity_bytes: int, max_nodes: int) -> Result:

@@ -76,10 +76,10 @@ def _calibration_samples(
     return samples
 
 
-def plan(build: Build, program: Program) -> MemoryPlan:
+def plan(build: Build, settled: Settled, program: Program) -> MemoryPlan:
     """Place every buffer; an independent replay proves that nothing live is overwritten."""
     with build.progress.stage("plan") as step:
-        made: MemoryPlan = build.target.plan(program, build.options)
+        made: MemoryPlan = build.target.plan(settled.lowered, program, build.options)
         step.detail = ", ".join(
             f"{name} {use.peak_bytes:,} of {use.capacity_bytes:,} B" for name, use in made.regions.items()
         )

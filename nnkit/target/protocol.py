@@ -195,8 +195,8 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
         """Formats and weights as the hardware has them. Raises ModelError, RecipeError."""
 
     @abstractmethod
-    def plan(self, program: Program, options: OptionsT) -> MemoryPlan:
-        """Place every buffer that nnkit places. Raises DoesNotFitError."""
+    def plan(self, lowered: LoweredT, program: Program, options: OptionsT) -> MemoryPlan:
+        """Place every buffer that nnkit places; `nothing_placed` where that is none. Raises DoesNotFitError."""
 
     @abstractmethod
     def emit(self, deployment: Deployment[LoweredT], options: OptionsT, folder: Path) -> None:

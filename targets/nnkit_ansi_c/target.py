@@ -55,7 +55,7 @@ class AnsiCTarget(Target[AnsiCOptions, AnsiCLowered]):
 
         return float_program(lowered.graph, quantization.statistics, quantization.name)
 
-    def plan(self, program: Program, options: AnsiCOptions) -> MemoryPlan:
+    def plan(self, lowered: AnsiCLowered, program: Program, options: AnsiCOptions) -> MemoryPlan:
         """The arena of the C. Raises DoesNotFitError where it is larger than the recipe allows."""
         from nnkit_ansi_c.network import Network
         from nnkit_ansi_c.plan import plan_of

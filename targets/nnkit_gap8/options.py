@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from nnkit.c.fixed.machine import CoreMachine
+from nnkit.memory.plan import Region
 from nnkit.recipe import ByteSize, RecipeModel, RecipePath, TargetOptionsBase
 from nnkit.recipe.memory_search import MemorySearch
 
@@ -17,6 +18,10 @@ class Gap8Memory(RecipeModel):
     l1: ByteSize = Field(default=64 << 10, description="Cluster memory: scratch of the kernels.")
     l2: ByteSize = Field(default=512 << 10, description="On-chip memory: activations, streamed weights, stack.")
     l3: ByteSize = Field(default=8 << 20, description="External memory: all weights.")
+
+    def regions(self) -> tuple[Region, Region, Region]:
+        """L1, L2 and L3."""
+        return Region("l1", self.l1), Region("l2", self.l2), Region("l3", self.l3)
 
 
 class Gap8Options(TargetOptionsBase):

@@ -10,7 +10,6 @@ from nnkit_gap8.options import Gap8Options
 
 if TYPE_CHECKING:
     from nnkit.input_range import InputRange
-    from nnkit.memory.needs import KernelNeeds
     from nnkit.memory.plan import MemoryPlan
     from nnkit.program import Program
     from nnkit.quantize import FixedPointScheme
@@ -34,13 +33,11 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
 
     def machine(self, options: Gap8Options) -> Machine:
         """L1, L2 and L3 as the options size them."""
-        from nnkit.memory.plan import Region
         from nnkit.target import Machine
 
-        memory = options.memory
         return Machine(
             "GAP8",
-            (Region("l1", memory.l1), Region("l2", memory.l2), Region("l3", memory.l3)),
+            options.memory.regions(),
             "RISC-V fabric controller and a cluster of 8 cores; int16 or int8 arithmetic, no floating point.",
         )
 
@@ -56,7 +53,7 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         from nnkit_gap8.op_order import with_least_peak
 
         self.check(program, options)  # only what the kernels can run can be planned
-        return with_least_peak(program, lambda candidate: self.plan(candidate, options))
+        return with_least_peak(program, lambda candidate: self.plan(lowered, candidate, options))
 
     def gains_from_sixteen_bits(self, options: Gap8Options) -> bool:
         """Where layers have 8 bits."""
@@ -97,33 +94,11 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
             input_ranges=input_ranges,
         )
 
-    def plan(self, program: Program, options: Gap8Options) -> MemoryPlan:
+    def plan(self, lowered: LoweredLayers, program: Program, options: Gap8Options) -> MemoryPlan:
         """L1 scratch, L2 activations and streamed weights, L3 weights; replayed by the checker."""
-        from nnkit.c.fixed.catalogue import operator_c
-        from nnkit.memory.checker import check_plan
-        from nnkit.program import OpBase
-        from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
-        from nnkit_gap8.loads import MemoryMachine
-        from nnkit_gap8.planner import plan
+        from nnkit_gap8.checked_plan import checked_plan
 
-        machine = self.machine(options)
-        l1, l2, l3 = (machine.region(name) for name in ("l1", "l2", "l3"))
-        cores = options.core_machine()
-
-        def needs(op: OpBase) -> KernelNeeds:
-            return operator_c(op).needs(op, program, cores)
-
-        memory_plan = plan(
-            program,
-            needs,
-            MemoryMachine(l1, l2, l3, context_bytes=CONTEXT_BYTES, stack_bytes=STACK_BYTES),
-            planner=options.planner,
-            weight_budget_bytes=options.weight_budget,
-            repack_limit=options.repack_limit,
-            effort=options.memory_search.effort(),
-        )
-        check_plan(program, memory_plan, needs)
-        return memory_plan
+        return checked_plan(program, options)
 
     def emit(self, deployment: Deployment[LoweredLayers], options: Gap8Options, folder: Path) -> None:
         """The C project, its weights, the three ports and the CPU stages."""

@@ -110,11 +110,11 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
             lambda: NnieDiagnosis(reference, lowered, statistics, options.compile_mode, formats, aligned),
         )
 
-    def plan(self, program: Program, options: NnieOptions) -> MemoryPlan:
+    def plan(self, lowered: NnieLowered, program: Program, options: NnieOptions) -> MemoryPlan:
         """Nothing is placed: the mapper plans the NNIE's memory, and the C of a CPU segment has its own arena."""
-        from nnkit.memory.plan import MemoryPlan
+        from nnkit.memory.plan import nothing_placed
 
-        return MemoryPlan(planner="mapper", regions={}, buffers={}, places={}, steps=(), chunks=(), l3_weight_bytes=0)
+        return nothing_placed("mapper")
 
     def emit(self, deployment: Deployment[NnieLowered], options: NnieOptions, folder: Path) -> None:
         """The Caffe pair, its cfg and data, segments, CPU code, test cases; compiled where a mapper is at hand."""

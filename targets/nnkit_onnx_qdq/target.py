@@ -88,11 +88,11 @@ class OnnxQdqTarget(Target[OnnxQdqOptions, "LoweredLayers"]):
         """Where layers have 8 bits."""
         return options.precision == "int8"
 
-    def plan(self, program: Program, options: OnnxQdqOptions) -> MemoryPlan:
+    def plan(self, lowered: LoweredLayers, program: Program, options: OnnxQdqOptions) -> MemoryPlan:
         """Nothing is placed."""
-        from nnkit.memory.plan import MemoryPlan
+        from nnkit.memory.plan import nothing_placed
 
-        return MemoryPlan("onnxruntime", {}, {}, {}, (), (), 0)
+        return nothing_placed("onnxruntime")
 
     def emit(self, deployment: Deployment[LoweredLayers], options: OnnxQdqOptions, folder: Path) -> None:
         """`model.onnx`."""

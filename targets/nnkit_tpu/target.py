@@ -109,11 +109,11 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         )
         check_stored_values(program, options)
 
-    def plan(self, program: Program, options: TpuOptions) -> MemoryPlan:
+    def plan(self, lowered: TpuLowered, program: Program, options: TpuOptions) -> MemoryPlan:
         """An empty plan: the compiler places global memory. The report's `details` tell of local memory."""
-        from nnkit.memory.plan import MemoryPlan
+        from nnkit.memory.plan import nothing_placed
 
-        return MemoryPlan("tpuc-opt", {}, {}, {}, (), (), 0)
+        return nothing_placed("tpuc-opt")
 
     def emit(self, deployment: Deployment[TpuLowered], options: TpuOptions, folder: Path) -> None:
         """Sources, plan, model, traced model, runners."""

@@ -19,6 +19,7 @@ from nnkit.quantize.lowering import lower
 from nnkit.rewrite import DEFAULT_RULES, resolve_rules, restructure
 from nnkit.samples import Sample
 from nnkit.verify.artifact import compare_artifact
+from nnkit_gap8.checked_plan import checked_plan
 from nnkit_gap8.emit import emit_artifact
 from nnkit_gap8.options import Gap8Options
 from nnkit_gap8.runners import HostRunner
@@ -94,7 +95,7 @@ def test_compiled_c_equals_the_simulator(
         feeds = [np.random.default_rng(i).normal(0, 1, net.shape).astype(np.float32) for i in range(2)]
         stats = calibrate(model, {"x": feeds}, {"x": Preprocess()})
         program = quantize(lower(model), stats, target.scheme(options, 1.25, {}), name="random")
-        plan = target.plan(program, options)
+        plan = checked_plan(program, options)
         artifact = Path(folder) / "artifact"
         for name, content in emit_artifact(program, plan, CoreMachine(cores, 64 << 10)).items():
             (artifact / name).parent.mkdir(parents=True, exist_ok=True)

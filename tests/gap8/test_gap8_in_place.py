@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from program_builder import ProgramBuilder
 
+from nnkit_gap8.checked_plan import checked_plan
 from nnkit_gap8.options import Gap8Options
-from nnkit_gap8.target import Gap8Target
 from tests.gap8.artifacts import DIALECTS, compile_only, has, sources, write_artifact
 
 
@@ -19,7 +19,7 @@ def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     net = ProgramBuilder()
     x = net.fire(net.input(3, 8, 8), 4, 8, "fire")
     program = net.build(net.reshape(net.pool(x, 8, 8, name="pool"), 16, name="descriptor"))
-    plan = Gap8Target().plan(program, Gap8Options())
+    plan = checked_plan(program, Gap8Options())
     return write_artifact(program, tmp_path_factory.mktemp("artifact"), plan)
 
 

@@ -14,9 +14,9 @@ from nnkit.memory.program_order import graph_of, reordered
 from nnkit.program import Add, Fixed, OutputStage, Pool, Program, Tensor, Upsample, Window
 from nnkit.recipe.memory_search import MemorySearch
 from nnkit.simulate import simulate
+from nnkit_gap8.checked_plan import checked_plan
 from nnkit_gap8.op_order import with_least_peak
 from nnkit_gap8.options import Gap8Options
-from nnkit_gap8.target import Gap8Target
 
 S16 = Fixed(16, 0)
 
@@ -37,7 +37,7 @@ def breadth_first() -> Program:
 
 
 def planned(program: Program) -> MemoryPlan:
-    return Gap8Target().plan(program, Gap8Options())
+    return checked_plan(program, Gap8Options())
 
 
 def test_branches_are_run_one_after_the_other() -> None:

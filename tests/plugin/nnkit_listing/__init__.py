@@ -69,7 +69,7 @@ class ListingTarget(FixedPointTarget[ListingOptions]):
     def limits(self) -> tuple[str, ...]:
         return (constraint_text(name_is_short, ListingLimits()),)
 
-    def plan(self, program: Program, options: ListingOptions) -> MemoryPlan:
+    def plan(self, lowered: LoweredLayers, program: Program, options: ListingOptions) -> MemoryPlan:
         """Tensors that may share bytes do; what lives at once lies apart. Raises DoesNotFitError."""
         storages = choose_storages(program)
         requests = tuple(Request(b.name, b.size_bytes, b.first_op, b.last_op) for b in storages.buffers)

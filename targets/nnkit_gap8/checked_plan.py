@@ -1,0 +1,33 @@
+"""The memory plan of a program as the options ask for it, replayed by the checker before anybody sees it."""
+
+from __future__ import annotations
+
+from nnkit.c.fixed.catalogue import operator_c
+from nnkit.memory.checker import check_plan
+from nnkit.memory.needs import KernelNeeds
+from nnkit.memory.plan import MemoryPlan
+from nnkit.program import OpBase, Program
+from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
+from nnkit_gap8.loads import MemoryMachine
+from nnkit_gap8.options import Gap8Options
+from nnkit_gap8.planner import plan
+
+
+def checked_plan(program: Program, options: Gap8Options) -> MemoryPlan:
+    """See `nnkit_gap8.planner`. Raises DoesNotFitError."""
+    cores = options.core_machine()
+
+    def needs(op: OpBase) -> KernelNeeds:
+        return operator_c(op).needs(op, program, cores)
+
+    memory_plan = plan(
+        program,
+        needs,
+        MemoryMachine(*options.memory.regions(), context_bytes=CONTEXT_BYTES, stack_bytes=STACK_BYTES),
+        planner=options.planner,
+        weight_budget_bytes=options.weight_budget,
+        repack_limit=options.repack_limit,
+        effort=options.memory_search.effort(),
+    )
+    check_plan(program, memory_plan, needs)
+    return memory_plan
