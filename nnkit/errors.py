@@ -18,6 +18,7 @@ class ExitCode(IntEnum):
     MODEL = 3
     MEMORY = 4
     TOOL = 5
+    UNPROVEN = 6
     INTERNAL = 70
     INTERRUPTED = 130
 
@@ -85,6 +86,12 @@ class GateFailedError(NnkitError):
     """A gate of the recipe failed, or an artifact disagrees with its Program."""
 
     exit_code = ExitCode.GATE_FAILED
+
+
+class UnprovenError(NnkitError):
+    """A build was made and packed, but nothing could run its artifact."""
+
+    exit_code = ExitCode.UNPROVEN
 
 
 class InternalError(NnkitError):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnkit import stages
+from nnkit.build_status import RELEASED, Status
 from nnkit.report.staging import staged_build
 from nnkit.stages import Build, Preview, Settled
 
@@ -19,7 +20,7 @@ class Outcome:
     """What a run left: its folder, its status, and the report's data."""
 
     folder: Path
-    status: str
+    status: Status
     report: dict[str, object]
 
 
@@ -37,7 +38,7 @@ def run(build: Build, out: Path) -> Outcome:
         verdict = stages.verify(build, restructured, artifact)
         report = stages.report(build, imported, restructured, settled, artifact, verdict)
         stages.package(build, verdict.status, staged.folder)
-        folder = staged.commit(failed=verdict.status != "ok")
+        folder = staged.commit(failed=verdict.status not in RELEASED)
     return Outcome(folder, verdict.status, report)
 
 

@@ -10,7 +10,7 @@ from nnkit.commands.common import load, print_json, print_line
 def check_command(path: Path, *, json: bool) -> None:
     """Validate the recipe, the model's presence, image globs and target options. Nothing is computed."""
     from nnkit.preprocess import list_images
-    from nnkit.target import check_corrections, load_target, plugin_name
+    from nnkit.target import check_corrections, check_required, load_target, plugin_name
 
     recipe = load(path)
     model = recipe.model.path.existing_file("the model")
@@ -22,6 +22,7 @@ def check_command(path: Path, *, json: bool) -> None:
         globs = recipe.verify.globs_for(name)
         if globs:
             list_images(globs, Path(), recipe.verify.count, where=recipe.where("verify", "images"))
+    check_required(recipe)
     for target in recipe.targets:
         check_corrections(recipe, target, load_target(plugin_name(target)))
         table = recipe.calibration_for(target).table

@@ -50,7 +50,7 @@ def builds(
     """
     from nnkit.cache import StageCache
     from nnkit.stages import Build
-    from nnkit.target import check_corrections, load_target, plugin_name
+    from nnkit.target import check_corrections, check_required, load_target, plugin_name
 
     for name in wanted:
         if not any(_is_wanted(key, [name]) for key in recipe.targets):
@@ -59,6 +59,7 @@ def builds(
                 where="--target",
                 remedy=f"its targets are: {', '.join(recipe.targets)}",
             )
+    check_required(recipe)
     chosen = {key: options for key, options in recipe.targets.items() if not wanted or _is_wanted(key, wanted)}
     targets = {key: load_target(plugin_name(key)) for key in chosen}
     for key, target in targets.items():

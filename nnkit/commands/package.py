@@ -37,6 +37,7 @@ def verify_command(package: Path, key: Path | None, *, json: bool) -> None:
     manifest = result.manifest
     print_line(f"{package}: intact, {len(manifest.files)} files" + (", signature valid" if signed else ""))
     print_line(f"  {manifest.name} {manifest.version} for {manifest.target}, sha256 {result.sha256}")
+    print_line(f"  status {_status(manifest.status)}")
 
 
 def extract_command(package: Path, folder: Path, *, json: bool) -> None:
@@ -62,6 +63,10 @@ def _bytes(use: Any, key: str) -> str:
     return byte_count(size) if isinstance(size, int) else "?"
 
 
+def _status(status: str) -> str:
+    return "UNPROVEN: nothing has run this artifact" if status == "unproven" else status
+
+
 def _tensor(tensor: Any) -> str:
     shape = _field(tensor, "shape")
     sides = "x".join(str(side) for side in shape) if isinstance(shape, list) else "?"
@@ -79,6 +84,7 @@ def inspect_command(package: Path, *, json: bool) -> None:
         print_json(asdict(manifest))
         return
     print_line(f"{manifest.name} {manifest.version} for {manifest.target}, made by nnkit {manifest.nnkit}")
+    print_line(f"  status  {_status(manifest.status)}")
     for line in manifest.notes.splitlines():
         print_line("  notes   " + "".join(c if c.isprintable() else "?" for c in line))
     for title, tensors in (("input", manifest.inputs), ("output", manifest.outputs)):

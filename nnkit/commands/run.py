@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nnkit.build_status import RELEASED
 from nnkit.commands.common import builds, byte_count, load, print_json, print_line
-from nnkit.errors import GateFailedError
+from nnkit.errors import GateFailedError, UnprovenError
 from nnkit.executors import THIS_HOST, ExecutorChoice
 from nnkit.report.progress import Progress
 
@@ -63,14 +64,17 @@ def _run_one(path: Path, options: RunOptions) -> None:
     recipe = load(path)
     reports: list[dict[str, Any]] = []
     failures: list[str] = []
+    unproven: list[str] = []
     for build in wanted_builds(recipe, options, Progress(verbose=options.verbose)):
         build.progress.stream.write(f"{recipe.name} for {build.key}\n")
         outcome, seconds = run_build(build, options.out)
         reports.append(outcome.report)
         if not options.json:
             _summary(outcome.report, outcome.folder, seconds)
-        if outcome.status != "ok":
+        if outcome.status not in RELEASED:
             failures.append(failure_text(build, outcome))
+        elif outcome.status == "unproven":
+            unproven.append(unproven_text(outcome))
     if options.json:
         print_json(reports[0] if len(reports) == 1 else reports)
         sys.stdout.flush()
@@ -79,6 +83,8 @@ def _run_one(path: Path, options: RunOptions) -> None:
             "\n".join(failures),
             remedy="see report.json there, and `nnkit diagnose`; the last good build is unchanged",
         )
+    if unproven:
+        raise UnprovenError("\n".join(unproven), remedy=PROVE)
 
 
 def wanted_builds(recipe: Recipe, options: RunOptions, progress: Progress) -> list[Build]:
@@ -125,6 +131,21 @@ def write_run_json(folder: Path, build: Any, seconds: float) -> None:
     write_json(folder / "run.json", data)
 
 
+PROVE = "`nnkit doctor` tells what is missing and how to get it; then run again"
+"""What to do about a build that is unproven."""
+
+
+def unproven_text(outcome: Outcome) -> str:
+    """Why nothing has run the artifact, for people."""
+    report: dict[str, Any] = outcome.report
+    verdicts = report["verify"]["program_vs_artifact"]
+    lines = [f"{report['target']}: built and packed, but UNPROVEN: nothing has run the artifact ({outcome.folder})"]
+    lines += [f"{entry['how']}: not run: {entry['reason']}" for entry in verdicts]
+    if not verdicts:
+        lines.append("the target has no runner")
+    return "\n  ".join(lines)
+
+
 def failure_text(build: Build, outcome: Outcome) -> str:
     """Why a build did not pass, for people, and what of the recipe's lines may help."""
     from nnkit.commands.not_tried import not_tried
@@ -138,6 +159,11 @@ def failure_text(build: Build, outcome: Outcome) -> str:
         f"{entry['how']}: {entry['mismatches']} of {entry['values']} values differ; {entry['first_difference']}"
         for entry in verify["program_vs_artifact"]
         if entry["mismatches"]
+    ]
+    lines += [
+        f"{entry['how']}: required by verify.require, but not run: {entry['reason']}"
+        for entry in verify.get("required", ())
+        if not entry["ran"]
     ]
     rest = not_tried(build, report)
     if rest is not None:

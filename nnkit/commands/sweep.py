@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from nnkit.build_status import exit_code
 from nnkit.commands.common import load, print_json, print_line
-from nnkit.commands.run import RunOptions, failure_text, run_build, wanted_builds
+from nnkit.commands.run import RunOptions, failure_text, run_build, unproven_text, wanted_builds
 from nnkit.errors import ExitCode, NnkitError, UsageError
 from nnkit.executors import THIS_HOST, Executor, ExecutorChoice, open_executor
 from nnkit.executors.local import InProcess, Processes
@@ -91,12 +92,13 @@ def _check_folders(jobs: Sequence[Job]) -> None:
 
 
 class SweepFailedError(NnkitError):
-    """Builds of a sweep failed; the exit code is that of the first of them."""
+    """Builds of a sweep failed; the exit code is that of the first of them, or says that all are only unproven."""
 
     def __init__(self, failed: Sequence[JobResult]) -> None:
         text = "\n".join(f"{result.job.recipe} for {result.job.key}: {result.error}" for result in failed)
         super().__init__(text, remedy="the last good builds are unchanged")
-        self.exit_code = ExitCode(failed[0].exit_code)
+        codes = [ExitCode(result.exit_code) for result in failed]
+        self.exit_code = next((code for code in codes if code != ExitCode.UNPROVEN), ExitCode.UNPROVEN)
 
 
 def run_job(options: RunOptions, job: Job) -> JobResult:
@@ -108,10 +110,13 @@ def run_job(options: RunOptions, job: Job) -> JobResult:
         outcome, seconds = run_build(build, options.out)
     except NnkitError as error:
         return JobResult(job, "failed", 0.0, None, str(error), int(error.exit_code), _log(progress))
-    passed = outcome.status == "ok"
-    error_text = "" if passed else failure_text(build, outcome).removeprefix(f"{job.key}: ")
-    code = ExitCode.OK if passed else ExitCode.GATE_FAILED
-    return JobResult(job, outcome.status, seconds, outcome.report, error_text, int(code), _log(progress))
+    code, text = exit_code(outcome.status), ""
+    if code == ExitCode.UNPROVEN:
+        text = unproven_text(outcome)
+    elif code != ExitCode.OK:
+        text = failure_text(build, outcome)
+    text = text.removeprefix(f"{job.key}: ")
+    return JobResult(job, outcome.status, seconds, outcome.report, text, int(code), _log(progress))
 
 
 def _opened(options: RunOptions, jobs: int) -> AbstractContextManager[Executor]:

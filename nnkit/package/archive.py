@@ -24,7 +24,7 @@ from nnkit.package.manifest import (
     FileRecord,
     Manifest,
     ManifestError,
-    NewerFormatError,
+    OtherFormatError,
     parse_manifest,
 )
 from nnkit.package.paths import why_refused, why_refused_together
@@ -176,9 +176,9 @@ def _read_manifest(stream: BinaryIO) -> tuple[Manifest, tuple[stored_zip.Member,
         raise GateFailedError(f"the package is damaged: the checksum of {MANIFEST_NAME} differs", remedy=_RESTORE)
     try:
         manifest = parse_manifest(data)
-    except NewerFormatError as error:
+    except OtherFormatError as error:
         raise UserFileError(
-            str(error), remedy="install the version of nnkit that wrote it, or a newer one"
+            str(error), remedy="use the version of nnkit that wrote it, or build the package again with this one"
         ) from error
     except ManifestError as error:
         raise GateFailedError(f"the package is damaged: {error}", remedy=_RESTORE) from error

@@ -12,6 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from nnkit.build_status import RELEASED
 from nnkit.errors import GateFailedError, UsageError, UserFileError
 from nnkit.package.archive import file_sha256, write_archive
 from nnkit.package.manifest import Manifest
@@ -30,8 +31,8 @@ def build_package(build_dir: Path, out: Path | None = None, *, manifest_extra: M
         build_dir: `out/<name>/<target>/`.
         out: the archive, or an existing folder for `<name>-<version>-<target>.nnpkg`; None: the build folder.
         manifest_extra: values of the manifest by key (see `Manifest`) that replace those taken from the build:
-            nnkit, target, memory, accuracy, inputs, outputs and tools from the report; name, version, recipe and
-            postprocess from the recipe.
+            nnkit, target, status, memory, accuracy, inputs, outputs and tools from the report; name, version, recipe
+            and postprocess from the recipe.
 
     Raises UserFileError where the build is incomplete or unreadable, GateFailedError where it did not pass or its
     artifact is not the one that was verified, UsageError where a value of the manifest is missing or unknown.
@@ -40,9 +41,9 @@ def build_package(build_dir: Path, out: Path | None = None, *, manifest_extra: M
         if not (build_dir / name).exists():
             raise UserFileError(f"the build has no {name}", where=str(build_dir), remedy=_RUN_FIRST)
     report = read_json_object(build_dir / "report.json", what="the report", remedy=_RUN_FIRST)
-    if report.get("status") != "ok":
+    if report.get("status") not in RELEASED:
         raise GateFailedError(
-            f"the build ended with status {report.get('status')!r}: only a build with status 'ok' is released",
+            f"the build ended with status {report.get('status')!r}: only {' and '.join(RELEASED)} are released",
             where=str(build_dir / "report.json"),
             remedy="see the gates and the verification in the report, then run again",
         )
@@ -71,7 +72,7 @@ def _manifest(report: Mapping[str, Any], recipe: Mapping[str, Any], extra: Mappi
             remedy=f"known are {', '.join(sorted(_EXTRA))}",
         )
     values: dict[str, Any] = {
-        key: report.get(key) for key in ("nnkit", "target", "memory", "inputs", "outputs", "tools")
+        key: report.get(key) for key in ("nnkit", "target", "status", "memory", "inputs", "outputs", "tools")
     }
     values["accuracy"] = report.get("verify")
     values["name"] = recipe.get("name")

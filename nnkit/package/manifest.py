@@ -16,7 +16,7 @@ from typing import Any
 from nnkit.errors import UsageError
 from nnkit.package.paths import why_refused, why_refused_together
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST_NAME = "manifest.json"
 MAX_MANIFEST_BYTES = 16 << 20
 _IDENTIFIER = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._+@-]{0,78}[A-Za-z0-9])?")
@@ -27,8 +27,8 @@ class ManifestError(Exception):
     """A manifest that cannot be read; the message says why."""
 
 
-class NewerFormatError(ManifestError):
-    """A manifest of a format that this version does not know."""
+class OtherFormatError(ManifestError):
+    """A manifest of a format that this version does not read."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class FileRecord:
 class Manifest:
     """What a package says of itself. All values but `files` are JSON values.
 
+    status: `ok`, or `unproven` where nothing has run the artifact.
     recipe: the recipe as resolved: variables replaced, fragments included, defaults filled in.
     tools: version by tool name.
     memory: by region, as in `report.json`. accuracy: the `verify` section of `report.json`.
@@ -56,6 +57,7 @@ class Manifest:
     name: str
     version: str
     target: str
+    status: str
     nnkit: str
     recipe: Mapping[str, Any]
     tools: Mapping[str, str]
@@ -111,11 +113,11 @@ def parse_manifest(data: bytes) -> Manifest:
     """Reads and checks the bytes of `manifest.json`.
 
     Raises ManifestError where they are not the one form, the digest differs, a value has the wrong type, or a file's
-    name is refused; NewerFormatError where the format is another.
+    name is refused; OtherFormatError where the format is another.
     """
     content = _parse_object(data)
     if content.get("format") != FORMAT:
-        raise NewerFormatError(
+        raise OtherFormatError(
             f"the package has format {content.get('format')!r}; this version reads format {FORMAT}"
         )
     expected = content.pop("digest", None)
@@ -149,7 +151,7 @@ def _check_types(content: Mapping[str, Any]) -> None:
     if content.keys() != known:
         odd = ", ".join(sorted(content.keys() ^ known))
         raise ManifestError(f"the manifest lacks or does not know: {odd}")
-    texts = ("name", "version", "target", "nnkit")
+    texts = ("name", "version", "target", "status", "nnkit")
     lists = ("inputs", "outputs", "postprocess")
     for key, value in content.items():
         expected = str if key in texts else list if key in lists else dict

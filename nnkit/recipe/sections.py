@@ -256,6 +256,12 @@ class Verify(RecipeModel):
         default=None, description="What the network is for, to score it by that too; `null`: distances only."
     )
     gates: Gates = Field(default=Gates(), description="Limits on the difference to the float network.")
+    require: tuple[str, ...] = Field(
+        default=(),
+        description="Runners that must have run the artifact, each where its target is built; a build where one "
+        "could not fails as by a gate. Names as in the report's `program_vs_artifact`.",
+        examples=["[host, rv32]"],
+    )
 
     def globs_for(self, input_name: str) -> tuple[RecipePath, ...]:
         """The verification images of one input; empty where the recipe names none."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nnkit import __version__
+from nnkit.build_status import Status
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.lowered import Segment
 from nnkit.memory.plan import MemoryPlan
@@ -18,6 +19,7 @@ from nnkit.rewrite import RewriteLog
 from nnkit.verify.artifact import ArtifactVerdict
 from nnkit.verify.float_vs_program import FloatVerdict
 from nnkit.verify.gates import GateResult
+from nnkit.verify.status import RequiredRunner
 from nnkit.verify.tasks import TaskScore
 
 
@@ -44,7 +46,7 @@ class Reported:
 
     recipe: str
     target: str
-    status: str
+    status: Status
     program: Program
     plan: MemoryPlan
     rewrites: RewriteLog
@@ -52,6 +54,7 @@ class Reported:
     floats: FloatVerdict
     artifacts: Sequence[ArtifactVerdict]
     gates: Sequence[GateResult]
+    required: Sequence[RequiredRunner]
     stages: Mapping[str, bytes]
     artifact_folder: Path
     statistics: CalibrationStats
@@ -105,6 +108,7 @@ def build_report(build: Reported) -> dict[str, Any]:
             "program_vs_artifact": [verdict.as_json() for verdict in build.artifacts],
             **({} if build.task is None else {"task": build.task.as_json()}),
             "gates": [gate.as_json() for gate in build.gates],
+            **({"required": [each.as_json() for each in build.required]} if build.required else {}),
         },
         "stages": {name: _file_entry(content) for name, content in build.stages.items()},
         "artifact": file_entries(build.artifact_folder),

@@ -120,6 +120,7 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
     from nnkit.simulate import simulate
     from nnkit.verify.float_vs_program import compare_with_float
     from nnkit.verify.gates import check_gates
+    from nnkit.verify.status import required_runners, status_of
     from nnkit.verify.store import store_samples
     from nnkit.verify.tasks import output_pairs, task_scorer
 
@@ -152,12 +153,8 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
     stress = [Case(given, simulate(program, given)) for given in inputs]
     verdicts = [_run(build, runner, artifact, real, stress) for runner in runners]
     gates = check_gates(build.recipe.verify.gates.limits(), floats.outputs, task)
-    status = "ok"
-    if not all(gate.passed for gate in gates):
-        status = "gate_failed"
-    if any(verdict.mismatches for verdict in verdicts):
-        status = "mismatch"
-    return Verdict(floats, tuple(verdicts), gates, status, task)
+    required = required_runners(build.recipe.verify.require, verdicts)
+    return Verdict(floats, tuple(verdicts), gates, required, status_of(gates, verdicts, required), task)
 
 
 def _run(build: Build, runner: Runner, artifact: Artifact, real: list[Case], stress: list[Case]) -> ArtifactVerdict:
@@ -184,7 +181,7 @@ def _run(build: Build, runner: Runner, artifact: Artifact, real: list[Case], str
             traced=0 if runner.emulated else 1,
             outputs=[case.outputs for case in cases],
         )
-        if verdict.contract == "not_run":
+        if not verdict.ran:
             step.detail = f"not run: {verdict.reason}"
             return verdict
         beyond = " by more than their bound" if verdict.contract == "bounded" else ""
@@ -230,6 +227,7 @@ def report(
                 floats=verdict.floats,
                 artifacts=verdict.artifacts,
                 gates=verdict.gates,
+                required=verdict.required,
                 task=verdict.task,
                 stages=stages,
                 artifact_folder=artifact.folder,

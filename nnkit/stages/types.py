@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nnkit.build_status import Status
 from nnkit.cache import StageCache
 from nnkit.executors import THIS_HOST, ExecutorChoice
 from nnkit.graph import Model
@@ -19,6 +20,7 @@ from nnkit.target import AnyTarget, Deployment, Lowered
 from nnkit.verify.artifact import ArtifactVerdict
 from nnkit.verify.float_vs_program import FloatVerdict
 from nnkit.verify.gates import GateResult
+from nnkit.verify.status import RequiredRunner
 from nnkit.verify.tasks import TaskScore
 
 
@@ -83,7 +85,7 @@ class Artifact:
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """Float against Program, Program against artifact, gates. status: `ok`, `gate_failed` or `mismatch`.
+    """Float against Program, Program against artifact, gates, and the runners that the recipe requires.
 
     task: both networks' scores by what the recipe says they are for.
     """
@@ -91,7 +93,8 @@ class Verdict:
     floats: FloatVerdict
     artifacts: tuple[ArtifactVerdict, ...]
     gates: tuple[GateResult, ...]
-    status: str
+    required: tuple[RequiredRunner, ...]
+    status: Status
     task: TaskScore | None = None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from nnkit.did_you_mean import close_to, did_you_mean
+from nnkit.did_you_mean import close_to, did_you_mean, suggestion
 from nnkit.errors import RecipeError, ToolError, UsageError
 from nnkit.target.protocol import API_VERSION, Target
 
@@ -137,6 +137,26 @@ def _misspelt(plugin: type[AnyTarget]) -> dict[str, str]:
     own = {name for name in dir(plugin) if not name.startswith("_")} - asked
     near = {name: close_to(name, sorted(asked), count=1, cutoff=_SIMILAR) for name in sorted(own)}
     return {name: matches[0] for name, matches in near.items() if matches}
+
+
+def check_required(recipe: Recipe) -> None:
+    """Every runner that `verify.require` names is one of a target in the recipe. Raises RecipeError."""
+    required = recipe.verify.require
+    if not required:
+        return
+    offered = [
+        runner.name
+        for key, options in recipe.targets.items()
+        for runner in load_target(plugin_name(key)).runners(options)
+    ]
+    known = tuple(dict.fromkeys(offered))
+    for index, name in enumerate(required):
+        if name not in known:
+            raise RecipeError(
+                f"no target of this recipe has a runner {name!r}",
+                where=recipe.where("verify", "require", index),
+                remedy=suggestion(name, known, "their runners are"),
+            )
 
 
 def check_corrections(recipe: Recipe, key: str, target: AnyTarget) -> None:

@@ -41,6 +41,11 @@ class ArtifactVerdict:
     reason: str = ""
     max_difference: float | None = None
 
+    @property
+    def ran(self) -> bool:
+        """Whether anything was computed and compared."""
+        return self.contract != "not_run"
+
     def as_json(self) -> dict[str, Any]:
         """The entry of `program_vs_artifact` in a report."""
         entry: dict[str, Any] = {

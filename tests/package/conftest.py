@@ -17,6 +17,7 @@ def manifest() -> Manifest:
         name="gap8_reid",
         version="1.2.0",
         target="gap8",
+        status="ok",
         nnkit="0.1.0",
         recipe={"nnkit": 1, "name": "gap8_reid"},
         tools={"numpy": "2.0"},

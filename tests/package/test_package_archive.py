@@ -268,13 +268,13 @@ def test_a_package_exchanged_between_check_and_extraction_leaves_nothing(
     assert list(tmp_path.iterdir()) == [package]
 
 
-def test_a_newer_format_is_not_called_damage(tmp_path: Path, manifest: Manifest, monkeypatch) -> None:
+def test_another_format_is_not_called_damage(tmp_path: Path, manifest: Manifest, monkeypatch) -> None:
     from nnkit.package import manifest as module
 
-    monkeypatch.setattr(module, "FORMAT", 2)
+    monkeypatch.setattr(module, "FORMAT", 3)
     newer = write_archive({"a": b""}, manifest, tmp_path / "p.nnpkg")
     monkeypatch.undo()
-    with pytest.raises(UserFileError, match="format 2; this version reads format 1"):
+    with pytest.raises(UserFileError, match="format 3; this version reads format 2"):
         verify_package(newer)
 
 
