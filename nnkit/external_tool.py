@@ -16,6 +16,9 @@ from nnkit.errors import ToolError
 _TAIL_LINES = 20
 
 
+_VERSION_TIMEOUT_S = 20.0
+
+
 @dataclass(frozen=True)
 class ToolRun:
     """How a program ended, and what it printed.
@@ -137,3 +140,13 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 def _text(raw: bytes) -> str:
     return raw.decode("utf-8", errors="replace")
+
+
+def tool_version(path: str) -> str:
+    """The first line that a program prints for `--version`."""
+    try:
+        run = run_tool([path, "--version"], timeout_s=_VERSION_TIMEOUT_S)
+    except ToolError:
+        return "does not start"
+    lines = (run.output or run.errors).strip().splitlines()
+    return "does not start" if run.code is None else lines[0] if lines else "unknown"

@@ -42,7 +42,8 @@ def doctor_command(*, json: bool) -> None:
         print_line(f"target {name}: {target.summary}")
         for tool in target.tools():
             if tool.found:
-                print_line(f"  found    {tool.name} ({tool.purpose}): {tool.version} at {tool.found}")
+                version = f": {tool.version}" if tool.version else ""
+                print_line(f"  found    {tool.name} ({tool.purpose}){version} at {tool.found}")
             else:
                 print_line(f"  MISSING  {tool.name} ({tool.purpose}); to get it: {tool.install}")
 

@@ -50,8 +50,8 @@ class SegmentSource:
     proven_optimal: bool
 
 
-def segment_source(model: Model, name: str) -> SegmentSource:
-    """The C sources of `model` under `name`. The same model gives the same text.
+def segment_source(model: Model | GraphView, name: str) -> SegmentSource:
+    """The C sources of a network, or of a part of one, under `name`. The same nodes give the same text.
 
     Raises:
         ModelError: layers that have no C code, all of them in one message.
@@ -59,8 +59,8 @@ def segment_source(model: Model, name: str) -> SegmentSource:
     """
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise UsageError(f"'{name}' is no name for a C function", remedy="use letters, digits and underscores")
-    graph = GraphView.of(model)
-    inputs, outputs = _ports("in", model.inputs), _ports("out", model.outputs)
+    graph = GraphView.of(model) if isinstance(model, Model) else model
+    inputs, outputs = _ports("in", graph.model.inputs), _ports("out", graph.model.outputs)
     sources, targets = ({port.name: port.pointer for port in ports} for ports in (inputs, outputs))
     assembly = assemble(graph, Names(sources, targets))
     arena = assembly.arena

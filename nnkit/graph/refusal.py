@@ -32,6 +32,14 @@ class Refusal:
         return f"{self.layer} ({self.op}): {self.reason}" + (f"; {self.remedy}" if self.remedy else "")
 
 
+class LayersRefused(ModelError):
+    """Layers cannot be taken; `refusals` has each of them, for who gathers them with others."""
+
+    def __init__(self, reason: str, refusals: Sequence[Refusal], *, remedy: str = "") -> None:
+        super().__init__(reason, remedy=remedy)
+        self.refusals = tuple(refusals)
+
+
 def refusal_error(refusals: Sequence[Refusal], what: str, remedy: str) -> ModelError:
     """All refusals in one error, one line each. what: "cannot be deployed", behind the number of layers.
 

@@ -7,8 +7,8 @@ that they serve whatever can answer: this view, or the rewriter's editor through
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from numpy.typing import NDArray
 
 from nnkit.graph.metadata import FUSE_INTO
-from nnkit.graph.model import Model
+from nnkit.graph.model import InputSpec, Model, OutputSpec
 from nnkit.graph.refusal import Refused
 from nnkit.graph.tags import LayerTags
 
@@ -197,6 +197,15 @@ class GraphView:
             shapes=MappingProxyType(shapes),
             element_types=MappingProxyType(types),
         )
+
+    def part(self, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str]) -> GraphView:
+        """Some of the nodes between `inputs` and `outputs`; constants and shapes are those of the whole."""
+        model = replace(
+            self.model,
+            inputs=tuple(InputSpec(name, self.shape(name)) for name in inputs),
+            outputs=tuple(OutputSpec(name, self.shape(name)) for name in outputs),
+        )
+        return replace(self, model=model, nodes=tuple(nodes))
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ DEFAULT_RULES: tuple[str, ...] = (
     "normalize_resize",
     "global_pool",
     "merge_pad",
+    "focus_to_conv",
     "slice_to_pool",
     "merge_subsampling",
     "pad_channels_to_conv",

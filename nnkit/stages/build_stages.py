@@ -29,13 +29,16 @@ class Case:
 
 
 def quantize(build: Build, settled: Settled, statistics: CalibrationStats) -> Program:
-    """Ranges to formats, weights to stored values; the target's limits are checked on the result."""
+    """Ranges to formats, weights to stored values; limits and the recipe's CPU stages are checked on the result."""
+    from nnkit.postprocess.from_recipe import stages_of
     from nnkit.quantize import unproven
 
     with build.progress.stage("quantize") as step:
         wanted = replace(quantization_of(build, settled.lowered, statistics), say=step.say)
         program: Program = build.target.quantize(settled.lowered, wanted, build.options)
         build.target.check(program, build.options)
+        if build.target.writes_postprocess:
+            stages_of(build.recipe, program)
         open_proofs = len(unproven(program))
         step.detail = f"{len(program.ops)} ops" + (f", {open_proofs} unproven" if open_proofs else "")
         for note in program.notes:

@@ -101,6 +101,7 @@ def lower(build: Build, restructured: Restructured) -> Lowered:
     """The network as the target runs it; what it cannot run is refused here, before anything is measured."""
     with build.progress.stage("lower") as step:
         lowered: Lowered = build.target.lower(restructured.model, restructured.log, build.options)
+        build.target.check_recipe(build.recipe, lowered, build.options)
         count = len(lowered.segments)
         step.detail = f"{count} segment{'s' if count != 1 else ''}"
         return lowered

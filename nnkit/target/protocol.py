@@ -165,6 +165,7 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
     name: its key in a recipe's `targets`. summary: one line for lists.
     options: the model of its options in a recipe.
     default_rules: rewrites of a recipe that names none.
+    writes_postprocess: whether `emit` writes the C of the recipe's `postprocess`.
     corrections: names that a recipe's `calibration.corrections` may hold.
     documentation: where its users read more, for remedies; a page in `docs/` or an address.
     """
@@ -176,6 +177,7 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
     default_rules: ClassVar[tuple[str, ...]] = ()
     corrections: ClassVar[tuple[str, ...]] = ()
     documentation: ClassVar[str] = ""
+    writes_postprocess: ClassVar[bool] = False
 
     @abstractmethod
     def machine(self, options: OptionsT) -> Machine:
@@ -205,6 +207,12 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
     def legalisation(self, options: OptionsT) -> tuple[str, ...]:
         """Rewrite rules that run after the recipe's, because the hardware needs them."""
         return ()
+
+    def check_recipe(self, recipe: Recipe, lowered: LoweredT, options: OptionsT) -> None:
+        """Raise RecipeError where the recipe asks for what `emit` cannot write for this network.
+
+        Called behind `lower`, so that what a dry run accepts is written.
+        """
 
     def check(self, program: Program, options: OptionsT) -> None:
         """Raise ModelError listing every op outside the hardware's limits."""

@@ -30,6 +30,7 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
     corrections = ("bias_correction",)
     documentation = "docs/gap8.md"
     default_rules = DEFAULT_RULES
+    writes_postprocess = True
 
     def machine(self, options: Gap8Options) -> Machine:
         """L1, L2 and L3 as the options size them."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nnkit.c.host_compiler import host_compiler
 from nnkit.errors import ToolError
-from nnkit.external_tool import run_tool
+from nnkit.external_tool import run_tool, tool_version
 from nnkit.target import Tool
 
 RV32_COMPILER = "riscv64-unknown-elf-gcc"
@@ -19,7 +19,6 @@ _INSTALL = {
     RV32_SIZE: "apt-get install binutils-riscv64-unknown-elf",
     QEMU: "apt-get install qemu-system-misc",
 }
-_VERSION_TIMEOUT_S = 20.0
 
 
 def found_tools() -> tuple[Tool, ...]:
@@ -32,17 +31,7 @@ def found_tools() -> tuple[Tool, ...]:
 
 
 def _tool(name: str, path: str | None, purpose: str, install: str) -> Tool:
-    return Tool(name, purpose, path, _version(path) if path else "", install)
-
-
-def _version(path: str) -> str:
-    """The first line that `--version` prints."""
-    try:
-        run = run_tool([path, "--version"], timeout_s=_VERSION_TIMEOUT_S)
-    except ToolError:
-        return "does not start"
-    lines = (run.output or run.errors).strip().splitlines()
-    return "does not start" if run.code is None else lines[0] if lines else "unknown"
+    return Tool(name, purpose, path, tool_version(path) if path else "", install)
 
 
 def missing_tools(names: Sequence[str]) -> str | None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from nnkit.graph import LayerTags, Model, ValueTags
 from nnkit.graph.metadata import CAFFE_BOTTOMS, CAFFE_LAYER
+from nnkit.graph.refusal import LayersRefused
 from nnkit.graph.tag_words import split_tags
 from nnkit.names import shortened
 from nnkit_nnie.layers import REPORT_SUFFIX, Layer
@@ -69,11 +70,19 @@ def all_names(pairs: Iterable[WrittenNames]) -> WrittenNames:
 
 
 def caffe_pair(network: Network) -> CaffePair:
-    """A divided network as the mapper gets it. Raises ModelError for what Caffe cannot express, all of it at once."""
+    """A divided network as the mapper gets it.
+
+    Raises LayersRefused for what Caffe cannot express, all of it at once, by the layers' names.
+    """
     from nnkit.caffe.export import caffe_network
 
     model, nodes, values = _renamed(network)
-    caffe = caffe_network(model, split_read_outputs=False, most_name_bytes=MAX_NAME_BYTES)
+    try:
+        caffe = caffe_network(model, split_read_outputs=False, most_name_bytes=MAX_NAME_BYTES)
+    except LayersRefused as error:
+        layer_of = {node: layer for layer, named in nodes.items() for node in named}
+        refusals = [replace(each, layer=layer_of.get(each.layer, each.layer)) for each in error.refusals]
+        raise LayersRefused(error.reason, refusals, remedy=error.remedy) from error
     return CaffePair(
         caffe=caffe,
         layers={

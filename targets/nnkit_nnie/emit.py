@@ -11,9 +11,7 @@ import numpy as np
 
 from nnkit.errors import InternalError
 from nnkit.generated import write_sources
-from nnkit.inputs import preprocess_by_input
 from nnkit.reading import read_json_object
-from nnkit.recipe import Recipe
 from nnkit.samples import Sample
 from nnkit.target import Deployment
 from nnkit_nnie.board import board_sources, frames_on_the_cpu
@@ -21,7 +19,7 @@ from nnkit_nnie.caffe_pair import all_names, safe_name
 from nnkit_nnie.cfg import environment
 from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.description import description, network_of
-from nnkit_nnie.input_settings import InputSettings, doubled_normalization, input_settings
+from nnkit_nnie.input_settings import InputSettings, doubled_normalization, settings_of
 from nnkit_nnie.lowered import NnieLowered
 from nnkit_nnie.network import Network
 from nnkit_nnie.network_files import NetworkFiles, compile_network, described, write_network
@@ -41,17 +39,6 @@ LAST_CALIBRATION = "calibration_last"
 def last_calibration_file(name: str) -> str:
     """File of an input of the last calibration image: real values, as the network gets them."""
     return f"{LAST_CALIBRATION}_{safe_name(name)}.npy"
-
-
-def settings_of(recipe: Recipe, network: Network, options: NnieOptions) -> tuple[InputSettings, ...]:
-    """The inputs as recipe and options deliver them."""
-    model = network.graph.model
-    preprocess = preprocess_by_input(recipe, model)
-    written = recipe.model.inputs
-    from_images = {
-        spec.name: spec.name in written and written[spec.name].preprocess is not None for spec in model.inputs
-    }
-    return input_settings(model.inputs, preprocess, from_images, options)
 
 
 def emit_artifact(deployment: Deployment[NnieLowered], options: NnieOptions, folder: Path) -> None:

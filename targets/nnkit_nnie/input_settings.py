@@ -10,8 +10,11 @@ from typing import Literal
 from nnkit.errors import RecipeError
 from nnkit.graph import InputSpec
 from nnkit.graph.view import GraphView
+from nnkit.inputs import preprocess_by_input
 from nnkit.preprocess import Preprocess
+from nnkit.recipe import Recipe
 from nnkit_nnie.chips import CHIPS, NnieLimits
+from nnkit_nnie.network import Network
 from nnkit_nnie.options import IMAGE_TYPE_NUMBERS, NnieInput, NnieOptions
 
 NONE, MEAN_FILE, CHANNEL_MEAN, SCALE, MEAN_FILE_SCALE, CHANNEL_MEAN_SCALE = range(6)
@@ -46,6 +49,17 @@ class InputSettings:
     def is_image(self) -> bool:
         """Whether the board delivers pixels."""
         return self.image_type != "vector"
+
+
+def settings_of(recipe: Recipe, network: Network, options: NnieOptions) -> tuple[InputSettings, ...]:
+    """The inputs as recipe and options deliver them."""
+    model = network.graph.model
+    preprocess = preprocess_by_input(recipe, model)
+    written = recipe.model.inputs
+    from_images = {
+        spec.name: spec.name in written and written[spec.name].preprocess is not None for spec in model.inputs
+    }
+    return input_settings(model.inputs, preprocess, from_images, options)
 
 
 def input_settings(

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
-from nnkit.errors import ModelError
 from nnkit.target import Lowered, Segment
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class NnieLowered(Lowered):
 
     @classmethod
     def of(cls, model: Model, division: Division) -> NnieLowered:
-        """Raises ModelError naming every violation at once; else what Caffe, a split or C cannot be made of."""
+        """Raises ModelError naming at once all that stands against the network; else why it cannot be split."""
         from nnkit_nnie.parts import parts_of
         from nnkit_nnie.segments import divide
 
@@ -52,24 +51,13 @@ class NnieLowered(Lowered):
 
 
 def _cpu_code(network: Network) -> Mapping[int, SegmentSource]:
-    """Raises ModelError naming every CPU layer for which there is no C."""
+    """C of each CPU segment; that there is C for each of its layers was checked when the network was divided."""
     from nnkit.cpu_segments import segment_source
-    from nnkit.graph.subgraph import subgraph
 
     sources: dict[int, SegmentSource] = {}
-    refused: list[str] = []
     for segment in network.segments:
-        if segment.placement != "cpu":
-            continue
-        nodes = [node for layer in segment.layers for node in layer.nodes]
-        model = subgraph(network.graph, nodes, segment.inputs, segment.outputs)
-        try:
-            sources[segment.index] = segment_source(model, f"segment{segment.index}")
-        except ModelError as error:
-            refused.append(f"segment {segment.index}: {error.reason}")
-    if refused:
-        raise ModelError(
-            "no C can be generated for the CPU: " + "; ".join(refused),
-            remedy="replace these layers, or cut the network before them",
-        )
+        if segment.placement == "cpu":
+            nodes = sorted((n for layer in segment.layers for n in layer.nodes), key=lambda node: node.index)
+            part = network.graph.part(nodes, segment.inputs, segment.outputs)
+            sources[segment.index] = segment_source(part, f"segment{segment.index}")
     return MappingProxyType(sources)

@@ -10,17 +10,18 @@ from typing import Any
 
 from nnkit.inputs import calibration_files, preprocess_by_input
 from nnkit.preprocess.files import spread
+from nnkit.recipe import Recipe
 from nnkit.samples import Sample
 from nnkit.target import Deployment
 from nnkit_nnie.caffe_pair import CaffePair
 from nnkit_nnie.calibration_images import check_referenced, count_note, write_inputs
-from nnkit_nnie.cfg import net_type, render_cfg
+from nnkit_nnie.cfg import CfgInput, net_type, render_cfg
 from nnkit_nnie.chips import CHIPS
-from nnkit_nnie.input_settings import InputSettings
+from nnkit_nnie.input_settings import InputSettings, settings_of
 from nnkit_nnie.lowered import NnieLowered
 from nnkit_nnie.mapper import MapperRun, find_mapper, no_mapper, run_mapper
 from nnkit_nnie.options import NnieOptions
-from nnkit_nnie.parts import Part
+from nnkit_nnie.parts import Part, settings_of_part
 
 _ROI = 1
 
@@ -65,6 +66,25 @@ class NetworkFiles:
 
     def _inside(self, name: str) -> str:
         return f"{self.folder}/{name}" if self.folder else name
+
+
+def check_cfg(recipe: Recipe, lowered: NnieLowered, options: NnieOptions) -> None:
+    """Raise RecipeError for what `write_network` would refuse: of inputs, keys of the cfg, files it names."""
+    settings = settings_of(recipe, lowered.network, options)
+    if options.image_list == "reference":
+        check_referenced(preprocess_by_input(recipe, lowered.model))
+    given = [path.existing_file("the ROI coordinates").name for path in options.roi_coordinate_files]
+    if options.gfpq_param_file is not None:
+        options.gfpq_param_file.existing_file("the GFPQ parameters")
+    for part in lowered.parts:
+        inputs = [CfgInput(each, "", "") for each in settings_of_part(part, settings)]
+        roi_files = given if _names_regions(part) else []
+        render_cfg(part.network, inputs, options, stem=part.name, roi_files=roi_files)
+
+
+def _names_regions(part: Part) -> bool:
+    """Whether the recipe's ROI files belong to this part: where there are several, to that with the layers."""
+    return not part.name or net_type(part.network) == _ROI
 
 
 def write_network(
@@ -116,7 +136,7 @@ def _write_cfg(
     network = files.part.network
     inputs = write_inputs(files.settings, samples, referenced, place)
     roi_files = []
-    if not files.part.name or net_type(network) == _ROI:
+    if _names_regions(files.part):
         for index, path in enumerate(options.roi_coordinate_files):
             name = f"roi_{index}.txt"
             shutil.copyfile(path.existing_file("the ROI coordinates"), place / name)

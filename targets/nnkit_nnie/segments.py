@@ -7,10 +7,9 @@ segments as the longest chain of changes between the sides demands. The first se
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from nnkit.constraints import Violation, constraint_text, counted, violation, violations_error
-from nnkit.errors import ModelError
+from nnkit.constraints import Violation, constraint_text, violation
 from nnkit.graph import Model
 from nnkit.graph.view import GraphView
 from nnkit_nnie.constraints import LAYER_LIMITS
@@ -19,6 +18,7 @@ from nnkit_nnie.fixed_values import with_fixed_values
 from nnkit_nnie.layer_kinds import WARP
 from nnkit_nnie.layers import Layer, layers_of
 from nnkit_nnie.network import Network, NnieSegment
+from nnkit_nnie.refusals import caffe_refusals, refused_by_c, refused_by_caffe, refusing_error
 from nnkit_nnie.segment_limits import segment_violations
 from nnkit_nnie.tag_rules import (
     CPU_ON_DATA,
@@ -29,11 +29,29 @@ from nnkit_nnie.tag_rules import (
 )
 
 
-def divide(model: Model, division: Division) -> Network:
-    """Layers, checked against every limit, and their segments.
+@dataclass(frozen=True, eq=False)
+class Divided:
+    """A network as it would run, and all that stands against it: limits, tags, Caffe, the C of the CPU."""
 
-    Raises ModelError naming every violation at once: of layers, of tags, of segments.
+    network: Network
+    context: Context
+    violations: tuple[Violation, ...]
+
+
+def divide(model: Model, division: Division) -> Network:
+    """Layers and their segments.
+
+    Raises ModelError naming at once everything that stands against it: limits of layers and of segments, rules for
+    tags, what Caffe cannot express, and what there is no C for.
     """
+    found = divided(model, division)
+    if found.violations:
+        raise refusing_error(found.violations, found.network.layers)
+    return found.network
+
+
+def divided(model: Model, division: Division) -> Divided:
+    """As `divide`, with what stands against it beside the network."""
     graph = GraphView.of(with_fixed_values(model))
     layers = layers_of(graph, division.custom)
     notes: list[str] = []
@@ -46,11 +64,12 @@ def divide(model: Model, division: Division) -> Network:
     warp = next((layer for layer in layers if layer.kind == WARP), None) if division.split_at_warp else None
     segments = _segments(graph, layers, context, warp)
     violations += segment_violations(segments, context)
-    if violations:
-        raise _refused(violations)
     notes += report_notes(layers, context)
     ordered = tuple(layer for segment in segments for layer in segment.layers)
-    return Network(graph, ordered, segments, tuple(notes), warp.name if warp is not None else None)
+    network = Network(graph, ordered, segments, tuple(notes), warp.name if warp is not None else None)
+    told = frozenset(each.place for each in violations if each.movable)
+    violations += refused_by_caffe(network, told)
+    return Divided(network, context, tuple(violations))
 
 
 def _moved_to_cpu(
@@ -67,6 +86,13 @@ def _moved_to_cpu(
             for limit in reversed(LAYER_LIMITS)
             if (beyond := limit(layer, context)) is not None
         }
+        if not reasons:
+            refusals = caffe_refusals(Network(graph, layers, ()))
+            reasons = {
+                layer.name: f"Caffe cannot express it: {refusals[layer.name].reason}"
+                for layer in layers
+                if layer.name in refusals and layer.placement == "npu"
+            }
         if not reasons:
             return layers, notes
         notes += [f"layer {name} runs on the CPU: {reason}" for name, reason in reasons.items()]
@@ -102,41 +128,13 @@ def _layer_violations(layers: Sequence[Layer], context: Context) -> list[Violati
     for layer in layers:
         on_npu = layer.placement == "npu"
         if not on_npu:
-            violations += _without_c(layer)
+            violations += refused_by_c(context.graph, layer)
         for limit in (*TAG_RULES, *(LAYER_LIMITS if on_npu else ())):
             beyond = limit(layer, context)
             if beyond is not None:
                 movable = limit in LAYER_LIMITS
                 violations.append(violation(limit, beyond, layer.name, layer.kind, context.limits, movable=movable))
     return violations
-
-
-def _refused(violations: Sequence[Violation]) -> ModelError:
-    """The error with all violations; what the CPU may run instead is said once, below them."""
-    count, movable = len(violations), sum(each.movable for each in violations)
-    if not movable:
-        return violations_error(
-            violations,
-            counted("rule", count, "the NNIE", "broken"),
-            "change the network or its tags as said (docs/nnie_limits.md has all limits and rules)",
-        )
-    which = "these layers" if movable == count else "what exceeds a limit of a layer"
-    return violations_error(
-        violations,
-        counted("limit", count, "the NNIE", "exceeded"),
-        f"change the network as said, or let the CPU run {which}: tag them `cpu`, name them in the option `custom`, "
-        "or set `outside_limits: custom` (docs/nnie_limits.md has all limits)",
-    )
-
-
-def _without_c(layer: Layer) -> list[Violation]:
-    """The operators of a CPU layer that no C can be generated for."""
-    from nnkit.c.float.catalogue import has_kernel
-
-    lacking = [node.op_type for node in layer.nodes if not has_kernel(node.op_type, node.domain)]
-    reason = "it runs on the CPU, and nnkit has no C for "
-    remedy = "replace it by operators that there is C for (docs/cpu_segments.md), or cut the network before it"
-    return [Violation(layer.name, layer.kind, reason + op, remedy) for op in dict.fromkeys(lacking)]
 
 
 def _segments(

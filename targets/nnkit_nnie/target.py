@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from nnkit.graph import Model
     from nnkit.memory.plan import MemoryPlan
     from nnkit.program import Program
+    from nnkit.recipe import Recipe
     from nnkit.rewrite import RewriteLog
     from nnkit.target import Deployment, Machine, PrecisionSearch, Quantization, Runner, Tool
 
@@ -25,6 +26,7 @@ DEFAULT_RULES: tuple[str, ...] = (
     "sum_to_add",
     "global_pool",
     "merge_pad",
+    "focus_to_conv",
     "fold_batch_norm",
     "fold_scale",
     "add_constant_to_bias",
@@ -41,6 +43,7 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
     summary = "HiSilicon NNIE: Caffe pair, mapper cfg, GFPQ simulation, CPU segments in C"
     options = NnieOptions
     default_rules = DEFAULT_RULES
+    writes_postprocess = True
     documentation = "docs/nnie.md"
 
     def program_classes(self) -> tuple[type, ...]:
@@ -74,6 +77,12 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
         if options.mapper.run:
             find_mapper(options)  # what is wrong with it shall be known before the long stages
         return NnieLowered.of(model, Division.of(options))
+
+    def check_recipe(self, recipe: Recipe, lowered: NnieLowered, options: NnieOptions) -> None:
+        """How the inputs are delivered, and everything that the cfg has to say."""
+        from nnkit_nnie.network_files import check_cfg
+
+        check_cfg(recipe, lowered, options)
 
     def quantize(self, lowered: NnieLowered, quantization: Quantization, options: NnieOptions) -> Program:
         """GFPQ inputs and weights for what the NNIE runs, float for the CPU."""

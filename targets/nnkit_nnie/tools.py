@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 from nnkit.c.host_compiler import host_compiler
+from nnkit.external_tool import tool_version
 from nnkit.target import Tool
 from nnkit_nnie.chips import CHIPS
 
@@ -13,6 +14,8 @@ _MAPPER_SOURCE = "part of the vendor's SDK for the chip; not to be downloaded fr
 
 def found_tools() -> tuple[Tool, ...]:
     """All tools with their path; a missing one says how to get it."""
+    compiler = host_compiler()
+    version = tool_version(compiler) if compiler else ""
     mappers = {chip.mapper: chip.generation for chip in CHIPS.values()}
     return (
         *(
@@ -20,5 +23,5 @@ def found_tools() -> tuple[Tool, ...]:
             Tool(name, f"compiles networks for NNIE {generation}", shutil.which(name), "", _MAPPER_SOURCE)
             for name, generation in sorted(mappers.items())
         ),
-        Tool("C compiler", "runs the C of CPU segments on this machine", host_compiler(), "", "apt-get install gcc"),
+        Tool("C compiler", "runs the C of CPU segments on this machine", compiler, version, "apt-get install gcc"),
     )

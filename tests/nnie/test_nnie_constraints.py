@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from nnie_networks import OWN, Net
 from nnie_small_layers import CV500, Build, network, refusal, upsampled
 
+from nnkit.caffe.schema import messages
 from nnkit.constraints import constraint_remedy, constraint_text
 from nnkit.errors import ModelError
 from nnkit.graph import Model
+from nnkit.importers import import_caffe
 from nnkit_nnie.chips import CHIPS, NnieLimits
 from nnkit_nnie.constraints import LAYER_LIMITS
 from nnkit_nnie.context import Division
@@ -119,14 +122,6 @@ def with_computed(*computed: str) -> Build:
     return build
 
 
-def averaged_as_caffe(net: Net, x: str) -> str:
-    """Caffe's average over declared padding, whose last window reaches beyond it: the importer makes two nodes."""
-    amounts = net.constant("pads", [0, 0, 1, 1, 0, 0, 1, 1], np.int64)
-    around = net.metadata(net.node("Pad", [x, amounts], "around"), caffe_layer="pool", caffe_type="Pooling")
-    pool = net.node("AveragePool", [around], "pool", kernel_shape=[3, 3], strides=[2, 2], pads=[0, 0, 1, 1])
-    return net.metadata(pool, caffe_layer="pool", caffe_type="Pooling")
-
-
 LIMITS = [
     (
         permute(0, 2, 3, 1),
@@ -177,7 +172,6 @@ LIMITS = [
         "pool",
         "an input of 1 x 8 x 256",
     ),
-    (averaged_as_caffe, None, "", "", ""),
     (added, broadcast, "there is no broadcast", "mul", "1 x 8 x 16 x 16 and 1 x 8 x 1 x 1"),
     (fully_connected(lambda net, x: net.node("Softmax", [x], "end", axis=1)), None, "", "", ""),
     (
@@ -234,6 +228,19 @@ def test_limit(within: Build, beyond: Build | None, message: str, layer: str, fo
         assert line.strip().startswith(f"{layer} (")
         assert line.endswith(f"; found {found}")
         assert "fix: " in text.split(line)[1].splitlines()[1]
+
+
+def test_caffes_own_average_is_within_the_limits(tmp_path: Path):
+    """Its last window reaches beyond the declared padding, for which the importer makes two nodes."""
+    (tmp_path / "net.prototxt").write_text(
+        'input: "data" input_shape { dim: 1 dim: 8 dim: 16 dim: 16 }\n'
+        'layer { name: "pool" type: "Pooling" bottom: "data" top: "pool"\n'
+        "  pooling_param { pool: AVE kernel_size: 3 stride: 2 pad: 1 } }\n"
+    )
+    (tmp_path / "net.caffemodel").write_bytes(messages.NetParameter(name="n").SerializeToString())
+    model = import_caffe(tmp_path / "net.prototxt", tmp_path / "net.caffemodel").model
+    assert [node.op_type for node in model.proto().graph.node] == ["Pad", "AveragePool"]
+    assert [layer.name for layer in divide(model, CV500).layers] == ["pool"]
 
 
 def test_group_limit():

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
+import numpy as np
 import pytest
+import yaml
 from nnie_networks import Net
 from nnie_stn_project import stn_model
 
 from nnkit.errors import ModelError
 from nnkit.graph import Model
 from nnkit.lowered import tagged_for_sixteen_bits
+from nnkit.recipe.restructure import StripVar
+from nnkit.rewrite import restructure_steps
+from nnkit.rewrite.catalogue import edit_with
 from nnkit_nnie.context import Division
 from nnkit_nnie.lowered import NnieLowered
 
 MIXED = Division("hi3516cv500", compile_mode=2)
+SLICE = (("starts", 0), ("ends", 8), ("axes", 2), ("steps", 2))
 
 
 def two_sided() -> Model:
@@ -63,17 +72,68 @@ def test_the_parts_and_the_c_of_the_cpu_come_with_the_network():
     assert [part.name for part in NnieLowered.of(stn_model(), MIXED).parts] == ["stn", "net"]
 
 
-def test_an_operator_without_c_is_refused_when_the_network_is_lowered():
+def broken() -> Model:
+    """A detection head that a limit, Caffe and the C of the CPU each stand against, at different layers."""
     net = Net()
-    x = net.conv(net.input("data", 3, 8, 8), (3, 4), "stem")
-    x = net.tag(net.node("Resize", [x, "", net.constant("s", [1, 1, 2, 2])], "up_cpu", mode="cubic"), cpu=True)
-    with pytest.raises(ModelError, match=r"no C can be generated for the CPU: segment 1: (.|\n)*up_cpu \(Resize\)"):
-        NnieLowered.of(net.model(x), MIXED)
+    x = net.conv(net.input("data", 3, 32, 32), (3, 8), "stem")
+    pool = net.node("AveragePool", [x], "pool", kernel_shape=[3, 3], strides=[1, 1], pads=[1, 1, 1, 1])
+    sizes = net.constant("s", [1, 1, 2, 2])
+    up = net.tag(net.node("Resize", [x, "", sizes], "up_cpu", mode="cubic"), cpu=True)
+    boxes = net.node("Transpose", [net.conv(pool, (8, 4), "boxes")], "turned", perm=[0, 3, 1, 2])
+    return net.model(boxes, up)
 
 
-def test_what_caffe_cannot_express_is_refused_when_the_network_is_lowered():
+def test_limits_caffe_and_c_are_told_in_one_error():
+    with pytest.raises(ModelError) as caught:
+        NnieLowered.of(broken(), MIXED)
+    text = str(caught.value)
+    assert text.startswith("4 limits of the NNIE are exceeded:")
+    for part in (
+        "turned (Permute): Permute can only support (0,1,2,3) -> (0,2,3,1) order; found (0,3,1,2)",
+        "up_cpu (Interp): it runs on the CPU, and nnkit has no C for this Resize: it has mode 'cubic'",
+        "up_cpu (Interp): Caffe cannot express it: its mode is cubic",
+        "pool (Pooling): Caffe cannot express it: it averages over other positions",
+        "strip_var: {layers: [pool], then: cut}",
+    ):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("head", "named"),
+    [
+        (lambda net, x: net.node("Transpose", [x], "turned", perm=[0, 2, 1, 3]), "turned"),
+        (lambda net, x: net.node("Softmax", [net.reshape(x, (1, 2, 2, 64), "/head/Reshape")], "p", axis=0), "p"),
+        (
+            lambda net, x: net.node("Slice", [x, *(net.constant(n, [v], np.int64) for n, v in SLICE)], "every 2nd"),
+            '"every 2nd"',
+        ),
+        (
+            lambda net, x: net.node(
+                "Transpose", [net.reshape(x, (1, 2, 2, 8, 8), "a/split")], "last", perm=[0, 1, 3, 4, 2]
+            ),
+            "a/split",
+        ),
+    ],
+)
+def test_heads_can_be_cut_off_as_the_remedy_says(head: Callable[[Net, str], str], named: str):
+    """The remedy is taken by its word: the edit is read from it, made, and the network is lowered."""
+    net = Net()
+    model = net.model(head(net, net.conv(net.input("data", 3, 8, 8), (3, 4), "stem")))
+    with pytest.raises(ModelError) as caught:
+        NnieLowered.of(model, MIXED)
+    found = re.search(r"strip_var: (\{.*, then: cut\})", str(caught.value))
+    assert found is not None, str(caught.value)
+    assert f"[{named}]" in found[0]
+    step = edit_with("strip_var", StripVar.model_validate(yaml.safe_load(found[1])))
+    cut = restructure_steps(model, [step]).model
+    assert NnieLowered.of(cut, MIXED).network.layers[0].name == "stem"
+
+
+def test_what_caffe_cannot_express_goes_to_the_cpu_where_limits_are_let_go():
     net = Net()
     x = net.conv(net.input("data", 3, 8, 8), (3, 4), "stem")
     pool = net.node("AveragePool", [x], "pool", kernel_shape=[3, 3], strides=[1, 1], pads=[1, 1, 1, 1])
-    with pytest.raises(ModelError, match=r"Caffe cannot express \(1\):\n  layer 'pool' \(AveragePool\): it averages"):
-        NnieLowered.of(net.model(pool), MIXED)
+    lowered = NnieLowered.of(net.model(pool), Division("hi3516cv500", outside_limits_custom=True))
+    assert [segment.layers for segment in lowered.segments] == [("stem",), ("pool",)]
+    (note,) = lowered.network.notes
+    assert note.startswith("layer pool runs on the CPU: Caffe cannot express it: it averages over other positions")

@@ -13,9 +13,8 @@ from types import MappingProxyType
 from nnkit.caffe.export.context import NodeContext
 from nnkit.caffe.export.origin import OriginalLayer, original_layers
 from nnkit.caffe.export.writer import NetworkWriter, WrittenLayer
-from nnkit.errors import ModelError
 from nnkit.graph import Model
-from nnkit.graph.refusal import Refused
+from nnkit.graph.refusal import LayersRefused, Refusal, Refused
 from nnkit.graph.tag_words import split_tags
 from nnkit.graph.view import GraphView, Node
 
@@ -76,7 +75,7 @@ def caffe_network(
         stay at the end. Values of the network keep their names.
 
     Raises:
-        ModelError: the network has nodes that Caffe cannot express; all of them are listed.
+        LayersRefused: the network has nodes that Caffe cannot express; all of them are listed.
     """
     from nnkit.caffe.export.table import RULES
 
@@ -86,7 +85,7 @@ def caffe_network(
     writer.reserve_values([*inputs, *view.producers, *view.shapes])
     originals = original_layers(view)
     covered = {index: last for last, original in originals.items() for index in original.indices}
-    refused: list[tuple[Node, Refused]] = []
+    refused: list[Refusal] = []
     made: dict[str, tuple[str, ...]] = {}
     for index, node in enumerate(view.nodes):
         before = len(writer.layers)
@@ -103,7 +102,7 @@ def caffe_network(
                 RULES[node.op_type](context)
             except Refused as refusal:
                 del writer.layers[before:]
-                refused.append((node, refusal))
+                refused.append(Refusal(node.name, node.op_type, refusal.reason, refusal.remedy))
         made[node.name] = tuple(layer.name for layer in writer.layers[before:])
     if refused:
         raise _error(refused)
@@ -140,15 +139,16 @@ def _write_original(original: OriginalLayer, view: GraphView, writer: NetworkWri
     )
 
 
-def _error(refused: list[tuple[Node, Refused]]) -> ModelError:
+def _error(refused: list[Refusal]) -> LayersRefused:
     lines = "".join(
-        f"\n  layer '{node.name}' ({node.op_type}): {refusal.reason}"
-        + (f"; {refusal.remedy}" if refusal.remedy and len(refused) > 1 else "")
-        for node, refusal in refused
+        f"\n  layer '{each.layer}' ({each.op}): {each.reason}"
+        + (f"; {each.remedy}" if each.remedy and len(refused) > 1 else "")
+        for each in refused
     )
-    remedy = refused[0][1].remedy if len(refused) == 1 else ""
-    return ModelError(
+    remedy = refused[0].remedy if len(refused) == 1 else ""
+    return LayersRefused(
         f"the network has layers that Caffe cannot express ({len(refused)}):{lines}",
+        refused,
         remedy=remedy or "restructure these layers, or write them as Custom layers that run on the CPU",
     )
 
