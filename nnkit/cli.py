@@ -99,6 +99,7 @@ def run(  # noqa: PLR0913 - every option of a command is a parameter
         ),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Builds at a time.")] = 1,
+    trust: Annotated[bool, typer.Option("--trust", help="Run the programs that the recipe names.")] = False,
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
@@ -115,6 +116,7 @@ def run(  # noqa: PLR0913 - every option of a command is a parameter
         verbose=verbose,
         executor=ExecutorChoice(executor.value, workers, scheduler),
         jobs=jobs,
+        trust=trust,
     )
     run_command(recipe, options)
 
@@ -180,12 +182,13 @@ def simulate(
     on: Annotated[str, typer.Option("--on", help="float, program, or one of the target's runners.")] = "program",
     raw: Annotated[bool, typer.Option("--raw", help="Write integers as the hardware has them.")] = False,
     tensor: Annotated[str | None, typer.Option("--tensor", help="Write this tensor instead of the output.")] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Run a build's code wherever the build is from.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Run a build on one input: in float, in the simulator, or as compiled code."""
     from nnkit.commands.simulate import simulate_command
 
-    simulate_command(build, input, output, on=on, raw=raw, tensor=tensor, json=json)
+    simulate_command(build, input, output, on=on, raw=raw, tensor=tensor, json=json, trust=trust)
 
 
 @app.command()

@@ -13,6 +13,7 @@ from nnkit import stages
 from nnkit.build_status import RELEASED, Status
 from nnkit.report.staging import staged_build
 from nnkit.stages import Build, Preview, Settled
+from nnkit.trust import refuse_programs
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,11 @@ class Outcome:
 
 
 def run(build: Build, out: Path) -> Outcome:
-    """From the recipe to a verified, packed release for one target, in `out/<name>/<target>`."""
+    """From the recipe to a verified, packed release for one target, in `out/<name>/<target>`.
+
+    Raises UsageError where the recipe names programs and is not trusted.
+    """
+    refuse_programs([(path.text, path.where) for path in build.options.programs()], trusted=build.trusted)
     with staged_build(out / build.recipe.name / build.key) as staged:
         imported = stages.import_model(build)
         restructured = stages.restructure(build, imported)

@@ -1,5 +1,6 @@
 """Finished builds: their folders opened, and two of them compared."""
 
 from nnkit.builds.folder import BuiltFolder, open_build
+from nnkit.builds.origin import check_origin
 
-__all__ = ["BuiltFolder", "open_build"]
+__all__ = ["BuiltFolder", "check_origin", "open_build"]

@@ -26,6 +26,7 @@ from nnkit.cache import default_folder
 from nnkit.calibrate.observers import BINS, MIN_EXPONENT, bin_counts
 from nnkit.errors import ToolError
 from nnkit.external_tool import run_tool
+from nnkit.trust import make_private, why_not_private
 
 
 class Counted(NamedTuple):
@@ -74,6 +75,8 @@ def _compiled(folder: Path, compile_it: bool) -> Count | None:
     key = hashlib.sha256(b"\0".join([source, compiler.encode(), " ".join(_FLAGS).encode()])).hexdigest()
     library = folder / f"count-{key[:32]}.so"
     try:
+        if why_not_private(library) is not None:  # who can write there would run code as this user
+            return None
         if not library.is_file():
             if not compile_it:
                 return None
@@ -88,11 +91,14 @@ def _compiled(folder: Path, compile_it: bool) -> Count | None:
 
 
 def _compile(compiler: str, source: bytes, library: Path) -> None:
-    library.parent.mkdir(parents=True, exist_ok=True)
+    refused = make_private(library.parent)
+    if refused is not None:
+        raise ToolError(f"no place for compiled code: {refused}", where=str(library.parent), remedy="numpy counts")
     made = library.with_name(f"{library.name}.{secrets.token_hex(8)}")
     command = [compiler, *_FLAGS, "-x", "c", "-", "-o", str(made)]
     try:
         run_tool(command, stdin=source, timeout_s=_TIMEOUT_S).checked(remedy="numpy counts")
+        made.chmod(0o700)
         os.replace(made, library)
     finally:
         made.unlink(missing_ok=True)

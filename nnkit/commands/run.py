@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,8 @@ _NAMED = 3  # files that are named in a line
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The switches of `nnkit run`. jobs: builds at a time, for several recipes or targets."""
+    """The switches of `nnkit run`. jobs: builds at a time, for several recipes or targets. trust: of
+    the recipes, so that programs they name are run."""
 
     targets: tuple[str, ...] = ()
     out: Path = Path("out")
@@ -36,6 +37,7 @@ class RunOptions:
     verbose: bool = False
     executor: ExecutorChoice = THIS_HOST
     jobs: int = 1
+    trust: bool = False
 
 
 def run_command(recipes: Sequence[Path], options: RunOptions) -> None:
@@ -89,7 +91,7 @@ def _run_one(path: Path, options: RunOptions) -> None:
 
 def wanted_builds(recipe: Recipe, options: RunOptions, progress: Progress) -> list[Build]:
     """One Build for each target of a recipe that is wanted."""
-    return builds(
+    made = builds(
         recipe,
         list(options.targets),
         progress,
@@ -97,6 +99,7 @@ def wanted_builds(recipe: Recipe, options: RunOptions, progress: Progress) -> li
         emulate=options.emulate,
         executor=options.executor,
     )
+    return [replace(build, trusted=options.trust) for build in made]
 
 
 def run_build(build: Build, out: Path) -> tuple[Outcome, float]:
@@ -114,10 +117,11 @@ def run_build(build: Build, out: Path) -> tuple[Outcome, float]:
 
 
 def write_run_json(folder: Path, build: Any, seconds: float) -> None:
-    """`run.json`: timings, cache hits and the host; the only file that differs between two runs."""
+    """`run.json`: timings, cache hits, host, and this user's mark; the only file that differs between two runs."""
     import platform
 
     from nnkit.report.build import write_json
+    from nnkit.trust import mark_of_report
 
     data = {
         "seconds": round(seconds, 3),
@@ -127,6 +131,7 @@ def write_run_json(folder: Path, build: Any, seconds: float) -> None:
         "notes": list(build.cache.notes),
         "host": {"system": platform.system(), "machine": platform.machine(), "python": platform.python_version()},
         "tools": {tool.name: tool.version for tool in build.target.tools() if tool.found},
+        "made_here": mark_of_report(folder),
     }
     write_json(folder / "run.json", data)
 

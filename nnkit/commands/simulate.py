@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnkit.builds import BuiltFolder, open_build
+from nnkit.builds import BuiltFolder, check_origin, open_build
 from nnkit.commands.build_inputs import by_name, load_sample, recipe_of
 from nnkit.commands.common import print_json, print_line
 from nnkit.errors import ToolError, UsageError, UserFileError
@@ -17,11 +17,20 @@ if TYPE_CHECKING:
 
 
 def simulate_command(
-    folder: Path, files: list[str], output: Path, *, on: str, raw: bool, tensor: str | None, json: bool
+    folder: Path,
+    files: list[str],
+    output: Path,
+    *,
+    on: str,
+    raw: bool,
+    tensor: str | None,
+    json: bool,
+    trust: bool = False,
 ) -> None:
     """Write the network's output (or one tensor) for one set of inputs as `.npy`.
 
-    Real units by default; `raw`: integers as the hardware has them (not for `--on float`).
+    Real units by default; `raw`: integers as the hardware has them (not for `--on float`). trust: code of a build
+    that was made elsewhere may be run.
     """
     import numpy as np
 
@@ -33,7 +42,7 @@ def simulate_command(
             raise UsageError("--raw has no meaning with --on float", remedy="drop --raw, or use --on program")
         value: NDArray[Any] = _float(build, sample, name)
     else:
-        stored = _stored(build, sample, name, on)
+        stored = _stored(build, sample, name, on, trust=trust)
         value = stored if raw else build.program.tensors[name].format.dequantize(stored).astype(np.float32)
     try:
         with output.open("wb") as stream:
@@ -73,7 +82,7 @@ def _float(build: BuiltFolder, sample: Sample, name: str) -> NDArray[Any]:
     return result.reshape(build.program.tensors[name].shape) if name in build.program.tensors else result
 
 
-def _stored(build: BuiltFolder, sample: Sample, name: str, on: str) -> NDArray[Any]:
+def _stored(build: BuiltFolder, sample: Sample, name: str, on: str, *, trust: bool) -> NDArray[Any]:
     from nnkit.program.inputs import quantized_inputs
     from nnkit.simulate import simulate
     from nnkit.target import load_target, plugin_name
@@ -101,6 +110,7 @@ def _stored(build: BuiltFolder, sample: Sample, name: str, on: str) -> NDArray[A
     missing = runners[on].missing()
     if missing is not None:
         raise ToolError(missing, where=on, remedy="see `nnkit doctor`")
+    check_origin(build, trusted=trust)
     inner = name not in program.outputs
     result = runners[on].run(build.folder / "artifact", program, [inputs], trace=inner)[0]
     values = (result.tensors if inner else result.outputs).get(name)

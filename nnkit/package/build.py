@@ -6,7 +6,6 @@ Packed are `report.json`, `plan.json`, `layers.csv`, `recipe.yaml` (the recipe a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -14,7 +13,8 @@ from typing import Any
 
 from nnkit.build_status import RELEASED
 from nnkit.errors import GateFailedError, UsageError, UserFileError
-from nnkit.package.archive import file_sha256, write_archive
+from nnkit.package.archive import write_archive
+from nnkit.package.artifact_files import artifact_files, changed_files
 from nnkit.package.manifest import Manifest
 from nnkit.reading import read_json_object, read_yaml
 
@@ -49,7 +49,11 @@ def build_package(build_dir: Path, out: Path | None = None, *, manifest_extra: M
         )
     recipe = _recipe(build_dir / "recipe.yaml")
     manifest = _manifest(report, recipe, manifest_extra)
-    files = {name: build_dir / name for name in PACKED} | _artifact_files(build_dir / ARTIFACT)
+    artifact = artifact_files(build_dir / ARTIFACT)
+    if not artifact:
+        raise UserFileError("the build has no artifact", where=str(build_dir / ARTIFACT), remedy=_RUN_FIRST)
+    files = {name: build_dir / name for name in PACKED}
+    files |= {f"{ARTIFACT}/{name}": path for name, path in artifact.items()}
     for name, path in files.items():
         if not path.is_file():
             raise UserFileError(f"the build has no {name}", where=str(build_dir), remedy=_RUN_FIRST)
@@ -90,42 +94,24 @@ def _manifest(report: Mapping[str, Any], recipe: Mapping[str, Any], extra: Mappi
     return Manifest(**values)
 
 
-def _artifact_files(folder: Path) -> dict[str, Path]:
-    """All files below `artifact/` by name in the archive. Raises UserFileError for anything but files and folders."""
-    files: dict[str, Path] = {}
-    for parent, folders, names in os.walk(folder):
-        for name in [*folders, *names]:
-            path = Path(parent, name)
-            if path.is_symlink() or not (path.is_file() or path.is_dir()):
-                raise UserFileError(
-                    "is neither a file nor a folder", where=str(path), remedy="replace it with the file itself"
-                )
-            if path.is_file():
-                files[f"{ARTIFACT}/{path.relative_to(folder).as_posix()}"] = path
-    if not files:
-        raise UserFileError("the build has no artifact", where=str(folder), remedy=_RUN_FIRST)
-    return files
-
-
 def _check_artifact(folder: Path, report: Mapping[str, Any]) -> None:
     """The report lists what was verified, by path below `artifact/`: exactly that is released."""
+    names = artifact_files(folder)
     verified = report.get("artifact")
-    files = {name.removeprefix(f"{ARTIFACT}/"): path for name, path in _artifact_files(folder).items()}
-    if not isinstance(verified, dict) or verified.keys() != files.keys():
-        odd = sorted(set(files) ^ set(verified or {}))
+    odd = sorted(set(names) ^ set(verified if isinstance(verified, dict) else {}))
+    if odd or not names:
         raise GateFailedError(
             f"the artifact is not the one that was verified: {', '.join(odd[:3])} is in one of folder and report",
             where=str(folder),
             remedy=_RUN_FIRST,
         )
-    for name, path in sorted(files.items()):
-        record = verified[name]
-        if not isinstance(record, dict) or file_sha256(path) != record.get("sha256"):
-            raise GateFailedError(
-                "was changed after it was verified: its SHA-256 differs from the report",
-                where=str(path),
-                remedy=_RUN_FIRST,
-            )
+    changed = changed_files(folder, report)
+    if changed:
+        raise GateFailedError(
+            "was changed after it was verified: its SHA-256 differs from the report",
+            where=str(folder / changed[0]),
+            remedy=_RUN_FIRST,
+        )
 
 
 def _recipe(path: Path) -> dict[str, Any]:

@@ -303,3 +303,7 @@ class TargetOptionsBase(RecipeModel):
     calibration: Calibration | None = Field(
         default=None, description="Calibration for this target, instead of the recipe's."
     )
+
+    def programs(self) -> tuple[RecipePath, ...]:
+        """Programs that these options name and a build runs; they are run only where the user trusts the recipe."""
+        return ()

@@ -29,6 +29,7 @@ class Build:
     """What one run needs beside the stages' results: recipe, target, cache, progress, switches.
 
     executor: where calibration and evaluation run.
+    trusted: whether programs that the recipe names may be run.
     key: of the build in the recipe's `targets`: the target's name, or `NAME@VARIANT`.
     """
 
@@ -40,6 +41,7 @@ class Build:
     progress: Progress
     emulate: bool = True
     executor: ExecutorChoice = THIS_HOST
+    trusted: bool = False
 
 
 @dataclass(frozen=True)

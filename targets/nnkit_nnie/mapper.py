@@ -1,4 +1,4 @@
-"""Running the vendor's mapper: found by the recipe or on PATH, watched, its log turned into progress and errors."""
+"""Running the vendor's mapper: found, watched, its log turned into progress and errors."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nnkit.errors import RecipeError, ToolError, UserFileError
 from nnkit.external_tool import ToolRun, run_tool
+from nnkit.trust import config_folder, user_settings
 from nnkit_nnie.chips import CHIPS, Chip
 from nnkit_nnie.options import NnieOptions
 from nnkit_nnie.wk import WkFile, check_wk
@@ -83,11 +84,19 @@ class MapperRun:
 def find_mapper(options: NnieOptions) -> str | None:
     """Path of the mapper for the options' chip, or None.
 
-    Raises UserFileError where the recipe names no program, RecipeError where it names the other generation's.
+    Raises UserFileError where what recipe or configuration name is no program, RecipeError where it is the other
+    generation's.
     """
     written, chip = options.mapper.path, CHIPS[options.chip]
     if written is None:
-        return shutil.which(chip.mapper)
+        configured = user_settings().programs.get(chip.mapper)
+        if configured is not None and not os.access(configured, os.X_OK):
+            raise UserFileError(
+                "the mapper that the configuration names is no program",
+                where=str(configured),
+                remedy=f"correct `programs: {{{chip.mapper}: ...}}` in {config_folder() / 'config.yaml'}",
+            )
+        return shutil.which(chip.mapper) if configured is None else str(configured)
     path = written.existing_file("the mapper")
     if not os.access(path, os.X_OK):
         raise UserFileError(
@@ -110,7 +119,7 @@ def _chips(like: Chip) -> str:
 
 def no_mapper(chip: Chip) -> str:
     """Why nothing was compiled, for reports."""
-    return f"never compiled: the vendor's {chip.mapper} is not on PATH (set mapper.path in the recipe)"
+    return f"never compiled: the vendor's {chip.mapper} is not on PATH, and not among your `programs`"
 
 
 def run_mapper(

@@ -23,7 +23,8 @@ class Mapper(RecipeModel):
 
     path: RecipePath | None = Field(
         default=None,
-        description="The program; `null`: `nnie_mapper_11` or `nnie_mapper_12` (as the chip needs) on PATH.",
+        description="The program, run only with `--trust`; `null`: `nnie_mapper_11` or `nnie_mapper_12` (as the chip "
+        "needs), of the user's configuration or on PATH.",
         examples=["tools/nnie_mapper_12"],
     )
     timeout_s: float = Field(default=3600.0, gt=0.0, description="Seconds after which a run counts as hung.")
@@ -110,6 +111,10 @@ class NnieOptions(TargetOptionsBase):
         description="Form of the mean: `text` has one value per channel; `binaryproto` one per pixel.",
     )
     mapper: Mapper = Field(default=Mapper(), description="The vendor's compiler.")
+
+    def programs(self) -> tuple[RecipePath, ...]:
+        """The mapper, where the recipe names one and a build runs it."""
+        return (self.mapper.path,) if self.mapper.path is not None and self.mapper.run else ()
 
     @model_validator(mode="after")
     def _hp_has_an_effect(self) -> NnieOptions:

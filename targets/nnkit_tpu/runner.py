@@ -21,7 +21,7 @@ from nnkit_tpu.exactness import largest_difference
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.pixels import as_given
 from nnkit_tpu.program import TpuOp
-from nnkit_tpu.toolchain import find_toolchain, require_toolchain
+from nnkit_tpu.toolchain import require_toolchain
 from nnkit_tpu.top_mlir import PixelInput
 
 _SUFFIX = re.compile(r"_(f32|f16|bf16|i8|u8|si8|ui8)$")
@@ -45,8 +45,6 @@ class ChipModelRunner:
         """The toolchain, where it is not installed; the traced model, where the recipe leaves it out."""
         if not self._options.trace:
             return "the recipe says `trace: false`: inner values are not available"
-        if find_toolchain(self._options.toolchain) is not None:
-            return None
         try:
             require_toolchain(self._options.toolchain)
         except ToolError as error:

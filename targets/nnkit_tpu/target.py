@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nnkit.errors import ToolError
 from nnkit.rewrite import DEFAULT_RULES
 from nnkit.target import API_VERSION, InstalledTool, Segment, Target
 from nnkit_tpu.lowered import TpuLowered
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from nnkit.rewrite import RewriteLog
     from nnkit.target import Deployment, Machine, Quantization, Runner, Tool
     from nnkit_tpu.program import TpuGraph
+
+_PURPOSE = "compile for the TPU and run its chip model"
 
 
 class TpuTarget(Target[TpuOptions, TpuLowered]):
@@ -139,9 +142,12 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         from nnkit_tpu.toolchain import find_toolchain
         from nnkit_tpu.toolchain.find import INSTALL_COMMAND
 
-        installed = find_toolchain() or find_toolchain("path")
+        try:
+            installed = find_toolchain() or find_toolchain("path")
+        except ToolError as error:
+            return (Tool("tpuc-opt", _PURPOSE, None, "", f"{error.reason}; {error.remedy}"),)
         where, version = (str(installed.compiler), installed.version) if installed is not None else (None, "")
-        return (Tool("tpuc-opt", "compile for the TPU and run its chip model", where, version, INSTALL_COMMAND),)
+        return (Tool("tpuc-opt", _PURPOSE, where, version, INSTALL_COMMAND),)
 
     def calibration_table(self) -> TableFormat:
         """The compiler's calibration table."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from nnkit.errors import ToolError
+from nnkit.trust import why_not_private
 from nnkit_tpu.toolchain.install import installation_folder, read_installation
 
 ToolchainSource: TypeAlias = Literal["managed", "path"]
@@ -51,10 +52,22 @@ class Toolchain:
 
 
 def find_toolchain(source: ToolchainSource = "managed") -> Toolchain | None:
-    """The toolchain, None where there is none. `path`: the `tpuc-opt` that the shell would find."""
+    """The toolchain, None where there is none. `path`: the `tpuc-opt` that the shell would find.
+
+    Raises ToolError where others than this user could have written to the installed one.
+    """
     if source == "managed":
         installed = read_installation(installation_folder())
-        return None if installed is None else Toolchain(installed.folder, "managed", installed.version)
+        if installed is None:
+            return None
+        refused = why_not_private(installed.folder)
+        if refused is not None:
+            raise ToolError(
+                f"the installed TPU toolchain is not run: {refused}",
+                where=str(installed.folder),
+                remedy=f"mend it, remove the folder and install it again: `{INSTALL_COMMAND}`",
+            )
+        return Toolchain(installed.folder, "managed", installed.version)
     compiler = shutil.which(_COMPILER)
     if compiler is None:
         return None

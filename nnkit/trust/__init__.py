@@ -1,0 +1,18 @@
+"""What the user trusts: settings of their own, programs that may run, builds made here, folders of code."""
+
+from nnkit.trust.own_builds import made_here, mark_of_report
+from nnkit.trust.private_folder import make_private, why_not_private
+from nnkit.trust.programs import refuse_foreign_code, refuse_programs
+from nnkit.trust.settings import Settings, config_folder, user_settings
+
+__all__ = [
+    "Settings",
+    "config_folder",
+    "made_here",
+    "make_private",
+    "mark_of_report",
+    "refuse_foreign_code",
+    "refuse_programs",
+    "user_settings",
+    "why_not_private",
+]
