@@ -187,6 +187,8 @@ def _run(build: Build, runner: Runner, artifact: Artifact, real: list[Case], str
         if not verdict.ran:
             step.detail = f"not run: {verdict.reason}"
             return verdict
+        if verdict.note:
+            build.progress.note(verdict.note)
         beyond = " by more than their bound" if verdict.contract == "bounded" else ""
         step.detail = f"{verdict.mismatches} of {verdict.values:,} values differ{beyond}"
         if verdict.instructions is not None:

@@ -7,7 +7,8 @@ All of it concerns the cv18xx. Each entry was found by comparison with the vendo
   whose windows are equally large, and the parts are joined.
 * Slopes per channel, and a negative slope, overwrite their input in local memory; a leaky relu in INT8 becomes part
   of the convolution before it, whose own result is then nowhere. Neither regards whether anything else reads that
-  value. Where something does, or where it is an output, the op works on a copy: a maximum over windows of one pixel.
+  value. Where something does, or where it is an output, the op works on a copy: in INT8 a maximum over windows of one
+  pixel, otherwise an image padded by nothing.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ def with_copies(written: Written, chip: str, mode: Mode) -> Written:
     for op in graph.ops:
         name = op.inputs[0]
         if _destroys_input(op, graph, modes.get(op.output, mode)) and (reads[name] > 1 or name in graph.outputs):
-            copy = _copy(graph.tensors[name], f"{name}_for_{op.output}", len(tensors))
+            how = modes.get(op.output, mode)
+            copy = _copy(graph.tensors[name], f"{name}_for_{op.output}", len(tensors), integer=how == "INT8")
             tensors[copy.output] = replace(graph.tensors[name], name=copy.output)
             if ranges is not None and name in ranges:
                 ranges[copy.output] = ranges[name]
@@ -106,10 +108,14 @@ def _destroys_input(op: TpuOp, graph: TpuGraph, mode: str) -> bool:
     return op.function == "prelu"
 
 
-def _copy(tensor: TpuTensor, output: str, number: int) -> TpuOp:
-    """An op that copies a value. Each is different: the compiler keeps only the first of equal ops on one value."""
-    if len(tensor.shape) == 4:
+def _copy(tensor: TpuTensor, output: str, number: int, *, integer: bool) -> TpuOp:
+    """An op that copies a value. Each is different: the compiler keeps only the first of equal ops on one value.
+
+    A pool that differs by its limit gives zeros in BF16, which takes the limit at its word.
+    """
+    if len(tensor.shape) == 4 and integer:
         one = Window(kernel_h=1, kernel_w=1)
         own = -1.0 - number  # of a relu that the pool does not have
         return TpuPool(name=output, inputs=(tensor.name,), output=output, function="max", window=one, relu_limit=own)
-    return TpuPad(name=output, inputs=(tensor.name,), output=output, pads=(0,) * (2 * len(tensor.shape)))
+    pads = (0,) * (2 * len(tensor.shape))
+    return TpuPad(name=output, inputs=(tensor.name,), output=output, pads=pads, value=float(number))

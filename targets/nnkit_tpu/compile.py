@@ -15,6 +15,7 @@ from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import UsageError
 from nnkit_tpu.chip_forms import Written, with_copies
 from nnkit_tpu.chips import CV_CHIPS, chip_named
+from nnkit_tpu.layer_group.audit import Audit
 from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_groups
 from nnkit_tpu.program import Mode, TpuGraph
 from nnkit_tpu.tables import calibration_table, qtable
@@ -60,12 +61,17 @@ class LoweredFiles:
 
 @dataclass(frozen=True)
 class Compiled:
-    """Files in the build's folder: the model, and the compiler's intermediate stages with their weights."""
+    """Files in the build's folder: the model, and the compiler's intermediate stages with their weights.
+
+    audit, set_aside: of the groups, as in `Outcome`.
+    """
 
     model: Path
     lowered_mlir: Path
     lowered_weights: Path
     locations: Mapping[str, str]
+    audit: Audit | None
+    set_aside: str
 
 
 def lower_graph(
@@ -166,7 +172,7 @@ def write_model(lowered: LoweredFiles, outcome: Outcome, options: CompileOptions
     """The model file of one outcome into `folder`."""
     model = folder / model_file(options.chip)
     model.write_bytes(outcome.model)
-    return Compiled(model, lowered.mlir, lowered.weights, lowered.locations)
+    return Compiled(model, lowered.mlir, lowered.weights, lowered.locations, outcome.audit, outcome.set_aside)
 
 
 def model_file(chip: str) -> str:

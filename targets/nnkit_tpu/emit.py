@@ -34,7 +34,8 @@ from nnkit_tpu.compile import (
     write_model,
     write_sources,
 )
-from nnkit_tpu.grouping import choose_groups, own_plan
+from nnkit_tpu.grouping import QUICK_CUTS, choose_groups, own_plan
+from nnkit_tpu.layer_group.report import audit_report
 from nnkit_tpu.lowered import TpuLowered
 from nnkit_tpu.mlir_reader import disagreements, read_lowered
 from nnkit_tpu.options import TpuOptions
@@ -144,7 +145,12 @@ def _compile(
         if traced is not None:
             deployment.say("the traced model")
             (folder / TRACED).mkdir()
-            shutil.copyfile(traced.result(), folder / TRACED / model_file(options.chip))
+            inner = traced.result()
+            shutil.copyfile(inner.model, folder / TRACED / inner.model.name)
+            build["traced"] = {
+                "audit": None if inner.audit is None else audit_report(inner.audit),
+                "groups": inner.set_aside or QUICK_CUTS,
+            }
     return build
 
 
@@ -155,13 +161,13 @@ def _traced(
     ranges: Mapping[str, ValueRange] | None,
     modes: Mapping[str, str],
     work: Path,
-) -> Path:
-    """The model that gives every inner value, in a folder of its own in `work`."""
+) -> Compiled:
+    """The model that gives every inner value, in a folder of its own in `work`; audited as the released one."""
     inner = work / "traced"
     inner.mkdir()
     every_value = replace(graph, outputs=tuple(op.output for op in graph.ops))
     plain = replace(how, quant_output=False, cores=1)
-    return compile_graph(toolchain, every_value, plain, inner, ranges=ranges, modes=modes, search=False).model
+    return compile_graph(toolchain, every_value, plain, inner, ranges=ranges, modes=modes, search=False)
 
 
 def _prediction(program: Program, compiled: Compiled, pixels: Mapping[str, PixelInput]) -> dict[str, Any]:

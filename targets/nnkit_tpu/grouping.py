@@ -38,11 +38,12 @@ def own_plan(graph: TpuGraph, chip_name: str) -> dict[str, Any]:
 
 
 def choose_groups(toolchain: Toolchain, program: LoweredProgram, options: TpuOptions, folder: Path) -> Choice:
-    """Compile with the groups that the recipe asks for. Raises ToolError where the compiler fails.
+    """Compile with the groups that the recipe asks for, or with the compiler's own where nnkit cannot read the
+    lowered program. Raises ToolError where the compiler fails.
 
     folder: takes the compiler's files, in folders of their own.
     """
-    if options.layer_group == "measured":
+    if options.layer_group == "measured" and not program.unread:
         budget = Budget(options.budget.groups, options.budget.steps, options.budget.orders)
         tuning = tune(toolchain, program, CostModel(program.chip), budget)
         given = tuning.best.groups if tuning.best is not tuning.vendor else None
@@ -50,10 +51,10 @@ def choose_groups(toolchain: Toolchain, program: LoweredProgram, options: TpuOpt
         outcome = compile_groups(toolchain, tuning.program, given, keep=best)
         return Choice(outcome, best / FINAL, _report(options, tuning))
     model = CostModel(program.chip, counts_bytes=program.chip.is_cv)
-    if options.layer_group == "ours":
+    if options.layer_group == "ours" and not program.unread:
         few = few_trials(toolchain, program, model, folder)
         return Choice(few.tuning.best, few.final, _report(options, few.tuning))
-    search = options.layer_group == "vendor"
+    search = options.layer_group != "quick"
     name = VENDORS_CUTS if search else QUICK_CUTS
     vendor = compile_groups(toolchain, program, keep=folder / "vendor", search=search)
     tuning = Tuning(vendor, vendor, program, name, (Trial(name, vendor.cost),), model)
@@ -62,4 +63,8 @@ def choose_groups(toolchain: Toolchain, program: LoweredProgram, options: TpuOpt
 
 def _report(options: TpuOptions, tuning: Tuning) -> dict[str, Any]:
     """The comparison of the groups that were tried, with the audit of those that were kept."""
-    return {"asked": options.layer_group, **tuning_report(tuning)}
+    return {
+        "asked": options.layer_group,
+        **tuning_report(tuning),
+        "not_planned": tuning.program.unread or None,
+    }

@@ -31,19 +31,26 @@ def report_details(deployment: Deployment[TpuLowered], options: TpuOptions, fold
         "compiler": build.get("compiler"),
         "plan": build["plan"],
         "layer_groups": build.get("layer_groups"),
+        "traced": build.get("traced"),
         "prediction": build.get("prediction"),
-        "summary": [*_search(build.get("layer_groups")), *_summary(build.get("prediction"))] or None,
+        "summary": [*_groups(build.get("layer_groups")), *_summary(build.get("prediction"))] or None,
         "exact_layers": len(ops) - len(bounded),
         "layers_within_a_bound": bounded,
     }
     return {key: value for key, value in details.items() if value is not None}
 
 
-def _search(layer_groups: Mapping[str, Any] | None) -> list[str]:
-    """A line where the compiler's search for groups did not end."""
-    if layer_groups is None or layer_groups["compiler_search"] == "ended":
+def _groups(layer_groups: Mapping[str, Any] | None) -> list[str]:
+    """Lines where the compiler's own groups do not stand, where none were planned, where the audit is not of all."""
+    if layer_groups is None:
         return []
-    return [f"groups   the compiler's search for layer groups was {layer_groups['compiler_search']}"]
+    told = []
+    if layer_groups["compiler_search"] != "ended":
+        told.append(f"the compiler's search for layer groups was {layer_groups['compiler_search']}")
+    if layer_groups["not_planned"]:
+        told.append(f"nnkit planned none, as it cannot follow the lowered program: {layer_groups['not_planned']}")
+    told += (layer_groups["audit"] or {}).get("not_followed", ())
+    return [f"groups   {line}" for line in told]
 
 
 def _summary(prediction: Mapping[str, Any] | None) -> list[str]:

@@ -107,7 +107,7 @@ def test_only_values_that_are_needed_elsewhere_are_copied() -> None:
     ranges = dict.fromkeys(("x", "c", "y", "z"), unit)
     written = with_copies(Written(shown, ranges, {"y": "BF16"}), "cv181x", "INT8")
     kinds = [op.kind for op in written.graph.ops]
-    assert kinds == ["conv", "pool", "activation", "pool", "activation"]
+    assert kinds == ["conv", "pad", "activation", "pool", "activation"]
     assert written.graph.ops[2].inputs == ("c_for_y",)
     assert written.graph.outputs == shown.outputs
     assert written.ranges is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -189,6 +189,51 @@ def test_a_runner_that_loses_an_input() -> None:
 
     with pytest.raises(ToolError, match="3 inputs were given, 2 results came back"):
         compare_artifact(Lossy(), Path(), chain(), inputs(3))
+
+
+class TwoModels(FakeRunner):
+    """Outputs by one model, every value by another; `alter` damages only the model of that number."""
+
+    contract: Contract = "bounded"
+    layer_by_layer: Literal[True] = True
+
+    def __init__(self, damaged: str, alter: Alter) -> None:
+        super().__init__()
+        self.damaged, self.damage = damaged, alter
+
+    def bound(self, program: Program, tensor: str) -> float:
+        return 0.0
+
+    def run(
+        self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[np.int64]]], *, trace: bool
+    ) -> list[RunResult]:
+        results = []
+        for given in inputs:
+            released, traced = by_hand(given["x"]), by_hand(given["x"])
+            self.damage(0, released if self.damaged == "released" else traced)
+            results.append(RunResult({"out_v": released["out_v"]}, traced))
+        return results
+
+
+def test_a_wrong_model_of_inner_values_does_not_fail_a_right_release() -> None:
+    def lose_a_layer(number: int, values: Values) -> None:
+        values["kept_v"][:] = 0
+        values["out_v"] = values["sum_v"]
+
+    verdict = compare_artifact(TwoModels("traced", lose_a_layer), Path(), chain(), inputs(2))
+    assert (verdict.mismatches, verdict.values) == (0, 2 * SIZE)
+    assert "the released model's outputs are as simulated, 24 of 24 of the model that gives inner" in verdict.note
+    assert verdict.as_json()["note"] == verdict.note
+
+
+def test_a_wrong_release_fails_and_is_named() -> None:
+    def one_off(number: int, values: Values) -> None:
+        values["out_v"].flat[3] += 1
+
+    verdict = compare_artifact(TwoModels("released", one_off), Path(), chain(), inputs(1))
+    assert verdict.mismatches == 1
+    assert "1 of the released one and 0 of the other are not as simulated" in verdict.note
+    assert "'out'" in verdict.first_difference
 
 
 def test_not_run_says_why() -> None:

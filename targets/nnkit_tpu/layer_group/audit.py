@@ -48,6 +48,7 @@ class _Group:
     steps: list[list[int]] = field(default_factory=list)
     slices: int = 1
     stages: int = 3
+    unread: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,26 +57,32 @@ class Audit:
 
     groups: how many there are. actions: loads, ops and stores that were replayed, each of one slice. conflicts: a
     sentence for each tensor that is read where it is not there yet or not any more, and for each op that writes over
-    what it reads; at most as many as were asked for.
+    what it reads; at most as many as were asked for. not_followed: a sentence for each group that could not be
+    replayed, because a line of it is not as this compiler writes it: nothing is said of these.
     """
 
     groups: int
     actions: int
     conflicts: tuple[str, ...]
+    not_followed: tuple[str, ...] = ()
 
 
 def audit_local_memory(final: str, chip: Chip, *, most: int = 5) -> Audit:
     """Replay the groups of a final program; the replay ends with the group in which there are `most` conflicts."""
     conflicts: list[str] = []
+    not_followed: list[str] = []
     groups = _groups(final)
     actions = 0
     for number, group in enumerate(groups):
+        if group.unread:
+            not_followed.append(f"group {number} cannot be followed: {group.unread}")
+            continue
         replay = _Replay(group, chip)
         conflicts += [f"group {number}: {problem}" for problem in replay.problems(most - len(conflicts))]
         actions += replay.actions
         if len(conflicts) >= most:
             break
-    return Audit(len(groups), actions, tuple(conflicts))
+    return Audit(len(groups), actions, tuple(conflicts), tuple(not_followed))
 
 
 def _groups(final: str) -> list[_Group]:
@@ -96,6 +103,8 @@ def _groups(final: str) -> list[_Group]:
             match = _ITEM.match(line)
             place = _PLACE.search(line)
             if match is None or place is None:
+                if ' = "tpu.' in line and not current.unread:
+                    current.unread = f"a line that cannot be read: {line.strip()[:100]}"
                 continue
             value, kind, operands, info = match.groups()
             read = tuple(operand.strip() for operand in operands.split(",") if operand.strip())
@@ -117,6 +126,9 @@ def _finished(group: _Group, line: str) -> _Group:
             group.steps.append([])
         elif group.steps:
             group.steps[-1].append(number)
+    missing = set(group.items) - {number for step in group.steps for number in step}
+    if missing and not group.unread:
+        group.unread = f"{group.items[min(missing)].value} is in none of its steps"
     for axis in "ncdhw":
         sections = re.search(rf"\b{axis}secs = (\d+)", line)
         group.slices *= int(sections.group(1)) if sections else 1

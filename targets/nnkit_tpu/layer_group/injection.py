@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nnkit.errors import ToolError
+from nnkit.errors import InternalError, ToolError
 from nnkit_tpu.chips import Chip
 from nnkit_tpu.layer_group.audit import Audit, audit_local_memory
 from nnkit_tpu.layer_group.from_lowered import LoweredFunction, read_lowered
@@ -35,15 +35,16 @@ from nnkit_tpu.model_stamp import without_time
 from nnkit_tpu.toolchain.find import Toolchain
 from nnkit_tpu.toolchain.run import CompilerError, run_tpuc_opt
 
-_SEARCH, _AS_MANY_AS_FIT = 2, 1  # the compiler's two ways to form groups
-_GROUP_PASSES = (
-    "--init",
-    "--layer-group=opt={} group_by_cores=auto compress_mode=none debugger=0 disable_group_overlap=false lgcache=true",
-    "--core-parallel",
-    "--after-layergroup-weight-reorder",
-    "--address-assign",
-    "--deinit",
+_SEARCH, _AS_MANY_AS_FIT, _NONE = 2, 1, 0  # the compiler's two ways to form groups, and to form none
+_FORM = (
+    "--layer-group=opt={} group_by_cores=auto compress_mode=none debugger=0 disable_group_overlap=false lgcache=true"
 )
+_WAYS = (
+    (_SEARCH, ""),
+    (_AS_MANY_AS_FIT, "groups of as many layers as fit stand in"),
+    (_NONE, "no groups stand in"),
+)
+_AFTERWARDS = ("--core-parallel", "--after-layergroup-weight-reorder", "--address-assign", "--deinit")
 _FAILED_GROUP = re.compile(r"failed for group (\d+)")
 _CODEGEN_PASSES = ("--init", "--codegen=model_file={} embed_debug_info=False model_version=latest", "--deinit")
 
@@ -53,6 +54,7 @@ class LoweredProgram:
     """A lowered program on disk, ready for grouping.
 
     folder: holds `file` and the weights it names. name: of its module. mode: as in the compiler's options.
+    functions: empty where the text cannot be read, for the reason `unread`: then only the compiler can form groups.
     """
 
     folder: Path
@@ -62,12 +64,16 @@ class LoweredProgram:
     mode: str
     text: str
     functions: tuple[LoweredFunction, ...]
+    unread: str = ""
 
     @staticmethod
     def read(folder: Path, file: str, name: str, chip: Chip, mode: str) -> LoweredProgram:
         """Read what the compiler left after its last pass before `--layer-group`."""
         text = (folder / file).read_text(encoding="utf-8")
-        return LoweredProgram(folder, file, name, chip, mode, text, read_lowered(text, chip))
+        try:
+            return LoweredProgram(folder, file, name, chip, mode, text, read_lowered(text, chip))
+        except (ToolError, InternalError) as error:
+            return LoweredProgram(folder, file, name, chip, mode, text, (), error.reason)
 
     def reordered(self, function: str, names: Sequence[str]) -> LoweredProgram:
         """The same program with the ops of one function in the order of `names`."""
@@ -90,8 +96,8 @@ class Outcome:
     """What the compiler made of some groups. profile: None for chips without a simulator of cycles.
 
     refused: why it would not take the groups; then everything else is empty. culprit: function and group that this
-    names, where it names one. op_cycles: compute by op name. audit: of the final program's local memory. searched:
-    False where the compiler's own search did not end in time, and groups of as many layers as fit stand in.
+    names, where it names one. op_cycles: compute by op name. audit: of the final program's local memory. set_aside:
+    why the compiler's own groups do not stand, and what stands in for them; empty where they do.
     """
 
     groups: Mapping[str, tuple[InjectedGroup, ...]]
@@ -102,7 +108,7 @@ class Outcome:
     refused: str = ""
     culprit: tuple[str, InjectedGroup] | None = None
     audit: Audit | None = None
-    searched: bool = True
+    set_aside: str = ""
 
     @property
     def cost(self) -> int:
@@ -132,11 +138,55 @@ def compile_groups(
     """Compile with `groups` by function, or with the compiler's own choice (None).
 
     keep: a folder for the compiler's files; otherwise they are removed. search: whether that choice is the best that
-    the compiler finds, which can take most of a build's time, or simply groups of as many layers as fit; these also
-    where the search does not end in time.
+    the compiler finds, which can take most of a build's time, or simply groups of as many layers as fit. These also
+    stand in where the search does not end in time or fails, or where the audit refutes what it found; and where that
+    happens to them too, no groups are formed.
 
-    Raises ToolError where the compiler fails without given groups, or cannot be run at all.
+    Raises ToolError where the compiler fails even without groups, or cannot be run at all.
     """
+    if groups is not None:
+        return _with_given(toolchain, program, groups, keep)
+    reason, first = "", None
+    for way, instead in _WAYS if search else _WAYS[1:]:
+        try:
+            outcome, _ = _compiled(toolchain, program, way, None, keep)
+        except CompilerError as error:
+            reason = reason or ("stopped" if error.timed_out else "failed")
+            first = first or error
+            continue
+        conflicts = outcome.audit.conflicts if outcome.audit is not None else ()
+        if not conflicts:
+            return replace(outcome, set_aside=f"{reason}: {instead}" if reason else "")
+        reason = reason or f"refuted ({conflicts[0]})"
+    raise first or InternalError("a program without groups has conflicts", where="layer groups")
+
+
+def _with_given(
+    toolchain: Toolchain, program: LoweredProgram, groups: Mapping[str, Sequence[InjectedGroup]], keep: Path | None
+) -> Outcome:
+    """The outcome of given groups; those that cannot be audited are refused as those that the audit refutes."""
+    taken = {name: tuple(items) for name, items in groups.items()}
+    try:
+        outcome, final = _compiled(toolchain, program, _SEARCH, groups, keep)
+    except CompilerError as error:
+        return Outcome(taken, refused=error.reason, culprit=_named_group(error.reason, program, taken))
+    audit = outcome.audit
+    if audit is not None and audit.conflicts:
+        reason = f"the compiler's placement of these groups is broken: {audit.conflicts[0]}"
+        return Outcome(taken, refused=reason, culprit=_placed_group(audit.conflicts[0], final, program))
+    if audit is not None and audit.not_followed:
+        return Outcome(taken, refused=audit.not_followed[0])
+    return outcome
+
+
+def _compiled(
+    toolchain: Toolchain,
+    program: LoweredProgram,
+    way: int,
+    groups: Mapping[str, Sequence[InjectedGroup]] | None,
+    keep: Path | None,
+) -> tuple[Outcome, str]:
+    """One compilation and its final program. Raises CompilerError where it fails."""
     with tempfile.TemporaryDirectory(prefix="nnkit-groups-") as temporary:
         work = keep or Path(temporary)
         work.mkdir(parents=True, exist_ok=True)
@@ -144,38 +194,26 @@ def compile_groups(
             if not (work / weights.name).exists():
                 shutil.copyfile(weights, work / weights.name)
         (work / "lowered.mlir").write_text(program.text, encoding="utf-8")
-        cache = work / group_cache_name(program.name, program.chip.name, program.mode)
         environment = {}
         if groups is not None:
+            cache = work / group_cache_name(program.name, program.chip.name, program.mode)
             cache.write_text(write_group_cache(program.functions, groups), encoding="utf-8")
             environment = {"LOAD_TPU_GROUP": "1"}
         suffix = "cvimodel" if program.chip.is_cv else "bmodel"
-        grouping = [text.format(_SEARCH if search else _AS_MANY_AS_FIT) for text in _GROUP_PASSES]
+        grouping = ["--init", *([] if way == _NONE else [_FORM.format(way)]), *_AFTERWARDS]
         codegen = [text.format(f"net.{suffix}") for text in _CODEGEN_PASSES]
-        try:
-            for arguments, log, what in (
-                (["lowered.mlir", *grouping, "-o", "final.mlir"], "groups.log", "forming layer groups"),
-                (["final.mlir", *codegen, "-o", "/dev/null"], "codegen.log", "generating code"),
-            ):
-                run_tpuc_opt(toolchain, arguments, work, log_name=log, what=what, environment=environment)
-        except ToolError as error:
-            if groups is None and search and isinstance(error, CompilerError) and error.timed_out:
-                return replace(compile_groups(toolchain, program, keep=keep, search=False), searched=False)
-            if groups is None:
-                raise
-            taken = {name: tuple(items) for name, items in groups.items()}
-            return Outcome(taken, refused=error.reason, culprit=_named_group(error.reason, program, taken))
+        for arguments, log, what in (
+            (["lowered.mlir", *grouping, "-o", "final.mlir"], "groups.log", "forming layer groups"),
+            (["final.mlir", *codegen, "-o", "/dev/null"], "codegen.log", "generating code"),
+        ):
+            run_tpuc_opt(toolchain, arguments, work, log_name=log, what=what, environment=environment)
         final = (work / "final.mlir").read_text(encoding="utf-8")
-        audit = audit_local_memory(final, program.chip)
-        if audit.conflicts and groups is not None:
-            taken = {name: tuple(items) for name, items in groups.items()}
-            reason = f"the compiler's placement of these groups is broken: {audit.conflicts[0]}"
-            return Outcome(taken, refused=reason, culprit=_placed_group(audit.conflicts[0], final, program))
         chosen = read_groups(final, program.functions)
         profile = _profile(work)
         measured = op_cycles_by_name(profile, program.functions, final) if profile is not None else None
         model = without_time((work / f"net.{suffix}").read_bytes())
-        return Outcome(chosen, profile, read_traffic(final), measured, model, audit=audit)
+        audit = audit_local_memory(final, program.chip)
+        return Outcome(chosen, profile, read_traffic(final), measured, model, audit=audit), final
 
 
 def _named_group(

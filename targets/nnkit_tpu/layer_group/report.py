@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnkit_tpu.chips import Chip
+from nnkit_tpu.layer_group.audit import Audit
 from nnkit_tpu.layer_group.groups import GroupedGraph
 from nnkit_tpu.layer_group.injection import Outcome
 from nnkit_tpu.layer_group.plan import GroupPlan
@@ -34,16 +35,24 @@ def tuning_report(tuning: Tuning) -> dict[str, Any]:
     audit = tuning.best.audit
     return {
         "choice": tuning.choice,
-        "compiler_search": "ended" if tuning.vendor.searched else "stopped: groups of as many layers as fit stand in",
+        "compiler_search": tuning.vendor.set_aside or "ended",
         "gain": tuning.gain,
         "vendor": _outcome(tuning.vendor),
         "ours": _outcome(tuning.best),
         "trials": [
             {"choice": trial.choice, "cost": trial.cost, "refused": trial.refused or None} for trial in tuning.trials
         ],
-        "audit": None
-        if audit is None
-        else {"groups": audit.groups, "actions": audit.actions, "conflicts": list(audit.conflicts)},
+        "audit": None if audit is None else audit_report(audit),
+    }
+
+
+def audit_report(audit: Audit) -> dict[str, Any]:
+    """What was replayed, and what could not be."""
+    return {
+        "groups": audit.groups,
+        "actions": audit.actions,
+        "conflicts": list(audit.conflicts),
+        "not_followed": list(audit.not_followed),
     }
 
 

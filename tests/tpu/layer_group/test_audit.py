@@ -50,6 +50,18 @@ def test_a_sound_group_passes() -> None:
     assert audit_local_memory(group(), CHIP) == Audit(1, 9, ())
 
 
+def test_a_group_that_cannot_be_read_is_neither_proven_nor_refuted() -> None:
+    strange = group(middle=0).replace(
+        '"tpu.Conv2D"(%12, %11, %0) {ginfo', '"tpu.Conv2D"(%12, %11, %0) <{fresh}> {ginfo'
+    )
+    audit = audit_local_memory(strange + "\n" + group(), CHIP)
+    assert (audit.groups, audit.actions, audit.conflicts) == (2, 9, ())
+    assert len(audit.not_followed) == 1
+    assert audit.not_followed[0].startswith("group 0 cannot be followed: a line that cannot be read: %13")
+    idle = audit_local_memory(group(flow="-1, 2, 0, -2, 3, 1"), CHIP)
+    assert idle.not_followed == ("group 0 cannot be followed: %14 is in none of its steps",)
+
+
 def test_bytes_may_be_used_again_once_they_are_dead() -> None:
     # In step 2 the input is dead until the next slice's arrives at the step's end.
     assert audit_local_memory(group(flow="-1, 2, 4, -2, 3, 0, 1"), CHIP).conflicts == ()

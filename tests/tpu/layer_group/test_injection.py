@@ -9,14 +9,20 @@ import numpy as np
 import pytest
 
 from nnkit.calibrate.stats import ValueRange
+from nnkit.errors import ToolError
 from nnkit.program import Window
+from nnkit_tpu.chips import Chip
 from nnkit_tpu.compile import CompileOptions, lower_graph
+from nnkit_tpu.grouping import choose_groups
+from nnkit_tpu.layer_group import injection
 from nnkit_tpu.layer_group.audit import Audit, audit_local_memory
 from nnkit_tpu.layer_group.cost import CostModel
+from nnkit_tpu.layer_group.from_lowered import LoweredFunction
 from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_groups
 from nnkit_tpu.layer_group.slices import SliceCount, SlicePlan, slice_group
 from nnkit_tpu.layer_group.tune import Budget, best_disjoint, tune
 from nnkit_tpu.layer_group.vendor_files import InjectedGroup
+from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.program import TpuBinary, TpuConv, TpuGraph, TpuTensor
 from nnkit_tpu.toolchain import Toolchain
 
@@ -147,7 +153,44 @@ def test_a_search_that_does_not_end_in_time_gives_way_to_groups_that_fit(
     (slow / "lib").symlink_to(tpu_toolchain.libraries)
     fitting = compile_groups(tpu_toolchain, program, search=False)
     outcome = compile_groups(replace(tpu_toolchain, root=slow, timeout_s=5.0), program)
-    assert fitting.searched
-    assert not outcome.searched
+    assert not fitting.set_aside
+    assert outcome.set_aside == "stopped: groups of as many layers as fit stand in"
     assert outcome.groups == fitting.groups
     assert outcome.cost == fitting.cost
+
+
+def test_groups_that_the_audit_refutes_are_not_released(
+    tpu_toolchain: Toolchain, program: LoweredProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuting(final: str, chip: Chip) -> Audit:
+        found = audit_local_memory(final, chip)
+        return replace(found, conflicts=("group 0: a byte is lost",)) if found.groups else found
+
+    given = compile_groups(tpu_toolchain, program).groups
+    monkeypatch.setattr(injection, "audit_local_memory", refuting)
+    outcome = compile_groups(tpu_toolchain, program)
+    assert outcome.set_aside == "refuted (group 0: a byte is lost): no groups stand in"
+    assert not any(outcome.groups.values())
+    assert outcome.audit == Audit(0, 0, ())
+    assert outcome.model
+    assert "a byte is lost" in compile_groups(tpu_toolchain, program, given).refused
+
+
+def test_what_cannot_be_followed_is_told_and_not_failed(
+    tpu_toolchain: Toolchain, program: LoweredProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def strange(text: str, chip: Chip) -> tuple[LoweredFunction, ...]:
+        raise ToolError("a line that cannot be read: %5 = fresh", where="the compiler's lowered program")
+
+    monkeypatch.setattr(injection, "read_lowered", strange)
+    unread = LoweredProgram.read(program.folder, program.file, program.name, program.chip, program.mode)
+    assert (unread.functions, unread.unread) == ((), "a line that cannot be read: %5 = fresh")
+    choice = choose_groups(tpu_toolchain, unread, TpuOptions(chip=program.chip.name), tmp_path)
+    vendor = compile_groups(tpu_toolchain, program)
+    assert choice.outcome.cost == vendor.cost
+    assert choice.report["not_planned"] == unread.unread
+    monkeypatch.setattr(
+        injection, "audit_local_memory", lambda final, chip: Audit(1, 0, (), ("group 0 cannot be followed: %5",))
+    )
+    assert compile_groups(tpu_toolchain, program).audit == Audit(1, 0, (), ("group 0 cannot be followed: %5",))
+    assert compile_groups(tpu_toolchain, program, vendor.groups).refused == "group 0 cannot be followed: %5"

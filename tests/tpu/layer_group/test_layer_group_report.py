@@ -40,4 +40,4 @@ def test_a_comparison() -> None:
     assert report["ours"]["groups"] == {"f": [{"first": 0, "last": 3, "slices": [1, 2]}]}
     assert (report["vendor"]["cycles"], report["ours"]["cycles"]) == (1000, 900)
     assert [trial["refused"] for trial in report["trials"]] == [None, "no room", None]
-    assert report["audit"] == {"groups": 1, "actions": 14, "conflicts": []}
+    assert report["audit"] == {"groups": 1, "actions": 14, "conflicts": [], "not_followed": []}

@@ -1,0 +1,164 @@
+"""Networks as people export them: their builds pass, and every layer is as the chip model has it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from typer.testing import CliRunner
+
+from nnkit.cli import app
+from nnkit_tpu.toolchain import Toolchain
+
+SIDE = 32
+
+
+class Net:
+    """Nodes on the input `x` of 3 channels; a value has its node's name."""
+
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+        self.random = np.random.default_rng(7)
+
+    def constant(self, values: Any, dtype: Any = np.float32) -> str:
+        self.constants.append(numpy_helper.from_array(np.asarray(values, dtype), f"constant_{len(self.constants)}"))
+        return self.constants[-1].name
+
+    def __call__(self, to: str, op: str, *inputs: str, **attributes: Any) -> str:
+        self.nodes.append(helper.make_node(op, list(inputs), [to], name=to, **attributes))
+        return to
+
+    def split(self, to: str, x: str, sizes: list[int]) -> list[str]:
+        names = [f"{to}_split_{part}" for part in range(len(sizes))]
+        sizes_name = self.constant(sizes, np.int64)
+        self.nodes.append(helper.make_node("Split", [x, sizes_name], names, name=to, axis=1))
+        return names
+
+    def reshape(self, to: str, x: str, *shape: int) -> str:
+        return self(to, "Reshape", x, self.constant(shape, np.int64))
+
+    def conv(
+        self, to: str, x: str, inputs: int, outputs: int, kernel: int = 1, stride: int = 1, group: int = 1
+    ) -> str:
+        fan_in = inputs // group * kernel**2
+        weight = self.constant(self.random.normal(0, (2 / fan_in) ** 0.5, (outputs, inputs // group, kernel, kernel)))
+        bias = self.constant(self.random.normal(0, 0.05, outputs))
+        return self(to, "Conv", x, weight, bias, pads=[kernel // 2] * 4, strides=[stride] * 2, group=group)
+
+    def saved(self, folder: Path, *outputs: str) -> None:
+        graph = helper.make_graph(
+            self.nodes,
+            "net",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, SIDE, SIDE])],
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+            self.constants,
+        )
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+        onnx.save(onnx.shape_inference.infer_shapes(made), folder / "net.onnx")
+
+
+def report(folder: Path, chip: str, options: str = "") -> dict[str, Any]:
+    """Of a build that passes."""
+    (folder / "images").mkdir()
+    random = np.random.default_rng(5)
+    for index in range(3):
+        np.save(folder / "images" / f"{index}.npy", random.normal(0, 1, (1, 3, SIDE, SIDE)).astype(np.float32))
+    text = f"""nnkit: 1
+name: net
+model: {{path: net.onnx, inputs: {{x: {{calibration: {{images: images/*.npy}}}}}}}}
+targets:
+  tpu: {{chip: {chip}{options}}}
+verify: {{images: images/*.npy}}
+"""
+    (folder / "recipe.yaml").write_text(text, encoding="utf-8")
+    done = CliRunner().invoke(app, ["run", str(folder / "recipe.yaml"), "--out", str(folder / "out"), "--no-cache"])
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads((folder / "out/net/tpu/report.json").read_text(encoding="utf-8"))
+    assert found["status"] == "ok"
+    return found
+
+
+def verdict(found: dict[str, Any]) -> dict[str, Any]:
+    entry: dict[str, Any] = found["verify"]["program_vs_artifact"][0]
+    return entry
+
+
+def shuffled(net: Net) -> str:
+    """Two units of ShuffleNet V2 as the dynamo exporter writes them: Split, and the shuffle in five dimensions."""
+    x = net("stem_relu", "Relu", net.conv("stem", "x", 3, 16, 3, 2))
+    side = SIDE // 2
+    for unit in range(2):
+        kept, worked = net.split(f"split{unit}", x, [8, 8])
+        y = net(f"a{unit}_relu", "Relu", net.conv(f"a{unit}", worked, 8, 8))
+        y = net.conv(f"b{unit}", y, 8, 8, 3, group=8)
+        y = net(f"c{unit}_relu", "Relu", net.conv(f"c{unit}", y, 8, 8))
+        joined = net(f"cat{unit}", "Concat", kept, y, axis=1)
+        pairs = net.reshape(f"pairs{unit}", joined, 1, 2, 8, side, side)
+        x = net.reshape(
+            f"whole{unit}", net(f"swap{unit}", "Transpose", pairs, perm=[0, 2, 1, 3, 4]), 1, 16, side, side
+        )
+    return net.conv("last", x, 16, 10)
+
+
+def detected(net: Net) -> str:
+    """A detector with its box arithmetic inside: what is left of the grid and right of it, times the stride."""
+    fine = net("fine_silu", "Mul", net.conv("fine", "x", 3, 16, 3, 4), net("fine_s", "Sigmoid", "fine"))
+    coarse = net("coarse_silu", "Mul", net.conv("coarse", fine, 16, 16, 3, 2), net("coarse_s", "Sigmoid", "coarse"))
+    scales = net.constant([1, 1, 2, 2])
+    up = net("up", "Resize", coarse, "", scales, mode="nearest", nearest_mode="floor",
+             coordinate_transformation_mode="asymmetric")  # fmt: skip
+    heads, grids, strides = [], [], []
+    joined = net("joined", "Concat", up, fine, axis=1)
+    for name, x, channels, stride in (("f", joined, 32, 4), ("c", coarse, 16, 8)):
+        side = SIDE // stride
+        heads.append(net.reshape(f"{name}_flat", net.conv(f"{name}_head", x, channels, 7), 1, 7, side * side))
+        grids.append(np.stack(np.meshgrid(*[np.arange(side) + 0.5] * 2)).reshape(1, 2, -1))
+        strides.append(np.full((1, 1, side * side), stride))
+    parts = net.split("parts", net("heads", "Concat", *heads, axis=2), [2, 2, 3])
+    grid, stride_of = net.constant(np.concatenate(grids, 2)), net.constant(np.concatenate(strides, 2))
+    low, high = net("low", "Sub", grid, parts[0]), net("high", "Add", parts[1], grid)
+    centre = net("centre", "Div", net("both", "Add", low, high), net.constant(2.0))
+    boxes = net("boxes", "Concat", centre, net("size", "Sub", high, low), axis=1)
+    return net("out", "Concat", net("scaled", "Mul", boxes, stride_of), net("p", "Sigmoid", parts[2]), axis=1)
+
+
+def sloped(net: Net) -> str:
+    """Slopes per channel on values that are read again, as residual face networks have them."""
+    x = net.conv("first", "x", 3, 16, 3, 2)
+    y = net("slopes", "PRelu", x, net.constant(net.random.uniform(0.1, 0.4, (16, 1, 1))))
+    z = net("sum", "Add", net.conv("second", y, 16, 16, 3), x)
+    return net("more_slopes", "PRelu", z, net.constant(net.random.uniform(0.1, 0.4, (16, 1, 1))))
+
+
+@pytest.mark.parametrize(
+    ("build", "chip", "options"),
+    [
+        (shuffled, "bm1684x", ""),
+        (shuffled, "cv181x", ""),
+        (detected, "bm1684x", ""),
+        (detected, "bm1684x", ", precision: f16"),
+        (sloped, "bm1688", ""),
+        (sloped, "cv181x", ", precision: bf16"),
+    ],
+)
+def test_they_build_and_every_layer_agrees(
+    tpu_toolchain: Toolchain, tmp_path: Path, build: Any, chip: str, options: str
+) -> None:
+    net = Net()
+    net.saved(tmp_path, build(net))
+    found = report(tmp_path, chip, options)
+    entry = verdict(found)
+    assert entry["how"] == "chip_model"
+    assert (entry["mismatches"], entry.get("note")) == (0, None)
+    assert entry["values"] > 10_000
+    details = found["details"]
+    for audit in (details["layer_groups"]["audit"], details["traced"]["audit"]):
+        assert (audit["conflicts"], audit["not_followed"]) == ([], [])
+    assert details.get("prediction", {}).get("disagreements", []) == []
+    assert "summary" not in details
