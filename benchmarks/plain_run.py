@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.plain_network import Style, plain_network
+from nnkit.boards.tools import QEMU_RV32, RV32_COMPILER, require, run_in
 from nnkit.c.host_compiler import host_compiler
 from nnkit.c.sources import TYPES_HEADER, types_header
 from nnkit.program import Program
 from nnkit_gap8.compile_flags import RV32_FLAGS
-from nnkit_gap8.tools import QEMU, RV32_COMPILER, require, run_in
 
 Machine: TypeAlias = Literal["rv32", "host"]
 
@@ -71,7 +71,7 @@ def _rv32(folder: Path, optimisation: str) -> list[str]:
     link = ["-nostdlib", "-nostartfiles", "-T", str(_SOURCES / "rv32.ld"), "-o", "network.elf"]
     run_in(folder, [require(RV32_COMPILER), *flags, *link, *sources, "-lgcc"], _TIMEOUT_S)
     return [
-        require(QEMU),
+        require(QEMU_RV32),
         *("-machine", "virt", "-cpu", "rv32", "-m", "128M", "-smp", "1", "-bios", "none"),
         *("-display", "none", "-monitor", "none", "-serial", "none", "-chardev", "stdio,id=console"),
         *("-semihosting-config", "enable=on,target=native,chardev=console", "-icount", "shift=0"),

@@ -192,6 +192,18 @@ def simulate(
 
 
 @app.command()
+def bench(
+    build: Annotated[Path, typer.Argument(metavar="BUILD", help="A build folder: out/<name>/<target>.")],
+    on: Annotated[str, typer.Option("--on", metavar="BOARD", help="cortex-m4, cortex-m7, rv32imac, ...")],
+    json: JsonOption = False,
+) -> None:
+    """Run a build on an emulated board: instructions by layer, memory, every value compared."""
+    from nnkit.commands.bench import bench_command
+
+    bench_command(build, on=on, json=json)
+
+
+@app.command()
 def compare(
     first: Annotated[Path, typer.Argument(metavar="A", help="A build folder, or a tensor file (.npy, .npz).")],
     second: Annotated[Path | None, typer.Argument(metavar="B", help="The same kind as A.")] = None,

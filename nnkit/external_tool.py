@@ -20,6 +20,17 @@ _VERSION_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True)
+class Tool:
+    """An external program: where it was found, its version, or how to get it."""
+
+    name: str
+    purpose: str
+    found: str | None
+    version: str
+    install: str
+
+
+@dataclass(frozen=True)
 class ToolRun:
     """How a program ended, and what it printed.
 

@@ -1,5 +1,6 @@
 """Targets: what a plugin derives from, what it lowers a network to, what runs its artifacts, how it is found."""
 
+from nnkit.external_tool import Tool
 from nnkit.lowered import Lowered, Segment
 from nnkit.runner import Contract, LayerRunner, Runner, RunResult
 from nnkit.target.fixed_point import FixedPointTarget
@@ -27,7 +28,6 @@ from nnkit.target.protocol import (
     PrecisionSearch,
     Quantization,
     Target,
-    Tool,
 )
 
 __all__ = [

@@ -13,6 +13,7 @@ from nnkit.lowered import Lowered
 if TYPE_CHECKING:
     from nnkit.calibrate.stats import CalibrationStats
     from nnkit.distance import Distance
+    from nnkit.external_tool import Tool
     from nnkit.graph import Model
     from nnkit.input_range import InputRange
     from nnkit.memory.plan import MemoryPlan, Region
@@ -43,17 +44,6 @@ class Machine:
     def region(self, name: str) -> Region:
         """A region by name. Raises KeyError."""
         return {r.name: r for r in self.regions}[name]
-
-
-@dataclass(frozen=True)
-class Tool:
-    """An external program: where it was found, its version, or how to get it."""
-
-    name: str
-    purpose: str
-    found: str | None
-    version: str
-    install: str
 
 
 @dataclass(frozen=True)
@@ -252,6 +242,10 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
 
     def runners(self, options: OptionsT) -> tuple[Runner, ...]:
         """What can execute the artifact, in the order of verification; all are choices of `simulate --on`."""
+        return ()
+
+    def boards(self, options: OptionsT) -> tuple[Runner, ...]:
+        """Emulated boards beside the runners, which count instructions: choices of `nnkit bench --on` alone."""
         return ()
 
     def limits(self) -> tuple[str, ...]:

@@ -86,4 +86,10 @@ class Network:
 
 
 def _described(port: Port) -> dict[str, Any]:
-    return {"name": port.name, "pointer": port.pointer, "shape": list(port.shape), "values": port.count}
+    return {
+        "name": port.name,
+        "pointer": port.pointer,
+        "shape": list(port.shape),
+        "values": port.count,
+        "type": "float",
+    }

@@ -42,9 +42,8 @@ class HostRunner:
         return None if self._path() else "no C compiler (install gcc or clang, or set CC)"
 
     def bound(self, program: Program, tensor: str) -> float:
-        """That of the layer that gives the tensor, see `nnkit_ansi_c.bounds`; inputs are equal."""
-        op = program.producer(tensor)
-        return op.bound if isinstance(op, FloatLayer) else 0.0
+        """See `layer_bound`."""
+        return layer_bound(program, tensor)
 
     def run(
         self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]], *, trace: bool
@@ -54,15 +53,13 @@ class HostRunner:
         with tempfile.TemporaryDirectory(prefix="nnkit-ansi-c-") as name:
             folder = Path(name)
             binary = self.compile(artifact, folder, trace=trace)
-            arrays = [np.ascontiguousarray(given[port["name"]], np.float32) for given in inputs
-                      for port in record["inputs"]]  # fmt: skip
-            (folder / "inputs.bin").write_bytes(b"".join(array.tobytes() for array in arrays))
+            (folder / "inputs.bin").write_bytes(input_bytes(record, inputs))
             command = [str(binary), "inputs.bin", "outputs.bin", *(["layers.bin"] if trace else [])]
             run_tool(command, timeout_s=_TIMEOUT_S, folder=folder, name="the library", remedy=_REMEDY).checked(
                 "the library", remedy=_REMEDY
             )
-            outputs = _split(folder / "outputs.bin", record["outputs"], program, len(inputs))
-            layers = _split(folder / "layers.bin", record["layers"], program, len(inputs)) if trace else []
+            outputs = split_values(folder / "outputs.bin", record["outputs"], program, len(inputs))
+            layers = split_values(folder / "layers.bin", record["layers"], program, len(inputs)) if trace else []
         tensors = layers or [{} for _ in inputs]
         return [RunResult(results, traced) for results, traced in zip(outputs, tensors, strict=True)]
 
@@ -93,7 +90,19 @@ def described(artifact: Path) -> dict[str, Any]:
     return read_json_object(files[0], what="the artifact's description", remedy="build it again")
 
 
-def _split(
+def layer_bound(program: Program, tensor: str) -> float:
+    """Of the layer that gives the tensor, see `nnkit_ansi_c.bounds`; inputs are equal."""
+    op = program.producer(tensor)
+    return op.bound if isinstance(op, FloatLayer) else 0.0
+
+
+def input_bytes(record: Mapping[str, Any], inputs: Sequence[Mapping[str, NDArray[Any]]]) -> bytes:
+    """All inputs of all runs as the programs read them."""
+    arrays = [np.ascontiguousarray(given[port["name"]], np.float32) for given in inputs for port in record["inputs"]]
+    return b"".join(array.tobytes() for array in arrays)
+
+
+def split_values(
     file: Path, entries: Sequence[Mapping[str, Any]], program: Program, runs: int
 ) -> list[dict[str, NDArray[np.float32]]]:
     """Values by name for each run, in the shapes of the program."""

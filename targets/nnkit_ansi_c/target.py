@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nnkit.memory.plan import MemoryPlan
     from nnkit.program import Program
     from nnkit.rewrite import RewriteLog
-    from nnkit.target import Deployment, Machine, Quantization, Runner
+    from nnkit.target import Deployment, Machine, Quantization, Runner, Tool
 
 
 class AnsiCTarget(Target[AnsiCOptions, AnsiCLowered]):
@@ -82,6 +82,25 @@ class AnsiCTarget(Target[AnsiCOptions, AnsiCLowered]):
         from nnkit_ansi_c.runner import HostRunner
 
         return (HostRunner(),)
+
+    def boards(self, options: AnsiCOptions) -> tuple[Runner, ...]:
+        """Every board that nnkit emulates."""
+        from nnkit.boards import BOARDS
+        from nnkit_ansi_c.board_runner import BoardRunner
+
+        return tuple(BoardRunner(board) for board in BOARDS.values())
+
+    def tools(self) -> tuple[Tool, ...]:
+        """This machine's compiler; for the boards, cross compilers and emulators."""
+        from nnkit.boards import BOARDS
+        from nnkit.boards.tools import described_tool, found_tool
+        from nnkit.c.host_compiler import host_compiler
+
+        boards = BOARDS.values()
+        compilers = {board.compiler: f"compiles it for {board.name}" for board in boards}
+        emulators = {board.emulator: "runs boards for `nnkit bench`, instructions counted" for board in boards}
+        here = described_tool("C compiler", host_compiler(), "runs it on this machine", "apt-get install gcc")
+        return here, *(found_tool(*each) for each in (compilers | emulators).items())
 
     def limits(self) -> tuple[str, ...]:
         """What there is C for."""

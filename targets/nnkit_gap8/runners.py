@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.boards.tools import QEMU_RV32, RV32_COMPILER, RV32_SIZE, missing_tools, require, run_in
 from nnkit.c.host_compiler import host_compiler
 from nnkit.errors import InternalError, ToolError
 from nnkit.program import Program
@@ -18,7 +19,6 @@ from nnkit.reading import read_json_object
 from nnkit.target import Contract, RunResult
 from nnkit_gap8.call_stack import worst_stack_bytes
 from nnkit_gap8.compile_flags import OPTIMISATION, RV32_FLAGS
-from nnkit_gap8.tools import QEMU, RV32_COMPILER, RV32_SIZE, missing_tools, require, run_in
 
 _HOST_TIMEOUT_S = 600.0
 _COMPILE_TIMEOUT_S = 300.0
@@ -110,7 +110,7 @@ class Rv32Runner:
 
     def missing(self) -> str | None:
         """None when cross compiler and emulator are there, otherwise what to install."""
-        return missing_tools((RV32_COMPILER, RV32_SIZE, QEMU))
+        return missing_tools((RV32_COMPILER, RV32_SIZE, QEMU_RV32))
 
     def bound(self, program: Program, tensor: str) -> float:
         """Nothing may differ."""
@@ -226,7 +226,7 @@ class _Rv32Build:
 
 def _qemu_command() -> list[str]:
     return [
-        require(QEMU),
+        require(QEMU_RV32),
         *("-machine", "virt", "-cpu", "rv32", "-m", "256M", "-smp", "1", "-bios", "none"),
         *("-display", "none", "-monitor", "none", "-serial", "none", "-chardev", "stdio,id=console"),
         *("-semihosting-config", "enable=on,target=native,chardev=console", "-icount", "shift=0"),
