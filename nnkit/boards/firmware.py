@@ -15,7 +15,7 @@ _COMPILE_TIMEOUT_S = 300.0
 _CODE_SECTIONS = (".text", ".rodata", ".data", ".srodata", ".sdata")
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Firmware:
     """Object files and programs of one artifact in `folder`; each source is compiled once for each set of defines.
 
