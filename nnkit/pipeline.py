@@ -31,6 +31,7 @@ def run(build: Build, out: Path) -> Outcome:
     Raises UsageError where the recipe names programs and is not trusted.
     """
     refuse_programs([(path.text, path.where) for path in build.options.programs()], trusted=build.trusted)
+    signing_key(build.recipe)  # refused now, not when all is built
     with staged_build(out / build.recipe.name / build.key) as staged:
         imported = stages.import_model(build)
         restructured = stages.restructure(build, imported)

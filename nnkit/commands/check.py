@@ -10,6 +10,7 @@ from nnkit.commands.common import load, print_json, print_line
 def check_command(path: Path, *, json: bool) -> None:
     """Validate the recipe, the model's presence, image globs and target options. Nothing is computed."""
     from nnkit.preprocess import list_images
+    from nnkit.stages import signing_key
     from nnkit.target import check_corrections, check_required, load_target, plugin_name
 
     recipe = load(path)
@@ -28,6 +29,7 @@ def check_command(path: Path, *, json: bool) -> None:
         table = recipe.calibration_for(target).table
         if table is not None:
             table.existing_file("the calibration table")
+    signing_key(recipe)
     if json:
         print_json({"recipe": recipe.name, "targets": list(recipe.targets), "calibration_images": counts})
         return

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.errors import InternalError
+from nnkit.memory.claims import check_regions, wrong
 from nnkit.memory.needs import KernelNeeds
 from nnkit.memory.plan import Buffer, MemoryPlan, Step, WeightChunk
 from nnkit.program import Activation, Add, Concat, Mul, OpBase, Program, Reshape
@@ -41,43 +41,12 @@ def check_plan(
         needs: with it, scratch and weight blocks must also be what each op's kernel needs.
         alignment_bytes: of every buffer, for all regions or by region.
     """
-    _check_regions(plan, alignment_bytes)
+    check_regions(plan, alignment_bytes)
     _check_overlaps(plan)
     _check_steps(program, plan)
     _check_chunks(program, plan, needs)
     _check_scratch(program, plan, needs)
     _Replay(program, plan).run()
-
-
-def _fail(reason: str, where: str) -> InternalError:
-    return InternalError(f"the memory plan is wrong: {reason}", where=where)
-
-
-def _check_regions(plan: MemoryPlan, alignment: int | dict[str, int]) -> None:
-    peaks = dict.fromkeys(plan.regions, 0)
-    last = max(len(plan.steps) - 1, 0)
-    for key, buffer in plan.buffers.items():
-        if key != buffer.name:
-            raise _fail(f"buffer {buffer.name!r} is listed as {key!r}", key)
-        if buffer.region not in plan.regions:
-            raise _fail(f"it lies in {buffer.region!r}, which is no region", buffer.name)
-        step_bytes = alignment if isinstance(alignment, int) else alignment.get(buffer.region, 1)
-        if buffer.offset_bytes < 0 or buffer.size_bytes < 0 or buffer.offset_bytes % step_bytes:
-            raise _fail(f"offset {buffer.offset_bytes} is not a multiple of {step_bytes}", buffer.name)
-        end = buffer.offset_bytes + buffer.size_bytes
-        if end > plan.regions[buffer.region].capacity_bytes:
-            raise _fail(f"it ends at {end}, beyond {buffer.region}", buffer.name)
-        if not 0 <= buffer.first_step <= buffer.last_step <= last:
-            raise _fail(f"it lives in steps {buffer.first_step}..{buffer.last_step} of 0..{last}", buffer.name)
-        peaks[buffer.region] = max(peaks[buffer.region], end)
-    for name, use in plan.regions.items():
-        peak = plan.l3_weight_bytes if name == "l3" else peaks[name]
-        if use.peak_bytes != peak or not use.lower_bound_bytes <= use.peak_bytes <= use.capacity_bytes:
-            raise _fail(
-                f"it says peak {use.peak_bytes}, bound {use.lower_bound_bytes}, capacity {use.capacity_bytes}; "
-                f"the buffers end at {peak}",
-                name,
-            )
 
 
 def _check_overlaps(plan: MemoryPlan) -> None:
@@ -91,7 +60,7 @@ def _check_overlaps(plan: MemoryPlan) -> None:
             for other in active:
                 if other.first_step <= buffer.last_step and buffer.first_step <= other.last_step:
                     step = max(other.first_step, buffer.first_step)
-                    raise _fail(f"{buffer.name!r} overlaps {other.name!r} in {region}", f"step {step}")
+                    raise wrong(f"{buffer.name!r} overlaps {other.name!r} in {region}", f"step {step}")
             active.append(buffer)
 
 
@@ -103,16 +72,16 @@ def _check_steps(program: Program, plan: MemoryPlan) -> None:
         while position < len(steps) and steps[position].op == op.name:
             step = steps[position]
             if step.index != position:
-                raise _fail(f"it has index {step.index}", f"step {position}")
+                raise wrong(f"it has index {step.index}", f"step {position}")
             if step.reads != op.inputs or step.writes != (op.output,):
-                raise _fail(f"it does not read and write what {op.name!r} does", f"step {position}")
+                raise wrong(f"it does not read and write what {op.name!r} does", f"step {position}")
             if step.chunk is None and position > start:
-                raise _fail(f"{op.name!r} runs twice", f"step {position}")
+                raise wrong(f"{op.name!r} runs twice", f"step {position}")
             position += 1
         if position == start:
-            raise _fail(f"{op.name!r} does not run after its predecessor", f"step {position}")
+            raise wrong(f"{op.name!r} does not run after its predecessor", f"step {position}")
     if position != len(steps):
-        raise _fail(f"{steps[position].op!r} runs out of order", f"step {position}")
+        raise wrong(f"{steps[position].op!r} runs out of order", f"step {position}")
 
 
 def _check_chunks(program: Program, plan: MemoryPlan, needs: Callable[[OpBase], KernelNeeds] | None) -> None:
@@ -121,13 +90,13 @@ def _check_chunks(program: Program, plan: MemoryPlan, needs: Callable[[OpBase], 
         if step.chunk is None:
             continue
         if not 0 <= step.chunk < len(plan.chunks):
-            raise _fail(f"chunk {step.chunk} does not exist", f"step {step.index}")
+            raise wrong(f"chunk {step.chunk} does not exist", f"step {step.index}")
         chunk = plan.chunks[step.chunk]
         if chunk.op != step.op or chunk.step != step.index or not 0 <= chunk.fetch_step <= chunk.step:
-            raise _fail(f"chunk {step.chunk} is for {chunk.op!r}, step {chunk.step}", f"step {step.index}")
+            raise wrong(f"chunk {step.chunk} is for {chunk.op!r}, step {chunk.step}", f"step {step.index}")
         by_op.setdefault(step.op, []).append(chunk)
     if sum(len(chunks) for chunks in by_op.values()) != len(plan.chunks):
-        raise _fail("a weight chunk is never used, or used twice", program.name)
+        raise wrong("a weight chunk is never used, or used twice", program.name)
     l3_end = 0
     for op in program.ops:
         chunks = by_op.get(op.name, [])
@@ -140,21 +109,21 @@ def _check_chunks(program: Program, plan: MemoryPlan, needs: Callable[[OpBase], 
                 or not follows
                 or chunk.l3_offset_bytes < l3_end
             ):
-                raise _fail(f"the chunk from block {chunk.first_block} does not follow the one before", op.name)
+                raise wrong(f"the chunk from block {chunk.first_block} does not follow the one before", op.name)
             l3_end = chunk.l3_offset_bytes + chunk.size_bytes
         if needs is not None:
             blocks = needs(op).weight_block_bytes
             sizes = [sum(blocks[c.first_block : c.first_block + c.blocks]) for c in chunks]
             if sum(c.blocks for c in chunks) != len(blocks) or sizes != [c.size_bytes for c in chunks]:
-                raise _fail("its weight chunks are not its weight blocks", op.name)
+                raise wrong("its weight chunks are not its weight blocks", op.name)
     if l3_end > plan.l3_weight_bytes:
-        raise _fail(f"weights end at {l3_end} in l3, beyond {plan.l3_weight_bytes}", program.name)
+        raise wrong(f"weights end at {l3_end} in l3, beyond {plan.l3_weight_bytes}", program.name)
     for chunk in plan.chunks:
         buffer = plan.buffers.get(chunk.buffer)
         if buffer is None or buffer.kind != "weights" or buffer.size_bytes < chunk.size_bytes:
-            raise _fail(f"chunk at block {chunk.first_block} has no buffer of its size", chunk.op)
+            raise wrong(f"chunk at block {chunk.first_block} has no buffer of its size", chunk.op)
         if buffer.first_step > chunk.fetch_step or buffer.last_step < chunk.step:
-            raise _fail(f"{buffer.name!r} does not live from the copy's issue to its use", f"step {chunk.step}")
+            raise wrong(f"{buffer.name!r} does not live from the copy's issue to its use", f"step {chunk.step}")
 
 
 def _check_scratch(program: Program, plan: MemoryPlan, needs: Callable[[OpBase], KernelNeeds] | None) -> None:
@@ -175,7 +144,7 @@ def _check_scratch(program: Program, plan: MemoryPlan, needs: Callable[[OpBase],
                 and steps[-1] <= b.last_step
             )
             if held_bytes < size:
-                raise _fail(
+                raise wrong(
                     f"{op.name!r} needs {size} bytes of scratch in {region} and has {held_bytes}", f"step {steps[0]}"
                 )
 
@@ -233,7 +202,7 @@ class _Replay:
         op = self.ops[step.op]
         for name in op.inputs:
             if name not in self.whole:
-                raise _fail(f"{name!r} is read before it is whole", f"step {step.index} ({op.name})")
+                raise wrong(f"{name!r} is read before it is whole", f"step {step.index} ({op.name})")
             self._read(name, step.index)
         if isinstance(op, Reshape):
             self._reshape(op, step.index)
@@ -252,7 +221,7 @@ class _Replay:
     def _reshape(self, op: Reshape, step: int) -> None:
         source, target = self._address(op.inputs[0], step), self._address(op.output, step)
         if source != target:
-            raise _fail(f"{op.output!r} does not lie where {op.inputs[0]!r} does", f"step {step} ({op.name})")
+            raise wrong(f"{op.output!r} does not lie where {op.inputs[0]!r} does", f"step {step} ({op.name})")
 
     def _concat(self, op: Concat, step: int) -> None:
         """Parts that are not in their place are copied there; a copy must not run over a part it has yet to read."""
@@ -264,7 +233,7 @@ class _Replay:
             size = self.program.tensors[name].elements * element
             in_place = self._address(name, step)[:2] == (region, base + start)
             if in_place and not self._stored_as_is(op, position):
-                raise _fail(f"{name!r} needs another format in {op.output!r}", f"step {step} ({op.name})")
+                raise wrong(f"{name!r} needs another format in {op.output!r}", f"step {step} ({op.name})")
             if not in_place:
                 copies.append((name, start, size))
             start += size
@@ -273,7 +242,7 @@ class _Replay:
             for other in op.inputs:
                 other_region, other_base, other_size = self._address(other, step)
                 if other_region == region and other_base < high and low < other_base + other_size:
-                    raise _fail(f"copying {name!r} runs over {other!r}", f"step {step} ({op.name})")
+                    raise wrong(f"copying {name!r} runs over {other!r}", f"step {step} ({op.name})")
             target[start : start + size] = self.contents[op.output][start : start + size]
         self._expect(target, self.contents[op.output], f"{op.output!r}", step)
 
@@ -287,7 +256,7 @@ class _Replay:
             a, b = self.program.tensors[name], self.program.tensors[op.output]
             same = (in_base, in_size) == (base, size) and a.shape == b.shape and a.format.bytes == b.format.bytes
             if not (same and isinstance(op, Add | Mul | Activation)):
-                raise _fail(f"{op.output!r} is written over {name!r} while it is read", f"step {step} ({op.name})")
+                raise wrong(f"{op.output!r} is written over {name!r} while it is read", f"step {step} ({op.name})")
 
     def _contents(self) -> dict[str, Labels]:
         """The labels each tensor's bytes must carry; bit-identical parts of a concatenation keep theirs."""
@@ -299,7 +268,7 @@ class _Replay:
             if isinstance(op, Reshape):
                 contents[op.output] = contents[op.inputs[0]]
                 if len(contents[op.output]) != size:
-                    raise _fail("a reshape changes the number of bytes", op.name)
+                    raise wrong("a reshape changes the number of bytes", op.name)
             elif isinstance(op, Concat):
                 fresh = self._fresh(op.output, size)
                 element, start = self.program.tensors[op.output].format.bytes, 0
@@ -328,14 +297,14 @@ class _Replay:
         place = self.plan.places.get(tensor)
         buffer = self.plan.buffers.get(place.buffer) if place else None
         if place is None or buffer is None:
-            raise _fail(f"{tensor!r} has no place", f"step {step}")
+            raise wrong(f"{tensor!r} has no place", f"step {step}")
         size = self.program.tensors[tensor].size_bytes
         if place.size_bytes != size or place.offset_bytes < 0 or place.offset_bytes + size > buffer.size_bytes:
-            raise _fail(f"{tensor!r} of {size} bytes does not lie inside {buffer.name!r}", f"step {step}")
+            raise wrong(f"{tensor!r} of {size} bytes does not lie inside {buffer.name!r}", f"step {step}")
         if place.offset_bytes % self.program.tensors[tensor].format.bytes:
-            raise _fail(f"{tensor!r} is not aligned to its elements", f"step {step}")
+            raise wrong(f"{tensor!r} is not aligned to its elements", f"step {step}")
         if buffer.kind != "activation" or not buffer.first_step <= step <= buffer.last_step:
-            raise _fail(f"{tensor!r} is used while {buffer.name!r} does not live", f"step {step}")
+            raise wrong(f"{tensor!r} is used while {buffer.name!r} does not live", f"step {step}")
         return buffer.region, buffer.offset_bytes + place.offset_bytes, size
 
     def _tensor_bytes(self, tensor: str, step: int) -> Labels:
@@ -362,4 +331,4 @@ class _Replay:
             at = int(wrong[0])
             label = int(labels[at])
             owner = "nobody" if label < 0 else repr(self.owners[label >> _INDEX_BITS])
-            raise _fail(f"byte {at} of {what} was written by {owner}", f"step {step}")
+            raise wrong(f"byte {at} of {what} was written by {owner}", f"step {step}")

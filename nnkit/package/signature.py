@@ -44,6 +44,11 @@ def sign_package(path: Path, key_pem: bytes, password: bytes | None = None) -> P
     return out
 
 
+def check_private_key(key_pem: bytes) -> None:
+    """Raises UserFileError where `sign_package` could not use the key."""
+    _private_key(key_pem, None)
+
+
 def verify_signature(path: Path, public_key_pem: bytes) -> None:
     """Verifies the package and its signature against a public Ed25519 key (PEM).
 

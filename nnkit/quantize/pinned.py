@@ -171,4 +171,4 @@ def _brief(value: Any) -> str:
         return repr(shown(value))
     if isinstance(value, bool | float) or value is None:
         return json.dumps(value)
-    return "a list" if isinstance(value, list) else "an object" if isinstance(value, dict) else "a larger one"
+    return "a list" if isinstance(value, list) else "an object" if isinstance(value, dict) else "one beyond them"

@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from nnkit.calibrate.stats import CalibrationStats
+from nnkit.errors import InternalError, ToolError
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Program
 from nnkit.samples import Sample
@@ -80,9 +81,22 @@ def _calibration_samples(
 
 
 def plan(build: Build, settled: Settled, program: Program) -> MemoryPlan:
-    """Place every buffer; an independent replay proves that nothing live is overwritten."""
+    """Place every buffer. What the plan claims is held to it; that nothing live is overwritten, the target proves.
+
+    Raises DoesNotFitError, and ToolError for a plan that contradicts itself.
+    """
+    from nnkit.memory.claims import check_claims
+
     with build.progress.stage("plan") as step:
         made: MemoryPlan = build.target.plan(settled.lowered, program, build.options)
+        try:
+            check_claims(program, made)
+        except InternalError as error:
+            raise ToolError(
+                f"the target {build.key!r} made a memory plan that cannot be: {error.where}: {error.reason}",
+                where=build.recipe.name,
+                remedy="this is a mistake of the target's plugin: report it to who provides it",
+            ) from error
         step.detail = ", ".join(
             f"{name} {use.peak_bytes:,} of {use.capacity_bytes:,} B" for name, use in made.regions.items()
         )

@@ -6,7 +6,26 @@ from pathlib import Path
 
 from nnkit.build_status import RELEASED, Status
 from nnkit.errors import RecipeError, UserFileError
+from nnkit.recipe import Recipe
 from nnkit.stages.types import Build
+
+
+def signing_key(recipe: Recipe) -> bytes | None:
+    """The private key of `release.key`, as its file holds it; None where releases are not signed.
+
+    Raises RecipeError for a file that is not there or that no signature can be made with.
+    """
+    from nnkit.package import check_private_key
+
+    key = recipe.release.key
+    if key is None:
+        return None
+    pem = key.existing_file("the signing key").read_bytes()
+    try:
+        check_private_key(pem)
+    except UserFileError as error:
+        raise RecipeError(error.reason, where=key.where, remedy=error.remedy) from error
+    return pem
 
 
 def package(build: Build, status: Status, folder: Path) -> None:
@@ -14,7 +33,7 @@ def package(build: Build, status: Status, folder: Path) -> None:
 
     Its manifest says whether anything has run it.
 
-    Raises RecipeError for a signing key that is missing.
+    Raises RecipeError as `signing_key`.
     """
     from nnkit.package import build_package, sign_package
 
@@ -23,12 +42,8 @@ def package(build: Build, status: Status, folder: Path) -> None:
             step.detail = "no release: the build did not pass"
             return
         archive = build_package(folder, manifest_extra={})
-        key = build.recipe.release.key
+        key = signing_key(build.recipe)
         if key is not None:
-            path = key.existing_file("the signing key")
-            try:
-                sign_package(archive, path.read_bytes())
-            except UserFileError as error:
-                raise RecipeError(error.reason, where=key.where, remedy=error.remedy) from error
+            sign_package(archive, key)
         step.detail = f"{archive.name}, {archive.stat().st_size:,} B" + (", signed" if key is not None else "")
         step.detail += ", UNPROVEN" if status == "unproven" else ""

@@ -11,6 +11,8 @@ from nnkit.distance import Distance
 from nnkit.verify.tasks.score import TaskScore
 
 _FROM_ABOVE = ("max_abs", "drop")
+_ROUNDING = 1e-12
+"""What a figure may differ from its limit by the rounding of float64 sums and differences, relative to the limit."""
 _DROPPING = ("top1_accuracy", "top5_accuracy", "recall", "verification_accuracy", "mean_average_precision")
 """Metrics of which more is better and that the float network has too."""
 
@@ -55,13 +57,19 @@ class GateResult:
         return f"{self.measured:.{digits}g}{beside}"
 
     def _same_side(self, shown: float) -> bool:
-        marks = (self.limit, 1.0)
         return math.isnan(shown) or all(
-            (shown > mark, shown < mark) == (self.measured > mark, self.measured < mark) for mark in marks
+            _side(shown, mark) == _side(self.measured, mark) for mark in (self.limit, 1.0)
         )
 
     def __str__(self) -> str:
         return f"{self.name}: {self.in_words} measured, {limit_in_words(self.name, self.limit)} demanded"
+
+
+def _side(value: float, limit: float) -> int:
+    """-1 below the limit, 1 above it, 0 at it."""
+    if math.isclose(value, limit, rel_tol=_ROUNDING):
+        return 0
+    return 1 if value > limit else -1
 
 
 def relation(name: str) -> str:
@@ -92,7 +100,7 @@ def check_gates(
     results = []
     for name, limit in limits.items():
         value, beside = measured.get(name, float("nan")), floats.get(name)
-        passed = value <= limit if name in _FROM_ABOVE else value >= limit
+        passed = not math.isnan(value) and _side(value, limit) != (1 if name in _FROM_ABOVE else -1)
         known = beside if beside is not None and math.isfinite(beside) else None
         results.append(GateResult(name, limit, value, passed, known))
     return tuple(results)

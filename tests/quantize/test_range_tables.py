@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -162,3 +163,14 @@ def test_a_pool_whose_format_the_file_cannot_say_is_refused() -> None:
     assert program.tensors["a"].fixed.frac < program.tensors["b"].fixed.frac
     with pytest.raises(ModelError, match="these have one of their own: mean"):
         format_pinned(program)
+
+
+@pytest.mark.parametrize("fraction_bits", [-65, -64, 64, 65])
+def test_fraction_bits_have_limits_that_are_allowed_themselves(fraction_bits: int, tmp_path: Path) -> None:
+    path = tmp_path / "formats.json"
+    path.write_text(json.dumps({"bits": 16, "input_frac": fraction_bits, "layers": []}))
+    if abs(fraction_bits) == 64:
+        assert read_pinned_formats(path).input_frac == fraction_bits
+    else:
+        with pytest.raises(RecipeError, match="`input_frac` must be an integer between -64 and 64, not one beyond"):
+            read_pinned_formats(path)

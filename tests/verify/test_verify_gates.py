@@ -95,6 +95,13 @@ def test_a_metric_that_the_float_network_has_too_stands_beside_its_figure() -> N
     assert [result.as_json().get("float") for result in results] == [0.6, None, None]
 
 
+def test_the_rounding_of_a_difference_fails_no_gate() -> None:
+    assert 0.86 - 0.84 > 0.02  # as float64 has it
+    (result,) = check_gates({"drop": 0.02}, MEASURED, recall(0.84, 0.86))
+    assert result.passed
+    assert str(result) == "drop: 0.02 measured, at most 0.02 demanded"
+
+
 @pytest.mark.parametrize(("floats", "beyond"), [(0.6, ("recall",)), (0.95, ())])
 def test_a_gate_that_the_float_network_fails_too_is_told_from_one_that_quantisation_fails(
     floats: float, beyond: tuple[str, ...]
