@@ -326,9 +326,9 @@ class _Replay:
         self._expect(self._tensor_bytes(tensor, step), self.contents[tensor], repr(tensor), step)
 
     def _expect(self, labels: Labels, wanted: Labels, what: str, step: int) -> None:
-        wrong = np.flatnonzero(labels != wanted)
-        if wrong.size:
-            at = int(wrong[0])
+        differing = np.flatnonzero(labels != wanted)
+        if differing.size:
+            at = int(differing[0])
             label = int(labels[at])
             owner = "nobody" if label < 0 else repr(self.owners[label >> _INDEX_BITS])
             raise wrong(f"byte {at} of {what} was written by {owner}", f"step {step}")
