@@ -13,6 +13,7 @@ from nnkit import stages
 from nnkit.build_status import RELEASED, Status
 from nnkit.report.staging import staged_build
 from nnkit.stages import Build, Preview, Settled
+from nnkit.stages.packaging import signing_key
 from nnkit.trust import refuse_programs
 
 

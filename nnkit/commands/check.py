@@ -10,7 +10,7 @@ from nnkit.commands.common import load, print_json, print_line
 def check_command(path: Path, *, json: bool) -> None:
     """Validate the recipe, the model's presence, image globs and target options. Nothing is computed."""
     from nnkit.preprocess import list_images
-    from nnkit.stages import signing_key
+    from nnkit.stages.packaging import signing_key
     from nnkit.target import check_corrections, check_required, load_target, plugin_name
 
     recipe = load(path)

@@ -2,7 +2,7 @@
 
 from nnkit.stages.build_stages import emit, plan, quantize, report, verify
 from nnkit.stages.model_stages import calibrate, calibrate_if_possible, import_model, lower, restructure
-from nnkit.stages.packaging import package, signing_key
+from nnkit.stages.packaging import package
 from nnkit.stages.precision import choose_precision
 from nnkit.stages.types import Artifact, Build, Imported, Preview, Restructured, Settled, Verdict
 
@@ -25,6 +25,5 @@ __all__ = [
     "quantize",
     "report",
     "restructure",
-    "signing_key",
     "verify",
 ]
