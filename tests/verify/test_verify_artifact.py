@@ -130,6 +130,16 @@ def test_a_wrong_inner_tensor_behind_a_right_output_is_found_where_it_is_traced(
     assert verdict.first_difference.startswith("layer 'sum' (add): 24 of 24 values differ")
 
 
+def test_of_several_wrong_inputs_the_first_is_told() -> None:
+    def alter(number: int, values: Values) -> None:
+        name = "sum_v" if number == 0 else "kept_v"
+        values[name] = values[name] + 1
+
+    verdict = compare(alter, traced=2)
+    assert verdict.mismatches == 2 * SIZE
+    assert verdict.first_difference.startswith("layer 'sum' (add)")
+
+
 def test_a_missing_output_differs_in_every_value() -> None:
     def alter(number: int, values: Values) -> None:
         del values["out_v"]
