@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from nnkit.program import Window
 from nnkit.program.convolution import convolve_transposed, convolve_windows
 from nnkit.program.window import padded, taps
+from nnkit_nnie.activation_tables import sigmoid, tanh
 
 Array: TypeAlias = NDArray[np.float64]
 _BAND_BYTES = 64 << 20
@@ -49,7 +50,7 @@ ActivationKind: TypeAlias = Literal["relu", "leaky", "prelu", "sigmoid", "tanh",
 
 @dataclass(frozen=True, eq=False)
 class InPlaceActivation:
-    """What happens to a layer's sums before they are stored. slopes: [1] or [C], for `leaky`, `prelu` and `elu`."""
+    """What happens to a layer's result before it is stored. slopes: [1] or [C], for `leaky`, `prelu` and `elu`."""
 
     kind: ActivationKind
     slopes: NDArray[Any]
@@ -64,9 +65,9 @@ def activate(x: Array, activation: InPlaceActivation) -> Array:
         case "leaky" | "prelu":
             return np.where(x < 0.0, x * slopes, x)
         case "sigmoid":
-            return np.asarray(0.5 * (1.0 + np.tanh(0.5 * x)))
+            return sigmoid(x)
         case "tanh":
-            return np.asarray(np.tanh(x))
+            return tanh(x)
         case "abs":
             return np.asarray(np.abs(x))
         case "softplus":

@@ -119,6 +119,10 @@ class Gfpq:
             raise ValueError(f"a value is no code of {self}")
         return np.asarray(_table(self.bits, self.z)[codes])
 
+    def in_units(self, stored: NDArray[Any]) -> NDArray[np.float64]:
+        """Stored values as multiples of the unit 2^(z / F): +-2^(k / F)."""
+        return np.asarray(_table(self.bits, 0)[stored])
+
     def through(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """What real values become when they are stored and read back."""
         return np.asarray(_table(self.bits, self.z)[self.quantize(values)])

@@ -2,7 +2,7 @@
 
 A layer's accumulator counts in units of 2^(-s / F), where s = -(zW + zX): the scales of its weights and its input.
 The bias is int32 in that unit: rint(b 2^(s / F)). The result is (accumulator * multiplier) >> 30 in S20.12, so that
-the multiplier is rint(2^(42 - s / F)). F is 16 with 8 bits, and 128 with 16 bits.
+the multiplier is rint(2^(42 - s / F)). F is 16 with 8 bits, and 128 with 16 bits. The shift rounds down.
 
 Source: files that the vendor's mapper made, of 8 bits; for 16 bits it is the same formula with that format's F.
 """
@@ -14,7 +14,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-_SHIFT_AND_FRACTION = 30 + 12
+_SHIFT, _FRACTION = 30, 12
+_SHIFT_AND_FRACTION = _SHIFT + _FRACTION
+_PRODUCT_BITS = 62
+
+LARGEST_MULTIPLIER = 1 << _PRODUCT_BITS
+"""Beyond it nothing changes: any sum but 0 saturates."""
 
 
 def integer_biases(bias: NDArray[np.float64], s: int, steps_per_octave: int) -> NDArray[np.int64]:
@@ -38,3 +43,15 @@ def scale_of_multiplier(stored: int, steps_per_octave: int) -> int | None:
         return None
     s = round(steps_per_octave * (_SHIFT_AND_FRACTION - math.log2(stored)))
     return s if multiplier(s, steps_per_octave) == stored else None
+
+
+def to_s20_12(sums: NDArray[np.int64], multipliers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Accumulators to stored results: (sum * multiplier) >> 30, saturated to 32 bits. The arrays broadcast.
+
+    multipliers: at most `LARGEST_MULTIPLIER`.
+
+    Sums whose result saturates are cut before they are multiplied, so that no product has more than 63 bits.
+    """
+    most = (1 << _PRODUCT_BITS) // np.maximum(multipliers, 1)
+    shifted = (np.clip(sums, -most, most) * multipliers) >> _SHIFT
+    return np.asarray(np.clip(shifted, -(1 << 31), (1 << 31) - 1))

@@ -5,18 +5,23 @@
   mode 1. The scale comes from the largest magnitude that calibration saw of the tensor. Layers that only place values
   (Concat, Slice, Reshape, Permute, Upsample ...) pass them on as they are.
 * Weights are in GFPQ of the same number of bits, with a scale for each group of a layer (a depthwise layer: for each
-  channel). Products are summed in float64.
-* The bias is added as it is. The mapper keeps it as "24.0", an integer in a unit that is not published; 24 bits in
-  the unit of a layer's accumulator are finer than the S20.12 of its result, so the rounding of the bias is left out.
-* An activation in place applies before the result is stored.
+  channel).
+* A layer with weights has an accumulator in units of its two scales, an integer bias and an integer multiplier
+  (`integer_numbers`): result = ((rint(sum of products) + bias) * multiplier) >> 30 in S20.12, rounded down and
+  saturated.
+* An activation in place applies to that result, and rounds half up. Sigmoid and TanH are tables, in place and as
+  layers (`activation_tables`).
 * Layers without weights are computed in float32 (by ONNX Runtime, or nnkit's own definition of a layer that ONNX
   lacks), from inputs through GFPQ: their sums are short, and float32 is finer than S20.12 at the magnitudes they
   have. Parameters of Scale, BatchNorm, PReLU and Normalize stay float.
 * The warp between STN and NET gives what NET's image is stored as: pixels, rounded half up.
 * CPU layers are float32 in and out; what they hand to the NNIE is rounded to S20.12.
 
-The chip's own accumulator is not published, so that the simulation is not bit exact; the dumps of the vendor's
-mapper, where it is at hand, are compared with it layer by layer.
+Biases and multipliers are those of files that the vendor's mapper made. Not known, so that the simulation is not bit
+exact: to how many bits the chip rounds a product (here none is rounded, and their sum once, to the unit of the bias);
+how many bits the accumulator has (here as many as it takes; where a bias or multiplier does not fit the 32 bits that
+files have for it, the Program's notes say so); whether the groups of a layer have scales of their own for what they
+read, too (here one). The dumps of the vendor's mapper, where it is at hand, are compared with it layer by layer.
 """
 
 from __future__ import annotations
@@ -30,6 +35,7 @@ from numpy.typing import NDArray
 
 from nnkit.graph.subgraph import run_bytes
 from nnkit.program import Fixed, Float, OpBase, Window
+from nnkit_nnie.activation_tables import TABLES
 from nnkit_nnie.float64_layers import (
     Array,
     InPlaceActivation,
@@ -38,13 +44,16 @@ from nnkit_nnie.float64_layers import (
     transposed_convolution,
 )
 from nnkit_nnie.gfpq import Gfpq
-from nnkit_nnie.group_weights import dequantize_groups, scales_in_words
+from nnkit_nnie.group_weights import scales_in_words
+from nnkit_nnie.integer_numbers import LARGEST_MULTIPLIER, integer_biases, multiplier, to_s20_12
 
 if TYPE_CHECKING:
     from nnkit.program import Arrays, Tensors, Watch
 
 STORED = Fixed(32, 12)
 """S20.12, the format of everything that the NNIE computes."""
+
+_INT32_MAX, _UINT32_MAX = (1 << 31) - 1, (1 << 32) - 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -82,10 +91,10 @@ class NnieOp(OpBase):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NnieWeighted(NnieOp):
-    """Convolution, Deconvolution or InnerProduct: GFPQ inputs and weights, float64 sums, activations, S20.12.
+    """Convolution, Deconvolution or InnerProduct: GFPQ inputs and weights, integer sums, activations, S20.12.
 
     weight: codes; [O, I / groups, kh, kw], for a Deconvolution [I, O / groups, kh, kw], for an InnerProduct [O, I].
-    weight_scales: the format of each group. bias: float64 [O].
+    weight_scales: the format of each group. bias: float64 [O], of which the integer ones are made.
     """
 
     kind: ClassVar[str] = "weighted"
@@ -104,18 +113,57 @@ class NnieWeighted(NnieOp):
 
     def compute(self, inputs: Arrays, tensors: Tensors, watch: Watch | None = None) -> NDArray[Any]:
         """The layer's stored output."""
-        (x,) = (self.read_as.through(value) for value in self._real(inputs))
-        weight = dequantize_groups(self.weight, self.weight_scales)
-        if self.caffe_type == "InnerProduct":
-            result = x.reshape(x.shape[0], -1) @ weight.T + self.bias
-        elif self.caffe_type == "Deconvolution":
-            size = (self.output_shape[2], self.output_shape[3])
-            result = transposed_convolution(x, weight, self.bias, self.window, self.groups, size)
-        else:
-            result = convolution(x, weight, self.bias, self.window, self.groups)
+        (real,) = self._real(inputs)
+        sums = np.rint(self._products(self.read_as.in_units(self.read_as.quantize(real)))).astype(np.int64)
+        channels = (1, -1, *[1] * (sums.ndim - 2))
+        sums += self.integer_biases.reshape(channels)
+        result = to_s20_12(sums, self.multipliers.reshape(channels))
         for activation in self.activations:
-            result = activate(result, activation)
-        return STORED.quantize(result).reshape(tensors[self.output].shape)
+            result = STORED.quantize(activate(STORED.dequantize(result), activation))
+        return result.reshape(tensors[self.output].shape)
+
+    def _products(self, x: Array) -> Array:
+        """Sums of products of inputs and weights, both in units of their scales."""
+        weight = self.weight_scales[0].in_units(self.weight)
+        if self.caffe_type == "InnerProduct":
+            return np.asarray(x.reshape(x.shape[0], -1) @ weight.T)
+        if self.caffe_type == "Deconvolution":
+            size = (self.output_shape[2], self.output_shape[3])
+            return transposed_convolution(x, weight, None, self.window, self.groups, size)
+        return convolution(x, weight, None, self.window, self.groups)
+
+    @property
+    def integer_biases(self) -> NDArray[np.int64]:
+        """[O], in the unit of each output's accumulator."""
+        parts = np.split(self.bias, self.groups)
+        return np.concatenate(
+            [
+                integer_biases(part, s, self.read_as.steps_per_octave)
+                for part, s in zip(parts, self._accumulator_scales, strict=True)
+            ]
+        )
+
+    @property
+    def multipliers(self) -> NDArray[np.int64]:
+        """[O], what turns each output's accumulator into S20.12."""
+        steps = self.read_as.steps_per_octave
+        each = [min(multiplier(s, steps), LARGEST_MULTIPLIER) for s in self._accumulator_scales]
+        return np.repeat(np.asarray(each, np.int64), self.bias.size // self.groups)
+
+    @property
+    def beyond_32_bits(self) -> tuple[str, ...]:
+        """Which of its integers do not fit the 32 bits that compiled networks have for them."""
+        biases, multipliers = self.integer_biases, self.multipliers
+        kinds = {
+            "bias": biases.size and (int(biases.max()) > _INT32_MAX or int(biases.min()) < -_INT32_MAX - 1),
+            "multiplier": multipliers.size and int(multipliers.max()) > _UINT32_MAX,
+        }
+        return tuple(kind for kind, beyond in kinds.items() if beyond)
+
+    @property
+    def _accumulator_scales(self) -> list[int]:
+        """s of each group."""
+        return [-(scale.z + self.read_as.z) for scale in self.weight_scales]
 
     def multiply_accumulates(self, tensors: Tensors) -> int:
         """One per weight and position; a fully connected layer has one position."""
@@ -126,7 +174,7 @@ class NnieWeighted(NnieOp):
 
     def weight_formats(self) -> dict[str, str]:
         """Formats of input, weight and bias, as reports name them."""
-        return {"input": str(self.read_as), "weight": scales_in_words(self.weight_scales), "bias": "24.0"}
+        return {"input": str(self.read_as), "weight": scales_in_words(self.weight_scales), "bias": "s32.0"}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -153,8 +201,13 @@ class NnieLayer(NnieOp):
             value if form is None else form.through(value)
             for form, value in zip(self.read_as, self._real(inputs), strict=True)
         ]
+        return STORED.quantize(self._result(real)).reshape(tensors[self.output].shape)
+
+    def _result(self, real: Sequence[Array]) -> NDArray[Any]:
+        if self.caffe_type in TABLES:
+            return TABLES[self.caffe_type](real[0])
         values = run_bytes(self.graph, dict(zip(self.names, real, strict=True)), {self.fetch: self.output_shape})
-        return STORED.quantize(values[self.fetch]).reshape(tensors[self.output].shape)
+        return values[self.fetch]
 
     def weight_formats(self) -> dict[str, str]:
         """Formats of the inputs that go through GFPQ, as reports name them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -98,8 +98,23 @@ def to_program(
         inputs=graph.inputs,
         outputs=graph.outputs,
         numerics="nnkit_nnie.ops",
-        notes=network.notes,
+        notes=(*network.notes, *_notes_on_integers(ops)),
     )
+
+
+def _notes_on_integers(ops: Sequence[OpBase]) -> list[str]:
+    """A note for each sort of integer that some layers have in more than 32 bits."""
+    notes = []
+    beyond = {op.layer: op.beyond_32_bits for op in ops if isinstance(op, NnieWeighted)}
+    for kind in ("bias", "multiplier"):
+        layers = [layer for layer, kinds in beyond.items() if kind in kinds]
+        if layers:
+            shown = ", ".join(layers[:3]) + (f" and {len(layers) - 3} more" if len(layers) > 3 else "")
+            notes.append(
+                f"a {kind} of {shown} takes more than the 32 bits that compiled networks have for it: what the "
+                "mapper makes of that is not known, and the simulation computes with all of it"
+            )
+    return notes
 
 
 PIXELS = Fixed(8, 0, signed=False)
@@ -223,7 +238,7 @@ def _weighted(
     scales = group_scales(weight, groups, formats.bits)
     return NnieWeighted(
         **fields,
-        accumulator="float64",
+        accumulator="int64",
         from_cpu=formats.from_cpu,
         read_as=read_as,
         weight=quantize_groups(weight, scales),

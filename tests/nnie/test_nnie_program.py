@@ -40,10 +40,16 @@ def outputs(program: Program, inputs: dict) -> dict[str, np.ndarray]:
     return {name: program.tensors[name].format.dequantize(stored[name]) for name in program.tensors}
 
 
+def scale(largest: float, bits: int) -> int:
+    """z of a range."""
+    steps, top = {8: (16, 127), 16: (128, 1407)}[bits]
+    return math.floor(steps * math.log2(largest)) - top
+
+
 def gfpq(x: np.ndarray, largest: float, bits: int) -> np.ndarray:
     """The format by its definition, value by value in plain Python."""
     steps, top = {8: (16, 127), 16: (128, 1407)}[bits]
-    z = math.floor(steps * math.log2(largest)) - top
+    z = scale(largest, bits)
 
     def one(value: float) -> float:
         if value >= 2.0 ** ((z - steps) / steps):
@@ -79,16 +85,26 @@ def test_a_network_imitated_in_plain_loops(mode: int):
     def stored(x: np.ndarray) -> np.ndarray:
         return np.floor(x * 4096.0 + 0.5) / 4096.0
 
+    def dense(x: np.ndarray, read: float, name: str, bits: int) -> np.ndarray:
+        """Outputs of one position: products in units of both scales, integer bias and multiplier, rounded down."""
+        weights, bias = constants[f"{name}.w"], constants[f"{name}.b"]
+        steps = {8: 16, 16: 128}[bits]
+        s = -(scale(float(np.abs(weights).max()), bits) + scale(read, bits))
+        unit = 2.0 ** (s / steps)
+        quantised = gfpq(weights, float(np.abs(weights).max()), bits).reshape(len(weights), -1)
+        sums = [
+            round(math.fsum(row * x.ravel()) * unit) + round(float(b) * unit)
+            for row, b in zip(quantised, bias, strict=True)
+        ]
+        return np.asarray([(each * round(2.0 ** (42 - s / steps)) >> 30) / 4096.0 for each in sums])
+
     x = gfpq(samples[0]["data"][0], largest["data"], bits[0])
-    weight = gfpq(constants["conv.w"], float(np.abs(constants["conv.w"]).max()), bits[0])
     conv = np.empty((3, 6, 6))
-    for o, y, c in np.ndindex(3, 6, 6):
-        conv[o, y, c] = max(0.0, math.fsum((x[:, y : y + 3, c : c + 3] * weight[o]).ravel()) + constants["conv.b"][o])
-    conv = stored(conv)
+    for y, c in np.ndindex(6, 6):
+        conv[:, y, c] = np.maximum(0.0, dense(x[:, y : y + 3, c : c + 3], largest["data"], "conv", bits[0]))
     read = gfpq(conv, largest["relu"], bits[1])
     pool = stored(read.reshape(3, 3, 2, 3, 2).max(axis=(2, 4)))
-    weight = gfpq(constants["fc.w"], float(np.abs(constants["fc.w"]).max()), bits[2])
-    expected = stored(weight @ gfpq(pool, largest["pool"], bits[2]).ravel() + constants["fc.b"])
+    expected = dense(gfpq(pool, largest["pool"], bits[2]), largest["pool"], "fc", bits[2])
 
     got = outputs(program, samples[0])
     np.testing.assert_array_equal(got["relu"], conv)

@@ -1,0 +1,50 @@
+"""Biases, multipliers and results as integers, against Python's own."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from nnie_networks import Net
+
+from nnkit.calibrate import calibrate
+from nnkit.program import Float
+from nnkit_nnie.context import Division
+from nnkit_nnie.integer_numbers import LARGEST_MULTIPLIER, multiplier, to_s20_12
+from nnkit_nnie.quantize import Precision, to_program
+from nnkit_nnie.segments import divide
+
+
+@given(st.lists(st.integers(-(1 << 50), 1 << 50), min_size=1), st.integers(-400, 1200), st.sampled_from([16, 128]))
+def test_results(sums: list[int], s: int, steps: int) -> None:
+    """(sum * multiplier) >> 30 rounds down also below zero, and saturates."""
+    m = min(multiplier(s, steps), LARGEST_MULTIPLIER)
+    found = to_s20_12(np.asarray(sums, np.int64), np.asarray([m], np.int64))
+    expected = [min(max((each * m) >> 30, -(1 << 31)), (1 << 31) - 1) for each in sums]
+    assert found.tolist() == expected
+
+
+def test_rounding_down_is_told_from_rounding_to_the_nearest() -> None:
+    one = np.asarray([1 << 29], np.int64)
+    assert to_s20_12(np.asarray([-3, -1, 1, 3]), one).tolist() == [-2, -1, 0, 1]
+
+
+@pytest.mark.parametrize("scale", [1.0, 3e-7])
+def test_what_does_not_fit_32_bits_is_told(scale: float) -> None:
+    """Weights that are nearly zero make the accumulator's unit so small that a bias of 1 takes more than 32 bits."""
+    net = Net()
+    weight = net.constant("w", np.full((1, 1, 1, 1), scale))
+    bias = net.constant("b", np.asarray([1.0]))
+    model = net.model(net.node("Conv", [net.input("data", 1, 2, 2), weight, bias], "conv", kernel_shape=[1, 1]))
+    given = {"data": [np.full((1, 1, 2, 2), 0.01, np.float32)]}
+    program = to_program(
+        divide(model, Division("hi3516cv500")), calibrate(model, given, {}), Precision(0, frozenset()), name="t",
+        inputs={"data": Float(32)},
+    )  # fmt: skip
+    (op,) = program.ops
+    z = math.floor(16 * math.log2(max(float(np.float32(scale)), 1e-6))) + math.floor(16 * math.log2(np.float32(0.01)))
+    assert op.integer_biases.tolist() == [round(2.0 ** ((254 - z) / 16))]  # type: ignore[attr-defined]
+    assert any("a bias of conv takes more than the 32 bits" in note for note in program.notes) == (scale < 1.0)
