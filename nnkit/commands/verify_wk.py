@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nnkit.builds import open_build
 from nnkit.commands.common import print_json, print_line
 from nnkit.errors import GateFailedError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nnkit.target import CompiledComparison, NumberCount
+    from nnkit.target import CompiledComparison
 
 _SHOWN = 5
 
@@ -40,34 +38,14 @@ def verify_wk_command(build: Path, compiled: Path, *, json: bool) -> None:
     for note in comparison.notes:
         sys.stderr.write(f"note: {note}\n")
     if json:
-        print_json(_as_json(comparison))
+        print_json(comparison.as_json())
     else:
         _print_text(comparison)
-    differing = [each for each in comparison.layers if any(_differ(count) for count in each.numbers)]
+    differing = comparison.differing
     if differing:
         raise GateFailedError(
-            f"numbers of {len(differing)} layers differ, the first is {differing[0].layer!r}", where=str(compiled)
+            f"numbers of {len(differing)} layers differ, the first is {differing[0]!r}", where=str(compiled)
         )
-
-
-def _differ(count: NumberCount) -> bool:
-    return count.compared > count.equal + count.tied
-
-
-def _as_json(comparison: CompiledComparison) -> dict[str, Any]:
-    return {
-        **_counts(comparison.numbers),
-        "records_unread": comparison.records_unread,
-        "layers": [{"layer": each.layer, **_counts(each.numbers)} for each in comparison.layers],
-        "notes": list(comparison.notes),
-    }
-
-
-def _counts(numbers: Sequence[NumberCount]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for each in numbers:
-        counts |= {each.name: each.compared, f"{each.name}_equal": each.equal, f"{each.name}_tied": each.tied}
-    return counts
 
 
 def _print_text(comparison: CompiledComparison) -> None:

@@ -77,6 +77,15 @@ class NumberCount:
     equal: int
     tied: int = 0
 
+    @property
+    def differing(self) -> int:
+        """How many differ by more than the last bits of a float."""
+        return self.compared - self.equal - self.tied
+
+    def as_json(self) -> dict[str, int]:
+        """`codes`, `codes_equal`, `codes_tied`, by its own name."""
+        return {self.name: self.compared, f"{self.name}_equal": self.equal, f"{self.name}_tied": self.tied}
+
 
 @dataclass(frozen=True)
 class CompiledLayer:
@@ -84,6 +93,15 @@ class CompiledLayer:
 
     layer: str
     numbers: tuple[NumberCount, ...]
+
+    @property
+    def differs(self) -> bool:
+        """Whether a number differs by more than the last bits of a float."""
+        return any(count.differing for count in self.numbers)
+
+    def as_json(self) -> dict[str, Any]:
+        """Its name and counts."""
+        return {"layer": self.layer, **_counts_as_json(self.numbers)}
 
 
 @dataclass(frozen=True)
@@ -98,6 +116,24 @@ class CompiledComparison:
     records_unread: int
     layers: tuple[CompiledLayer, ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def differing(self) -> tuple[str, ...]:
+        """The layers that differ by more than the last bits of a float."""
+        return tuple(each.layer for each in self.layers if each.differs)
+
+    def as_json(self) -> dict[str, Any]:
+        """What `nnkit verify-wk --json` prints."""
+        return {
+            **_counts_as_json(self.numbers),
+            "records_unread": self.records_unread,
+            "layers": [each.as_json() for each in self.layers],
+            "notes": list(self.notes),
+        }
+
+
+def _counts_as_json(numbers: Sequence[NumberCount]) -> dict[str, int]:
+    return {key: value for count in numbers for key, value in count.as_json().items()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -153,6 +153,11 @@ def read_build_file(folder: Path) -> dict[str, Any]:
     return read_json_object(folder / BUILD_FILE, what="the artifact's description", remedy="build it again")
 
 
+def read_segments_file(folder: Path) -> dict[str, Any]:
+    """The artifact's `segments.json`."""
+    return read_json_object(folder / "segments.json", what="the list of segments", remedy="build it again")
+
+
 def written_layers(build: Mapping[str, Any]) -> dict[str, list[str]]:
     """Names of the layers that each layer was written as, of all networks in the artifact's `build.json`."""
     return {name: written for network in build["networks"] for name, written in network["layers"].items()}

@@ -17,14 +17,19 @@ from numpy.typing import NDArray
 
 from nnkit.distance import Distance, distance
 from nnkit.errors import UserFileError
+from nnkit.reading import read_text
 from nnkit_nnie.ops import STORED
 
 Sort: TypeAlias = Literal["output", "input", "weight"]
+Key: TypeAlias = tuple[str, Sort, int]
+"""Layer as emitted, sort, number of the tensor."""
+
 _NAME = re.compile(
     r"^(?P<layer>.+)_(?P<sort>output|input)(?P<index>\d+)_(?P<shape>\d+_\d+_\d+)_"
     r"(?P<form>quant\.linear\.hex|anti_quant\.linear\.float)$"
 )
 _WEIGHT = re.compile(r"^(?P<layer>.+)_weight-anti\.float$")
+_GROUP = re.compile(r"^(?P<layer>.+)_group_(?P<group>\d+)$")
 
 
 @dataclass(frozen=True)
@@ -39,17 +44,14 @@ class Dump:
 
     def values(self) -> NDArray[np.float64]:
         """Its values in real units, flat. Raises UserFileError where a line is no number."""
+        what, remedy = "this dump of the mapper", "run the mapper again"
+        words = read_text(self.path, what=what, remedy=remedy).split()
         try:
-            words = self.path.read_text(encoding="ascii").split()
             if self.path.name.endswith(".hex"):
                 return STORED.dequantize(np.asarray([_signed(word) for word in words], np.int64))
             return np.asarray([float(word) for word in words], np.float64)
-        except (OSError, ValueError) as error:
-            raise UserFileError(
-                f"this dump of the mapper cannot be read: {error}",
-                where=str(self.path),
-                remedy="run the mapper again",
-            ) from error
+        except ValueError as error:
+            raise UserFileError(f"{what} cannot be read: {error}", where=str(self.path), remedy=remedy) from error
 
 
 @dataclass(frozen=True)
@@ -96,23 +98,48 @@ def _dump(path: Path) -> Dump | None:
 
 
 def compare_dumps(
-    dumps: Sequence[Dump], ours: Mapping[tuple[str, Sort, int], NDArray[Any]]
+    dumps: Sequence[Dump], ours: Mapping[Key, NDArray[Any]]
 ) -> tuple[tuple[LayerComparison, ...], tuple[str, ...]]:
     """Each dump against our value of the same layer, in the order of `ours`, and what could not be compared.
 
-    ours: real values by (layer as emitted, sort, number of the tensor).
+    The mapper divides a layer of groups into one for each, `<layer>_group_<n>`: their dumps are put together by n,
+    from whatever number they count, and compared as the layer that they are.
+
+    ours: real values.
     """
-    order = list(ours)
-    results: dict[int, LayerComparison] = {}
+    results: dict[Key, LayerComparison] = {}
     problems: list[str] = []
+    groups: dict[Key, dict[int, Dump]] = {}
     for dump in dumps:
         key = (dump.layer, dump.sort, dump.index)
-        if key not in ours:
+        split = _GROUP.match(dump.layer)
+        if key in ours:
+            _compare(key, dump.values(), dump.path.name, ours, results, problems)
+        elif split is not None and (split["layer"], dump.sort, dump.index) in ours:
+            groups.setdefault((split["layer"], dump.sort, dump.index), {})[int(split["group"])] = dump
+        else:
             problems.append(f"{dump.path.name}: the network has no such layer")
-            continue
-        values, expected = dump.values(), np.asarray(ours[key], np.float64).ravel()
-        if values.size != expected.size:
-            problems.append(f"{dump.path.name}: {values.size} values, the layer has {expected.size}")
-            continue
-        results[order.index(key)] = LayerComparison(dump.layer, dump.sort, values.size, distance(expected, values))
-    return tuple(results[index] for index in sorted(results)), tuple(problems)
+    for key, parts in groups.items():
+        values = np.concatenate([parts[number].values() for number in sorted(parts)])
+        name = f"{key[0]}_group_{min(parts)} to {max(parts)} {key[1]}"
+        if sorted(parts) != list(range(min(parts), max(parts) + 1)):
+            problems.append(f"{name}: {len(parts)} dumps, some between are not there")
+        else:
+            _compare(key, values, name, ours, results, problems)
+    return tuple(results[key] for key in ours if key in results), tuple(problems)
+
+
+def _compare(
+    key: Key,
+    values: NDArray[np.float64],
+    name: str,
+    ours: Mapping[Key, NDArray[Any]],
+    results: dict[Key, LayerComparison],
+    problems: list[str],
+) -> None:
+    """Add the comparison of a layer's tensor, or the problem where it has another size. name: of what was dumped."""
+    expected = np.asarray(ours[key], np.float64).ravel()
+    if values.size != expected.size:
+        problems.append(f"{name}: {values.size} values, the layer has {expected.size}")
+        return
+    results[key] = LayerComparison(key[0], key[1], values.size, distance(expected, values))

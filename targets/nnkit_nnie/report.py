@@ -10,11 +10,13 @@ from nnkit.mixed_precision.search import LayerSet
 from nnkit.program import Fixed, Float
 from nnkit.target import Deployment
 from nnkit_nnie.chips import CHIPS
+from nnkit_nnie.compiled_report import compared_numbers, numbers_in_words
 from nnkit_nnie.emit import read_build_file
 from nnkit_nnie.lowered import NnieLowered
 from nnkit_nnie.network import Network, NnieSegment
 from nnkit_nnie.options import NnieOptions
-from nnkit_nnie.precision import better_choice, precision_table, sixteen_bit_layers, table_lines
+from nnkit_nnie.precision import sixteen_bit_layers
+from nnkit_nnie.precision_table import better_choice, precision_table, table_lines
 from nnkit_nnie.quantize import input_storage
 from nnkit_nnie.report_cost import cost_of
 from nnkit_nnie.stn_calibration import AlignedStatistics
@@ -29,8 +31,13 @@ def report_details(deployment: Deployment[NnieLowered], options: NnieOptions, fo
     program = deployment.program
     formats = {name: input_storage(program, name) for name in program.inputs}
     built = sixteen_bit_layers(network, options.compile_mode)
-    table = _precision(deployment, formats, options, built)
+    table, which = _precision(deployment, formats, options, built) if options.precision_table else ([], "")
     better = better_choice(table, built)
+    numbers = [
+        (entry["compiled"]["wk"], compared_numbers(folder, program, entry))
+        for entry in build["networks"]
+        if entry["compiled"] is not None
+    ]
     return {
         "chip": chip.title,
         "nnie": chip.generation,
@@ -39,7 +46,14 @@ def report_details(deployment: Deployment[NnieLowered], options: NnieOptions, fo
         "segments": [_segment(segment, network, build["networks"]) for segment in network.segments],
         "cost": cost_of(program),
         "precision": table,
-        "summary": [*table_lines(table), *([] if better is None else [better])],
+        "precision_images": which,
+        "compiled_numbers": dict(numbers),
+        "summary": [
+            *(numbers_in_words(wk, found) for wk, found in numbers),
+            *([f"choices {which}:"] if table else []),
+            *table_lines(table),
+            *([] if better is None else [better]),
+        ],
         "mapper": _mapper(build["networks"][-1]),
         "notes": build["notes"],
     }
@@ -50,21 +64,27 @@ def _precision(
     formats: Mapping[str, Fixed | Float],
     options: NnieOptions,
     built: LayerSet,
-) -> list[dict[str, Any]]:
-    """The usual choices on the verification images where the recipe has a task and not too many, else on a few of
-    calibration."""
+) -> tuple[list[dict[str, Any]], str]:
+    """The usual choices on the images that the build is verified on, or the first of them where they are many; and
+    which those are, in words."""
     from nnkit.inputs import verification_samples
     from nnkit.verify.tasks import task_scorer
 
-    recipe, program, network = deployment.recipe, deployment.program, deployment.lowered.network
-    statistics = AlignedStatistics(deployment.lowered, deployment.statistics, formats, deployment.samples, options).of
-    if recipe.verify.task is not None:
-        samples = verification_samples(recipe, deployment.lowered.model)
-        if len(samples) <= _TABLE_SCORED:
-            shapes = {name: program.tensors[name].shape for name in program.outputs}
-            scorer = task_scorer(recipe, shapes, samples.images)
-            return precision_table(network, statistics, formats, samples, scorer, built=built)
-    return precision_table(network, statistics, formats, deployment.samples(_TABLE_SAMPLES), built=built)
+    recipe, program = deployment.recipe, deployment.program
+    statistics = AlignedStatistics(deployment.lowered, deployment.statistics, formats, deployment.samples, options)
+    samples = verification_samples(recipe, deployment.lowered.model)
+    most = _TABLE_SAMPLES if recipe.verify.task is None else _TABLE_SCORED
+    scorer = None
+    if len(samples) <= most:
+        which = "on the images that the build is verified on"
+        scorer = task_scorer(recipe, {name: program.tensors[name].shape for name in program.outputs}, samples.images)
+    else:
+        which = f"on the first {most} of the {len(samples)} images that the build is verified on"
+    first = [samples[index] for index in range(min(most, len(samples)))]
+    table = precision_table(
+        deployment.lowered.network, statistics, formats, first, scorer, built=built, say=deployment.say
+    )
+    return table, which
 
 
 def _network(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,11 +22,10 @@ from nnkit.errors import ToolError
 from nnkit.graph.metadata import CAFFE_IN_PLACE, CAFFE_LAYER
 from nnkit.graph.view import GraphView, Node
 from nnkit.program import Float, Program
-from nnkit.reading import read_json_object
 from nnkit.simulate import simulate
 from nnkit.target import Contract, RunResult
 from nnkit_nnie.chips import CHIPS
-from nnkit_nnie.emit import read_build_file
+from nnkit_nnie.emit import read_build_file, read_segments_file
 from nnkit_nnie.layers import Layer
 from nnkit_nnie.mapper import find_mapper, no_mapper
 from nnkit_nnie.ops import CpuLayer, NnieLayer, NnieOp, NnieWeighted
@@ -194,8 +193,7 @@ class CpuCodeRunner:
 
         from nnkit.cpu_segments import CompiledSegment
 
-        described = read_json_object(artifact / "segments.json", what="the list of segments", remedy="build it again")
-        segments = [segment for segment in described["segments"] if "function" in segment]
+        segments = [each for each in read_segments_file(artifact)["segments"] if "function" in each]
         computed: list[dict[str, NDArray[Any]]] = [{} for _ in inputs]
         expected = [simulate(program, given) for given in inputs] if segments else []
         for segment in segments:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from nnkit.errors import UserFileError
 from nnkit.program import Program
 from nnkit.target import CompiledComparison, CompiledLayer, NumberCount
-from nnkit_nnie.emit import read_build_file
+from nnkit_nnie.emit import read_build_file, read_segments_file
 from nnkit_nnie.ops import NnieWeighted
 from nnkit_nnie.wk import WkFile, check_sum, damaged, read_wk
 from nnkit_nnie.wk_alignment import StoredLayer, align, stored_layer
@@ -32,7 +31,22 @@ def compare_with_wk(build: Path, program: Program, path: Path) -> CompiledCompar
         UserFileError: it is another network's (the message names what differs), or nothing in it could be compared.
         ToolError: it is damaged.
     """
-    artifact = build / "artifact"
+    compared = compare_artifact(build / "artifact", program, path)
+    if not any(count.compared for count in compared.numbers):
+        raise UserFileError(
+            f"nothing in it can be compared: all {compared.records_unread} records are compressed, or laid out in a "
+            "way that is not known",
+            where=str(path),
+            remedy="compile with compress_mode 1",
+        )
+    return compared
+
+
+def compare_artifact(artifact: Path, program: Program, path: Path) -> CompiledComparison:
+    """Compare an artifact with a compiled network; counts are 0 where all records are compressed.
+
+    Raises UserFileError where it is another network's, ToolError where it is damaged.
+    """
     wk = read_wk(path)
     check_sum(wk, path)
     try:
@@ -40,7 +54,7 @@ def compare_with_wk(build: Path, program: Program, path: Path) -> CompiledCompar
         records = read_records(wk.data, wk.head_bytes)
     except ValueError as error:
         raise damaged(path, str(error)) from error
-    segments, built = _read_artifact(artifact)
+    segments, built = read_segments_file(artifact), read_build_file(artifact)
     network, notes = same_network(nodes, segments, built, path)
     layers = [
         stored
@@ -50,33 +64,12 @@ def compare_with_wk(build: Path, program: Program, path: Path) -> CompiledCompar
     ]
     results = _compared(layers, records, _Weights(artifact, network), path)
     notes += _generation(wk, segments) + _input_scales(results)
-    read = sum(each.records_read for each in results)
-    if not read:
-        raise UserFileError(
-            f"nothing in it can be compared: all {len(records)} records are compressed, or laid out in a way that is "
-            "not known",
-            where=str(path),
-            remedy="compile with compress_mode 1",
-        )
     return CompiledComparison(
         numbers=tuple(_total(results, position) for position in range(3)),
-        records_unread=len(records) - read,
+        records_unread=len(records) - sum(each.records_read for each in results),
         layers=tuple(_layer(each) for each in results if any(c.compared > c.equal for _, c in each.counts)),
         notes=tuple(notes),
     )
-
-
-def _read_artifact(artifact: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """`segments.json` and `build.json`."""
-    try:
-        segments = json.loads((artifact / "segments.json").read_text(encoding="utf-8"))
-        return segments, read_build_file(artifact)
-    except (OSError, ValueError) as error:
-        raise UserFileError(
-            f"the build's artifact cannot be read: {error}",
-            where=str(artifact),
-            remedy="build it again with `nnkit run`",
-        ) from error
 
 
 def _compared(

@@ -194,6 +194,9 @@ def mapper(folder: Path, body: str) -> Path:
 WRITES = "print('begin net parsing')\nopen('inst.wk', 'wb').write(open({wk!r}, 'rb').read())\n"
 
 
+IS_NO_NETWORK = "the compiled network is damaged: its node table is cut off"
+
+
 def test_a_mapper_on_path_is_run_and_its_dumps_are_compared(tmp_path: Path, nnkit: Run):
     write(tmp_path, face_network(), OPTIONS, TAGS)
     tools = mapper(tmp_path, "")
@@ -204,6 +207,8 @@ def test_a_mapper_on_path_is_run_and_its_dumps_are_compared(tmp_path: Path, nnki
     details = report_of(build)["details"]
     assert details["mapper"]["wk_segments"] == 2
     assert (build / "artifact" / "mapper.log").is_file()
+    assert details["compiled_numbers"] == {"inst.wk": {"not_compared": IS_NO_NETWORK}}
+    assert f"inst.wk      not compared with the simulation: {IS_NO_NETWORK}" in done.stderr + done.stdout
 
     from nnkit.builds import open_build
     from nnkit_nnie.compare_dumps import our_values

@@ -49,6 +49,36 @@ def test_comparison_is_in_the_networks_order_and_names_what_it_cannot_compare(tm
     assert any("no such layer" in text for text in problems)
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_groups_are_put_together(tmp_path: Path, first: int):
+    """Ten groups, so that an order by name would be another."""
+    values = np.arange(20.0) - 3.0
+    for group, part in enumerate(values.reshape(10, 2), first):
+        dump(
+            tmp_path,
+            f"dw_group_{group}_output0_1_1_2_quant.linear.hex",
+            [f"{int(v) * 4096 & 0xFFFFFFFF:X}" for v in part],
+        )
+        dump(tmp_path, f"dw_group_{group}_weight-anti.float", [str(part[0])])
+    dump(tmp_path, "own_group_1_output0_1_1_1_quant.linear.hex", ["1000"])
+    dump(tmp_path, "none_group_1_output0_1_1_1_quant.linear.hex", ["1000"])
+    ours = {
+        ("own_group_1", "output", 0): np.asarray([1.0]),
+        ("dw", "output", 0): values,
+        ("dw", "weight", 0): values[::2],
+    }
+    compared, problems = compare_dumps(list_dumps(tmp_path), ours)
+    assert [(each.layer, each.sort, each.distance.max_abs) for each in compared] == [
+        ("own_group_1", "output", 0.0), ("dw", "output", 0.0), ("dw", "weight", 0.0),
+    ]  # fmt: skip
+    assert problems == ("none_group_1_output0_1_1_1_quant.linear.hex: the network has no such layer",)
+    (tmp_path / f"dw_group_{first + 4}_output0_1_1_2_quant.linear.hex").unlink()
+    (tmp_path / f"dw_group_{first + 9}_weight-anti.float").unlink()
+    problems = compare_dumps(list_dumps(tmp_path), ours)[1]
+    assert f"dw_group_{first} to {first + 9} output: 9 dumps, some between are not there" in problems
+    assert f"dw_group_{first} to {first + 8} weight: 9 values, the layer has 10" in problems
+
+
 @pytest.mark.parametrize("line", ["xyz", "1FFFFFFFF", "-1"])
 def test_line_that_is_no_number(line: str, tmp_path: Path):
     dump(tmp_path, "a_output0_1_1_1_quant.linear.hex", [line])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -201,6 +202,35 @@ def test_groups_and_sixteen_bits(bits: int, tmp_path: Path) -> None:
     assert told["layers"] == []
 
 
+def test_a_run_compares_what_the_mapper_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mapper of a run, played by a script; then one whose file differs in one code, and in a scale."""
+    small_build(tmp_path, 0)
+    whole = small_wk(8, tmp_path)
+    changed = bytearray(whole)
+    changed[192 + 16 + 128 + 3 + 64] ^= 1  # a code of the first record
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    script = tools / "nnie_mapper_12"
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    for data, equal, layers in ((whole, 948, []), (resealed(bytes(changed)), 947, ["first"])):
+        (tools / "made.wk").write_bytes(data)
+        script.write_text(f"#!/bin/sh\ncp {tools / 'made.wk'} inst.wk\n")
+        script.chmod(0o755)
+        done = cli("run", tmp_path / "recipe.yaml", "--out", tmp_path / "out", "--no-cache")
+        assert done.exit_code == 0, done.output
+        report = json.loads((tmp_path / "out" / "small" / "nnie" / "report.json").read_text())
+        numbers = report["details"]["compiled_numbers"]["inst.wk"]
+        assert (numbers["codes"], numbers["codes_equal"]) == (948, equal)
+        assert (numbers["biases"], numbers["biases_equal"]) == (34, 34)
+        assert (numbers["multipliers"], numbers["multipliers_equal"]) == (6, 6)
+        assert numbers["records_unread"] == 2
+        assert [row["layer"] for row in numbers["layers"]] == layers
+        line = (
+            f"inst.wk      {equal} of 948 codes, 34 of 34 biases, 6 of 6 multipliers equal ours; 2 records not read"
+        )
+        assert line in done.output
+
+
 def comparison(build: Path, path: Path, **changes: Mapping[str, Any]) -> CompiledComparison:
     """The comparison with some layers of the program changed."""
     program = open_build(build).program
@@ -258,7 +288,7 @@ def test_refusals(tmp_path: Path) -> None:
     assert "it holds 2000 records" in refused(small_wk(8, tmp_path, records=[b"x"] * 2000))
     assert "the layers are not" in refused(small_wk(16, tmp_path))
     (build / "artifact" / "segments.json").unlink()
-    assert "artifact cannot be read" in refused(small_wk(8, tmp_path))
+    assert "the list of segments" in refused(small_wk(8, tmp_path))
 
 
 def test_other_targets_have_none(tmp_path: Path) -> None:
