@@ -36,6 +36,7 @@ def run(build: Build, out: Path) -> Outcome:
     with staged_build(out / build.recipe.name / build.key) as staged:
         imported = stages.import_model(build)
         restructured = stages.restructure(build, imported)
+        build = stages.settle_task(build, restructured)
         lowered = stages.lower(build, restructured)
         statistics = stages.calibrate(build, restructured)
         settled = stages.choose_precision(build, restructured, lowered, statistics)
@@ -53,6 +54,7 @@ def preview(build: Build) -> Preview:
     """The dry run: everything up to the memory plan, nothing written."""
     imported = stages.import_model(build)
     restructured = stages.restructure(build, imported)
+    build = stages.settle_task(build, restructured)
     lowered = stages.lower(build, restructured)
     statistics, calibrated = stages.calibrate_if_possible(build, restructured)
     settled = Settled(lowered)

@@ -190,8 +190,15 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
         )
     sqnr = "-" if floats["sqnr_db"] is None else f"{floats['sqnr_db']:.1f} dB"
     sqnr = "exact" if floats["max_abs"] == 0.0 else sqnr
-    print_line(f"  accuracy cosine {floats['cosine']:.6f}, SQNR {sqnr} against float on {floats['inputs']} inputs")
-    for metric in verify.get("task", {}).get("metrics", ()):
+    task = verify.get("task", {})
+    if task.get("kind") == "detection":  # distances say nothing of a list of detections
+        found = f"{task['facts']['float_detections']:.0f} detections of the float network"
+        print_line(f"  accuracy by {found} on {floats['inputs']} inputs")
+    else:
+        print_line(
+            f"  accuracy cosine {floats['cosine']:.6f}, SQNR {sqnr} against float on {floats['inputs']} inputs"
+        )
+    for metric in task.get("metrics", ()):
         beside = "" if metric["float"] is None else f" (float {metric['float']:.4f})"
         measured = "-" if metric["program"] is None else f"{metric['program']:.4f}"
         print_line(f"  task     {metric['name']} {measured}{beside}")

@@ -153,7 +153,9 @@ def _print(results: Sequence[JobResult]) -> None:
     keys = max((len(result.job.key) for result in results), default=6)
     print_line(f"{'recipe':<{width}}  {'target':<{keys}}  {'status':<11} {'cosine':>9} {'SQNR dB':>8} {'seconds':>8}")
     for result in results:
-        distance = (result.report or {}).get("verify", {}).get("float_vs_program", {})
+        verify = (result.report or {}).get("verify", {})
+        detects = verify.get("task", {}).get("kind") == "detection"  # of which distances say nothing
+        distance = {} if detects else verify.get("float_vs_program", {})
         cosine, sqnr = distance.get("cosine"), distance.get("sqnr_db")
         cells = f"{cosine:>9.6f}" if cosine is not None else f"{'-':>9}"
         cells += f" {sqnr:>8.2f}" if sqnr is not None else f" {'-':>8}"

@@ -173,7 +173,8 @@ class Gates(RecipeModel):
         default=None,
         gt=0.0,
         le=1.0,
-        description="Least cosine similarity of the outputs, float against quantised.",
+        description="Least cosine similarity of the outputs, float against quantised. Of a list of detections it "
+        "says nothing, and is refused, as are `sqnr_db` and `max_abs`: gate `detection_agreement`.",
         examples=[0.999],
     )
     sqnr_db: float | None = Field(
@@ -253,7 +254,9 @@ class Verify(RecipeModel):
         default=None, ge=1, description="How many are used, spread evenly over the list; `null`: all."
     )
     task: Task | None = Field(
-        default=None, description="What the network is for, to score it by that too; `null`: distances only."
+        default=None,
+        description="What the network is for, to score it by that too; `null`: distances only; but a network "
+        "whose output is a list of detections has `{kind: detection}`.",
     )
     gates: Gates = Field(default=Gates(), description="Limits on the difference to the float network.")
     require: tuple[str, ...] = Field(

@@ -4,6 +4,7 @@ from nnkit.stages.build_stages import emit, plan, quantize, report, verify
 from nnkit.stages.model_stages import calibrate, calibrate_if_possible, import_model, lower, restructure
 from nnkit.stages.packaging import package
 from nnkit.stages.precision import choose_precision
+from nnkit.stages.task import settle_task
 from nnkit.stages.types import Artifact, Build, Imported, Preview, Restructured, Settled, Verdict
 
 __all__ = [
@@ -25,5 +26,6 @@ __all__ = [
     "quantize",
     "report",
     "restructure",
+    "settle_task",
     "verify",
 ]

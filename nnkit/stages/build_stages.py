@@ -156,8 +156,10 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
             choice=build.executor,
             progress=step.advance,
         )
-        step.detail = f"cosine {floats.outputs.cosine:.6f}, {floats.outputs.sqnr_db:.1f} dB"
         task = scorer.score(*output_pairs(images, floats.task_values)) if scorer is not None else None
+        step.detail = f"cosine {floats.outputs.cosine:.6f}, {floats.outputs.sqnr_db:.1f} dB"
+        if task is not None and task.kind == "detection":
+            step.detail = ", ".join(f"{metric.name.replace('_', ' ')} {metric.value:.4f}" for metric in task.metrics)
     kept = samples[: len(floats.simulated)]  # what the artifact is run on too
     store_samples(artifact.build_folder / "verify", program, kept, floats.simulated)
     real = [
@@ -228,7 +230,7 @@ def report(
 
     folder, deployment, target = artifact.build_folder, artifact.deployment, build.target
     program, plan, lowered = deployment.program, deployment.plan, settled.lowered
-    with build.progress.stage("report"):
+    with build.progress.stage("report") as step:
         stages = {
             "float.onnx": restructured.reference.onnx_bytes,
             "restructured.onnx": restructured.model.onnx_bytes,
@@ -252,7 +254,7 @@ def report(
                 artifact_folder=artifact.folder,
                 statistics=deployment.statistics,
                 notes=imported.notes,
-                details=target.details(deployment, build.options, artifact.folder),
+                details=target.details(replace(deployment, say=step.say), build.options, artifact.folder),
                 tools=tool_versions(build),
                 mixed_precision=settled.search,
             )

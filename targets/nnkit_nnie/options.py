@@ -110,6 +110,9 @@ class NnieOptions(TargetOptionsBase):
         default="text",
         description="Form of the mean: `text` has one value per channel; `binaryproto` one per pixel.",
     )
+    precision_table: bool = Field(
+        default=True, description="Whether a run measures the usual choices of 16-bit layers side by side."
+    )
     mapper: Mapper = Field(default=Mapper(), description="The vendor's compiler.")
 
     def programs(self) -> tuple[RecipePath, ...]:

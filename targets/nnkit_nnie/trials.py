@@ -85,9 +85,15 @@ class TrialRunner:
             else:
                 self._kept.move_to_end(keys[op.output])
                 values[op.output] = kept
+        last_read: dict[str, str] = {}
+        for op in missing:  # from the last op to the first
+            last_read |= {name: op.output for name in op.inputs if name not in {*last_read, *program.outputs}}
         for op in reversed(missing):
             values[op.output] = simulate_op(program, op, [values[name] for name in op.inputs])
             self._keep(keys[op.output], values[op.output])
+            for name in set(op.inputs):
+                if last_read.get(name) == op.output:
+                    del values[name]
         self.computed += len(missing)
         return {name: values[name] for name in program.outputs}
 

@@ -1,0 +1,57 @@
+"""What the network is for, where the recipe does not say: a network whose output is a list of detections detects."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nnkit.errors import RecipeError
+from nnkit.graph import Model
+from nnkit.recipe.tasks import Detection
+from nnkit.stages.types import Build, Restructured
+
+_DISTANCES = ("cosine", "sqnr_db", "max_abs")
+
+
+def settle_task(build: Build, restructured: Restructured) -> Build:
+    """The build with the task that its network has.
+
+    A list of detections is judged by how many of the float network's are found again. Distances say nothing of it:
+    its rows are in order of score, so that one weak detection more shifts all others, and scores and class numbers
+    outweigh the boxes.
+
+    Raises RecipeError where the recipe gates such a distance of a network that detects.
+    """
+    recipe = build.recipe
+    if recipe.verify.task is None:
+        detections = _lists_of_detections(restructured.model)
+        if len(detections) != 1:
+            return build
+        task = Detection(kind="detection", output=detections[0])
+        verify = recipe.verify.model_copy(update={"task": task})
+        build = replace(build, recipe=recipe.model_copy(update={"verify": verify}))
+        build.progress.note(f"output {detections[0]!r} is a list of detections: task: {{kind: detection}}")
+    elif not isinstance(recipe.verify.task, Detection):
+        return build
+    for gate in _DISTANCES:
+        if gate in recipe.verify.gates.limits():
+            raise RecipeError(
+                f"the network gives a list of detections, of which '{gate}' says nothing: with every box in a corner "
+                "the cosine can be 0.99, and one weak detection more shifts all rows behind it",
+                where=recipe.where("verify", "gates", gate),
+                remedy="write gates: {detection_agreement: 0.95} and task: {kind: detection}",
+            )
+    return build
+
+
+def _lists_of_detections(model: Model) -> list[str]:
+    """The network's outputs that a DetectionOutput computes."""
+    from nnkit.custom_ops import DOMAIN, DetectionOutput
+
+    outputs = {spec.name for spec in model.outputs}
+    return [
+        name
+        for node in model.proto().graph.node
+        if node.domain == DOMAIN and node.op_type == DetectionOutput.op_type
+        for name in node.output
+        if name in outputs
+    ]
