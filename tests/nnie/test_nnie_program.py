@@ -21,14 +21,14 @@ from nnkit.simulate import simulate
 from nnkit_nnie.context import Division
 from nnkit_nnie.ops import STORED, CpuLayer, NnieLayer, NnieWeighted
 from nnkit_nnie.quantize import PIXELS, Precision, to_program
-from nnkit_nnie.segments import divide
+from nnkit_nnie.segments import divide, divided
 
 CHIP = "hi3516cv500"
 FLOAT = Float(32)
 
 
 def built(model: Model, samples: list[dict], mode: int, form=FLOAT, hp: frozenset[str] | None = None) -> Program:
-    network = divide(model, Division(CHIP, compile_mode=mode))
+    network = divided(model, Division(CHIP, compile_mode=mode)).network
     sources = {spec.name: [sample[spec.name] for sample in samples] for spec in model.inputs}
     statistics = calibrate(model, sources, {})
     precision = Precision.of(network, mode) if hp is None else Precision(mode, hp)
