@@ -21,7 +21,10 @@ setup(
         "nnkit_cfg_templates": "cfg_templates",
     },
     package_data={
-        "nnkit": ["**/*.json", "**/*.j2", "**/*.c", "**/*.h", "**/*.S", "**/*.ld", "**/*.proto", "py.typed"],
+        "nnkit": [
+            *["**/*.json", "**/*.j2", "**/*.c", "**/*.h", "**/*.S", "**/*.ld", "**/*.proto", "**/html/**/*"],
+            "py.typed",
+        ],
         "nnkit_ansi_c": ["**/*.j2"],
         "nnkit_gap8": ["**/*.c", "**/*.h", "**/*.j2", "**/*.ld", "**/*.S", "**/*.mk"],
         "nnkit_nnie": ["**/*.c", "**/*.h", "**/*.j2"],

@@ -219,6 +219,27 @@ def compare(
     compare_command(first, second, json=json, dumps=dumps)
 
 
+@app.command()
+def report(
+    build: Annotated[Path, typer.Argument(metavar="BUILD", help="A build folder: out/<name>/<target>.")],
+    json: JsonOption = False,
+) -> None:
+    """Write a build's report.html again, from the files in its folder."""
+    from nnkit.commands.page import report_command
+
+    report_command(build, json=json)
+
+
+@app.command()
+def view(
+    build: Annotated[Path, typer.Argument(metavar="BUILD", help="A build folder: out/<name>/<target>.")],
+) -> None:
+    """Open a build's report.html in the browser."""
+    from nnkit.commands.page import view_command
+
+    view_command(build)
+
+
 @app.command("verify-wk")
 def verify_wk(
     build: Annotated[Path, typer.Argument(metavar="BUILD", help="A build folder: out/<name>/<target>.")],

@@ -46,6 +46,7 @@ def run(build: Build, out: Path) -> Outcome:
         verdict = stages.verify(build, restructured, artifact)
         report = stages.report(build, imported, restructured, settled, artifact, verdict)
         stages.package(build, verdict.status, staged.folder)
+        stages.page(build, staged.folder)
         folder = staged.commit(failed=verdict.status not in RELEASED)
     return Outcome(folder, verdict.status, report)
 

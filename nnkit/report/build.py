@@ -45,6 +45,7 @@ class Reported:
     """
 
     recipe: str
+    recipe_file: str
     target: str
     status: Status
     program: Program
@@ -71,6 +72,7 @@ def build_report(build: Reported) -> dict[str, Any]:
     return {
         "nnkit": __version__,
         "recipe": build.recipe,
+        "recipe_file": build.recipe_file,
         "target": build.target,
         "status": build.status,
         "notes": list(build.notes),

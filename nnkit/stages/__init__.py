@@ -2,7 +2,7 @@
 
 from nnkit.stages.build_stages import emit, plan, quantize, report, verify
 from nnkit.stages.model_stages import calibrate, calibrate_if_possible, import_model, lower, restructure
-from nnkit.stages.packaging import package
+from nnkit.stages.packaging import package, page
 from nnkit.stages.precision import choose_precision
 from nnkit.stages.task import settle_task
 from nnkit.stages.types import Artifact, Build, Imported, Preview, Restructured, Settled, Verdict
@@ -22,6 +22,7 @@ __all__ = [
     "import_model",
     "lower",
     "package",
+    "page",
     "plan",
     "quantize",
     "report",

@@ -239,6 +239,7 @@ def report(
         data = build_report(
             Reported(
                 recipe=build.recipe.name,
+                recipe_file=Path(build.recipe.file).name,
                 target=build.key,
                 status=verdict.status,
                 program=program,

@@ -1,4 +1,4 @@
-"""The last stage: one reproducible archive, signed when the recipe names a key."""
+"""The last stages: one reproducible archive, signed when the recipe names a key; and the page for people."""
 
 from __future__ import annotations
 
@@ -47,3 +47,11 @@ def package(build: Build, status: Status, folder: Path) -> None:
             sign_package(archive, key)
         step.detail = f"{archive.name}, {archive.stat().st_size:,} B" + (", signed" if key is not None else "")
         step.detail += ", UNPROVEN" if status == "unproven" else ""
+
+
+def page(build: Build, folder: Path) -> None:
+    """Write `report.html` from the other files of the build, the package among them."""
+    from nnkit.report.html import write_page
+
+    with build.progress.stage("page") as step:
+        step.detail = f"{write_page(folder).stat().st_size:,} B"

@@ -1,0 +1,50 @@
+"""What the page is made of, as it lies in a build folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nnkit.errors import UserFileError
+from nnkit.reading import read_bytes, read_json_object
+
+_RUN_AGAIN = "name a folder that `nnkit run` made: out/<name>/<target>"
+
+
+@dataclass(frozen=True, eq=False)
+class PageFiles:
+    """report, plan, graph: the JSON files of these names; graph is empty in builds without one.
+
+    pictures: PNG by path below the build folder. package: name and bytes of the archive, None where none was made.
+    """
+
+    report: Mapping[str, Any]
+    plan: Mapping[str, Any]
+    graph: Mapping[str, Any] = field(default_factory=dict)
+    pictures: Mapping[str, bytes] = field(default_factory=dict)
+    package: tuple[str, int] | None = None
+
+
+def read_page_files(build: Path) -> PageFiles:
+    """The files of a build. Raises UserFileError where it is none, or a file is missing or damaged."""
+    if not (build / "report.json").is_file():
+        raise UserFileError("not a build: it has no report.json", where=str(build), remedy=_RUN_AGAIN)
+    report = read_json_object(build / "report.json", what="the report", remedy=_RUN_AGAIN)
+    plan = read_json_object(build / "plan.json", what="the memory plan", remedy=_RUN_AGAIN)
+    graph = build / "graph.json"
+    packages = sorted(build.glob("*.nnpkg"))
+    return PageFiles(
+        report,
+        plan,
+        read_json_object(graph, what="the graph", remedy=_RUN_AGAIN) if graph.is_file() else {},
+        {name: read_bytes(build / name, what="a picture") for name in _pictures(report) if (build / name).is_file()},
+        (packages[0].name, packages[0].stat().st_size) if packages else None,
+    )
+
+
+def _pictures(report: Mapping[str, Any]) -> list[str]:
+    """Paths of the pictures that a report names; none that leaves the folder of the pictures."""
+    named = [entry.get("picture") for entry in report.get("verify", {}).get("worst", ())]
+    return [name for name in named if name and name.startswith("verify/pictures/") and ".." not in name]

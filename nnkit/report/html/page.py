@@ -1,0 +1,98 @@
+"""The page: templates filled, and data, styles, scripts and libraries put into the one file."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+from nnkit.generated import packaged_text, template_environment
+from nnkit.report.html.files import PageFiles, read_page_files
+from nnkit.report.html.verdict import figures_of, peak_layers, verdict_of
+from nnkit.report.html.words import byte_size, cosine_in_words, count, decibel, decimal, share
+
+_HERE = "nnkit.report.html"
+_SCRIPTS = ("common.js", "tabs.js", "table.js", "layer.js", "memory.js", "graph.js", "accuracy.js")
+_LICENCES = ("echarts.NOTICE", "echarts.LICENSE", "zrender.LICENSE", "tslib.LICENSE", "dagre.LICENSE")
+
+
+def write_page(build: Path) -> Path:
+    """Write `report.html` of a build folder from the files in it; the same files give the same bytes.
+
+    Returns the page's path. Raises UserFileError where the folder is no build or cannot be written.
+    """
+    from nnkit.errors import cannot_be_written
+
+    path = build / "report.html"
+    page = page_html(read_page_files(build))
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise cannot_be_written(path, error, "the page") from error
+    return path
+
+
+def page_html(files: PageFiles) -> str:
+    """The page's text."""
+    environment = template_environment(_HERE, "templates").overlay(autoescape=True)
+    environment.filters |= {
+        "bytes": byte_size,
+        "cosine": cosine_in_words,
+        "count": count,
+        "decibel": decibel,
+        "decimal": decimal,
+        "share": share,
+    }
+    report = files.report
+    return environment.get_template("page.html.j2").render(
+        report=report,
+        plan=files.plan,
+        graph=files.graph,
+        package=files.package,
+        pictures={name: _data_uri(content) for name, content in files.pictures.items()},
+        verdict=verdict_of(report),
+        figures=figures_of(files),
+        peaks={region: peak_layers(files.plan, region) for region in report["memory"]},
+        columns=_columns(report),
+        most=_most(report),
+        data=_embedded({"report": _shown(report), "plan": files.plan, "graph": files.graph}),
+        style=packaged_text(_HERE, "page.css"),
+        libraries=[packaged_text(_HERE, "vendor", name) for name in ("echarts.min.js", "dagre.min.js")],
+        scripts=[packaged_text(_HERE, "js", name) for name in _SCRIPTS],
+        licences=[(name, packaged_text(_HERE, "vendor", f"{name}.txt")) for name in _LICENCES],
+    )
+
+
+def _data_uri(png: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
+
+
+def _shown(report: Any) -> dict[str, Any]:
+    """What scripts read of the report; the rest is in the page's text already."""
+    return {key: report[key] for key in ("target", "memory", "layers", "segments", "rewrites", "verify")}
+
+
+def _embedded(data: Any) -> str:
+    """JSON that can stand in a script element: no `<`, nothing that ends a line for JavaScript alone."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _columns(report: Any) -> list[tuple[str, str, str]]:
+    """(key, heading, unit) of the columns of numbers that any layer of this build has."""
+    known = (
+        ("macs", "MACs", "count"),
+        ("weight_bytes", "weights", "bytes"),
+        ("peak_bytes", "peak", "bytes"),
+        ("instructions", "instructions", "count"),
+        ("sqnr_db", "SQNR", "decibel"),
+        ("sqnr_alone_db", "SQNR alone", "decibel"),
+        ("clip_rate", "clipped", "share"),
+    )
+    return [column for column in known if any(layer.get(column[0]) is not None for layer in report["layers"])]
+
+
+def _most(report: Any) -> dict[str, float]:
+    """The largest number of each column, for the bars in the cells."""
+    return {key: max(layer.get(key) or 0.0 for layer in report["layers"]) or 1.0 for key, _, _ in _columns(report)}

@@ -1,0 +1,199 @@
+"""The verdict and the four figures at the top of the page: fits, accurate, fast, small."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nnkit.report.html.files import PageFiles
+from nnkit.report.html.words import byte_size, cosine_in_words, count, decibel, decimal, share
+from nnkit.verify.gates import GateResult, limit_in_words
+
+_WORDS = {"ok": "Passed", "unproven": "Not proven", "gate_failed": "Failed", "mismatch": "Failed"}
+_SIGNS = {"ok": "✓", "unproven": "?", "gate_failed": "✗", "mismatch": "✗"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a figure: what, the value, and what else there is to say. filled: share of a bar, with its mark."""
+
+    what: str
+    value: str
+    note: str = ""
+    filled: float | None = None
+    mark: float | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One of the four. kind: `measured` or `estimated`, as the page says it."""
+
+    title: str
+    headline: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """One runner. state: `agrees`, `differs` or `not run`."""
+
+    how: str
+    state: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The line at the top: status in words, why, the runners, the gates."""
+
+    status: str
+    word: str
+    sign: str
+    why: str
+    proofs: tuple[Proof, ...]
+    gates: tuple[tuple[GateResult, str], ...]
+
+
+def verdict_of(report: Mapping[str, Any]) -> Verdict:
+    """What the page says first."""
+    status, verify = report["status"], report["verify"]
+    gates = tuple(
+        (gate, limit_in_words(gate.name, gate.limit)) for gate in map(GateResult.from_json, verify["gates"])
+    )
+    proofs = tuple(_proof(entry) for entry in verify["program_vs_artifact"])
+    return Verdict(status, _WORDS.get(status, status), _SIGNS.get(status, ""), _why(report, proofs), proofs, gates)
+
+
+def _why(report: Mapping[str, Any], proofs: tuple[Proof, ...]) -> str:
+    status, verify = report["status"], report["verify"]
+    if status == "mismatch":
+        return "The artifact does not compute what its program says."
+    if status == "unproven":
+        return (
+            "Nothing has run the artifact: " + ("; ".join(p.text for p in proofs) or "the target has no runner") + "."
+        )
+    if status == "gate_failed":
+        failed = [entry["name"] for entry in verify["gates"] if not entry["passed"]]
+        missing = [entry["how"] for entry in verify.get("required", ()) if not entry["ran"]]
+        parts = [f"gate {name}" for name in failed] + [f"required runner {how} did not run" for how in missing]
+        return f"Not within the recipe's limits: {', '.join(parts)}."
+    ran = [proof.how for proof in proofs if proof.state == "agrees"]
+    demanded = "every gate holds" if verify["gates"] else "the recipe has no gates"
+    return f"The artifact was run ({', '.join(ran)}) and agrees with its program; {demanded}."
+
+
+def _proof(entry: Mapping[str, Any]) -> Proof:
+    if entry["contract"] == "not_run":
+        return Proof(entry["how"], "not run", f"{entry['how']}: {entry['reason']}")
+    bound = " by more than the stated bound" if entry["contract"] == "bounded" else ""
+    text = (
+        f"{count(entry['mismatches'])} of {count(entry['values'])} values differ{bound}, on {entry['inputs']} inputs"
+    )
+    if entry.get("first_difference"):
+        text += f"; first: {entry['first_difference']}"
+    return Proof(entry["how"], "differs" if entry["mismatches"] else "agrees", text)
+
+
+def figures_of(files: PageFiles) -> tuple[Figure, ...]:
+    """Fits, accurate, fast, small."""
+    return _fits(files), _accurate(files.report), _fast(files.report), _small(files)
+
+
+def _fits(files: PageFiles) -> Figure:
+    regions = files.report["memory"]
+    lines = []
+    for name, use in regions.items():
+        capacity = use["capacity_bytes"] or 1
+        proof = "no plan takes less" if use["proven_optimal"] else f"at least {byte_size(use['lower_bound_bytes'])}"
+        makers = peak_layers(files.plan, name)
+        lines.append(
+            Line(
+                name,
+                f"{byte_size(use['peak_bytes'])} of {byte_size(use['capacity_bytes'])}",
+                proof + (f"; peak in {makers[0]}" if makers else ""),
+                min(1.0, use["peak_bytes"] / capacity),
+                min(1.0, use["lower_bound_bytes"] / capacity),
+            )
+        )
+    fullest = max((line.filled or 0.0 for line in lines), default=None)
+    if fullest is None:
+        return Figure(
+            "Fits", "placed by the vendor", (Line("memory", "–", "the vendor's compiler places all buffers"),)
+        )
+    return Figure("Fits", f"{share(fullest)} of the fullest memory", tuple(lines))
+
+
+def peak_layers(plan: Mapping[str, Any], region: str) -> list[str]:
+    """The layers in whose steps most bytes of a region are in use, in order of execution."""
+    buffers = [b for b in plan["buffers"].values() if b["region"] == region]
+    steps = plan["steps"]
+    live = [0] * len(steps)
+    for buffer in buffers:
+        for step in range(buffer["first_step"], min(buffer["last_step"] + 1, len(steps))):
+            live[step] += buffer["size_bytes"]
+    peak = max(live, default=0)
+    if not peak or min(live) == peak:
+        return []
+    return list(dict.fromkeys(step["op"] for step, size in zip(steps, live, strict=True) if size == peak))
+
+
+def _accurate(report: Mapping[str, Any]) -> Figure:
+    outputs, task = report["verify"]["float_vs_program"], report["verify"].get("task")
+    distance = (
+        Line("cosine", cosine_in_words(outputs["cosine"]), f"to the float network, on {outputs['inputs']} inputs"),
+        Line("SQNR", "exact" if outputs["max_abs"] == 0 else decibel(outputs["sqnr_db"])),
+        Line("largest error", decimal(outputs["max_abs"], 3)),
+    )
+    if task is None:
+        return Figure("Accurate", f"cosine {cosine_in_words(outputs['cosine'])}", distance)
+    metrics = tuple(
+        Line(
+            metric["name"].replace("_", " "),
+            decimal(metric["program"], 4),
+            "" if metric["float"] is None else f"float {decimal(metric['float'], 4)}",
+        )
+        for metric in task["metrics"]
+    )
+    return Figure("Accurate", f"{metrics[0].what} {metrics[0].value}", metrics + distance)
+
+
+def _fast(report: Mapping[str, Any]) -> Figure:
+    lines = [Line("multiply-accumulates", count(report["macs"]), "of one inference")]
+    counted = [entry for entry in report["verify"]["program_vs_artifact"] if "instructions" in entry]
+    for entry in counted:
+        per_mac = f", {entry['instructions'] / report['macs']:.2f} per MAC" if report["macs"] else ""
+        lines.append(
+            Line("instructions", count(entry["instructions"]), f"measured, counted on {entry['how']}{per_mac}")
+        )
+    speed = report.get("speed", [])
+    lines += [
+        Line(each["what"], f"{decimal(each['value'], 4)} {each['unit']}", f"{each['kind']}: {each['how']}")
+        for each in speed
+    ]
+    if speed:
+        headline = f"{decimal(speed[0]['value'], 4)} {speed[0]['unit']} ({speed[0]['kind']})"
+    elif counted:
+        headline = f"{counted[0]['instructions'] / 1e6:.3g} million instructions"
+    else:
+        headline = f"{report['macs'] / 1e6:.3g} million MACs"
+        lines.append(Line("time", "–", "no runner of this build counts instructions or cycles"))
+    return Figure("Fast", headline, tuple(lines))
+
+
+def _small(files: PageFiles) -> Figure:
+    report = files.report
+    weights = report["planner"]["weight_bytes"] or sum(layer.get("weight_bytes") or 0 for layer in report["layers"])
+    artifact = sum(entry["bytes"] for entry in report["artifact"].values())
+    lines = [Line("weights", byte_size(weights or None))]
+    for entry in report["verify"]["program_vs_artifact"]:
+        code = entry.get("measured", {}).get("code_bytes")
+        if code is not None:
+            lines.append(Line("code", byte_size(code), f"compiled for {entry['how']}"))
+    lines.append(Line("artifact", byte_size(artifact), f"{len(report['artifact'])} files"))
+    if files.package is not None:
+        lines.append(Line("package", byte_size(files.package[1]), files.package[0]))
+    else:
+        lines.append(Line("package", "–", "none: the build did not pass"))
+    headline = f"{byte_size(weights)} of weights" if weights else f"{byte_size(artifact)} of files"
+    return Figure("Small", headline, tuple(lines))

@@ -1,0 +1,47 @@
+"""Numbers as the page writes them."""
+
+from __future__ import annotations
+
+_THIN = "\u2009"
+
+
+def count(number: float | None) -> str:
+    """`80 140 992` with thin spaces; a dash for what was not measured."""
+    return "–" if number is None else f"{number:,.0f}".replace(",", _THIN)
+
+
+def byte_size(size: float | None) -> str:
+    """`272 KiB`: three digits and a binary unit."""
+    if size is None:
+        return "–"
+    value = float(size)
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.0f}{_THIN}{unit}" if unit == "B" or value >= 100 else f"{value:.3g}{_THIN}{unit}"
+        value /= 1024
+    return f"{value:.3g}{_THIN}GiB"
+
+
+def decibel(value: float | None) -> str:
+    """`63.9 dB`; a dash where there is no error to measure."""
+    return "–" if value is None else f"{value:.1f}{_THIN}dB"
+
+
+def share(part: float | None, whole: float | None = 1.0) -> str:
+    """`53.2 %`; small shares keep two digits."""
+    if part is None or not whole:
+        return "–"
+    percent = 100.0 * part / whole
+    return f"{percent:.1f}{_THIN}%" if percent >= 1 or percent == 0 else f"{percent:.2g}{_THIN}%"
+
+
+def decimal(value: float | None, digits: int = 6) -> str:
+    """A plain number with as many significant digits."""
+    return "–" if value is None else f"{value:.{digits}g}"
+
+
+def cosine_in_words(value: float | None) -> str:
+    """With as many digits as it takes to tell it from 1."""
+    if value is None or value == 1.0:
+        return decimal(value)
+    return next((text for d in range(4, 15) if float(text := f"{value:.{d}g}") != 1.0), "1")

@@ -1,0 +1,112 @@
+"""`report.html` in Chromium: every part without an error, by mouse and keyboard, in both themes, and printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser
+
+from tests.report.html.conftest import Opened
+
+TABS = ("overview", "layers", "memory", "graph", "accuracy", "rewrites", "provenance")
+
+
+@pytest.fixture(scope="module")
+def report(small_build: Path) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads((small_build / "report.json").read_text(encoding="utf-8"))
+    return data
+
+
+@pytest.fixture
+def opened(browser: Browser, small_build: Path) -> Iterator[Opened]:
+    """The page; nothing may have gone wrong by the test's end."""
+    opened = Opened(browser, small_build / "report.html")
+    yield opened
+    opened.page.close()
+    assert opened.complaints == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_part_without_errors_and_accessible(browser: Browser, small_build: Path, scheme: str) -> None:
+    opened = Opened(browser, small_build / "report.html", color_scheme=scheme)
+    serious = []
+    for tab in TABS:
+        opened.tab(tab)
+        assert opened.page.locator("[role=tabpanel]:visible").count() == 1
+        found = Axe().run(opened.page).response["violations"]
+        serious += [
+            (tab, v["id"], v["nodes"][0]["html"][:200]) for v in found if v["impact"] in ("serious", "critical")
+        ]
+    opened.page.close()
+    assert serious == []
+    assert opened.complaints == []
+
+
+def test_the_table_sorts_filters_and_opens_a_layer(opened: Opened, report: dict[str, Any]) -> None:
+    opened.tab("layers")
+    page, layers = opened.page, report["layers"]
+
+    def shown() -> list[str]:
+        return page.locator("#layer-table tbody tr:not([hidden]) button.open").all_inner_texts()
+
+    assert shown() == [layer["name"] for layer in layers]
+    for order in (1, -1):
+        page.click("#layer-table [data-key=macs]")
+        macs = {layer["name"]: layer["macs"] for layer in layers}
+        in_order = [order * macs[name] for name in shown()]
+        assert in_order == sorted(in_order)
+    page.fill("#layer-search", "conv2")
+    assert set(shown()) == {layer["name"] for layer in layers if "conv2" in layer["name"] or layer["op"] == "conv2d"}
+    page.fill("#layer-search", "")
+    page.select_option("#layer-op", "concat")
+    assert set(shown()) == {layer["name"] for layer in layers if layer["op"] == "concat"}
+    page.select_option("#layer-op", "")
+    page.focus("#layer-table tbody tr button.open >> nth=0")
+    first = shown()[0]
+    page.keyboard.press("Enter")
+    dialog = page.locator("#layer-dialog")
+    assert first in dialog.inner_text()
+    assert all(
+        origin in dialog.inner_text() for layer in layers if layer["name"] == first for origin in layer["origins"]
+    )
+    page.keyboard.press("Escape")
+    assert not dialog.is_visible()
+
+
+def test_tabs_are_walked_with_arrows(opened: Opened) -> None:
+    opened.page.focus("#tab-overview")
+    for tab in (*TABS[1:], TABS[0]):
+        opened.page.keyboard.press("ArrowRight")
+        assert opened.page.evaluate("document.activeElement.id") == f"tab-{tab}"
+        assert opened.page.locator(f"#{tab}").is_visible()
+
+
+def test_memory_draws_every_buffer_and_zooms_by_key(opened: Opened, small_build: Path) -> None:
+    opened.tab("memory")
+    plan = json.loads((small_build / "plan.json").read_text(encoding="utf-8"))
+    colours = {kind: opened.page.evaluate(f"nnkit.colour('{kind}')") for kind in ("activation", "weights", "scratch")}
+    chart = opened.page.locator('.chart.memory[data-region="l2"]')
+    for kind, colour in colours.items():
+        wanted = [
+            b for b in plan["buffers"].values() if b["region"] == "l2" and b["kind"] == kind and b["size_bytes"]
+        ]
+        assert chart.locator(f'path[fill="{colour}"]').count() == len(wanted), kind
+    chart.focus()
+    opened.page.keyboard.press("+")
+    zoom = "nnkit.charts.find(c => c.element.dataset.region === 'l2').chart.getOption().dataZoom[0]"
+    assert opened.page.evaluate(f"{zoom}.end - {zoom}.start") == pytest.approx(50)
+    opened.page.keyboard.press("0")
+    assert opened.page.evaluate(f"{zoom}.end - {zoom}.start") == pytest.approx(100)
+    opened.page.select_option("#memory-width", "macs")
+    assert chart.locator("path").count() > 0
+
+
+def test_print_shows_all_parts(opened: Opened) -> None:
+    opened.page.emulate_media(media="print")
+    assert opened.page.locator("[role=tabpanel]:visible").count() == len(TABS)
+    assert not opened.page.locator(".tabs").is_visible()

@@ -1,0 +1,120 @@
+"""What the page says, against the report that it is made of."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from nnkit.cli import app
+from nnkit.report.html.files import PageFiles, read_page_files
+from nnkit.report.html.page import page_html
+from nnkit.report.html.verdict import figures_of, peak_layers, verdict_of
+from nnkit.report.html.words import byte_size, cosine_in_words, count, share
+
+
+@pytest.fixture(scope="module")
+def files(small_build: Path) -> PageFiles:
+    return read_page_files(small_build)
+
+
+def test_one_small_file_that_asks_for_nothing_else(small_build: Path) -> None:
+    page = (small_build / "report.html").read_text(encoding="utf-8")
+    assert len(page.encode()) < 2_000_000
+    assert "default-src 'none'" in page
+    assert not re.search(r'(?:src|href)="(?!#|data:)', page)
+
+
+def test_the_command_writes_the_same_bytes_again(small_build: Path) -> None:
+    page = small_build / "report.html"
+    before = page.read_bytes()
+    page.unlink()
+    done = CliRunner().invoke(app, ["report", str(small_build), "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.output) == {"page": str(page), "bytes": len(before)}
+    assert page.read_bytes() == before
+
+
+def test_a_folder_that_is_no_build_is_refused(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["report", str(tmp_path)])
+    assert done.exception is not None
+    assert "not a build" in str(done.exception)
+
+
+def changed(report: Any, **values: Any) -> Any:
+    return {**copy.deepcopy(dict(report)), **values}
+
+
+def test_the_verdict_says_what_was_not_run_and_why(files: PageFiles) -> None:
+    good = verdict_of(files.report)
+    assert (good.word, [p.state for p in good.proofs]) == ("Passed", ["agrees", "not run"])
+    assert "--no-qemu" in good.proofs[1].text
+    verify = copy.deepcopy(files.report["verify"])
+    not_run = {
+        "how": "host",
+        "contract": "not_run",
+        "values": 0,
+        "mismatches": 0,
+        "inputs": 0,
+        "reason": "no C compiler",
+    }
+    unproven = verdict_of(
+        changed(files.report, status="unproven", verify={**verify, "program_vs_artifact": [not_run]})
+    )
+    assert unproven.word == "Not proven"
+    assert "no C compiler" in unproven.why
+    verify["gates"][0]["passed"] = False
+    failed = verdict_of(changed(files.report, status="gate_failed", verify=verify))
+    assert (failed.word, "gate cosine" in failed.why) == ("Failed", True)
+    assert verdict_of(changed(files.report, status="mismatch")).word == "Failed"
+
+
+def test_texts_of_a_network_cannot_break_out_of_the_page(files: PageFiles) -> None:
+    report = changed(files.report, recipe="<script>alert(1)</script>")
+    report["layers"][0]["name"] = "</script><img src=x onerror=alert(1)>"
+    page = page_html(PageFiles(report, files.plan))
+    assert "<script>alert" not in page
+    assert "<img src=x" not in page
+
+
+def test_figures_are_the_reports(files: PageFiles) -> None:
+    fits, accurate, fast, small = figures_of(files)
+    use = files.report["memory"]["l2"]
+    line = next(line for line in fits.lines if line.what == "l2")
+    assert line.value == f"{byte_size(use['peak_bytes'])} of {byte_size(use['capacity_bytes'])}"
+    assert line.filled == pytest.approx(use["peak_bytes"] / use["capacity_bytes"])
+    assert accurate.headline.startswith("cosine 0.9")
+    assert any(count(files.report["macs"]) == line.value for line in fast.lines)
+    assert any(line.note == "small-1.2.3-gap8.nnpkg" for line in small.lines)
+
+
+def test_the_layer_that_makes_the_peak() -> None:
+    def buffer(size: int, first: int, last: int) -> dict[str, Any]:
+        return {"region": "ram", "offset_bytes": 0, "size_bytes": size, "first_step": first, "last_step": last}
+
+    plan = {
+        "steps": [{"op": name} for name in "abbc"],
+        "buffers": {"x": buffer(10, 0, 1), "y": buffer(5, 1, 2), "z": buffer(1, 3, 3)},
+    }
+    assert peak_layers(plan, "ram") == ["b"]
+    assert peak_layers(plan, "other") == []
+
+
+def test_numbers_in_words() -> None:
+    assert [byte_size(size) for size in (None, 0, 1023, 1536, 278976, 5 << 20, 3 << 30)] == [
+        "–",
+        "0\u2009B",
+        "1023\u2009B",
+        "1.5\u2009KiB",
+        "272\u2009KiB",
+        "5\u2009MiB",
+        "3\u2009GiB",
+    ]
+    assert [cosine_in_words(value) for value in (None, 1.0, 0.99, 0.9999997946)] == ["–", "1", "0.99", "0.9999998"]
+    assert [share(value) for value in (None, 0.0, 0.5, 0.00012)] == ["–", "0.0\u2009%", "50.0\u2009%", "0.012\u2009%"]
+    assert count(80140992) == "80\u2009140\u2009992"
