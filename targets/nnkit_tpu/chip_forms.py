@@ -1,6 +1,7 @@
-"""What a family of chips computes otherwise than it is written, in a form that comes out right.
+"""What a family of chips computes otherwise than it is written, in a form that comes out right, and soon.
 
-All of it concerns the cv18xx. Each entry was found by comparison with the vendor's chip model.
+Fully connected layers are as `dense.py` says. All else concerns the cv18xx; each entry was found by comparison with
+the vendor's chip model.
 
 * A depthwise convolution in INT8 ignores its dilation: its kernel gets the zeros that stand between the weights.
 * An average pool cannot leave padding out of the count: it becomes pools without padding over the parts of the image
@@ -21,6 +22,7 @@ import numpy as np
 
 from nnkit.calibrate.stats import ValueRange
 from nnkit.program import Window
+from nnkit_tpu.dense import dense_layers
 from nnkit_tpu.pool_parts import pools_of_parts
 from nnkit_tpu.program import Mode, TpuActivation, TpuConv, TpuGraph, TpuOp, TpuPad, TpuPool, TpuTensor
 
@@ -28,7 +30,8 @@ _FAMILY = "cv"
 
 
 def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
-    """The float graph with ops as `chip` computes them right; mode: of the whole network."""
+    """The float graph with ops as `chip` computes them right and soon; mode: of the whole network."""
+    graph = dense_layers(graph, chip, mode)
     if not chip.startswith(_FAMILY):
         return graph
     tensors, ops = dict(graph.tensors), list[TpuOp]()

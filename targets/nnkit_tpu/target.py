@@ -34,7 +34,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
     options = TpuOptions
     corrections = ("bias_correction",)
     documentation = "docs/tpu.md"
-    default_rules = DEFAULT_RULES
+    default_rules = tuple(rule for rule in DEFAULT_RULES if rule != "fc_to_conv")  # `dense.py` chooses by layer
 
     def program_classes(self) -> tuple[type, ...]:
         """The ops of its programs and what they hold."""

@@ -136,6 +136,25 @@ def sloped(net: Net) -> str:
     return net("more_slopes", "PRelu", z, net.constant(net.random.uniform(0.1, 0.4, (16, 1, 1))))
 
 
+def squeezed(net: Net) -> str:
+    """As in EfficientNet and MobileNet: gates, and bottlenecks without activation, which the compiler merges."""
+
+    def silu(x: str) -> str:
+        return net(f"{x}_silu", "Mul", x, net(f"{x}_gate", "Sigmoid", x))
+
+    x = silu(net.conv("stem", "x", 3, 16, 3, 2))
+    gate = net("gap", "GlobalAveragePool", x)
+    gate = net("gate", "Sigmoid", net.conv("up", silu(net.conv("down", gate, 16, 4)), 4, 16))
+    x = net.conv("project", net("scaled", "Mul", x, gate), 16, 8)
+    x = silu(net.conv("expand", x, 8, 24))
+    x = net.conv("narrow", silu(net.conv("deep", x, 24, 24, 3, 2, 24)), 24, 12)
+    x = net("wide_relu", "Relu", net.conv("wide", x, 12, 96))
+    x = net("wider_relu", "Relu", net.conv("wider", net.conv("less", x, 96, 4), 4, 96))
+    flat = net("flat", "Flatten", net("pool", "GlobalAveragePool", x))
+    weight, bias = net.constant(net.random.normal(0, 0.1, (300, 96))), net.constant(net.random.normal(0, 0.1, 300))
+    return net("scores", "Gemm", flat, weight, bias, transB=1)
+
+
 @pytest.mark.parametrize(
     ("build", "chip", "options"),
     [
@@ -143,6 +162,7 @@ def sloped(net: Net) -> str:
         (shuffled, "cv181x", ""),
         (detected, "bm1684x", ""),
         (detected, "bm1684x", ", precision: f16"),
+        (squeezed, "bm1684x", ""),
         (sloped, "bm1688", ""),
         (sloped, "cv181x", ", precision: bf16"),
     ],

@@ -1,8 +1,8 @@
 """Fusion: what several ONNX nodes say and the TPU does as one op.
 
 The compiler would fuse most of this itself, under names of its own choosing; fused here, every op keeps a name that
-the calibration table, the qtable and reports can use. A value that is read twice, is an output of the network or has
-the tag `_cpu` is never fused away.
+the calibration table, the qtable and reports can use, and what is predicted is what the compiler makes. A value that
+is read twice, is an output of the network or has the tag `_cpu` is never fused away.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Rule = Callable[[TpuOp, TpuOp], TpuOp | None]
 def fuse(ops: tuple[TpuOp, ...], outputs: Sequence[str]) -> tuple[TpuOp, ...]:
     """The same computation in fewer ops; the fused op has the output of the last it took in."""
     ops = _gated(ops, outputs)
-    for rule in (_bias_into_matmul, _scale_into_scale, _relu_into_producer):
+    for rule in (_bias_into_matmul, _scale_into_scale, _relu_into_producer, _pointwise_into_conv):
         ops = _apply(rule, ops, outputs)
     return tuple(_limited_alone(op) for op in ops)
 
@@ -120,6 +120,36 @@ def _scale_into_scale(before: TpuOp, op: TpuOp) -> TpuOp | None:
     scale = before.scale.astype(np.float64) * op.scale
     bias = before.bias.astype(np.float64) * op.scale + op.bias
     return replace(before, scale=scale.astype(np.float32), bias=bias.astype(np.float32))
+
+
+def _pointwise_into_conv(before: TpuOp, op: TpuOp) -> TpuOp | None:
+    """W2 * (W1 x + b1) + b2 of a 1x1 convolution without activation and an unpadded one as one convolution.
+
+    The compiler does so wherever neither has an activation, even where that makes more weights; behind it the first
+    one's integers are nowhere. Where the second has one, it is done where it makes no more weights.
+    """
+    if not (isinstance(before, TpuConv) and isinstance(op, TpuConv)):
+        return None
+    window = before.window
+    pointwise = before.weight.shape[2:] == (1, 1) and before.group == 1 and not (before.relu or window.has_padding)
+    steps = (window.stride_h, window.stride_w)
+    if not pointwise or op.group > 1 or op.window.has_padding or (steps != (1, 1) and op.weight.shape[2:] != (1, 1)):
+        return None
+    inner, outer = before.weight[:, :, 0, 0].astype(np.float64), op.weight.astype(np.float64)
+    weight = np.einsum("omhw,mi->oihw", outer, inner).astype(np.float32)
+    if op.relu and weight.size > before.weight.size + op.weight.size:
+        return None
+    bias = np.zeros(outer.shape[0]) if op.bias is None else op.bias.astype(np.float64)
+    if before.bias is not None:
+        bias = bias + outer.sum(axis=(2, 3)) @ before.bias.astype(np.float64)
+    strides = {"stride_h": steps[0] * op.window.stride_h, "stride_w": steps[1] * op.window.stride_w}
+    return replace(
+        op,
+        inputs=before.inputs,
+        weight=weight,
+        bias=None if before.bias is None and op.bias is None else bias.astype(np.float32),
+        window=replace(op.window, **strides),
+    )
 
 
 def _limited_alone(op: TpuOp) -> TpuOp:
