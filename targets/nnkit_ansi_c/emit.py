@@ -39,6 +39,7 @@ def emit_library(network: Network, options: AnsiCOptions, folder: Path) -> None:
         "weight_bytes": weights.nbytes,
         "blob": options.weights == "blob",
         "sources": network.sources(),
+        "headers": _HEADERS,
         "rows": _rows(weights) if options.weights == "arrays" else (),
     }
     environment = c_environment("nnkit_ansi_c", "templates")

@@ -22,8 +22,8 @@ from nnkit_ansi_c.ops import FloatLayer
 
 STRICT = ("-std=c90", "-pedantic-errors", "-Wall", "-Wextra", "-Wconversion", "-Werror")
 _FLAGS = ("-O2", "-ffp-contract=off")  # a product that is not rounded before it is added would be another arithmetic
-_TIMEOUT_S = 600.0
-_REMEDY = "this is a fault of nnkit or of the compiler: please report it with the artifact"
+TIMEOUT_S = 600.0
+REMEDY = "this is a fault of nnkit or of the compiler: please report it with the artifact"
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class HostRunner:
             binary = self.compile(artifact, folder, trace=trace)
             (folder / "inputs.bin").write_bytes(input_bytes(record, inputs))
             command = [str(binary), "inputs.bin", "outputs.bin", *(["layers.bin"] if trace else [])]
-            run_tool(command, timeout_s=_TIMEOUT_S, folder=folder, name="the library", remedy=_REMEDY).checked(
-                "the library", remedy=_REMEDY
+            run_tool(command, timeout_s=TIMEOUT_S, folder=folder, name="the library", remedy=REMEDY).checked(
+                "the library", remedy=REMEDY
             )
             outputs = split_values(folder / "outputs.bin", record["outputs"], program, len(inputs))
             layers = split_values(folder / "layers.bin", record["layers"], program, len(inputs)) if trace else []
@@ -74,8 +74,8 @@ class HostRunner:
         flags = [*STRICT, *_FLAGS, *self.flags]
         traced = [f"-D{record['name'].upper()}_TRACE=trace_layer"] if trace else []
         command = [compiler, *flags, *traced, f"-I{artifact}", "-o", str(binary), *sources, "-lm"]
-        run = run_tool(command, timeout_s=_TIMEOUT_S, folder=artifact, name="the C compiler", remedy=_REMEDY)
-        run.checked("the C compiler", remedy=_REMEDY)
+        run = run_tool(command, timeout_s=TIMEOUT_S, folder=artifact, name="the C compiler", remedy=REMEDY)
+        run.checked("the C compiler", remedy=REMEDY)
         return binary
 
     def _path(self) -> str | None:
@@ -109,7 +109,7 @@ def split_values(
     values = np.frombuffer(file.read_bytes(), np.float32)
     each = sum(entry["values"] for entry in entries)
     if values.size != runs * each:
-        raise ToolError(f"{values.size} values were written, {runs * each} expected", where=file.name, remedy=_REMEDY)
+        raise ToolError(f"{values.size} values were written, {runs * each} expected", where=file.name, remedy=REMEDY)
     results = []
     for run in range(runs):
         start, tensors = run * each, {}

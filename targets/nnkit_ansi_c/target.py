@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from nnkit.affine_build import CORRECTIONS, LEGALISATION
+from nnkit.errors import RecipeError
 from nnkit.rewrite import DEFAULT_RULES
-from nnkit.target import API_VERSION, Target
-from nnkit_ansi_c.lowered import AnsiCLowered
+from nnkit.target import API_VERSION, Lowered, Target
 from nnkit_ansi_c.options import AnsiCOptions
 
 if TYPE_CHECKING:
     from nnkit.graph import Model
     from nnkit.memory.plan import MemoryPlan
     from nnkit.program import Program
+    from nnkit.quantize.used_ranges import UsedRanges
     from nnkit.rewrite import RewriteLog
-    from nnkit.target import Deployment, Machine, Quantization, Runner, Tool
+    from nnkit.target import Deployment, Machine, PrecisionSearch, Quantization, Runner, Tool
+    from nnkit_ansi_c.integer_network import IntegerNetwork
+
+    T = TypeVar("T")
 
 
-class AnsiCTarget(Target[AnsiCOptions, AnsiCLowered]):
+class AnsiCTarget(Target[AnsiCOptions, Lowered]):
     """A C90 library; see `docs/ansi_c.md`."""
 
     api_version = API_VERSION
@@ -27,6 +32,7 @@ class AnsiCTarget(Target[AnsiCOptions, AnsiCLowered]):
     summary = "Strict C90 for any microcontroller or host: one library, all memory planned, no dependencies"
     options = AnsiCOptions
     default_rules = DEFAULT_RULES
+    corrections = CORRECTIONS
     documentation = "docs/ansi_c.md"
 
     def program_classes(self) -> tuple[type, ...]:
@@ -45,31 +51,96 @@ class AnsiCTarget(Target[AnsiCOptions, AnsiCLowered]):
         capacity = UNBOUNDED_BYTES if options.arena is None else options.arena
         return Machine("ANSI C", (Region(ARENA, capacity),), "Any processor with a C90 compiler and 32-bit integers.")
 
-    def lower(self, model: Model, log: RewriteLog, options: AnsiCOptions) -> AnsiCLowered:
-        """Every node, or one error that names all that there is no C for."""
-        return AnsiCLowered.of(model)
+    def legalisation(self, options: AnsiCOptions) -> tuple[str, ...]:
+        """The normal form of the quantiser, where values are integers."""
+        return () if options.precision == "float32" else LEGALISATION
 
-    def quantize(self, lowered: AnsiCLowered, quantization: Quantization, options: AnsiCOptions) -> Program:
-        """The float32 program; calibration says what comparisons are relative to."""
-        from nnkit_ansi_c.quantize import float_program
+    def lower(self, model: Model, log: RewriteLog, options: AnsiCOptions) -> Lowered:
+        """Every layer, or one error that names all that there is no C for."""
+        if options.precision == "float32":
+            from nnkit_ansi_c.lowered import AnsiCLowered
 
-        return float_program(lowered.graph, quantization.statistics, quantization.name)
+            return AnsiCLowered.of(model)
+        from nnkit.quantize.lowered import LoweredLayers
 
-    def plan(self, lowered: AnsiCLowered, program: Program, options: AnsiCOptions) -> MemoryPlan:
+        return LoweredLayers.of(model, log, self.documentation)
+
+    def quantize(self, lowered: Lowered, quantization: Quantization, options: AnsiCOptions) -> Program:
+        """The integer program, or the float32 one, of which calibration says what comparisons are relative to."""
+        if options.precision == "float32":
+            from nnkit_ansi_c.lowered import AnsiCLowered
+            from nnkit_ansi_c.quantize import float_program
+
+            if quantization.calibration.corrections:
+                raise RecipeError(
+                    "`calibration.corrections` are of integers, and the precision is float32",
+                    remedy="set `precision: int8`, or remove the corrections",
+                )
+            return float_program(_of(lowered, AnsiCLowered).graph, quantization.statistics, quantization.name)
+        from nnkit.affine_build.quantize import to_program
+        from nnkit.quantize.lowered import LoweredLayers
+
+        return to_program(_of(lowered, LoweredLayers), quantization, options.affine)
+
+    def ranges_used(
+        self, lowered: Lowered, quantization: Quantization, program: Program, options: AnsiCOptions
+    ) -> UsedRanges:
+        """Of integers those of calibration, fitted to each tensor's format."""
+        if options.precision == "float32":
+            return super().ranges_used(lowered, quantization, program, options)
+        from nnkit.affine_build.quantize import named_as_imported, scheme_of
+        from nnkit.program.affine import AffineProgram
+        from nnkit.quantize.affine.ranges import ranges_used
+
+        tensors = named_as_imported(_of(program, AffineProgram)).tensors
+        return ranges_used(quantization.statistics, scheme_of(quantization, options.affine), tensors)
+
+    def diagnosis(
+        self, reference: Model, lowered: Lowered, quantization: Quantization, options: AnsiCOptions
+    ) -> PrecisionSearch | None:
+        """Of integers the network with any set of layers in 16 bits."""
+        if options.precision == "float32":
+            return None
+        from nnkit.affine_build.diagnosis import AffineDiagnosis
+        from nnkit.quantize.lowered import LoweredLayers
+        from nnkit.target import PrecisionSearch
+
+        layers = _of(lowered, LoweredLayers)
+        settings = {
+            "target": self.name,
+            "options": options.model_dump(mode="json"),
+            "calibration": quantization.calibration.model_dump(mode="json"),
+        }
+        return PrecisionSearch(settings, lambda: AffineDiagnosis(reference, layers, quantization, options.affine))
+
+    def gains_from_sixteen_bits(self, options: AnsiCOptions) -> bool:
+        """Where layers have 8 bits."""
+        return options.precision == "int8"
+
+    def plan(self, lowered: Lowered, program: Program, options: AnsiCOptions) -> MemoryPlan:
         """The arena of the C. Raises DoesNotFitError where it is larger than the recipe allows."""
-        from nnkit_ansi_c.network import Network
-        from nnkit_ansi_c.plan import plan_of
+        if options.precision == "float32":
+            from nnkit_ansi_c.network import Network
+            from nnkit_ansi_c.plan import plan_of
 
-        return plan_of(program, Network.of(program), options.arena)
+            return plan_of(program, Network.of(program), options.arena)
+        from nnkit_ansi_c.integer_plan import integer_plan
 
-    def emit(self, deployment: Deployment[AnsiCLowered], options: AnsiCOptions, folder: Path) -> None:
+        return integer_plan(_integer_network(program), options.arena)
+
+    def emit(self, deployment: Deployment[Lowered], options: AnsiCOptions, folder: Path) -> None:
         """The library and what builds it."""
-        from nnkit_ansi_c.emit import emit_library
-        from nnkit_ansi_c.network import Network
+        if options.precision == "float32":
+            from nnkit_ansi_c.emit import emit_library
+            from nnkit_ansi_c.network import Network
 
-        emit_library(Network.of(deployment.program), options, folder)
+            emit_library(Network.of(deployment.program), options, folder)
+            return
+        from nnkit_ansi_c.integer_emit import emit_integer_library
 
-    def details(self, deployment: Deployment[AnsiCLowered], options: AnsiCOptions, folder: Path) -> Mapping[str, Any]:
+        emit_integer_library(_integer_network(deployment.program), options, folder)
+
+    def details(self, deployment: Deployment[Lowered], options: AnsiCOptions, folder: Path) -> Mapping[str, Any]:
         """Bytes of working memory and weights, and of the C files."""
         from nnkit_ansi_c.runner import described
 
@@ -79,9 +150,13 @@ class AnsiCTarget(Target[AnsiCOptions, AnsiCLowered]):
 
     def runners(self, options: AnsiCOptions) -> tuple[Runner, ...]:
         """This machine's compiler."""
-        from nnkit_ansi_c.runner import HostRunner
+        if options.precision == "float32":
+            from nnkit_ansi_c.runner import HostRunner
 
-        return (HostRunner(),)
+            return (HostRunner(),)
+        from nnkit_ansi_c.integer_runner import IntegerHostRunner
+
+        return (IntegerHostRunner(),)
 
     def boards(self, options: AnsiCOptions) -> tuple[Runner, ...]:
         """Every board that nnkit emulates."""
@@ -108,9 +183,27 @@ class AnsiCTarget(Target[AnsiCOptions, AnsiCLowered]):
         from nnkit.c.float.catalogue import CUSTOM_OPS, ONNX_OPS
 
         return (
-            f"operators of ONNX: {', '.join(sorted(ONNX_OPS))}",
-            f"operators of ai.nnkit: {', '.join(sorted(CUSTOM_OPS))}",
-            "values are float32 of fixed shapes; shapes, axes, pads and the bounds of Clip are constants",
+            "integers: convolution (groups, depthwise), matrix product, pools, sum, product, activations, functions "
+            "from tables, concatenation, nearest Resize, Pad, Reshape, Transpose, Slice",
+            f"float32, operators of ONNX: {', '.join(sorted(ONNX_OPS))}",
+            f"float32, operators of ai.nnkit: {', '.join(sorted(CUSTOM_OPS))}",
+            "values are of fixed shapes; shapes, axes, pads and the bounds of Clip are constants",
             "windows slide over one or two dimensions; Resize is nearest or linear, over height and width",
             f"at most {MAX_RANK} dimensions that cannot be merged",
         )
+
+
+def _integer_network(program: Program) -> IntegerNetwork:
+    from nnkit.program.affine import AffineProgram
+    from nnkit_ansi_c.integer_network import IntegerNetwork
+
+    return IntegerNetwork.of(_of(program, AffineProgram))
+
+
+def _of(value: object, kind: type[T]) -> T:
+    """The value, which is of this kind by the options that it was made with."""
+    from nnkit.errors import InternalError
+
+    if not isinstance(value, kind):
+        raise InternalError(f"{type(value).__name__} is not made with these options")
+    return value

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nnkit.affine_build import CORRECTIONS, LEGALISATION
 from nnkit.rewrite import DEFAULT_RULES
 from nnkit.target import API_VERSION, Target
 from nnkit_onnx_qdq.options import OnnxQdqOptions
@@ -30,13 +31,7 @@ class OnnxQdqTarget(Target[OnnxQdqOptions, "LoweredLayers"]):
     options = OnnxQdqOptions
     default_rules = DEFAULT_RULES
     documentation = "docs/onnx_qdq.md"
-    corrections = (
-        "equalize",
-        "balance",
-        "bias_correction",
-        "refine_ranges",
-        "adaround",
-    )
+    corrections = CORRECTIONS
 
     def machine(self, options: OnnxQdqOptions) -> Machine:
         """Whatever runs ONNX; it places its own memory."""
@@ -46,7 +41,7 @@ class OnnxQdqTarget(Target[OnnxQdqOptions, "LoweredLayers"]):
 
     def legalisation(self, options: OnnxQdqOptions) -> tuple[str, ...]:
         """The quantiser's normal form; formats are chosen per fused layer."""
-        return ("fc_to_conv", "normalize_resize", "fuse_activation", "fuse_pool")
+        return LEGALISATION
 
     def lower(self, model: Model, log: RewriteLog, options: OnnxQdqOptions) -> LoweredLayers:
         """All in one place; `_cpu` layers are a segment of their own and computed the same."""
@@ -56,7 +51,7 @@ class OnnxQdqTarget(Target[OnnxQdqOptions, "LoweredLayers"]):
 
     def quantize(self, lowered: LoweredLayers, quantization: Quantization, options: OnnxQdqOptions) -> Program:
         """The affine integer program."""
-        from nnkit_onnx_qdq.quantize import to_program
+        from nnkit.affine_build.quantize import to_program
 
         return to_program(lowered, quantization, options)
 
@@ -64,8 +59,8 @@ class OnnxQdqTarget(Target[OnnxQdqOptions, "LoweredLayers"]):
         self, lowered: LoweredLayers, quantization: Quantization, program: Program, options: OnnxQdqOptions
     ) -> UsedRanges:
         """Those of calibration, fitted to each tensor's format."""
+        from nnkit.affine_build.quantize import named_as_imported, scheme_of
         from nnkit.quantize.affine.ranges import ranges_used
-        from nnkit_onnx_qdq.quantize import named_as_imported, scheme_of
 
         tensors = named_as_imported(_affine(program)).tensors
         return ranges_used(quantization.statistics, scheme_of(quantization, options), tensors)
@@ -74,8 +69,8 @@ class OnnxQdqTarget(Target[OnnxQdqOptions, "LoweredLayers"]):
         self, reference: Model, lowered: LoweredLayers, quantization: Quantization, options: OnnxQdqOptions
     ) -> PrecisionSearch:
         """The network with any set of layers in 16 bits."""
+        from nnkit.affine_build.diagnosis import AffineDiagnosis
         from nnkit.target import PrecisionSearch
-        from nnkit_onnx_qdq.diagnosis import AffineDiagnosis
 
         settings = {
             "target": self.name,
@@ -106,9 +101,9 @@ class OnnxQdqTarget(Target[OnnxQdqOptions, "LoweredLayers"]):
         self, deployment: Deployment[LoweredLayers], options: OnnxQdqOptions, folder: Path
     ) -> Mapping[str, Any]:
         """What each layer loses: `diagnosis`, and a line on it in `summary`."""
+        from nnkit.affine_build.diagnosis import layer_table, table_summary
         from nnkit.inputs import verification_samples
         from nnkit.samples import Sample
-        from nnkit_onnx_qdq.diagnosis import layer_table, table_summary
 
         model, held_out = deployment.lowered.model, list[Sample]()
         if all(deployment.recipe.verify.globs_for(spec.name) for spec in model.inputs):

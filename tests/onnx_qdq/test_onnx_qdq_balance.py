@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from nnkit.affine_build.diagnosis import layer_table
+from nnkit.affine_build.quantize import named_as_imported, source_of, stacked, to_program
 from nnkit.calibrate import calibrate
 from nnkit.graph import Model
 from nnkit.program.affine import AffineProgram
@@ -17,9 +19,7 @@ from nnkit.recipe import Calibration
 from nnkit.recipe.sections import Correction
 from nnkit.samples import Sample
 from nnkit.target import Quantization
-from nnkit_onnx_qdq.diagnosis import layer_table
 from nnkit_onnx_qdq.options import OnnxQdqOptions
-from nnkit_onnx_qdq.quantize import named_as_imported, source_of, stacked, to_program
 from tests.quantize.affine.test_affine_balance import inputs, residual
 
 OPTIONS = OnnxQdqOptions()

@@ -12,15 +12,15 @@ import pytest
 from small_project import make_build, write_project
 
 from nnkit import pipeline
+from nnkit.affine_build.diagnosis import layer_table, table_summary
+from nnkit.affine_build.quantize import source_of, to_program
 from nnkit.calibrate import calibrate
 from nnkit.distance import distance
 from nnkit.quantize.lowered import LoweredLayers
 from nnkit.recipe import Calibration
 from nnkit.samples import Sample
 from nnkit.target import Quantization
-from nnkit_onnx_qdq.diagnosis import layer_table, table_summary
 from nnkit_onnx_qdq.options import OnnxQdqOptions
-from nnkit_onnx_qdq.quantize import source_of, to_program
 from tests.quantize.affine.test_affine_equalize import two_convolutions
 
 UNSEEN = 4  # images

@@ -30,14 +30,17 @@ class AffineMove(AffineOpBase):
     steps: tuple[int, ...] = ()
 
     def _values(self, inputs: Arrays, sources: Sequence[AffineTensor], output: AffineTensor) -> Array:
-        (x,) = inputs
+        return self.moved(inputs[0], output.shape)
+
+    def moved(self, x: Array, shape: tuple[int, ...]) -> Array:
+        """Elements of any kind, [N, ...] -> [N, *shape], as the op moves stored integers."""
         if self.move == "reshape":
-            return x.reshape(len(x), *output.shape)
+            return x.reshape(len(x), *shape)
         if self.move == "upsample":
             return x.repeat(self.scale_hw[0], axis=2).repeat(self.scale_hw[1], axis=3)
         if self.move == "transpose":
             return x.transpose(0, *(axis + 1 for axis in self.order))
         if self.move == "slice":
-            return sliced(x, self.starts, self.steps, output.shape)
+            return sliced(x, self.starts, self.steps, shape)
         top, left, bottom, right = self.pads
         return np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=self.pad_value)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from nnkit.affine_build.options import AffineOptions
 from nnkit.calibrate import calibrate
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.defaults import PERCENTILE
@@ -29,7 +30,6 @@ from nnkit.quantize.judge import FEWEST, outputs_sqnr_db, set_apart, too_few, ve
 from nnkit.quantize.lowered import LoweredLayers
 from nnkit.samples import Sample
 from nnkit.target import Quantization
-from nnkit_onnx_qdq.options import OnnxQdqOptions
 
 DEFAULT_CORRECTIONS = ("bias_correction",)
 _MARKS = {"equalize": ".equalized", "balance": ".balanced"}
@@ -38,7 +38,7 @@ _LABELS = {"equalize": "equalisation", "balance": "balancing"}
 
 
 def to_program(
-    lowered: LoweredLayers, quantization: Quantization, options: OnnxQdqOptions, formats: WeightFormats | None = None
+    lowered: LoweredLayers, quantization: Quantization, options: AffineOptions, formats: WeightFormats | None = None
 ) -> AffineProgram:
     """The affine program, with the corrections that the recipe asks for and that hold on images kept aside.
 
@@ -93,7 +93,7 @@ def _judged_changes(
     measured: Samples,
     judging: Samples,
     quantized: Callable[..., AffineProgram],
-    options: OnnxQdqOptions,
+    options: AffineOptions,
 ) -> tuple[tuple[str, ...], list[str]]:
     """Which changes of the float network's weights are kept, each against what was kept before, and notes on them.
 
@@ -120,7 +120,7 @@ def _judged_changes(
     return kept, notes
 
 
-def _change(network: LoweredLayers, word: str, samples: Samples, options: OnnxQdqOptions) -> Equalized | Balanced:
+def _change(network: LoweredLayers, word: str, samples: Samples, options: AffineOptions) -> Equalized | Balanced:
     if word == "equalize":
         return equalize(network, samples)
     wide, heavy = options.precision != "int8", options.precision == "int16"
@@ -134,7 +134,7 @@ def _change(network: LoweredLayers, word: str, samples: Samples, options: OnnxQd
 
 
 def _changed(
-    network: LoweredLayers, words: Sequence[str], samples: Samples, options: OnnxQdqOptions
+    network: LoweredLayers, words: Sequence[str], samples: Samples, options: AffineOptions
 ) -> tuple[LoweredLayers, dict[str, str]]:
     """The network with these changes, and names for the values whose channels they scaled, by those in the network.
 
@@ -152,7 +152,7 @@ def source_of(
     program: AffineProgram,
     lowered: LoweredLayers,
     samples: Callable[[int], Sequence[Sample]],
-    options: OnnxQdqOptions,
+    options: AffineOptions,
 ) -> tuple[LoweredLayers, AffineProgram]:
     """The float network that `to_program` made the program of, and the program with that network's names.
 
@@ -185,7 +185,7 @@ def wanted_corrections(quantization: Quantization) -> Sequence[str]:
     return DEFAULT_CORRECTIONS if asked is None else asked
 
 
-def scheme_of(quantization: Quantization, options: OnnxQdqOptions) -> AffineScheme:
+def scheme_of(quantization: Quantization, options: AffineOptions) -> AffineScheme:
     """The recipe's words as a scheme."""
     settings = quantization.calibration
     return AffineScheme(
@@ -205,7 +205,7 @@ def scheme_of(quantization: Quantization, options: OnnxQdqOptions) -> AffineSche
 def trial_program(
     lowered: LoweredLayers,
     quantization: Quantization,
-    options: OnnxQdqOptions,
+    options: AffineOptions,
     samples: Sequence[Sample],
     formats: WeightFormats,
 ) -> AffineProgram:

@@ -8,6 +8,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.affine_build.options import AffineOptions
+from nnkit.affine_build.quantize import scheme_of, source_of, stacked, to_program, trial_program
 from nnkit.errors import RecipeError
 from nnkit.graph import Model
 from nnkit.layer_error import LayerError, gap_db, ranks
@@ -20,8 +22,6 @@ from nnkit.quantize.affine.diagnose import diagnose
 from nnkit.quantize.lowered import LoweredLayers
 from nnkit.samples import Sample
 from nnkit.target import Quantization
-from nnkit_onnx_qdq.options import OnnxQdqOptions
-from nnkit_onnx_qdq.quantize import scheme_of, source_of, stacked, to_program, trial_program
 
 MOST_SAMPLES = 8
 """Samples of each set that the table is measured on: one float and two integer runs of the network for each."""
@@ -40,7 +40,7 @@ class AffineDiagnosis(Diagnosis):
     trials_are_builds = False
 
     def __init__(
-        self, original: Model, lowered: LoweredLayers, quantization: Quantization, options: OnnxQdqOptions
+        self, original: Model, lowered: LoweredLayers, quantization: Quantization, options: AffineOptions
     ) -> None:
         """Raises RecipeError where every layer has 16 bits already, ModelError as the quantiser."""
         if options.precision == "int16":
@@ -94,7 +94,7 @@ def layer_table(
     lowered: LoweredLayers,
     calibration: Callable[[int], Sequence[Sample]],
     held_out: Sequence[Sample],
-    options: OnnxQdqOptions,
+    options: AffineOptions,
 ) -> dict[str, Any]:
     """What each layer of a build loses, by itself and with those before it, as JSON data; `docs/onnx_qdq.md`.
 

@@ -1,0 +1,71 @@
+"""Which C each affine op has, and the C files that a network needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from nnkit.c.affine.call import Code, Kernel
+from nnkit.c.affine.conv import conv_call
+from nnkit.c.affine.depthwise import depthwise_call, is_depthwise
+from nnkit.c.affine.elementwise import activation_call, add_call, concat_code, lookup_call, mul_call
+from nnkit.c.affine.move import move_code
+from nnkit.c.affine.pool import pool_call
+from nnkit.c.sources import c_environment
+from nnkit.generated import packaged_text
+from nnkit.graph.refusal import Refused
+from nnkit.program import OpBase
+from nnkit.program.affine import (
+    AffineActivation,
+    AffineAdd,
+    AffineConcat,
+    AffineConv,
+    AffineLookup,
+    AffineMove,
+    AffineMul,
+    AffinePool,
+    AffineTensor,
+)
+
+HEADER = "nnkit_affine.h"
+
+
+def code_of(op: OpBase, tensors: Mapping[str, AffineTensor]) -> Code:
+    """The op's C. Raises Refused where it has none."""
+    sources, output = [tensors[name] for name in op.inputs], tensors[op.output]
+    match op:
+        case AffineConv() if is_depthwise(op):
+            return [depthwise_call(op, sources[0], output)]
+        case AffineConv():
+            return [conv_call(op, sources[0], output)]
+        case AffinePool():
+            return [pool_call(op, sources[0], output)]
+        case AffineAdd():
+            return [add_call(op, sources, output)]
+        case AffineMul():
+            return [mul_call(op, sources, output)]
+        case AffineActivation():
+            return [activation_call(op, sources[0], output)]
+        case AffineLookup():
+            return [lookup_call(op, sources[0], output)]
+        case AffineConcat():
+            return concat_code(op, sources, output)
+        case AffineMove():
+            return move_code(op, sources[0], output)
+    raise Refused(f"there is no C for {type(op).__name__}")
+
+
+def header() -> str:
+    """The text of `nnkit_affine.h`."""
+    return packaged_text("nnkit", "c", "affine", HEADER)
+
+
+def kernels_source(prefix: str, kernels: Sequence[Kernel]) -> tuple[tuple[str, ...], str]:
+    """(prototypes, definitions) of the functions that a network calls."""
+    environment = c_environment("nnkit", "c", "affine")
+    prototypes, definitions = [], []
+    for template in sorted({kernel.template for kernel in kernels}):
+        module = environment.get_template(f"{template}.c.j2").module
+        mine = [kernel for kernel in kernels if kernel.template == template]
+        prototypes += [str(module.signature(prefix, kernel)).strip() + ";" for kernel in mine]  # type: ignore[attr-defined]
+        definitions.append(str(module.source(prefix, mine)))  # type: ignore[attr-defined]
+    return tuple(prototypes), "\n".join(definitions)

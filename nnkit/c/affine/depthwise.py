@@ -1,0 +1,72 @@
+"""Depthwise convolution: one input channel, one output channel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnkit.c.affine.call import Call, Kernel, Table, suffix
+from nnkit.c.affine.conv import centred_weight, folds, reach_of, started
+from nnkit.c.affine.overlap import window_distance
+from nnkit.c.affine.requantize import stage_of
+from nnkit.program.affine import AffineConv, AffineTensor
+
+
+def is_depthwise(op: AffineConv) -> bool:
+    """Whether each output channel has an input channel of its own."""
+    return not op.transposed and op.groups > 1 and op.weight.shape[:2] == (op.groups, 1)
+
+
+def depthwise_call(op: AffineConv, source: AffineTensor, output: AffineTensor) -> Call:
+    """The one call."""
+    window, weight = op.window, centred_weight(op)
+    channels = len(weight)
+    taps = weight.reshape(channels, -1).T
+    wide = op.accumulator == "int64" or not folds(op, weight, source)
+    stage = stage_of(op.requantize, output, channels, reach_of(weight, op, source), wide=wide)
+    weight_type = "i8" if taps.min(initial=0) >= -128 and taps.max(initial=0) <= 127 else "i16"
+    columns = [started(op, weight, source), stage.multiplier, stage.shift]
+    columns += [] if stage.negative is None else [stage.negative]
+    _, height, width = source.shape
+    return Call(
+        kernel=Kernel(
+            "depthwise",
+            "depthwise",
+            (
+                ("x", suffix(source)),
+                ("w", weight_type),
+                ("y", suffix(output)),
+                ("sum", "s64" if wide else ""),
+                ("form", stage.form),
+                ("clamp", stage.clamp),
+                ("lifted", "lifted" if stage.lift else ""),
+                ("negative", "slopes" if stage.negative is not None else ""),
+            ),
+        ),
+        numbers={
+            "height": height,
+            "width": width,
+            "channels": channels,
+            "out_height": output.shape[1],
+            "out_width": output.shape[2],
+            "y_stride": channels,
+            "kernel_h": window.kernel_h,
+            "kernel_w": window.kernel_w,
+            "stride_h": window.stride_h,
+            "stride_w": window.stride_w,
+            "dilation_h": window.dilation_h,
+            "dilation_w": window.dilation_w,
+            "pad_top": window.pad_top,
+            "pad_left": window.pad_left,
+            "pad_value": op.pad_value,
+            **stage.numbers,
+        },
+        reads=op.inputs,
+        write=op.output,
+        tables={
+            "weights": Table("bytes" if weight_type == "i8" else "shorts", taps),
+            "stages": Table("ints", np.stack(columns, axis=1)),
+        },
+        scratch_bytes=taps.size * source.format.bytes,
+        distance_bytes=window_distance(window, source, output, reads_last=True),
+        strided=True,
+    )

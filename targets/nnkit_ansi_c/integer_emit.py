@@ -1,0 +1,68 @@
+"""The artifact of an integer network: a C library, its kernels, its weights, and what builds and tries it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from nnkit import __version__
+from nnkit.c.affine.catalogue import HEADER, header, kernels_source
+from nnkit.c.sources import TYPES_HEADER, c_environment, tidy_source, types_header
+from nnkit.c.text import int32_literal
+from nnkit.generated import write_sources
+from nnkit_ansi_c.integer_network import IntegerNetwork
+from nnkit_ansi_c.options import AnsiCOptions
+
+_PER_LINE = 16
+
+
+def emit_integer_library(network: IntegerNetwork, options: AnsiCOptions, folder: Path) -> None:
+    """Write all files. Raises UserFileError where the folder cannot be written."""
+    prefix, blob = network.prefix, options.weights == "blob"
+    prototypes, definitions = kernels_source(prefix, network.kernels)
+    weights_file = f"{prefix}_weights.{'S' if blob else 'c'}"
+    values: dict[str, Any] = {
+        "prefix": prefix,
+        "macro": prefix.upper(),
+        "version": __version__,
+        "inputs": network.inputs,
+        "outputs": network.outputs,
+        "ports": [("input", port) for port in network.inputs] + [("output", port) for port in network.outputs],
+        "arena_bytes": network.arena_bytes,
+        "weight_bytes": network.weight_bytes,
+        "pools": network.pools,
+        "pool_rows": () if blob else [_rows(pool.tolist()) for pool in network.pools.values()],
+        "blob": blob,
+        "constants": network.constants,
+        "layers": network.layers,
+        "structures": network.structures,
+        "prototypes": prototypes,
+        "definitions": definitions,
+        "sources": network.sources(),
+        "headers": (f"{prefix}_kernels.h", HEADER, TYPES_HEADER),
+        "weights_file": weights_file,
+    }
+    templates = {
+        f"{prefix}.h": "integer.h.j2",
+        f"{prefix}.c": "integer.c.j2",
+        f"{prefix}_kernels.h": "integer_kernels.h.j2",
+        f"{prefix}_kernels.c": "integer_kernels.c.j2",
+        weights_file: "weights.S.j2" if blob else "integer_weights.c.j2",
+        "example.c": "integer_example.c.j2",
+        "Makefile": "Makefile.j2",
+        "CMakeLists.txt": "CMakeLists.txt.j2",
+    }
+    environment = c_environment("nnkit_ansi_c", "templates")
+    texts = {file: tidy_source(environment, template, values) for file, template in templates.items()}
+    texts |= {HEADER: header(), TYPES_HEADER: types_header()}
+    record = dict(network.record()) | {"weights": weights_file}
+    texts[f"{prefix}.json"] = json.dumps(record, indent=2) + "\n"
+    write_sources(folder, texts)
+    if blob:
+        (folder / f"{prefix}_weights.bin").write_bytes(b"".join(pool.tobytes() for pool in network.pools.values()))
+
+
+def _rows(numbers: list[int]) -> list[str]:
+    literals = [int32_literal(number) for number in numbers]
+    return [", ".join(literals[i : i + _PER_LINE]) for i in range(0, len(literals), _PER_LINE)]

@@ -1,0 +1,205 @@
+"""Where the values of an integer program lie: which share bytes, and the arena that the rest is packed into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nnkit.c.affine.call import Call, Code, Join, Kernel, View, pixels_and_channels, suffix
+from nnkit.cpu_segments.sharing import Life, Wish, granted
+from nnkit.memory.placement_checker import check_placement
+from nnkit.memory.placing import place
+from nnkit.memory.plan import Region
+from nnkit.memory.problem import UNBOUNDED_BYTES, Alias, Diagonal, Placement, Problem, Request
+from nnkit.program.affine import AffineProgram
+
+ALIGNMENT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Place:
+    """A value: base is `""` for the arena, else the program input or output that holds it.
+
+    stride: elements from pixel to pixel, more than the channels for a part of a concatenation.
+    """
+
+    base: str
+    offset_bytes: int
+    stride: int
+
+
+@dataclass(frozen=True)
+class Room:
+    """A buffer of the arena, live from one call to another, both included."""
+
+    name: str
+    size_bytes: int
+    first_step: int
+    last_step: int
+    scratch: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """places: of every tensor. scratch: offset by call. dropped: calls that need not be made.
+
+    rooms: all that lies in the arena; sharings: which of it lies inside others.
+    """
+
+    places: Mapping[str, Place]
+    scratch: Mapping[int, int]
+    dropped: frozenset[int]
+    rooms: tuple[Room, ...]
+    sharings: tuple[Wish, ...]
+    placement: Placement
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """The program's calls in order. owners: by call, the index of its op. joins: by call, the part that it copies."""
+
+    calls: tuple[Call, ...]
+    owners: tuple[int, ...]
+    joins: Mapping[int, Join]
+    roots: Mapping[str, str]
+
+    def root(self, value: str) -> str:
+        """The value whose bytes hold this one whole."""
+        while value in self.roots:
+            value = self.roots[value]
+        return value
+
+
+def work_of(program: AffineProgram, codes: Sequence[Code]) -> Work:
+    """The calls of all ops, and what views come to."""
+    calls: list[Call] = []
+    owners: list[int] = []
+    joins: dict[int, Join] = {}
+    roots: dict[str, str] = {}
+    outside = {*program.inputs, *program.outputs}
+    for index, code in enumerate(codes):
+        for each in code:
+            if isinstance(each, View):
+                held = Work((), (), {}, roots).root(each.source)
+                if each.output not in program.outputs:
+                    roots[each.output] = each.source
+                    continue
+                if held not in outside:  # what computes it writes into the caller's array
+                    roots[held] = each.output
+                    continue
+                each = _copied(program, each)
+            if isinstance(each, Join):
+                joins[len(calls)] = each
+            calls.append(each.copies if isinstance(each, Join) else each)
+            owners.append(index)
+    return Work(tuple(calls), tuple(owners), joins, roots)
+
+
+def _copied(program: AffineProgram, view: View) -> Call:
+    source, output = program.tensors[view.source], program.tensors[view.output]
+    numbers = {"pixels": 1, "channels": output.elements, "y_stride": output.elements}
+    kernel = Kernel("elementwise", "copy", (("a", suffix(source)), ("y", suffix(output))))
+    return Call(kernel, numbers, (view.source,), view.output)
+
+
+def layout_of(program: AffineProgram, work: Work) -> Layout:
+    """Everything placed. Deterministic."""
+    outside = {*program.inputs, *program.outputs}
+    lives: dict[str, list[int]] = {}
+    for step, call in enumerate(work.calls):
+        for name in (*call.reads, call.write):
+            root = work.root(name)
+            if root not in outside:
+                lives.setdefault(root, [step, step])[1] = step
+    sizes = {name: program.tensors[name].size_bytes for name in lives}
+    strided = {call.write for call in work.calls if call.strided}
+    readers: dict[str, list[str]] = {}
+    for op in program.ops:
+        for name in op.inputs:
+            readers.setdefault(name, []).append(op.output)
+
+    def may_join(join: Join) -> bool:
+        alone = readers.get(join.source, []) == [join.output] and work.root(join.source) == join.source
+        written = [call for call in work.calls if call.write == join.source]
+        return join.joins and alone and join.source in strided and join.source in lives and len(written) == 1
+
+    wishes, fixed = [], dict[str, Join]()
+    for step, call in enumerate(work.calls):
+        join = work.joins.get(step)
+        if join is not None and may_join(join):
+            outer = work.root(join.output)
+            if outer in outside:
+                fixed[join.source] = join
+            else:
+                offset = join.offset * program.tensors[join.source].format.bytes
+                wishes.append(Wish(join.source, outer, offset, step, over=False))
+        elif join is None:
+            wishes += _over(call, step, work, lives, sizes)
+    inner = {n: Life(sizes[n], *life) for n, life in lives.items() if n not in fixed}
+    sharings = granted(inner, wishes)
+    joined = {wish.inner for wish in sharings if not wish.over}
+    rooms = [Room(name, life.count, life.first_step, life.last_step, False) for name, life in inner.items()]
+    scratches = [
+        Room(f"scratch of call {step}", call.scratch_bytes, step, step, True)
+        for step, call in enumerate(work.calls)
+        if call.scratch_bytes
+    ]
+    placement = _placed([*rooms, *scratches], sharings, _diagonals(work, inner, joined))
+    offsets = {name: spot.offset_bytes for name, spot in placement.places.items()}
+    strides = {work.joins[step].source: step for step in work.joins}
+    places = {}
+    for name, tensor in program.tensors.items():
+        _, channels = pixels_and_channels(tensor.shape)
+        root = work.root(name)
+        if name in fixed or name in joined:
+            join = work.joins[strides[name]]
+            outer = work.root(join.output)
+            _, stride = pixels_and_channels(program.tensors[join.output].shape)
+            shift = join.offset * tensor.format.bytes
+            base = outer if outer in outside else ""
+            places[name] = Place(base, shift if base else offsets[name], stride)
+        elif root in outside:
+            places[name] = Place(root, 0, channels)
+        else:
+            places[name] = Place("", offsets.get(root, 0), channels)
+    dropped = frozenset(step for step, join in work.joins.items() if join.source in joined or join.source in fixed)
+    scratch = {room.first_step: offsets[room.name] for room in scratches}
+    return Layout(places, scratch, dropped, (*rooms, *scratches), sharings, placement)
+
+
+def _over(call: Call, step: int, work: Work, lives: Mapping[str, list[int]], sizes: Mapping[str, int]) -> list[Wish]:
+    """Operands that the call may write its result over."""
+    outer = work.root(call.write)
+    reads = [work.root(name) for name in call.reads]
+    wishes = []
+    for index in sorted(call.in_place):
+        name = reads[index]
+        if outer in lives and name in lives and name != outer and sizes[name] == sizes[outer]:
+            beside = tuple(other for i, other in enumerate(reads) if i != index and other != name)
+            if reads.count(name) == 1 or all(i in call.in_place for i, other in enumerate(reads) if other == name):
+                wishes.append(Wish(name, outer, 0, step, over=True, beside=beside))
+    return wishes
+
+
+def _diagonals(work: Work, inner: Mapping[str, Life], joined: set[str]) -> list[Diagonal]:
+    diagonals = []
+    for call in work.calls:
+        if not call.distance_bytes:
+            continue
+        read, write = work.root(call.reads[0]), work.root(call.write)
+        usable = read in inner and write in inner and read != write and call.write not in joined
+        if usable and inner[read].last_step == inner[write].first_step:
+            diagonals.append(Diagonal(read, write, call.distance_bytes))
+    return diagonals
+
+
+def _placed(rooms: Sequence[Room], sharings: Sequence[Wish], diagonals: Sequence[Diagonal]) -> Placement:
+    problem = Problem(
+        (Region("arena", UNBOUNDED_BYTES, ALIGNMENT_BYTES),),
+        tuple(Request(room.name, room.size_bytes, room.first_step, room.last_step) for room in rooms),
+        tuple(Alias(wish.inner, wish.outer, wish.offset) for wish in sharings),
+        tuple(diagonals),
+    )
+    placement = place(problem)
+    check_placement(problem, placement)
+    return placement

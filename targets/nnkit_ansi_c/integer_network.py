@@ -1,0 +1,312 @@
+"""An integer program as C: calls with their numbers, tables and addresses. What plan and emission have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.c.affine.call import Call, Code, Kernel, Table, TableKind, pixels_and_channels, suffix
+from nnkit.c.affine.catalogue import code_of
+from nnkit.c.text import float32_literal, identifier, int32_literal, unique_identifiers
+from nnkit.errors import ModelError
+from nnkit.graph.refusal import Refusal, Refused
+from nnkit.program.affine import AffineProgram, AffineTensor
+from nnkit_ansi_c.integer_layout import Layout, Place, Work, layout_of, work_of
+
+C_TYPES = {"i8": "signed char", "u8": "unsigned char", "i16": "short", "u16": "unsigned short"}
+_TAKEN = ("context", "arena", "weights", "layer", "values", "count", "bytes")
+_POOLS: Mapping[TableKind, np.dtype[Any]] = MappingProxyType(
+    {"ints": np.dtype("<i4"), "shorts": np.dtype("<i2"), "bytes": np.dtype("i1")}
+)
+
+
+@dataclass(frozen=True)
+class IntegerPort:
+    """An input or output: its name in the network, its C parameter, how its numbers are stored."""
+
+    name: str
+    pointer: str
+    tensor: AffineTensor
+
+    @property
+    def type(self) -> str:
+        """C's name of the element."""
+        return C_TYPES[suffix(self.tensor)]
+
+    @property
+    def count(self) -> int:
+        """Number of elements."""
+        return self.tensor.elements
+
+    @property
+    def pixels(self) -> int:
+        """Of [C, H, W] H * W; otherwise 1."""
+        return pixels_and_channels(self.tensor.shape)[0]
+
+    @property
+    def channels(self) -> int:
+        """Elements of a pixel."""
+        return pixels_and_channels(self.tensor.shape)[1]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As it lies in memory."""
+        shape = self.tensor.shape
+        return (shape[1], shape[2], shape[0]) if len(shape) == 3 else shape
+
+    @property
+    def layout(self) -> str:
+        """What its dimensions are."""
+        return "H, W, C" if len(self.tensor.shape) == 3 else "row-major"
+
+    @property
+    def scale(self) -> str:
+        """As a C constant."""
+        return float32_literal(self.tensor.scale)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """An op: its calls, and its result as a trace is told of it."""
+
+    name: str
+    kind: str
+    output: str
+    statements: tuple[str, ...]
+    pointer: str
+    pixels: int
+    pixel_bytes: int
+    stride_bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerNetwork:
+    """The C of a program. prefix: of its functions, types and files."""
+
+    program: AffineProgram
+    prefix: str
+    inputs: tuple[IntegerPort, ...]
+    outputs: tuple[IntegerPort, ...]
+    work: Work
+    layout: Layout
+
+    @staticmethod
+    def of(program: AffineProgram) -> IntegerNetwork:
+        """Deterministic. Raises ModelError naming every op that there is no C for."""
+        codes: list[Code] = []
+        refusals = []
+        for op in program.ops:
+            try:
+                codes.append(code_of(op, program.tensors))
+            except Refused as error:
+                refusals.append(Refusal(op.name, op.kind, error.reason, error.remedy))
+        if refusals:
+            raise ModelError(
+                "these layers have no C of integers:\n  " + "\n  ".join(map(str, refusals)),
+                remedy="set precision: float32, or replace them",
+            )
+        prefix = identifier(program.name)
+        names = (*program.inputs, *program.outputs)
+        own = {name for name in map(identifier, names) if name.startswith(("nnkit_", f"{prefix}_"))}
+        pointers = unique_identifiers(names, {*_TAKEN, *own})
+        ports = {name: IntegerPort(name, pointers[name], program.tensors[name]) for name in names}
+        work = work_of(program, codes)
+        return IntegerNetwork(
+            program,
+            prefix,
+            tuple(ports[name] for name in program.inputs),
+            tuple(ports[name] for name in program.outputs),
+            work,
+            layout_of(program, work),
+        )
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of working memory."""
+        return self.layout.placement.peaks["arena"].peak_bytes
+
+    @cached_property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The functions that are called, by name."""
+        called = {call.kernel for step, call in enumerate(self.work.calls) if step not in self.layout.dropped}
+        return tuple(sorted(called, key=lambda kernel: kernel.name))
+
+    @cached_property
+    def structures(self) -> Mapping[str, tuple[str, ...]]:
+        """The members of each structure of numbers."""
+        return {call.kernel.structure: tuple(call.numbers) for call in self.work.calls}
+
+    @cached_property
+    def pools(self) -> Mapping[TableKind, NDArray[Any]]:
+        """All tables: `ints`, `shorts`, `bytes`, none of them empty."""
+        return {kind: self._tables[kind][0] for kind in _POOLS}
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of all tables."""
+        return sum(pool.nbytes for pool in self.pools.values())
+
+    @cached_property
+    def _tables(self) -> Mapping[TableKind, tuple[NDArray[Any], Mapping[bytes, int]]]:
+        """By kind the joined tables and the offset of each in elements."""
+        parts: dict[TableKind, list[NDArray[Any]]] = {kind: [] for kind in _POOLS}
+        offsets: dict[TableKind, dict[bytes, int]] = {kind: {} for kind in _POOLS}
+        sizes = dict.fromkeys(_POOLS, 0)
+        for step, call in enumerate(self.work.calls):
+            for table in call.tables.values() if step not in self.layout.dropped else ():
+                array = _stored(table)
+                key = array.tobytes()
+                if key not in offsets[table.kind]:
+                    if table.kind == "bytes" and sizes["bytes"] % 4:  # rows of weights begin at words
+                        parts["bytes"].append(np.zeros(-sizes["bytes"] % 4, "i1"))
+                        sizes["bytes"] += -sizes["bytes"] % 4
+                    offsets[table.kind][key] = sizes[table.kind]
+                    parts[table.kind].append(array)
+                    sizes[table.kind] += array.size
+        joined = {kind: np.concatenate(parts[kind] or [np.zeros(1, form)]) for kind, form in _POOLS.items()}
+        # A structure in C has no padding behind them then.
+        joined["shorts"] = np.pad(joined["shorts"], (0, joined["shorts"].size % 2))
+        joined["bytes"] = np.pad(joined["bytes"], (0, -joined["bytes"].size % 4))
+        return {kind: (joined[kind], offsets[kind]) for kind in _POOLS}
+
+    @cached_property
+    def constants(self) -> tuple[str, ...]:
+        """Definitions of the structures that the calls take."""
+        found = dict.fromkeys(self._constant(step) for step in self._made())
+        return tuple(f"static const {self.prefix}_{kind}_numbers {name} = {text};" for kind, name, text in found)
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        """An entry for each op."""
+        by_op: dict[int, list[str]] = {}
+        for step in self._made():
+            by_op.setdefault(self.work.owners[step], []).append(self._statement(step))
+        layers = []
+        for index, op in enumerate(self.program.ops):
+            tensor, spot = self.program.tensors[op.output], self.layout.places[op.output]
+            pixels, channels = pixels_and_channels(tensor.shape)
+            size = tensor.format.bytes
+            layers.append(
+                Layer(
+                    op.name,
+                    op.kind,
+                    op.output,
+                    tuple(by_op.get(index, ())),
+                    self._pointer(spot, tensor, const=True),
+                    pixels,
+                    channels * size,
+                    spot.stride * size,
+                )
+            )
+        return tuple(layers)
+
+    def record(self) -> Mapping[str, Any]:
+        """`<prefix>.json`: what tools want to know of the files."""
+        return {
+            "name": self.prefix,
+            "arithmetic": "integer",
+            "inputs": [_described(port) for port in self.inputs],
+            "outputs": [_described(port) for port in self.outputs],
+            "arena_bytes": self.arena_bytes,
+            "weight_bytes": self.weight_bytes,
+            "sources": self.sources(),
+            "layers": [
+                {
+                    "name": layer.output,
+                    "values": layer.pixels * layer.pixel_bytes // self.program.tensors[layer.output].format.bytes,
+                    "bytes": layer.pixels * layer.pixel_bytes,
+                }
+                for layer in self.layers
+            ],
+        }
+
+    def sources(self) -> list[str]:
+        """C files of the library, without the weights."""
+        return [f"{self.prefix}.c", f"{self.prefix}_kernels.c"]
+
+    def _made(self) -> list[int]:
+        return [step for step in range(len(self.work.calls)) if step not in self.layout.dropped]
+
+    def _numbers(self, step: int) -> tuple[int, ...]:
+        call = self.work.calls[step]
+        numbers = dict(call.numbers)
+        join = self.work.joins.get(step)
+        if join is not None:
+            numbers["y_stride"] = pixels_and_channels(self.program.tensors[join.output].shape)[1]
+        elif call.strided:
+            numbers["y_stride"] = self.layout.places[call.write].stride
+        return tuple(numbers.values())
+
+    def _constant(self, step: int) -> tuple[str, str, str]:
+        """(structure, name, initialiser); calls of the same numbers share one."""
+        kind = self.work.calls[step].kernel.structure
+        numbers = self._numbers(step)
+        first = next(
+            other
+            for other in self._made()
+            if self.work.calls[other].kernel.structure == kind and self._numbers(other) == numbers
+        )
+        text = "{" + ", ".join(int32_literal(value) for value in numbers) + "}"
+        return kind, f"{kind}_{first}", text
+
+    def _statement(self, step: int) -> str:
+        call, join = self.work.calls[step], self.work.joins.get(step)
+        tensors, places = self.program.tensors, self.layout.places
+        written = places[call.write]
+        if join is not None:
+            shift = join.offset * tensors[call.write].format.bytes
+            written = Place(written.base, written.offset_bytes + shift, written.stride)
+        arguments = [f"&{self._constant(step)[1]}"]
+        arguments += [self._pointer(places[name], tensors[name], const=True) for name in call.reads]
+        arguments.append(self._pointer(written, tensors[call.write], const=False))
+        for table in call.tables.values():
+            at = self._tables[table.kind][1][_stored(table).tobytes()]
+            arguments.append(self._table(table.kind, at, call))
+        if call.scratch_bytes:
+            kind = dict(call.kernel.variant).get("x", "u8") if call.kernel.template == "depthwise" else "i16"
+            arguments.append(f"({C_TYPES[kind]} *)(void *)(bytes + {self.layout.scratch[step]})")
+        return f"{self.prefix}_{call.kernel.name}({', '.join(arguments)});"
+
+    def _table(self, kind: TableKind, at: int, call: Call) -> str:
+        pointer = f"weights->{kind} + {at}"
+        if call.kernel.structure == "lookup":
+            stored = C_TYPES[call.kernel.values["y"]]
+            if stored not in ("signed char", "short"):
+                return f"(const {stored} *)({pointer})"
+        return pointer
+
+    def _pointer(self, place: Place, tensor: AffineTensor, *, const: bool) -> str:
+        kind = C_TYPES[suffix(tensor)]
+        if not place.base:
+            pointer = f"bytes + {place.offset_bytes}" if place.offset_bytes else "bytes"
+            if kind == "unsigned char":
+                return pointer
+            return f"({'const ' if const else ''}{kind} *)(void *)({pointer})"
+        port = next(each for each in (*self.inputs, *self.outputs) if each.name == place.base)
+        offset = place.offset_bytes // tensor.format.bytes
+        return f"{port.pointer} + {offset}" if offset else port.pointer
+
+
+def _stored(table: Table) -> NDArray[Any]:
+    """The table as the files have it; what does not fit its type is an unsigned number of as many bits."""
+    stored: NDArray[Any] = np.ascontiguousarray(table.values).reshape(-1).astype(np.int64)
+    return stored.astype(_POOLS[table.kind])
+
+
+def _described(port: IntegerPort) -> dict[str, Any]:
+    return {
+        "name": port.name,
+        "pointer": port.pointer,
+        "shape": list(port.shape),
+        "layout": port.layout,
+        "values": port.count,
+        "type": suffix(port.tensor),
+        "scale": port.tensor.scale,
+        "zero_point": port.tensor.zero_point,
+    }

@@ -1,0 +1,70 @@
+"""The arena of the generated C as a memory plan."""
+
+from __future__ import annotations
+
+from nnkit.errors import DoesNotFitError
+from nnkit.memory.plan import Buffer, MemoryPlan, RegionUse, Step, TensorPlace
+from nnkit_ansi_c.integer_network import IntegerNetwork
+from nnkit_ansi_c.plan import ARENA, CALLER
+
+
+def integer_plan(network: IntegerNetwork, limit_bytes: int | None) -> MemoryPlan:
+    """The arena, and inputs and outputs, which are the caller's arrays. Raises DoesNotFitError."""
+    program, layout, work = network.program, network.layout, network.work
+    peak = layout.placement.peaks["arena"]
+    steps = tuple(
+        Step(index, program.ops[work.owners[index]].name, None, call.reads, (call.write,))
+        for index, call in enumerate(work.calls)
+    )
+    parents = {wish.inner: wish.outer for wish in layout.sharings}
+
+    def outermost(name: str) -> str:
+        while name in parents:
+            name = parents[name]
+        return name
+
+    buffers: dict[str, Buffer] = {}
+    for room in layout.rooms:
+        if room.name in parents:
+            continue
+        group = [each for each in layout.rooms if outermost(each.name) == room.name]
+        buffers[room.name] = Buffer(
+            room.name,
+            "scratch" if room.scratch else "activation",
+            ARENA,
+            layout.placement.places[room.name].offset_bytes,
+            room.size_bytes,
+            min(each.first_step for each in group),
+            max(each.last_step for each in group),
+        )
+    if limit_bytes is not None and peak.peak_bytes > limit_bytes:
+        loads = [
+            sum(b.size_bytes for b in buffers.values() if b.first_step <= step.index <= b.last_step) for step in steps
+        ]
+        worst = max(range(len(loads)), key=loads.__getitem__)
+        raise DoesNotFitError(
+            f"the working memory takes {peak.peak_bytes:,} bytes, {peak.peak_bytes - limit_bytes:,} more than "
+            f"`arena` allows; most of it lives at layer {steps[worst].op!r}, {loads[worst]:,} bytes",
+            where=program.name,
+            remedy=f"set `arena` to at least {peak.peak_bytes:,} bytes, or use a smaller network",
+        )
+    caller_bytes, last = 0, max(len(steps) - 1, 0)
+    for name in (*program.inputs, *program.outputs):
+        size = program.tensors[name].size_bytes
+        buffers[name] = Buffer(name, "activation", CALLER, caller_bytes, size, 0, last)
+        caller_bytes += size
+    places = {}
+    for name, spot in layout.places.items():
+        holder = spot.base or outermost(work.root(name))
+        start = 0 if spot.base else buffers[holder].offset_bytes
+        places[name] = TensorPlace(name, holder, spot.offset_bytes - start, program.tensors[name].size_bytes)
+    regions = {
+        ARENA: RegionUse(
+            peak.peak_bytes if limit_bytes is None else limit_bytes,
+            peak.peak_bytes,
+            peak.lower_bound_bytes,
+            peak.peak_bytes == peak.lower_bound_bytes,
+        ),
+        CALLER: RegionUse(caller_bytes, caller_bytes, caller_bytes, True),
+    }
+    return MemoryPlan("general", regions, buffers, places, steps, (), network.weight_bytes)

@@ -1,0 +1,109 @@
+"""Integer builds of the ansi_c target: equal in every value to the simulator, which ONNX Runtime checks elsewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ansi_c_library import SANITIZERS
+from small_project import make_build, write_project
+
+from nnkit import pipeline
+from nnkit.builds import open_build
+from nnkit.errors import DoesNotFitError, RecipeError
+from nnkit.program.affine import AffineTensor
+from nnkit.program.inputs import stress_inputs
+from nnkit.simulate import simulate
+from nnkit.verify.artifact import compare_artifact
+from nnkit_ansi_c.integer_runner import IntegerHostRunner
+from nnkit_ansi_c.runner import described
+
+
+def built(folder: Path, options: str, recipe: str = "") -> tuple[dict[str, Any], Path]:
+    path = write_project(folder)
+    path.write_text(path.read_text().replace("gap8: {}", f"ansi_c: {options}") + recipe)
+    outcome = pipeline.run(make_build(path, target="ansi_c"), folder / "out")
+    report: dict[str, Any] = json.loads((outcome.folder / "report.json").read_text())
+    return report, outcome.folder
+
+
+@pytest.fixture(scope="module")
+def int8_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("int8"), "{precision: int8, weights: arrays}")[1]
+
+
+@pytest.mark.parametrize("precision", ["int8", "a16w8", "int16"])
+def test_a_build_is_equal_to_its_program_in_every_value(tmp_path: Path, precision: str) -> None:
+    report, folder = built(tmp_path, f"{{precision: {precision}}}")
+    assert report["status"] == "ok"
+    (verdict,) = report["verify"]["program_vs_artifact"]
+    assert (verdict["how"], verdict["contract"], verdict["mismatches"]) == ("host", "exact", 0)
+    program = open_build(folder).program
+    runner = IntegerHostRunner(flags=("-O1", *SANITIZERS))
+    given = stress_inputs(program, 2)
+    for values, result in zip(given, runner.run(folder / "artifact", program, given, trace=True), strict=True):
+        expected = simulate(program, values)
+        assert {op.output for op in program.ops} == set(result.tensors)
+        for tensor, stored in result.tensors.items():
+            assert np.array_equal(stored, expected[tensor]), tensor
+    weights = next((folder / "artifact").glob("*_weights.bin")).stat().st_size
+    assert report["details"]["weight_bytes"] == weights
+
+
+def test_strict_c_of_any_age_takes_no_warning_and_gives_the_same(int8_build: Path) -> None:
+    artifact = int8_build / "artifact"
+    program, sources = open_build(int8_build).program, [artifact / file for file in described(artifact)["sources"]]
+    for compiler in filter(shutil.which, ("gcc", "clang")):
+        runner = IntegerHostRunner(compiler, ("-O1", "-Wshadow"))
+        assert compare_artifact(runner, artifact, program, stress_inputs(program, 1)).mismatches == 0
+        for standard in (("-std=c99",), ("-x", "c++", "-std=c++98"), ("-x", "c++", "-std=c++11")):
+            flags = (*standard, "-pedantic-errors", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-fsyntax-only")
+            subprocess.run([compiler, *flags, *sources, artifact / "example.c"], check=True)
+
+
+def test_the_example_stores_as_onnx_does_and_gives_real_numbers(tmp_path: Path, int8_build: Path) -> None:
+    artifact, program = (
+        shutil.copytree(int8_build / "artifact", tmp_path / "artifact"),
+        open_build(int8_build).program,
+    )
+    subprocess.run(["make", "-s", "example"], cwd=artifact, check=True)
+    (name,) = program.inputs
+    (result,) = program.outputs
+    source, output = program.tensors[name], program.tensors[result]
+    assert isinstance(source, AffineTensor)
+    assert isinstance(output, AffineTensor)
+    halves = (np.arange(source.elements) % 600 - 300 + 0.5) * source.scale
+    values = halves.astype(np.float32).reshape(source.shape)
+    (tmp_path / "in.bin").write_bytes(values.tobytes())
+    subprocess.run([artifact / "example", tmp_path / "in.bin", tmp_path / "out.bin"], check=True)
+    real = np.frombuffer((tmp_path / "out.bin").read_bytes(), np.float32).reshape(output.shape)
+    given = {name: source.format.quantize(values)}
+    (expected,) = IntegerHostRunner().run(artifact, program, [given], trace=False)
+    assert np.array_equal(real, output.format.dequantize(expected.outputs[result]).astype(np.float32))
+
+
+def test_changed_weights_are_noticed(tmp_path: Path, int8_build: Path) -> None:
+    artifact = shutil.copytree(int8_build / "artifact", tmp_path / "artifact")
+    weights = next(artifact.glob("*_weights.c"))
+    weights.write_text(re.sub(r"\{\n +-?\d+, ", "{\n123456, ", weights.read_text(), count=1))
+    program = open_build(int8_build).program
+    given = stress_inputs(program, 1)
+    (result,) = IntegerHostRunner().run(artifact, program, given, trace=True)
+    expected = simulate(program, given[0])
+    assert [tensor for tensor in result.tensors if not np.array_equal(result.tensors[tensor], expected[tensor])]
+
+
+def test_the_arena_has_a_limit_and_corrections_are_of_integers(tmp_path: Path) -> None:
+    with pytest.raises(DoesNotFitError) as caught:
+        built(tmp_path, "{precision: int8, arena: 1KiB}")
+    assert "set `arena` to at least" in caught.value.remedy
+    other = tmp_path / "float"
+    other.mkdir()
+    with pytest.raises(RecipeError, match="corrections"):
+        built(other, "{}", "calibration: {corrections: [bias_correction]}\n")
