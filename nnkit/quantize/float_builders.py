@@ -43,6 +43,7 @@ from nnkit.quantize.float_program import (
     FloatPad,
     FloatReshape,
     FloatSlice,
+    FloatSoftmax,
     FloatTranspose,
     FloatUpsample,
     Nonlinearity,
@@ -288,6 +289,14 @@ def _split(view: GraphView, node: Node, chain: Chain) -> tuple[FloatOp, ...]:
     return tuple(parts)
 
 
+def _softmax(view: GraphView, node: Node, chain: Chain) -> FloatOp:
+    rank = len(view.shape(node.inputs[0]))
+    axis = node.integer("axis", -1) % rank
+    if axis != (1 if rank == 4 else rank - 1):
+        raise Refused("it goes over another axis than the channels, or the last one where there is no image")
+    return FloatSoftmax(**_fields(node, chain, node.inputs[0]), axis=axis - 1)
+
+
 BUILDERS: Mapping[str, Builder] = MappingProxyType(
     {
         "Conv": _conv,
@@ -309,4 +318,6 @@ BUILDERS: Mapping[str, Builder] = MappingProxyType(
     }
 )
 """ONNX op -> what makes an op of it."""
+AFFINE_BUILDERS: Mapping[str, Builder] = MappingProxyType({**BUILDERS, "Softmax": _softmax})
+"""Those of affine integers."""
 TAKES_ACTIVATION = ("Conv", "ConvTranspose", "Add", "Mul")

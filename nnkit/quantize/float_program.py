@@ -159,6 +159,15 @@ class FloatFunction(FloatOp):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class FloatSoftmax(FloatOp):
+    """axis: of the value, the batch not counted."""
+
+    computes: ClassVar[bool] = True
+
+    axis: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FloatMaxPool(FloatOp):
     """Padding never wins."""
 

@@ -11,7 +11,15 @@ from types import MappingProxyType
 from nnkit.graph import Model
 from nnkit.graph.refusal import Refusal, Refused, refusal_error
 from nnkit.graph.view import GraphView, Node
-from nnkit.quantize.float_builders import ACTIVATIONS, BUILDERS, TAKES_ACTIVATION, Chain, activation_of, pool_of
+from nnkit.quantize.float_builders import (
+    ACTIVATIONS,
+    BUILDERS,
+    TAKES_ACTIVATION,
+    Builder,
+    Chain,
+    activation_of,
+    pool_of,
+)
 from nnkit.quantize.float_program import FloatOp, FloatProgram
 from nnkit.rewrite import RewriteLog
 
@@ -34,11 +42,16 @@ _REWRITES: Mapping[str, str] = MappingProxyType(
 _POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool")
 
 
-def lower(model: Model, log: RewriteLog | None = None, documentation: str = "") -> FloatProgram:
+def lower(
+    model: Model,
+    log: RewriteLog | None = None,
+    documentation: str = "",
+    builders: Mapping[str, Builder] = BUILDERS,
+) -> FloatProgram:
     """Turn a restructured model (the normal form of `docs/how_it_works.md`) into a float program.
 
     log: of the restructuring; with it a refusal says why a rewrite left the node alone. documentation: where users
-        of the target read what is supported.
+        of the target read what is supported. builders: of the ops that the quantiser takes.
     Raises ModelError naming every unsupported node with its op and the reason.
     """
     view = GraphView.of(model)
@@ -48,7 +61,7 @@ def lower(model: Model, log: RewriteLog | None = None, documentation: str = "") 
         if node.fuse_into is not None:
             continue
         try:
-            ops.extend(_ops(view, node))
+            ops.extend(_ops(view, node, builders))
         except Refused as refused:
             refusals.append(Refusal(node.name, node.op_type, refused.reason + _why_left(node, log)))
     if refusals:
@@ -77,8 +90,8 @@ def _why_left(node: Node, log: RewriteLog | None) -> str:
     return ""
 
 
-def _ops(view: GraphView, node: Node) -> tuple[FloatOp, ...]:
-    builder = BUILDERS.get(node.op_type) if not node.domain else None
+def _ops(view: GraphView, node: Node, builders: Mapping[str, Builder]) -> tuple[FloatOp, ...]:
+    builder = builders.get(node.op_type) if not node.domain else None
     if builder is None:
         raise Refused(f"op {node.op_type} is not supported")
     built = builder(view, node, _chain(view, node))

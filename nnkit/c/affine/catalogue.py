@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from nnkit.c.affine.call import Code, Kernel
 from nnkit.c.affine.conv import conv_call
-from nnkit.c.affine.depthwise import depthwise_call, is_depthwise
+from nnkit.c.affine.depthwise import MOST_TAPS, depthwise_call, is_depthwise
 from nnkit.c.affine.elementwise import activation_call, add_call, concat_code, lookup_call, mul_call
 from nnkit.c.affine.move import move_code
 from nnkit.c.affine.pool import pool_call
+from nnkit.c.affine.softmax import softmax_call
 from nnkit.c.sources import c_environment
 from nnkit.generated import packaged_text
 from nnkit.graph.refusal import Refused
@@ -23,6 +24,7 @@ from nnkit.program.affine import (
     AffineMove,
     AffineMul,
     AffinePool,
+    AffineSoftmax,
     AffineTensor,
 )
 
@@ -47,6 +49,8 @@ def code_of(op: OpBase, tensors: Mapping[str, AffineTensor]) -> Code:
             return [activation_call(op, sources[0], output)]
         case AffineLookup():
             return [lookup_call(op, sources[0], output)]
+        case AffineSoftmax():
+            return [softmax_call(op, sources[0], output)]
         case AffineConcat():
             return concat_code(op, sources, output)
         case AffineMove():
@@ -62,6 +66,7 @@ def header() -> str:
 def kernels_source(prefix: str, kernels: Sequence[Kernel]) -> tuple[tuple[str, ...], str]:
     """(prototypes, definitions) of the functions that a network calls."""
     environment = c_environment("nnkit", "c", "affine")
+    environment.globals["limit"] = MOST_TAPS
     prototypes, definitions = [], []
     for template in sorted({kernel.template for kernel in kernels}):
         module = environment.get_template(f"{template}.c.j2").module

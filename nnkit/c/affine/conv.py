@@ -9,6 +9,7 @@ from nnkit.c.affine.call import Call, Kernel, Table, suffix
 from nnkit.c.affine.overlap import window_distance
 from nnkit.c.affine.requantize import stage_of
 from nnkit.graph.refusal import Refused
+from nnkit.program import Window
 from nnkit.program.affine import AffineConv, AffineTensor
 
 COLUMNS = 4
@@ -17,8 +18,6 @@ _DEPTH = 4  # weights of an output channel, padded to a multiple
 
 def conv_call(op: AffineConv, source: AffineTensor, output: AffineTensor) -> Call:
     """The one call. Raises Refused for what there is no kernel for."""
-    if op.transposed:
-        raise Refused("transposed convolutions have no C of integers yet")
     window, weight = op.window, centred_weight(op)
     outputs, per_group = weight.shape[0], weight.shape[1]
     rows = weight.transpose(0, 2, 3, 1).reshape(outputs, -1)  # [O, kh kw I]
@@ -48,6 +47,7 @@ def conv_call(op: AffineConv, source: AffineTensor, output: AffineTensor) -> Cal
                 ("clamp", stage.clamp),
                 ("lifted", "lifted" if stage.lift else ""),
                 ("negative", "slopes" if stage.negative is not None else ""),
+                ("way", "transposed" if op.transposed else ""),
             ),
         ),
         numbers={
@@ -68,8 +68,11 @@ def conv_call(op: AffineConv, source: AffineTensor, output: AffineTensor) -> Cal
             "dilation_w": window.dilation_w,
             "pad_top": window.pad_top,
             "pad_left": window.pad_left,
-            "pad_value": op.pad_value,
+            "pad_value": source.zero_point if op.transposed else op.pad_value,
             "depth": depth,
+            "whole": int(window.dilation_w == 1 and per_group == source.shape[0]),
+            "even": int(rows.shape[1] == depth and window.kernel_w * per_group % 4 == 0 and window.dilation_h == 1),
+            "pointwise": int(not op.transposed and op.groups == 1 and _is_pointwise(window, per_group)),
             **stage.numbers,
         },
         reads=op.inputs,
@@ -78,19 +81,31 @@ def conv_call(op: AffineConv, source: AffineTensor, output: AffineTensor) -> Cal
             "weights": Table("bytes" if weight_type == "i8" else "shorts", packed),
             "stages": Table("ints", np.stack(columns, axis=1)),
         },
-        scratch_bytes=COLUMNS * depth * 2,
-        distance_bytes=window_distance(window, source, output, together=COLUMNS, reads_last=op.groups > 1),
+        scratch_bytes=COLUMNS * depth * 2 + depth * source.format.bytes,
+        distance_bytes=0
+        if op.transposed
+        else window_distance(window, source, output, together=COLUMNS, reads_last=op.groups > 1),
         strided=True,
     )
 
 
+def _is_pointwise(window: Window, channels: int) -> bool:
+    """Whether each pixel by itself is a column."""
+    shape = window.kernel_h, window.kernel_w, window.stride_h, window.stride_w
+    return shape == (1, 1, 1, 1) and not window.has_padding and channels % _DEPTH == 0
+
+
 def centred_weight(op: AffineConv) -> NDArray[np.int64]:
-    """The weights without their zero points."""
+    """The weights without their zero points, [O, I / groups, kh, kw]."""
     shape = [1] * op.weight.ndim
     if op.weight_format.axis is not None:
         shape[op.weight_format.axis] = -1
     zero = np.asarray(op.weight_format.zero_point, np.int64).reshape(shape)
-    return op.weight.astype(np.int64) - zero
+    weight: NDArray[np.int64] = op.weight.astype(np.int64) - zero
+    if not op.transposed:
+        return weight
+    grouped = weight.reshape(op.groups, -1, *weight.shape[1:])  # [g, I / g, O / g, kh, kw]
+    return np.asarray(grouped.swapaxes(1, 2).reshape(-1, grouped.shape[1], *weight.shape[2:]))
 
 
 def started(op: AffineConv, weight: NDArray[np.int64], source: AffineTensor) -> NDArray[np.int64]:

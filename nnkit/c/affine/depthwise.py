@@ -10,17 +10,25 @@ from nnkit.c.affine.overlap import window_distance
 from nnkit.c.affine.requantize import stage_of
 from nnkit.program.affine import AffineConv, AffineTensor
 
+MOST_TAPS = 49
+"""Of a window; the C holds where each of them lies on the stack. Larger ones are convolutions of groups."""
+_TOGETHER = 8  # channels whose weights lie together
+
 
 def is_depthwise(op: AffineConv) -> bool:
-    """Whether each output channel has an input channel of its own."""
-    return not op.transposed and op.groups > 1 and op.weight.shape[:2] == (op.groups, 1)
+    """Whether each output channel has an input channel of its own, and the window is small enough."""
+    own = not op.transposed and op.groups > 1 and op.weight.shape[:2] == (op.groups, 1)
+    return own and op.window.kernel_h * op.window.kernel_w <= MOST_TAPS
 
 
 def depthwise_call(op: AffineConv, source: AffineTensor, output: AffineTensor) -> Call:
     """The one call."""
     window, weight = op.window, centred_weight(op)
     channels = len(weight)
-    taps = weight.reshape(channels, -1).T
+    taps = weight.reshape(channels, -1)
+    padded = np.zeros((-(-channels // _TOGETHER) * _TOGETHER, taps.shape[1]), np.int64)
+    padded[:channels] = taps
+    packed = padded.reshape(-1, _TOGETHER, taps.shape[1]).swapaxes(1, 2)
     wide = op.accumulator == "int64" or not folds(op, weight, source)
     stage = stage_of(op.requantize, output, channels, reach_of(weight, op, source), wide=wide)
     weight_type = "i8" if taps.min(initial=0) >= -128 and taps.max(initial=0) <= 127 else "i16"
@@ -63,10 +71,10 @@ def depthwise_call(op: AffineConv, source: AffineTensor, output: AffineTensor) -
         reads=op.inputs,
         write=op.output,
         tables={
-            "weights": Table("bytes" if weight_type == "i8" else "shorts", taps),
+            "weights": Table("bytes" if weight_type == "i8" else "shorts", packed),
             "stages": Table("ints", np.stack(columns, axis=1)),
         },
-        scratch_bytes=taps.size * source.format.bytes,
+        scratch_bytes=channels * source.format.bytes,
         distance_bytes=window_distance(window, source, output, reads_last=True),
         strided=True,
     )

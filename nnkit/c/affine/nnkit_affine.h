@@ -31,6 +31,26 @@
 #define NNKIT_DSP 0
 #endif
 
+/* Whether the compiler makes vectors of plain loops; others are written out. */
+#if defined(__SSE2__) || defined(__ARM_NEON) || defined(__ARM_FEATURE_MVE) || defined(__riscv_vector)
+#define NNKIT_VECTORS 1
+#else
+#define NNKIT_VECTORS 0
+#endif
+
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
+#define NNKIT_UNROLL _Pragma("GCC unroll 4")
+#else
+#define NNKIT_UNROLL
+#endif
+
+/* Loads stay behind it: read all at once, they would not fit into registers. */
+#if defined(__GNUC__)
+#define NNKIT_IN_ORDER __asm__ __volatile__("" : : : "memory");
+#else
+#define NNKIT_IN_ORDER
+#endif
+
 /* The upper 32 bits of a signed product. */
 NNKIT_INLINE int nnkit_high(int a, int b)
 {
@@ -131,17 +151,48 @@ NNKIT_INLINE int nnkit_odd_u8(int word)
     return result;
 }
 
-NNKIT_INLINE int nnkit_clamp_u8(int value)
+/*
+ * a, b, c, d += the products of `count` groups of four weights, 8 bits each, with four columns of 16 bits, which lie
+ * group by group: depths 0 2 1 3 of the first column, then those of the others.
+ */
+#define NNKIT_FOUR_COLUMNS(weight, column, count, a, b, c, d) \
+    { \
+        int nnkit_left = (count), nnkit_even, nnkit_odd; \
+        __asm__ volatile( \
+            "1:\n\t" \
+            "ldr %[even], [%[w]], #4\n\t" \
+            "ldm %[x]!, {r0, r1, r2, r3}\n\t" \
+            "sxtb16 %[odd], %[even], ror #8\n\t" \
+            "sxtb16 %[even], %[even]\n\t" \
+            "smlad %[a0], r0, %[even], %[a0]\n\t" \
+            "smlad %[b0], r2, %[even], %[b0]\n\t" \
+            "smlad %[a0], r1, %[odd], %[a0]\n\t" \
+            "smlad %[b0], r3, %[odd], %[b0]\n\t" \
+            "ldm %[x]!, {r0, r1, r2, r3}\n\t" \
+            "subs %[left], %[left], #1\n\t" \
+            "smlad %[c0], r0, %[even], %[c0]\n\t" \
+            "smlad %[d0], r2, %[even], %[d0]\n\t" \
+            "smlad %[c0], r1, %[odd], %[c0]\n\t" \
+            "smlad %[d0], r3, %[odd], %[d0]\n\t" \
+            "bne 1b" \
+            : [a0] "+r"(a), [b0] "+r"(b), [c0] "+r"(c), [d0] "+r"(d), [w] "+r"(weight), [x] "+r"(column), \
+              [left] "+r"(nnkit_left), [even] "=&r"(nnkit_even), [odd] "=&r"(nnkit_odd) \
+            : \
+            : "r0", "r1", "r2", "r3", "cc", "memory"); \
+    }
+
+/* Half of it, rounded down, and clamped. */
+NNKIT_INLINE int nnkit_half_u8(int value)
 {
     int result;
-    __asm__("usat %0, #8, %1" : "=r"(result) : "r"(value));
+    __asm__("usat %0, #8, %1, asr #1" : "=r"(result) : "r"(value));
     return result;
 }
 
-NNKIT_INLINE int nnkit_clamp_i8(int value)
+NNKIT_INLINE int nnkit_half_i8(int value)
 {
     int result;
-    __asm__("ssat %0, #8, %1" : "=r"(result) : "r"(value));
+    __asm__("ssat %0, #8, %1, asr #1" : "=r"(result) : "r"(value));
     return result;
 }
 
@@ -152,14 +203,14 @@ NNKIT_INLINE int nnkit_smmla(int a, int b, int sum)
     return sum + nnkit_high(a, b);
 }
 
-NNKIT_INLINE int nnkit_clamp_u8(int value)
+NNKIT_INLINE int nnkit_half_u8(int value)
 {
-    return nnkit_clamp(value, 0, 255);
+    return nnkit_clamp(value >> 1, 0, 255);
 }
 
-NNKIT_INLINE int nnkit_clamp_i8(int value)
+NNKIT_INLINE int nnkit_half_i8(int value)
 {
-    return nnkit_clamp(value, -128, 127);
+    return nnkit_clamp(value >> 1, -128, 127);
 }
 
 #endif

@@ -3,7 +3,7 @@
 `fast`: all in 32 bits. With the sum lifted by 2^lift, so that the shift is more than 32, the upper half of its
 product with the multiplier is all that RQ looks at; rounding and zero point are one addition:
 
-    (high(sum << lift, m) + (1 + 2 * zero) * 2^(shift - 1)) >> shift,    shift = s + lift - 32 >= 1
+    (high(sum << lift, m) + ((1 + 2 * zero) << shift)) >> shift >> 1,    shift = s + lift - 33 >= 0
 
 `wide`: any multiplier, shift and sum, through 64 bits.
 """
@@ -53,10 +53,10 @@ def stage_of(requantize: Requantize, output: AffineTensor, channels: int, reach:
     low, high, zero = requantize.clip_min, requantize.clip_max, output.zero_point
     clamp = {(0, 255): "u8", (-128, 127): "i8"}.get((low, high), "range")
     lift = max(0, 33 - int(shift.min(initial=33)))
-    fast_shift = shift + lift - 32
+    fast_shift = shift + lift - 33
     largest = np.maximum(np.abs(multiplier), 0 if negative is None else np.abs(negative))
     sums = [(reach << lift) * int(m) // (1 << 32) + 1 for m in largest]
-    added = [abs(1 + 2 * zero) << (int(s) - 1) for s in fast_shift]
+    added = [abs(1 + 2 * zero) << int(s) for s in fast_shift]
     fits = reach << lift < _LIMIT and all(a + b < _LIMIT for a, b in zip(sums, added, strict=True))
     if wide or not fits or int(largest.max(initial=0)) >= _LIMIT:
         return Stage("wide", clamp, 0, multiplier, shift, negative, zero, low, high)

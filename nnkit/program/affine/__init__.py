@@ -24,6 +24,7 @@ from nnkit.program.affine.op import AffineOpBase, AffineTensor
 from nnkit.program.affine.pool import AffinePool
 from nnkit.program.affine.program import AffineOp, AffineProgram, with_names
 from nnkit.program.affine.requantize import Requantize, rounded_product
+from nnkit.program.affine.softmax import AffineSoftmax
 
 __all__ = [
     "AffineActivation",
@@ -37,6 +38,7 @@ __all__ = [
     "AffineOpBase",
     "AffinePool",
     "AffineProgram",
+    "AffineSoftmax",
     "AffineTensor",
     "IntArray",
     "Requantize",

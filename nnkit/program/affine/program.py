@@ -13,10 +13,19 @@ from nnkit.program.affine.lookup import AffineLookup
 from nnkit.program.affine.move import AffineMove
 from nnkit.program.affine.op import AffineTensor
 from nnkit.program.affine.pool import AffinePool
+from nnkit.program.affine.softmax import AffineSoftmax
 from nnkit.program.program import Program
 
 AffineOp: TypeAlias = (
-    AffineConv | AffinePool | AffineAdd | AffineMul | AffineActivation | AffineLookup | AffineConcat | AffineMove
+    AffineConv
+    | AffinePool
+    | AffineAdd
+    | AffineMul
+    | AffineActivation
+    | AffineLookup
+    | AffineSoftmax
+    | AffineConcat
+    | AffineMove
 )
 
 

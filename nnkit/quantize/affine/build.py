@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -21,6 +22,7 @@ from nnkit.program.affine import (
     AffineMul,
     AffineOp,
     AffinePool,
+    AffineSoftmax,
     AffineTensor,
     Requantize,
 )
@@ -46,6 +48,7 @@ from nnkit.quantize.float_program import (
     FloatProgram,
     FloatReshape,
     FloatSlice,
+    FloatSoftmax,
     FloatTranspose,
     FloatUpsample,
     Nonlinearity,
@@ -97,12 +100,37 @@ def choose_tensors(layers: FloatProgram, stats: CalibrationStats, scheme: Affine
     for layer in layers.ops:
         if keeps_format(layer):
             form = tensors[layer.inputs[0]].format
+        elif isinstance(layer, FloatSoftmax) and stats.method != "formats":
+            form = _shares_format(bits(layer.output), symmetric=scheme.symmetric_activations)
         else:
             act = layer.nonlinearity
             bounds = (None, None) if act is None or act.slopes is not None else (act.low, act.high)
             form = activation_format(stats, layer.range_value, scheme, bits(layer.output), bounds)
         tensors[layer.output] = AffineTensor(layer.output, layers.shapes[layer.output], form)
-    return tensors
+    return _with_shared_formats(layers, tensors)
+
+
+def _shares_format(bits: Bits, *, symmetric: bool) -> Affine:
+    """Of shares of a whole, whose range is known: 0 to 1."""
+    if symmetric:
+        return Affine(bits, (2.0 ** -(bits - 1),), (0,), signed=True)
+    return Affine(bits, (2.0**-bits,), (0,))
+
+
+def _with_shared_formats(layers: FloatProgram, tensors: dict[str, AffineTensor]) -> dict[str, AffineTensor]:
+    """Parts that a concatenation alone reads have its format: they are rounded once, and joined as they are."""
+    readers = Counter(name for layer in layers.ops for name in layer.inputs) + Counter(layers.outputs)
+    makers = {layer.output: layer for layer in layers.ops}
+    shared = dict(tensors)
+    for layer in reversed(layers.ops):
+        for name in layer.inputs if isinstance(layer, FloatConcat) else ():
+            form, chain = shared[layer.output].format, [name]
+            while (maker := makers.get(chain[-1])) is not None and keeps_format(maker):
+                chain.append(maker.inputs[0])
+            alone = all(readers[each] == 1 for each in chain)
+            if maker is not None and alone and shared[name].format.bits == form.bits:
+                shared |= {each: AffineTensor(each, shared[each].shape, form) for each in chain}
+    return shared
 
 
 def build_op(
@@ -143,6 +171,9 @@ def build_op(
             )
         case FloatFunction():
             return _lookup(layer, fields, sources[0], out)
+        case FloatSoftmax():
+            coarse, fine, numerator = AffineSoftmax.tables(sources[0], out)
+            return AffineSoftmax(**fields, axis=layer.axis, coarse=coarse, fine=fine, numerator=numerator)
         case FloatConcat():
             stages = tuple(
                 None if part.format == out.format else _requantize(np.array([part.scale / out.scale]), out, layer)

@@ -30,6 +30,7 @@ from nnkit.quantize.float_program import (
     FloatProgram,
     FloatReshape,
     FloatSlice,
+    FloatSoftmax,
     FloatTranspose,
     FloatUpsample,
     Nonlinearity,
@@ -39,6 +40,7 @@ _PASSES_ON = (FloatMaxPool, FloatAveragePool, FloatActivation, FloatUpsample, Fl
 _KEEP_SCALES: Mapping[type[FloatOp], str] = {
     FloatMul: "a product",
     FloatFunction: "a function by table",
+    FloatSoftmax: "a softmax",
     FloatReshape: "a change of shape",
     FloatTranspose: "axes in another order",
     FloatSlice: "a part of a value",

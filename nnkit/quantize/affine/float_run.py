@@ -27,6 +27,7 @@ from nnkit.quantize.float_program import (
     FloatProgram,
     FloatReshape,
     FloatSlice,
+    FloatSoftmax,
     FloatTranspose,
     FloatUpsample,
     Nonlinearity,
@@ -77,6 +78,9 @@ def before_activation(layer: FloatOp, x: Sequence[NDArray[Any]], shape: tuple[in
             return x[0].repeat(layer.scale_h, axis=2).repeat(layer.scale_w, axis=3)
         case FloatFunction():
             return layer.function.values(x[0].astype(np.float64)).astype(np.float32)
+        case FloatSoftmax():
+            powers = np.exp(x[0] - x[0].max(axis=layer.axis + 1, keepdims=True))
+            return np.asarray(powers / powers.sum(axis=layer.axis + 1, keepdims=True))
         case FloatTranspose():
             return x[0].transpose(0, *(axis + 1 for axis in layer.order))
         case FloatSlice():

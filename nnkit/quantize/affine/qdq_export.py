@@ -27,6 +27,7 @@ from nnkit.program.affine import (
     AffineOp,
     AffinePool,
     AffineProgram,
+    AffineSoftmax,
     AffineTensor,
     Requantize,
 )
@@ -152,6 +153,8 @@ def _add_op(graph: _Graph, op: AffineOp) -> None:
             value, stage = inputs[0], op.requantize
         case AffineLookup():
             _function(graph, op, inputs[0], value)
+        case AffineSoftmax():
+            graph.node("Softmax", inputs, value, axis=op.axis + 1)
         case AffineConcat():
             graph.node("Concat", inputs, value, axis=1)
         case AffineMove():
