@@ -25,9 +25,12 @@ from nnkit.quantize.affine import (
     quantize_affine,
 )
 from nnkit.quantize.affine.adaround import AdaRound
+from nnkit.quantize.affine.build import shared_parts
 from nnkit.quantize.affine.quantize import Corrections, Samples, float_outputs, outputs_of
+from nnkit.quantize.affine.ranges import ranges_used
 from nnkit.quantize.judge import FEWEST, outputs_sqnr_db, set_apart, too_few, verdict
 from nnkit.quantize.lowered import LoweredLayers
+from nnkit.quantize.used_ranges import UsedRanges
 from nnkit.samples import Sample
 from nnkit.target import Quantization
 
@@ -165,6 +168,16 @@ def source_of(
         return lowered, program
     network, names = _changed(lowered, words, stacked(samples(options.correction_images), lowered.model), options)
     return network, with_names(program, {new: name for name, new in names.items()})
+
+
+def ranges_taken(
+    lowered: LoweredLayers, quantization: Quantization, program: AffineProgram, options: AffineOptions
+) -> UsedRanges:
+    """The ranges of calibration, fitted to each tensor's format."""
+    tensors = named_as_imported(program).tensors
+    return ranges_used(
+        quantization.statistics, scheme_of(quantization, options), tensors, shared_parts(lowered.layers)
+    )
 
 
 def named_as_imported(program: AffineProgram) -> AffineProgram:

@@ -66,7 +66,7 @@ class BoardRunner:
         with tempfile.TemporaryDirectory(prefix="nnkit-board-") as name:
             bench = _Bench(artifact, record, Firmware(self.board, Path(name), self.flags, (artifact,)))
             bench.write_main()
-            data = input_bytes(record, inputs)
+            data = input_bytes(record, program, inputs)
             plain = bench.run("plain", data, _TIMEOUT_S * len(inputs))
             traced = bench.run("traced", data, _TIMEOUT_S * len(inputs))
             code_bytes = bench.code_bytes()
@@ -101,6 +101,7 @@ class _Bench:
         values = {key: self.record[key] for key in ("inputs", "outputs")} | {
             "prefix": prefix,
             "macro": prefix.upper(),
+            "integers": self.record.get("arithmetic") == "integer",
         }
         text = tidy_source(c_environment("nnkit_ansi_c", "templates"), "board.c.j2", values)
         (self.firmware.folder / "board_main.c").write_text(text, encoding="utf-8")

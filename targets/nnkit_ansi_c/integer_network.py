@@ -19,7 +19,7 @@ from nnkit.graph.refusal import Refusal, Refused
 from nnkit.program.affine import AffineProgram, AffineTensor
 from nnkit_ansi_c.integer_layout import Layout, Place, Work, layout_of, work_of
 
-C_TYPES = {"i8": "signed char", "u8": "unsigned char", "i16": "short", "u16": "unsigned short"}
+_C_TYPES = {"i8": "signed char", "u8": "unsigned char", "i16": "short", "u16": "unsigned short"}
 _TAKEN = ("context", "arena", "weights", "layer", "values", "count", "bytes")
 _POOLS: Mapping[TableKind, np.dtype[Any]] = MappingProxyType(
     {"ints": np.dtype("<i4"), "shorts": np.dtype("<i2"), "bytes": np.dtype("i1")}
@@ -37,7 +37,7 @@ class IntegerPort:
     @property
     def type(self) -> str:
         """C's name of the element."""
-        return C_TYPES[suffix(self.tensor)]
+        return _C_TYPES[suffix(self.tensor)]
 
     @property
     def count(self) -> int:
@@ -270,19 +270,19 @@ class IntegerNetwork:
             arguments.append(self._table(table.kind, at, call))
         if call.scratch_bytes:
             kind = dict(call.kernel.variant).get("x", "u8") if call.kernel.template == "depthwise" else "i16"
-            arguments.append(f"({C_TYPES[kind]} *)(void *)(bytes + {self.layout.scratch[step]})")
+            arguments.append(f"({_C_TYPES[kind]} *)(void *)(bytes + {self.layout.scratch[step]})")
         return f"{self.prefix}_{call.kernel.name}({', '.join(arguments)});"
 
     def _table(self, kind: TableKind, at: int, call: Call) -> str:
         pointer = f"weights->{kind} + {at}"
         if call.kernel.structure == "lookup":
-            stored = C_TYPES[call.kernel.values["y"]]
+            stored = _C_TYPES[call.kernel.values["y"]]
             if stored not in ("signed char", "short"):
                 return f"(const {stored} *)({pointer})"
         return pointer
 
     def _pointer(self, place: Place, tensor: AffineTensor, *, const: bool) -> str:
-        kind = C_TYPES[suffix(tensor)]
+        kind = _C_TYPES[suffix(tensor)]
         if not place.base:
             pointer = f"bytes + {place.offset_bytes}" if place.offset_bytes else "bytes"
             if kind == "unsigned char":
@@ -306,7 +306,7 @@ def _described(port: IntegerPort) -> dict[str, Any]:
         "shape": list(port.shape),
         "layout": port.layout,
         "values": port.count,
-        "type": suffix(port.tensor),
+        "type": port.type,
         "scale": port.tensor.scale,
         "zero_point": port.tensor.zero_point,
     }

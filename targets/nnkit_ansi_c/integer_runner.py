@@ -7,20 +7,17 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.c.affine.call import logical, physical
 from nnkit.c.host_compiler import host_compiler
 from nnkit.c.sources import c_environment, tidy_source
 from nnkit.errors import ToolError
 from nnkit.external_tool import run_tool
 from nnkit.program import Program
 from nnkit.target import Contract, RunResult
-from nnkit_ansi_c.integer_network import C_TYPES
-from nnkit_ansi_c.runner import REMEDY, STRICT, TIMEOUT_S, described
+from nnkit_ansi_c.runner import REMEDY, STRICT, TIMEOUT_S, described, input_bytes, split_values
 
 
 @dataclass(frozen=True)
@@ -32,6 +29,7 @@ class IntegerHostRunner:
     name: str = "host"
     contract: Contract = "exact"
     emulated: bool = False
+    layer_by_layer: Literal[True] = True
 
     def missing(self) -> str | None:
         """None where there is a C compiler."""
@@ -49,18 +47,13 @@ class IntegerHostRunner:
         with tempfile.TemporaryDirectory(prefix="nnkit-ansi-c-") as name:
             folder = Path(name)
             binary = self.compile(artifact, folder, trace=trace)
-            parts = [
-                physical(given[port["name"]]).astype(program.tensors[port["name"]].format.dtype).tobytes()
-                for given in inputs
-                for port in record["inputs"]
-            ]
-            (folder / "inputs.bin").write_bytes(b"".join(parts))
+            (folder / "inputs.bin").write_bytes(input_bytes(record, program, inputs))
             command = [str(binary), "inputs.bin", "outputs.bin", *(["layers.bin"] if trace else [])]
             run_tool(command, timeout_s=TIMEOUT_S, folder=folder, name="the library", remedy=REMEDY).checked(
                 "the library", remedy=REMEDY
             )
-            outputs = split(folder / "outputs.bin", record["outputs"], program, len(inputs))
-            layers = split(folder / "layers.bin", record["layers"], program, len(inputs)) if trace else []
+            outputs = split_values(folder / "outputs.bin", record["outputs"], program, len(inputs))
+            layers = split_values(folder / "layers.bin", record["layers"], program, len(inputs)) if trace else []
         tensors = layers or [{} for _ in inputs]
         return [RunResult(results, traced) for results, traced in zip(outputs, tensors, strict=True)]
 
@@ -90,27 +83,7 @@ def check_source(record: Mapping[str, Any]) -> str:
     values = {
         "prefix": record["name"],
         "macro": record["name"].upper(),
-        "inputs": [port | {"type": C_TYPES[port["type"]]} for port in record["inputs"]],
-        "outputs": [port | {"type": C_TYPES[port["type"]]} for port in record["outputs"]],
+        "inputs": record["inputs"],
+        "outputs": record["outputs"],
     }
     return tidy_source(c_environment("nnkit_ansi_c", "templates"), "integer_check.c.j2", values)
-
-
-def split(
-    file: Path, entries: Sequence[Mapping[str, Any]], program: Program, runs: int
-) -> list[dict[str, NDArray[Any]]]:
-    """Stored values by name for each run, in the shapes of the program. Raises ToolError for too few or too many."""
-    data = file.read_bytes()
-    tensors = [program.tensors[entry["name"]] for entry in entries]
-    each = sum(tensor.size_bytes for tensor in tensors)
-    if len(data) != runs * each:
-        raise ToolError(f"{len(data)} bytes were written, {runs * each} expected", where=file.name, remedy=REMEDY)
-    results, start = [], 0
-    for _ in range(runs):
-        values = {}
-        for tensor in tensors:
-            part = np.frombuffer(data, tensor.format.dtype, tensor.elements, start)
-            values[tensor.name] = logical(part, tensor.shape)
-            start += tensor.size_bytes
-        results.append(values)
-    return results

@@ -12,10 +12,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.c.affine.call import logical, physical
 from nnkit.c.host_compiler import host_compiler
 from nnkit.errors import ToolError
 from nnkit.external_tool import run_tool
-from nnkit.program import Program
+from nnkit.program import Float, Program
 from nnkit.reading import read_json_object
 from nnkit.target import Contract, RunResult
 from nnkit_ansi_c.ops import FloatLayer
@@ -53,7 +54,7 @@ class HostRunner:
         with tempfile.TemporaryDirectory(prefix="nnkit-ansi-c-") as name:
             folder = Path(name)
             binary = self.compile(artifact, folder, trace=trace)
-            (folder / "inputs.bin").write_bytes(input_bytes(record, inputs))
+            (folder / "inputs.bin").write_bytes(input_bytes(record, program, inputs))
             command = [str(binary), "inputs.bin", "outputs.bin", *(["layers.bin"] if trace else [])]
             run_tool(command, timeout_s=TIMEOUT_S, folder=folder, name="the library", remedy=REMEDY).checked(
                 "the library", remedy=REMEDY
@@ -96,26 +97,32 @@ def layer_bound(program: Program, tensor: str) -> float:
     return op.bound if isinstance(op, FloatLayer) else 0.0
 
 
-def input_bytes(record: Mapping[str, Any], inputs: Sequence[Mapping[str, NDArray[Any]]]) -> bytes:
+def input_bytes(record: Mapping[str, Any], program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]]) -> bytes:
     """All inputs of all runs as the programs read them."""
-    arrays = [np.ascontiguousarray(given[port["name"]], np.float32) for given in inputs for port in record["inputs"]]
-    return b"".join(array.tobytes() for array in arrays)
+    parts = []
+    for given in inputs:
+        for port in record["inputs"]:
+            values, form = given[port["name"]], program.tensors[port["name"]].format
+            lying = values if isinstance(form, Float) else physical(values)
+            parts.append(np.ascontiguousarray(lying, form.dtype).tobytes())
+    return b"".join(parts)
 
 
 def split_values(
     file: Path, entries: Sequence[Mapping[str, Any]], program: Program, runs: int
-) -> list[dict[str, NDArray[np.float32]]]:
-    """Values by name for each run, in the shapes of the program."""
-    values = np.frombuffer(file.read_bytes(), np.float32)
-    each = sum(entry["values"] for entry in entries)
-    if values.size != runs * each:
-        raise ToolError(f"{values.size} values were written, {runs * each} expected", where=file.name, remedy=REMEDY)
-    results = []
-    for run in range(runs):
-        start, tensors = run * each, {}
-        for entry in entries:
-            part = values[start : start + entry["values"]]
-            tensors[entry["name"]] = part.reshape(program.tensors[entry["name"]].shape)
-            start += entry["values"]
-        results.append(tensors)
+) -> list[dict[str, NDArray[Any]]]:
+    """Values by name for each run, in the shapes of the program. Raises ToolError for too few or too many."""
+    data, tensors = file.read_bytes(), [program.tensors[entry["name"]] for entry in entries]
+    each = sum(tensor.size_bytes for tensor in tensors)
+    if len(data) != runs * each:
+        raise ToolError(f"{len(data)} bytes were written, {runs * each} expected", where=file.name, remedy=REMEDY)
+    results, start = [], 0
+    for _ in range(runs):
+        values: dict[str, NDArray[Any]] = {}
+        for tensor in tensors:
+            part = np.frombuffer(data, tensor.format.dtype, tensor.elements, start)
+            is_float = isinstance(tensor.format, Float)
+            values[tensor.name] = part.reshape(tensor.shape) if is_float else logical(part, tensor.shape)
+            start += tensor.size_bytes
+        results.append(values)
     return results

@@ -89,12 +89,12 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         """Of integers those of calibration, fitted to each tensor's format."""
         if options.precision == "float32":
             return super().ranges_used(lowered, quantization, program, options)
-        from nnkit.affine_build.quantize import named_as_imported, scheme_of
+        from nnkit.affine_build.quantize import ranges_taken
         from nnkit.program.affine import AffineProgram
-        from nnkit.quantize.affine.ranges import ranges_used
+        from nnkit.quantize.lowered import LoweredLayers
 
-        tensors = named_as_imported(_of(program, AffineProgram)).tensors
-        return ranges_used(quantization.statistics, scheme_of(quantization, options.affine), tensors)
+        layers = _of(lowered, LoweredLayers)
+        return ranges_taken(layers, quantization, _of(program, AffineProgram), options.affine)
 
     def diagnosis(
         self, reference: Model, lowered: Lowered, quantization: Quantization, options: AnsiCOptions
@@ -164,7 +164,9 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         from nnkit.boards import BOARDS
         from nnkit_ansi_c.board_runner import BoardRunner
 
-        return tuple(BoardRunner(board) for board in BOARDS.values())
+        if options.precision == "float32":
+            return tuple(BoardRunner(board) for board in BOARDS.values())
+        return tuple(BoardRunner(board, contract="exact") for board in BOARDS.values())
 
     def tools(self) -> tuple[Tool, ...]:
         """This machine's compiler; for the boards, cross compilers and emulators."""

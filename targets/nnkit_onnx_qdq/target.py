@@ -60,11 +60,9 @@ class OnnxQdqTarget(Target[OnnxQdqOptions, "LoweredLayers"]):
         self, lowered: LoweredLayers, quantization: Quantization, program: Program, options: OnnxQdqOptions
     ) -> UsedRanges:
         """Those of calibration, fitted to each tensor's format."""
-        from nnkit.affine_build.quantize import named_as_imported, scheme_of
-        from nnkit.quantize.affine.ranges import ranges_used
+        from nnkit.affine_build.quantize import ranges_taken
 
-        tensors = named_as_imported(_affine(program)).tensors
-        return ranges_used(quantization.statistics, scheme_of(quantization, options), tensors)
+        return ranges_taken(lowered, quantization, _affine(program), options)
 
     def diagnosis(
         self, reference: Model, lowered: LoweredLayers, quantization: Quantization, options: OnnxQdqOptions

@@ -13,9 +13,12 @@ import numpy as np
 import pytest
 from ansi_c_library import SANITIZERS
 from small_project import make_build, write_project
+from typer.testing import CliRunner
 
 from nnkit import pipeline
+from nnkit.boards import BOARDS
 from nnkit.builds import open_build
+from nnkit.cli import app
 from nnkit.errors import DoesNotFitError, RecipeError
 from nnkit.program.affine import AffineTensor
 from nnkit.program.inputs import stress_inputs
@@ -44,6 +47,7 @@ def test_a_build_is_equal_to_its_program_in_every_value(tmp_path: Path, precisio
     assert report["status"] == "ok"
     (verdict,) = report["verify"]["program_vs_artifact"]
     assert (verdict["how"], verdict["contract"], verdict["mismatches"]) == ("host", "exact", 0)
+    assert verdict["values"] > 1000
     program = open_build(folder).program
     runner = IntegerHostRunner(flags=("-O1", *SANITIZERS))
     given = stress_inputs(program, 2)
@@ -54,6 +58,19 @@ def test_a_build_is_equal_to_its_program_in_every_value(tmp_path: Path, precisio
             assert np.array_equal(stored, expected[tensor]), tensor
     weights = next((folder / "artifact").glob("*_weights.bin")).stat().st_size
     assert report["details"]["weight_bytes"] == weights
+
+
+@pytest.mark.parametrize("name", list(BOARDS))
+def test_boards_are_equal_in_every_layer_and_counted(int8_build: Path, name: str) -> None:
+    if (missing := BOARDS[name].missing()) is not None:
+        pytest.skip(missing)
+    done = CliRunner().invoke(app, ["bench", str(int8_build), "--on", name, "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["on"], told["contract"], told["mismatches"]) == (name, "exact", 0)
+    assert told["values"] > 1000
+    assert sum(row["instructions"] for row in told["layers"]) == pytest.approx(told["instructions"], rel=0.02)
+    assert 1000 < told["measured"]["code_bytes"] < 12_000
 
 
 def test_strict_c_of_any_age_takes_no_warning_and_gives_the_same(int8_build: Path) -> None:

@@ -117,20 +117,32 @@ def _shares_format(bits: Bits, *, symmetric: bool) -> Affine:
     return Affine(bits, (2.0**-bits,), (0,))
 
 
-def _with_shared_formats(layers: FloatProgram, tensors: dict[str, AffineTensor]) -> dict[str, AffineTensor]:
-    """Parts that a concatenation alone reads have its format: they are rounded once, and joined as they are."""
+def shared_parts(layers: FloatProgram) -> dict[str, str]:
+    """Values that only reach one concatenation, and that one's output, whose format they have.
+
+    They are rounded once, and joined as they are.
+    """
     readers = Counter(name for layer in layers.ops for name in layer.inputs) + Counter(layers.outputs)
     makers = {layer.output: layer for layer in layers.ops}
-    shared = dict(tensors)
+    shared: dict[str, str] = {}
     for layer in reversed(layers.ops):
         for name in layer.inputs if isinstance(layer, FloatConcat) else ():
-            form, chain = shared[layer.output].format, [name]
+            chain = [name]
             while (maker := makers.get(chain[-1])) is not None and keeps_format(maker):
                 chain.append(maker.inputs[0])
-            alone = all(readers[each] == 1 for each in chain)
-            if maker is not None and alone and shared[name].format.bits == form.bits:
-                shared |= {each: AffineTensor(each, shared[each].shape, form) for each in chain}
+            if maker is not None and all(readers[each] == 1 for each in chain):
+                shared |= dict.fromkeys(chain, shared.get(layer.output, layer.output))
     return shared
+
+
+def _with_shared_formats(layers: FloatProgram, tensors: Mapping[str, AffineTensor]) -> dict[str, AffineTensor]:
+    shared = {name: tensors[whole].format for name, whole in shared_parts(layers).items()}
+    return {
+        name: AffineTensor(name, tensor.shape, shared[name])
+        if name in shared and shared[name].bits == tensor.format.bits
+        else tensor
+        for name, tensor in tensors.items()
+    }
 
 
 def build_op(

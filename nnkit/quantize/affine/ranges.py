@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -62,13 +63,24 @@ def activation_format(
     return affine_format(low, high, symmetric=scheme.symmetric_activations, bits=bits)
 
 
-def ranges_used(stats: CalibrationStats, scheme: AffineScheme, tensors: Mapping[str, AffineTensor]) -> UsedRanges:
-    """The ranges behind the formats of a program's tensors, each for its own number of bits, without headroom."""
+def ranges_used(
+    stats: CalibrationStats,
+    scheme: AffineScheme,
+    tensors: Mapping[str, AffineTensor],
+    shared: Mapping[str, str] = MappingProxyType({}),
+) -> UsedRanges:
+    """The ranges behind the formats of a program's tensors, each for its own number of bits, without headroom.
+
+    shared: values that have the format of another one (`nnkit.quantize.affine.build.shared_parts`).
+    """
     ranges = dict(stats.ranges)
     read = frozenset(name for name in tensors if name in ranges)
     for name in read:
         low, high = _activation_range(stats, name, scheme, 16 if tensors[name].format.bits == 16 else 8)
         ranges[name] = replace(ranges[name], low=low, high=high)
+    for name, whole in shared.items():
+        if name in read and whole in read:
+            ranges[name] = replace(ranges[name], low=ranges[whole].low, high=ranges[whole].high)
     clips = stats.percentile if stats.method in _PINNED or scheme.activation_method == "percentile" else None
     return UsedRanges(replace(stats, ranges=ranges, percentile=clips, mse_bits=None), read)
 
