@@ -158,6 +158,14 @@ def verification_samples(recipe: Recipe, model: Model, most: int | None = None) 
     return VerificationSamples(model, files, preprocess, recipe.model.path.folder)
 
 
+def seen_by_calibration(recipe: Recipe, model: Model, samples: VerificationSamples) -> int:
+    """How many of the verification samples the recipe calibrates on as well."""
+    if not all(_calibrated(recipe, spec.name) for spec in model.inputs):
+        return 0
+    calibrated = {path.resolve() for path in calibration_files(recipe, model)[model.inputs[0].name]}
+    return sum(Path(image).resolve() in calibrated for image in samples.images)
+
+
 def calibration_samples(recipe: Recipe, model: Model, most: int, unreadable: Collection[str] = ()) -> list[Sample]:
     """At most `most` samples of calibration, spread evenly over its images.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,14 +67,23 @@ def _print(target: str, planned: Preview) -> None:
         span = first if first == last else f"{first} .. {last}"
         print_line(f"  {segment.placement:<5}{len(segment.layers)} layers: {span}")
     print_line("layers" + ("" if planned.calibrated else " (no calibration images: formats are not known yet)"))
+    rows = []
     for op in program.ops:
         tensor = program.tensors[op.output]
         form = str(tensor.format) if planned.calibrated else f"{tensor.format.bits} bits"
         tags = f" [{', '.join(op.tags)}]" if op.tags else ""
         shape = "x".join(str(side) for side in tensor.shape)
-        print_line(f"  {op.name:<32}{op.kind:<18}{shape:<14}{form:<10}{op.placement}{tags}")
+        rows.append((op.name, op.kind, shape, form, op.placement + tags))
+    for name, kind, shape, form, place in rows:
+        cells = (f"{cell:<{width}}" for cell, width in zip((name, kind, shape, form), _widths(rows), strict=True))
+        print_line(f"  {' '.join(cells)} {place}")
     print_line("memory")
     for name, use in plan.regions.items():
         proof = "optimal" if use.proven_optimal else f"lower bound {byte_count(use.lower_bound_bytes)}"
         print_line(f"  {name:<4}{byte_count(use.peak_bytes)} of {byte_count(use.capacity_bytes)} ({proof})")
     print_line(f"  weights {byte_count(plan.l3_weight_bytes)}, planner {plan.planner}")
+
+
+def _widths(rows: Sequence[tuple[str, ...]]) -> list[int]:
+    """Of the columns before the last: at least what a common network needs, so that two plans look alike."""
+    return [max((least, *(len(row[i]) for row in rows))) for i, least in enumerate((31, 17, 13, 9))]

@@ -198,6 +198,11 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
         print_line(
             f"  accuracy cosine {floats['cosine']:.6f}, SQNR {sqnr} against float on {floats['inputs']} inputs"
         )
+    if floats["seen_by_calibration"]:
+        print_line(
+            f"  note     {floats['seen_by_calibration']} of these inputs are calibration images too: the figures "
+            "flatter; name others in verify.images"
+        )
     for metric in task.get("metrics", ()):
         beside = "" if metric["float"] is None else f" (float {metric['float']:.4f})"
         measured = "-" if metric["program"] is None else f"{metric['program']:.4f}"

@@ -41,7 +41,8 @@ class Reported:
 
     target: key of the build in the recipe's `targets`. segments: in order of execution. notes: the importer's.
     stages: the networks and the program beside the report, by file name: commands on a build hold them to it.
-    details: what the report says of this target alone. tools: versions by name. mixed_precision: of `hp: auto`.
+    details: what the report says of this target alone. seen_by_calibration: how many of the verification inputs.
+    tools: versions by name. mixed_precision: of `hp: auto`.
     """
 
     recipe: str
@@ -62,6 +63,7 @@ class Reported:
     notes: Sequence[str]
     tools: Mapping[str, str]
     details: Mapping[str, Any]
+    seen_by_calibration: int
     task: TaskScore | None = None
     mixed_precision: Mapping[str, Any] | None = None
 
@@ -105,6 +107,7 @@ def build_report(build: Reported) -> dict[str, Any]:
             "float_vs_program": {
                 **floats.outputs.as_json(),
                 "inputs": floats.samples,
+                "seen_by_calibration": build.seen_by_calibration,
                 "by_output": {name: d.as_json() for name, d in floats.by_output.items()},
             },
             "program_vs_artifact": [verdict.as_json() for verdict in build.artifacts],

@@ -132,7 +132,7 @@ def emit(
 
 def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verdict:
     """Float against Program, Program against what the artifact computes, and the recipe's gates."""
-    from nnkit.inputs import verification_samples
+    from nnkit.inputs import seen_by_calibration, verification_samples
     from nnkit.program.inputs import quantized_inputs, stress_inputs
     from nnkit.simulate import simulate
     from nnkit.verify.float_vs_program import compare_with_float
@@ -144,6 +144,7 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
     program = artifact.deployment.program
     samples = verification_samples(build.recipe, restructured.model)
     images = samples.images
+    seen = seen_by_calibration(build.recipe, restructured.model, samples)
     scorer = task_scorer(build.recipe, {n: program.tensors[n].shape for n in program.outputs}, images)
     with build.progress.stage("verify float", len(samples)) as step:
         floats = compare_with_float(
@@ -173,7 +174,7 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
     verdicts = [_run(build, runner, artifact, real, stress) for runner in runners]
     gates = check_gates(build.recipe.verify.gates.limits(), floats.outputs, task)
     required = required_runners(build.recipe.verify.require, verdicts)
-    return Verdict(floats, tuple(verdicts), gates, required, status_of(gates, verdicts, required), task)
+    return Verdict(floats, tuple(verdicts), gates, required, status_of(gates, verdicts, required), seen, task)
 
 
 def _run(build: Build, runner: Runner, artifact: Artifact, real: list[Case], stress: list[Case]) -> ArtifactVerdict:
@@ -251,6 +252,7 @@ def report(
                 gates=verdict.gates,
                 required=verdict.required,
                 task=verdict.task,
+                seen_by_calibration=verdict.seen_by_calibration,
                 stages=stages,
                 artifact_folder=artifact.folder,
                 statistics=deployment.statistics,

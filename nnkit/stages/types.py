@@ -89,7 +89,8 @@ class Artifact:
 class Verdict:
     """Float against Program, Program against artifact, gates, and the runners that the recipe requires.
 
-    task: both networks' scores by what the recipe says they are for.
+    seen_by_calibration: how many of the verification inputs. task: both networks' scores by what the recipe says
+    they are for.
     """
 
     floats: FloatVerdict
@@ -97,6 +98,7 @@ class Verdict:
     gates: tuple[GateResult, ...]
     required: tuple[RequiredRunner, ...]
     status: Status
+    seen_by_calibration: int
     task: TaskScore | None = None
 
 

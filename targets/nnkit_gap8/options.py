@@ -11,13 +11,24 @@ from nnkit.memory.plan import Region
 from nnkit.recipe import ByteSize, RecipeModel, RecipePath, TargetOptionsBase
 from nnkit.recipe.memory_search import MemorySearch
 
+_L1_BYTES, _L2_BYTES = 64 << 10, 512 << 10
+"""What is on the chip."""
+
 
 class Gap8Memory(RecipeModel):
     """Sizes of the chip's memories."""
 
-    l1: ByteSize = Field(default=64 << 10, description="Cluster memory: scratch of the kernels.")
-    l2: ByteSize = Field(default=512 << 10, description="On-chip memory: activations, streamed weights, stack.")
+    l1: ByteSize = Field(default=_L1_BYTES, description="Cluster memory: scratch of the kernels.")
+    l2: ByteSize = Field(default=_L2_BYTES, description="On-chip memory: activations, streamed weights, stack.")
     l3: ByteSize = Field(default=8 << 20, description="External memory: all weights.")
+
+    def beyond_the_chip(self) -> tuple[str, ...]:
+        """What GAP8 does not have: on-chip memories larger than its own."""
+        return tuple(
+            f"memory.{name} is {size:,} bytes, GAP8 has {real:,}"
+            for name, size, real in (("l1", self.l1, _L1_BYTES), ("l2", self.l2, _L2_BYTES))
+            if size > real
+        )
 
     def regions(self) -> tuple[Region, Region, Region]:
         """L1, L2 and L3."""

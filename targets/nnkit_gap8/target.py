@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,7 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
     def quantize(self, lowered: LoweredLayers, quantization: Quantization, options: Gap8Options) -> Program:
         """Power-of-two fixed point; see `scheme`. The ops may come in another order; see `nnkit_gap8.op_order`."""
         program = super().quantize(lowered, quantization, options)
+        program = replace(program, notes=(*program.notes, *options.memory.beyond_the_chip()))
         if options.op_order == "given":
             return program
         from nnkit_gap8.op_order import with_least_peak
