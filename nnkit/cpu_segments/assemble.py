@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nnkit.c.float.calls import Argument, Call, Code, Known, Read, Scratch, Struct, Table, View, Write, copy, scalar
 from nnkit.c.float.catalogue import code_of
+from nnkit.c.float.fusing import clip_struct, fused_activations
 from nnkit.c.text import float32_literal
 from nnkit.cpu_segments.arena import Arena, Buffer, plan_arena
 from nnkit.cpu_segments.sharing import Life, Wish, granted
@@ -172,7 +173,16 @@ def assemble(graph: GraphView, names: Names) -> Assembly:
     known: dict[str, NDArray[np.float32]] = {}
     roots: dict[str, str] = {}
     work: list[tuple[Node | None, list[Call]]] = []
+    fused = fused_activations(graph)
+    taken = {activation.output for activation in fused.values()}
     for node, code in _code_of_all(graph):
+        if node.output in taken:
+            continue
+        if isinstance(code, list) and node.output in fused:
+            activation = fused[node.output]
+            calls = [call.clipped(clip_struct(graph, activation), activation.output) for call in code]
+            work.append((replace(node, outputs=activation.outputs), calls))
+            continue
         if isinstance(code, View):
             roots[node.output] = roots.get(code.source, code.source)
         elif isinstance(code, Known):

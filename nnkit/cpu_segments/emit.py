@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nnkit import __version__
-from nnkit.c.float.catalogue import kernel_source
+from nnkit.c.float.catalogue import HEADERS, kernel_source
 from nnkit.c.sources import c_environment
 from nnkit.cpu_segments.assemble import Names, assemble
 from nnkit.errors import UsageError
@@ -85,7 +85,7 @@ def segment_source(model: Model | GraphView, name: str) -> SegmentSource:
         "outputs": [asdict(port) for port in outputs],
     }
     kernels = [f"nnkit_{kernel}.c" for kernel in assembly.kernels]
-    texts = {file: kernel_source(file) for file in ("nnkit_math.h", "nnkit_segment.h", *kernels)}
+    texts = {file: kernel_source(file) for file in (*HEADERS, *kernels)}
     texts |= {f"{name}.{suffix}": render(f"segment.{suffix}.j2", values) for suffix in ("c", "h")}
     texts[f"{name}.json"] = json.dumps(record, indent=2) + "\n"
     return SegmentSource(

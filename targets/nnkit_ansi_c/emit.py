@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nnkit import __version__
-from nnkit.c.float.catalogue import kernel_source
+from nnkit.c.float.catalogue import HEADERS, kernel_source
 from nnkit.c.sources import c_environment, tidy_source
 from nnkit.c.text import float32_literal
 from nnkit.cpu_segments.arena import VALUE_BYTES
@@ -18,7 +18,6 @@ from nnkit_ansi_c.network import Network
 from nnkit_ansi_c.options import AnsiCOptions
 
 _PER_LINE = 8
-_HEADERS = ("nnkit_math.h", "nnkit_segment.h")
 
 
 def emit_library(network: Network, options: AnsiCOptions, folder: Path) -> None:
@@ -39,7 +38,7 @@ def emit_library(network: Network, options: AnsiCOptions, folder: Path) -> None:
         "weight_bytes": weights.nbytes,
         "blob": options.weights == "blob",
         "sources": network.sources(),
-        "headers": _HEADERS,
+        "headers": HEADERS,
         "rows": _rows(weights) if options.weights == "arrays" else (),
     }
     environment = c_environment("nnkit_ansi_c", "templates")
@@ -54,7 +53,7 @@ def emit_library(network: Network, options: AnsiCOptions, folder: Path) -> None:
     }
     values["weights_file"] = weights_file
     texts = {file: tidy_source(environment, template, values) for file, template in templates.items()}
-    texts |= {file: kernel_source(file) for file in (*_HEADERS, *network.sources()[1:])}
+    texts |= {file: kernel_source(file) for file in (*HEADERS, *network.sources()[1:])}
     record = dict(network.record()) | {"weights": weights_file}
     texts[f"{prefix}.json"] = json.dumps(record, indent=2) + "\n"
     write_sources(folder, texts)

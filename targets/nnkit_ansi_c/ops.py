@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FloatLayer(OpBase):
-    """One output of one node, in float32.
+    """One output of one node, in float32, or of the activation that its kernel takes in.
 
-    op_type: of the node. graph: the node with its constants, as ONNX. shapes: of the inputs, with the batch axis;
+    op_type: of the node. graph: the nodes with their constants, as ONNX. shapes: of the inputs, with the batch axis;
     output_shape: likewise. multiplications: multiply-accumulates of one inference. bound: by how much a value may
     differ in the C, absolute.
     """
@@ -58,7 +58,7 @@ def network_of(program: Program) -> Model:
     protos: dict[tuple[str, ...], ModelProto] = {}
     for op in layers:
         proto = load_model_from_string(op.graph)
-        protos.setdefault(tuple(proto.graph.node[0].output), proto)
+        protos.setdefault(tuple(proto.graph.node[-1].output), proto)
     # An input that no layer reads has no other shape than this.
     shapes = {name: (1, *program.tensors[name].shape) for name in program.inputs}
     shapes |= {op.output: op.output_shape for op in layers}
@@ -69,12 +69,15 @@ def network_of(program: Program) -> Model:
         return [helper.make_tensor_value_info(name, TensorProto.FLOAT, shapes[name]) for name in names]
 
     graph = helper.make_graph(
-        [proto.graph.node[0] for proto in protos.values()],
+        [node for proto in protos.values() for node in proto.graph.node],
         program.name,
         values(program.inputs),
         values(program.outputs),
         list({tensor.name: tensor for proto in protos.values() for tensor in proto.graph.initializer}.values()),
-        value_info=values([op.output for op in layers if op.output not in program.outputs]),
+        value_info=[
+            *values([op.output for op in layers if op.output not in program.outputs]),
+            *(inner for proto in protos.values() for inner in proto.graph.value_info),
+        ],
     )
     first = next(iter(protos.values()))
     model = helper.make_model(graph, opset_imports=list(first.opset_import))

@@ -1,10 +1,11 @@
-"""From the lowered network to a float32 program: a layer for each output of each node."""
+"""From the lowered network to a float32 program: a layer for each output of each node, with its activation."""
 
 from __future__ import annotations
 
 from math import prod
 from typing import TYPE_CHECKING
 
+from nnkit.c.float.fusing import fused_activations
 from nnkit.graph.subgraph import subgraph
 from nnkit.graph.view import GraphView, Node
 from nnkit.program import Float, Program, Tensor
@@ -20,10 +21,16 @@ def float_program(graph: GraphView, statistics: CalibrationStats, name: str) -> 
     magnitudes = {value: seen.max_abs for value, seen in statistics.ranges.items()}
     tensors = {spec.name: _tensor(spec.name, spec.shape) for spec in graph.model.inputs}
     ops: list[FloatLayer] = []
+    fused = fused_activations(graph)
+    taken = {activation.output for activation in fused.values()}
     for node in graph.nodes:
+        if node.output in taken:
+            continue
+        last = fused.get(node.output, node)
         inputs = graph.data_inputs(node)
-        part = subgraph(graph, [node], tuple(dict.fromkeys(inputs)), node.results)
-        for position, value in enumerate(node.results):
+        parts = [node] if last is node else [node, last]
+        part = subgraph(graph, parts, tuple(dict.fromkeys(inputs)), last.results)
+        for position, value in enumerate(last.results):
             ops.append(
                 FloatLayer(
                     name=node.name if position == 0 else f"{node.name}:{position}",

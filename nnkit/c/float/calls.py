@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -68,6 +68,7 @@ class Call:
     of them is read before the one of its index is written, and never again.
     distance_bytes: the result may be written over the first argument while that is read, if the argument begins so
     far above it; 0: it may not.
+    clip: position of the `nnkit_clip` between whose bounds it brings its results; None: it has none.
     joins: it copies a whole value to consecutive places of the result; nothing is to be done if it lies there.
     """
 
@@ -78,6 +79,17 @@ class Call:
     in_place: tuple[int, ...] = ()
     joins: bool = False
     distance_bytes: int = 0
+    clip: int | None = None
+
+    def at_distance(self, distance_bytes: int) -> Call:
+        """The same call with another distance."""
+        return replace(self, distance_bytes=distance_bytes)
+
+    def clipped(self, bounds: Struct, result: str) -> Call:
+        """The call with an activation taken in, whose result it writes."""
+        arguments = [Write(result, a.offset) if isinstance(a, Write) else a for a in self.arguments]
+        arguments[self.clip or 0] = bounds
+        return replace(self, arguments=tuple(arguments))
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,10 @@ CUSTOM_OPS: Mapping[str, Callable[[GraphView, Node, Any], Code]] = MappingProxyT
 """By operator of `ai.nnkit`; the function's third argument is the operator with its attributes."""
 
 
+HEADERS = ("nnkit_math.h", "nnkit_segment.h", "nnkit_vector.h")
+"""What the kernels include."""
+
+
 def has_kernel(op_type: str, domain: str = "") -> bool:
     """Whether there is C for an operator, for some of its attributes at least."""
     return op_type in (CUSTOM_OPS if domain == DOMAIN else ONNX_OPS if not domain else ())

@@ -26,6 +26,23 @@ static float join(nnkit_reduce_op op, float sum, float x)
     return sum;
 }
 
+/* The sum of values side by side, four at a time. */
+static float sum_of(const float *x, int count)
+{
+    float a = 0.0f, b = 0.0f, c = 0.0f, d = 0.0f;
+    int i;
+    for (i = 0; i + 4 <= count; i += 4) {
+        a += x[i];
+        b += x[i + 1];
+        c += x[i + 2];
+        d += x[i + 3];
+    }
+    for (; i < count; i++) {
+        a += x[i];
+    }
+    return (a + b) + (c + d);
+}
+
 void nnkit_reduce(nnkit_reduce_op op, const float *x, float *y, const nnkit_grid *grid, int outputs, int each)
 {
     const int last = grid->rank - 1;
@@ -39,6 +56,10 @@ void nnkit_reduce(nnkit_reduce_op op, const float *x, float *y, const nnkit_grid
     do {
         const float *source = x + from;
         float *target = y + to;
+        if (step_y == 0 && step_x == 1 && (op == NNKIT_REDUCE_SUM || op == NNKIT_REDUCE_MEAN)) {
+            *target += sum_of(source, count);
+            continue;
+        }
         for (i = 0; i < count; i++, source += step_x, target += step_y) {
             *target = join(op, *target, *source);
         }

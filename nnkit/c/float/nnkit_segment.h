@@ -39,6 +39,11 @@ typedef struct nnkit_window {
     int groups;
 } nnkit_window;
 
+/* Results are brought between these bounds, which may be infinite. */
+typedef struct nnkit_clip {
+    float low, high;
+} nnkit_clip;
+
 typedef enum nnkit_unary_op {
     NNKIT_RELU,
     NNKIT_LEAKY_RELU, /* p: slope below 0 */
@@ -121,6 +126,12 @@ void nnkit_scale_shift(const float *x, const float *scale, const float *shift, f
 void nnkit_lrn(const float *x, float *y, int channels, int inner, int size, float alpha, float beta, float bias);
 /* weights [out_channels, channels / groups, kernel_h, kernel_w]; bias may be null */
 void nnkit_conv(const float *x, const float *weights, const float *bias, float *y, const nnkit_window *window);
+/* table: blocks of 8 maps of each group: biases [8], weights [kernel_h, kernel_w, channels / groups, 8] */
+void nnkit_conv_packed(const float *x, const float *table, float *y, const nnkit_window *window,
+                       const nnkit_clip *clip);
+/* channels == out_channels == groups; table [channels, 1 + kernel_h * kernel_w]: bias, weights */
+void nnkit_conv_depthwise(const float *x, const float *table, float *y, const nnkit_window *window,
+                          const nnkit_clip *clip);
 /* weights [channels, out_channels / groups, kernel_h, kernel_w]; bias may be null */
 void nnkit_conv_transpose(const float *x, const float *weights, const float *bias, float *y,
                           const nnkit_window *window);

@@ -46,6 +46,12 @@ static float apply(nnkit_unary_op op, float x, float p, float q)
 void nnkit_unary(nnkit_unary_op op, const float *x, float *y, int count, float p, float q)
 {
     int i;
+    if (op == NNKIT_RELU) {
+        for (i = 0; i < count; i++) {
+            y[i] = x[i] < 0.0f ? 0.0f : x[i];
+        }
+        return;
+    }
     for (i = 0; i < count; i++) {
         y[i] = apply(op, x[i], p, q);
     }
