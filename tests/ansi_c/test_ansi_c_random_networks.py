@@ -1,4 +1,4 @@
-"""Convolutions, pools and activations of random attributes: ONNX Runtime is the truth, layer by layer, within bounds."""
+"""Convolutions, pools and activations of random attributes: each layer within its bound of ONNX Runtime's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activations that the kernel before them computes on the way: Relu and Clip behind a product with constant weights."""
+"""Activations that the kernel before them computes: Relu and Clip behind a product with constant weights."""
 
 from __future__ import annotations
 

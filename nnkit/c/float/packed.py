@@ -1,4 +1,4 @@
-"""Constant weights in the order in which the kernels of convolutions read them, and products with a clip at the end."""
+"""Constant weights in the order in which the kernels of convolutions read them."""
 
 from __future__ import annotations
 
