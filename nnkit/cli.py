@@ -204,6 +204,23 @@ def bench(
 
 
 @app.command()
+def validate(
+    build: Annotated[Path, typer.Argument(metavar="BUILD", help="A build folder: out/<name>/<target>.")],
+    port: Annotated[str, typer.Option("--port", metavar="DEVICE", help="The serial port, such as /dev/ttyACM0.")],
+    baud: Annotated[int, typer.Option("--baud", min=1, metavar="N", help="Bits per second.")] = 115_200,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long the device may be silent.")
+    ] = 60.0,
+    json: JsonOption = False,
+) -> None:
+    """Run a build on a board at a serial port, and compare every layer."""
+    from nnkit.boards.serial_line import SerialPort
+    from nnkit.commands.bench import validate_command
+
+    validate_command(build, SerialPort(port, baud, timeout), json=json)
+
+
+@app.command()
 def compare(
     first: Annotated[Path, typer.Argument(metavar="A", help="A build folder, or a tensor file (.npy, .npz).")],
     second: Annotated[Path | None, typer.Argument(metavar="B", help="The same kind as A.")] = None,

@@ -1,4 +1,4 @@
-"""`nnkit bench`: a build on an emulated board, every output compared, instructions counted."""
+"""`nnkit bench` and `nnkit validate`: a build on an emulated or a real board, every layer compared."""
 
 from __future__ import annotations
 
@@ -11,9 +11,15 @@ from nnkit.commands.common import print_json, print_line
 from nnkit.errors import GateFailedError, ToolError, UsageError, UserFileError
 
 if TYPE_CHECKING:
+    from nnkit.boards.serial_line import SerialPort
     from nnkit.builds import BuiltFolder
+    from nnkit.recipe import TargetOptionsBase
     from nnkit.runner import Runner
+    from nnkit.target import AnyTarget
     from nnkit.verify.artifact import ArtifactVerdict
+
+
+_NO_BOARD = "`nnkit targets show NAME` says what runs a target's artifacts"
 
 
 def bench_command(folder: Path, *, on: str, json: bool) -> None:
@@ -22,18 +28,39 @@ def bench_command(folder: Path, *, on: str, json: bool) -> None:
     The inputs are those that the build was verified on, the first of them.
     Raises UsageError where the target has no such board, ToolError where its tools are missing or fail.
     """
-    from nnkit.program.inputs import quantized_inputs
-    from nnkit.samples import Sample
-    from nnkit.verify.artifact import compare_artifact
-
     build = open_build(folder)
     runner = _runner(build, on)
     missing = runner.missing()
     if missing is not None:
         raise ToolError(missing, where=on, remedy="see `nnkit doctor`")
+    _compare(build, runner, json=json)
+
+
+def validate_command(folder: Path, port: SerialPort, *, json: bool) -> None:
+    """The same on a device at a serial port, which counts no instructions.
+
+    Raises UsageError where the target has no firmware for that, ToolError where the device does not answer.
+    """
+    build = open_build(folder)
+    target, options = _target(build)
+    runner = target.device(options, port)
+    if runner is None:
+        raise UsageError(
+            f"target {target.name!r} has no firmware that validates", where=str(folder), remedy=_NO_BOARD
+        )
+    _compare(build, runner, json=json)
+
+
+def _compare(build: BuiltFolder, runner: Runner, *, json: bool) -> None:
+    from nnkit.program.inputs import quantized_inputs
+    from nnkit.samples import Sample
+    from nnkit.verify.artifact import compare_artifact
+
     kept = build.kept_inputs()
     if not kept:
-        raise UserFileError("the build keeps no input", where=str(folder), remedy="build it again with `nnkit run`")
+        raise UserFileError(
+            "the build keeps no input", where=str(build.folder), remedy="build it again with `nnkit run`"
+        )
     given = quantized_inputs(build.program, Sample("kept", kept[0]))
     verdict = compare_artifact(runner, build.folder / "artifact", build.program, [given])
     rows = layer_rows(build, verdict)
@@ -43,21 +70,27 @@ def bench_command(folder: Path, *, on: str, json: bool) -> None:
         _print_text(summary(build, verdict), rows)
     if verdict.mismatches:
         raise GateFailedError(
-            f"{verdict.mismatches} of {verdict.values:,} values differ on {on}: {verdict.first_difference}",
-            where=str(folder),
+            f"{verdict.mismatches} of {verdict.values:,} values differ on {runner.name}: {verdict.first_difference}",
+            where=str(build.folder),
         )
 
 
-def _runner(build: BuiltFolder, on: str) -> Runner:
-    """A board of the build's target, or a runner of it that counts."""
+def _target(build: BuiltFolder) -> tuple[AnyTarget, TargetOptionsBase]:
+    """The build's target and its options."""
     from nnkit.target import load_target, plugin_name
 
     key = str(build.report["target"])
-    target, options = load_target(plugin_name(key)), recipe_of(build).targets.get(key)
+    options = recipe_of(build).targets.get(key)
     if options is None:
         raise UserFileError(
             f"the build's recipe has no target {key!r}", where=str(build.folder), remedy="build it again"
         )
+    return load_target(plugin_name(key)), options
+
+
+def _runner(build: BuiltFolder, on: str) -> Runner:
+    """A board of the build's target, or a runner of it that counts."""
+    target, options = _target(build)
     emulated = [runner for runner in target.runners(options) if runner.emulated]
     machines = {each.name: each for each in (*target.boards(options), *emulated)}
     if on not in machines:
@@ -100,12 +133,14 @@ def _per(instructions: int | None, macs: int) -> float | None:
 
 
 def _print_text(whole: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    print_line(f"{'instructions':>14} {'MACs':>13} {'per MAC':>8}  layer")
-    for row in [*rows, whole | {"layer": f"whole network on {whole['on']}"}]:
+    counted = whole["instructions"] is not None
+    if counted:
+        print_line(f"{'instructions':>14} {'MACs':>13} {'per MAC':>8}  layer")
+    for row in [*rows, whole | {"layer": f"whole network on {whole['on']}"}] if counted else []:
         spent, per = row["instructions"], row["instructions_per_mac"]
         cells = f"{'-' if spent is None else f'{spent:,}':>14} {row['macs']:>13,} {'-' if per is None else per:>8}"
         print_line(f"{cells}  {row['layer']}")
     for name, size in whole["measured"].items():
         print_line(f"{name:<14} {size:>13,}")
     how = "" if whole["contract"] == "exact" else " by more than their bound"
-    print_line(f"{whole['mismatches']} of {whole['values']:,} values differ{how}")
+    print_line(f"{whole['mismatches']} of {whole['values']:,} values of {len(rows)} layers differ{how}")

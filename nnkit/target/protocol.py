@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from nnkit.lowered import Lowered
 
 if TYPE_CHECKING:
+    from nnkit.boards.serial_line import SerialPort
     from nnkit.calibrate.stats import CalibrationStats
     from nnkit.distance import Distance
     from nnkit.external_tool import Tool
@@ -283,6 +284,13 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
     def boards(self, options: OptionsT) -> tuple[Runner, ...]:
         """Emulated boards beside the runners, which count instructions: choices of `nnkit bench --on` alone."""
         return ()
+
+    def device(self, options: OptionsT, port: SerialPort) -> Runner | None:
+        """The runner of a device at a serial port, which has the artifact's validation firmware; None: there is none.
+
+        It is what `nnkit validate` runs.
+        """
+        return None
 
     def limits(self) -> tuple[str, ...]:
         """The constraints in words, for `nnkit targets show` and the docs."""

@@ -14,6 +14,7 @@ from nnkit.c.sources import c_environment, tidy_source
 from nnkit.c.text import float32_literal
 from nnkit.cpu_segments.arena import VALUE_BYTES
 from nnkit.generated import write_sources
+from nnkit_ansi_c.device import build_id_of, emit_firmware
 from nnkit_ansi_c.network import Network
 from nnkit_ansi_c.options import AnsiCOptions
 
@@ -54,9 +55,11 @@ def emit_library(network: Network, options: AnsiCOptions, folder: Path) -> None:
     values["weights_file"] = weights_file
     texts = {file: tidy_source(environment, template, values) for file, template in templates.items()}
     texts |= {file: kernel_source(file) for file in (*HEADERS, *network.sources()[1:])}
-    record = dict(network.record()) | {"weights": weights_file}
+    build_id = build_id_of([texts[f"{prefix}.c"].encode(), weights.tobytes()])
+    record = dict(network.record()) | {"weights": weights_file, "id": build_id}
     texts[f"{prefix}.json"] = json.dumps(record, indent=2) + "\n"
     write_sources(folder, texts)
+    emit_firmware(record, build_id, folder)
     if options.weights == "blob":
         (folder / f"{prefix}_weights.bin").write_bytes(weights.tobytes())
 

@@ -112,17 +112,23 @@ def split_values(
     file: Path, entries: Sequence[Mapping[str, Any]], program: Program, runs: int
 ) -> list[dict[str, NDArray[Any]]]:
     """Values by name for each run, in the shapes of the program. Raises ToolError for too few or too many."""
-    data, tensors = file.read_bytes(), [program.tensors[entry["name"]] for entry in entries]
-    each = sum(tensor.size_bytes for tensor in tensors)
-    if len(data) != runs * each:
-        raise ToolError(f"{len(data)} bytes were written, {runs * each} expected", where=file.name, remedy=REMEDY)
-    results, start = [], 0
-    for _ in range(runs):
-        values: dict[str, NDArray[Any]] = {}
-        for tensor in tensors:
-            part = np.frombuffer(data, tensor.format.dtype, tensor.elements, start)
-            is_float = isinstance(tensor.format, Float)
-            values[tensor.name] = part.reshape(tensor.shape) if is_float else logical(part, tensor.shape)
-            start += tensor.size_bytes
-        results.append(values)
-    return results
+    data = file.read_bytes()
+    size = sum(program.tensors[entry["name"]].size_bytes for entry in entries)
+    if len(data) != runs * size:
+        raise ToolError(f"{len(data)} bytes were written, {runs * size} expected", where=file.name, remedy=REMEDY)
+    return [values_of(data[run * size : (run + 1) * size], entries, program) for run in range(runs)]
+
+
+def values_of(data: bytes, entries: Sequence[Mapping[str, Any]], program: Program) -> dict[str, NDArray[Any]]:
+    """Values by name, one entry behind the other, in the shapes of the program. Raises ToolError for another size."""
+    tensors = [program.tensors[entry["name"]] for entry in entries]
+    if len(data) != sum(tensor.size_bytes for tensor in tensors):
+        raise ToolError(f"{len(data)} bytes came for {tensors[0].name!r}", remedy=REMEDY)
+    values: dict[str, NDArray[Any]] = {}
+    start = 0
+    for tensor in tensors:
+        part = np.frombuffer(data, tensor.format.dtype, tensor.elements, start)
+        is_float = isinstance(tensor.format, Float)
+        values[tensor.name] = part.reshape(tensor.shape) if is_float else logical(part, tensor.shape)
+        start += tensor.size_bytes
+    return values

@@ -13,6 +13,7 @@ from nnkit.target import API_VERSION, Lowered, Target
 from nnkit_ansi_c.options import AnsiCOptions
 
 if TYPE_CHECKING:
+    from nnkit.boards.serial_line import SerialPort
     from nnkit.graph import Model
     from nnkit.memory.plan import MemoryPlan
     from nnkit.program import Program
@@ -167,6 +168,12 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         if options.precision == "float32":
             return tuple(BoardRunner(board) for board in BOARDS.values())
         return tuple(BoardRunner(board, contract="exact") for board in BOARDS.values())
+
+    def device(self, options: AnsiCOptions, port: SerialPort) -> Runner | None:
+        """Whatever runs the artifact's validation firmware."""
+        from nnkit_ansi_c.device import DeviceRunner
+
+        return DeviceRunner(port)
 
     def tools(self) -> tuple[Tool, ...]:
         """This machine's compiler; for the boards, cross compilers and emulators."""

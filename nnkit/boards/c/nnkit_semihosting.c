@@ -116,7 +116,7 @@ void nnkit_board_paint_stack(void)
     volatile uint32_t *at = nnkit_stack_bottom;
     volatile uint32_t here = 0;
 
-    for (; at < &here - 16; at++) *at = PAINT;
+    for (; (uintptr_t)at < (uintptr_t)&here - 64; at++) *at = PAINT; /* what this function has itself stays */
 }
 
 uint32_t nnkit_board_painted_over(void)
@@ -124,6 +124,6 @@ uint32_t nnkit_board_painted_over(void)
     const volatile uint32_t *at = nnkit_stack_bottom;
     volatile uint32_t here = 0;
 
-    while (at < &here && *at == PAINT) at++;
+    while ((uintptr_t)at < (uintptr_t)&here && *at == PAINT) at++;
     return word((const void *)&here) - word((const void *)at);
 }
