@@ -1,6 +1,6 @@
 """The C of ansi_c on microcontrollers and on this machine: instructions, time, memory and code, peers beside it.
 
-    python -m benchmarks.mcu [--networks a,b,c,d] [--precisions float32] [--on cortex-m4,host] [--json]
+    python -m benchmarks.mcu [--networks a,b,c,d] [--precisions float32,int8] [--on cortex-m4,host] [--json]
 
 Every value of every layer is compared first. Instruction counts are exact. On the host the fastest of several runs is
 told, by turns with ONNX Runtime's of the float network, both on one thread.
@@ -12,7 +12,7 @@ import argparse
 import subprocess
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,9 @@ from nnkit.report.progress import Progress
 from nnkit.runner import Runner
 from nnkit.samples import Sample
 from nnkit.stages import Build
-from nnkit.target import load_target
+from nnkit.target import AnyTarget, load_target
 from nnkit.verify.artifact import ArtifactVerdict, compare_artifact
-from nnkit_ansi_c.board_runner import BoardRunner
-from nnkit_ansi_c.runner import HostRunner, described, input_bytes
+from nnkit_ansi_c.runner import described, input_bytes
 
 NETWORKS = {"a": "a_squeezenet11", "b": "b_mbv1_025", "c": "c_resnet8", "d": "d_dscnn"}
 L1_VALUES = {"a": 303_168, "b": 55_296, "c": 49_152, "d": 16_000}
@@ -97,8 +96,17 @@ class Library:
     precision: str
     built: BuiltFolder
     onnx: Path
+    target: AnyTarget
     sample: Sample
     inputs: dict[str, NDArray[Any]]
+
+    def runner(self, on: str) -> Runner:
+        """Of the target, on the host with the flags that time is measured with."""
+        options = self.target.options(precision=self.precision)
+        if on == "host":
+            (here,) = self.target.runners(options)
+            return replace(here, flags=HOST_FLAGS)
+        return next(each for each in self.target.boards(options) if each.name == on)
 
     @property
     def artifact(self) -> Path:
@@ -130,12 +138,14 @@ def build(folder: Path, network: str, precision: str) -> Library:
     made = Build(recipe, "ansi_c", load_target("ansi_c"), options, StageCache.disabled(), Progress(quiet=True), False)
     built = open_build(pipeline.run(made, folder / "out").folder)
     sample = Sample("noise", built.kept_inputs()[0])
-    return Library(network, precision, built, onnx, sample, dict(quantized_inputs(built.program, sample)))
+    return Library(
+        network, precision, built, onnx, made.target, sample, dict(quantized_inputs(built.program, sample))
+    )
 
 
 def row(library: Library, on: str) -> Row:
     """What a network takes on a board or on the host."""
-    runner: Runner = HostRunner(flags=HOST_FLAGS) if on == "host" else BoardRunner(BOARDS[on])
+    runner = library.runner(on)
     program = library.built.program
     verdict: ArtifactVerdict = compare_artifact(runner, library.artifact, program, [library.inputs])
     cells: dict[str, str | int | float | None] = {
@@ -183,7 +193,7 @@ def _timed(library: Library, folder: Path) -> Path:
     prefix, ports = record["name"], record["inputs"] + record["outputs"]
     buffers = [f"static {p['type']} {p['pointer']}[{p['values']}];" for p in ports]
     reads = [f" || fread({p['pointer']}, sizeof {p['pointer']}, 1, file) != 1" for p in record["inputs"]]
-    (folder / "inputs.bin").write_bytes(input_bytes(record, [library.inputs]))
+    (folder / "inputs.bin").write_bytes(input_bytes(record, library.built.program, [library.inputs]))
     text = TIMED.format(
         prefix=prefix,
         buffers="\n".join(buffers),
@@ -218,7 +228,7 @@ def main() -> None:
     boards = ",".join([*BOARDS, "host"])
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mcu")
     parser.add_argument("--networks", default=",".join(NETWORKS), help="of a, b, c, d")
-    parser.add_argument("--precisions", default="float32", help="as the target has them, separated by commas")
+    parser.add_argument("--precisions", default="float32,int8", help="as the target has them, separated by commas")
     parser.add_argument("--on", default=boards, help=f"of {boards}")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

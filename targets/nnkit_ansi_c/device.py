@@ -28,7 +28,8 @@ def emit_firmware(record: Mapping[str, Any], build_id: int, folder: Path) -> Non
     """The validation firmware of an artifact into its folder. build_id: 32 bits that tell it from other builds."""
     values = {key: record[key] for key in ("inputs", "outputs")}
     prefix = record["name"]
-    values |= {"prefix": prefix, "macro": prefix.upper(), "id": build_id}
+    integers = record.get("arithmetic") == "integer"
+    values |= {"prefix": prefix, "macro": prefix.upper(), "id": build_id, "integers": integers}
     environment = c_environment("nnkit_ansi_c", "templates")
     write_sources(
         folder / FOLDER,
@@ -85,7 +86,7 @@ class DeviceRunner:
 def _run(
     line: SerialLine, record: Mapping[str, Any], program: Program, given: Mapping[str, NDArray[Any]], trace: bool
 ) -> RunResult:
-    line.send(b"R", input_bytes(record, [given]))
+    line.send(b"R", input_bytes(record, program, [given]))
     tensors: dict[str, NDArray[Any]] = {}
     while True:
         letter, payload = line.receive()

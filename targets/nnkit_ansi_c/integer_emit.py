@@ -11,6 +11,7 @@ from nnkit.c.affine.catalogue import HEADER, header, kernels_source
 from nnkit.c.sources import TYPES_HEADER, c_environment, tidy_source, types_header
 from nnkit.c.text import int32_literal
 from nnkit.generated import write_sources
+from nnkit_ansi_c.device import build_id_of, emit_firmware
 from nnkit_ansi_c.integer_network import IntegerNetwork
 from nnkit_ansi_c.options import AnsiCOptions
 
@@ -56,11 +57,14 @@ def emit_integer_library(network: IntegerNetwork, options: AnsiCOptions, folder:
     environment = c_environment("nnkit_ansi_c", "templates")
     texts = {file: tidy_source(environment, template, values) for file, template in templates.items()}
     texts |= {HEADER: header(), TYPES_HEADER: types_header()}
-    record = dict(network.record()) | {"weights": weights_file}
+    weights = b"".join(pool.tobytes() for pool in network.pools.values())
+    build_id = build_id_of([texts[f"{prefix}.c"].encode(), texts[f"{prefix}_kernels.c"].encode(), weights])
+    record = dict(network.record()) | {"weights": weights_file, "id": build_id}
     texts[f"{prefix}.json"] = json.dumps(record, indent=2) + "\n"
     write_sources(folder, texts)
+    emit_firmware(record, build_id, folder)
     if blob:
-        (folder / f"{prefix}_weights.bin").write_bytes(b"".join(pool.tobytes() for pool in network.pools.values()))
+        (folder / f"{prefix}_weights.bin").write_bytes(weights)
 
 
 def _rows(numbers: list[int]) -> list[str]:

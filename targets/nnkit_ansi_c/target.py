@@ -173,7 +173,7 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         """Whatever runs the artifact's validation firmware."""
         from nnkit_ansi_c.device import DeviceRunner
 
-        return DeviceRunner(port)
+        return DeviceRunner(port, contract="bounded" if options.precision == "float32" else "exact")
 
     def tools(self) -> tuple[Tool, ...]:
         """This machine's compiler; for the boards, cross compilers and emulators."""

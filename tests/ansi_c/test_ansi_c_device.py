@@ -38,12 +38,15 @@ int nnkit_board_main(void)
 """
 
 
+def built(folder: Path, precision: str) -> Path:
+    path = write_project(folder)
+    path.write_text(path.read_text().replace("gap8: {}", f"ansi_c: {{precision: {precision}}}"))
+    return pipeline.run(make_build(path, target="ansi_c"), folder / "out").folder
+
+
 @pytest.fixture(scope="module")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("device")
-    path = write_project(folder)
-    path.write_text(path.read_text().replace("gap8: {}", "ansi_c: {}"))
-    return pipeline.run(make_build(path, target="ansi_c"), folder / "out").folder
+    return built(tmp_path_factory.mktemp("device"), "float32")
 
 
 def flashed(board: Board, build: Path, folder: Path) -> Path:
@@ -89,6 +92,20 @@ def test_every_layer_comes_back_and_is_compared(build: Path, tmp_path: Path, nam
         assert told["values"] > 1000
         again = CliRunner().invoke(app, ["validate", str(build), "--port", port])
         assert "0 of " in again.stdout
+
+
+def test_integers_come_back_equal(tmp_path: Path) -> None:
+    board = BOARDS["cortex-m4"]
+    if (missing := board.missing()) is not None:
+        pytest.skip(missing)
+    integers = built(tmp_path, "int8")
+    (tmp_path / "firmware").mkdir()
+    with running(board, flashed(board, integers, tmp_path / "firmware")) as port:
+        done = CliRunner().invoke(app, ["validate", str(integers), "--port", port, "--json"])
+    assert done.exit_code == 0, done.exception
+    told = json.loads(done.stdout)
+    assert (told["contract"], told["mismatches"]) == ("exact", 0)
+    assert told["values"] > 1000
 
 
 def test_a_device_that_computes_otherwise_or_has_another_build(build: Path, tmp_path: Path) -> None:
