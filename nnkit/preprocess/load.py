@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnkit.errors import UserFileError
 from nnkit.preprocess.decode import check_regular_file, decode_image
-from nnkit.preprocess.settings import CropBox, Preprocess, check_shape
+from nnkit.preprocess.settings import CropBox, Preprocess, Resize, check_shape
 from nnkit.reading import read_array
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def preprocess_image(
         UserFileError, RecipeError: as `load_image`.
     """
     import numpy as np
-    from PIL.Image import Resampling, Transpose
+    from PIL.Image import Transpose
 
     height, width = check_shape(preprocess, shape)
     if preprocess.color == "gray" and image.mode == "RGB":
@@ -70,7 +70,7 @@ def preprocess_image(
     if preprocess.flip:
         image = image.transpose(Transpose.FLIP_LEFT_RIGHT)
     if preprocess.resize is not None:
-        image = image.resize((width, height), Resampling[preprocess.resize.filter.upper()])
+        image = _resized(image, preprocess.resize)
     if image.size != (width, height):
         raise UserFileError(
             f"the picture is {image.height} x {image.width} pixels (height x width), the network takes "
@@ -94,6 +94,19 @@ def preprocess_image(
         else:  # gray with fractions; bicubic and lanczos overshoot
             values[...] = (np.clip(plane.astype(np.float64), 0.0, 255.0) - channel_mean) * channel_scale
     return result
+
+
+def _resized(image: Image, resize: Resize) -> Image:
+    from PIL import Image as PillowImage
+
+    height, width = resize.fitted(image.height, image.width)
+    image = image.resize((width, height), PillowImage.Resampling[resize.filter.upper()])
+    if (height, width) == (resize.height, resize.width):
+        return image
+    level = (resize.fill,) * 3 if image.mode == "RGB" else resize.fill
+    framed = PillowImage.new(image.mode, (resize.width, resize.height), level)
+    framed.paste(image, ((resize.width - width) // 2, (resize.height - height) // 2))
+    return framed
 
 
 def _cropped(image: Image, preprocess: Preprocess, height: int, width: int, where: str) -> Image:

@@ -28,11 +28,24 @@ class Resize:
     """Resize to `height` x `width` pixels with the filter of that name of Pillow.
 
     All filters but `nearest` widen their support when they shrink a picture (antialiasing); OpenCV's do not.
+
+    letterbox: the picture keeps its aspect ratio: it is made as large as fits, its shorter side rounded half up, and
+    put in the middle (one pixel less above or left where that is uneven). fill: gray level of what is left over.
     """
 
     height: int
     width: int
     filter: ResizeFilter
+    letterbox: bool = False
+    fill: int = 0
+
+    def fitted(self, height: int, width: int) -> tuple[int, int]:
+        """(height, width) that a picture is scaled to."""
+        if not self.letterbox:
+            return self.height, self.width
+        if width * self.height >= height * self.width:
+            return max(1, (2 * height * self.width + width) // (2 * width)), self.width
+        return self.height, max(1, (2 * width * self.height + height) // (2 * height))
 
 
 @dataclass(frozen=True)
@@ -43,7 +56,8 @@ class Preprocess:
     crop: a window; `center`: the largest centred window with the aspect ratio of `resize`, or, without a resize,
         the centred window of the network's own size.
     flip: mirror left to right.
-    resize: to the network's height and width; 8-bit pictures are rounded to whole pixel values by it.
+    resize: to the network's height and width; 8-bit pictures are rounded to whole pixel values by it. See `Resize`
+        for a letterbox.
     mean, scale: x = (pixel - mean) * scale; the scale *multiplies* (1/255, not 255). One value for all channels, or
         one a channel in the order of `color`. Pixels lie in 0..255, those of 16-bit pictures too.
 
@@ -90,7 +104,7 @@ class Preprocess:
             color=written.color or ("rgb" if len(shape) == 4 and shape[1] == 3 else "gray"),
             crop=CropBox(crop.left, crop.top, crop.width, crop.height) if isinstance(crop, CropRectangle) else crop,
             flip=written.flip,
-            resize=None if resize is None else Resize(*resize.size, resize.filter),
+            resize=None if resize is None else Resize(*resize.size, resize.filter, resize.letterbox, resize.fill),
             mean=written.mean,
             scale=written.scale,
         )

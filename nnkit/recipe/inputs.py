@@ -49,6 +49,13 @@ class Resize(RecipeModel):
         description="Pillow's resizer of this name. When it shrinks an image, every one but `nearest` averages "
         "over the source area, unlike OpenCV's of the same name.",
     )
+    letterbox: bool = Field(
+        default=False,
+        description="Keep the aspect ratio: scale until one side fits, and put the image in the middle.",
+    )
+    fill: int = Field(
+        default=0, ge=0, le=255, description="Gray level of what a letterbox leaves over; 114 is YOLO's."
+    )
 
 
 class Preprocess(RecipeModel):

@@ -1,4 +1,4 @@
-"""`board/`: C that runs all segments in order, with the NNIE's part behind one function of the board's program."""
+"""`board/<name>_run.c`: C that runs all segments in order, with the NNIE's part behind one function."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import nnkit
+from nnkit.c.sources import tidy_source
 from nnkit.c.text import float32_literal, identifier
+from nnkit.generated import packaged_text
 from nnkit.program import Program
 from nnkit_nnie.caffe_pair import WrittenNames
 from nnkit_nnie.cfg import environment
@@ -16,6 +18,7 @@ from nnkit_nnie.input_settings import NONE, InputSettings
 from nnkit_nnie.network import Network, NnieSegment
 from nnkit_nnie.quantize import PIXELS
 
+_FORWARD = "nnkit_nnie_forward.h"
 _FRAMES = {"yvu420sp": "420", "yvu422sp": "422"}
 _SIXTHS = {"": 6, "420": 3, "422": 4}
 """Sixths of the bytes of planar pixels that an image takes."""
@@ -83,7 +86,7 @@ def board_sources(
     compiled: the file of the compiled network of each NNIE segment, where there are several.
     """
     function = identifier(stem)
-    tensors = _tensors(network, program, pair, settings)
+    tensors = board_tensors(network, program, pair, settings)
     crossing = [t for name, t in tensors.items() if name not in program.inputs]
     segments: list[BoardSegment] = []
     converted: dict[str, BoardTensor] = {}
@@ -117,8 +120,9 @@ def board_sources(
     }
     env = environment()
     return {
-        f"{function}_run.h": _tidy(env.get_template("run.h.j2").render(values)),
-        f"{function}_run.c": _tidy(env.get_template("run.c.j2").render(values)),
+        _FORWARD: packaged_text("nnkit_nnie", "c", _FORWARD),
+        f"{function}_run.h": tidy_source(env, "run.h.j2", values),
+        f"{function}_run.c": tidy_source(env, "run.c.j2", values),
     }
 
 
@@ -133,9 +137,10 @@ def frames_on_the_cpu(network: Network, settings: Sequence[InputSettings]) -> tu
     )
 
 
-def _tensors(
+def board_tensors(
     network: Network, program: Program, pair: WrittenNames, settings: Sequence[InputSettings]
 ) -> dict[str, BoardTensor]:
+    """The network's inputs and what segments give, by value name."""
     images = {each.name: each for each in settings if each.is_image}
     made = {name for segment in network.segments if segment.placement == "cpu" for name in segment.outputs}
     names = [*program.inputs, *dict.fromkeys(n for segment in network.segments for n in segment.outputs)]
@@ -215,12 +220,3 @@ def _segment(
         arguments = [each.source for each in inputs] + [each.symbol for each in outputs]
         call = f"{function}_run({', '.join(arguments)});"
     return BoardSegment(segment.index, number, function, call, tuple(inputs), outputs, tuple(conversions))
-
-
-def _tidy(text: str) -> str:
-    """Without trailing blanks or doubled empty lines."""
-    lines: list[str] = []
-    for line in text.split("\n"):
-        if line.strip() or (lines and lines[-1]):
-            lines.append(line.rstrip())
-    return "\n".join(lines).strip("\n") + "\n"

@@ -93,9 +93,9 @@ def write_inputs(
 def check_referenced(preprocess: Mapping[str, Preprocess]) -> None:
     """The mapper scales pictures to the input's size itself, and does nothing else. Raises RecipeError."""
     for name, given in preprocess.items():
-        if given.crop is not None or given.flip:
+        if given.crop is not None or given.flip or (given.resize is not None and given.resize.letterbox):
             raise RecipeError(
-                f"input {name}: the recipe crops or flips its images, the mapper does not",
+                f"input {name}: the recipe crops, flips or letterboxes its images, the mapper does not",
                 remedy="use image_list: copy",
             )
 

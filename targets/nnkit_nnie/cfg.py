@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nnkit.c.sources import c_environment
 from nnkit.errors import RecipeError
-from nnkit.generated import template_environment
 from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.input_settings import InputSettings
 from nnkit_nnie.layer_kinds import ROI_KINDS
@@ -94,5 +94,5 @@ def _data_scale(inputs: Sequence[CfgInput]) -> float | None:
 
 
 def environment() -> Environment:
-    """Jinja2 over the templates of the mappers."""
-    return template_environment("nnkit_cfg_templates", "nnie")
+    """Jinja2 over the templates of the target's files."""
+    return c_environment("nnkit_cfg_templates", "nnie")

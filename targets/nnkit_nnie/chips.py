@@ -41,13 +41,14 @@ class NnieLimits(Limits):
 class Chip:
     """One system on chip.
 
-    title: as its maker writes it. generation: of its NNIE. cores: NNIE cores. arch_version: what the runtime compares
-    with the compiled network; a network compiled for the other generation does not load.
+    title: as its maker writes it. generation: of its NNIE. cores: NNIE cores. cpu: as GCC calls it.
+    arch_version: what the runtime compares with the compiled network; one for the other generation does not load.
     """
 
     title: str
     generation: Generation
     cores: int
+    cpu: str
     limits: NnieLimits = NnieLimits()
 
     @property
@@ -61,6 +62,16 @@ class Chip:
         return f"nnie_mapper_{self.arch_version}"
 
     @property
+    def compiler(self) -> str:
+        """Prefix of the cross compiler in the maker's SDK."""
+        return "aarch64-himix100-linux-" if self.generation == "1.1" else "arm-himix200-linux-"
+
+    @property
+    def compiler_flags(self) -> str:
+        """What the SDK's samples tell the compiler of the CPU."""
+        return f"-mcpu={self.cpu}" + ("" if self.generation == "1.1" else " -mfloat-abi=softfp -mfpu=neon-vfpv4")
+
+    @property
     def template(self) -> str:
         """Name of the cfg template of its mapper."""
         return f"mapper_{self.arch_version}.cfg.j2"
@@ -68,10 +79,10 @@ class Chip:
 
 CHIPS: Mapping[ChipName, Chip] = MappingProxyType(
     {
-        "hi3559av100": Chip("Hi3559AV100", "1.1", 2),
-        "hi3519av100": Chip("Hi3519AV100", "1.2", 1),
-        "hi3516cv500": Chip("Hi3516CV500", "1.2", 1),
-        "hi3516dv300": Chip("Hi3516DV300", "1.2", 1),
-        "hi3559v200": Chip("Hi3559V200", "1.2", 1),
+        "hi3559av100": Chip("Hi3559AV100", "1.1", 2, "cortex-a73.cortex-a53"),
+        "hi3519av100": Chip("Hi3519AV100", "1.2", 1, "cortex-a53"),
+        "hi3516cv500": Chip("Hi3516CV500", "1.2", 1, "cortex-a7"),
+        "hi3516dv300": Chip("Hi3516DV300", "1.2", 1, "cortex-a7"),
+        "hi3559v200": Chip("Hi3559V200", "1.2", 1, "cortex-a7"),
     }
 )

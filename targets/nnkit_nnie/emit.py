@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from nnkit.c.text import identifier
 from nnkit.errors import InternalError
 from nnkit.generated import write_sources
 from nnkit.reading import read_json_object
 from nnkit.samples import Sample
 from nnkit.target import Deployment
 from nnkit_nnie.board import board_sources, frames_on_the_cpu
+from nnkit_nnie.board_program import board_program
 from nnkit_nnie.caffe_pair import all_names, safe_name
 from nnkit_nnie.cfg import environment
 from nnkit_nnie.chips import CHIPS
@@ -69,9 +71,8 @@ def emit_artifact(deployment: Deployment[NnieLowered], options: NnieOptions, fol
     board = board_sources(
         network, deployment.program, names, settings, functions, stem, _compiled_of_segments(network, written)
     )
-    (folder / "board").mkdir()
-    for name, text in board.items():
-        (folder / "board" / name).write_text(text, encoding="utf-8")
+    board |= board_program(deployment, written, names, settings, CHIPS[options.chip], stem)
+    write_sources(folder / "board", board)
     notes += frames_on_the_cpu(network, settings)
     data = description(network, deployment.program, written, settings, options, functions)
     (folder / "segments.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
@@ -136,6 +137,7 @@ def _write_texts(
     env = environment()
     values: dict[str, Any] = {
         "name": deployment.recipe.name,
+        "program": identifier(safe_name(deployment.recipe.name)),
         "chip": CHIPS[options.chip],
         "networks": written,
         "segments": network.segments,

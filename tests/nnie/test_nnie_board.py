@@ -112,7 +112,7 @@ def written(folder: Path, divided: Network, program: Program, setting: InputSett
     (folder / "board").mkdir()
     for name, text in files.items():
         (folder / "board" / name).write_text(text)
-    assert set(files) == {"my_net_2_run.h", "my_net_2_run.c"}
+    assert set(files) == {"my_net_2_run.h", "my_net_2_run.c", "nnkit_nnie_forward.h"}
 
 
 def compiled(folder: Path, values: int, image_bytes: int = 3 * 16 * 16) -> Path:

@@ -181,3 +181,24 @@ def test_real_photos_as_opencv_decodes_them(shared_dir: Path) -> None:
         assert np.abs(loaded - expected).mean() < 0.5  # two JPEG decoders differ by rounding
         with Image.open(path) as image:
             assert np.array_equal(np.asarray(image.convert("RGB"))[..., ::-1], loaded)
+
+
+@pytest.mark.parametrize(
+    ("size", "to", "inner"),
+    [
+        ((40, 80), (32, 32), (8, 0, 16, 32)),
+        ((80, 40), (32, 32), (0, 8, 32, 16)),
+        ((30, 31), (20, 12), (4, 0, 12, 12)),
+    ],
+)
+def test_a_letterbox_keeps_the_aspect_ratio(tmp_path, size, to, inner):
+    """inner: top, left, height and width of the picture in the network's input, worked out by hand."""
+    pixels = np.random.default_rng(0).integers(0, 200, (*size, 3)).astype(np.uint8)
+    path = tmp_path / "a.png"
+    Image.fromarray(pixels).save(path)
+    settings = Preprocess(color="rgb", resize=Resize(*to, "bilinear", letterbox=True, fill=255))
+    found = load_image(path, settings, (1, 3, *to))[0].transpose(1, 2, 0)
+    top, left, height, width = inner
+    expected = np.full((*to, 3), 255.0)
+    expected[top : top + height, left : left + width] = Image.fromarray(pixels).resize((width, height), 2)
+    assert np.array_equal(found, expected)

@@ -1,0 +1,1 @@
+"""The recipe's `preprocess` in C, for programs on a board."""
