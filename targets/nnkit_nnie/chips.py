@@ -42,6 +42,7 @@ class Chip:
     """One system on chip.
 
     title: as its maker writes it. generation: of its NNIE. cores: NNIE cores. cpu: as GCC calls it.
+    compiler: prefix of the cross compiler in the maker's SDK.
     arch_version: what the runtime compares with the compiled network; one for the other generation does not load.
     """
 
@@ -49,6 +50,7 @@ class Chip:
     generation: Generation
     cores: int
     cpu: str
+    compiler: str
     limits: NnieLimits = NnieLimits()
 
     @property
@@ -62,14 +64,10 @@ class Chip:
         return f"nnie_mapper_{self.arch_version}"
 
     @property
-    def compiler(self) -> str:
-        """Prefix of the cross compiler in the maker's SDK."""
-        return "aarch64-himix100-linux-" if self.generation == "1.1" else "arm-himix200-linux-"
-
-    @property
     def compiler_flags(self) -> str:
         """What the SDK's samples tell the compiler of the CPU."""
-        return f"-mcpu={self.cpu}" + ("" if self.generation == "1.1" else " -mfloat-abi=softfp -mfpu=neon-vfpv4")
+        soft = self.compiler.startswith("arm-")
+        return f"-mcpu={self.cpu}" + (" -mfloat-abi=softfp -mfpu=neon-vfpv4" if soft else "")
 
     @property
     def template(self) -> str:
@@ -79,10 +77,10 @@ class Chip:
 
 CHIPS: Mapping[ChipName, Chip] = MappingProxyType(
     {
-        "hi3559av100": Chip("Hi3559AV100", "1.1", 2, "cortex-a73.cortex-a53"),
-        "hi3519av100": Chip("Hi3519AV100", "1.2", 1, "cortex-a53"),
-        "hi3516cv500": Chip("Hi3516CV500", "1.2", 1, "cortex-a7"),
-        "hi3516dv300": Chip("Hi3516DV300", "1.2", 1, "cortex-a7"),
-        "hi3559v200": Chip("Hi3559V200", "1.2", 1, "cortex-a7"),
+        "hi3559av100": Chip("Hi3559AV100", "1.1", 2, "cortex-a73.cortex-a53", "aarch64-himix100-linux-"),
+        "hi3519av100": Chip("Hi3519AV100", "1.2", 1, "cortex-a53", "arm-himix200-linux-"),
+        "hi3516cv500": Chip("Hi3516CV500", "1.2", 1, "cortex-a7", "arm-himix200-linux-"),
+        "hi3516dv300": Chip("Hi3516DV300", "1.2", 1, "cortex-a7", "arm-himix200-linux-"),
+        "hi3559v200": Chip("Hi3559V200", "1.2", 1, "cortex-a7", "arm-himix100-linux-"),
     }
 )
