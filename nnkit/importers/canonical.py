@@ -4,6 +4,7 @@ Runs after conversion and folding, on a graph with static shapes. Each step keep
 
 * Cast from float32 to float32 (left by the float type unification) becomes Identity.
 * Pad with `axes` gets pads for all axes; Resize with `axes` gets scales or sizes for all axes.
+* Gather with constant indices that step evenly becomes the Slice (and Reshape) that it is.
 * Flatten -> Softmax -> Reshape, which conversion makes of a Softmax of operator set 12 and before, becomes the
   Softmax over the last axis that it is, where it is one.
 """
@@ -21,6 +22,7 @@ from nnkit.graph.read.pad import read_pad
 from nnkit.graph.read.resize import read_resize
 from nnkit.graph.refusal import Refused
 from nnkit.graph.view import Node, Shape
+from nnkit.importers.constant_gather import gathers_to_slices
 from nnkit.names import NamePool
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ def canonicalise(graph: onnx.GraphProto, opset: int, imported: Collection[str]) 
 
     imported: names of the layers as imported; other nodes are the conversion's own.
     """
+    gathers_to_slices(graph, _Graph(graph))
     view = _Graph(graph)
     for node in graph.node:
         if node.op_type == "Cast":
@@ -75,9 +78,13 @@ class _Graph:
         """A new initializer named after the value it serves."""
         from onnx import numpy_helper
 
-        name = self._names.free(near)
+        name = self.free_name(near)
         self._proto.initializer.append(numpy_helper.from_array(array, name))
         return name
+
+    def free_name(self, near: str) -> str:
+        """A value name that is not in use yet."""
+        return self._names.free(near)
 
 
 def _cast(proto: onnx.NodeProto, graph: _Graph) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,9 +51,7 @@ from nnkit.quantize.float_program import (
 )
 from nnkit.quantize.functions import Function, FunctionName
 
-_FUNCTIONS: Mapping[str, FunctionName] = MappingProxyType(
-    {"Sigmoid": "Sigmoid", "Tanh": "Tanh", "HardSigmoid": "HardSigmoid", "HardSwish": "HardSwish"}
-)
+_FUNCTIONS: tuple[FunctionName, ...] = tuple(name for name in get_args(FunctionName) if name != "Pow")
 ACTIVATIONS = ("Relu", "Clip", "LeakyRelu", "PRelu")
 
 
@@ -160,10 +158,19 @@ def _activation(view: GraphView, node: Node, chain: Chain) -> FloatOp:
 
 
 def _function(view: GraphView, node: Node, chain: Chain) -> FloatOp:
-    name = _FUNCTIONS[node.op_type]
-    return FloatFunction(
-        **_fields(node, chain, node.inputs[0]), function=Function(name, *activation_parameters(node))
-    )
+    parameters = activation_parameters(node)
+    if node.op_type == "Gelu":
+        parameters = (float(node.text("approximate", "none") == "tanh"),)
+    name = next(name for name in _FUNCTIONS if name == node.op_type)
+    return FloatFunction(**_fields(node, chain, node.inputs[0]), function=Function(name, *parameters))
+
+
+def _pow(view: GraphView, node: Node, chain: Chain) -> FloatOp:
+    exponent = view.constant(node.inputs[1])
+    if exponent is None or exponent.size != 1:
+        raise Refused("its exponent is not one constant")
+    function = Function("Pow", float(exponent.reshape(-1)[0]))
+    return FloatFunction(**_fields(node, chain, node.inputs[0]), function=function)
 
 
 def _operands(view: GraphView, node: Node) -> tuple[str, str]:
@@ -308,6 +315,7 @@ BUILDERS: Mapping[str, Builder] = MappingProxyType(
         "Mul": _mul,
         **dict.fromkeys(ACTIVATIONS, _activation),
         **dict.fromkeys(_FUNCTIONS, _function),
+        "Pow": _pow,
         "Concat": _concat,
         "Resize": _resize,
         "Pad": _pad,

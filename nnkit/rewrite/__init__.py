@@ -2,6 +2,7 @@
 
 from nnkit.rewrite.catalogue import (
     DEFAULT_RULES,
+    INTEGER_FORM,
     available_rules,
     entry_key,
     known_names,
@@ -16,6 +17,7 @@ from nnkit.rewrite.runner import Restructuring, restructure, restructure_steps
 
 __all__ = [
     "DEFAULT_RULES",
+    "INTEGER_FORM",
     "AnyRule",
     "DeclinedSite",
     "Edit",

@@ -26,6 +26,7 @@ DEFAULT_RULES: tuple[str, ...] = (
     "collapse_reshape",
     "flatten_concat",
     "sum_to_add",
+    "one_dimension_to_two",
     "order_mul",
     "normalize_resize",
     "global_pool",
@@ -58,8 +59,36 @@ OPTIONAL_RULES: tuple[str, ...] = (
     "nonfinal_fc_to_conv",
     "norm_from_concat",
     "merge_fc_pca",
+    "arithmetic_to_add_and_mul",
+    "resize_to_layers",
+    "pad_to_slices",
+    "depth_to_space_to_transpose",
+    "rows_to_conv",
+    "reduce_to_layers",
+    "broadcast_factor",
+    "concat_along_channels",
+    "split_transpose",
+    "constants_to_conv",
 )
 """Rules that a recipe or a target must name; in the order in which they are usually written."""
+
+INTEGER_FORM: tuple[str, ...] = (
+    "fc_to_conv",
+    "normalize_resize",
+    "arithmetic_to_add_and_mul",
+    "resize_to_layers",
+    "pad_to_slices",
+    "depth_to_space_to_transpose",
+    "rows_to_conv",
+    "reduce_to_layers",
+    "broadcast_factor",
+    "concat_along_channels",
+    "split_transpose",
+    "constants_to_conv",
+    "fuse_activation",
+    "fuse_pool",
+)
+"""The rules that bring a network into the layers that the integer quantisers know, in their order."""
 
 EDITS: tuple[str, ...] = (
     "replace_input",

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nnkit.affine_build import CORRECTIONS, LEGALISATION
+from nnkit.affine_build import CORRECTIONS
 from nnkit.errors import RecipeError
-from nnkit.rewrite import DEFAULT_RULES
+from nnkit.rewrite import DEFAULT_RULES, INTEGER_FORM
 from nnkit.target import API_VERSION, Lowered, Target
 from nnkit_ansi_c.options import AnsiCOptions
 
@@ -54,7 +54,7 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
 
     def legalisation(self, options: AnsiCOptions) -> tuple[str, ...]:
         """The normal form of the quantiser, where values are integers."""
-        return () if options.precision == "float32" else LEGALISATION
+        return () if options.precision == "float32" else INTEGER_FORM
 
     def lower(self, model: Model, log: RewriteLog, options: AnsiCOptions) -> Lowered:
         """Every layer, or one error that names all that there is no C for."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nnkit.quantize.lowered import LoweredLayers
     from nnkit.target import Deployment, Machine, Quantization, Runner, Tool
 
-from nnkit.rewrite import DEFAULT_RULES
+from nnkit.rewrite import DEFAULT_RULES, INTEGER_FORM
 from nnkit.target import API_VERSION, FixedPointTarget
 
 
@@ -45,7 +45,7 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
 
     def legalisation(self, options: Gap8Options) -> tuple[str, ...]:
         """Fully connected layers have no kernel of their own, and formats are chosen per fused layer."""
-        return ("fc_to_conv", "normalize_resize", "fuse_activation", "fuse_pool")
+        return INTEGER_FORM
 
     def quantize(self, lowered: LoweredLayers, quantization: Quantization, options: Gap8Options) -> Program:
         """Power-of-two fixed point; see `scheme`. The ops may come in another order; see `nnkit_gap8.op_order`."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnkit.affine_build import CORRECTIONS, LEGALISATION
-from nnkit.rewrite import DEFAULT_RULES
+from nnkit.affine_build import CORRECTIONS
+from nnkit.rewrite import DEFAULT_RULES, INTEGER_FORM
 from nnkit.target import API_VERSION, Target
 from nnkit_onnx_qdq.options import OnnxQdqOptions
 
@@ -41,7 +41,7 @@ class OnnxQdqTarget(Target[OnnxQdqOptions, "LoweredLayers"]):
 
     def legalisation(self, options: OnnxQdqOptions) -> tuple[str, ...]:
         """The quantiser's normal form; formats are chosen per fused layer."""
-        return LEGALISATION
+        return INTEGER_FORM
 
     def lower(self, model: Model, log: RewriteLog, options: OnnxQdqOptions) -> LoweredLayers:
         """All in one place; `_cpu` layers are a segment of their own and computed the same."""

@@ -210,8 +210,7 @@ def _lookup(layer: FloatFunction, fields: dict[str, Any], source: AffineTensor, 
     stored = np.arange(source.format.qmin, source.format.qmax + 1)
     function = layer.function
     table = out.format.quantize(function.values(source.centred(stored) * source.scale)).astype(np.int64)
-    parameters = (function.alpha, function.beta) if function.name == "HardSigmoid" else ()
-    return AffineLookup(**fields, table=table, function=function.name, parameters=parameters)
+    return AffineLookup(**fields, table=table, function=function.name, parameters=function.parameters)
 
 
 def _conv(

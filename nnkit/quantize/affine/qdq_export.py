@@ -217,7 +217,36 @@ def _function(graph: _Graph, op: AffineLookup, source: str, value: str) -> None:
         gate = graph.node("HardSigmoid", [source], f"{op.output}.gate", alpha=1.0 / 6.0, beta=0.5)
         graph.node("Mul", [source, gate], value)
         return
+    if op.function in ("Gelu", "Mish"):  # operators of their own from opset 20 and 18 on
+        _gated(graph, op, source, value)
+        return
+    if op.function == "Pow":
+        graph.node("Pow", [source, graph.constant(f"{op.output}.exponent", np.float32(op.parameters[0]))], value)
+        return
     graph.node(op.function, [source], value, **dict(zip(("alpha", "beta"), op.parameters, strict=False)))
+
+
+def _gated(graph: _Graph, op: AffineLookup, source: str, value: str) -> None:
+    """Gelu: x * (1 + erf(x / sqrt(2))) / 2, or with tanh(sqrt(2 / pi) (x + 0.044715 x^3)) for erf; Mish: x *
+    tanh(softplus(x))."""
+
+    def number(name: str, of: float) -> str:
+        return graph.constant(f"{op.output}.{name}", np.float32(of))
+
+    def node(kind: str, name: str, *inputs: str) -> str:
+        return graph.node(kind, list(inputs), f"{op.output}.{name}")
+
+    if op.function == "Mish":
+        graph.node("Mul", [source, node("Tanh", "gate", node("Softplus", "softplus", source))], value)
+        return
+    if op.parameters[0] == 1:
+        cube = node("Mul", "cube", node("Mul", "square", source, source), source)
+        sum_ = node("Add", "sum", source, node("Mul", "part", cube, number("cubic", 0.044715)))
+        gate = node("Tanh", "tanh", node("Mul", "scaled", sum_, number("root", (2 / np.pi) ** 0.5)))
+    else:
+        gate = node("Erf", "erf", node("Mul", "scaled", source, number("root", 0.5**0.5)))
+    half = node("Mul", "half", source, number("one_half", 0.5))
+    graph.node("Mul", [half, node("Add", "gate", gate, number("one", 1.0))], value)
 
 
 def _move(graph: _Graph, op: AffineMove, source: str, value: str, out: AffineTensor) -> None:

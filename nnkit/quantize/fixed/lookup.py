@@ -11,35 +11,47 @@ from numpy.typing import NDArray
 from nnkit.program import Lookup, Tensor
 from nnkit.program.tensor import IntArray
 from nnkit.quantize.fixed.format_table import Range
-from nnkit.quantize.fixed.lowering import Lowering, common_fields
+from nnkit.quantize.fixed.lowering import Lowering, bounded, common_fields
 from nnkit.quantize.float_program import FloatFunction
+from nnkit.quantize.functions import STEEP
 from nnkit.quantize.scheme import FixedPointScheme
 
 _STEP_BITS = {8: 0, 16: 6}
+_STEP_BITS_AT_A_POLE = 3
+"""Of functions of 16 bits that are bent most near 0; their tables hold the values that the input can have."""
 
 
 class LookupLowering(Lowering[FloatFunction]):
-    """The output's range is the function's over the input's; how far the op is from it is measured on all of that."""
+    """The output's range is the function's over the input's, of a steep one as calibrated.
+
+    How far the op is from the function, clipped to the output's format, is measured on all of the input's range.
+    """
 
     def has_own_range(self, op: FloatFunction) -> bool:
-        return False
+        return op.function.name in STEEP
 
     def output_range(self, op: FloatFunction, sources: Sequence[Range], calibrated: Range) -> Range:
+        if op.function.name in STEEP:
+            return bounded(op, calibrated)
         low, high = op.function.image(calibrated.low, calibrated.high)
         return Range(low, high, low >= 0.0)
 
     def build(self, op: FloatFunction, tensors: Mapping[str, Tensor], scheme: FixedPointScheme) -> Lookup:
         source, output = tensors[op.inputs[0]], tensors[op.output]
         form = source.fixed
-        step_bits = _STEP_BITS[form.bits]
-
-        entries = np.arange(form.qmin, form.qmax + 1 + (step_bits > 0), 1 << step_bits, dtype=np.int64)
+        step_bits, first, last = _STEP_BITS[form.bits], form.qmin, form.qmax
+        if step_bits and op.function.name in ("Sqrt", "Log", "Reciprocal"):
+            step_bits, first, last = _STEP_BITS_AT_A_POLE, source.low, source.high
+        count = ((last - first) >> step_bits) + 1 + (step_bits > 0)
+        entries = first + (np.arange(count, dtype=np.int64) << step_bits)
         least, most = (output.low, output.high) if step_bits == 0 else (output.fixed.qmin, output.fixed.qmax)
-        table = np.clip(np.floor(_in_units(op, source, output, entries) + 0.5), least, most).astype(np.int64)
+        table = np.clip(
+            np.floor(np.clip(_in_units(op, source, output, entries), least, most) + 0.5), least, most
+        ).astype(np.int64)
         lookup = Lookup(
             **common_fields(op),
             table=table,
-            least=form.qmin,
+            least=first,
             step_bits=step_bits,
             clip_min=output.low,
             clip_max=output.high,

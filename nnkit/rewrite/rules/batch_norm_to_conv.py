@@ -1,9 +1,9 @@
-"""Make an affine map that folds nowhere a 1x1 depthwise convolution: the last resort.
+"""Make affine maps that fold nowhere a 1x1 depthwise convolution: the last resort.
 
-Pattern: BatchNormalization, or Mul, Div, Add, Sub with a constant (a scalar, or one number per channel), on
-[1, C, H, W] or [1, C].
-Algebra: s_c x_c + t_c = conv(x) with groups = C, weights [C, 1, 1, 1] = s and bias = t; [1, C] is reshaped to
-[1, C, 1, 1] and back.
+Pattern: a chain of BatchNormalization, or Mul, Div, Add, Sub with a constant (a scalar, or one number per channel),
+on [1, C, H, W] or [1, C].
+Algebra: together they are s_c x_c + t_c = conv(x) with groups = C, weights [C, 1, 1, 1] = s and bias = t; [1, C] is
+reshaped to [1, C, 1, 1] and back.
 Declines when the constant differs within a channel, or the value has another number of axes.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class _Match:
-    node: ir.Node
+    chain: tuple[ir.Node, ...]
     value: ir.Value
     affine: Affine
 
@@ -43,11 +43,21 @@ def _check(editor: Editor, nodes: Nodes) -> _Match:
         raise Refused("its input is neither [1, C, H, W] nor [1, C]")
     if editor.shape(value)[0] != 1:
         raise Refused("only batch 1 is supported")
-    return _Match(node, value, affine)
+    chain = [node]
+    while (after := editor.only_user(chain[-1].outputs[0])) is not None and affine_input(editor, after) is not None:
+        try:
+            following = read_affine(editor, after)
+        except Refused:
+            break
+        if editor.is_cpu(after) or editor.is_cpu(chain[-1]):
+            break
+        affine = affine.then(following)
+        chain.append(after)
+    return _Match(tuple(chain), value, affine)
 
 
 def _rewrite(editor: Editor, match: _Match) -> None:
-    node, value, affine = match.node, match.value, match.affine
+    node, value, affine = match.chain[-1], match.value, match.affine
     name, channels = editor.layer(node), affine.scale.size
     constants = [
         editor.constant(f"{name}.weight", affine.scale.astype(np.float32).reshape(-1, 1, 1, 1)),
@@ -56,10 +66,14 @@ def _rewrite(editor: Editor, match: _Match) -> None:
     attributes = {"kernel_shape": [1, 1], "strides": [1, 1], "pads": [0, 0, 0, 0], "group": channels}
     if len(editor.shape(value)) == 4:
         editor.become(node, "Conv", [value, *constants], attributes)
-        return
-    shape = (1, channels, 1, 1)
-    inputs = [reshaped(editor, node, value, shape, f"{name}_input"), *constants]
-    compute_then_reshape(editor, node, "Conv", inputs, attributes, shape=shape, label="conv")
+        result = node.outputs[0]
+    else:
+        shape = (1, channels, 1, 1)
+        inputs = [reshaped(editor, node, value, shape, f"{name}_input"), *constants]
+        result = compute_then_reshape(editor, node, "Conv", inputs, attributes, shape=shape, label="conv")
+    for former in reversed(match.chain[:-1]):
+        editor.move_tags(former, result)
+        editor.remove(former)
 
 
 RULE = Rule("batch_norm_to_conv", True, "carries", __doc__ or "", _pattern, _check, _rewrite)

@@ -41,3 +41,11 @@ def test_declines_with_a_constant_that_differs_within_a_channel(graphs):
     after, log = graphs.apply(net.model(scaled, shifted), "fold_scale", "add_constant_to_bias", RULE)
     assert {d.reason for d in log.of(RULE).declined} == {"its constant differs within a channel"}
     assert sorted(graphs.ops(after)) == ["Add", "Conv", "Conv", "Mul"]
+
+
+def test_scale_and_shift_are_one_convolution(graphs):
+    net = graphs.Net(x=(1, 3, 4, 5))
+    value = net.op("Add", net.op("Mul", "x", net.normal(3, 1, 1), name="m"), net.normal(3, 1, 1), name="a")
+    after, _ = graphs.apply(net.model(net.batch_norm(value, 3), hp=["m"]), RULE)
+    assert graphs.ops(after) == ["Conv"]
+    assert after.tags.of(graphs.node(after, "Conv").output[0]).hp

@@ -1,0 +1,122 @@
+"""Networks as exporters write them, through whole builds: the artifact agrees with its Program, and that with float.
+
+The C of GAP8 is compiled for this host and has to give the Program's integers; the QDQ model runs in ONNX Runtime,
+which is also what the accuracy is measured against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from benchmarks.zoo.exported import Exported
+from benchmarks.zoo.rows import row
+
+
+class _Net:
+    """Nodes and constants; a value is its name."""
+
+    def __init__(self, *shape: int) -> None:
+        self.shape, self.random = shape, np.random.default_rng(3)
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+
+    def constant(self, array: object, kind: type = np.float32) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(array, kind), name))
+        return name
+
+    def ints(self, *values: int) -> str:
+        return self.constant(values, np.int64)
+
+    def op(self, kind: str, *inputs: str, outputs: int = 1, **attributes: object) -> str:
+        names = [f"v{len(self.nodes)}" + (f"_{index}" if index else "") for index in range(outputs)]
+        self.nodes.append(helper.make_node(kind, list(inputs), names, name=f"n{len(self.nodes)}", **attributes))
+        return names[0]
+
+    def conv(self, x: str, outputs: int, inputs: int, kernel: int = 1, **attributes: object) -> str:
+        weight = self.random.normal(0, (inputs * kernel * kernel) ** -0.5, (outputs, inputs, kernel, kernel))
+        return self.op("Conv", x, self.constant(weight), **attributes)
+
+    def save(self, folder: Path, outputs: Sequence[str]) -> Exported:
+        """The file, with inputs to calibrate and verify on."""
+        graph = helper.make_graph(
+            self.nodes,
+            "net",
+            [helper.make_tensor_value_info("input", TensorProto.FLOAT, self.shape)],
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+            self.constants,
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+        onnx.save(model, folder / "net.onnx")
+        for number in range(4):
+            values = np.random.default_rng(number % 3).normal(0, 0.9 if number == 3 else 1, self.shape)
+            np.save(folder / f"{'verify_' if number == 3 else ''}input_{number}.npy", values.astype(np.float32))
+        return Exported(folder / "net.onnx", ("input",))
+
+
+def _functions(net: _Net) -> list[str]:
+    """Every function by table, each an output; those of positive numbers behind an Exp."""
+    x = net.conv("input", 4, 2)
+    kinds = ("Sigmoid", "Tanh", "Gelu", "Erf", "Softplus", "Softsign", "Mish", "Elu", "Abs")
+    outputs = [net.op(kind, x) for kind in kinds] + [net.op("Gelu", x, approximate="tanh")]
+    positive = net.op("Exp", x)
+    outputs += [positive, net.op("Sqrt", positive), net.op("Log", net.op("Softplus", x))]
+    outputs += [net.op("Reciprocal", net.op("Sigmoid", x)), net.op("Pow", x, net.constant(2.0))]
+    return outputs
+
+
+def _gathers(net: _Net) -> list[str]:
+    """Gather that picks evenly, a row, or reshapes; a function in place whose value is an output and is read on."""
+    x = net.op("Sigmoid", net.conv("input", 4, 2, 3, pads=[1] * 4))
+    even = net.op("Gather", x, net.ints(0, 2, 4, 6), axis=2)
+    row_ = net.op("Gather", x, net.constant(3, np.int64), axis=2)
+    flat = net.op(
+        "Gather", net.op("Reshape", x, net.ints(1, -1)), net.constant([[0, 64], [128, 192]], np.int64), axis=1
+    )
+    return [x, net.op("MaxPool", x, kernel_shape=[3, 3], pads=[1] * 4), even, row_, flat]
+
+
+def _shapes(net: _Net) -> list[str]:
+    """Enlarging, padding, pixels from channels, a mean over an axis, and arithmetic of computed values."""
+    x = net.conv("input", 4, 2)
+    up = net.op("Resize", x, "", net.constant([1, 1, 2, 2]), mode="linear")
+    padded = net.op("Pad", x, net.ints(0, 0, 2, 1, 0, 0, 1, 2), mode="reflect")
+    pixels = net.op("DepthToSpace", x, blocksize=2, mode="CRD")
+    mean = net.op("ReduceMean", x, net.ints(1), keepdims=0)
+    y = net.op("Tanh", net.conv("input", 4, 2))
+    scaled = net.op("Add", net.op("Mul", x, net.constant(net.random.normal(0, 1, (8, 8)))), net.constant(0.5))
+    return [up, padded, pixels, mean, scaled, *(net.op(kind, x, y) for kind in ("Sub", "Max", "Min"))]
+
+
+def _rows(net: _Net) -> list[str]:
+    """Layers over time, and a product of many rows."""
+    steps = net.op("Reshape", net.conv("input", 4, 2), net.ints(1, 8, 32))
+    conv = net.op("Conv", steps, net.constant(net.random.normal(0, 0.2, (6, 8, 3))), pads=[1, 1], strides=[2])
+    pooled = net.op("MaxPool", net.op("Relu", conv), kernel_shape=[2], strides=[2])
+    turned = net.op("Transpose", pooled, perm=[0, 2, 1])
+    product = net.op("MatMul", turned, net.constant(net.random.normal(0, 0.4, (6, 5))))
+    return [net.op("Add", product, net.constant(net.random.normal(0, 1, 5))), conv]
+
+
+NETWORKS: dict[str, Callable[[_Net], list[str]]] = {
+    "functions": _functions,
+    "gathers": _gathers,
+    "shapes": _shapes,
+    "rows": _rows,
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("target", "least_db"), [("gap8", 50.0), ("onnx_qdq", 25.0)])
+def test_build(tmp_path: Path, name: str, target: str, least_db: float) -> None:
+    net = _Net(1, 2, 8, 8)
+    exported = net.save(tmp_path, NETWORKS[name](net))
+    made = row("net", "by hand", target, exported, tmp_path / "out", compile_tpu=False)
+    assert (made["status"], made["mismatches"]) == ("ok", 0), made["reason"]
+    assert float(str(made["sqnr_db"])) > least_db
