@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from nnkit.memory.claims import check_regions, wrong
 from nnkit.memory.needs import KernelNeeds
 from nnkit.memory.plan import Buffer, MemoryPlan, Step, WeightChunk
-from nnkit.program import Activation, Add, Concat, Mul, OpBase, Program, Reshape
+from nnkit.program import Activation, Add, Concat, Lookup, Mul, OpBase, Program, Reshape
 
 Labels = NDArray[np.int64]
 _INDEX_BITS = 36  # a label is (owner << 36) + byte index
@@ -255,7 +255,7 @@ class _Replay:
                 continue
             a, b = self.program.tensors[name], self.program.tensors[op.output]
             same = (in_base, in_size) == (base, size) and a.shape == b.shape and a.format.bytes == b.format.bytes
-            if not (same and isinstance(op, Add | Mul | Activation)):
+            if not (same and isinstance(op, Add | Mul | Activation | Lookup)):
                 raise wrong(f"{op.output!r} is written over {name!r} while it is read", f"step {step} ({op.name})")
 
     def _contents(self) -> dict[str, Labels]:
