@@ -2,7 +2,8 @@
 
     NNKIT_SHARED=<folder> python -m benchmarks.nnie_networks [--networks A,B] [--json]
 
-Every network is built twice by `nnkit run`, in 8 and in 16 bits; the pair that each build emits and the C of its CPU
+Every network is built by `nnkit run` in all compile modes: 8 bits, 16 bits, and 8 bits but for the first convolution
+and what normalises its image, which have 16. The pair that each build emits and the C of its CPU
 segments are run and compared with the simulation by the build itself. Images are few, so that a run takes minutes.
 `enet_own_size` takes 6 GB of memory.
 """
@@ -75,6 +76,16 @@ NETWORKS: Mapping[str, NnieNetwork] = MappingProxyType(
         "rfb_320_onnx": NnieNetwork(
             "models/ulfg/version-RFB-320_without_postprocessing.onnx", None, outside=True, **_RFB
         ),
+        "retinaface": NnieNetwork(
+            "models/retinaface_mnet/retinaface_mnet.prototxt",
+            "models/retinaface_mnet/retinaface_mnet.caffemodel",
+            "data",
+            (640, 640),
+            "rgb",
+            "0",
+            1.0,
+            FACES,
+        ),
         # MTCNN's networks take pictures with height and width exchanged; distances to float do not depend on that.
         "mtcnn_det1": NnieNetwork(
             "models/mtcnn/det1.prototxt", "models/mtcnn/det1.caffemodel", size=(120, 160), **_MTCNN
@@ -120,12 +131,15 @@ NETWORKS: Mapping[str, NnieNetwork] = MappingProxyType(
 )
 
 
+_NO_TABLE = ", precision_table: false"
+
+
 def write_recipe(
     folder: Path,
     name: str,
     shared: Path,
     *,
-    bits: int = 8,
+    mode: int = 0,
     refuse: bool = False,
     calibrated: int | None = None,
     verified: int | None = None,
@@ -136,7 +150,7 @@ def write_recipe(
     calibrated, verified: images; None: as many as the network's figures are made on.
     """
     network = NETWORKS[name]
-    options = f"chip: hi3516cv500, compile_mode: {1 if bits == 16 else 0}"
+    options = f"chip: hi3516cv500, compile_mode: {mode}"
     if network.outside and not refuse:
         options += ", outside_limits: custom"
     shape = [1, 3, *network.size]
@@ -189,13 +203,18 @@ def measured(name: str, shared: Path, folder: Path) -> Row:
         if refused.returncode != 3:
             raise SystemExit(f"{name} was to be refused, and ended {refused.returncode}\n{refused.stderr}")
         row["refusals"] = int(refused.stderr.split("error: ")[1].split()[0])
-    for bits in (8, 16):
-        recipe = write_recipe(folder / name / str(bits), name, shared, bits=bits)
-        done = run(recipe, folder / f"out{bits}")
+    first: list[str] = []
+    for mode, bits in ((0, "8"), (1, "16"), (2, "first in 16")):
+        more = "" if mode == 0 else _NO_TABLE
+        more += f", tags: {{hp: {json.dumps(first)}}}" if mode == 2 else ""
+        place = f"out{mode}"
+        done = run(write_recipe(folder / name / place, name, shared, mode=mode, more=more), folder / place)
         if done.returncode:
-            raise SystemExit(f"{name} in {bits} bits ended {done.returncode}\n{done.stderr}")
-        report = report_of(folder / f"out{bits}", name)
-        if bits == 8:
+            raise SystemExit(f"{name} with {bits} bits ended {done.returncode}\n{done.stderr}")
+        report = report_of(folder / place, name)
+        if bits == "8":
+            rows = {row["choice"]: row["layers"] for row in report["details"]["precision"]}
+            first = rows["firstconv_hp"]
             parts = report["details"]["segments"]
             row["segments"] = ", ".join(f"{part['runs_on']} {part['layers']}" for part in parts)
             row["MACs"] = report["macs"]

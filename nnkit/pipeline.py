@@ -40,6 +40,7 @@ def run(build: Build, out: Path) -> Outcome:
         lowered = stages.lower(build, restructured)
         statistics = stages.calibrate(build, restructured)
         settled = stages.choose_precision(build, restructured, lowered, statistics)
+        settled, statistics = stages.correct(build, settled, statistics)
         program = stages.quantize(build, settled, statistics)
         plan = stages.plan(build, settled, program)
         artifact = stages.emit(build, settled, statistics, program, plan, staged.folder)

@@ -1,6 +1,6 @@
 """The stages as the pipeline calls them: each adapts the recipe, the target and the cache to one package."""
 
-from nnkit.stages.build_stages import emit, plan, quantize, report, verify
+from nnkit.stages.build_stages import correct, emit, plan, quantize, report, verify
 from nnkit.stages.model_stages import calibrate, calibrate_if_possible, import_model, lower, restructure
 from nnkit.stages.packaging import package, page
 from nnkit.stages.precision import choose_precision
@@ -18,6 +18,7 @@ __all__ = [
     "calibrate",
     "calibrate_if_possible",
     "choose_precision",
+    "correct",
     "emit",
     "import_model",
     "lower",

@@ -29,6 +29,17 @@ class Case:
     outputs: Mapping[str, NDArray[Any]]
 
 
+def correct(build: Build, settled: Settled, statistics: CalibrationStats) -> tuple[Settled, CalibrationStats]:
+    """The network with the corrections of its float weights that the recipe asks for, and its statistics."""
+    wanted = quantization_of(build, settled.lowered, statistics)
+    make = build.target.correction(settled.lowered, build.options, wanted.calibration)
+    if make is None:
+        return settled, statistics
+    with build.progress.stage("correct") as step:
+        made = make(replace(wanted, say=step.say))
+        return replace(settled, lowered=made.lowered), made.statistics
+
+
 def quantize(build: Build, settled: Settled, statistics: CalibrationStats) -> Program:
     """Ranges to formats, weights to stored values; limits and the recipe's CPU stages are checked on the result."""
     from nnkit.postprocess.from_recipe import stages_of

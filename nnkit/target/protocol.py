@@ -157,6 +157,14 @@ class Quantization:
 
 
 @dataclass(frozen=True, eq=False)
+class Corrected(Generic[LoweredT]):
+    """The network with other weights and biases than it was restructured to, and the statistics that hold for it."""
+
+    lowered: LoweredT
+    statistics: CalibrationStats
+
+
+@dataclass(frozen=True, eq=False)
 class PrecisionSearch:
     """How `hp: auto` measures the network with any set of layers in 16 bits.
 
@@ -218,6 +226,15 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
         Raises ModelError naming every layer that neither side can run: calibration has not begun, so that a network
         that cannot be deployed is told so in seconds.
         """
+
+    def correction(
+        self, lowered: LoweredT, options: OptionsT, calibration: Calibration
+    ) -> Callable[[Quantization], Corrected[LoweredT]] | None:
+        """What makes the recipe's corrections, where the artifact is written of float weights and has to have them.
+
+        None where none is asked for, or `quantize` makes them. It raises RecipeError.
+        """
+        return None
 
     @abstractmethod
     def quantize(self, lowered: LoweredT, quantization: Quantization, options: OptionsT) -> Program:

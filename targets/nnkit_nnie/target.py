@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,10 @@ if TYPE_CHECKING:
     from nnkit.graph import Model
     from nnkit.memory.plan import MemoryPlan
     from nnkit.program import Program
-    from nnkit.recipe import Recipe
+    from nnkit.quantize.used_ranges import UsedRanges
+    from nnkit.recipe import Calibration, Recipe
     from nnkit.rewrite import RewriteLog
-    from nnkit.target import Deployment, Machine, PrecisionSearch, Quantization, Runner, Tool
+    from nnkit.target import Corrected, Deployment, Machine, PrecisionSearch, Quantization, Runner, Tool
 
 DEFAULT_RULES: tuple[str, ...] = (
     "remove_identity",
@@ -44,6 +46,7 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
     options = NnieOptions
     default_rules = DEFAULT_RULES
     writes_postprocess = True
+    corrections = ("equalize", "bias_correction")
     documentation = "docs/nnie.md"
 
     def program_classes(self) -> tuple[type, ...]:
@@ -83,6 +86,27 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
         from nnkit_nnie.network_files import check_cfg
 
         check_cfg(recipe, lowered, options)
+
+    def correction(
+        self, lowered: NnieLowered, options: NnieOptions, calibration: Calibration
+    ) -> Callable[[Quantization], Corrected[NnieLowered]] | None:
+        """Equalised channels and corrected biases, which the mapper has to read in the caffemodel."""
+        from nnkit_nnie.corrections import correct
+
+        if not calibration.corrections:
+            return None
+        return lambda quantization: correct(lowered, quantization, options)
+
+    def ranges_used(
+        self, lowered: NnieLowered, quantization: Quantization, program: Program, options: NnieOptions
+    ) -> UsedRanges:
+        """The ranges as calibrated; those of values that equalisation scaled are not the network's."""
+        from nnkit.quantize.used_ranges import UsedRanges
+        from nnkit_nnie.equalize import EQUALIZED
+
+        statistics = quantization.statistics
+        ranges = {name: each for name, each in statistics.ranges.items() if not name.endswith(EQUALIZED)}
+        return UsedRanges(replace(statistics, ranges=ranges), frozenset(ranges))
 
     def quantize(self, lowered: NnieLowered, quantization: Quantization, options: NnieOptions) -> Program:
         """GFPQ inputs and weights for what the NNIE runs, float for the CPU."""

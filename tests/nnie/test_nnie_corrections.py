@@ -1,0 +1,114 @@
+"""Corrections as a recipe asks for them: judged on images kept aside, in the emitted pair, undone where they harm."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import cv2
+import numpy as np
+import onnxruntime
+import pytest
+from click.testing import Result
+from nnie_networks import Net
+from typer.testing import CliRunner
+
+from nnkit.builds import open_build
+from nnkit.cli import app
+from nnkit.errors import RecipeError
+from nnkit.graph.onnx_runtime import FloatSession
+from nnkit_nnie import corrections
+from nnkit_nnie.ops import STORED, NnieWeighted
+
+
+def project(folder: Path, more: str, *, images: int = 16, target: str = "", blocks: int = 3) -> Path:
+    """A small network of depthwise layers, with a vector at its end."""
+    net = Net(11)
+    x = net.node("Relu", [net.conv(net.input("image", 3, 16, 16), (3, 12), "stem", strides=[2, 2])], "stem_relu")
+    for index in range(blocks):
+        x = net.node("Relu", [net.conv(x, (12, 12), f"dw{index}", group=12)], f"dw{index}_relu")
+        x = net.node("Relu", [net.conv(x, (12, 12), f"pw{index}", kernel=1)], f"pw{index}_relu")
+    model = net.model(net.fc(net.node("Flatten", [x], "flat"), (12 * 64, 8), "fc"))
+    (folder / "net.onnx").write_bytes(model.onnx_bytes)
+    for index in range(images):
+        pixels = cv2.resize(np.random.default_rng(index).integers(0, 256, (5, 5, 3), np.uint8), (16, 16))
+        cv2.imwrite(str(folder / f"{index:02}.png"), pixels)
+    (folder / "recipe.yaml").write_text(
+        "nnkit: 1\nname: small\nmodel:\n  path: net.onnx\n  inputs:\n    image:\n"
+        "      preprocess: {color: bgr, mean: 128, scale: 0.02}\n      calibration: {images: '*.png'}\n"
+        f"targets:\n  nnie: {{chip: hi3516cv500, precision_table: false{target}}}\n{more}"
+    )
+    return folder / "recipe.yaml"
+
+
+def run(recipe: Path) -> Result:
+    return CliRunner().invoke(app, ["run", str(recipe), "--out", str(recipe.parent / "out"), "--no-cache"])
+
+
+def report(folder: Path) -> dict:
+    return json.loads((folder / "out" / "small" / "nnie" / "report.json").read_text())
+
+
+def test_both_help_and_the_pair_has_them(tmp_path: Path) -> None:
+    """Each is judged, against what was kept before; the emitted pair, read again, gives the program's values."""
+    assert run(project(tmp_path, "")).exit_code == 0
+    plain = report(tmp_path)["verify"]["float_vs_program"]["sqnr_db"]
+    done = run(project(tmp_path, "calibration: {corrections: [bias_correction, equalize]}\n"))
+    assert done.exit_code == 0, done.output
+    found = report(tmp_path)
+    notes = [note for note in found["quantization_notes"] if "held-out inputs" in note]
+    assert notes[0].startswith("equalisation kept: ")
+    assert notes[1].startswith("bias correction ")
+    assert notes[0].split()[-6] == notes[1].split(": ")[1].split()[0]  # dB with the first, without the second
+    assert found["verify"]["float_vs_program"]["sqnr_db"] > plain + 0.5
+    (caffe,) = [each for each in found["verify"]["program_vs_artifact"] if each["how"] == "caffe"]
+    assert caffe["mismatches"] == 0
+    build = tmp_path / "out" / "small" / "nnie"
+    program = open_build(build).program
+    assert "dw0_relu.equalized" in program.tensors
+    assert not any("equalized" in line for line in (build / "calibration.yaml").read_text().splitlines())
+    from nnkit.importers.caffe_importer import import_caffe
+
+    pair = import_caffe(build / "artifact" / "small.prototxt", build / "artifact" / "small.caffemodel").model
+    given = {"image": np.random.default_rng(0).normal(size=(1, 3, 16, 16)).astype(np.float32)}
+    ours = FloatSession(pair).run(given)["fc"]
+    (theirs,) = onnxruntime.InferenceSession(build / "float.onnx").run(["fc"], given)
+    assert np.abs(ours - theirs).max() < 0.2 * np.abs(theirs).max()  # perhaps other biases, and nothing else
+
+
+def test_too_few_images(tmp_path: Path) -> None:
+    done = run(project(tmp_path, "calibration: {corrections: [equalize]}\n", images=5))
+    assert isinstance(done.exception, RecipeError)
+    assert "there are 5" in str(done.exception)
+
+
+def test_what_harms_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(network, program, edit, samples, say) -> int:
+        edit.set_constant("fc", 2, edit.constant("fc", 2) + 5.0)
+        return 1
+
+    assert run(project(tmp_path, "")).exit_code == 0
+    plain = report(tmp_path)["verify"]["float_vs_program"]
+    monkeypatch.setattr(corrections, "correct_biases", spoil)
+    assert run(project(tmp_path, "calibration: {corrections: [bias_correction]}\n")).exit_code == 0
+    found = report(tmp_path)
+    assert found["verify"]["float_vs_program"] == plain
+    assert any("bias correction undone" in note for note in found["quantization_notes"])
+
+
+def test_nothing_to_change(tmp_path: Path) -> None:
+    """No convolution reads another's channels."""
+    assert run(project(tmp_path, "calibration: {corrections: [equalize]}\n", blocks=0)).exit_code == 0
+    assert "equalisation: there is nothing that it could change" in report(tmp_path)["quantization_notes"]
+
+
+def test_layers_in_16_bits_that_were_searched_keep_them(tmp_path: Path) -> None:
+    more = "tags: {hp: auto}\nverify: {gates: {cosine: 0.995}}\n"
+    more += "calibration: {corrections: [equalize, bias_correction]}\n"
+    done = run(project(tmp_path, more, target=", compile_mode: 2"))
+    assert done.exit_code == 0, done.output
+    chosen = {row["name"] for row in report(tmp_path)["mixed_precision"]["chosen"]}
+    program = open_build(tmp_path / "out" / "small" / "nnie").program
+    bits = {op.layer: op.read_as.bits for op in program.ops if isinstance(op, NnieWeighted)}
+    assert {layer for layer, width in bits.items() if width == 16} == chosen & bits.keys()
+    assert program.tensors["fc"].format == STORED
