@@ -10,6 +10,8 @@ from nnkit.errors import NnkitError
 from nnkit.program import Program
 from nnkit_nnie.wk_comparison import compare_artifact
 
+_SORTS = ("codes", "biases", "multipliers", "checksums")
+
 
 def compared_numbers(artifact: Path, program: Program, entry: Mapping[str, Any]) -> dict[str, Any]:
     """Counts of a compiled network's numbers, as `nnkit verify-wk --json` has them; or `not_compared`, the reason.
@@ -24,13 +26,14 @@ def compared_numbers(artifact: Path, program: Program, entry: Mapping[str, Any])
     return compared.as_json()
 
 
-def numbers_in_words(wk: str, numbers: Mapping[str, Any]) -> str:
-    """A line for people. numbers: of `compared_numbers`."""
+def numbers_in_words(wk: str, numbers: Mapping[str, Any]) -> list[str]:
+    """Lines for people. numbers: of `compared_numbers`."""
     if "not_compared" in numbers:
-        return f"{wk:<12} not compared with the simulation: {numbers['not_compared']}"
-    sorts = [
-        f"{numbers[f'{sort}_equal']:,} of {numbers[sort]:,} {sort}" for sort in ("codes", "biases", "multipliers")
-    ]
-    ties = sum(numbers[f"{sort}_tied"] for sort in ("codes", "biases", "multipliers"))
+        return [f"{wk:<12} not compared with the simulation: {numbers['not_compared']}"]
+    compared = [sort for sort in _SORTS if numbers[sort]]
+    sorts = [f"{numbers[f'{sort}_equal']:,} of {numbers[sort]:,} {sort}" for sort in compared]
+    ties = sum(numbers[f"{sort}_tied"] for sort in compared)
     tied = f" ({ties} others by the last bit of a float)" if ties else ""
-    return f"{wk:<12} {', '.join(sorts)} equal ours{tied}; {numbers['records_unread']:,} records not read"
+    equal = f"{', '.join(sorts)} equal ours{tied}" if sorts else "nothing could be compared"
+    line = f"{wk:<12} {equal}; {numbers['records_unread']:,} records not read"
+    return [line, *(f"{'':<12} {note}" for note in numbers["notes"])]

@@ -7,7 +7,7 @@
 * Weights are in GFPQ of the same number of bits, with a scale for each group of a layer (a depthwise layer: for each
   channel).
 * A layer with weights has an accumulator in units of its two scales, an integer bias and an integer multiplier
-  (`integer_numbers`): result = ((rint(sum of products) + bias) * multiplier) >> 30 in S20.12, rounded down and
+  (`integer_numbers`): result = ((rint(sum of products) + bias) * multiplier) >> shift in S20.12, rounded down and
   saturated.
 * An activation in place applies to that result, and rounds half up. Sigmoid and TanH are tables, in place and as
   layers (`activation_tables`).
@@ -20,8 +20,8 @@
 Biases and multipliers are those of files that the vendor's mapper made. Not known, so that the simulation is not bit
 exact: to how many bits the chip rounds a product (here none is rounded, and their sum once, to the unit of the bias);
 how many bits the accumulator has (here as many as it takes; where a bias or multiplier does not fit the 32 bits that
-files have for it, the Program's notes say so); whether the groups of a layer have scales of their own for what they
-read, too (here one). The dumps of the vendor's mapper, where it is at hand, are compared with it layer by layer.
+files have for it, the Program's notes say so); what the mapper makes of channels whose weights are nearly zero (here
+as of others). The dumps of the vendor's mapper, where it is at hand, are compared with it layer by layer.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from nnkit_nnie.float64_layers import (
 )
 from nnkit_nnie.gfpq import Gfpq
 from nnkit_nnie.group_weights import scales_in_words
-from nnkit_nnie.integer_numbers import LARGEST_MULTIPLIER, integer_biases, multiplier, to_s20_12
+from nnkit_nnie.integer_numbers import LARGEST_MULTIPLIER, integer_biases, multiplier, shift, to_s20_12
 
 if TYPE_CHECKING:
     from nnkit.program import Arrays, Tensors, Watch
@@ -117,7 +117,7 @@ class NnieWeighted(NnieOp):
         sums = np.rint(self._products(self.read_as.in_units(self.read_as.quantize(real)))).astype(np.int64)
         channels = (1, -1, *[1] * (sums.ndim - 2))
         sums += self.integer_biases.reshape(channels)
-        result = to_s20_12(sums, self.multipliers.reshape(channels))
+        result = to_s20_12(sums, self.multipliers.reshape(channels), self.shifts.reshape(channels))
         for activation in self.activations:
             result = STORED.quantize(activate(STORED.dequantize(result), activation))
         return result.reshape(tensors[self.output].shape)
@@ -148,6 +148,12 @@ class NnieWeighted(NnieOp):
         """[O], what turns each output's accumulator into S20.12."""
         steps = self.read_as.steps_per_octave
         each = [min(multiplier(s, steps), LARGEST_MULTIPLIER) for s in self._accumulator_scales]
+        return np.repeat(np.asarray(each, np.int64), self.bias.size // self.groups)
+
+    @property
+    def shifts(self) -> NDArray[np.int64]:
+        """[O], by how many bits the product with the multiplier is shifted."""
+        each = [shift(s, self.read_as.steps_per_octave) for s in self._accumulator_scales]
         return np.repeat(np.asarray(each, np.int64), self.bias.size // self.groups)
 
     @property

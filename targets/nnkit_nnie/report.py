@@ -49,7 +49,7 @@ def report_details(deployment: Deployment[NnieLowered], options: NnieOptions, fo
         "precision_images": which,
         "compiled_numbers": dict(numbers),
         "summary": [
-            *(numbers_in_words(wk, found) for wk, found in numbers),
+            *(line for wk, found in numbers for line in numbers_in_words(wk, found)),
             *([f"choices {which}:"] if table else []),
             *table_lines(table),
             *([] if better is None else [better]),

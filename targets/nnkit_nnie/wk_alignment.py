@@ -17,6 +17,7 @@ from nnkit_nnie.ops import NnieWeighted
 from nnkit_nnie.wk_layout import RecordLayout
 from nnkit_nnie.wk_records import WkRecord
 
+_BYTE_CODES, _HALF_OF_INPUTS = 8, 8
 _LIKE, _SAMPLED = 0.5, 3
 """Share of equal codes from which a window counts as the layer's own by content; records looked at for it."""
 
@@ -39,6 +40,28 @@ class StoredLayer:
         return size_bytes == self.layout.size_bytes or (
             max(self.op.window.stride_h, self.op.window.stride_w) > 1 and size_bytes < self.layout.size_bytes
         )
+
+    def checksum_known(self, size_bytes: int) -> bool:
+        """Whether it is known of records of this size where their bytes lie, up to what a checksum can tell."""
+        if self.layout.bits != _BYTE_CODES:
+            return False
+        if self._dense_rows:
+            return size_bytes == self.layout.dense_rows_bytes
+        plain = (self.op.window.stride_h, self.op.window.stride_w) == (1, 1)
+        if self.op.caffe_type == "Deconvolution":
+            plain = self.layout.shape[:2] == (1, 1)
+        return plain and size_bytes == self.layout.size_bytes
+
+    @property
+    def parity_axis(self) -> int:
+        """The axis of the weights [O, I, kh, kw] whose odd indices lie in the second bytes of words."""
+        return 2 if self._dense_rows else 1
+
+    @property
+    def _dense_rows(self) -> bool:
+        """Whether its records hold two rows of the window side by side: small convolutions of stride 2."""
+        window, convolves = self.op.window, self.op.caffe_type != "Deconvolution"
+        return convolves and (window.stride_h, window.stride_w) == (2, 2) and self.layout.shape[1] <= _HALF_OF_INPUTS
 
     def codes_of(self, record: int) -> NDArray[Any]:
         """Our codes of what one of its records holds."""

@@ -22,6 +22,7 @@ from nnkit_nnie.wk_records import WkRecord, read_records
 from nnkit_nnie.wk_same_network import same_network
 
 _MOST_RECORDS_A_KNOWN_ONE = 8
+_SORTS = len(LayerNumbers("", 0).counts)
 
 
 def compare_with_wk(build: Path, program: Program, path: Path) -> CompiledComparison:
@@ -37,7 +38,7 @@ def compare_with_wk(build: Path, program: Program, path: Path) -> CompiledCompar
             f"nothing in it can be compared: all {compared.records_unread} records are compressed, or laid out in a "
             "way that is not known",
             where=str(path),
-            remedy="compile with compress_mode 1",
+            remedy="compile with compress_mode: bypass (1 in the mapper's cfg)",
         )
     return compared
 
@@ -65,7 +66,7 @@ def compare_artifact(artifact: Path, program: Program, path: Path) -> CompiledCo
     results = _compared(layers, records, _Weights(artifact, network), path)
     notes += _generation(wk, segments) + _input_scales(results)
     return CompiledComparison(
-        numbers=tuple(_total(results, position) for position in range(3)),
+        numbers=tuple(_total(results, position) for position in range(_SORTS)),
         records_unread=len(records) - sum(each.records_read for each in results),
         layers=tuple(_layer(each) for each in results if any(c.compared > c.equal for _, c in each.counts)),
         notes=tuple(notes),

@@ -61,6 +61,12 @@ class RecordLayout:
         return _HEAD_BYTES * (1 + self._slots)
 
     @property
+    def dense_rows_bytes(self) -> int:
+        """Bytes of a record of at most 8 inputs whose rows lie side by side in pairs, unpacked; of 8 bits."""
+        _, _, high, wide = self.shape
+        return _HEAD_BYTES * (1 + -(-high // 2) * wide)
+
+    @property
     def _slots(self) -> int:
         _, inputs, high, wide = self.shape
         return -(-high * wide * -(-inputs // _INPUTS_16) // _LANES_16)

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit_nnie.gfpq import Gfpq
-from nnkit_nnie.integer_numbers import bias_in_units, integer_biases, scale_of_multiplier
+from nnkit_nnie.integer_numbers import bias_in_units, integer_biases, scales_of_multiplier
 from nnkit_nnie.wk_alignment import StoredLayer
+from nnkit_nnie.wk_checksums import compare_checksums
 from nnkit_nnie.wk_layout import StoredNumbers, one_step_apart
 from nnkit_nnie.wk_records import WkRecord
 
@@ -52,13 +53,19 @@ class LayerNumbers:
     codes: Count = field(default_factory=Count)
     biases: Count = field(default_factory=Count)
     multipliers: Count = field(default_factory=Count)
+    checksums: Count = field(default_factory=Count)
     records_read: int = 0
     input_scales: set[int] = field(default_factory=set)
 
     @property
     def counts(self) -> tuple[tuple[str, Count], ...]:
-        """The three counts by name."""
-        return (("codes", self.codes), ("biases", self.biases), ("multipliers", self.multipliers))
+        """The counts by name."""
+        return (
+            ("codes", self.codes),
+            ("biases", self.biases),
+            ("multipliers", self.multipliers),
+            ("checksums", self.checksums),
+        )
 
 
 def compare_layer(
@@ -67,11 +74,26 @@ def compare_layer(
     """Compare a layer's records. real_weights: the weights before quantisation, asked for where a code differs.
 
     A multiplier counts once for each group; it is equal where all records of the group have one, and it is
-    2^(42 - s / F) with an integer s.
+    one that an integer s gives. Compressed records are compared by their checksums.
     """
     result = LayerNumbers(layer.op.layer, layer.op.read_as.z)
-    if not layer.readable:
-        return result
+    if layer.readable:
+        _compare_read(layer, records, real_weights, result)
+    sums = compare_checksums(layer, records, result.input_scales)
+    result.checksums.compared += sums.compared
+    result.checksums.equal += sums.equal
+    if sums.input_scale is not None:
+        result.input_scales.add(sums.input_scale)
+    return result
+
+
+def _compare_read(
+    layer: StoredLayer,
+    records: Sequence[WkRecord],
+    real_weights: Callable[[], NDArray[np.float64]],
+    result: LayerNumbers,
+) -> None:
+    """Add the records that are not compressed."""
     a_group = layer.layout.records
     for group, scale in enumerate(layer.op.weight_scales):
         read = [
@@ -81,7 +103,6 @@ def compare_layer(
         ]
         if read:
             _compare_group(layer, scale, read, real_weights, result)
-    return result
 
 
 def _compare_group(
@@ -94,7 +115,8 @@ def _compare_group(
     """Add one group's records to the result."""
     steps = scale.steps_per_octave
     stored = {int(each) for _, numbers in read for each in numbers.multipliers}
-    s = scale_of_multiplier(min(stored), steps) if len(stored) == 1 else None
+    candidates = scales_of_multiplier(min(stored), steps) if len(stored) == 1 else ()
+    s = max(candidates, key=lambda each: _fitting_biases(layer, read, each, steps), default=None)
     result.multipliers.add(np.asarray([s is not None]), np.asarray([False]))
     if s is not None:
         result.input_scales.add(-s - scale.z)
@@ -114,6 +136,14 @@ def _compare_group(
         exact = bias_in_units(bias, s, steps)
         off = np.abs(numbers.biases - exact)
         result.biases.add(numbers.biases == integer_biases(bias, s, steps), off <= 0.5 + _RELATIVE * np.abs(exact))
+
+
+def _fitting_biases(layer: StoredLayer, read: Sequence[tuple[int, StoredNumbers]], s: int, steps: int) -> int:
+    """How many biases are ours by a scale."""
+    return sum(
+        int((numbers.biases == integer_biases(layer.op.bias[layer.outputs_of(index)], s, steps)).sum())
+        for index, numbers in read
+    )
 
 
 def _near_half(weights: NDArray[np.float64], scale: Gfpq) -> NDArray[np.bool_]:

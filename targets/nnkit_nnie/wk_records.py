@@ -2,8 +2,9 @@
 
 The body begins with the records; u32@96 and u32@100 say where in it the index is and how many bytes it has: eight a
 record, offset and length. An entry of length 0 stands for nothing. A record is a flag, the size of what follows once
-it is unpacked (u16), that, and two more bytes. Flag 0 says that it is not compressed; the code of the others is not
-known.
+it is unpacked (u16), that, and the exclusive or of the 16-bit words of what follows, unpacked. Flag 0 says that it is
+not compressed. The code of the others is not known: it begins with a table of 34 bytes, those that occur, then the
+smallest that do not, and goes on as a stream of bits, fewer than one for each byte of the most frequent value.
 
 Source: files that the vendor's mapper made.
 """
@@ -14,15 +15,19 @@ import struct
 from dataclasses import dataclass
 
 _INDEX_AT, _REGION_BYTES_AT = 96, 84
-_ENTRY_BYTES, _FLAG_AND_SIZE_BYTES, _FRAME_BYTES = 8, 3, 5
+_ENTRY_BYTES, _FLAG_AND_SIZE_BYTES, _CHECKSUM_BYTES, _FRAME_BYTES = 8, 3, 2, 5
 
 
 @dataclass(frozen=True)
 class WkRecord:
-    """A record. size_bytes: unpacked. payload: a view of the file's bytes, None where it is compressed."""
+    """A record. size_bytes: unpacked. payload: a view of the file's bytes, None where it is compressed.
+
+    checksum: the exclusive or of the 16-bit words of its content, unpacked.
+    """
 
     size_bytes: int
     payload: memoryview | None
+    checksum: int
 
 
 def read_records(data: bytes, body_at: int) -> tuple[WkRecord, ...]:
@@ -47,11 +52,12 @@ def read_records(data: bytes, body_at: int) -> tuple[WkRecord, ...]:
             raise ValueError(f"record {number} ({length} bytes at {offset}) overlaps others or leaves the parameters")
         used_to = offset + length
         flag, size = struct.unpack_from("<BH", body, offset)
+        (checksum,) = struct.unpack_from("<H", body, offset + length - _CHECKSUM_BYTES)
         if flag:
-            records.append(WkRecord(size, None))
+            records.append(WkRecord(size, None, checksum))
             continue
         if size + _FRAME_BYTES != length:
             raise ValueError(f"record {number} says {size} bytes, and has {length - _FRAME_BYTES}")
         start = offset + _FLAG_AND_SIZE_BYTES
-        records.append(WkRecord(size, body[start : start + size]))
+        records.append(WkRecord(size, body[start : start + size], checksum))
     return tuple(records)

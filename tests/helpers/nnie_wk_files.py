@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -83,14 +83,18 @@ def compiled(
     records: Sequence[bytes | None],
     *,
     generation: tuple[int, int] = (1, 2),
+    compressed: Collection[int] = (),
 ) -> bytes:
-    """A file of one segment. records: payloads, None for an empty entry of the index."""
+    """A file of one segment. records: payloads, None for an empty entry of the index.
+
+    compressed: which of them are to look compressed: a flag, and content that nobody can read.
+    """
     table = bytes([0, len(inputs), len(outputs), 0]).ljust(16, b"\0")
     for name, hwc in (*inputs, *outputs):
         table += struct.pack("<4I", *hwc, 0) + name.encode()[:31].ljust(32, b"\0") + bytes(16)
     region, index = b"", b""
-    for payload in records:
-        record = b"" if payload is None else struct.pack("<BH", 0, len(payload)) + payload + b"\0\0"
+    for number, payload in enumerate(records):
+        record = b"" if payload is None else _record(payload, number in compressed)
         index += struct.pack("<II", len(region) if record else 0, len(record))
         region += record
     head = bytearray(192)
@@ -101,6 +105,15 @@ def compiled(
     struct.pack_into("<II", head, 96, len(region), len(index))
     data = bytes(head) + table + region + index
     return struct.pack("<I", crc_bit_by_bit(data[4:])) + data[4:]
+
+
+def _record(payload: bytes, compressed: bool) -> bytes:
+    """Flag and size, content, and the exclusive or of the content's 16-bit words."""
+    checksum = 0
+    for (word,) in struct.iter_unpack("<H", payload.ljust(len(payload) + len(payload) % 2, b"\0")):
+        checksum ^= word
+    content = b"\x80\x00" + bytes(40) if compressed else payload
+    return struct.pack("<BH", 0x51 * compressed, len(payload)) + content + struct.pack("<H", checksum)
 
 
 def resealed(data: bytes) -> bytes:

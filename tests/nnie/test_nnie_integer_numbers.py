@@ -13,23 +13,36 @@ from nnie_networks import Net
 from nnkit.calibrate import calibrate
 from nnkit.program import Float
 from nnkit_nnie.context import Division
-from nnkit_nnie.integer_numbers import LARGEST_MULTIPLIER, multiplier, to_s20_12
+from nnkit_nnie.integer_numbers import LARGEST_MULTIPLIER, multiplier, scales_of_multiplier, shift, to_s20_12
 from nnkit_nnie.quantize import Precision, to_program
 from nnkit_nnie.segments import divide
 
 
 @given(st.lists(st.integers(-(1 << 50), 1 << 50), min_size=1), st.integers(-400, 1200), st.sampled_from([16, 128]))
 def test_results(sums: list[int], s: int, steps: int) -> None:
-    """(sum * multiplier) >> 30 rounds down also below zero, and saturates."""
-    m = min(multiplier(s, steps), LARGEST_MULTIPLIER)
-    found = to_s20_12(np.asarray(sums, np.int64), np.asarray([m], np.int64))
-    expected = [min(max((each * m) >> 30, -(1 << 31)), (1 << 31) - 1) for each in sums]
+    """(sum * multiplier) >> shift rounds down also below zero, and saturates; it is sum 2^(12 - s / F)."""
+    m, by = min(multiplier(s, steps), LARGEST_MULTIPLIER), shift(s, steps)
+    found = to_s20_12(np.asarray(sums, np.int64), np.asarray([m], np.int64), np.asarray([by], np.int64))
+    expected = [min(max((each * m) >> by, -(1 << 31)), (1 << 31) - 1) for each in sums]
     assert found.tolist() == expected
 
 
 def test_rounding_down_is_told_from_rounding_to_the_nearest() -> None:
     one = np.asarray([1 << 29], np.int64)
-    assert to_s20_12(np.asarray([-3, -1, 1, 3]), one).tolist() == [-2, -1, 0, 1]
+    assert to_s20_12(np.asarray([-3, -1, 1, 3]), one, np.asarray([30])).tolist() == [-2, -1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("s", "stored", "by"),
+    [(177, 0x7A92BE8B, 30), (168, 0x0016A09E, 19), (169, 0x0015AB08, 19), (165, 0x0019C492, 19)],
+)
+def test_multipliers_of_the_vendors_file(s: int, stored: int, by: int) -> None:
+    """Of channels of one depthwise layer: beyond 31 bits they are 2^11 smaller."""
+    assert (multiplier(s, 16), shift(s, 16)) == (stored, by)
+    assert stored / 2.0**by == pytest.approx(2.0 ** (12 - s / 16), rel=1e-6)
+    assert s in scales_of_multiplier(stored, 16)
+    assert all(multiplier(each, 16) == stored for each in scales_of_multiplier(stored, 16))
+    assert scales_of_multiplier(stored + 1, 16) == ()
 
 
 @pytest.mark.parametrize("scale", [1.0, 3e-7])

@@ -64,6 +64,8 @@ def test_the_vendors_file(retinaface: Path, shared_dir: Path) -> None:
     assert (told["biases"], told["biases_equal"], told["biases_tied"]) == (2124, 2122, 2)
     assert (told["multipliers"], told["multipliers_equal"]) == (41, 41)
     assert told["records_unread"] == 1918 - 531
+    # Of those, ten are of depthwise channels whose weights are below what the mapper tells from zero.
+    assert (told["checksums"], told["checksums_equal"]) == (1918 - 531 - 10, 1918 - 531 - 10)
     assert [row["layer"] for row in told["layers"]] == ["rf_c2_lateral", "rf_c2_aggr"]
     assert any("another scale of their input" in note for note in told["notes"])
     text = cli("verify-wk", retinaface, shared_dir / WK).stdout
@@ -91,6 +93,28 @@ def weights(build: Path, op: NnieWeighted) -> NDArray[np.float64]:
 
     path = build / "artifact" / "retinaface.caffemodel"
     return read_caffemodel(path.read_bytes(), "x")[op.layer].arrays[0].astype(np.float64)
+
+
+def test_a_scale_per_layer_and_a_wrong_bias_are_caught_in_compressed_records(
+    retinaface: Path, shared_dir: Path
+) -> None:
+    """Of depthwise layers, none of whose records can be read: only their checksums tell."""
+    program = open_build(retinaface).program
+    depthwise = [op for op in program.ops if isinstance(op, NnieWeighted) and op.groups > 1]
+    assert len(depthwise) == 15
+    changes: dict[str, dict[str, Any]] = {}
+    for op in depthwise[:8]:
+        whole = Gfpq.for_magnitude(8, float(np.abs(weights(retinaface, op)).max()))
+        real = weights(retinaface, op).reshape(op.weight.shape)
+        changes[op.layer] = {"weight": whole.quantize(real), "weight_scales": (whole,) * op.groups}
+    for op in depthwise[8:11]:
+        changes[op.layer] = {"bias": op.bias * 1.001}
+    found = comparison(retinaface, shared_dir / WK, **changes)
+    counts = {each.layer: each.numbers[-1] for each in found.layers}
+    assert set(changes) <= set(counts)
+    for layer in changes:
+        assert counts[layer].equal < counts[layer].compared / 4
+    assert found.numbers[-1].compared - found.numbers[-1].equal > 400
 
 
 def test_wrong_scales_are_caught(retinaface: Path, shared_dir: Path) -> None:
@@ -178,7 +202,7 @@ def small_wk(bits: int, folder: Path, **changes: Any) -> bytes:
             numbers = Numbers(
                 np.reshape(codes, weight.shape),
                 [round(float(b) * 2.0 ** (s / steps)) for b in bias],
-                round(2.0 ** (42 - s / steps)),
+                round(2.0 ** ((42 if s > 11 * steps else 31) - s / steps)),
             )
             records += records_8(numbers) if bits == 8 else records_16(numbers)
             records.append(None)
@@ -224,6 +248,7 @@ def test_a_run_compares_what_the_mapper_made(tmp_path: Path, monkeypatch: pytest
         assert (numbers["biases"], numbers["biases_equal"]) == (34, 34)
         assert (numbers["multipliers"], numbers["multipliers_equal"]) == (6, 6)
         assert numbers["records_unread"] == 2
+        assert numbers["checksums"] == 0
         assert [row["layer"] for row in numbers["layers"]] == layers
         line = (
             f"inst.wk      {equal} of 948 codes, 34 of 34 biases, 6 of 6 multipliers equal ours; 2 records not read"
@@ -236,6 +261,24 @@ def comparison(build: Path, path: Path, **changes: Mapping[str, Any]) -> Compile
     program = open_build(build).program
     ops = tuple(replace(op, **changes.get(getattr(op, "layer", ""), {})) for op in program.ops)
     return compare_with_wk(build, replace(program, ops=ops), path)
+
+
+def test_compressed_records_by_their_checksums(tmp_path: Path) -> None:
+    """All of the first layer and half of the last; one of them of another number."""
+    build = small_build(tmp_path, 0)
+    (tmp_path / "x.wk").write_bytes(small_wk(8, tmp_path, compressed=(0, 1, 2, 3, 4, 15)))
+    told = json.loads(cli("verify-wk", build, tmp_path / "x.wk", "--json").stdout)
+    assert (told["checksums"], told["checksums_equal"]) == (6, 6)
+    assert (told["codes"], told["codes_equal"]) == (360 + 32, 360 + 32)
+    assert told["records_unread"] == 6 + 2
+    program = open_build(build).program
+    op = next(each for each in program.ops if getattr(each, "layer", "") == "first")
+    assert isinstance(op, NnieWeighted)
+    codes = op.weight.copy()
+    codes[5, 1, 2, 0] ^= 1
+    found = comparison(build, tmp_path / "x.wk", first={"weight": codes})
+    assert [(each.layer, each.differs) for each in found.layers] == [("first", True)]
+    assert found.numbers[-1].compared - found.numbers[-1].equal == 1
 
 
 def test_what_differs_is_told(tmp_path: Path) -> None:

@@ -37,6 +37,9 @@ def test_records_of_a_real_file(shared_dir: Path) -> None:
     assert len(records) == 1918
     assert sum(record.payload is not None for record in records) == 531
     assert all(len(r.payload) == r.size_bytes for r in records if r.payload is not None)
+    for record in records:
+        if record.payload is not None:
+            assert int(np.bitwise_xor.reduce(np.frombuffer(record.payload, "<u2"))) == record.checksum
 
 
 @pytest.mark.parametrize("shape", [(5, 17, 3, 3), (4, 16, 1, 1), (1, 1, 3, 3), (3, 40, 1, 2)])
