@@ -50,11 +50,13 @@ def verify_wk_command(build: Path, compiled: Path, *, json: bool) -> None:
 
 def _print_text(comparison: CompiledComparison) -> None:
     for each in comparison.numbers:
+        if not each.compared:
+            continue
         tied = f", {each.tied} more but for the last bit of a float" if each.tied else ""
         print_line(f"{each.name:<11}  {each.equal:,} of {each.compared:,} equal{tied}")
     print_line(f"not read     {comparison.records_unread:,} records")
     for layer in comparison.layers[:_SHOWN]:
-        counts = ", ".join(f"{c.compared - c.equal} of {c.compared} {c.name}" for c in layer.numbers)
+        counts = ", ".join(f"{c.compared - c.equal} of {c.compared} {c.name}" for c in layer.numbers if c.compared)
         print_line(f"differs      {layer.layer}: {counts}")
     if len(comparison.layers) > _SHOWN:
         print_line(f"             and {len(comparison.layers) - _SHOWN} more layers: --json names them")
