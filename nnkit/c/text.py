@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-# Of C and C++.
+# Of C and C++, and names of the standard library.
 # fmt: off
 _KEYWORDS = frozenset((
     "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch",
@@ -19,12 +19,19 @@ _KEYWORDS = frozenset((
     "static_cast", "struct", "switch", "template", "this", "thread_local", "throw", "true", "try", "typedef",
     "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while",
     "xor", "xor_eq", "main",
+    # what <stdlib.h>, <string.h>, <math.h> and <stdio.h> declare, as far as layers may be called so
+    "abort", "abs", "bsearch", "ceil", "cos", "cosh", "div", "div_t", "erf", "exit", "exp", "fabs", "floor", "fmax",
+    "fmin", "fmod", "free", "frexp", "index", "labs", "ldexp", "ldiv", "log", "log10", "log2", "malloc", "memcpy",
+    "memset", "modf", "pow", "printf", "puts", "qsort", "rand", "realloc", "remainder", "remove", "rename", "rint",
+    "round", "scalbn", "signal", "sin", "sinh", "sqrt", "srand", "stderr", "stdin", "stdout", "strcmp", "system",
+    "tan", "tanh", "time", "trunc",
 ))
 # fmt: on
 
 
 def identifier(name: str, reserved: Collection[str] = ()) -> str:
-    """A C identifier (lower case) that resembles `name`: no keyword of C or C++, and none of `reserved`."""
+    """A C identifier (lower case) that resembles `name`: no keyword of C or C++, no name of C's library, none of
+    `reserved`."""
     text = re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_") or "x"
     if text[0].isdigit():
         text = f"n{text}"

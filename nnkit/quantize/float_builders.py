@@ -37,8 +37,10 @@ from nnkit.quantize.float_program import (
     FloatConv2d,
     FloatConvTranspose2d,
     FloatFunction,
+    FloatMatMul,
     FloatMaxPool,
     FloatMul,
+    FloatNormalizeRows,
     FloatOp,
     FloatPad,
     FloatReshape,
@@ -194,7 +196,7 @@ def _add(view: GraphView, node: Node, chain: Chain) -> FloatOp:
 def _is_factor(view: GraphView, factor: str, of: str) -> bool:
     """Whether a value has one number for each channel of a map."""
     shape = view.shape(of)
-    return len(shape) == 4 and view.shape(factor) == (*shape[:2], 1, 1)
+    return len(shape) == 4 and shape[0] == 1 and view.shape(factor) == (*shape[:2], 1, 1)
 
 
 def _mul(view: GraphView, node: Node, chain: Chain) -> FloatOp:
@@ -246,10 +248,7 @@ def _pad(view: GraphView, node: Node, chain: Chain) -> FloatOp:
 
 
 def _reshape(view: GraphView, node: Node, chain: Chain) -> FloatOp:
-    reshape = read_reshape(view, node)
-    if reshape.before[0] != 1 or reshape.after[0] != 1:
-        raise Refused("it moves data across the batch axis")
-    return FloatReshape(**_fields(node, chain, reshape.data))
+    return FloatReshape(**_fields(node, chain, read_reshape(view, node).data))
 
 
 _MOST_AXES = 4
@@ -299,9 +298,33 @@ def _split(view: GraphView, node: Node, chain: Chain) -> tuple[FloatOp, ...]:
 def _softmax(view: GraphView, node: Node, chain: Chain) -> FloatOp:
     rank = len(view.shape(node.inputs[0]))
     axis = node.integer("axis", -1) % rank
-    if axis != (1 if rank == 4 else rank - 1):
-        raise Refused("it goes over another axis than the channels, or the last one where there is no image")
+    if axis == 0 or view.shape(node.inputs[0])[0] != 1:
+        raise Refused("it goes over the batch")
     return FloatSoftmax(**_fields(node, chain, node.inputs[0]), axis=axis - 1)
+
+
+def _normalize_rows(view: GraphView, node: Node, chain: Chain) -> FloatOp:
+    shape = view.shape(node.inputs[0])
+    if node.integer("axis", -1) % len(shape) != len(shape) - 1:
+        raise Refused("it normalises more than the last axis")
+    if len(node.results) > 1:
+        raise Refused("its mean or deviation is read too")
+    gain, offset = (view.constant(node.input(index)) for index in (1, 2))
+    if gain is None or (offset is None and node.input(2)):
+        raise Refused("its scale or bias is computed")
+    return FloatNormalizeRows(
+        **_fields(node, chain, node.inputs[0]),
+        gain=np.broadcast_to(np.asarray(gain, np.float64), shape[-1:]).copy(),
+        offset=_float64(offset, shape[-1]),
+        epsilon=node.number("epsilon", 1e-5),
+    )
+
+
+def _matmul(view: GraphView, node: Node, chain: Chain) -> FloatOp:
+    a, b = _operands(view, node)
+    if len(view.shape(a)) < 2 or view.shape(a)[:-2] != view.shape(b)[:-2]:
+        raise _cannot_broadcast(view, a, b)
+    return FloatMatMul(**_fields(node, chain, a, b))
 
 
 BUILDERS: Mapping[str, Builder] = MappingProxyType(
@@ -316,6 +339,9 @@ BUILDERS: Mapping[str, Builder] = MappingProxyType(
         **dict.fromkeys(ACTIVATIONS, _activation),
         **dict.fromkeys(_FUNCTIONS, _function),
         "Pow": _pow,
+        "Softmax": _softmax,
+        "LayerNormalization": _normalize_rows,
+        "MatMul": _matmul,
         "Concat": _concat,
         "Resize": _resize,
         "Pad": _pad,
@@ -326,6 +352,18 @@ BUILDERS: Mapping[str, Builder] = MappingProxyType(
     }
 )
 """ONNX op -> what makes an op of it."""
-AFFINE_BUILDERS: Mapping[str, Builder] = MappingProxyType({**BUILDERS, "Softmax": _softmax})
-"""Those of affine integers."""
+ANY_BATCH = (
+    *RESHAPE_OPS,
+    *_FUNCTIONS,
+    "Pow",
+    "Softmax",
+    "LayerNormalization",
+    "MatMul",
+    "Add",
+    "Mul",
+    "Relu",
+    "Clip",
+)
+"""Ops that may have other than one image, as what moves heads or steps to the front: they look at the last axes, or
+at every element by itself."""
 TAKES_ACTIVATION = ("Conv", "ConvTranspose", "Add", "Mul")

@@ -225,6 +225,24 @@ class FloatSlice(FloatOp):
     steps: tuple[int, ...]
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FloatNormalizeRows(FloatOp):
+    """Each row of the last axis with mean 0 and variance 1, times gain plus offset, one each for every element."""
+
+    computes: ClassVar[bool] = True
+
+    gain: FloatArray
+    offset: FloatArray
+    epsilon: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FloatMatMul(FloatOp):
+    """[..., m, k] times [..., k, n], matrix by matrix."""
+
+    computes: ClassVar[bool] = True
+
+
 @dataclass(frozen=True, eq=False)
 class FloatProgram:
     """Ops in order of execution. shapes: of every value; inputs and outputs by value name."""

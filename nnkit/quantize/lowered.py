@@ -11,7 +11,6 @@ import numpy as np
 from nnkit.graph import Model
 from nnkit.lowered import Lowered, Segment
 from nnkit.program.op import Placement
-from nnkit.quantize.float_builders import BUILDERS, Builder
 from nnkit.quantize.float_program import FloatConv2d, FloatOp, FloatProgram
 from nnkit.quantize.lowering import lower
 from nnkit.rewrite import RewriteLog
@@ -29,15 +28,13 @@ class LoweredLayers(Lowered):
         model: Model,
         log: RewriteLog | None = None,
         documentation: str = "",
-        builders: Mapping[str, Builder] = BUILDERS,
     ) -> LoweredLayers:
         """Segments change with the placement of the layers (`_cpu` tags).
 
         log: of the restructuring, for the reasons in messages. documentation: of the target, for remedies.
-        builders: of the ops that its quantiser takes.
         Raises ModelError for layers that no side can run (all of them in one message).
         """
-        layers = lower(model, log, documentation, builders)
+        layers = lower(model, log, documentation)
         segments: list[Segment] = []
         for layer in layers.ops:
             side: Placement = "cpu" if layer.tags.cpu else "npu"

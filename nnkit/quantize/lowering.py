@@ -13,9 +13,9 @@ from nnkit.graph.refusal import Refusal, Refused, refusal_error
 from nnkit.graph.view import GraphView, Node
 from nnkit.quantize.float_builders import (
     ACTIVATIONS,
+    ANY_BATCH,
     BUILDERS,
     TAKES_ACTIVATION,
-    Builder,
     Chain,
     activation_of,
     pool_of,
@@ -46,12 +46,11 @@ def lower(
     model: Model,
     log: RewriteLog | None = None,
     documentation: str = "",
-    builders: Mapping[str, Builder] = BUILDERS,
 ) -> FloatProgram:
     """Turn a restructured model (the normal form of `docs/how_it_works.md`) into a float program.
 
     log: of the restructuring; with it a refusal says why a rewrite left the node alone. documentation: where users
-        of the target read what is supported. builders: of the ops that the quantiser takes.
+        of the target read what is supported.
     Raises ModelError naming every unsupported node with its op and the reason.
     """
     view = GraphView.of(model)
@@ -61,7 +60,7 @@ def lower(
         if node.fuse_into is not None:
             continue
         try:
-            ops.extend(_ops(view, node, builders))
+            ops.extend(_ops(view, node))
         except Refused as refused:
             refusals.append(Refusal(node.name, node.op_type, refused.reason + _why_left(node, log)))
     if refusals:
@@ -70,10 +69,15 @@ def lower(
         raise refusal_error(refusals, "cannot be deployed", remedy)
     return FloatProgram(
         ops=tuple(ops),
-        shapes={name: shape[1:] for name, shape in view.shapes.items() if name not in view.constants},
+        shapes={name: _inner(shape) for name, shape in view.shapes.items() if name not in view.constants},
         inputs=view.inputs,
         outputs=view.outputs,
     )
+
+
+def _inner(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Without the batch of 1. Other first axes count: what some network put there is no batch of images."""
+    return shape[1:] if shape[:1] == (1,) else shape
 
 
 def _why_left(node: Node, log: RewriteLog | None) -> str:
@@ -90,11 +94,14 @@ def _why_left(node: Node, log: RewriteLog | None) -> str:
     return ""
 
 
-def _ops(view: GraphView, node: Node, builders: Mapping[str, Builder]) -> tuple[FloatOp, ...]:
-    builder = builders.get(node.op_type) if not node.domain else None
+def _ops(view: GraphView, node: Node) -> tuple[FloatOp, ...]:
+    builder = BUILDERS.get(node.op_type) if not node.domain else None
     if builder is None:
         raise Refused(f"op {node.op_type} is not supported")
     built = builder(view, node, _chain(view, node))
+    values = [name for name in (*node.inputs, *node.results) if name and name not in view.constants]
+    if node.op_type not in ANY_BATCH and any(_inner(view.shape(name)) == view.shape(name) for name in values):
+        raise Refused("it works on a batch of several")
     return built if isinstance(built, tuple) else (built,)
 
 

@@ -62,10 +62,9 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
             from nnkit_ansi_c.lowered import AnsiCLowered
 
             return AnsiCLowered.of(model)
-        from nnkit.quantize.float_builders import AFFINE_BUILDERS
         from nnkit.quantize.lowered import LoweredLayers
 
-        return LoweredLayers.of(model, log, self.documentation, AFFINE_BUILDERS)
+        return LoweredLayers.of(model, log, self.documentation)
 
     def quantize(self, lowered: Lowered, quantization: Quantization, options: AnsiCOptions) -> Program:
         """The integer program, or the float32 one, of which calibration says what comparisons are relative to."""

@@ -45,10 +45,9 @@ class OnnxQdqTarget(Target[OnnxQdqOptions, "LoweredLayers"]):
 
     def lower(self, model: Model, log: RewriteLog, options: OnnxQdqOptions) -> LoweredLayers:
         """All in one place; `_cpu` layers are a segment of their own and computed the same."""
-        from nnkit.quantize.float_builders import AFFINE_BUILDERS
         from nnkit.quantize.lowered import LoweredLayers
 
-        return LoweredLayers.of(model, log, self.documentation, AFFINE_BUILDERS)
+        return LoweredLayers.of(model, log, self.documentation)
 
     def quantize(self, lowered: LoweredLayers, quantization: Quantization, options: OnnxQdqOptions) -> Program:
         """The affine integer program."""

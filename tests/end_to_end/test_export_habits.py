@@ -104,11 +104,65 @@ def _rows(net: _Net) -> list[str]:
     return [net.op("Add", product, net.constant(net.random.normal(0, 1, 5))), conv]
 
 
+def _attention(net: _Net) -> list[str]:
+    """Heads as a batch: slices of it, products of computed matrices, Softmax, LayerNormalization, Gemm of rows."""
+    tokens = net.op("Transpose", net.op("Reshape", net.conv("input", 12, 2), net.ints(12, 1, 64)), perm=[2, 1, 0])
+    several = net.op("Reshape", tokens, net.ints(64, 1, 3, 4))
+    heads = net.op("Transpose", net.op("Reshape", several, net.ints(64, 3, 2, 2)), perm=[1, 2, 0, 3])
+    q, k, v = (net.op("Gather", heads, net.constant(index, np.int64), axis=0) for index in range(3))
+    scores = net.op("MatMul", net.op("Mul", q, net.constant(0.5)), net.op("Transpose", k, perm=[0, 2, 1]))
+    mixed = net.op("MatMul", net.op("Softmax", scores, axis=-1), v)
+    rows = net.op("Reshape", net.op("Transpose", mixed, perm=[1, 0, 2]), net.ints(64, 4))
+    product = net.op(
+        "Gemm", rows, net.constant(net.random.normal(0, 0.5, (4, 6))), net.constant(net.random.normal(0, 1, 6))
+    )
+    gain, offset = (net.constant(net.random.normal(1, 0.3, 6)) for _ in range(2))
+    normal = net.op("LayerNormalization", product, gain, offset, axis=-1)
+    return [
+        net.op("Reshape", normal, net.ints(1, 64, 6)),
+        net.op("Softmax", net.op("Reshape", product, net.ints(1, 8, 8, 6)), axis=2),
+    ]
+
+
+def _normal(net: _Net) -> list[str]:
+    """Normalised channels and groups, softmax of channels, a vector of length one."""
+    x = net.conv("input", 4, 2)
+    gain, offset = (net.constant(net.random.normal(1, 0.3, 4)) for _ in range(2))
+    instance = net.op("InstanceNormalization", x, gain, offset)
+    ones, zeros = net.constant(np.ones(2)), net.constant(np.zeros(2))
+    group = net.op("InstanceNormalization", net.op("Reshape", x, net.ints(1, 2, -1)), ones, zeros)
+    back = net.op(
+        "Mul", net.op("Reshape", group, net.ints(1, 4, 8, 8)), net.constant(net.random.normal(1, 0.3, (4, 1, 1)))
+    )
+    flat = net.op("Flatten", net.op("GlobalAveragePool", instance))
+    length = net.op("Clip", net.op("ReduceL2", flat, net.ints(1)), net.constant(1e-3), "")
+    div = net.op("Div", flat, net.op("Expand", length, net.ints(1, 4)))
+    return [instance, back, net.op("Softmax", x, axis=1), div]
+
+
+def _recurrent(kind: str) -> Callable[[_Net], list[str]]:
+    def make(net: _Net) -> list[str]:
+        """Both ways over four steps of 32 numbers."""
+        gates = {"GRU": 3, "LSTM": 4}[kind]
+        steps = net.op("Reshape", net.conv("input", 2, 2), net.ints(4, 1, 32))
+        weights = [net.constant(net.random.normal(0, 0.25, (2, gates * 5, size))) for size in (32, 5)]
+        bias = net.constant(net.random.normal(0, 0.2, (2, 2 * gates * 5)))
+        before = {"linear_before_reset": 1} if kind == "GRU" else {}
+        every = net.op(kind, steps, *weights, bias, outputs=2, hidden_size=5, direction="bidirectional", **before)
+        return [net.op("Reshape", every, net.ints(1, 4, 10)), net.op("Reshape", f"{every}_1", net.ints(1, 10))]
+
+    return make
+
+
 NETWORKS: dict[str, Callable[[_Net], list[str]]] = {
     "functions": _functions,
     "gathers": _gathers,
     "shapes": _shapes,
     "rows": _rows,
+    "attention": _attention,
+    "normal": _normal,
+    "gru": _recurrent("GRU"),
+    "lstm": _recurrent("LSTM"),
 }
 
 

@@ -21,6 +21,7 @@ from nnkit.c.fixed.operator import Declaration, Function, OperatorC, Source
 from nnkit.c.fixed.pad import PadC
 from nnkit.c.fixed.pool import PoolC, pool_source
 from nnkit.c.fixed.reshape import ReshapeC
+from nnkit.c.fixed.rows import MatMulC, NormalizeRowsC, SoftmaxC, rows_source
 from nnkit.c.fixed.slice import SliceC
 from nnkit.c.fixed.transpose import TransposeC
 from nnkit.c.fixed.upsample import UpsampleC
@@ -35,13 +36,16 @@ from nnkit.program import (
     Conv2d,
     ConvTranspose2d,
     Lookup,
+    MatMul,
     Mul,
+    NormalizeRows,
     OpBase,
     Pad,
     Pool,
     Program,
     Reshape,
     Slice,
+    Softmax,
     Transpose,
     Upsample,
 )
@@ -63,6 +67,9 @@ _OPERATORS: Mapping[type[OpBase], OperatorC[Any]] = MappingProxyType(
         Reshape: ReshapeC(),
         Slice: SliceC(),
         Transpose: TransposeC(),
+        Softmax: SoftmaxC(),
+        NormalizeRows: NormalizeRowsC(),
+        MatMul: MatMulC(),
     }
 )
 
@@ -81,6 +88,7 @@ _SOURCES: tuple[_SourceOf, ...] = (
     elementwise_source,
     lookup_source,
     move_source,
+    rows_source,
 )
 
 

@@ -119,4 +119,33 @@ struct nnkit_gather {
     nnkit_i32 first;
 };
 
+/*
+ * Softmax of rows: with d the largest element minus an element, e = (coarse[d >> 8] * fine[d & 255] + 2^13) >> 14,
+ * clamp(((e << bits) + sum / 2) / sum, low, high).
+ */
+struct nnkit_rows {
+    nnkit_i32 rows, size, step;
+    nnkit_i32 bits;             /* of fraction of the output */
+    nnkit_i32 low, high;
+    const nnkit_u16 *coarse, *fine;
+};
+
+/* Rows with mean 0 and variance 1 in 20 bits of fraction, z: clamp(z * gain + offset >> shift, low, high), rounded. */
+struct nnkit_normalize {
+    nnkit_i32 rows, size;
+    nnkit_i32 shift;
+    nnkit_i32 low, high;
+    nnkit_u32 epsilon_high, epsilon_low;
+    const nnkit_i32 *gain;      /* one for each element of a row */
+    const nnkit_u32 *offset;    /* upper and lower 32 bits for each element of a row */
+};
+
+/* Products of matrices, [rows][depth] by [depth][columns]: clamp(acc + rounding >> shift, low, high). */
+struct nnkit_matmul {
+    nnkit_i32 matrices, rows;
+    nnkit_i32 depth, columns;
+    nnkit_i32 shift, rounding;
+    nnkit_i32 low, high;
+};
+
 #endif

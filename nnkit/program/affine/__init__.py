@@ -24,6 +24,7 @@ from nnkit.program.affine.op import AffineOpBase, AffineTensor
 from nnkit.program.affine.pool import AffinePool
 from nnkit.program.affine.program import AffineOp, AffineProgram, with_names
 from nnkit.program.affine.requantize import Requantize, rounded_product
+from nnkit.program.affine.rows import AffineMatMul, AffineNormalizeRows
 from nnkit.program.affine.softmax import AffineSoftmax
 
 __all__ = [
@@ -32,8 +33,10 @@ __all__ = [
     "AffineConcat",
     "AffineConv",
     "AffineLookup",
+    "AffineMatMul",
     "AffineMove",
     "AffineMul",
+    "AffineNormalizeRows",
     "AffineOp",
     "AffineOpBase",
     "AffinePool",

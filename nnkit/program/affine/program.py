@@ -13,6 +13,7 @@ from nnkit.program.affine.lookup import AffineLookup
 from nnkit.program.affine.move import AffineMove
 from nnkit.program.affine.op import AffineTensor
 from nnkit.program.affine.pool import AffinePool
+from nnkit.program.affine.rows import AffineMatMul, AffineNormalizeRows
 from nnkit.program.affine.softmax import AffineSoftmax
 from nnkit.program.program import Program
 
@@ -24,6 +25,8 @@ AffineOp: TypeAlias = (
     | AffineActivation
     | AffineLookup
     | AffineSoftmax
+    | AffineNormalizeRows
+    | AffineMatMul
     | AffineConcat
     | AffineMove
 )

@@ -22,12 +22,15 @@ from nnkit.program.fixed.conv2d import Conv2d
 from nnkit.program.fixed.conv_transpose2d import ConvTranspose2d
 from nnkit.program.fixed.convolution import Convolution
 from nnkit.program.fixed.lookup import Lookup
+from nnkit.program.fixed.matmul import MatMul
 from nnkit.program.fixed.mul import Mul
+from nnkit.program.fixed.normalize_rows import NormalizeRows
 from nnkit.program.fixed.output_stage import Leaky, OutputStage
 from nnkit.program.fixed.pad import Pad
 from nnkit.program.fixed.pool import FusedPool, Pool
 from nnkit.program.fixed.reshape import Reshape
 from nnkit.program.fixed.slice import Slice
+from nnkit.program.fixed.softmax import Softmax
 from nnkit.program.fixed.transpose import Transpose
 from nnkit.program.fixed.upsample import Upsample
 
@@ -45,6 +48,9 @@ Op: TypeAlias = (
     | Reshape
     | Slice
     | Transpose
+    | Softmax
+    | NormalizeRows
+    | MatMul
 )
 
 __all__ = [
@@ -57,13 +63,16 @@ __all__ = [
     "FusedPool",
     "Leaky",
     "Lookup",
+    "MatMul",
     "Mul",
+    "NormalizeRows",
     "Op",
     "OutputStage",
     "Pad",
     "Pool",
     "Reshape",
     "Slice",
+    "Softmax",
     "Transpose",
     "Upsample",
 ]

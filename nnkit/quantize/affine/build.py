@@ -18,8 +18,10 @@ from nnkit.program.affine import (
     AffineConcat,
     AffineConv,
     AffineLookup,
+    AffineMatMul,
     AffineMove,
     AffineMul,
+    AffineNormalizeRows,
     AffineOp,
     AffinePool,
     AffineSoftmax,
@@ -41,8 +43,10 @@ from nnkit.quantize.float_program import (
     FloatConvolution,
     FloatConvTranspose2d,
     FloatFunction,
+    FloatMatMul,
     FloatMaxPool,
     FloatMul,
+    FloatNormalizeRows,
     FloatOp,
     FloatPad,
     FloatProgram,
@@ -53,6 +57,7 @@ from nnkit.quantize.float_program import (
     FloatUpsample,
     Nonlinearity,
 )
+from nnkit.quantize.row_constants import RowConstants
 
 _ADD_BITS = {8: 20, 16: 30}
 """Bits of an addition's multipliers by those of its operands: differences of 9 bits then keep the accumulator below
@@ -186,6 +191,12 @@ def build_op(
         case FloatSoftmax():
             coarse, fine, numerator = AffineSoftmax.tables(sources[0], out)
             return AffineSoftmax(**fields, axis=layer.axis, coarse=coarse, fine=fine, numerator=numerator)
+        case FloatNormalizeRows():
+            return _normalize(layer, fields, sources[0], out)
+        case FloatMatMul():
+            stage = _requantize(np.array([sources[0].scale * sources[1].scale / out.scale]), out, layer)
+            accumulator = sum_accumulator(sources[0].shape[-1] * sources[0].reach * sources[1].reach)
+            return AffineMatMul(**fields, requantize=stage, accumulator=accumulator)
         case FloatConcat():
             stages = tuple(
                 None if part.format == out.format else _requantize(np.array([part.scale / out.scale]), out, layer)
@@ -211,6 +222,23 @@ def _lookup(layer: FloatFunction, fields: dict[str, Any], source: AffineTensor, 
     function = layer.function
     table = out.format.quantize(function.values(source.centred(stored) * source.scale)).astype(np.int64)
     return AffineLookup(**fields, table=table, function=function.name, parameters=function.parameters)
+
+
+def _normalize(
+    layer: FloatNormalizeRows, fields: dict[str, Any], source: AffineTensor, out: AffineTensor
+) -> AffineNormalizeRows:
+    constants = RowConstants.of(layer.gain, layer.offset, layer.epsilon, source.scale, out.scale)
+    return AffineNormalizeRows(
+        **fields,
+        proof="proven",
+        epsilon=constants.epsilon,
+        gain=constants.gain,
+        offset=constants.offset,
+        shift=constants.shift,
+        real_gain=layer.gain.astype(np.float32),
+        real_offset=layer.offset.astype(np.float32),
+        real_epsilon=layer.epsilon,
+    )
 
 
 def _conv(

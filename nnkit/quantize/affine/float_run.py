@@ -20,8 +20,10 @@ from nnkit.quantize.float_program import (
     FloatConv2d,
     FloatConvTranspose2d,
     FloatFunction,
+    FloatMatMul,
     FloatMaxPool,
     FloatMul,
+    FloatNormalizeRows,
     FloatOp,
     FloatPad,
     FloatProgram,
@@ -76,6 +78,12 @@ def before_activation(layer: FloatOp, x: Sequence[NDArray[Any]], shape: tuple[in
             return x[0].reshape(len(x[0]), *shape)
         case FloatUpsample():
             return x[0].repeat(layer.scale_h, axis=2).repeat(layer.scale_w, axis=3)
+        case FloatNormalizeRows():
+            spread = np.sqrt(x[0].var(axis=-1, keepdims=True) + layer.epsilon)
+            z = (x[0] - x[0].mean(axis=-1, keepdims=True)) / spread
+            return np.asarray(z * layer.gain + layer.offset, np.float32)
+        case FloatMatMul():
+            return np.asarray(x[0] @ x[1])
         case FloatFunction():
             return layer.function.values(x[0].astype(np.float64)).astype(np.float32)
         case FloatSoftmax():

@@ -22,8 +22,10 @@ from nnkit.program.affine import (
     AffineConcat,
     AffineConv,
     AffineLookup,
+    AffineMatMul,
     AffineMove,
     AffineMul,
+    AffineNormalizeRows,
     AffineOp,
     AffinePool,
     AffineProgram,
@@ -155,6 +157,11 @@ def _add_op(graph: _Graph, op: AffineOp) -> None:
             _function(graph, op, inputs[0], value)
         case AffineSoftmax():
             graph.node("Softmax", inputs, value, axis=op.axis + 1)
+        case AffineNormalizeRows():
+            _normalize(graph, op, inputs[0], value)
+        case AffineMatMul():
+            graph.node("MatMul", inputs, value)
+            stage = op.requantize
         case AffineConcat():
             graph.node("Concat", inputs, value, axis=1)
         case AffineMove():
@@ -247,6 +254,29 @@ def _gated(graph: _Graph, op: AffineLookup, source: str, value: str) -> None:
         gate = node("Erf", "erf", node("Mul", "scaled", source, number("root", 0.5**0.5)))
     half = node("Mul", "half", source, number("one_half", 0.5))
     graph.node("Mul", [half, node("Add", "gate", gate, number("one", 1.0))], value)
+
+
+def _normalize(graph: _Graph, op: AffineNormalizeRows, source: str, value: str) -> None:
+    """Of operators of opset 13, which has no LayerNormalization."""
+
+    def node(kind: str, name: str, *inputs: str, **attributes: Any) -> str:
+        return graph.node(kind, list(inputs), f"{op.output}.{name}", **attributes)
+
+    def number(name: str, of: Any) -> str:
+        return graph.constant(f"{op.output}.{name}", np.asarray(of, np.float32))
+
+    centred = node("Sub", "centred", source, _row_mean(graph, source, op.gain.size, f"{op.output}.mean"))
+    variance = _row_mean(graph, node("Mul", "squares", centred, centred), op.gain.size, f"{op.output}.variance")
+    spread = node("Sqrt", "spread", node("Add", "positive", variance, number("epsilon", op.real_epsilon)))
+    scaled = node("Mul", "scaled", node("Div", "normal", centred, spread), number("gain", op.real_gain))
+    graph.node("Add", [scaled, number("offset", op.real_offset)], value)
+
+
+def _row_mean(graph: _Graph, source: str, size: int, name: str) -> str:
+    """The sum by n: ReduceMean has its axes as an attribute up to opset 17 and as an input from 18 on."""
+    axes = graph.constant(f"{name}.axes", np.array([-1], np.int64))
+    total = graph.node("ReduceSum", [source, axes], f"{name}.sum", keepdims=1)
+    return graph.node("Mul", [total, graph.constant(f"{name}.share", np.float32(1.0 / size))], name)
 
 
 def _move(graph: _Graph, op: AffineMove, source: str, value: str, out: AffineTensor) -> None:

@@ -13,11 +13,14 @@ from nnkit.quantize.fixed.conv2d import Conv2dLowering
 from nnkit.quantize.fixed.conv_transpose2d import ConvTranspose2dLowering
 from nnkit.quantize.fixed.lookup import LookupLowering
 from nnkit.quantize.fixed.lowering import Lowering
+from nnkit.quantize.fixed.matmul import MatMulLowering
 from nnkit.quantize.fixed.mul import MulLowering
+from nnkit.quantize.fixed.normalize_rows import NormalizeRowsLowering
 from nnkit.quantize.fixed.pad import PadLowering
 from nnkit.quantize.fixed.pool import AveragePoolLowering, MaxPoolLowering
 from nnkit.quantize.fixed.reshape import ReshapeLowering
 from nnkit.quantize.fixed.slice import SliceLowering
+from nnkit.quantize.fixed.softmax import SoftmaxLowering
 from nnkit.quantize.fixed.transpose import TransposeLowering
 from nnkit.quantize.fixed.upsample import UpsampleLowering
 from nnkit.quantize.float_program import (
@@ -28,12 +31,15 @@ from nnkit.quantize.float_program import (
     FloatConv2d,
     FloatConvTranspose2d,
     FloatFunction,
+    FloatMatMul,
     FloatMaxPool,
     FloatMul,
+    FloatNormalizeRows,
     FloatOp,
     FloatPad,
     FloatReshape,
     FloatSlice,
+    FloatSoftmax,
     FloatTranspose,
     FloatUpsample,
 )
@@ -54,6 +60,9 @@ _LOWERINGS: Mapping[type[FloatOp], Lowering[Any]] = MappingProxyType(
         FloatSlice: SliceLowering(),
         FloatTranspose: TransposeLowering(),
         FloatUpsample: UpsampleLowering(),
+        FloatSoftmax: SoftmaxLowering(),
+        FloatNormalizeRows: NormalizeRowsLowering(),
+        FloatMatMul: MatMulLowering(),
     }
 )
 

@@ -1,8 +1,8 @@
 """Write differences, quotients, maxima and minima of two computed values with sums and products.
 
 Pattern: Sub, Div, Max or Min of two computed values.
-Algebra: a - b = a + (-1) b; a / b = a (1 / b), also for a constant a; max(a, b) = b + relu(a - b);
-  min(a, b) = a - relu(a - b).
+Algebra: a - b = a + (-1) b; a / b = a (1 / b), also for a constant a, and of what an Expand repeats;
+  max(a, b) = b + relu(a - b); min(a, b) = a - relu(a - b).
 Declines where maxima or minima are of more than two values, or of different shapes.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from nnkit.graph.refusal import Refused
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import is_op
+from nnkit.rewrite.reading import data_input, is_op
 from nnkit.rewrite.rule import Nodes, Rule
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def _check(editor: Editor, nodes: Nodes) -> ir.Node:
 def _rewrite(editor: Editor, node: ir.Node) -> None:
     name = editor.layer(node)
     made: list[ir.Value] = []
+    expand: ir.Node | None = None
     a, b = (value for value in node.inputs if value is not None)
 
     def add(op_type: str, label: str, *inputs: ir.Value) -> ir.Value:
@@ -54,12 +55,18 @@ def _rewrite(editor: Editor, node: ir.Node) -> None:
     if is_op(node, "Sub"):
         op_type, inputs = "Add", [a, negative(b)]
     elif is_op(node, "Div"):
+        expand = editor.producer(b, "Expand")
+        if expand is not None and not editor.is_cpu(expand):
+            b = data_input(expand)
         op_type, inputs = "Mul", [a, add("Reciprocal", "reciprocal", b)]
     else:
         above = add("Relu", "above", add("Add", "difference", a, negative(b)))
         op_type, inputs = "Add", [b, above] if is_op(node, "Max") else [a, negative(above)]
     editor.copy_tags(node, made)
     editor.become(node, op_type, inputs, {})
+    if expand is not None and editor.is_unread(expand):
+        editor.move_tags(expand, made[0])
+        editor.remove(expand)
 
 
 RULE = Rule("arithmetic_to_add_and_mul", True, "carries", __doc__ or "", _pattern, _check, _rewrite)

@@ -1,8 +1,8 @@
 """Make arithmetic with any constants one depthwise 1x1 convolution: the last resort for what is not per channel.
 
-Pattern: a chain of Mul, Div, Add, Sub with constants of any shape that do not widen the value; batch 1.
+Pattern: a chain of Mul, Div, Add, Sub with constants of any shape that do not widen the value.
 Algebra: s x + t, element by element. With the longest end of the axes over which s and t are the same as rows, and
-  all axes before as channels, [1, p, q, 1], it is a convolution with groups = p, weights s and bias t.
+  all axes before as channels, [1, p, q, r], it is a convolution with groups = p, weights s and bias t.
 Declines when a constant widens the value, and for quotients whose divisor is computed.
 """
 
@@ -52,8 +52,6 @@ def _check(editor: Editor, nodes: Nodes) -> _Match:
     if value is None:
         raise Refused("it has no constant")
     shape = editor.shape(value)
-    if shape[0] != 1:
-        raise Refused("only batch 1 is supported")
     scale, shift = _step(editor, nodes[0], np.ones(shape), np.zeros(shape))
     chain = [nodes[0]]
     while (after := editor.only_user(chain[-1].outputs[0])) is not None and _data(editor, after) is not None:
@@ -91,7 +89,8 @@ def _rewrite(editor: Editor, match: _Match) -> None:
     channels = prod(shape[:rows])
     first, last = match.chain[0], match.chain[-1]
     name = editor.layer(last)
-    flat = (1, channels, prod(shape[rows:]), 1)
+    columns = shape[-1] if rows < len(shape) else 1
+    flat = (1, channels, prod(shape[rows:]) // columns, columns)
     picked = (slice(None),) * rows + (0,) * (len(shape) - rows)
     inputs = [
         reshaped(editor, first, match.value, flat, f"{name}_input"),

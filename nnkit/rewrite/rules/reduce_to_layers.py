@@ -1,7 +1,6 @@
 """Make means, sums, maxima and lengths over neighbouring axes pools and convolutions.
 
-Pattern: ReduceMean, ReduceSum, ReduceMax, ReduceSumSquare or ReduceL2 over axes that lie side by side, the
-batch not among them.
+Pattern: ReduceMean, ReduceSum, ReduceMax, ReduceSumSquare or ReduceL2 over axes that lie side by side.
 Algebra: the axes before as channels, those reduced as rows and those behind as columns, [1, p, r, s]: AveragePool or
   MaxPool of r x 1; a sum is a depthwise convolution with r x 1 ones. Squares are summed, and of a length the
   root is taken.
@@ -37,8 +36,6 @@ def _check(editor: Editor, nodes: Nodes) -> tuple[ir.Node, Reduce]:
     (node,) = nodes
     reduced = read(editor, node, read_reduce)
     shape = editor.shape(data_input(node))
-    if shape[0] != 1:
-        raise Refused("it has a batch of several")
     axes = [axis for axis in reduced.axes if shape[axis] > 1]
     if axes != [axis for axis in range(axes[0], axes[-1] + 1) if shape[axis] > 1] if axes else False:
         raise Refused(f"its axes {list(reduced.axes)} do not lie side by side")

@@ -1,6 +1,7 @@
 """Make a product of many rows with a constant matrix a 1x1 convolution.
 
-Pattern: MatMul of a value with several rows, [..., R, K], with constants [K, N]; and an Add of N constants behind it.
+Pattern: MatMul of a value with several rows, [..., R, K], with constants [K, N], or Gemm; and an Add of N constants
+behind a MatMul.
 Algebra: as [1, K, rows, 1] the value's columns are channels: y = conv(x^T, W^T as [N, K, 1, 1])^T.
 Declines where the matrix is computed, or has more than two dimensions.
 """
@@ -14,9 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.graph.read.fully_connected import read_fully_connected
 from nnkit.graph.refusal import Refused
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import data_input, is_op, operand
+from nnkit.rewrite.reading import data_input, is_op, operand, read
 from nnkit.rewrite.reshaping import reshaped
 from nnkit.rewrite.rule import Nodes, Rule
 
@@ -33,13 +35,19 @@ class _Match:
 
 
 def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
-    if not is_op(node, "MatMul") or editor.array(operand(node, 1)) is None:
+    if not is_op(node, "MatMul", "Gemm") or editor.array(operand(node, 1)) is None:
         return None
     return (node,) if prod(editor.shape(data_input(node))[:-1]) > 1 else None
 
 
 def _check(editor: Editor, nodes: Nodes) -> _Match:
     (node,) = nodes
+    if is_op(node, "Gemm"):
+        layer = read(editor, node, read_fully_connected)
+        if layer.data_transposed:
+            raise Refused("it reads its rows as columns")
+        bias = layer.bias(np.float32)
+        return _Match(node, None, layer.weight(np.float32), bias)
     weight = editor.array(operand(node, 1))
     if weight is None or weight.ndim != 2:
         raise Refused("its matrix has other than two dimensions")

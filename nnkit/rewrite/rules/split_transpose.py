@@ -1,9 +1,8 @@
 """Make a Transpose of many axes several of four, the batch not counted.
 
-Pattern: Transpose with more than four axes beside the batch, or one that moves a batch of 1.
+Pattern: Transpose with more than four axes beside the batch, or of a batch of several, or one that moves the batch.
 Algebra: axes of length 1 and axes that stay together count for nothing; what is left is reached by exchanging two
   neighbouring groups of axes, [1, p, a, b, s] to [1, p, b, a, s], once for each axis that is not in its place.
-Declines for a batch of several that moves.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nnkit.graph.read.transpose import read_transpose
-from nnkit.graph.refusal import Refused
 from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.reading import data_input, is_op, read
 from nnkit.rewrite.reshaping import keeps_order, reshaped
@@ -39,14 +37,13 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     if not is_op(node, "Transpose") or keeps_order(editor, node):
         return None
     order = read(editor, node, read_transpose).order
-    return (node,) if len(order) > _MOST_AXES or order[0] != 0 else None
+    several = editor.shape(data_input(node))[0] != 1
+    return (node,) if len(order) > _MOST_AXES or order[0] != 0 or several else None
 
 
 def _check(editor: Editor, nodes: Nodes) -> _Match:
     (node,) = nodes
     shape, order = editor.shape(data_input(node)), read(editor, node, read_transpose).order
-    if order[0] != 0 and 1 not in (shape[0], editor.shape(node.outputs[0])[0]):
-        raise Refused("it moves a batch of several")
     groups: list[list[int]] = []
     for axis in (axis for axis in order if shape[axis] > 1):
         between = range(groups[-1][-1] + 1, axis) if groups else ()

@@ -36,3 +36,10 @@ def test_three_values_decline_and_constants_stay(graphs):
     after, log = graphs.apply(net.model(*outputs), RULE)
     assert graphs.ops(after) == ["Max", "Sub"]
     assert "3 values" in log.of(RULE).declined[0].reason
+
+
+def test_expanded_divisor(graphs):
+    net = graphs.Net(x=(1, 6), y=(1, 1))
+    divisor = net.op("Expand", net.op("Exp", "y"), net.ints(1, 6))
+    after, _ = graphs.apply(net.model(net.op("Div", "x", divisor)), RULE)
+    assert graphs.ops(after) == ["Exp", "Reciprocal", "Mul"]

@@ -24,3 +24,9 @@ def test_one_row_stays(graphs):
     net = graphs.Net(x=(1, 5))
     after, _ = graphs.apply(net.model(net.op("MatMul", "x", net.normal(5, 7))), RULE)
     assert graphs.ops(after) == ["MatMul"]
+
+
+def test_gemm_of_rows(graphs):
+    net = graphs.Net(x=(4, 5))
+    after, _ = graphs.apply(net.model(net.op("Gemm", "x", net.normal(7, 5), net.normal(7), transB=1)), RULE)
+    assert graphs.ops(after) == ["Reshape", "Transpose", "Conv", "Transpose", "Reshape"]
