@@ -6,10 +6,15 @@ import io
 import shutil
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fuzz.damage import damaged_bytes, damaged_json, damaged_text
+
+if TYPE_CHECKING:
+    from nnkit.cache import StageCache
+    from nnkit.stages import Build
 
 _RECIPE = """\
 nnkit: 1
@@ -19,7 +24,8 @@ model:
   inputs: {x: {preprocess: {color: gray}, calibration: {images: "*.npy"}}}
 targets: {onnx_qdq: {}}
 verify: {gates: {cosine: 0.5}}
-release: {version: 1.0.0}
+release:
+  version: ${VERSION:-1.0.0}
 """
 _FILES = ("report.json", "program.nnkit", "float.onnx", "restructured.onnx", "recipe.yaml", "calibration.yaml")
 _FILES += ("plan.json", "layers.csv", "verify/0_x_float.npy", "artifact/model.onnx")
@@ -28,14 +34,15 @@ Seeds = Path
 
 def seeds(folder: Path) -> Seeds:
     """A build of a network of a convolution and a dense layer."""
-    from onnx import TensorProto, helper, numpy_helper
-
     from nnkit import pipeline
-    from nnkit.cache import StageCache
-    from nnkit.commands.common import load
-    from nnkit.report.progress import Progress
-    from nnkit.stages import Build
-    from nnkit.target import load_target
+
+    write_project(folder)
+    return pipeline.run(small_build(folder), folder / "out").folder
+
+
+def write_project(folder: Path) -> None:
+    """The network, two inputs and a recipe."""
+    from onnx import TensorProto, helper, numpy_helper
 
     draw = np.random.default_rng(0).standard_normal
     nodes = [
@@ -55,11 +62,22 @@ def seeds(folder: Path) -> Seeds:
     for index in range(2):
         np.save(folder / f"{index}.npy", draw((1, 1, 8, 8)).astype(np.float32))
     (folder / "recipe.yaml").write_text(_RECIPE, encoding="utf-8")
-    recipe = load(folder / "recipe.yaml")
+
+
+def small_build(folder: Path, cache: StageCache | None = None, version: str = "1.0.0") -> Build:
+    """What builds the project of that folder. version: of the release."""
+    from nnkit.cache import StageCache
+    from nnkit.recipe import load_recipe
+    from nnkit.report.progress import Progress
+    from nnkit.stages import Build
+    from nnkit.target import load_target, option_models
+
+    environment = {"VERSION": version}
+    recipe = load_recipe(folder / "recipe.yaml", target_models=option_models(), environ=environment)
     target = load_target("onnx_qdq")
     progress = Progress(stream=io.StringIO())
-    build = Build(recipe, "onnx_qdq", target, recipe.targets["onnx_qdq"], StageCache.disabled(), progress, False)
-    return pipeline.run(build, folder / "out").folder
+    options = recipe.targets["onnx_qdq"]
+    return Build(recipe, "onnx_qdq", target, options, cache or StageCache.disabled(), progress, False)
 
 
 def attempt(given: Seeds, chance: Random, folder: Path) -> None:

@@ -14,7 +14,6 @@ import json
 import os
 import secrets
 import sys
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from nnkit.errors import InternalError
+from nnkit.owned_folder import is_left_behind, locked_file
 
 MAX_BYTES = 2 * 2**30
 """Default bound of the whole cache."""
@@ -33,7 +33,6 @@ _MAGIC = b"nnkit-cache-1\n"
 _DIGEST_BYTES = 32
 _LENGTH_BYTES = 8
 _SUFFIX = ".entry"
-_ABANDONED_SECONDS = 3600.0  # a temporary file of this age belongs to a run that was killed
 _CONTRACTS = ("graph", "program", "memory/plan.py", "calibrate/stats.py", "rewrite/log.py", "stages", "serialize.py")
 """Code in every key, as every stage's result is made of these types and stored by this code."""
 
@@ -141,9 +140,12 @@ class StageCache:
         temporary = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle = locked_file(temporary, 0o666)
             try:
-                temporary.write_bytes(data)
-                os.replace(temporary, path)
+                with os.fdopen(handle, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.replace(temporary, path)
             finally:
                 temporary.unlink(missing_ok=True)
             self._evict(keep=path)
@@ -171,7 +173,7 @@ class StageCache:
         for path in (self.root or keep.parent).glob("??/*"):
             try:
                 status = path.stat()
-                if path.name.endswith(".tmp") and time.time() - status.st_mtime > _ABANDONED_SECONDS:
+                if path.name.endswith(".tmp") and is_left_behind(path):
                     path.unlink(missing_ok=True)
                 elif path.suffix == _SUFFIX:
                     entries.append((status.st_mtime, status.st_size, path))

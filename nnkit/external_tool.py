@@ -1,19 +1,29 @@
-"""Running a program that is not ours: limited in time, ended with all that it started, failures told with its log."""
+"""Running a program that is not ours: limited in time, ended with all that it started, failures told with its log.
+
+Its temporary files go with it, and it ends with this process, also where that is killed.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from nnkit.errors import ToolError
+from nnkit.keeper import keep
+from nnkit.owned_folder import temporary_folder
+from nnkit.trust import TIME_VARIABLE, user_settings
 
 _TAIL_LINES = 20
+
+SLOW = f"if this machine is slow or busy, give it longer: {TIME_VARIABLE}=4 (four times)"
+"""The remedy of what did not end in time."""
 
 
 _VERSION_TIMEOUT_S = 20.0
@@ -69,6 +79,8 @@ class ToolRun:
 
     def error(self, name: str = "it", *, where: str = "", remedy: str) -> ToolError:
         """The error of a failed run. where: the program, unless given."""
+        if self.code is None:
+            remedy = f"{SLOW}; else {remedy}"
         return ToolError(
             self.with_tail(f"{name} {self.ending}"), where=where or Path(self.program).name, remedy=remedy
         )
@@ -95,17 +107,44 @@ def run_tool(
 
     Args:
         command: the program and its arguments.
+        timeout_s: the limit on a machine as it is usual; the user's `time_factor` scales it.
         folder: where it runs; environment: all of its variables; without them, those of this process.
         on_line: called with every line as it is printed, to standard output or standard error.
         name: what messages call it; remedy: what to do where it cannot be started.
 
-    Raises ToolError where it cannot be started. How it ended is for the caller to judge.
+    Raises ToolError where it cannot be started, or there is no room for its temporary files. How it ended is for the
+    caller to judge.
     """
+    timeout_s *= user_settings().time_factor
+    with ExitStack() as stack:
+        try:
+            scratch = stack.enter_context(temporary_folder("nnkit-tool-"))
+        except OSError as error:
+            raise ToolError(
+                f"{name} has no place for temporary files: {error.strerror or error}",
+                where=tempfile.gettempdir(),
+                remedy="free some space there, or set TMPDIR to another folder",
+            ) from error
+        own = keep() | {"TMPDIR": str(scratch)}
+        variables = {**(os.environ if environment is None else environment), **own}
+        return _run(command, variables, timeout_s, folder, stdin, on_line, (name, remedy))
+
+
+def _run(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    timeout_s: float,
+    folder: Path | None,
+    stdin: bytes,
+    on_line: Callable[[str], None] | None,
+    words: tuple[str, str],
+) -> ToolRun:
+    name, remedy = words
     try:
         process = subprocess.Popen(
             list(command),
             cwd=folder,
-            env=None if environment is None else dict(environment),
+            env=dict(environment),
             stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if on_line is None else subprocess.STDOUT,

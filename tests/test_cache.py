@@ -6,7 +6,6 @@ import importlib
 import os
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 
 from nnkit.cache import StageCache, default_folder, installed_version, source_digest
 from nnkit.errors import InternalError
+from nnkit.owned_folder import locked_file
 
 FILES = {"model.onnx": b"\x00\x01" * 500, "notes": b"", "näme": b"third"}
 
@@ -158,12 +158,14 @@ def test_a_result_over_the_bound_is_not_kept(tmp_path: Path) -> None:
 def test_what_a_killed_run_left_is_swept(cache: StageCache) -> None:
     cache.put(_key(0), {"x": b"1"})
     (entry,) = _entries(cache)
-    old, fresh = entry.with_suffix(".1-a.tmp"), entry.with_suffix(".2-b.tmp")
-    for path in (old, fresh):
-        path.write_bytes(b"half")
-    os.utime(old, (time.time() - 7200, time.time() - 7200))
+    killed, at_work = entry.with_suffix(".1-a.tmp"), entry.with_suffix(".2-b.tmp")
+    killed.write_bytes(b"half")
+    handle = locked_file(at_work)
     cache.put(_key(0), {"x": b"2"})
-    assert _entries(cache) == sorted([entry, fresh])
+    assert _entries(cache) == sorted([entry, at_work])
+    os.close(handle)
+    cache.put(_key(0), {"x": b"3"})
+    assert _entries(cache) == [entry]
 
 
 def test_an_unwritable_cache_does_no_harm(tmp_path: Path) -> None:

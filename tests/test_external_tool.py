@@ -98,3 +98,15 @@ def test_program_that_cannot_be_started(tmp_path: Path):
     with pytest.raises(ToolError, match="the tool cannot be started: No such file or directory") as caught:
         run_tool([str(tmp_path / "none")], timeout_s=1.0, name="the tool", remedy="install it")
     assert (caught.value.where, caught.value.remedy) == (str(tmp_path / "none"), "install it")
+
+
+def test_limits_of_time_follow_the_user_s_factor(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("NNKIT_TIME_FACTOR", "0.001")
+    run = python("time.sleep(600)", timeout_s=500.0)
+    assert (run.code, run.timeout_s) == (None, 0.5)
+    assert "NNKIT_TIME_FACTOR" in run.error(remedy="look").remedy
+
+
+def test_temporary_files_of_a_program_go_with_it():
+    run = python("import tempfile; print(tempfile.mkstemp()[1])")
+    assert not Path(run.output.strip()).parent.exists()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnkit.build_status import RELEASED
 from nnkit.commands.common import builds, byte_count, load, print_json, print_line
-from nnkit.errors import GateFailedError, UnprovenError
+from nnkit.errors import GateFailedError, UnprovenError, cannot_be_written
 from nnkit.executors import THIS_HOST, ExecutorChoice
 from nnkit.report.progress import Progress
 
@@ -133,7 +133,10 @@ def write_run_json(folder: Path, build: Any, seconds: float) -> None:
         "tools": {tool.name: tool.version for tool in build.target.tools() if tool.found},
         "made_here": mark_of_report(folder),
     }
-    write_json(folder / "run.json", data)
+    try:
+        write_json(folder / "run.json", data)
+    except OSError as error:
+        raise cannot_be_written(folder / "run.json", error) from error
 
 
 PROVE = "`nnkit doctor` tells what is missing and how to get it; then run again"

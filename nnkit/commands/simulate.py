@@ -49,7 +49,7 @@ def simulate_command(
             np.save(stream, value)
     except OSError as error:
         raise UserFileError(
-            f"cannot write the result: {error.strerror}", where=str(output), remedy="choose another --output"
+            f"cannot write the result: {error.strerror or error}", where=str(output), remedy="choose another --output"
         ) from error
     summary = {"tensor": name, "on": on, "shape": list(value.shape), "dtype": str(value.dtype), "output": str(output)}
     if json:

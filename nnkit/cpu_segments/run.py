@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from nnkit.c.host_compiler import host_compiler
 from nnkit.cpu_segments.emit import Port, render
 from nnkit.errors import ToolError, UsageError
 from nnkit.external_tool import run_tool
+from nnkit.owned_folder import temporary_folder
 from nnkit.reading import read_json_object
 
 FLAGS = ("-std=c90", "-pedantic-errors", "-Wconversion", "-O2", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off")
@@ -55,7 +56,8 @@ class CompiledSegment:
         remedy = "give the folder of the emitted sources"
         record = read_json_object(folder / f"{name}.json", what=f"the CPU segment '{name}'", remedy=remedy)
         self.inputs, self.outputs = _ports(record["inputs"]), _ports(record["outputs"])
-        self._folder = Path(tempfile.mkdtemp(prefix="nnkit_segment_"))
+        self._stack = ExitStack()
+        self._folder = self._stack.enter_context(temporary_folder("nnkit-segment-"))
         try:
             self._program = self._compile(folder, _compiler(compiler), sanitize)
         except BaseException:
@@ -77,7 +79,7 @@ class CompiledSegment:
 
     def close(self) -> None:
         """Remove the compiled program."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._stack.close()
 
     def _compile(self, folder: Path, compiler: str, sanitize: bool) -> Path:
         values = {"name": self.name, "inputs": self.inputs, "outputs": self.outputs}

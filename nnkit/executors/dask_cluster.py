@@ -18,6 +18,7 @@ from typing import Any
 from nnkit.errors import ToolError, UsageError
 from nnkit.executors import fork_server
 from nnkit.executors.base import MAX_DEATHS
+from nnkit.keeper import keep
 
 _CONNECT_SECONDS = 20
 _MALLOC = {"MALLOC_TRIM_THRESHOLD_": "134217728", "MALLOC_MMAP_THRESHOLD_": "134217728"}
@@ -39,6 +40,7 @@ class DaskExecutor:
         self._client: Any = None
 
     def __enter__(self) -> DaskExecutor:
+        keep()
         with _deaf_to_interrupts():
             return self._connected()
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from nnkit.errors import ToolError
 from nnkit.executors.base import MAX_DEATHS
+from nnkit.keeper import keep
 
 _QUEUED_PER_WORKER = 2
 
@@ -74,6 +75,7 @@ class Processes:
         under_way: list[int],
     ) -> Iterator[tuple[int, Any]]:
         """One pool's life. under_way: kept at the parts that may be running. Raises BrokenProcessPool."""
+        keep()
         context = multiprocessing.get_context("spawn")
         pool = ProcessPoolExecutor(
             self.workers, mp_context=context, initializer=_start, initargs=(function, shared, os.environ.copy())

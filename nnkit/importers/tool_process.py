@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnkit.errors import ModelError, UserFileError
-from nnkit.external_tool import run_tool
+from nnkit.external_tool import SLOW, run_tool
+from nnkit.owned_folder import temporary_folder
 
 if TYPE_CHECKING:
     import onnx
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _ORIGINAL, _WEIGHTS = "original.onnx", "weights.bin"
 _OPTIONAL = "simplify"
+_SLOW = "it took longer than"
+_DAMAGED = "the file is damaged, or its sizes are absurd: export the network again"
 _PURPOSE = {
     "inline": "inlining its functions",
     "check": "checking it",
@@ -66,8 +69,7 @@ def run_steps(
 
     weights = take_weights(model.graph)
     try:
-        with tempfile.TemporaryDirectory(prefix="nnkit-import-", ignore_cleanup_errors=True) as name:
-            folder = Path(name)
+        with temporary_folder("nnkit-import-") as folder:
             (folder / _ORIGINAL).write_bytes(model.SerializeToString(deterministic=True))
             sizes = write_weights(folder / _WEIGHTS, weights)
             result, changed = _run(folder, list(steps), sizes, where, limits)
@@ -115,7 +117,7 @@ def _run(
             raise ModelError(
                 f"the model cannot be used: {why}, while {_PURPOSE.get(failed, 'reading it')}",
                 where=where,
-                remedy="the file is damaged, or its sizes are absurd: export the network again",
+                remedy=SLOW if why.startswith(_SLOW) else _DAMAGED,
             )
         notes = [*notes, f"not simplified: {why}"]
         steps = steps[steps.index(_OPTIONAL) + 1 :]
@@ -136,7 +138,7 @@ def _start(folder: Path, seconds: float) -> str | None:
     if not run.failed:
         return None
     if run.code is None:
-        return f"it took longer than {seconds:.0f} s"
+        return f"{_SLOW} {run.timeout_s:.0f} s"
     if "bad_alloc" in run.errors or "MemoryError" in run.errors:
         return "it took more memory than it may"
     how = f"signal {-run.code}" if run.code < 0 else f"status {run.code}"

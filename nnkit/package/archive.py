@@ -7,8 +7,6 @@ form, verification is a comparison: headers with what the writer would write, co
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nnkit.errors import GateFailedError, NnkitError, UsageError, UserFileError, cannot_be_written
+from nnkit.owned_folder import owned_folder
 from nnkit.package import stored_zip
 from nnkit.package.manifest import (
     MANIFEST_NAME,
@@ -125,8 +124,8 @@ def extract_package(path: Path, dest: Path) -> Manifest:
     _check_destination(dest)
     try:
         dest.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{dest.name}.", dir=dest.parent) as scratch:
-            folder = Path(scratch) / "content"
+        with owned_folder(dest.parent, f".{dest.name}.new-") as scratch:
+            folder = scratch / "content"
             folder.mkdir()
             with _opened(path) as stream:
                 _extract_into(folder, dest, stream, manifest)
@@ -298,16 +297,11 @@ def _replacing(out: Path) -> Iterator[BinaryIO]:
     """A temporary file beside `out` that takes its place at the end, and is removed on an error."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
+        with owned_folder(out.parent, f".{out.name}.new-") as folder:
+            temporary = folder / out.name
+            with temporary.open("xb") as stream:
+                yield stream
+            temporary.chmod(0o644)
+            temporary.replace(out)
     except OSError as error:
         raise cannot_be_written(out, error) from error
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            yield stream
-        temporary.chmod(0o644)
-        temporary.replace(out)
-    except OSError as error:
-        raise cannot_be_written(out, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)

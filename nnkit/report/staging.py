@@ -1,28 +1,26 @@
 """The output folder: written aside and moved into place at the end, so that the last good build survives.
 
 Folders that exist for a moment beside `<target>`: `.<target>.new-*` is a build in the making, `.<target>.old-*` the
-build that a commit is just replacing. A run that is killed between the two renames of a commit leaves the good build
-under the second name; the next run puts it back.
+build that a commit is just replacing. Both have an owner (`nnkit.owned_folder`): what a killed run left, the next one
+removes. A run that is killed between the two renames of a commit leaves the good build under the second name; the
+next run puts it back.
 """
 
 from __future__ import annotations
 
 import errno
-import glob
 import shutil
 import stat
-import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from nnkit.errors import UserFileError
+from nnkit.owned_folder import owned_folder, sweep
 
 _ATTEMPTS = 20  # a commit starts anew when another run's came between its two renames
-_NEW_SECONDS = 24 * 3600.0  # a build in the making of this age belongs to a run that was killed
-_OLD_SECONDS = 10.0  # the two renames of a commit are microseconds apart
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_NO_NAME = (None, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EACCES, errno.EROFS)
 
 
 def _unwritable(folder: Path, error: OSError) -> UserFileError:
@@ -72,22 +70,24 @@ def _refuse_file(place: Path) -> None:
 def _replace(folder: Path, place: Path) -> None:
     """Rename `folder` to `place`; what was there is removed only after that."""
     for attempt in range(_ATTEMPTS):
-        aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.old-", dir=place.parent))
-        old = aside / place.name
-        try:
-            with suppress(FileNotFoundError):
-                place.rename(old)
-            folder.rename(place)
-        except BaseException as error:  # an interruption too must not lose the good build
-            if old.exists() and not place.exists():
-                old.rename(place)
-            _remove(aside)
-            taken = isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST)
-            if not taken or attempt == _ATTEMPTS - 1:
-                raise
-        else:
-            _remove(aside)
-            return
+        with owned_folder(place.parent, f".{place.name}.old-", rescue=partial(_put_back, place)) as aside:
+            old = aside / place.name
+            try:
+                with suppress(FileNotFoundError):
+                    place.rename(old)
+                folder.rename(place)
+                return
+            except BaseException as error:  # an interruption too must not lose the good build
+                _put_back(place, aside)
+                taken = isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST)
+                if not taken or attempt == _ATTEMPTS - 1:
+                    raise
+
+
+def _put_back(place: Path, aside: Path) -> None:
+    """The good build that a commit left aside; where it cannot be moved (OSError), it stays there."""
+    if (aside / place.name).exists() and not place.exists():
+        (aside / place.name).rename(place)
 
 
 def _remove(path: Path) -> None:
@@ -101,23 +101,7 @@ def _remove(path: Path) -> None:
 def _tidy(destination: Path) -> None:
     """Put a good build back that a killed commit left aside, and remove what killed runs left."""
     for place in (destination, _failed_place(destination)):
-        for aside in _left_behind(place, "old", _OLD_SECONDS):
-            if not place.exists():
-                with suppress(OSError):
-                    (aside / place.name).rename(place)
-            _remove(aside)
-    for folder in _left_behind(destination, "new", _NEW_SECONDS):
-        _remove(folder)
-
-
-def _left_behind(place: Path, kind: str, seconds: float) -> list[Path]:
-    """Temporary folders of `place` that are older than a run at work would leave them."""
-    left = []
-    for path in sorted(place.parent.glob(f".{glob.escape(place.name)}.{kind}-*")):
-        with suppress(OSError):  # another run removed it
-            if time.time() - path.stat().st_mtime > seconds:
-                left.append(path)
-    return left
+        sweep(place.parent, f".{place.name}.old-", rescue=partial(_put_back, place))
 
 
 @contextmanager
@@ -126,20 +110,24 @@ def staged_build(destination: Path) -> Iterator[StagedBuild]:
 
     Raises UserFileError where the folder cannot be made or is a file, or the disk is full.
     """
+    stack = ExitStack()
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
         _refuse_file(destination)
         _tidy(destination)
-        folder = Path(tempfile.mkdtemp(prefix=f".{destination.name}.new-", dir=destination.parent))
+        folder = stack.enter_context(owned_folder(destination.parent, f".{destination.name}.new-"))
         folder.chmod(0o755)
     except OSError as error:
+        stack.close()
         raise _unwritable(destination, error) from error
     try:
         yield StagedBuild(destination, folder)
     except OSError as error:
-        # A full disk comes without a file's name: writing to an open file does not know it.
-        if error.errno in _FULL or Path(str(error.filename or "")).is_relative_to(folder):
+        # Writing to an open file does not know its name; the user's files are read by `nnkit.reading`, which does.
+        # numpy's `tofile` knows no reason either (errno None): "64 requested and 0 written".
+        unnamed = error.filename is None and error.errno in _NO_NAME
+        if unnamed or Path(str(error.filename or "")).is_relative_to(folder):
             raise _unwritable(destination, error) from error
         raise
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        stack.close()

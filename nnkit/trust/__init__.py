@@ -3,9 +3,10 @@
 from nnkit.trust.own_builds import made_here, mark_of_report
 from nnkit.trust.private_folder import make_private, why_not_private
 from nnkit.trust.programs import refuse_foreign_code, refuse_programs
-from nnkit.trust.settings import Settings, config_folder, user_settings
+from nnkit.trust.settings import TIME_VARIABLE, Settings, config_folder, user_settings
 
 __all__ = [
+    "TIME_VARIABLE",
     "Settings",
     "config_folder",
     "made_here",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from nnkit.boards import Board, Firmware
 from nnkit.c.sources import c_environment, tidy_source
+from nnkit.owned_folder import temporary_folder
 from nnkit.program import Program
 from nnkit.target import Contract, RunResult
 from nnkit_ansi_c.runner import described, input_bytes, layer_bound, split_values
@@ -63,15 +63,15 @@ class BoardRunner:
         Raises ToolError when a tool fails, the program does not fit, or it faults.
         """
         record, artifact = described(artifact), artifact.resolve()
-        with tempfile.TemporaryDirectory(prefix="nnkit-board-") as name:
-            bench = _Bench(artifact, record, Firmware(self.board, Path(name), self.flags, (artifact,)))
+        with temporary_folder("nnkit-board-") as folder:
+            bench = _Bench(artifact, record, Firmware(self.board, folder, self.flags, (artifact,)))
             bench.write_main()
             data = input_bytes(record, program, inputs)
             plain = bench.run("plain", data, _TIMEOUT_S * len(inputs))
             traced = bench.run("traced", data, _TIMEOUT_S * len(inputs))
             code_bytes = bench.code_bytes()
-            outputs = split_values(Path(name) / "plain/outputs.bin", record["outputs"], program, len(inputs))
-            layers = split_values(Path(name) / "traced/layers.bin", record["layers"], program, len(inputs))
+            outputs = split_values(folder / "plain/outputs.bin", record["outputs"], program, len(inputs))
+            layers = split_values(folder / "traced/layers.bin", record["layers"], program, len(inputs))
         ops = {op.output: op.name for op in program.ops}
         by_layer: dict[str, int] = {}
         for entry, count in zip(record["layers"], traced.layers, strict=False):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from nnkit.boards.tools import QEMU_RV32, RV32_COMPILER, RV32_SIZE, missing_tools, require, run_in
 from nnkit.c.host_compiler import host_compiler
 from nnkit.errors import InternalError, ToolError
+from nnkit.owned_folder import temporary_folder
 from nnkit.program import Program
 from nnkit.reading import read_json_object
 from nnkit.target import Contract, RunResult
@@ -53,8 +53,8 @@ class HostRunner:
         self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]], *, trace: bool
     ) -> list[RunResult]:
         """One result per set of inputs. Raises ToolError when the compiler or the program fails."""
-        with tempfile.TemporaryDirectory(prefix="nnkit-host-") as name:
-            binary = self.compile(artifact, Path(name), trace=trace)
+        with temporary_folder("nnkit-host-") as folder:
+            binary = self.compile(artifact, folder, trace=trace)
             parts = self.parts or int(_describe(artifact)["cores"])
             return execute_on_host(binary, artifact, program, inputs, parts=parts, trace=trace)
 
@@ -126,8 +126,8 @@ class Rv32Runner:
         if not inputs:
             return []
         artifact = artifact.resolve()
-        with tempfile.TemporaryDirectory(prefix="nnkit-rv32-") as name:
-            build = _Rv32Build(artifact, Path(name), _describe(artifact), self.parts, self.optimisation)
+        with temporary_folder("nnkit-rv32-") as folder:
+            build = _Rv32Build(artifact, folder, _describe(artifact), self.parts, self.optimisation)
             stack_bytes = build.stack_bytes()
             code_bytes = build.code_bytes()
             plain = build.run("plain", program, inputs)

@@ -7,7 +7,6 @@ in them ends the child only; the parent makes a message of it.
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from nnkit.errors import ToolError
 from nnkit.external_tool import run_tool
+from nnkit.owned_folder import temporary_folder
 from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.toolchain import Toolchain
 
@@ -40,8 +40,7 @@ def run_all_on_chip_model(
 
     Raises ToolError when the chip model fails.
     """
-    with tempfile.TemporaryDirectory(prefix="nnkit-chip-") as temporary:
-        work = Path(temporary)
+    with temporary_folder("nnkit-chip-") as work:
         links = work / "lib"
         links.mkdir()
         _link_libraries(toolchain, chip, links)

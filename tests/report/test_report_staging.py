@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from nnkit import owned_folder
 from nnkit.errors import ExitCode, UserFileError
-from nnkit.report import staging
 from nnkit.report.staging import staged_build
 
 
@@ -135,14 +135,10 @@ with staged_build(place) as staged:
 """
 
 
-def test_a_run_killed_between_the_two_renames_loses_nothing_for_good(
-    destination: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_killed_between_the_two_renames_loses_nothing_for_good(destination: Path) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(destination)], check=False)
     assert done.returncode == 9
     assert not destination.exists()  # the one moment that two renames cannot cover
-    monkeypatch.setattr(staging, "_OLD_SECONDS", -1.0)
-    monkeypatch.setattr(staging, "_NEW_SECONDS", -1.0)
     with pytest.raises(ValueError, match="this run fails too"), staged_build(destination):
         raise ValueError("this run fails too")
     assert holds(destination) == "good"
@@ -213,10 +209,10 @@ def said(caught: pytest.ExceptionInfo[UserFileError], *words: str) -> None:
 def test_a_parent_that_cannot_be_written(destination: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretended: permissions do not stop root, who often runs tests."""
 
-    def refuse(**_: object) -> str:
+    def refuse(*_: object) -> int:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(staging.tempfile, "mkdtemp", refuse)
+    monkeypatch.setattr(owned_folder, "locked_file", refuse)
     with pytest.raises(UserFileError) as caught, staged_build(destination):
         pytest.fail("entered")
     said(caught, "Permission denied", str(destination))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import UserFileError
+from nnkit.owned_folder import temporary_folder
 
 DEFAULT_BYTES = 256 << 20
 
@@ -27,7 +28,8 @@ class Spool:
         self._files: dict[tuple[str, int], Path] = {}
         self._bytes = 0
         self._count = 0
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._stack = ExitStack()
+        self._folder: Path | None = None
 
     def __enter__(self) -> Spool:
         return self
@@ -36,8 +38,7 @@ class Spool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._held.clear()
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._stack.close()
 
     @property
     def held_bytes(self) -> int:
@@ -55,9 +56,9 @@ class Spool:
             self._bytes += values.nbytes
             return
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="nnkit-")
+            self._folder = self._stack.enter_context(temporary_folder("nnkit-spool-"))
         self._count += 1
-        path = Path(self._folder.name) / f"{self._count}.npy"
+        path = self._folder / f"{self._count}.npy"
         try:
             np.save(path, values, allow_pickle=False)
         except OSError as error:

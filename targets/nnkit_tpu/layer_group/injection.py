@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nnkit.errors import InternalError, ToolError
+from nnkit.owned_folder import temporary_folder
 from nnkit_tpu.chips import Chip
 from nnkit_tpu.layer_group.audit import Audit, audit_local_memory
 from nnkit_tpu.layer_group.from_lowered import LoweredFunction, read_lowered
@@ -187,8 +187,8 @@ def _compiled(
     keep: Path | None,
 ) -> tuple[Outcome, str]:
     """One compilation and its final program. Raises CompilerError where it fails."""
-    with tempfile.TemporaryDirectory(prefix="nnkit-groups-") as temporary:
-        work = keep or Path(temporary)
+    with temporary_folder("nnkit-groups-") as temporary:
+        work = keep or temporary
         work.mkdir(parents=True, exist_ok=True)
         for weights in program.folder.glob("*.npz"):
             if not (work / weights.name).exists():

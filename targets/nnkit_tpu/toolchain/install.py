@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from pathlib import Path
 from nnkit.cache import default_folder
 from nnkit.errors import ToolError
 from nnkit.external_tool import run_tool
+from nnkit.owned_folder import owned_folder
 from nnkit_tpu.toolchain.wheel import MEMBERS, PACKAGE, PYTHON_VERSION, VERSION, WHEEL_SHA256
 
 _RECORD = "installation.json"
@@ -80,8 +80,7 @@ def install(wheel: Path | None = None) -> Installation:
 
 
 def _install(folder: Path, wheel: Path | None) -> Installation:
-    with tempfile.TemporaryDirectory(prefix=".installing-", dir=folder.parent) as temporary:
-        work = Path(temporary)
+    with owned_folder(folder.parent, ".installing-") as work:
         source = _download(work) if wheel is None else wheel
         _check_hash(source)
         made = work / "made"

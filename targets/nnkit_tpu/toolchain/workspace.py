@@ -12,6 +12,7 @@ from pathlib import Path
 
 from nnkit.cache import default_folder
 from nnkit.errors import NnkitError, ToolError, UserFileError
+from nnkit.owned_folder import temporary_folder
 from nnkit_tpu.toolchain.run import CompilerError
 
 _MOST_LOGS = 20
@@ -27,9 +28,9 @@ def compiler_folder() -> Iterator[Path]:
     temporary files is full.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix="nnkit-tpu-", ignore_cleanup_errors=True) as temporary:
+        with temporary_folder("nnkit-tpu-") as temporary:
             try:
-                yield Path(temporary)
+                yield temporary
             except CompilerError as error:
                 raise (_no_room() if _is_full() else _with_kept_log(error)) from error
             except OSError as error:
