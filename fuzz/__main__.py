@@ -6,9 +6,12 @@ import argparse
 import json
 import sys
 import time
+from pathlib import Path
 
 from fuzz.classes import CLASSES
-from fuzz.trial import try_inputs
+from fuzz.trial import Tally, try_inputs
+
+_CHUNK = 2000
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -21,12 +24,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=1000, help="inputs of each class (1000)")
     parser.add_argument("--seed", type=int, default=0, help="another seed, other inputs (0)")
     parser.add_argument("--first", type=int, default=0, help="number of the first input, to see one again (0)")
+    parser.add_argument(
+        "--checkpoint", type=Path, metavar="FILE", help="remember what was tried, and go on from there: for long runs"
+    )
     parser.add_argument("--json", action="store_true", help="rows as JSON")
     options = parser.parse_args(arguments)
     rows = []
     for name in CLASSES if options.name == "all" else [options.name]:
-        began = time.perf_counter()
-        tally = try_inputs(name, options.count, options.seed, options.first)
+        tally, seconds = _tried(name, options)
         rows.append(
             {
                 "class": name,
@@ -36,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
                 "over_memory": tally.counts.get("over_memory", 0),
                 "no_remedy": tally.counts.get("no_remedy", 0),
                 "refused": tally.counts.get("refused", 0),
-                "seconds": round(time.perf_counter() - began, 1),
+                "seconds": round(seconds, 1),
             }
         )
         for number, kind, said in tally.findings[:10]:
@@ -48,6 +53,27 @@ def main(arguments: list[str] | None = None) -> int:
         for row in rows:
             print("  ".join(f"{value:>11}" for value in row.values()))
     return 1 if any(row[key] for row in rows for key in ("tracebacks", "hangs", "over_memory", "no_remedy")) else 0
+
+
+def _tried(name: str, options: argparse.Namespace) -> tuple[Tally, float]:
+    """All inputs of a class, and the seconds they took; those that the checkpoint has are not tried again."""
+    key = f"{name} {options.seed} {options.first}"
+    stored = json.loads(options.checkpoint.read_text()) if options.checkpoint and options.checkpoint.exists() else {}
+    done = stored.get(key, {"inputs": 0, "seconds": 0.0, "counts": {}, "findings": []})
+    while done["inputs"] < options.count:
+        began = time.perf_counter()
+        count = min(_CHUNK if options.checkpoint else options.count, options.count - done["inputs"])
+        tally = try_inputs(name, count, options.seed, options.first + done["inputs"])
+        done["inputs"] += count
+        done["seconds"] += time.perf_counter() - began
+        done["findings"] += [list(finding) for finding in tally.findings]
+        for kind, number in tally.counts.items():
+            done["counts"][kind] = done["counts"].get(kind, 0) + number
+        if options.checkpoint:
+            made = options.checkpoint.with_name(options.checkpoint.name + ".new")
+            made.write_text(json.dumps(stored | {key: done}))
+            made.replace(options.checkpoint)
+    return Tally(done["counts"], [tuple(finding) for finding in done["findings"]]), done["seconds"]
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import shutil
 from pathlib import Path
 from random import Random
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fuzz.damage import damaged_bytes, damaged_json, damaged_text
+from fuzz.damage import damaged_bytes, damaged_json, damaged_text, damaged_value
 
 if TYPE_CHECKING:
     from nnkit.cache import StageCache
@@ -94,12 +96,16 @@ def attempt(given: Seeds, chance: Random, folder: Path) -> None:
     data = path.read_bytes()
     if chance.random() < 0.05:
         path.unlink()
+    elif path.name == "program.nnkit" and chance.random() < 0.7:
+        path.write_bytes(damaged_value(data, chance))
     elif path.suffix == ".json" and chance.random() < 0.6:
         path.write_bytes(damaged_json(data.decode(), chance))
     elif path.suffix in (".json", ".yaml", ".csv"):
         path.write_bytes(damaged_text(data.decode(), chance))
     else:
         path.write_bytes(damaged_bytes(data, chance))
+    if chance.random() < 0.7:
+        _sign(build, path)
     command = chance.choice(("simulate", "compare", "diagnose", "package", "table", "pin"))
     if command == "simulate":
         on = chance.choice(("float", "program", "onnxruntime"))
@@ -115,3 +121,15 @@ def attempt(given: Seeds, chance: Random, folder: Path) -> None:
         convert_command(build, folder / "out", to="nnkit", onto=chance.choice((None, build, given)), json=True)
     else:
         convert_command(build, folder / "out", to="pinned", onto=None, json=True)
+
+
+def _sign(build: Path, path: Path) -> None:
+    """The report says of the changed file what it would say had the run written it."""
+    report = build / "report.json"
+    try:
+        content = json.loads(report.read_text(encoding="utf-8"))
+        record = content["stages"][path.name]
+        record["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    report.write_text(json.dumps(content), encoding="utf-8")

@@ -9,7 +9,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from fuzz import arrays, builds, recipes, tables
+from fuzz import arrays, builds, caches, caffe, images, networks, packages, recipes, tables
 
 
 @dataclass(frozen=True)
@@ -30,5 +30,11 @@ CLASSES: Mapping[str, FileClass] = MappingProxyType(
         "tables": FileClass(tables.seeds, tables.attempt),
         "builds": FileClass(builds.seeds, builds.attempt),
         "recipes": FileClass(recipes.seeds, recipes.attempt),
+        "onnx": FileClass(networks.seeds, networks.attempt),
+        "caffe": FileClass(caffe.seeds, caffe.attempt),
+        "caffe_published": FileClass(caffe.published_seeds, caffe.attempt),
+        "caches": FileClass(caches.seeds, caches.attempt),
+        "packages": FileClass(packages.seeds, packages.attempt),
+        "images": FileClass(images.seeds, images.attempt),
     }
 )

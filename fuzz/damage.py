@@ -107,6 +107,18 @@ def damaged_json(text: str, chance: random.Random) -> bytes:
     return json.dumps(document).encode()[:LARGEST_INPUT_BYTES]
 
 
+def damaged_value(data: bytes, chance: random.Random) -> bytes:
+    """A value as `nnkit.serialize` stores it, its structure damaged, or its arrays."""
+    from nnkit.serialize import MAGIC
+
+    start = len(MAGIC) + 8
+    end = start + int.from_bytes(data[len(MAGIC) : start], "little")
+    if chance.random() < 0.2:
+        return data[:end] + damaged_bytes(data[end:], chance)
+    header = damaged_json(data[start:end].decode(), chance)
+    return data[: len(MAGIC)] + len(header).to_bytes(8, "little") + header + data[end:]
+
+
 def _keys(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return list(value)

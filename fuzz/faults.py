@@ -67,11 +67,10 @@ def _put(folder: Path, content: str) -> None:
 
 
 def _pack(folder: Path, content: str) -> None:
+    from fuzz.packages import small_manifest
     from nnkit.package.archive import write_archive
-    from nnkit.package.manifest import Manifest
 
-    manifest = Manifest("net", "1", "gap8", "ok", "0", {}, {}, {}, {}, (), ())
-    write_archive({"a": content.encode() * 2000, "b": b"b"}, manifest, folder / "net.nnpkg")
+    write_archive({"a": content.encode() * 2000, "b": b"b"}, small_manifest(), folder / "net.nnpkg")
 
 
 def _extract(folder: Path) -> None:

@@ -29,7 +29,7 @@ MAX_BYTES = 2 * 2**30
 ENVIRONMENT_VARIABLE = "NNKIT_CACHE"
 """Names another cache folder."""
 
-_MAGIC = b"nnkit-cache-1\n"
+_MAGIC = b"nnkit-cache-2\n"
 _DIGEST_BYTES = 32
 _LENGTH_BYTES = 8
 _SUFFIX = ".entry"
@@ -118,7 +118,7 @@ class StageCache:
         except OSError as error:
             self._failed("cannot be read", error)
             return None
-        files = _unpacked(data)
+        files = _unpacked(key, data)
         try:
             if files is None:
                 path.unlink(missing_ok=True)
@@ -132,7 +132,7 @@ class StageCache:
         """Store `files` under `key`, then evict down to the bound; whether it was stored."""
         if self.root is None:
             return False
-        data = _packed(files)
+        data = _packed(key, files)
         if len(data) > self.max_bytes:
             self._note(f"a result of {len(data):,} bytes is over the bound of the cache and is not kept")
             return False
@@ -271,22 +271,25 @@ def _canonical(value: Any) -> Any:
     raise InternalError(f"an option of class {type(value).__name__} cannot be part of a cache key")
 
 
-def _packed(files: Mapping[str, bytes]) -> bytes:
-    """Magic, SHA-256 of the rest, header length, header [[name, bytes], ...], contents."""
+def _packed(key: str, files: Mapping[str, bytes]) -> bytes:
+    """An entry: magic, SHA-256 of key and rest, header length, header [[name, bytes], ...], contents."""
     header = json.dumps([[name, len(content)] for name, content in files.items()]).encode()
     rest = b"".join([len(header).to_bytes(_LENGTH_BYTES, "little"), header, *files.values()])
-    return _MAGIC + hashlib.sha256(rest).digest() + rest
+    return _MAGIC + hashlib.sha256(key.encode() + rest).digest() + rest
 
 
-def _unpacked(data: bytes) -> dict[str, bytes] | None:
-    """The files, or None where the entry is damaged."""
+def _unpacked(key: str, data: bytes) -> dict[str, bytes] | None:
+    """The files of an entry; None where it is damaged."""
     start = len(_MAGIC) + _DIGEST_BYTES
     rest = data[start:]
-    if not data.startswith(_MAGIC) or hashlib.sha256(rest).digest() != data[len(_MAGIC) : start]:
+    if not data.startswith(_MAGIC) or hashlib.sha256(key.encode() + rest).digest() != data[len(_MAGIC) : start]:
         return None
     end = _LENGTH_BYTES + int.from_bytes(rest[:_LENGTH_BYTES], "little")
     files = {}
-    for name, size in json.loads(rest[_LENGTH_BYTES:end]):
-        files[str(name)] = rest[end : end + size]
-        end += size
+    try:
+        for name, size in json.loads(rest[_LENGTH_BYTES:end]):
+            files[str(name)] = rest[end : end + size]
+            end += size
+    except (ValueError, TypeError, RecursionError):  # somebody's own entry, with the right sum
+        return None
     return files

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json as json_module
 import sys
+from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +24,16 @@ def print_line(text: str = "") -> None:
 
 
 def print_json(data: Any) -> None:
-    """A result for machines on stdout."""
-    sys.stdout.write(json_module.dumps(data, indent=2, ensure_ascii=False) + "\n")
+    """A result for machines on stdout. A number that is not finite, which JSON has not, becomes null."""
+    sys.stdout.write(json_module.dumps(_finite(data), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def load(path: Path) -> Recipe:

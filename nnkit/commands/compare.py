@@ -7,7 +7,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from nnkit.builds import open_build
+from nnkit.builds import computing_with, open_build
 from nnkit.commands.common import print_json, print_line
 from nnkit.distance import Distance, distance
 from nnkit.errors import GateFailedError, UsageError, UserFileError
@@ -24,9 +24,15 @@ def compare_command(first: Path, second: Path | None, *, json: bool, dumps: Path
     dumps: dumps of a vendor's compiler to compare the build with, instead of `second`. Their differences are
     what the report is asked for, and no failure.
     """
-    if dumps is not None:
-        _print_rows(_dumps(first, second, dumps), json=json)
-        return
+    builds = [path for path in (first, second) if path is not None and path.is_dir()]
+    with computing_with(*builds):
+        if dumps is not None:
+            _print_rows(_dumps(first, second, dumps), json=json)
+        else:
+            _compare(first, second, json=json)
+
+
+def _compare(first: Path, second: Path | None, *, json: bool) -> None:
     if second is None:
         raise UsageError("nothing to compare with", remedy="name a second build or file, or give --dumps DIR")
     for path in (first, second):

@@ -6,7 +6,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnkit.builds import BuiltFolder, open_build
+from nnkit.builds import BuiltFolder, computing_with, open_build
 from nnkit.commands.build_inputs import load_samples
 from nnkit.commands.common import print_json, print_line
 from nnkit.errors import UserFileError
@@ -23,6 +23,11 @@ def diagnose_command(folder: Path, *, images: list[str], calibration: list[str],
     images: globs of the inputs to measure on; empty: those that the build kept. calibration: globs of the calibration
     inputs, for the gap between both. count: samples of each.
     """
+    with computing_with(folder):
+        _diagnose(folder, images=images, calibration=calibration, count=count, json=json)
+
+
+def _diagnose(folder: Path, *, images: list[str], calibration: list[str], count: int, json: bool) -> None:
     from nnkit.builds.two_builds import brief_format
     from nnkit.layer_error import LayerError, gap_db, ranks
     from nnkit.verify.layer_errors import layer_errors

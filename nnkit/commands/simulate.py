@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnkit.builds import BuiltFolder, check_origin, open_build
+from nnkit.builds import BuiltFolder, check_origin, computing_with, open_build
 from nnkit.commands.build_inputs import by_name, load_sample, recipe_of
 from nnkit.commands.common import print_json, print_line
 from nnkit.errors import ToolError, UsageError, UserFileError
@@ -32,6 +32,13 @@ def simulate_command(
     Real units by default; `raw`: integers as the hardware has them (not for `--on float`). trust: code of a build
     that was made elsewhere may be run.
     """
+    with computing_with(folder):
+        _simulate(folder, files, output, on=on, raw=raw, tensor=tensor, json=json, trust=trust)
+
+
+def _simulate(
+    folder: Path, files: list[str], output: Path, *, on: str, raw: bool, tensor: str | None, json: bool, trust: bool
+) -> None:
     import numpy as np
 
     build = open_build(folder)

@@ -23,6 +23,13 @@ def convert_command(source: Path, out: Path, *, to: str, onto: Path | None, json
     to: `nnkit`, `pinned`, or a target whose vendor's tool has a table of its own.
     onto: a build; its calibration table is written, with the ranges of `source` where names agree.
     """
+    from nnkit.builds import computing_with
+
+    with computing_with(*(path for path in (source, onto) if path is not None and path.is_dir())):
+        _convert(source, out, to=to, onto=onto, json=json)
+
+
+def _convert(source: Path, out: Path, *, to: str, onto: Path | None, json: bool) -> None:
     from nnkit.did_you_mean import suggestion
     from nnkit.quantize.tables import OWN, PINNED, read_any_table, write_ranges
 

@@ -21,6 +21,7 @@ from nnkit.recipe.variables import Expansion, VariableError, expand
 from nnkit.recipe.yaml_loader import (
     CORE_PREFIX,
     INCLUDE_TAG,
+    MAX_CHARACTERS,
     MAX_DEPTH,
     MAX_NODES,
     MERGE_TAG,
@@ -144,6 +145,7 @@ class _Builder:
     include_chain: list[tuple[Path, str]] = field(default_factory=list)
     open_nodes: set[int] = field(default_factory=set)
     count: int = 0
+    characters: int = 0
 
     def build_root(self, display: str) -> Any:
         def fail(reason: str, remedy: str) -> Exception:
@@ -185,6 +187,10 @@ class _Builder:
         self.count += values
         if self.count > MAX_NODES:
             raise self._fail(node, f"the recipe expands to more than {MAX_NODES:,} values", "use fewer aliases")
+        self.characters += len(node.value) if isinstance(node, yaml.ScalarNode) else 0
+        if self.characters > MAX_CHARACTERS:
+            reason = f"the recipe expands to more than {MAX_CHARACTERS:,} characters"
+            raise self._fail(node, reason, "use fewer aliases, or shorter texts")
 
     def _value(self, node: yaml.Node, path: KeyPath) -> Any:
         self._spend(node, 1)

@@ -25,6 +25,9 @@ _Model = TypeVar("_Model", bound=BaseModel)
 VARIANT_NAME = re.compile(r"[^@/\\]+(@[A-Za-z0-9]([A-Za-z0-9_.-]{0,38}[A-Za-z0-9])?)?")
 """Keys of `targets`: a target, or one of several builds for it."""
 
+_MOST_RULES = 400
+"""Unknown rules that are told; a search for what each was meant to be takes a millisecond."""
+
 _LISTS = frozenset({"tuple_type", "set_type", "frozen_set_type"})
 
 TargetModels = Mapping[str, type[TargetOptionsBase]]
@@ -179,7 +182,7 @@ def _unknown_rules(document: Document, known_rules: Collection[str] | None) -> l
         for part in path:
             rules = rules.get(part) if isinstance(rules, dict) else None
         for index, rule in enumerate(rules if isinstance(rules, list) else []):
-            if isinstance(rule, str) and rule not in known_rules:
+            if isinstance(rule, str) and rule not in known_rules and len(findings) < _MOST_RULES:
                 remedy = suggestion(rule, sorted(known_rules), "rules")
                 findings.append(Finding((*path, index), False, f"there is no rewrite rule '{rule}'", remedy))
     return findings

@@ -19,6 +19,7 @@ from nnkit.recipe.scalars import tag_of
 MAX_FILE_BYTES = 1 << 20
 MAX_DEPTH = 50
 MAX_NODES = 30_000
+MAX_CHARACTERS = 4 << 20
 """Limits far above any recipe: they keep a broken or hostile file from exhausting time, memory or the stack."""
 
 CORE_PREFIX = "tag:yaml.org,2002:"

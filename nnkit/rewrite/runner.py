@@ -6,6 +6,7 @@ rest; at the end all rules run to rest together.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -25,6 +26,9 @@ from nnkit.samples import NetworkInputs
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+_NEAR_THE_END = 1e30
+"""What rounding explains where values lie within a few thousand times of the largest float32."""
 
 
 def restructure(
@@ -206,6 +210,7 @@ def _compare(
     """Record how far the values moved; returns the values after.
 
     Raises:
+        ModelError: values overflow float32 as soon as they are computed in another order.
         InternalError: the rule is exact, and a value moved further than float rounding explains; or the new graph
             does not run.
     """
@@ -218,6 +223,12 @@ def _compare(
     state.max_error = max(state.max_error or 0.0, difference.max_error)
     state.relative_error = max(state.relative_error or 0.0, difference.relative_error)
     if state.rule.exact and difference.offending_value:
+        if difference.offending_error == math.inf and difference.allowed_error > _NEAR_THE_END:
+            raise ModelError(
+                "the values of this layer come so near to the largest float32 that they overflow with a rounding",
+                where=_layer_of(after, difference.offending_value),
+                remedy="its weights are damaged: export the network again",
+            )
         raise InternalError(
             f"rewrite '{state.rule.name}' is exact, yet it changed value '{difference.offending_value}' by "
             f"{difference.offending_error:.3g} where float rounding explains {difference.allowed_error:.3g} "

@@ -63,7 +63,11 @@ def _checked_input(tensor: Tensor, value: NDArray[Any] | None, batch_axes: int) 
     if value is None:
         raise UsageError("no value given for this input", where=tensor.name, remedy="pass every program input")
     if value.shape[batch_axes:] != tensor.shape:
-        raise UsageError(f"shape {value.shape[batch_axes:]} given, {tensor.shape} expected", where=tensor.name)
+        raise UsageError(
+            f"shape {value.shape[batch_axes:]} given, {tensor.shape} expected",
+            where=tensor.name,
+            remedy="pass an array of that shape",
+        )
     integral = not isinstance(tensor.format, Float)
     if integral and value.size and (int(value.min()) < tensor.low or int(value.max()) > tensor.high):
         raise UsageError(

@@ -40,13 +40,19 @@ class StageCall:
 
 
 def cached(build: Build, call: StageCall, codec: Codec, compute: Callable[[Step], T]) -> T:
+    from nnkit.serialize import DamagedValueError
+
     key = call.key(build)
     with build.progress.stage(call.stage, call.total) as step:
         files = build.cache.get(key)
         if files is not None:
-            step.cached = True
-            result: T = codec.decode(files)
-            return result
+            try:
+                result: T = codec.decode(files)
+            except (DamagedValueError, ValueError, KeyError, TypeError):  # not what this stage stored
+                build.cache.drop(key)
+            else:
+                step.cached = True
+                return result
         result = compute(step)
         build.cache.put(key, dict(codec.encode(result)))
         return result

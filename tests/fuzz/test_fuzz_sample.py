@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from fuzz import __main__ as command
 from fuzz import classes, trial
 from fuzz.damage import damaged_bytes, damaged_json, damaged_text
 from nnkit.errors import UserFileError
@@ -18,7 +19,12 @@ from nnkit.errors import UserFileError
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize(("name", "count"), [("arrays", 150), ("tables", 150), ("recipes", 40), ("builds", 25)])
+COUNTS = {"arrays": 150, "tables": 150, "recipes": 40, "builds": 25}
+COUNTS |= {"onnx": 60, "caches": 12, "packages": 300, "images": 300}
+CAFFE = {"caffe", "caffe_published"}  # sampled in tests/caffe
+
+
+@pytest.mark.parametrize(("name", "count"), COUNTS.items())
 def test_a_sample_of_every_class_ends_in_results_or_errors(name: str, count: int) -> None:
     tally = trial.try_inputs(name, count, seed=20)
     assert tally.findings == []
@@ -26,7 +32,7 @@ def test_a_sample_of_every_class_ends_in_results_or_errors(name: str, count: int
 
 
 def test_every_class_has_a_sample() -> None:
-    assert set(classes.CLASSES) == {"arrays", "tables", "recipes", "builds"}
+    assert set(classes.CLASSES) == COUNTS.keys() | CAFFE
 
 
 def attempt(given: Any, chance: Random, folder: Path) -> None:
@@ -95,3 +101,22 @@ def test_the_command_prints_its_rows() -> None:
         0,
         0,
     )
+
+
+def test_a_long_run_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[tuple[int, int]] = []
+
+    def remember(name: str, count: int, seed: int, first: int) -> trial.Tally:
+        if len(tried) == 2 and not (tmp_path / "again").exists():
+            raise KeyboardInterrupt
+        tried.append((first, count))
+        return trial.Tally({"passed": count})
+
+    monkeypatch.setattr(command, "try_inputs", remember)
+    words = ["tables", "--count", "5000", "--checkpoint", str(tmp_path / "done.json"), "--json"]
+    with pytest.raises(KeyboardInterrupt):
+        command.main(words)
+    (tmp_path / "again").touch()
+    assert command.main(words) == 0
+    assert command.main(words) == 0
+    assert tried == [(0, 2000), (2000, 2000), (4000, 1000)]

@@ -235,6 +235,21 @@ def test_thousands_of_problems_are_counted_and_some_shown(load) -> None:
     assert len(str(caught.value)) < 10_000
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &a " + "x" * 100_000 + "\nb: [" + "*a," * 25_000 + "]",
+        "a: &a [" + "x," * 5_000 + "]\nb: [" + "*a," * 20 + "]",
+        "a: &a {" + ", ".join(f"k{i}: 1" for i in range(100)) + "}\nb: &b\n  <<: [" + "*a," * 9_000 + "]",
+    ],
+    ids=["a long text", "a long list", "a merge"],
+)
+def test_aliases_do_not_make_a_small_file_large(load, text: str) -> None:
+    with pytest.raises(InvalidRecipeError, match="the recipe expands to more than") as caught:
+        load(f"{GOOD}\n{text}\n")
+    assert "use fewer aliases" in str(caught.value)
+
+
 def test_long_values_are_cut(load) -> None:
     with pytest.raises(InvalidRecipeError) as caught:
         load(GOOD.replace("int16", "x" * 5000).replace("rgb", '"\\e[31m' + "y" * 500 + '"'))

@@ -193,3 +193,14 @@ def test_old_opset_is_refused(graphs):
     net = graphs.Net(opset=12, x=(1, 3))
     with pytest.raises(InternalError, match="opset 13"):
         restructure(net.model(net.op("Relu", "x")), [])
+
+
+def test_values_at_the_end_of_float32_are_the_network_s_fault(graphs):
+    """A weight of 3e38 times 2 is none, though the products of both with small numbers are: no bug of the rule."""
+    net = graphs.Net(x=(1, 1, 5, 5))
+    weight = net.const(np.full((1, 1, 1, 1), 3e38, np.float32))
+    value = net.op("Conv", "x", weight, name="conv")
+    scales = [net.const(np.full(1, number, np.float32)) for number in (2.0, 0.0, 0.0, 1.0)]
+    model = net.model(net.op("BatchNormalization", value, *scales, epsilon=0.0, name="bn"))
+    with pytest.raises(ModelError, match="so near to the largest float32"):
+        restructure(model, resolve_rules(["fold_batch_norm"]))
