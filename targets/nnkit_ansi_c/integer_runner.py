@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from nnkit.c.host_compiler import host_compiler
 from nnkit.c.sources import c_environment, tidy_source
 from nnkit.errors import ToolError
 from nnkit.external_tool import run_tool
+from nnkit.owned_folder import temporary_folder
 from nnkit.program import Program
 from nnkit.target import Contract, RunResult
 from nnkit_ansi_c.runner import REMEDY, STRICT, TIMEOUT_S, described, input_bytes, split_values
@@ -44,8 +44,7 @@ class IntegerHostRunner:
     ) -> list[RunResult]:
         """One result per set of inputs. Raises ToolError where the compiler or the library fails."""
         record = described(artifact)
-        with tempfile.TemporaryDirectory(prefix="nnkit-ansi-c-") as name:
-            folder = Path(name)
+        with temporary_folder("nnkit-ansi-c-") as folder:
             binary = self.compile(artifact, folder, trace=trace)
             (folder / "inputs.bin").write_bytes(input_bytes(record, program, inputs))
             command = [str(binary), "inputs.bin", "outputs.bin", *(["layers.bin"] if trace else [])]
