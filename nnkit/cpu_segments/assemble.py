@@ -71,7 +71,8 @@ class Names:
 
 @dataclass(frozen=True, eq=False)
 class Assembly:
-    """All that the templates need. kernels: stems of the C files that are called.
+    """All that the templates need. kernels: stems of the C files that are called. own: texts of those of the user's;
+    prototypes: of the functions in them.
 
     buffers: what lies in the arena, with lifetimes in calls. sharings: which of them lie inside others. roots: by
     view, the value that it shows. weights: the tables behind `Names.weights`, float32.
@@ -86,6 +87,8 @@ class Assembly:
     roots: Mapping[str, str]
     weight_bytes: int
     weights: NDArray[np.float32]
+    own: Mapping[str, str]
+    prototypes: tuple[str, ...]
 
 
 @dataclass(eq=False)
@@ -259,6 +262,8 @@ def assemble(graph: GraphView, names: Names) -> Assembly:
         roots,
         constants.table_bytes,
         np.concatenate(constants.joined) if constants.joined else np.zeros(0, np.float32),
+        {call.kernel: call.source for _, calls in work for call in calls if call.source},
+        tuple(dict.fromkeys(call.prototype for _, calls in work for call in calls if call.prototype)),
     )
 
 

@@ -78,14 +78,16 @@ def segment_source(model: Model | GraphView, name: str) -> SegmentSource:
         "weight_bytes": assembly.weight_bytes,
         "float_count": arena.float_bytes // _VALUE_BYTES,
         "int_count": arena.int_bytes // _VALUE_BYTES,
+        "prototypes": assembly.prototypes,
     }
     record = {
         "name": name,
         "inputs": [asdict(port) for port in inputs],
         "outputs": [asdict(port) for port in outputs],
     }
-    kernels = [f"nnkit_{kernel}.c" for kernel in assembly.kernels]
+    kernels = [f"nnkit_{kernel}.c" for kernel in assembly.kernels if kernel not in assembly.own]
     texts = {file: kernel_source(file) for file in (*HEADERS, *kernels)}
+    texts |= {f"nnkit_{kernel}.c": text for kernel, text in assembly.own.items()}
     texts |= {f"{name}.{suffix}": render(f"segment.{suffix}.j2", values) for suffix in ("c", "h")}
     texts[f"{name}.json"] = json.dumps(record, indent=2) + "\n"
     return SegmentSource(

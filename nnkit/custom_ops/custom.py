@@ -1,16 +1,17 @@
-"""Custom: a layer that only its author knows. Its shapes are stated; it can be placed and written, not run."""
+"""Custom: a layer that only its author knows. Its shapes are stated; it can be run where a function is given."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from nnkit.custom_ops.base import CustomOp, FloatArray, Shape
-
-if TYPE_CHECKING:
-    pass
+from nnkit.errors import ModelError
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,9 @@ class Custom(CustomOp):
 
     dims: the shapes of all outputs one after another, batch included. ranks: number of dimensions of each output.
     caffe_type: type of the layer where it came from. params: its parameters as prototxt text, kept for export.
+    function: name of what computes it, in `python` and in `c`. Both are texts of source files: Python that takes the
+    inputs as float32 arrays and returns the output, or a tuple of them; C90 of
+    `void function(const float *in0, ..., float *out0, ...)`.
     """
 
     op_type: ClassVar[str] = "Custom"
@@ -29,6 +33,9 @@ class Custom(CustomOp):
     ranks: tuple[int, ...]
     caffe_type: str = ""
     params: str = ""
+    function: str = ""
+    python: str = ""
+    c: str = ""
 
     def __post_init__(self) -> None:
         self.require(bool(self.ranks) and min(self.ranks) > 0, "needs a shape for every output")
@@ -56,8 +63,36 @@ class Custom(CustomOp):
         return self.shapes
 
     def run(self, *arrays: FloatArray) -> tuple[FloatArray, ...]:
+        if self.python:
+            return self._run_python(arrays)
         kind = f" '{self.caffe_type}'" if self.caffe_type else ""
         self.refuse(
             f"layer{kind} has shapes, but no definition that could be run",
             "replace the layer by ones that nnkit knows, or cut the network before it",
         )
+
+    def _run_python(self, arrays: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
+        """Raises ModelError where the function fails, or does not give what the shapes say."""
+        remedy = "correct the layer's Python file; it gets float32 arrays with the batch axis, and returns such"
+        try:
+            given = python_function(self.python, self.function)(*arrays)
+        except Exception as error:  # whatever the user's code throws
+            raise ModelError(
+                f"its function '{self.function}' fails: {type(error).__name__}: {error}", remedy=remedy
+            ) from error
+        results = given if isinstance(given, tuple | list) else (given,)
+        found = [np.ascontiguousarray(each, np.float32) for each in results]
+        if tuple(each.shape for each in found) != self.shapes:
+            told = ", ".join(str(list(each.shape)) for each in found)
+            wanted = ", ".join(str(list(shape)) for shape in self.shapes)
+            raise ModelError(f"its function '{self.function}' gives {told}, its shapes are {wanted}", remedy=remedy)
+        return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def python_function(source: str, name: str) -> Callable[..., Any]:
+    """The function `name` of a Python source. Raises whatever the source does, KeyError where it has no such name."""
+    namespace: dict[str, Any] = {"__name__": f"nnkit_custom_{name}"}
+    exec(compile(source, f"<{name}>", "exec"), namespace)
+    function: Callable[..., Any] = namespace[name]
+    return function

@@ -10,9 +10,11 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from nnkit.caffe.layers.context import IR_VERSION, OPSET, GraphBuilder, LayerContext
+from nnkit.caffe.layers.table import LAYERS, unknown_type
 from nnkit.caffe.network import CaffeInput, CaffeLayer, CaffeNetwork, checked_shape, read_network
 from nnkit.caffe.weights import read_caffemodel, read_user_bytes
 from nnkit.custom_ops import DOMAIN, VERSION
@@ -20,6 +22,13 @@ from nnkit.errors import ModelError, RecipeError
 from nnkit.graph import InputSpec, Model, OutputSpec
 from nnkit.graph.refusal import Refused
 from nnkit.graph.view import Shape
+from nnkit.importers.custom_layers import (
+    CustomDefinition,
+    Definitions,
+    convert_defined,
+    definitions_of_layers,
+    with_inlined_on_the_cpu,
+)
 from nnkit.importers.name_tags import NO_GLOBS, TagGlobs, follow_tags, lift_tags
 from nnkit.importers.onnx_importer import ImportResult
 
@@ -37,12 +46,14 @@ def import_caffe(
     inputs: Mapping[str, Sequence[int]] | None = None,
     tag_globs: TagGlobs = NO_GLOBS,
     input_where: Callable[[str], str] | None = None,
+    custom_layers: Definitions = MappingProxyType({}),
 ) -> ImportResult:
     """Import a Caffe network.
 
     inputs: shapes by input name that replace those in the prototxt, batch first.
     tag_globs: the recipe's globs over the layers' names.
     input_where: gives the position of a declared input in the recipe, for messages.
+    custom_layers: what layers compute that only their author knows.
 
     Raises:
         UserFileError: a file is missing or unreadable.
@@ -60,6 +71,7 @@ def import_caffe(
         inputs=inputs,
         tag_globs=tag_globs,
         input_where=input_where,
+        custom_layers=custom_layers,
     )
     return ImportResult(result.model, result.notes, (text_file, weight_file))
 
@@ -73,6 +85,7 @@ def caffe_model(
     inputs: Mapping[str, Sequence[int]] | None = None,
     tag_globs: TagGlobs = NO_GLOBS,
     input_where: Callable[[str], str] | None = None,
+    custom_layers: Definitions = MappingProxyType({}),
 ) -> ImportResult:
     """As `import_caffe`, from the contents of the two files. `data` may be empty for a network without weights."""
     weights = read_caffemodel(data, weight_where) if data else {}
@@ -80,7 +93,7 @@ def caffe_model(
     notes = list(network.notes)
     shapes, batch = _input_shapes(network, inputs or {}, input_where, notes)
     builder = GraphBuilder(dict(shapes), [top for layer in network.layers for top in layer.tops])
-    _convert(network, builder, batch, text_where)
+    _convert(network, builder, batch, text_where, definitions_of_layers(network, custom_layers))
     outputs = _computed(network, builder, shapes)
     notes += _drop_unused(builder, outputs)
     used = {name for node in builder.nodes for name in node.input}
@@ -92,6 +105,7 @@ def caffe_model(
     proto = _proto(network.name, builder, shapes, outputs)
     tagged = lift_tags(proto.graph, tag_globs)
     tags, _ = follow_tags(tagged, proto.graph, text_where)
+    tags = with_inlined_on_the_cpu(tags, proto.graph)
     model = Model(
         onnx_bytes=proto.SerializeToString(deterministic=True),
         tags=tags,
@@ -160,20 +174,27 @@ def _declared_shape(
     return checked_shape(declared, f"input '{item.name}'", place)
 
 
-def _convert(network: CaffeNetwork, builder: GraphBuilder, batch: int, where: str) -> None:
+def _convert(
+    network: CaffeNetwork,
+    builder: GraphBuilder,
+    batch: int,
+    where: str,
+    defined: Mapping[str, CustomDefinition],
+) -> None:
     """All layers as nodes; the findings of all of them in one error."""
-    from nnkit.caffe.layers.table import LAYERS, unknown_type
-
     refused: list[tuple[CaffeLayer, ModelError]] = []
     for layer in network.layers:
         convert = LAYERS.get(layer.type)
         context = LayerContext(layer, builder, batch)
         try:
-            if convert is None:
+            if convert is None and layer.name not in defined:
                 raise Refused(*unknown_type(layer.type))
             if any(bottom not in builder.shapes for bottom in layer.bottoms):
                 continue  # behind a layer that has been refused
-            convert(context)
+            if layer.name in defined:
+                convert_defined(context, defined[layer.name])
+            elif convert is not None:
+                convert(context)
             context.finish()
         except ModelError as problem:
             refused.append((layer, problem))

@@ -9,12 +9,11 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from nnkit.recipe.base import Fault, RecipeModel, fault, faults
+from nnkit.recipe.custom_layers import CustomLayer, Side
 from nnkit.recipe.types import OneOrMany, PathGlobs, RecipePath
 
-MAX_SIDE = 65_536
 MAX_INPUT_VALUES = 1 << 28
 
-Side = Annotated[int, Field(ge=1, le=MAX_SIDE)]
 Color = Literal["gray", "rgb", "bgr"]
 ResizeFilter = Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"]
 CHANNELS: Mapping[str, int] = {"gray": 1, "rgb": 3, "bgr": 3}
@@ -216,6 +215,11 @@ class ModelSection(RecipeModel):
     simplify: bool = Field(
         default=True, description="Simplify the imported graph once (constant folding, shape inference by onnxsim)."
     )
+    custom_layers: Mapping[str, CustomLayer] = Field(
+        default={},
+        description="Caffe only: what layers of your own compute, by globs over layer names. They are of `type: "
+        '"Custom"`, or of any type that nnkit does not know, and run on the CPU.',
+    )
     inputs: Mapping[str, InputSpec] = Field(
         default={}, description="By input name; an input that is not listed is taken as the model has it."
     )
@@ -227,6 +231,8 @@ class ModelSection(RecipeModel):
         if self.format == "caffe" and self.weights is None:
             reason = "a Caffe network needs its weights beside the prototxt"
             raise fault(reason, "add `weights: net.caffemodel`", ("path",))
+        if self.format == "onnx" and self.custom_layers:
+            raise fault("custom_layers are layers of a prototxt", "remove `custom_layers`", ("custom_layers",))
         if self.format == "onnx" and self.weights is not None:
             raise fault("an ONNX file holds its weights itself", "remove `weights`", ("weights",))
         return self

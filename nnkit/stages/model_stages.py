@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
-from nnkit.recipe import Calibration
+from nnkit.recipe import Calibration, Recipe
 from nnkit.report.progress import Step
 from nnkit.stages.caching import Codec, StageCall, cached, object_codec
 from nnkit.stages.types import Build, Imported, Restructured
 from nnkit.target import Lowered
+
+if TYPE_CHECKING:
+    from nnkit.importers import CustomDefinition
 
 
 def import_model(build: Build) -> Imported:
@@ -25,6 +29,7 @@ def import_model(build: Build) -> Imported:
     tags = build.recipe.tags_for(build.key)
     shapes = {name: spec.shape for name, spec in section.inputs.items() if spec.shape is not None}
     hp = () if isinstance(tags.hp, str) else tags.hp  # `auto`: `choose_precision` decides after calibration
+    custom, custom_digests = _custom_layers(build.recipe)
     several_images = any(entry_name(e) == "replace_input" for e in build.recipe.restructure_for(build.key) or ())
 
     def where(kind: str, index: int) -> str:
@@ -36,7 +41,9 @@ def import_model(build: Build) -> Imported:
     def compute(step: Step) -> Imported:
         globs = TagGlobs(hp=hp, cpu=tags.cpu, where=where)
         if weights is not None:
-            result = import_caffe(path, weights, inputs=shapes, tag_globs=globs, input_where=input_where)
+            result = import_caffe(
+                path, weights, inputs=shapes, tag_globs=globs, input_where=input_where, custom_layers=custom
+            )
         else:
             result = import_onnx(
                 path,
@@ -52,7 +59,7 @@ def import_model(build: Build) -> Imported:
         "import",
         [model_file_digest(path) if weights is None else caffe_digest(path, weights)],
         {"shapes": {k: list(v) for k, v in shapes.items()}, "simplify": section.simplify, "hp": hp, "cpu": tags.cpu}
-        | {"several_images": several_images},
+        | {"several_images": several_images, "custom_layers": custom_digests},
         [importers, "nnkit.caffe", "nnkit.custom_ops", "nnkit.graph", "nnkit.reading"],
         {name: installed_version(name) for name in ("onnx", "onnxsim", "onnxruntime")},
     )
@@ -60,6 +67,33 @@ def import_model(build: Build) -> Imported:
     for note in imported.notes:
         build.progress.note(note)
     return imported
+
+
+def _custom_layers(recipe: Recipe) -> tuple[dict[str, CustomDefinition], dict[str, Any]]:
+    """The definitions of the user's own layers, by glob, and what a cache key has to know of them."""
+    from nnkit.importers import CustomDefinition, import_onnx
+    from nnkit.reading import read_text
+
+    definitions, digests = {}, {}
+    for glob, written in recipe.model.custom_layers.items():
+        texts = {
+            kind: read_text(
+                path.existing_file(f"the {kind} file"), what=f"the {kind} file", remedy="save it as UTF-8"
+            )
+            for kind, path in (("Python", written.python), ("C", written.c))
+            if path is not None
+        }
+        model = import_onnx(written.onnx.existing_file("the layer's network")).model if written.onnx else None
+        definitions[glob] = CustomDefinition(
+            written.shapes,
+            model,
+            written.function or "",
+            texts.get("Python", ""),
+            texts.get("C", ""),
+            recipe.where("model", "custom_layers", glob),
+        )
+        digests[glob] = [written.shapes, written.function, texts, model.digest if model is not None else ""]
+    return definitions, digests
 
 
 def restructure(build: Build, imported: Imported) -> Restructured:

@@ -175,10 +175,10 @@ def _merged(tags: Iterable[ValueTags]) -> ValueTags:
 
 
 def _marked_custom(layer: Layer, globs: Sequence[str]) -> Layer:
+    if not layer.known:
+        return replace(layer, custom=True, cpu=False, why_custom=f"the mapper does not know the type {layer.kind}")
     if layer.cpu:
         return layer
-    if not layer.known:
-        return replace(layer, custom=True, why_custom=f"the mapper does not know the type {layer.kind}")
     matched = next((glob for glob in globs if fnmatchcase(layer.name, glob)), None)
     if matched is not None:
         return replace(layer, custom=True, why_custom=f"named by the recipe ({matched!r})")

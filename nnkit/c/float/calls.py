@@ -70,6 +70,7 @@ class Call:
     far above it; 0: it may not.
     clip: position of the `nnkit_clip` between whose bounds it brings its results; None: it has none.
     joins: it copies a whole value to consecutive places of the result; nothing is to be done if it lies there.
+    source, prototype: of a function of the user's: the text of its file, and its declaration.
     """
 
     kernel: str
@@ -80,6 +81,8 @@ class Call:
     joins: bool = False
     distance_bytes: int = 0
     clip: int | None = None
+    source: str = ""
+    prototype: str = ""
 
     def at_distance(self, distance_bytes: int) -> Call:
         """The same call with another distance."""

@@ -29,6 +29,7 @@ from nnkit.c.float import (
     unary,
 )
 from nnkit.c.float.calls import Code
+from nnkit.c.float.custom import custom
 from nnkit.c.float.detection_output import detection_output
 from nnkit.c.float.normalize import normalize
 from nnkit.c.float.operands import check_float32
@@ -39,7 +40,7 @@ from nnkit.c.float.psroi_pooling import psroi_pooling
 from nnkit.c.float.reorg import reorg
 from nnkit.c.float.roi_pooling import roi_pooling
 from nnkit.c.float.warp_perspective import warp_perspective
-from nnkit.custom_ops import DOMAIN, Custom, op_of
+from nnkit.custom_ops import DOMAIN, op_of
 from nnkit.errors import ModelError
 from nnkit.generated import packaged_text
 from nnkit.graph.refusal import Refused
@@ -71,6 +72,7 @@ ONNX_OPS: Mapping[str, Callable[[GraphView, Node], Code]] = MappingProxyType(
 
 CUSTOM_OPS: Mapping[str, Callable[[GraphView, Node, Any], Code]] = MappingProxyType(
     {
+        "Custom": custom,
         "DetectionOutput": detection_output,
         "Normalize": normalize,
         "PSROIPooling": psroi_pooling,
@@ -96,8 +98,6 @@ def has_kernel(op_type: str, domain: str = "") -> bool:
 
 def code_of(graph: GraphView, node: Node) -> Code:
     """What a node becomes. Raises Refused where there is no C for it."""
-    if node.domain == DOMAIN and node.op_type == Custom.op_type:
-        raise Refused("it has shapes, but no definition that could be run")
     if not has_kernel(node.op_type, node.domain):
         raise Refused(f"operator {node.domain or 'ONNX'} {node.op_type} has no C code")
     for name in node.results:

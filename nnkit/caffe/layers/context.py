@@ -187,6 +187,11 @@ class LayerContext:
         node = op.node(inputs, self.layer.tops, self.builder.free_node(self.layer.name))
         self._append(node, self.layer.tops, shapes)
 
+    def copied(self, node: onnx.NodeProto, outputs: Sequence[str], shapes: Sequence[Shape]) -> None:
+        """A node of another graph, its values renamed; it gets a name `<layer>/<name>`."""
+        node.name = self.builder.free_node(f"{self.layer.name}/{node.name or outputs[0]}")
+        self._append(node, outputs, shapes)
+
     def _add(
         self,
         op: str,

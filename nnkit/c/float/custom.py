@@ -1,0 +1,26 @@
+"""Custom: a call of the user's own C function, whose file goes with the segment."""
+
+from __future__ import annotations
+
+from nnkit.c.float.calls import Call, Read, Write
+from nnkit.custom_ops import Custom
+from nnkit.graph.refusal import Refused
+from nnkit.graph.view import GraphView, Node
+
+
+def custom(graph: GraphView, node: Node, op: Custom) -> list[Call]:
+    """void function(const float *in0, ..., float *out0, ...). Raises Refused where the layer has no C."""
+    if not op.c:
+        reason = "it has Python, but no C" if op.python else "it has shapes, but no definition that could be run"
+        raise Refused(reason, "define it in the recipe: model.custom_layers, with `onnx`, or with `python` and `c`")
+    reads, writes = [name for name in node.inputs if name], node.results
+    parameters = [f"const float *in{i}" for i in range(len(reads))] + [f"float *out{i}" for i in range(len(writes))]
+    return [
+        Call(
+            f"custom_{op.function}",
+            op.function,
+            (*(Read(name) for name in reads), *(Write(name) for name in writes)),
+            source=op.c,
+            prototype=f"void {op.function}({', '.join(parameters)});",
+        )
+    ]
