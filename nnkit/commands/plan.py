@@ -21,9 +21,12 @@ def plan_command(path: Path, targets: list[str], *, no_cache: bool, json: bool, 
     results = []
     for build in builds(recipe, targets, Progress(verbose=verbose), use_cache=not no_cache, emulate=False):
         planned = preview(build)
-        results.append(_as_json(build.key, planned))
+        estimates = build.target.estimates(planned.settled.lowered, build.options)
+        results.append(_as_json(build.key, planned) | {"estimates": dict(estimates)})
         if not json:
             _print(build.key, planned)
+            if "line" in estimates:
+                print_line(f"  {estimates['line']}")
     if json:
         print_json(results[0] if len(results) == 1 else results)
 

@@ -290,6 +290,10 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
         """Dataclasses that its programs consist of beside those of `nnkit.program`, to read a build folder back."""
         return ()
 
+    def estimates(self, lowered: LoweredT, options: OptionsT) -> Mapping[str, Any]:
+        """Size and time before anything is compiled, as JSON data for the dry run; `line` is told to people."""
+        return {}
+
     def details(self, deployment: Deployment[LoweredT], options: OptionsT, folder: Path) -> Mapping[str, Any]:
         """What the report says of this target alone (its `details`), as JSON data. folder: the artifact."""
         return {}

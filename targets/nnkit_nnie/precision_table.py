@@ -148,6 +148,8 @@ def table_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         parts = scores if detects else [f"cosine {row['cosine']:.6f}", *scores]
         parts.append(f"{row['weight_bytes']:,} B of weights")
         parts.append(f"{row['macs_16_bit'] / max(1, row['macs']):.1%} of MACs in 16 bits")
+        if "estimate" in row:
+            parts.append(f"about {row['estimate']['milliseconds']:.2f} ms")
         lines.append(f"{row['choice']:<12} {', '.join(parts)}")
     return lines
 

@@ -12,12 +12,13 @@ from nnkit.target import Deployment
 from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.compiled_report import compared_numbers, numbers_in_words
 from nnkit_nnie.emit import read_build_file
+from nnkit_nnie.estimates import estimate_line, estimates_of
 from nnkit_nnie.lowered import NnieLowered
 from nnkit_nnie.network import Network, NnieSegment
-from nnkit_nnie.options import NnieOptions
+from nnkit_nnie.options import MIXED, NnieOptions
 from nnkit_nnie.precision import sixteen_bit_layers
 from nnkit_nnie.precision_table import better_choice, precision_table, table_lines
-from nnkit_nnie.quantize import input_storage
+from nnkit_nnie.quantize import Precision, input_storage
 from nnkit_nnie.report_cost import cost_of
 from nnkit_nnie.stn_calibration import AlignedStatistics
 
@@ -32,6 +33,11 @@ def report_details(deployment: Deployment[NnieLowered], options: NnieOptions, fo
     formats = {name: input_storage(program, name) for name in program.inputs}
     built = sixteen_bit_layers(network, options.compile_mode)
     table, which = _precision(deployment, formats, options, built) if options.precision_table else ([], "")
+    compressed = options.compress_mode == "normal"
+    estimated = estimates_of(network, Precision.of(network, options.compile_mode).bits, chip, compressed=compressed)
+    for row in table:
+        bits = Precision(MIXED, frozenset(row["layers"])).bits
+        row["estimate"] = estimates_of(network, bits, chip, compressed=compressed)
     better = better_choice(table, built)
     numbers = [
         (entry["compiled"]["wk"], compared_numbers(folder, program, entry))
@@ -45,11 +51,13 @@ def report_details(deployment: Deployment[NnieLowered], options: NnieOptions, fo
         "networks": [_network(each) for each in build["networks"]],
         "segments": [_segment(segment, network, build["networks"]) for segment in network.segments],
         "cost": cost_of(program),
+        "estimate": estimated,
         "precision": table,
         "precision_images": which,
         "compiled_numbers": dict(numbers),
         "summary": [
             *(line for wk, found in numbers for line in numbers_in_words(wk, found)),
+            estimate_line(estimated),
             *([f"choices {which}:"] if table else []),
             *table_lines(table),
             *([] if better is None else [better]),

@@ -149,6 +149,17 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
 
         return nothing_placed("mapper")
 
+    def estimates(self, lowered: NnieLowered, options: NnieOptions) -> Mapping[str, Any]:
+        """The compiled network's size, its temporary memory, and the time of a run."""
+        from nnkit_nnie.chips import CHIPS
+        from nnkit_nnie.estimates import estimate_line, estimates_of
+        from nnkit_nnie.quantize import Precision
+
+        bits = Precision.of(lowered.network, options.compile_mode).bits
+        compressed = options.compress_mode == "normal"
+        found = estimates_of(lowered.network, bits, CHIPS[options.chip], compressed=compressed)
+        return {**found, "line": estimate_line(found)}
+
     def emit(self, deployment: Deployment[NnieLowered], options: NnieOptions, folder: Path) -> None:
         """The Caffe pair, its cfg and data, segments, CPU code, test cases; compiled where a mapper is at hand."""
         from nnkit.c.postprocess.emit import emit_postprocess
