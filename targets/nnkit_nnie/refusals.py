@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from nnkit.constraints import Violation, counted, violations_error
@@ -102,6 +103,6 @@ def _heads(violations: Sequence[Violation], layers: Sequence[Layer]) -> list[str
 
 
 def _yaml_name(name: str) -> str:
-    plain = name.replace("_", "").replace("/", "").replace(".", "")
-    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
-    return name if plain.isalnum() and plain.isascii() and not plain.isdigit() else f'"{escaped}"'
+    letters = name.replace("_", "").replace("/", "").replace(".", "")
+    plain = letters.isalnum() and letters.isascii() and not letters.isdigit()
+    return name if plain else json.dumps(name, ensure_ascii=False)

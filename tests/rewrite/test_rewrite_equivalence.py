@@ -84,3 +84,14 @@ def test_conditioning_is_no_excuse_for_a_real_error(graphs):
     values = evaluate(model, samples)
     moved = values | {"bn_v": [v * np.float32(1.5) for v in values["bn_v"]]}
     assert compare(model, values, moved, samples, FLOAT_ROUNDING).offending_value == "bn_v"
+
+
+def test_noise_leaves_the_sizes_of_a_resize(graphs):
+    """A scale of 2, less one unit in the last place, would make 15 rows of 8."""
+    net = graphs.Net(x=(1, 3, 8, 8))
+    scales = net.const([1, 1, 2, 2])
+    model = net.model(net.op("Resize", net.conv("x", (4, 3, 1, 1)), "", scales, name="up"))
+    samples = sample_inputs(model)
+    values = evaluate(model, samples)
+    noise = rounding_noise(model, values, samples)["up_v"]
+    assert 0 < noise < 1e-5 * max(np.abs(each).max() for each in values["up_v"])
