@@ -150,10 +150,11 @@ class BoardSdk:
 
     def _with_batch(self, rows: NDArray[Any], tensor: dict[str, Any]) -> NDArray[Any]:
         """Regions with a batch index of 0; those that were not sent have -1."""
-        full = np.full(tensor["shape"], -1.0, np.float32)
-        full[: len(rows), 0] = 0
-        full[: len(rows), 1:] = STORED.dequantize(rows)
-        return full
+        stored = np.full(tensor["shape"], STORED.quantize(np.float64(-1.0)), np.int64)
+        stored[: len(rows), 0] = 0
+        stored[: len(rows), 1:] = rows
+        is_float = isinstance(self.program.tensors[tensor["name"]].format, Float)
+        return STORED.dequantize(stored).astype(np.float32) if is_float else stored.astype(np.int32)
 
     def _stored(self, tensor: dict[str, Any], source: Any) -> NDArray[Any]:
         form, shape = self.program.tensors[tensor["name"]].format, tensor["shape"]

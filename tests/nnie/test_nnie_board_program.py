@@ -13,6 +13,7 @@ from nnie_stn_project import build_of, project
 from PIL import Image
 from small_project import make_build
 
+from benchmarks.caffe_corpus import caffemodel
 from nnkit import pipeline
 from nnkit.preprocess import Preprocess, Resize, load_input
 from nnkit.program.inputs import quantized_inputs
@@ -219,3 +220,48 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> BoardSdk:
     folder = tmp_path_factory.mktemp("board")
     pictures(folder)
     return BoardSdk(three_segments(folder), folder)
+
+
+REGIONS = """\
+name: "regions"
+input: "data"
+input_shape { dim: 1 dim: 3 dim: 32 dim: 48 }
+input: "rois"
+input_shape { dim: 4 dim: 5 }
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
+  convolution_param { num_output: 5 kernel_size: 3 pad: 1 stride: 2 } }
+layer { name: "pool" type: "ROIPooling" bottom: "conv" bottom: "rois" top: "pool"
+  roi_pooling_param { pooled_h: 3 pooled_w: 2 spatial_scale: 0.5 } }
+layer { name: "fc" type: "InnerProduct" bottom: "pool" top: "fc" inner_product_param { num_output: 6 } }
+"""
+
+
+def test_regions_go_beside_the_inputs_of_their_segment(tmp_path: Path):
+    """The list names the image and four regions, of which the last is not used; its features are 0."""
+    random = np.random.default_rng(0)
+    weights = {
+        "conv": [random.normal(0, 0.02, (5, 3, 3, 3)).astype(np.float32), np.zeros(5, np.float32)],
+        "fc": [random.normal(0, 0.1, (6, 30)).astype(np.float32), np.ones(6, np.float32)],
+    }
+    (tmp_path / "net.prototxt").write_text(REGIONS)
+    (tmp_path / "net.caffemodel").write_bytes(caffemodel(weights))
+    boxes = np.float32([[0, 0, 0, 30, 20], [0, 10, 5, 47, 31], [0, 4, 4, 9, 9], [-1, 0, 0, 0, 0]])
+    np.save(tmp_path / "rois.npy", boxes)
+    image = Image.fromarray(random.integers(0, 256, (32, 48, 3)).astype(np.uint8))
+    image.save(tmp_path / "a.ppm")
+    (tmp_path / "recipe.yaml").write_text(
+        "nnkit: 1\nname: regions\nmodel:\n  path: net.prototxt\n  weights: net.caffemodel\n  inputs:\n"
+        "    data: {preprocess: {color: bgr}, calibration: {images: a.ppm}}\n"
+        "    rois: {calibration: {images: rois.npy}}\n"
+        "targets: {nnie: {chip: hi3516dv300, compile_mode: 1}}\n"
+    )
+    build = pipeline.run(make_build(tmp_path / "recipe.yaml", target="nnie"), tmp_path / "out").folder
+    board = BoardSdk(build, tmp_path)
+    assert "segment 1 1 1" in (tmp_path / "inst.wk").read_text()
+    (boxes * 4096).astype("<i4").tofile(tmp_path / "rois.bin")
+    (row,) = board.features(["a.ppm\trois.bin"])
+    pixels = np.asarray(image).transpose(2, 0, 1)[::-1]
+    stored = simulate(board.program, {"data": pixels, "rois": (boxes * 4096).astype(np.int32)})["fc"].reshape(4, 6)
+    found = np.float32(row[1:]).reshape(4, 6)
+    assert np.array_equal(found[:3], np.float32(stored[:3] / 4096))
+    assert not found[3].any()
