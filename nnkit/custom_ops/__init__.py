@@ -11,7 +11,7 @@ from nnkit.custom_ops.catalogue import (
     register_schemas,
     run_node,
 )
-from nnkit.custom_ops.custom import Custom
+from nnkit.custom_ops.custom import Custom, trust_source
 from nnkit.custom_ops.detection_output import DetectionOutput
 from nnkit.custom_ops.normalize import Normalize
 from nnkit.custom_ops.pass_through import PassThrough
@@ -44,4 +44,5 @@ __all__ = [
     "op_with",
     "register_schemas",
     "run_node",
+    "trust_source",
 ]

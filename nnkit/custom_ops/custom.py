@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,6 +14,9 @@ import numpy as np
 
 from nnkit.custom_ops.base import CustomOp, FloatArray, Shape
 from nnkit.errors import ModelError
+
+TRUSTED = "NNKIT_TRUSTED_SOURCES"
+"""The environment's list of SHA-256 of the sources, Python and C, that may run, commas between them."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,12 @@ class Custom(CustomOp):
         )
 
     def _run_python(self, arrays: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
-        """Raises ModelError where the function fails, or does not give what the shapes say."""
+        """Raises ModelError for a source that nobody trusts, where the function fails, and for other shapes."""
+        if not is_trusted(self.python):
+            raise ModelError(
+                f"the Python of '{self.function}' came with a file, and no recipe of this run names it",
+                remedy=trust_remedy(self.python),
+            )
         remedy = "correct the layer's Python file; it gets float32 arrays with the batch axis, and returns such"
         try:
             given = python_function(self.python, self.function)(*arrays)
@@ -87,6 +97,27 @@ class Custom(CustomOp):
             wanted = ", ".join(str(list(shape)) for shape in self.shapes)
             raise ModelError(f"its function '{self.function}' gives {told}, its shapes are {wanted}", remedy=remedy)
         return tuple(found)
+
+
+def trust_source(source: str) -> None:
+    """From now on this process, and those that it starts, run this source: the user's recipe names its file."""
+    if not is_trusted(source):
+        known = os.environ.get(TRUSTED, "")
+        os.environ[TRUSTED] = f"{known},{_digest(source)}".lstrip(",")
+
+
+def is_trusted(source: str) -> bool:
+    """Whether a recipe of this run, or the user's environment, names the source. A network's file may hold any."""
+    return _digest(source) in os.environ.get(TRUSTED, "").split(",")
+
+
+def trust_remedy(source: str) -> str:
+    """How a user trusts a source that no recipe names."""
+    return f"where you trust it, set {TRUSTED}={_digest(source)}"
+
+
+def _digest(source: str) -> str:
+    return hashlib.sha256(source.encode("utf-8")).hexdigest()
 
 
 @lru_cache(maxsize=64)

@@ -71,6 +71,7 @@ def import_model(build: Build) -> Imported:
 
 def _custom_layers(recipe: Recipe) -> tuple[dict[str, CustomDefinition], dict[str, Any]]:
     """The definitions of the user's own layers, by glob, and what a cache key has to know of them."""
+    from nnkit.custom_ops import trust_source
     from nnkit.importers import CustomDefinition, import_onnx
     from nnkit.reading import read_text
 
@@ -83,6 +84,8 @@ def _custom_layers(recipe: Recipe) -> tuple[dict[str, CustomDefinition], dict[st
             for kind, path in (("Python", written.python), ("C", written.c))
             if path is not None
         }
+        for text in texts.values():
+            trust_source(text)
         model = import_onnx(written.onnx.existing_file("the layer's network")).model if written.onnx else None
         definitions[glob] = CustomDefinition(
             written.shapes,

@@ -88,13 +88,16 @@ def refusing_error(violations: Sequence[Violation], layers: Sequence[Layer]) -> 
 
 
 def _heads(violations: Sequence[Violation], layers: Sequence[Layer]) -> list[str]:
-    """The first refused layer on the way to each refused Softmax, Permute or Slice, by name, as YAML has it."""
+    """The first refused layer on the way to each refused Softmax, Permute or Slice, by name, as YAML has it.
+
+    Not those that read the network's input: nothing would be left before them.
+    """
     refused = {each.place for each in violations if each.movable}
     first: dict[str, frozenset[str]] = {}  # by value: the refused layers that come first on the way to it
     heads: dict[str, None] = {}
     for layer in layers:
         before = frozenset(name for value in layer.inputs for name in first.get(value, ()))
-        if layer.name in refused and not before:
+        if layer.name in refused and not before and any(value in first for value in layer.inputs):
             before = frozenset({layer.name})
         if layer.name in refused and layer.kind in _HEADS:
             heads.update(dict.fromkeys(sorted(before)))

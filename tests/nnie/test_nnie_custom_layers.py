@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ from small_project import make_build
 
 from benchmarks.caffe_corpus import caffemodel
 from nnkit import pipeline
-from nnkit.cpu_segments import run_segment
+from nnkit.cpu_segments import run_segment, segment_source
 from nnkit.errors import ModelError, RecipeError
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.stages import import_model
@@ -80,6 +82,12 @@ def subgraph() -> onnx.ModelProto:
         [numpy_helper.from_array(np.full((1, 4, 1, 1), 1.0, np.float32), "one")],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test comes to trust, the next one does not."""
+    monkeypatch.setenv("NNKIT_TRUSTED_SOURCES", "")
 
 
 def project(folder: Path, definition: str, kind: str = "Custom", parameters: str = CUSTOM) -> Path:
@@ -185,3 +193,20 @@ def test_a_function_that_fails_is_told_with_its_error(tmp_path: Path):
     model = import_model(make_build(recipe, target="nnie")).model
     with pytest.raises(ModelError, match=r"'halved' fails: NameError: name 'undefined' is not defined"):
         FloatSession(model).run({"data": np.load(tmp_path / "a.npy")})
+
+
+def test_sources_that_came_with_a_file_are_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    recipe = project(tmp_path, "mine: {python: mine.py, c: mine.c, function: halved}")
+    model = import_model(make_build(recipe, target="nnie")).model
+    trusted = os.environ["NNKIT_TRUSTED_SOURCES"]
+    monkeypatch.delenv("NNKIT_TRUSTED_SOURCES")
+    image = {"data": np.load(tmp_path / "a.npy")}
+    with pytest.raises(ModelError, match="no recipe of this run names it") as caught:
+        FloatSession(model).run(image)
+    digest = caught.value.remedy.partition("NNKIT_TRUSTED_SOURCES=")[2]
+    assert digest == hashlib.sha256(PYTHON.encode()).hexdigest()
+    assert digest in trusted
+    monkeypatch.setenv("NNKIT_TRUSTED_SOURCES", digest)
+    assert FloatSession(model).run(image)["conv2"].shape == (1, 2, 6, 5)
+    with pytest.raises(ModelError, match="the C of 'halved' came with a file, and no recipe of this run names it"):
+        segment_source(model, "segment")

@@ -129,6 +129,14 @@ def test_heads_can_be_cut_off_as_the_remedy_says(head: Callable[[Net, str], str]
     assert NnieLowered.of(cut, MIXED).network.layers[0].name == "stem"
 
 
+def test_a_layer_on_the_input_is_not_cut_off():
+    net = Net()
+    turned = net.node("Transpose", [net.input("data", 16, 16, 3)], "turned", perm=[0, 3, 1, 2])
+    with pytest.raises(ModelError, match="turned \\(Permute\\)") as caught:
+        NnieLowered.of(net.model(net.conv(turned, (3, 4), "stem")), MIXED)
+    assert "strip_var" not in str(caught.value)
+
+
 def test_what_caffe_cannot_express_goes_to_the_cpu_where_limits_are_let_go():
     net = Net()
     x = net.conv(net.input("data", 3, 8, 8), (3, 4), "stem")
