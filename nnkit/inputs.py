@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from nnkit.errors import RecipeError
 from nnkit.graph import InputSpec, Model
@@ -13,6 +14,13 @@ from nnkit.preprocess import Preprocess, list_images, load_input
 from nnkit.preprocess.files import named, spread
 from nnkit.recipe import Calibration, Recipe
 from nnkit.samples import Sample
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from nnkit.recipe.inputs import Color
+
 
 _PIXEL_LOW, _PIXEL_HIGH = 0.0, 255.0
 
@@ -118,6 +126,22 @@ class VerificationSamples(Sequence[Sample]):
 
     def __len__(self) -> int:
         return self._count
+
+    def picture(self, index: int) -> NDArray[np.uint8] | None:
+        """A sample's first input as the network sees it, [H, W] gray or [H, W, 3] red, green, blue; None: no picture.
+
+        Crop, flip and resize are done, mean and scale are not.
+        """
+        import numpy as np
+
+        spec = self._model.inputs[0]
+        path, preprocess = self._files[spec.name][index], self._preprocess[spec.name]
+        if path.suffix.lower() == ".npy":
+            return None
+        color: Color = "gray" if preprocess.color == "gray" else "rgb"
+        plain = replace(preprocess, color=color, mean=(0.0,), scale=(1.0,))
+        pixels: NDArray[np.uint8] = np.rint(load_input(path, plain, spec.shape)[0]).astype(np.uint8)
+        return pixels.transpose(1, 2, 0) if color == "rgb" else pixels[0]
 
     @overload
     def __getitem__(self, index: int) -> Sample: ...

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nnkit.recipe.sections import AUTO
-
 if TYPE_CHECKING:
     from nnkit.stages import Build
 
@@ -15,16 +13,16 @@ def not_tried(build: Build, report: dict[str, Any]) -> str | None:
 
     No precision reaches a gate that the float network fails.
     """
+    from nnkit.stages import untried
     from nnkit.verify.gates import GateResult, beyond_the_float_network
 
     failed = [gate for gate in map(GateResult.from_json, report["verify"]["gates"]) if not gate.passed]
     if len(beyond_the_float_network(failed)) == len(failed):
         return None
     lines = []
-    asked = build.recipe.calibration_for(build.key).corrections or ()
-    others = [name for name in build.target.corrections if name not in asked]
-    if others:
-        lines.append(f"calibration: {{corrections: [...]}} with {', '.join(others)}")
-    if build.target.gains_from_sixteen_bits(build.options) and build.recipe.tags_for(build.key).hp != AUTO:
+    rest = untried(build)
+    if rest.corrections:
+        lines.append(f"calibration: {{corrections: [...]}} with {', '.join(rest.corrections)}")
+    if rest.sixteen_bits:
         lines.append("tags: {hp: auto}, which puts the layers that need it into 16 bits")
     return "; ".join(lines) or None

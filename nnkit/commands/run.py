@@ -13,6 +13,7 @@ from nnkit.build_status import RELEASED
 from nnkit.commands.common import builds, byte_count, load, print_json, print_line
 from nnkit.errors import GateFailedError, UnprovenError, cannot_be_written
 from nnkit.executors import THIS_HOST, ExecutorChoice
+from nnkit.report.advice import CLIPPED_SHARE, UNSEEN_FACTOR
 from nnkit.report.progress import Progress
 
 if TYPE_CHECKING:
@@ -268,10 +269,6 @@ def _quantisation_lines(report: dict[str, Any]) -> list[str]:
     return lines
 
 
-CLIPPED_SHARE = 0.001
-"""Clipped values that are worth a line; every layer's share is in the report. Most methods clip a few on purpose."""
-
-
 def clipped_line(layers: Sequence[dict[str, Any]]) -> str | None:
     """How much of the float layers' values their formats cut off, where that is worth a line."""
     clipping = [layer for layer in layers if layer.get("clip_rate", 0.0) >= CLIPPED_SHARE]
@@ -282,10 +279,6 @@ def clipped_line(layers: Sequence[dict[str, Any]]) -> str | None:
         f"clipped  {most['clip_rate']:.2%} of the values of '{most['name']}', the most of {len(clipping)} "
         f"{'layer' if len(clipping) == 1 else 'layers'} with {CLIPPED_SHARE:.1%} or more"
     )
-
-
-UNSEEN_FACTOR = 1.25
-"""Values so much larger than any that calibration saw are worth a line; 16-bit ranges have as much headroom."""
 
 
 def unseen_line(layers: Sequence[dict[str, Any]]) -> str | None:

@@ -48,6 +48,10 @@ class OpBase:
         """Multiply-accumulates of one inference; 0 for ops without weights."""
         return 0
 
+    def weight_bytes(self) -> int:
+        """Bytes of its weights and biases as stored, before any packing; 0 for ops without."""
+        return 0
+
     def weight_formats(self) -> dict[str, str]:
         """Formats of what the op carries along, by what reports call it: `weight`, `bias`."""
         return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ class Reported:
     stages: the networks and the program beside the report, by file name: commands on a build hold them to it.
     details: what the report says of this target alone. seen_by_calibration: how many of the verification inputs.
     tools: versions by name. mixed_precision: of `hp: auto`.
+    pictures: of the worst inputs, by index: the path below the build folder.
     """
 
     recipe: str
@@ -66,6 +67,7 @@ class Reported:
     seen_by_calibration: int
     task: TaskScore | None = None
     mixed_precision: Mapping[str, Any] | None = None
+    pictures: Mapping[int, str] = field(default_factory=dict)
 
 
 def build_report(build: Reported) -> dict[str, Any]:
@@ -112,6 +114,7 @@ def build_report(build: Reported) -> dict[str, Any]:
             },
             "program_vs_artifact": [verdict.as_json() for verdict in build.artifacts],
             **({} if build.task is None else {"task": build.task.as_json()}),
+            "worst": [error.as_json(build.pictures.get(error.index)) for error in floats.worst],
             "gates": [gate.as_json() for gate in build.gates],
             **({"required": [each.as_json() for each in build.required]} if build.required else {}),
         },
@@ -161,11 +164,14 @@ def _layers(
             "placement": op.placement,
             "tags": list(op.tags),
             "origins": list(op.origins) or [op.name],
+            "shape": list(program.tensors[op.output].shape),
             "macs": macs(op, program),
+            "weight_bytes": op.weight_bytes(),
             "formats": formats,
             "accumulator": op.accumulator,
             "proof": op.proof,
             "sqnr_db": floats.layers[op.name].as_json()["sqnr_db"] if op.name in floats.layers else None,
+            "isolated_sqnr_db": floats.isolated[op.name].as_json()["sqnr_db"] if op.name in floats.isolated else None,
             "peak_bytes": _peak_bytes(plan, op, steps),
             "instructions": instructions.get(op.name),
         }

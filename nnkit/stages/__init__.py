@@ -1,6 +1,6 @@
 """The stages as the pipeline calls them: each adapts the recipe, the target and the cache to one package."""
 
-from nnkit.stages.build_stages import correct, emit, plan, quantize, report, verify
+from nnkit.stages.build_stages import correct, emit, plan, quantize, report, untried, verify
 from nnkit.stages.model_stages import calibrate, calibrate_if_possible, import_model, lower, restructure
 from nnkit.stages.packaging import package, page
 from nnkit.stages.precision import choose_precision
@@ -29,5 +29,6 @@ __all__ = [
     "report",
     "restructure",
     "settle_task",
+    "untried",
     "verify",
 ]

@@ -13,6 +13,8 @@ from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import InternalError, ToolError
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Program
+from nnkit.recipe.sections import AUTO
+from nnkit.report.untried import Untried
 from nnkit.samples import Sample
 from nnkit.stages.types import Artifact, Build, Imported, Restructured, Settled, Verdict
 from nnkit.target import Deployment, Lowered, Quantization, Runner
@@ -149,7 +151,7 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
     from nnkit.verify.float_vs_program import compare_with_float
     from nnkit.verify.gates import check_gates
     from nnkit.verify.status import required_runners, status_of
-    from nnkit.verify.store import store_samples
+    from nnkit.verify.store import store_pictures, store_samples
     from nnkit.verify.tasks import output_pairs, task_scorer
 
     program = artifact.deployment.program
@@ -174,6 +176,9 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
             step.detail = ", ".join(f"{metric.name.replace('_', ' ')} {metric.value:.4f}" for metric in task.metrics)
     kept = samples[: len(floats.simulated)]  # what the artifact is run on too
     store_samples(artifact.build_folder / "verify", program, kept, floats.simulated)
+    drawn = {error.index: samples.picture(error.index) for error in floats.worst}
+    shown = {index: picture for index, picture in drawn.items() if picture is not None}
+    pictures = store_pictures(artifact.build_folder / "verify", shown)
     real = [
         Case(quantized_inputs(program, sample), outputs)
         for sample, outputs in zip(kept, floats.simulated, strict=True)
@@ -185,7 +190,8 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
     verdicts = [_run(build, runner, artifact, real, stress) for runner in runners]
     gates = check_gates(build.recipe.verify.gates.limits(), floats.outputs, task)
     required = required_runners(build.recipe.verify.require, verdicts)
-    return Verdict(floats, tuple(verdicts), gates, required, status_of(gates, verdicts, required), seen, task)
+    status = status_of(gates, verdicts, required)
+    return Verdict(floats, tuple(verdicts), gates, required, status, seen, task, pictures)
 
 
 def _run(build: Build, runner: Runner, artifact: Artifact, real: list[Case], stress: list[Case]) -> ArtifactVerdict:
@@ -235,9 +241,11 @@ def report(
     """Write report.json and the files beside it; returns the report's data."""
     from nnkit.memory import memory_map_svg, plan_to_json
     from nnkit.recipe import resolved_yaml
+    from nnkit.report.advice import Circumstances, advice_for
     from nnkit.report.build import Reported, build_report, write_json
     from nnkit.report.calibration_table import calibration_table
     from nnkit.report.layers_csv import layer_table_csv
+    from nnkit.report.page_data import page_data, write_page_data
     from nnkit.serialize import encode
 
     folder, deployment, target = artifact.build_folder, artifact.deployment, build.target
@@ -271,10 +279,16 @@ def report(
                 details=target.details(replace(deployment, say=step.say), build.options, artifact.folder),
                 tools=tool_versions(build),
                 mixed_precision=settled.search,
+                pictures=verdict.pictures,
             )
         )
+        held_out = all(build.recipe.verify.globs_for(spec.name) for spec in restructured.model.inputs)
+        advice = advice_for(data, Circumstances(untried(build), held_out))
+        data["advice"] = [each.as_json() for each in advice]
         write_json(folder / "report.json", data)
         write_json(folder / "plan.json", plan_to_json(plan))
+        drawn = page_data(restructured.reference, restructured.model, program, verdict.floats, verdict.task)
+        write_page_data(folder / "page.json", drawn)
         (folder / "layers.csv").write_text(layer_table_csv(program, plan), encoding="utf-8")
         for region in plan.regions:
             (folder / f"memory_{region}.svg").write_text(memory_map_svg(plan, region), encoding="utf-8")
@@ -285,6 +299,15 @@ def report(
         used = target.ranges_used(lowered, wanted, program, build.options)
         (folder / "calibration.yaml").write_text(calibration_table(used), encoding="utf-8")
         return data
+
+
+def untried(build: Build) -> Untried:
+    """What the recipe could still ask of its target for more accuracy."""
+    asked = build.recipe.calibration_for(build.key).corrections or ()
+    return Untried(
+        tuple(name for name in build.target.corrections if name not in asked),
+        build.target.gains_from_sixteen_bits(build.options) and build.recipe.tags_for(build.key).hp != AUTO,
+    )
 
 
 def tool_versions(build: Build) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +90,7 @@ class Verdict:
     """Float against Program, Program against artifact, gates, and the runners that the recipe requires.
 
     seen_by_calibration: how many of the verification inputs. task: both networks' scores by what the recipe says
-    they are for.
+    they are for. pictures: of the worst inputs, by index: the path below the build folder.
     """
 
     floats: FloatVerdict
@@ -100,6 +100,7 @@ class Verdict:
     status: Status
     seen_by_calibration: int
     task: TaskScore | None = None
+    pictures: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,9 @@ from nnkit.program import OpBase, Program
 from nnkit.program.inputs import quantized_inputs
 from nnkit.samples import Sample
 from nnkit.simulate import Watch, simulate
+from nnkit.verify.close_look import CLOSE_SAMPLES, CloseLook, ValueCounts
 from nnkit.verify.unseen import Unseen, UnseenSum
+from nnkit.verify.worst import InputError, input_error, worst_of
 
 KEPT_OUTPUTS = 32
 
@@ -37,6 +39,8 @@ class FloatVerdict:
         real units.
     unseen: by op name, of ops whose float output left what calibration saw.
     clip_rate: by op name, the share of the float output's values that the tensor cannot hold.
+    isolated, histograms: by op name, of the first inputs (`nnkit.verify.close_look`).
+    worst: the inputs whose outputs differ most, the worst first.
     """
 
     outputs: Distance
@@ -48,6 +52,9 @@ class FloatVerdict:
     task_values: tuple[tuple[NDArray[Any], NDArray[Any]], ...] = ()
     unseen: Mapping[str, Unseen] = field(default_factory=dict)
     clip_rate: Mapping[str, float] = field(default_factory=dict)
+    isolated: Mapping[str, Distance] = field(default_factory=dict)
+    histograms: Mapping[str, ValueCounts] = field(default_factory=dict)
+    worst: tuple[InputError, ...] = ()
 
 
 PART_SAMPLES = 16
@@ -82,6 +89,8 @@ class PartSums:
     task_values: list[tuple[NDArray[Any], NDArray[Any]]]
     unseen: dict[str, UnseenSum]
     clipped: dict[str, ClipSum]
+    close: CloseLook
+    worst: list[InputError]
 
     def merge(self, other: PartSums) -> None:
         """Take the part that comes after all that were taken before."""
@@ -96,6 +105,8 @@ class PartSums:
         self.watch.merge(other.watch)
         self.simulated += other.simulated[: max(0, KEPT_OUTPUTS - len(self.simulated))]
         self.task_values += other.task_values
+        self.close.merge(other.close)
+        self.worst = worst_of([*self.worst, *other.worst])
 
 
 def compare_with_float(
@@ -143,6 +154,9 @@ def compare_with_float(
         task_values=tuple(sums.task_values),
         unseen={name: beyond for name, part in sums.unseen.items() if (beyond := part.result()) is not None},
         clip_rate={name: part.rate for name, part in sums.clipped.items()},
+        isolated=sums.close.isolated(),
+        histograms=sums.close.histograms(),
+        worst=tuple(sums.worst),
     )
 
 
@@ -150,13 +164,14 @@ def compare_part(job: CompareJob, part: tuple[int, int]) -> PartSums:
     """Samples first..last - 1, wherever that runs."""
     sums, program = _no_sums(job), job.program
     reference, inner = _sessions(job)
-    for sample in job.samples[part[0] : part[1]]:
+    for index, sample in enumerate(job.samples[part[0] : part[1]], part[0]):
         stored = simulate(program, quantized_inputs(program, sample), watch=sums.watch)
         for name in program.outputs:
             stored[name].setflags(write=False)
         if len(sums.simulated) < KEPT_OUTPUTS:
             sums.simulated.append({name: stored[name] for name in program.outputs})
         expected = reference.run(sample.inputs)
+        outputs: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {}
         for name in program.outputs:
             if not np.isfinite(expected[name]).all():
                 raise ModelError(
@@ -167,9 +182,13 @@ def compare_part(job: CompareJob, part: tuple[int, int]) -> PartSums:
             real = program.tensors[name].format.dequantize(stored[name])
             sums.total.add(real, expected[name])
             sums.by_output[name].add(real, expected[name])
+            outputs[name] = (expected[name], real)
             if name == job.task_output:
                 sums.task_values.append((expected[name], real.astype(np.float32)))
+        sums.worst = worst_of([*sums.worst, input_error(index, sample.source, sample.image, outputs)])
         floats = inner.run(sample.inputs)
+        if index < CLOSE_SAMPLES:
+            sums.close.add({**sample.inputs, **floats})
         for op in _shared(job):
             got = program.tensors[op.output].format.dequantize(stored[op.output])
             sums.by_layer[op.name].add(got, floats[op.output])
@@ -207,4 +226,6 @@ def _no_sums(job: CompareJob) -> PartSums:
         [],
         {op.name: UnseenSum(job.ranges[op.output]) for op in _shared(job) if op.output in job.ranges},
         {op.name: ClipSum(tensors[op.output]) for op in _shared(job) if can_clip(tensors[op.output])},
+        CloseLook(job.program, _shared(job), job.ranges),
+        [],
     )

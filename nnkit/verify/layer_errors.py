@@ -49,7 +49,7 @@ def layer_errors(network: Model, program: Program, samples: Sequence[Sample]) ->
             if own.clip is not None:
                 own.clip.add(expected)
             if op.name in alone:
-                given = [_stored(tensors[name], real[name]) for name in op.inputs]
+                given = [as_stored(tensors[name], real[name]) for name in op.inputs]
                 own.isolated.add(form.dequantize(simulate_op(program, op, given)), expected)
     return tuple(_result(op, sums[op.name], op.name in alone) for op in ops)
 
@@ -64,7 +64,7 @@ def _result(op: OpBase, sums: _Sums, alone: bool) -> LayerError:
     )
 
 
-def _stored(tensor: Tensor, real: NDArray[Any]) -> NDArray[Any]:
+def as_stored(tensor: Tensor, real: NDArray[Any]) -> NDArray[Any]:
     """A value of the float network as the program stores it."""
     values = tensor.format.quantize(np.asarray(real, dtype=np.float64).reshape(tensor.shape))
     if not isinstance(tensor.format, Float):

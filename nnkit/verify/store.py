@@ -15,6 +15,7 @@ from nnkit.program.inputs import quantized_inputs
 from nnkit.samples import Sample
 
 _NAME_LENGTH = 100  # file systems end at 255 bytes
+_PICTURE_SIDE = 160  # pixels of the longer side
 _KEPT = 4  # enough to run a board against; all of them would dwarf the build
 
 
@@ -33,6 +34,23 @@ def store_samples(
             np.save(float_input_path(folder, index, name), sample.inputs[name])
         for name in (*program.inputs, *program.outputs):
             np.save(folder / f"{index}_{_safe(name)}.npy", stored[name].astype(program.tensors[name].format.dtype))
+
+
+def store_pictures(folder: Path, pictures: Mapping[int, NDArray[np.uint8]]) -> dict[int, str]:
+    """Write pictures by index of the sample to `pictures/<index>.png`; their paths below the build folder.
+
+    pictures: [H, W] gray or [H, W, 3]; larger ones are made smaller.
+    """
+    from PIL import Image
+
+    (folder / "pictures").mkdir()
+    paths = {}
+    for index, pixels in pictures.items():
+        picture = Image.fromarray(pixels)
+        picture.thumbnail((_PICTURE_SIDE, _PICTURE_SIDE))
+        picture.save(folder / "pictures" / f"{index}.png", optimize=True)
+        paths[index] = f"{folder.name}/pictures/{index}.png"
+    return paths
 
 
 def float_input_path(folder: Path, index: int, name: str) -> Path:

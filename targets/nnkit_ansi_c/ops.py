@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -48,6 +49,13 @@ class FloatLayer(OpBase):
     def multiply_accumulates(self, tensors: Tensors) -> int:
         """One for each weight and place it is used at."""
         return self.multiplications
+
+    def weight_bytes(self) -> int:
+        """The node's float constants."""
+        from onnx import TensorProto, load_model_from_string
+
+        constants = load_model_from_string(self.graph).graph.initializer
+        return sum(4 * prod(c.dims) for c in constants if c.data_type == TensorProto.FLOAT)
 
 
 def network_of(program: Program) -> Model:

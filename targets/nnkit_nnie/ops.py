@@ -178,6 +178,10 @@ class NnieWeighted(NnieOp):
         side = self.shapes[0] if self.caffe_type == "Deconvolution" else self.output_shape
         return int(self.weight.size) * side[2] * side[3]
 
+    def weight_bytes(self) -> int:
+        """Codes of the group's bits, biases of 32."""
+        return (self.weight.size * self.weight_scales[0].bits + self.bias.size * 32) // 8
+
     def weight_formats(self) -> dict[str, str]:
         """Formats of input, weight and bias, as reports name them."""
         return {"input": str(self.read_as), "weight": scales_in_words(self.weight_scales), "bias": "s32.0"}

@@ -27,6 +27,7 @@ from nnkit.program.formats import Affine, Format
 
 FloatArray: TypeAlias = NDArray[np.float32]
 Mode: TypeAlias = Literal["INT8", "F16", "BF16", "F32"]
+_WEIGHT_BYTES: Mapping[Mode, int] = {"INT8": 1, "F16": 2, "BF16": 2, "F32": 4}
 Rounding: TypeAlias = Literal["half_away", "half_up", "half_even", "down", "two_steps"]
 BinaryFunction: TypeAlias = Literal["add", "sub", "mul", "div", "min", "max"]
 ActivationFunction: TypeAlias = Literal[
@@ -165,6 +166,10 @@ class TpuConv(TpuRectified):
     group: int = 1
     integer: IntegerWeights | None = None
 
+    def weight_bytes(self) -> int:
+        """Weights in the op's precision, biases of 32 bits."""
+        return _weight_bytes(self)
+
     def multiply_accumulates(self, tensors: Mapping[str, Tensor]) -> int:
         """One per weight and output position (of one image)."""
         return int(self.weight.size) * int(np.prod(tensors[self.output].shape[-2:]))
@@ -182,6 +187,10 @@ class TpuDeconv(TpuRectified):
     group: int = 1
     integer: IntegerWeights | None = None
 
+    def weight_bytes(self) -> int:
+        """Weights in the op's precision, biases of 32 bits."""
+        return _weight_bytes(self)
+
     def multiply_accumulates(self, tensors: Mapping[str, Tensor]) -> int:
         """One per weight and input position (of one image)."""
         return int(self.weight.size) * int(np.prod(tensors[self.inputs[0]].shape[-2:]))
@@ -196,10 +205,19 @@ class TpuMatMul(TpuRectified):
     bias: FloatArray | None = None
     integer: IntegerWeights | Requant | None = None
 
+    def weight_bytes(self) -> int:
+        """Weights in the op's precision, biases of 32 bits."""
+        return _weight_bytes(self)
+
     def multiply_accumulates(self, tensors: Mapping[str, Tensor]) -> int:
         """One per element of the left side and column of the right (of one image)."""
         left, out = tensors[self.inputs[0]].shape, tensors[self.output].shape
         return int(np.prod(left)) * int(out[-1])
+
+
+def _weight_bytes(op: TpuConv | TpuDeconv | TpuMatMul) -> int:
+    weight = 0 if op.weight is None else op.weight.size * _WEIGHT_BYTES[op.mode]
+    return weight + (0 if op.bias is None else 4 * op.bias.size)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -61,6 +61,10 @@ class AffineConv(AffineOpBase):
         positions = tensors[self.inputs[0] if self.transposed else self.output].shape[-2:]
         return int(np.prod(positions)) * int(self.weight.size)
 
+    def weight_bytes(self) -> int:
+        """Weights of their bits, biases of 32."""
+        return (self.weight.size * self.weight_format.bits + self.bias.size * 32) // 8
+
     def weight_formats(self) -> dict[str, str]:
         """Formats of weight and bias."""
         return {"weight": str(self.weight_format), "bias": "s32 affine"}

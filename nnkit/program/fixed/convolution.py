@@ -30,6 +30,10 @@ class Convolution(OpBase):
     stage: OutputStage
     groups: int = 1
 
+    def weight_bytes(self) -> int:
+        """Weights of their bits, biases of 32."""
+        return (self.weight.size * self.weight_bits + self.bias.size * 32) // 8
+
     def weight_formats(self) -> dict[str, str]:
         """Formats of weight and bias."""
         return {"weight": f"s{self.weight_bits}.{self.weight_frac}", "bias": f"s32.{self.bias_frac}"}

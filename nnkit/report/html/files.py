@@ -15,14 +15,14 @@ _RUN_AGAIN = "name a folder that `nnkit run` made: out/<name>/<target>"
 
 @dataclass(frozen=True, eq=False)
 class PageFiles:
-    """report, plan, graph: the JSON files of these names; graph is empty in builds without one.
+    """report, plan: the JSON files of these names; drawn: `page.json`, empty in builds without one.
 
     pictures: PNG by path below the build folder. package: name and bytes of the archive, None where none was made.
     """
 
     report: Mapping[str, Any]
     plan: Mapping[str, Any]
-    graph: Mapping[str, Any] = field(default_factory=dict)
+    drawn: Mapping[str, Any] = field(default_factory=dict)
     pictures: Mapping[str, bytes] = field(default_factory=dict)
     package: tuple[str, int] | None = None
 
@@ -33,12 +33,12 @@ def read_page_files(build: Path) -> PageFiles:
         raise UserFileError("not a build: it has no report.json", where=str(build), remedy=_RUN_AGAIN)
     report = read_json_object(build / "report.json", what="the report", remedy=_RUN_AGAIN)
     plan = read_json_object(build / "plan.json", what="the memory plan", remedy=_RUN_AGAIN)
-    graph = build / "graph.json"
+    drawn = build / "page.json"
     packages = sorted(build.glob("*.nnpkg"))
     return PageFiles(
         report,
         plan,
-        read_json_object(graph, what="the graph", remedy=_RUN_AGAIN) if graph.is_file() else {},
+        read_json_object(drawn, what="the page's data", remedy=_RUN_AGAIN) if drawn.is_file() else {},
         {name: read_bytes(build / name, what="a picture") for name in _pictures(report) if (build / name).is_file()},
         (packages[0].name, packages[0].stat().st_size) if packages else None,
     )

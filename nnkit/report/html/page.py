@@ -48,7 +48,8 @@ def page_html(files: PageFiles) -> str:
     return environment.get_template("page.html.j2").render(
         report=report,
         plan=files.plan,
-        graph=files.graph,
+        graph=files.drawn.get("graph"),
+        task=files.drawn.get("task", {}),
         package=files.package,
         pictures={name: _data_uri(content) for name, content in files.pictures.items()},
         verdict=verdict_of(report),
@@ -56,7 +57,7 @@ def page_html(files: PageFiles) -> str:
         peaks={region: peak_layers(files.plan, region) for region in report["memory"]},
         columns=_columns(report),
         most=_most(report),
-        data=_embedded({"report": _shown(report), "plan": files.plan, "graph": files.graph}),
+        data=_embedded({"report": _shown(report), "plan": files.plan, "drawn": files.drawn}),
         style=packaged_text(_HERE, "page.css"),
         libraries=[packaged_text(_HERE, "vendor", name) for name in ("echarts.min.js", "dagre.min.js")],
         scripts=[packaged_text(_HERE, "js", name) for name in _SCRIPTS],
@@ -87,7 +88,7 @@ def _columns(report: Any) -> list[tuple[str, str, str]]:
         ("peak_bytes", "peak", "bytes"),
         ("instructions", "instructions", "count"),
         ("sqnr_db", "SQNR", "decibel"),
-        ("sqnr_alone_db", "SQNR alone", "decibel"),
+        ("isolated_sqnr_db", "SQNR isolated", "decibel"),
         ("clip_rate", "clipped", "share"),
     )
     return [column for column in known if any(layer.get(column[0]) is not None for layer in report["layers"])]

@@ -70,9 +70,8 @@ def _why(report: Mapping[str, Any], proofs: tuple[Proof, ...]) -> str:
     if status == "mismatch":
         return "The artifact does not compute what its program says."
     if status == "unproven":
-        return (
-            "Nothing has run the artifact: " + ("; ".join(p.text for p in proofs) or "the target has no runner") + "."
-        )
+        reasons = "; ".join(f"{p.how}: {p.text}" for p in proofs) or "the target has no runner"
+        return f"Nothing has run the artifact: {reasons}."
     if status == "gate_failed":
         failed = [entry["name"] for entry in verify["gates"] if not entry["passed"]]
         missing = [entry["how"] for entry in verify.get("required", ()) if not entry["ran"]]
@@ -80,12 +79,14 @@ def _why(report: Mapping[str, Any], proofs: tuple[Proof, ...]) -> str:
         return f"Not within the recipe's limits: {', '.join(parts)}."
     ran = [proof.how for proof in proofs if proof.state == "agrees"]
     demanded = "every gate holds" if verify["gates"] else "the recipe has no gates"
-    return f"The artifact was run ({', '.join(ran)}) and agrees with its program; {demanded}."
+    left = [proof.how for proof in proofs if proof.state == "not run"]
+    not_run = f" Not run: {', '.join(left)}." if left else ""
+    return f"The artifact was run ({', '.join(ran)}) and agrees with its program; {demanded}.{not_run}"
 
 
 def _proof(entry: Mapping[str, Any]) -> Proof:
     if entry["contract"] == "not_run":
-        return Proof(entry["how"], "not run", f"{entry['how']}: {entry['reason']}")
+        return Proof(entry["how"], "not run", entry["reason"])
     bound = " by more than the stated bound" if entry["contract"] == "bounded" else ""
     text = (
         f"{count(entry['mismatches'])} of {count(entry['values'])} values differ{bound}, on {entry['inputs']} inputs"

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from nnkit.verify.tasks.score import Metric, Outputs, TaskScore
 
+_MATRIX_CLASSES = 30  # that a matrix can show
+
 
 def score_classification(floats: Outputs, program: Outputs, labels: Mapping[int, int] | None) -> TaskScore:
     """Scores [C] an image. labels: the true class by index of the image, for those that have one.
@@ -29,7 +31,34 @@ def score_classification(floats: Outputs, program: Outputs, labels: Mapping[int,
         for best in (1, 5):
             hits = [sum(int(c in ranks[i][:best]) for i, c in labels.items()) for ranks in (own, reference)]
             metrics.append(Metric(f"top{best}_accuracy", _share(hits[0], len(labels)), _share(hits[1], len(labels))))
-    return TaskScore("classification", tuple(metrics), facts)
+    answers, floats_answers = ([ranks[0] for ranks in side] for side in (own, reference))
+    return TaskScore(
+        "classification", tuple(metrics), facts, {"confusion": _confusion(answers, floats_answers, labels)}
+    )
+
+
+def _confusion(own: list[int], reference: list[int], labels: Mapping[int, int] | None) -> dict[str, Any]:
+    """How often each class was taken for each: by the label where there are labels, else by the float network.
+
+    classes: the class numbers of rows (true) and columns (answered), those with most mistakes where they are many.
+    """
+    truth = dict(labels) if labels else dict(enumerate(reference))
+    sides = {"program": own, "float": reference} if labels else {"program": own}
+    mistakes: dict[int, int] = {}
+    for image, true in truth.items():
+        for answers in sides.values():
+            for category in {true, answers[image]}:
+                mistakes[category] = mistakes.get(category, 0) + (true != answers[image])
+    shown = sorted(sorted(mistakes, key=lambda c: (-mistakes[c], c))[:_MATRIX_CLASSES])
+    place = {category: i for i, category in enumerate(shown)}
+    matrices = {}
+    for side, answers in sides.items():
+        matrix = np.zeros((len(shown), len(shown)), np.int64)
+        for image, true in truth.items():
+            if true in place and answers[image] in place:
+                matrix[place[true], place[answers[image]]] += 1
+        matrices[side] = matrix.tolist()
+    return {"classes": shown, "all_classes": len(mistakes), "truth": "labels" if labels else "float", **matrices}
 
 
 def _ranked(scores: NDArray[Any]) -> list[int]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from nnkit.verify.tasks.score import Metric, Outputs, TaskScore
 
 ROW = 7
+_DRAWN_BOXES = 20  # of one image
 
 
 @dataclass(frozen=True)
@@ -119,4 +120,14 @@ def score_detection(
         ]
         metrics.append(Metric("mean_average_precision", *values))
         facts |= {"labelled_images": len(chosen), "true_boxes": sum(len(truth[i]) for i in chosen)}
-    return TaskScore("detection", tuple(metrics), facts)
+    sides = {"program": own, "float": reference}
+    drawing = {side: [_drawn(boxes, least_score) for boxes in images] for side, images in sides.items()}
+    if truth is not None:
+        drawing["truth"] = [_drawn(truth.get(image, ()), 0.0) for image in range(len(own))]
+    return TaskScore("detection", tuple(metrics), facts, {"boxes": drawing})
+
+
+def _drawn(boxes: Sequence[Box], least_score: float) -> list[list[float]]:
+    """[class, score, x_min, y_min, x_max, y_max] of the best boxes of at least that score."""
+    chosen = sorted((box for box in boxes if box.score >= least_score), key=lambda box: -box.score)[:_DRAWN_BOXES]
+    return [[b.category, *(round(v, 4) for v in (b.score, b.x_min, b.y_min, b.x_max, b.y_max))] for b in chosen]

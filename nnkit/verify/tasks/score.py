@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
@@ -51,11 +51,15 @@ class Metric:
 
 @dataclass(frozen=True, eq=False)
 class TaskScore:
-    """All metrics of a task. facts: what they rest on (numbers of images, pairs, boxes)."""
+    """All metrics of a task. facts: what they rest on (numbers of images, pairs, boxes).
+
+    drawing: what a picture of both networks' results needs, as JSON data; its form is the task's own.
+    """
 
     kind: str
     metrics: tuple[Metric, ...]
     facts: Mapping[str, float]
+    drawing: Mapping[str, Any] = field(default_factory=dict)
 
     def values(self) -> dict[str, float]:
         """The quantised network's metrics by name, for gates."""

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from nnkit.verify.tasks.score import Metric, Outputs, TaskScore
 
+_ROC_POINTS = 200
+
 MetricName: TypeAlias = Literal["cosine", "l2"]
 
 
@@ -103,7 +105,20 @@ def score_verification(floats: Outputs, program: Outputs, pairs: Pairs, metric: 
         "different_pairs": float(negative.sum()),
         "false_positive_rate": rate,
     }
-    return TaskScore("verification", metrics, facts)
+    drawing = {"roc": {side: _roc(s, pairs.same) for side, s in zip(("program", "float"), scores, strict=True)}}
+    return TaskScore("verification", metrics, facts, drawing)
+
+
+def _roc(scores: NDArray[np.float64], same: NDArray[np.bool_]) -> list[list[float]]:
+    """[false-positive rate, recall] at falling thresholds, from (0, 0) to (1, 1): at most `_ROC_POINTS` of them."""
+    if not same.any() or same.all():
+        return []
+    thresholds = np.unique(scores)[::-1]
+    if thresholds.size > _ROC_POINTS:
+        thresholds = thresholds[np.unique(np.linspace(0, thresholds.size - 1, _ROC_POINTS).astype(np.int64))]
+    sides = [np.sort(scores[~same]), np.sort(scores[same])]
+    passed = [1.0 - np.searchsorted(side, thresholds, side="left") / side.size for side in sides]
+    return [[0.0, 0.0], *([round(float(f), 5), round(float(r), 5)] for f, r in zip(*passed, strict=True))]
 
 
 def _matrix(outputs: Outputs) -> NDArray[np.float64]:

@@ -1,0 +1,212 @@
+"""What to do next, ranked, from what is known of a build: each with the recipe line to paste where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from nnkit.report.untried import Untried
+
+Weight: TypeAlias = Literal["high", "medium", "low"]
+_ORDER: tuple[Weight, ...] = ("high", "medium", "low")
+
+CLIPPED_SHARE = 0.001
+"""Clipped values that are worth a word; every layer's share is in the report. Most methods clip a few on purpose."""
+
+UNSEEN_FACTOR = 1.25
+"""Values so much larger than any that calibration saw are worth a word; 16-bit ranges have as much headroom."""
+
+_FEW_IMAGES = 16
+_FULL = 0.9
+_WEAK_BELOW_DB = 6.0  # a layer that much below the median of all is where accuracy is lost
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Advice:
+    """title: what to do. why: the figures behind it. recipe: lines to paste, empty where no line does it."""
+
+    weight: Weight
+    title: str
+    why: str
+    recipe: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        """The entry of `advice` in a report."""
+        return {"weight": self.weight, "title": self.title, "why": self.why, "recipe": self.recipe}
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What the report does not hold. held_out: whether verification has inputs of its own, not the calibration's."""
+
+    untried: Untried
+    held_out: bool
+
+
+def advice_for(report: Mapping[str, Any], known: Circumstances) -> list[Advice]:
+    """The advice, the weightiest first."""
+    found = [
+        *_not_proven(report),
+        *_accuracy(report, known),
+        *_inputs(report, known),
+        *_memory(report),
+        *_gates(report),
+    ]
+    return sorted(found, key=lambda advice: _ORDER.index(advice.weight))
+
+
+def _not_proven(report: Mapping[str, Any]) -> Iterator[Advice]:
+    entries = report["verify"]["program_vs_artifact"]
+    for entry in entries:
+        if entry["mismatches"]:
+            where = entry.get("first_difference", "")
+            yield Advice("high", f"Find out why {entry['how']} computes other values.", f"First difference: {where}.")
+    skipped = [entry for entry in entries if entry["contract"] == "not_run"]
+    for entry in skipped:
+        if report["status"] == "unproven":
+            yield Advice(
+                "high",
+                f"Run the artifact on {entry['how']}.",
+                f"Nothing has run it yet; {entry['how']}: {entry['reason']}.",
+                f"verify: {{require: [{entry['how']}]}}   # a build that it cannot run fails",
+            )
+        elif "--no-qemu" in entry["reason"]:
+            yield Advice("medium", f"Run it on {entry['how']} too, without --no-qemu.", "It was skipped in this run.")
+    open_proofs = [layer["name"] for layer in report["layers"] if layer["proof"] == "pinned_unproven"]
+    if open_proofs:
+        yield Advice(
+            "medium",
+            "Let nnkit choose the formats of layers whose accumulators could overflow.",
+            f"The pinned formats of {_named(open_proofs)} cannot be proven; the layer's `proof_note` has the bits.",
+        )
+
+
+def _accuracy(report: Mapping[str, Any], known: Circumstances) -> Iterator[Advice]:
+    failed = [gate["name"] for gate in report["verify"]["gates"] if not gate["passed"]]
+    weight: Weight = "high" if failed else "low"
+    reason = f"Gate {', '.join(failed)} fails. " if failed else ""
+    integer = [layer for layer in report["layers"] if not layer["formats"]["output"].startswith(("f", "bf"))]
+    if known.untried.corrections:
+        names = ", ".join(known.untried.corrections)
+        yield Advice(
+            weight,
+            "Try the corrections that this target offers.",
+            f"{reason}Not asked for: {names}. A correction that does not help is undone.",
+            f"calibration: {{corrections: [{names}]}}",
+        )
+    if known.untried.sixteen_bits:
+        yield Advice(
+            weight,
+            "Let nnkit find the layers that need 16 bits.",
+            f"{reason}The search takes the fewest layers with which the gates hold.",
+            "tags: {hp: auto}",
+        )
+    weak = _weakest(integer)
+    if weak and known.untried.sixteen_bits:
+        layer, median = weak
+        yield Advice(
+            weight,
+            f"Look at {layer['name']} first.",
+            f"{reason}Alone it has {layer['isolated_sqnr_db']:.1f} dB; half of the layers have {median:.1f} or more.",
+            f"tags: {{hp: [{layer['name']}]}}",
+        )
+    clipped = [layer for layer in integer if layer.get("clip_rate", 0.0) >= CLIPPED_SHARE]
+    if clipped:
+        most = max(clipped, key=lambda layer: float(layer["clip_rate"]))
+        method = report["calibration"]["method"]
+        widen = "calibration: {headroom: 1.25}" if method == "max" else "calibration: {method: max}"
+        yield Advice(
+            "high" if failed else "medium",
+            "Widen the ranges of layers that clip.",
+            f"{reason}{_layers(len(clipped))} cut off {CLIPPED_SHARE:.1%} of their values or more, "
+            f"{most['name']} {most['clip_rate']:.2%}.",
+            widen,
+        )
+
+
+def _weakest(layers: list[Any]) -> tuple[Mapping[str, Any], float] | None:
+    measured = [layer for layer in layers if layer.get("isolated_sqnr_db") is not None]
+    if not measured:
+        return None
+    ranked = sorted(measured, key=lambda layer: float(layer["isolated_sqnr_db"]))
+    median = float(ranked[len(ranked) // 2]["isolated_sqnr_db"])
+    return (ranked[0], median) if ranked[0]["isolated_sqnr_db"] < median - _WEAK_BELOW_DB else None
+
+
+def _inputs(report: Mapping[str, Any], known: Circumstances) -> Iterator[Advice]:
+    far = [
+        layer
+        for layer in report["layers"]
+        if layer.get("unseen", {}).get("factor", 0.0) > UNSEEN_FACTOR
+        and not layer["formats"]["output"].startswith(("f", "bf"))
+    ]
+    if far:
+        name = report["inputs"][0]["name"]
+        most = max(far, key=lambda layer: float(layer["unseen"]["factor"]))
+        inputs = list(dict.fromkeys(layer["unseen"]["input"] for layer in far))
+        yield Advice(
+            "high",
+            "Calibrate with more inputs like those that went beyond.",
+            f"{_layers(len(far))} met values up to {most['unseen']['factor']:.2f} times as large as calibration saw "
+            f"({most['name']} most), on {_named(inputs)}; these themselves are for verification.",
+            f"model: {{inputs: {{{name}: {{calibration: {{images: [<as now>, more/*.png]}}}}}}}}",
+        )
+    calibration = report["calibration"]
+    if calibration["method"] not in ("table", "formats") and calibration["images"] < _FEW_IMAGES:
+        yield Advice(
+            "medium",
+            "Calibrate on more inputs.",
+            f"Ranges rest on {calibration['images']}; what none of them shows is clipped later.",
+        )
+    if not known.held_out:
+        yield Advice(
+            "medium",
+            "Verify on inputs that calibration has not seen.",
+            "Accuracy was measured on the inputs that the ranges come from, and flatters.",
+            "verify: {images: held_out/*.png}",
+        )
+    if calibration["skipped"]:
+        names = [entry["name"] for entry in calibration["skipped"]]
+        yield Advice("medium", "Mend the calibration files that were left out.", f"{_named(names)}: see Provenance.")
+
+
+def _memory(report: Mapping[str, Any]) -> Iterator[Advice]:
+    for name, use in report["memory"].items():
+        full = use["peak_bytes"] / use["capacity_bytes"] if use["capacity_bytes"] else 0.0
+        if _FULL < full < 1.0:
+            free = use["capacity_bytes"] - use["peak_bytes"]
+            yield Advice(
+                "low",
+                f"Mind {name}: the next model may not fit.",
+                f"{full:.1%} of it are in use, {free:,} bytes are free at the peak.",
+            )
+        if not use["proven_optimal"]:
+            yield Advice(
+                "low",
+                f"A better plan of {name} may exist.",
+                f"It takes {use['peak_bytes'] - use['lower_bound_bytes']:,} bytes more than the lower bound; the "
+                "solver of the extra `solver` looks further.",
+            )
+
+
+def _gates(report: Mapping[str, Any]) -> Iterator[Advice]:
+    cosine = report["verify"]["float_vs_program"]["cosine"]
+    if not report["verify"]["gates"] and cosine is not None and cosine > 0.9:
+        noise = 10.0 * max(1.0 - cosine, 1e-6)
+        yield Advice(
+            "low",
+            "Hold later builds to what this one reaches.",
+            "The recipe has no gates, so that no loss of accuracy can fail a build.",
+            f"verify: {{gates: {{cosine: {1.0 - noise:.4g}}}}}",
+        )
+
+
+def _layers(count: int) -> str:
+    return f"{count} layer" if count == 1 else f"{count} layers"
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

@@ -1,0 +1,106 @@
+"""Advice: what each figure of a report leads to, and what comes first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from nnkit.report.advice import Advice, Circumstances, advice_for
+from nnkit.report.untried import Untried
+
+NOTHING = Circumstances(Untried(), held_out=True)
+
+
+def layer(name: str, **values: Any) -> dict[str, Any]:
+    return {"name": name, "formats": {"output": "s8.4"}, "proof": "proven", "isolated_sqnr_db": 40.0, **values}
+
+
+def report(*layers: dict[str, Any], **values: Any) -> dict[str, Any]:
+    """A report of which there is nothing to say."""
+    return {
+        "status": "ok",
+        "inputs": [{"name": "image"}],
+        "layers": list(layers) or [layer("a")],
+        "calibration": {"method": "max", "images": 40, "skipped": []},
+        "memory": {"l2": {"capacity_bytes": 100, "peak_bytes": 50, "lower_bound_bytes": 50, "proven_optimal": True}},
+        "verify": {
+            "float_vs_program": {"cosine": 0.999},
+            "program_vs_artifact": [{"how": "host", "contract": "exact", "mismatches": 0}],
+            "gates": [{"name": "cosine", "passed": True}],
+        },
+        **values,
+    }
+
+
+def only(advice: list[Advice]) -> Advice:
+    (one,) = advice
+    return one
+
+
+def test_nothing_to_say() -> None:
+    assert advice_for(report(), NOTHING) == []
+
+
+def test_unseen_inputs_are_named_and_float_layers_do_not_count() -> None:
+    unseen = {"factor": 2.0, "share": 0.1, "input": "dark.png"}
+    found = only(advice_for(report(layer("a", unseen=unseen), layer("b", unseen={**unseen, "factor": 1.2})), NOTHING))
+    assert (found.weight, "1 layer met" in found.why, "dark.png" in found.why) == ("high", True, True)
+    assert "image: {calibration" in found.recipe
+    assert advice_for(report(layer("a", unseen=unseen, formats={"output": "f32"})), NOTHING) == []
+
+
+def test_what_was_not_tried_weighs_more_where_a_gate_fails() -> None:
+    known = Circumstances(Untried(("bias_correction", "adaround"), sixteen_bits=True), held_out=True)
+    assert {each.weight for each in advice_for(report(), known)} == {"low"}
+    failing = report()
+    failing["verify"]["gates"][0]["passed"] = False
+    found = advice_for(failing, known)
+    assert {each.weight for each in found} == {"high"}
+    lines = [yaml.safe_load(each.recipe) for each in found]
+    assert {"calibration": {"corrections": ["bias_correction", "adaround"]}} in lines
+    assert {"tags": {"hp": "auto"}} in lines
+
+
+def test_the_weakest_layer_is_named_where_it_stands_out() -> None:
+    known = Circumstances(Untried(sixteen_bits=True), held_out=True)
+    layers = [layer("a"), layer("weak", isolated_sqnr_db=20.0), layer("c")]
+    assert "tags: {hp: [weak]}" in [each.recipe for each in advice_for(report(*layers), known)]
+    layers[1]["isolated_sqnr_db"] = 39.0
+    assert not any("[weak]" in each.recipe for each in advice_for(report(*layers), known))
+
+
+@pytest.mark.parametrize(("method", "recipe"), [("max", {"headroom": 1.25}), ("percentile", {"method": "max"})])
+def test_clipped_layers(method: str, recipe: dict[str, Any]) -> None:
+    clipping = report(layer("a", clip_rate=0.02), layer("b", clip_rate=0.0001))
+    clipping["calibration"]["method"] = method
+    found = only(advice_for(clipping, NOTHING))
+    assert "1 layer cut off" in found.why
+    assert yaml.safe_load(found.recipe) == {"calibration": recipe}
+
+
+def test_an_unproven_build_comes_first_and_names_the_runner() -> None:
+    entry = {"how": "rv32", "contract": "not_run", "mismatches": 0, "reason": "no compiler"}
+    open_build = report(layer("a", clip_rate=0.5), status="unproven")
+    open_build["verify"]["program_vs_artifact"] = [entry]
+    first = advice_for(open_build, NOTHING)[0]
+    assert "no compiler" in first.why
+    assert yaml.safe_load(first.recipe) == {"verify": {"require": ["rv32"]}}
+
+
+def test_memory_that_is_nearly_full_or_not_proven() -> None:
+    full = report()
+    full["memory"]["l2"] |= {"peak_bytes": 95, "lower_bound_bytes": 90, "proven_optimal": False}
+    titles = [each.title for each in advice_for(full, NOTHING)]
+    assert titles == ["Mind l2: the next model may not fit.", "A better plan of l2 may exist."]
+
+
+def test_few_calibration_inputs_none_held_out_and_no_gates() -> None:
+    poor = report()
+    poor["calibration"] |= {"images": 1, "skipped": [{"name": "x.png", "reason": "empty"}]}
+    poor["verify"]["gates"] = []
+    found = advice_for(poor, Circumstances(Untried(), held_out=False))
+    assert [each.weight for each in found] == ["medium", "medium", "medium", "low"]
+    limit = yaml.safe_load(found[-1].recipe)["verify"]["gates"]["cosine"]
+    assert 0.9 < limit < 0.999
