@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -32,6 +32,21 @@ class RunResult:
     instructions_by_layer: Mapping[str, int] = field(default_factory=dict)
     measured: Mapping[str, int] = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Speed:
+    """One figure of time. kind: whether it was measured. how: on what it rests, with the clock where it has one."""
+
+    what: str
+    value: float
+    unit: str
+    kind: Literal["measurement", "estimate"]
+    how: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The entry of `speed` in a report."""
+        return asdict(self)
 
 
 class Runner(Protocol):

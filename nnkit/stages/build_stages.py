@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +244,7 @@ def report(
     from nnkit.report.advice import Circumstances, advice_for
     from nnkit.report.build import Reported, build_report, write_json
     from nnkit.report.calibration_table import calibration_table
+    from nnkit.report.clocked import clocked
     from nnkit.report.layers_csv import layer_table_csv
     from nnkit.report.page_data import page_data, write_page_data
     from nnkit.serialize import encode
@@ -282,12 +283,17 @@ def report(
                 pictures=verdict.pictures,
             )
         )
+        shown = target.shown(data.get("details", {}))
+        clock_hz = target.machine(build.options).clock_hz
+        data["speed"] = [each.as_json() for each in (*clocked(verdict.artifacts, clock_hz), *shown.speed)]
         held_out = all(build.recipe.verify.globs_for(spec.name) for spec in restructured.model.inputs)
         advice = advice_for(data, Circumstances(untried(build), held_out))
         data["advice"] = [each.as_json() for each in advice]
         write_json(folder / "report.json", data)
         write_json(folder / "plan.json", plan_to_json(plan))
         drawn = page_data(restructured.reference, restructured.model, program, verdict.floats, verdict.task)
+        drawn |= {"tables": [asdict(table) for table in shown.tables]}
+        drawn |= {"memories": [asdict(memory) for memory in shown.memories]}
         write_page_data(folder / "page.json", drawn)
         (folder / "layers.csv").write_text(layer_table_csv(program, plan), encoding="utf-8")
         for region in plan.regions:

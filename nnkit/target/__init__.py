@@ -30,6 +30,7 @@ from nnkit.target.protocol import (
     Quantization,
     Target,
 )
+from nnkit.target.shown import LocalMemory, Shown, Span, Table
 
 __all__ = [
     "API_VERSION",
@@ -44,6 +45,7 @@ __all__ = [
     "FixedPointTarget",
     "InstalledTool",
     "LayerRunner",
+    "LocalMemory",
     "Lowered",
     "Machine",
     "NumberCount",
@@ -53,6 +55,9 @@ __all__ = [
     "RunResult",
     "Runner",
     "Segment",
+    "Shown",
+    "Span",
+    "Table",
     "Target",
     "Tool",
     "check_corrections",

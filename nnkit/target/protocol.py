@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nnkit.rewrite import RewriteLog
     from nnkit.runner import Runner
     from nnkit.samples import Sample
+    from nnkit.target.shown import Shown
 
 API_VERSION = 3
 
@@ -36,11 +37,15 @@ LoweredT = TypeVar("LoweredT", bound=Lowered)
 
 @dataclass(frozen=True)
 class Machine:
-    """The hardware: its memory regions (names in lower case) and what the docs say of it."""
+    """The hardware: its memory regions (names in lower case) and what the docs say of it.
+
+    clock_hz: at which counted instructions become an estimate of time, one a cycle; None: no such estimate.
+    """
 
     name: str
     regions: tuple[Region, ...]
     description: str = ""
+    clock_hz: int | None = None
 
     def region(self, name: str) -> Region:
         """A region by name. Raises KeyError."""
@@ -297,6 +302,12 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
     def details(self, deployment: Deployment[LoweredT], options: OptionsT, folder: Path) -> Mapping[str, Any]:
         """What the report says of this target alone (its `details`), as JSON data. folder: the artifact."""
         return {}
+
+    def shown(self, details: Mapping[str, Any]) -> Shown:
+        """What the build's page shows of this target alone. details: as `details` gave them."""
+        from nnkit.target.shown import Shown
+
+        return Shown()
 
     def runners(self, options: OptionsT) -> tuple[Runner, ...]:
         """What can execute the artifact, in the order of verification; all are choices of `simulate --on`."""

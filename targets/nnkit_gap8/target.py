@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 from nnkit.rewrite import DEFAULT_RULES, INTEGER_FORM
 from nnkit.target import API_VERSION, FixedPointTarget
 
+_CLUSTER_HZ = 150_000_000  # as the published application runs it
+
 
 class Gap8Target(FixedPointTarget[Gap8Options]):
     """GreenWaves GAP8; see `docs/gap8.md`."""
@@ -41,6 +43,7 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
             "GAP8",
             options.memory.regions(),
             "RISC-V fabric controller and a cluster of 8 cores; int16 or int8 arithmetic, no floating point.",
+            clock_hz=_CLUSTER_HZ,
         )
 
     def legalisation(self, options: Gap8Options) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nnkit.quantize.used_ranges import UsedRanges
     from nnkit.recipe import Calibration, Recipe
     from nnkit.rewrite import RewriteLog
-    from nnkit.target import Corrected, Deployment, Machine, PrecisionSearch, Quantization, Runner, Tool
+    from nnkit.target import Corrected, Deployment, Machine, PrecisionSearch, Quantization, Runner, Shown, Tool
 
 DEFAULT_RULES: tuple[str, ...] = (
     "remove_identity",
@@ -176,6 +176,12 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
         from nnkit_nnie.report import report_details
 
         return report_details(deployment, options, folder)
+
+    def shown(self, details: Mapping[str, Any]) -> Shown:
+        """Segments, what the mapper did, and the usual choices of precision."""
+        from nnkit_nnie.shown import shown
+
+        return shown(details)
 
     def runners(self, options: NnieOptions) -> tuple[Runner, ...]:
         """The emitted pair read again, the C of CPU segments, and the mapper."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nnkit.quantize.tables import TableFormat
     from nnkit.quantize.used_ranges import UsedRanges
     from nnkit.rewrite import RewriteLog
-    from nnkit.target import Deployment, Machine, Quantization, Runner, Tool
+    from nnkit.target import Deployment, Machine, Quantization, Runner, Shown, Tool
     from nnkit_tpu.program import TpuGraph
 
 _PURPOSE = "compile for the TPU and run its chip model"
@@ -129,6 +129,12 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         from nnkit_tpu.report import report_details
 
         return report_details(deployment, options, folder)
+
+    def shown(self, details: Mapping[str, Any]) -> Shown:
+        """Layer groups in local memory, and cycles."""
+        from nnkit_tpu.shown import shown
+
+        return shown(details)
 
     def runners(self, options: TpuOptions) -> tuple[Runner, ...]:
         """The vendor's chip model."""

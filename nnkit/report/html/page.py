@@ -50,6 +50,8 @@ def page_html(files: PageFiles) -> str:
         plan=files.plan,
         graph=files.drawn.get("graph"),
         task=files.drawn.get("task", {}),
+        tables=files.drawn.get("tables", []),
+        memories=files.drawn.get("memories", []),
         package=files.package,
         pictures={name: _data_uri(content) for name, content in files.pictures.items()},
         verdict=verdict_of(report),

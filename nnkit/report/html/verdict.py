@@ -167,7 +167,7 @@ def _fast(report: Mapping[str, Any]) -> Figure:
         lines.append(
             Line("instructions", count(entry["instructions"]), f"measured, counted on {entry['how']}{per_mac}")
         )
-    speed = report.get("speed", [])
+    speed = report["speed"]
     lines += [
         Line(each["what"], f"{decimal(each['value'], 4)} {each['unit']}", f"{each['kind']}: {each['how']}")
         for each in speed

@@ -42,10 +42,19 @@
     return { type: "group", children };
   };
 
-  const options = (region) => {
-    const use = report.memory[region];
-    const at = edges(nnkit.element("memory-width").value);
-    const found = boxes(region);
+  // A memory that the target's own tool plans: a box for each span of layers.
+  const spans = (memory) => {
+    const peak = Math.max(...memory.spans.map((span) => span.size_bytes));
+    const found = memory.spans.map((span) => ({ name: span.name, kind: "scratch", offset_bytes: 0, size_bytes: span.size_bytes,
+      first_step: nnkit.layerByName.get(span.first_layer), last_step: nnkit.layerByName.get(span.last_layer) }));
+    const use = { peak_bytes: peak, capacity_bytes: memory.capacity_bytes, proven_optimal: true };
+    return options(use, found, nnkit.layers.map((layer) => ({ op: layer.name })), nnkit.layers.map((layer, index) => index).concat(nnkit.layers.length));
+  };
+
+  const planned = (region) =>
+    options(report.memory[region], boxes(region), steps, edges(nnkit.element("memory-width").value));
+
+  const options = (use, found, steps, at) => {
     const layerAt = (x) => steps[at.findIndex((edge) => edge > x) - 1]?.op ?? "";
     const level = (name, value, colour) => ({ yAxis: value, name, lineStyle: { color: nnkit.colour(colour) },
       label: { formatter: `${name} ${nnkit.bytes(value)}`, position: "insideEndTop", color: nnkit.colour("text") } });
@@ -76,7 +85,10 @@
   };
 
   for (const element of document.querySelectorAll(".chart.memory")) {
-    nnkit.chart(element, () => options(element.dataset.region), (chart) => nnkit.zoomKeys(element, chart));
+    nnkit.chart(element, () => planned(element.dataset.region), (chart) => nnkit.zoomKeys(element, chart));
+  }
+  for (const element of document.querySelectorAll(".chart.spans")) {
+    nnkit.chart(element, () => spans(nnkit.drawn.memories[element.dataset.memory]), (chart) => nnkit.zoomKeys(element, chart));
   }
   const measured = (key) => nnkit.layers.some((layer) => layer[key]);
   for (const option of nnkit.element("memory-width")?.options ?? []) {

@@ -1,0 +1,44 @@
+"""What a target adds to a build's page: how fast it is, its own tables, and memory that its own tool plans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnkit.runner import Speed
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the target's own. rows: a text or a number for each column."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | int | float, ...], ...]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Layers, from the first to the last by name, that lie in a memory together, and the bytes that they take."""
+
+    name: str
+    first_layer: str
+    last_layer: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class LocalMemory:
+    """A memory that the target's own tool plans, over the layers."""
+
+    title: str
+    capacity_bytes: int
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """All that a target adds; empty where it has nothing to add."""
+
+    speed: tuple[Speed, ...] = ()
+    tables: tuple[Table, ...] = ()
+    memories: tuple[LocalMemory, ...] = ()

@@ -1,0 +1,55 @@
+"""What the page of a TPU build shows beside what all pages show: its layer groups in local memory, and cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nnkit.runner import Speed
+from nnkit.target import LocalMemory, Shown, Span, Table
+
+
+def shown(details: Mapping[str, Any]) -> Shown:
+    """From the report's details: the planned groups with the bytes of a lane, and the cycles of those compiled."""
+    plan = details["plan"]
+    groups = plan["groups"]
+    rows = tuple(
+        (
+            number,
+            group["ops"][0],
+            group["ops"][-1],
+            len(group["ops"]),
+            f"{group['slices']['n']} x {group['slices']['h']}",
+            group["lane"]["live_bytes"],
+            group["lane"]["capacity_bytes"],
+            group["estimated_cycles"],
+            group["load_bytes"],
+            group["store_bytes"],
+        )
+        for number, group in enumerate(groups, 1)
+    )
+    columns = (
+        *("#", "first layer", "last layer", "layers", "slices n x h", "bytes of a lane", "of"),
+        *("estimated cycles", "bytes loaded", "bytes stored"),
+    )
+    spans = tuple(
+        Span(f"group {number}", group["ops"][0], group["ops"][-1], group["lane"]["live_bytes"])
+        for number, group in enumerate(groups, 1)
+    )
+    lane = groups[0]["lane"]["capacity_bytes"] if groups else 0
+    return Shown(
+        speed=(_speed(details),),
+        tables=(Table("Layer groups, as nnkit plans them", columns, rows),) if rows else (),
+        memories=(LocalMemory("Local memory of a lane, by layer group", lane, spans),) if spans else (),
+    )
+
+
+def _speed(details: Mapping[str, Any]) -> Speed:
+    compiled = details.get("layer_groups") or {}
+    for whose in ("ours", "vendor"):
+        cycles = (compiled.get(whose) or {}).get("cycles")
+        if cycles is not None:
+            return Speed("time", cycles, "cycles", "estimate", "the compiler's simulator of the compiled model")
+    return Speed(
+        "time", details["plan"]["estimated_cycles"], "cycles", "estimate", "nnkit's model of the layer groups"
+    )
