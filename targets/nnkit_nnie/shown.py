@@ -11,7 +11,8 @@ from nnkit.target import Shown, Table
 def shown(details: Mapping[str, Any]) -> Shown:
     """From the report's details."""
     segments = tuple(
-        (number, each["runs_on"], each["layers"], each["what"]) for number, each in enumerate(details["segments"], 1)
+        (number, each["runs_on"], each["layers"], each.get("what", ""))
+        for number, each in enumerate(details["segments"], 1)
     )
     networks = tuple(
         (each["name"], each["layers"], each["mapper"].get("status", "compiled")) for each in details["networks"]

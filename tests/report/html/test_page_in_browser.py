@@ -110,3 +110,25 @@ def test_print_shows_all_parts(opened: Opened) -> None:
     opened.page.emulate_media(media="print")
     assert opened.page.locator("[role=tabpanel]:visible").count() == len(TABS)
     assert not opened.page.locator(".tabs").is_visible()
+
+
+@pytest.mark.parametrize("stage", ["before", "after"])
+def test_the_graph_has_every_node_in_the_colour_of_its_layer(opened: Opened, small_build: Path, stage: str) -> None:
+    opened.tab("graph")
+    opened.page.select_option("#graph-stage", stage)
+    nodes = json.loads((small_build / "page.json").read_text(encoding="utf-8"))["graph"][stage]["nodes"]
+    assert {node["layer"] for node in nodes} != {None}
+    colour = opened.page.evaluate("nnkit.colour('activation')")
+    drawn = opened.page.locator(f'#graph-chart path[fill="{colour}"]').count()
+    assert drawn == sum(node["layer"] is not None for node in nodes)  # all run on the NPU
+    opened.page.select_option("#graph-colour", "bits")
+    assert "16 bits" in opened.page.locator("#graph-legend").inner_text()
+
+
+def test_accuracy_shows_depth_and_the_worst_inputs(opened: Opened, report: dict[str, Any]) -> None:
+    opened.tab("accuracy")
+    assert opened.page.locator("#depth-chart path").count() > len(report["layers"])
+    shown = opened.page.locator(".pictures li b").all_inner_texts()
+    assert shown == [entry["input"] for entry in report["verify"]["worst"]]
+    widths = opened.page.evaluate("[...document.querySelectorAll('.pictures img')].map(i => i.naturalWidth)")
+    assert widths == [40] * len(shown)

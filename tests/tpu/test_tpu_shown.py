@@ -1,0 +1,26 @@
+"""The layer groups and cycles that a page shows, from a report's details."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnkit_tpu.shown import shown
+
+
+def group(ops: list[str], live_bytes: int) -> dict[str, Any]:
+    lane = {"capacity_bytes": 1000, "live_bytes": live_bytes}
+    sizes = {"estimated_cycles": 7, "load_bytes": 8, "store_bytes": 9}
+    return {"ops": ops, "slices": {"n": 1, "h": 2, "counts_tried": 3}, "lane": lane, **sizes}
+
+
+def test_groups_become_spans_and_compiled_cycles_go_before_planned_ones() -> None:
+    plan = {"groups": [group(["a", "b"], 600), group(["c"], 400)], "estimated_cycles": 14}
+    planned = shown({"plan": plan})
+    (memory,) = planned.memories
+    assert memory.capacity_bytes == 1000
+    assert [(s.first_layer, s.last_layer, s.size_bytes) for s in memory.spans] == [("a", "b", 600), ("c", "c", 400)]
+    assert [row[1:5] for row in planned.tables[0].rows] == [("a", "b", 2, "1 x 2"), ("c", "c", 1, "1 x 2")]
+    assert (planned.speed[0].value, planned.speed[0].unit) == (14, "cycles")
+    compiled = shown({"plan": plan, "layer_groups": {"ours": {"cycles": None}, "vendor": {"cycles": 12}}})
+    assert compiled.speed[0].value == 12
+    assert shown({"plan": {**plan, "groups": []}}).memories == ()
