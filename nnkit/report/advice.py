@@ -37,20 +37,12 @@ class Advice:
         return {"weight": self.weight, "title": self.title, "why": self.why, "recipe": self.recipe}
 
 
-@dataclass(frozen=True)
-class Circumstances:
-    """What the report does not hold. held_out: whether verification has inputs of its own, not the calibration's."""
-
-    untried: Untried
-    held_out: bool
-
-
-def advice_for(report: Mapping[str, Any], known: Circumstances) -> list[Advice]:
+def advice_for(report: Mapping[str, Any], untried: Untried) -> list[Advice]:
     """The advice, the weightiest first."""
     found = [
         *_not_proven(report),
-        *_accuracy(report, known),
-        *_inputs(report, known),
+        *_accuracy(report, untried),
+        *_inputs(report),
         *_memory(report),
         *_gates(report),
     ]
@@ -83,20 +75,20 @@ def _not_proven(report: Mapping[str, Any]) -> Iterator[Advice]:
         )
 
 
-def _accuracy(report: Mapping[str, Any], known: Circumstances) -> Iterator[Advice]:
+def _accuracy(report: Mapping[str, Any], untried: Untried) -> Iterator[Advice]:
     failed = [gate["name"] for gate in report["verify"]["gates"] if not gate["passed"]]
     weight: Weight = "high" if failed else "low"
     reason = f"Gate {', '.join(failed)} fails. " if failed else ""
     integer = [layer for layer in report["layers"] if not layer["formats"]["output"].startswith(("f", "bf"))]
-    if known.untried.corrections:
-        names = ", ".join(known.untried.corrections)
+    if untried.corrections:
+        names = ", ".join(untried.corrections)
         yield Advice(
             weight,
             "Try the corrections that this target offers.",
             f"{reason}Not asked for: {names}. A correction that does not help is undone.",
             f"calibration: {{corrections: [{names}]}}",
         )
-    if known.untried.sixteen_bits:
+    if untried.sixteen_bits:
         yield Advice(
             weight,
             "Let nnkit find the layers that need 16 bits.",
@@ -104,7 +96,7 @@ def _accuracy(report: Mapping[str, Any], known: Circumstances) -> Iterator[Advic
             "tags: {hp: auto}",
         )
     weak = _weakest(integer)
-    if weak and known.untried.sixteen_bits:
+    if weak and untried.sixteen_bits:
         layer, median = weak
         yield Advice(
             weight,
@@ -135,7 +127,7 @@ def _weakest(layers: list[Any]) -> tuple[Mapping[str, Any], float] | None:
     return (ranked[0], median) if ranked[0]["isolated_sqnr_db"] < median - _WEAK_BELOW_DB else None
 
 
-def _inputs(report: Mapping[str, Any], known: Circumstances) -> Iterator[Advice]:
+def _inputs(report: Mapping[str, Any]) -> Iterator[Advice]:
     far = [
         layer
         for layer in report["layers"]
@@ -160,11 +152,12 @@ def _inputs(report: Mapping[str, Any], known: Circumstances) -> Iterator[Advice]
             "Calibrate on more inputs.",
             f"Ranges rest on {calibration['images']}; what none of them shows is clipped later.",
         )
-    if not known.held_out:
+    outputs = report["verify"]["float_vs_program"]
+    if outputs["seen_by_calibration"]:
         yield Advice(
             "medium",
             "Verify on inputs that calibration has not seen.",
-            "Accuracy was measured on the inputs that the ranges come from, and flatters.",
+            f"The ranges come from {outputs['seen_by_calibration']} of the {outputs['inputs']} too, which flatters.",
             "verify: {images: held_out/*.png}",
         )
     if calibration["skipped"]:

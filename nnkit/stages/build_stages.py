@@ -241,7 +241,7 @@ def report(
     """Write report.json and the files beside it; returns the report's data."""
     from nnkit.memory import memory_map_svg, plan_to_json
     from nnkit.recipe import resolved_yaml
-    from nnkit.report.advice import Circumstances, advice_for
+    from nnkit.report.advice import advice_for
     from nnkit.report.build import Reported, build_report, write_json
     from nnkit.report.calibration_table import calibration_table
     from nnkit.report.clocked import clocked
@@ -286,8 +286,7 @@ def report(
         shown = target.shown(data.get("details", {}))
         clock_hz = target.machine(build.options).clock_hz
         data["speed"] = [each.as_json() for each in (*clocked(verdict.artifacts, clock_hz), *shown.speed)]
-        held_out = all(build.recipe.verify.globs_for(spec.name) for spec in restructured.model.inputs)
-        advice = advice_for(data, Circumstances(untried(build), held_out))
+        advice = advice_for(data, untried(build))
         data["advice"] = [each.as_json() for each in advice]
         write_json(folder / "report.json", data)
         write_json(folder / "plan.json", plan_to_json(plan))

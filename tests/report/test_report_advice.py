@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from nnkit.report.advice import Advice, Circumstances, advice_for
+from nnkit.report.advice import Advice, advice_for
 from nnkit.report.untried import Untried
 
-NOTHING = Circumstances(Untried(), held_out=True)
+NOTHING = Untried()
 
 
 def layer(name: str, **values: Any) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def report(*layers: dict[str, Any], **values: Any) -> dict[str, Any]:
         "calibration": {"method": "max", "images": 40, "skipped": []},
         "memory": {"l2": {"capacity_bytes": 100, "peak_bytes": 50, "lower_bound_bytes": 50, "proven_optimal": True}},
         "verify": {
-            "float_vs_program": {"cosine": 0.999},
+            "float_vs_program": {"cosine": 0.999, "inputs": 9, "seen_by_calibration": 0},
             "program_vs_artifact": [{"how": "host", "contract": "exact", "mismatches": 0}],
             "gates": [{"name": "cosine", "passed": True}],
         },
@@ -52,7 +52,7 @@ def test_unseen_inputs_are_named_and_float_layers_do_not_count() -> None:
 
 
 def test_what_was_not_tried_weighs_more_where_a_gate_fails() -> None:
-    known = Circumstances(Untried(("bias_correction", "adaround"), sixteen_bits=True), held_out=True)
+    known = Untried(("bias_correction", "adaround"), sixteen_bits=True)
     assert {each.weight for each in advice_for(report(), known)} == {"low"}
     failing = report()
     failing["verify"]["gates"][0]["passed"] = False
@@ -64,7 +64,7 @@ def test_what_was_not_tried_weighs_more_where_a_gate_fails() -> None:
 
 
 def test_the_weakest_layer_is_named_where_it_stands_out() -> None:
-    known = Circumstances(Untried(sixteen_bits=True), held_out=True)
+    known = Untried(sixteen_bits=True)
     layers = [layer("a"), layer("weak", isolated_sqnr_db=20.0), layer("c")]
     assert "tags: {hp: [weak]}" in [each.recipe for each in advice_for(report(*layers), known)]
     layers[1]["isolated_sqnr_db"] = 39.0
@@ -100,7 +100,8 @@ def test_few_calibration_inputs_none_held_out_and_no_gates() -> None:
     poor = report()
     poor["calibration"] |= {"images": 1, "skipped": [{"name": "x.png", "reason": "empty"}]}
     poor["verify"]["gates"] = []
-    found = advice_for(poor, Circumstances(Untried(), held_out=False))
+    poor["verify"]["float_vs_program"]["seen_by_calibration"] = 3
+    found = advice_for(poor, NOTHING)
     assert [each.weight for each in found] == ["medium", "medium", "medium", "low"]
     limit = yaml.safe_load(found[-1].recipe)["verify"]["gates"]["cosine"]
     assert 0.9 < limit < 0.999
