@@ -51,8 +51,8 @@ def _check(editor: Editor, nodes: Nodes) -> _Match:
     a, b = (_factor(editor, value) for value in node.inputs if value is not None)
     shape = editor.shape(node.outputs[0])
     value, factor = (a, b) if editor.shape(a) == shape else (b, a)
-    if editor.shape(value) != shape or shape[0] != 1:
-        raise Refused("both its values are repeated, or it has a batch of several")
+    if editor.shape(value) != shape:
+        raise Refused("both its values are repeated")
     given = editor.shape(factor)
     padded = (1,) * (len(shape) - len(given)) + given
     ends = [axis for axis, size in enumerate(padded) if size > 1]

@@ -28,3 +28,9 @@ def test_factor_repeated_in_front_declines(graphs):
     net = graphs.Net(x=(1, 3, 4), y=(1, 1, 4))
     _, log = graphs.apply(net.model(net.op("Mul", "x", "y")), RULE)
     assert "repeated" in log.of(RULE).declined[0].reason
+
+
+def test_batch_of_several_counts_as_an_axis(graphs):
+    net = graphs.Net(x=(3, 2, 4), y=(3, 2, 1))
+    after, _ = graphs.apply(net.model(net.op("Mul", "x", "y")), RULE)
+    assert graphs.ops(after) == ["Reshape", "Reshape", "Mul", "Reshape"]
