@@ -11,6 +11,7 @@ from nnkit.affine_build.options import AffineOptions
 from nnkit.calibrate import calibrate
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.defaults import PERCENTILE
+from nnkit.errors import RecipeError
 from nnkit.graph import Model
 from nnkit.preprocess import Preprocess
 from nnkit.program.affine import AffineProgram, with_names
@@ -53,6 +54,13 @@ def to_program(
     wanted = wanted_corrections(quantization)
     scheme = scheme_of(quantization, options)
     plain = replace(scheme, bias_correction=False)
+    if lowered.layers.formats:
+        if settings.corrections:
+            raise RecipeError(
+                "the network is quantised already: `calibration.corrections` would change its integers",
+                remedy="remove them, or give the float network",
+            )
+        return quantize_affine(lowered, quantization.statistics, plain, name=quantization.name)
     samples = quantization.samples(options.correction_images) if wanted else []
     if len(samples) < FEWEST:
         if settings.corrections:

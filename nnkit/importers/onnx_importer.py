@@ -22,6 +22,7 @@ from nnkit.importers.input_shapes import DeclaredInputs, pin_inputs
 from nnkit.importers.model_file import read_model_file
 from nnkit.importers.name_tags import NO_GLOBS, TagGlobs, follow_tags, lift_tags
 from nnkit.importers.operators import DEFAULT_DOMAINS, check_inference_mode, check_operators, check_versions
+from nnkit.importers.qoperator import qoperators_to_qdq
 from nnkit.importers.static_shapes import static_shapes
 from nnkit.importers.tensors import check_numbers, check_tensors, model_bytes
 from nnkit.importers.tidy import (
@@ -100,6 +101,7 @@ def import_onnx(
     if sort_nodes(graph, where):
         notes.append("the layers are brought into an order of execution")
     constants_to_initializers(graph, where)
+    notes += qoperators_to_qdq(graph)
     notes += name_nodes(graph)
     check_operators(graph, opset, where)
     check_inference_mode(graph, where)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.graph import ValueTags
-from nnkit.program import Window
+from nnkit.program import Affine, Window
 from nnkit.quantize.functions import Function
 
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -245,12 +245,16 @@ class FloatMatMul(FloatOp):
 
 @dataclass(frozen=True, eq=False)
 class FloatProgram:
-    """Ops in order of execution. shapes: of every value; inputs and outputs by value name."""
+    """Ops in order of execution. shapes: of every value; inputs and outputs by value name.
+
+    formats: of values that a model brought along; quantisers of that kind use them as they are.
+    """
 
     ops: tuple[FloatOp, ...]
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
+    formats: Mapping[str, Affine] = field(default_factory=dict)
 
     def with_sixteen_bits(self, values: Collection[str]) -> FloatProgram:
         """The program with the ops that make `values` tagged for 16 bits, beside those that were."""

@@ -62,8 +62,11 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
             from nnkit_ansi_c.lowered import AnsiCLowered
 
             return AnsiCLowered.of(model)
+        from nnkit.quantize.affine.quantized_network import is_quantized, lower_quantized
         from nnkit.quantize.lowered import LoweredLayers
 
+        if is_quantized(model):
+            return lower_quantized(model, self.documentation)
         return LoweredLayers.of(model, log, self.documentation)
 
     def quantize(self, lowered: Lowered, quantization: Quantization, options: AnsiCOptions) -> Program:

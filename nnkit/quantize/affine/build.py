@@ -100,10 +100,12 @@ def choose_tensors(layers: FloatProgram, stats: CalibrationStats, scheme: Affine
         return 16 if value in wide else 8
 
     for name in layers.inputs:
-        form = activation_format(stats, name, scheme, bits(name), is_input=True)
+        form = layers.formats.get(name) or activation_format(stats, name, scheme, bits(name), is_input=True)
         tensors[name] = AffineTensor(name, layers.shapes[name], form)
     for layer in layers.ops:
-        if keeps_format(layer):
+        if layer.output in layers.formats and not keeps_format(layer):
+            form = layers.formats[layer.output]
+        elif keeps_format(layer):
             form = tensors[layer.inputs[0]].format
         elif isinstance(layer, FloatSoftmax) and stats.method != "formats":
             form = _shares_format(bits(layer.output), symmetric=scheme.symmetric_activations)
@@ -135,7 +137,8 @@ def shared_parts(layers: FloatProgram) -> dict[str, str]:
             chain = [name]
             while (maker := makers.get(chain[-1])) is not None and keeps_format(maker):
                 chain.append(maker.inputs[0])
-            if maker is not None and all(readers[each] == 1 for each in chain):
+            given = layers.formats.keys() & {*chain, layer.output}
+            if maker is not None and not given and all(readers[each] == 1 for each in chain):
                 shared |= dict.fromkeys(chain, shared.get(layer.output, layer.output))
     return shared
 

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.calibrate.qdq import read_qdq_ranges
+from nnkit.calibrate.qdq import read_qdq_formats, read_qdq_ranges
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
 from nnkit.errors import ModelError
+from nnkit.program import Affine
 from nnkit.quantize.float_program import StoredWeights
 
 if TYPE_CHECKING:
@@ -30,15 +31,17 @@ _SIGNED = (*_WITH_WEIGHTS, "Add", "Sub", "Mul", "BatchNormalization")
 
 @dataclass(frozen=True, eq=False)
 class QdqNetwork:
-    """The float network, and what its QDQ form said: ranges by value name, integer weights by layer name."""
+    """The float network, and what its QDQ form said: ranges and formats by value, integer weights by layer name."""
 
     float_model: onnx.ModelProto
     ranges: Mapping[str, ValueRange]
     weights: Mapping[str, StoredWeights]
+    formats: Mapping[str, Affine]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ranges", MappingProxyType(dict(self.ranges)))
         object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
+        object.__setattr__(self, "formats", MappingProxyType(dict(self.formats)))
 
     def statistics(self) -> CalibrationStats:
         """The ranges as a pinned calibration, which is to give the same formats."""
@@ -55,6 +58,7 @@ def read_qdq(model: onnx.ModelProto) -> QdqNetwork:
     if not any(node.op_type == "DequantizeLinear" for node in model.graph.node):
         raise ModelError("the model has no DequantizeLinear nodes", remedy="give a model in QDQ form")
     ranges = read_qdq_ranges(model)
+    formats = read_qdq_formats(model)
     result = ModelProto()
     result.CopyFrom(model)
     graph = result.graph
@@ -88,6 +92,7 @@ def read_qdq(model: onnx.ModelProto) -> QdqNetwork:
     for name in sorted(outputs & set(stands_for)):
         if stands_for[name] in ranges:
             ranges[name] = ranges[stands_for[name]]
+            formats[name] = formats[stands_for[name]]
     by_layer = {
         node.name or node.output[0]: stored[node.input[1]]
         for node in kept
@@ -95,7 +100,7 @@ def read_qdq(model: onnx.ModelProto) -> QdqNetwork:
         and node.input[1] in stored
         and stored[node.input[1]].values.dtype in (np.int8, np.int16)
     }
-    return QdqNetwork(result, ranges, by_layer)
+    return QdqNetwork(result, ranges, by_layer, formats)
 
 
 def _with_relus(nodes: Sequence[onnx.NodeProto], ranges: Mapping[str, ValueRange]) -> list[onnx.NodeProto]:

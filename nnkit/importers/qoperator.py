@@ -1,0 +1,142 @@
+"""Networks in ONNX Runtime's QOperator form -> QDQ form, which says the same with operators of float.
+
+Every quantised operator becomes what dequantises its operands, the operator in float, and what quantises its result.
+Operators that take stored integers as they are (MaxPool, Reshape ...) stay: values keep their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import onnx
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+from nnkit.errors import ModelError
+
+_ELEMENTWISE = {"QLinearAdd": "Add", "QLinearMul": "Mul"}
+_OF_ONE = {
+    "QLinearGlobalAveragePool": "GlobalAveragePool",
+    "QLinearAveragePool": "AveragePool",
+    "QLinearSigmoid": "Sigmoid",
+    "QLinearLeakyRelu": "LeakyRelu",
+    "QLinearSoftmax": "Softmax",
+}
+_OF_RUNTIME = ("channels_last", "opset")
+"""Attributes that the operators in float do not have."""
+
+
+def qoperators_to_qdq(graph: onnx.GraphProto) -> tuple[str, ...]:
+    """Change the graph in place; notes for the user. Raises ModelError for what has no counterpart."""
+    writers = {**dict.fromkeys(_ELEMENTWISE, _of_two), **dict.fromkeys(_OF_ONE, _of_one), **_WRITERS}
+    found = [node for node in graph.node if node.op_type in writers]
+    if not found:
+        return ()
+    build = _Build(graph, {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}, [])
+    for node in graph.node:
+        writer = writers.get(node.op_type)
+        if writer is None:
+            build.nodes.append(node)
+        else:
+            writer(build, node)
+    del graph.node[:]
+    graph.node.extend(build.nodes)
+    del graph.value_info[:]
+    return (f"{len(found)} quantised operators (QOperator form) are read as QDQ",)
+
+
+@dataclass
+class _Build:
+    graph: onnx.GraphProto
+    constants: Mapping[str, NDArray[Any]]
+    nodes: list[onnx.NodeProto]
+
+    def real(self, name: str, scale: str, zero: str, axis: int | None = None) -> str:
+        """What dequantises a value; along an axis where there is more than one scale."""
+        self.known(scale)
+        more: dict[str, Any] = {"axis": axis} if axis is not None and self.constants[scale].size > 1 else {}
+        result = f"{name}.real{len(self.nodes)}"
+        inputs = [name, scale, zero] if zero else [name, scale]
+        self.nodes.append(helper.make_node("DequantizeLinear", inputs, [result], name=result, **more))
+        return result
+
+    def constant(self, name: str, values: NDArray[Any]) -> str:
+        self.graph.initializer.append(numpy_helper.from_array(values, name))
+        self.constants = {**self.constants, name: values}
+        return name
+
+    def known(self, name: str) -> NDArray[Any]:
+        if name not in self.constants:
+            raise ModelError("its scale is computed at run time", where=name, remedy="export it as a constant")
+        return self.constants[name]
+
+    def op(self, node: onnx.NodeProto, kind: str, inputs: list[str], scale: str, zero: str, **own: Any) -> None:
+        """The operator in float, and what quantises its result."""
+        attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute} | own
+        kept = {name: value for name, value in attributes.items() if name not in _OF_RUNTIME and value is not None}
+        output = node.output[0]
+        value = f"{output.removesuffix('_quantized')}.value"
+        name = node.name or output
+        self.nodes.append(helper.make_node(kind, inputs, [value], name=name, **kept))
+        self.nodes.append(helper.make_node("QuantizeLinear", [value, scale, zero], [output], name=f"{name}.stored"))
+
+
+def _of_two(build: _Build, node: onnx.NodeProto) -> None:
+    a, b, (scale, zero) = node.input[:3], node.input[3:6], node.input[6:8]
+    build.op(node, _ELEMENTWISE[node.op_type], [build.real(*a), build.real(*b)], scale, zero)
+
+
+def _of_one(build: _Build, node: onnx.NodeProto) -> None:
+    if any(each.name == "channels_last" and each.i for each in node.attribute):
+        raise ModelError("it has its channels last", where=node.name, remedy="export it with channels first")
+    build.op(node, _OF_ONE[node.op_type], [build.real(*node.input[:3])], node.input[3], node.input[4])
+
+
+def _conv(build: _Build, node: onnx.NodeProto) -> None:
+    x, x_scale, x_zero, w, w_scale, w_zero, scale, zero = node.input[:8]
+    inputs = [build.real(x, x_scale, x_zero), build.real(w, w_scale, w_zero, axis=0)]
+    if len(node.input) > 8 and node.input[8]:
+        inputs.append(_bias(build, node.input[8], x_scale, w_scale))
+    build.op(node, "Conv", inputs, scale, zero)
+
+
+def _gemm(build: _Build, node: onnx.NodeProto) -> None:
+    a, a_scale, a_zero, b, b_scale, b_zero, c = node.input[:7]
+    if len(node.input) < 9 or not node.input[7]:
+        raise ModelError("its result is not stored as integers", where=node.name, remedy="quantise it with a scale")
+    transposed = any(each.name == "transB" and each.i for each in node.attribute)
+    inputs = [build.real(a, a_scale, a_zero), build.real(b, b_scale, b_zero, axis=0 if transposed else 1)]
+    if c:
+        inputs.append(_bias(build, c, a_scale, b_scale))
+    build.op(node, "Gemm", inputs, node.input[7], node.input[8])
+
+
+def _matmul(build: _Build, node: onnx.NodeProto) -> None:
+    a, b, (scale, zero) = node.input[:3], node.input[3:6], node.input[6:8]
+    b_name, b_scale, b_zero = b
+    build.op(node, "MatMul", [build.real(*a), build.real(b_name, b_scale, b_zero, axis=1)], scale, zero)
+
+
+def _concat(build: _Build, node: onnx.NodeProto) -> None:
+    scale, zero, *parts = node.input
+    inputs = [build.real(*parts[i : i + 3]) for i in range(0, len(parts), 3)]
+    build.op(node, "Concat", inputs, scale, zero)
+
+
+def _bias(build: _Build, name: str, x_scale: str, w_scale: str) -> str:
+    """A bias in units of both scales."""
+    scale = build.constant(f"{name}.scale{len(build.nodes)}", build.known(x_scale) * build.known(w_scale))
+    return build.real(name, scale, "", axis=0)
+
+
+_WRITERS: Mapping[str, Callable[[_Build, onnx.NodeProto], None]] = MappingProxyType(
+    {
+        "QLinearConv": _conv,
+        "QGemm": _gemm,
+        "QLinearMatMul": _matmul,
+        "QLinearConcat": _concat,
+    }
+)

@@ -1,0 +1,76 @@
+"""A network that is quantised already, in QDQ form: lowered with its own formats and integer weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from nnkit import rewrite
+from nnkit.errors import ModelError
+from nnkit.graph import Model
+from nnkit.program import Affine
+from nnkit.quantize.affine.qdq_import import read_qdq
+from nnkit.quantize.affine.quantize import with_stored_weights
+from nnkit.quantize.affine.widths import keeps_format
+from nnkit.quantize.float_program import FloatActivation, FloatOp, FloatProgram
+from nnkit.quantize.lowered import LoweredLayers
+
+_RULES = (
+    "remove_identity",
+    "global_pool",
+    "simplify_clip",
+    "merge_pad",
+    "fc_to_conv",
+    "normalize_resize",
+    "fuse_activation",
+)
+"""The normal form of the quantiser. What moves layers past one another would move them past roundings."""
+
+
+def is_quantized(model: Model) -> bool:
+    """Whether any value of it is dequantised."""
+    return any(node.op_type == "DequantizeLinear" for node in model.proto().graph.node)
+
+
+def lower_quantized(model: Model, documentation: str = "") -> LoweredLayers:
+    """The network's float layers with the formats of its values and the integers of its weights.
+
+    Raises ModelError as `read_qdq` and `LoweredLayers.of`.
+    """
+    import onnx
+
+    parts = read_qdq(model.proto())
+    proto = onnx.shape_inference.infer_shapes(parts.float_model, strict_mode=True, data_prop=True)
+    plain = replace(model, onnx_bytes=proto.SerializeToString(deterministic=True))
+    restructured, log = rewrite.restructure(plain, rewrite.resolve_rules(list(_RULES)))
+    lowered = LoweredLayers.of(restructured, log, documentation)
+    layers = with_stored_weights(lowered.layers, parts.weights)
+    return replace(lowered, layers=replace(layers, formats=_completed(layers, parts.formats)))
+
+
+def _completed(layers: FloatProgram, formats: Mapping[str, Affine]) -> dict[str, Affine]:
+    """The formats, and those of values that a rewrite put before what only moves or compares them.
+
+    Raises ModelError where such an op has two formats.
+    """
+    complete = dict(formats)
+    for layer in reversed(layers.ops):
+        form = complete.get(layer.output)
+        if form is not None and _cuts_nothing(layer, form):
+            complete.setdefault(layer.inputs[0], form)
+        if form is None or not keeps_format(layer):
+            continue
+        (source,) = layer.inputs
+        if complete.setdefault(source, form) != form:
+            raise ModelError(
+                "it only moves or compares values, and they are stored in another format behind it than before it",
+                where=layer.name,
+                remedy="quantise the network again with one scale and zero point for both",
+            )
+    return complete
+
+
+def _cuts_nothing(layer: FloatOp, form: Affine) -> bool:
+    """Whether it is a Relu of what cannot be below zero as it is stored."""
+    relu = isinstance(layer, FloatActivation) and layer.activation.low == 0.0 and layer.activation.high is None
+    return relu and form.zero_point[0] == form.qmin
