@@ -60,6 +60,21 @@ def test_a_build_is_equal_to_its_program_in_every_value(tmp_path: Path, precisio
     assert report["details"]["weight_bytes"] == weights
 
 
+def test_the_search_for_16_bit_layers_and_a_correction_end_in_the_same_arithmetic(tmp_path: Path) -> None:
+    path = write_project(tmp_path, images=8)
+    text = path.read_text().replace("gap8: {}", "ansi_c: {precision: int8, correction_images: 8}")
+    text = text.replace("{cosine: 0.99, sqnr_db: 20, max_abs: 10}", "{sqnr_db: 60}")
+    path.write_text(text + "calibration: {method: mse, corrections: [bias_correction]}\ntags: {hp: auto}\n")
+    outcome = pipeline.run(make_build(path, target="ansi_c"), tmp_path / "out")
+    report = json.loads((outcome.folder / "report.json").read_text())
+    (verdict,) = report["verify"]["program_vs_artifact"]
+    assert (report["status"], verdict["mismatches"]) == ("ok", 0)
+    widths = {layer["formats"]["weight"][:3] for layer in report["layers"] if "weight" in layer["formats"]}
+    assert widths == {"s8 ", "s16"}
+    assert any(layer["formats"]["output"].startswith("u16") for layer in report["layers"])
+    assert report["verify"]["float_vs_program"]["sqnr_db"] >= 60
+
+
 @pytest.mark.parametrize("name", list(BOARDS))
 def test_boards_are_equal_in_every_layer_and_counted(int8_build: Path, name: str) -> None:
     if (missing := BOARDS[name].missing()) is not None:

@@ -28,7 +28,7 @@ from nnkit.quantize.affine.multipliers import multiplier_and_shift
 
 
 class RandomOps:
-    """Draws ops. Tensors are of 8 bits, signed or not, and of 16 bits, signed."""
+    """Draws ops. Tensors are of 8 or 16 bits, signed or not."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -196,8 +196,10 @@ class RandomOps:
 
     def _tensor(self, shape: tuple[int, ...], bits: int) -> AffineTensor:
         scale = float(self.rng.uniform(0.01, 0.2)) / (1 << (bits - 8))
-        if bits == 16:
+        if bits == 16 and self.rng.random() < 0.5:
             return self._named(shape, Affine(16, (scale,), (0,), signed=True))
+        if bits == 16:
+            return self._named(shape, Affine(16, (scale,), (int(self.rng.integers(0, 1 << 16)),)))
         if self.rng.random() < 0.5:
             return self._named(shape, Affine(8, (scale,), (int(self.rng.integers(-128, 128)),), signed=True))
         return self._named(shape, Affine(8, (scale,), (int(self.rng.integers(0, 256)),)))

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from nnkit.c.affine.call import Call, Kernel, Table, suffix
 from nnkit.c.affine.overlap import window_distance
-from nnkit.c.affine.requantize import stage_of
-from nnkit.graph.refusal import Refused
+from nnkit.c.affine.requantize import Stage, stage_of
 from nnkit.program import Window
 from nnkit.program.affine import AffineConv, AffineTensor
 
@@ -17,22 +16,19 @@ _DEPTH = 4  # weights of an output channel, padded to a multiple
 
 
 def conv_call(op: AffineConv, source: AffineTensor, output: AffineTensor) -> Call:
-    """The one call. Raises Refused for what there is no kernel for."""
+    """The one call."""
     window, weight = op.window, centred_weight(op)
     outputs, per_group = weight.shape[0], weight.shape[1]
     rows = weight.transpose(0, 2, 3, 1).reshape(outputs, -1)  # [O, kh kw I]
     depth = -(-rows.shape[1] // _DEPTH) * _DEPTH
-    wide = op.accumulator == "int64" or not folds(op, weight, source)
+    lowered = 1 << 15 if suffix(source) == "u16" else 0
+    wide = op.accumulator == "int64" or not folds(op, weight, source, lowered)
     packed = np.zeros((outputs, depth), np.int64)
     packed[:, : rows.shape[1]] = rows
-    start = started(op, weight, source)
+    start = started(op, weight, source.zero_point - lowered)
     stage = stage_of(op.requantize, output, outputs, reach_of(weight, op, source), wide=wide)
     weight_type = "i8" if packed.min(initial=0) >= -128 and packed.max(initial=0) <= 127 else "i16"
-    columns = [start, stage.multiplier, stage.shift, *([] if stage.negative is None else [stage.negative])]
-    if wide and np.abs(start).max(initial=0) >= 1 << 31:
-        raise Refused("its sums start beyond 32 bits")
-    if suffix(source) == "u16":
-        raise Refused("unsigned values of 16 bits are read by no kernel (set symmetric_activations)")
+    columns = stage_columns(start, stage, wide=wide)
     _, height, width = source.shape
     return Call(
         kernel=Kernel(
@@ -95,6 +91,13 @@ def _is_pointwise(window: Window, channels: int) -> bool:
     return shape == (1, 1, 1, 1) and not window.has_padding and channels % _DEPTH == 0
 
 
+def stage_columns(start: NDArray[np.int64], stage: Stage, *, wide: bool) -> list[NDArray[np.int64]]:
+    """What a kernel reads for each output channel; where sums have 64 bits the upper half of their start is last."""
+    columns = [start & 0xFFFFFFFF, stage.multiplier, stage.shift]
+    columns += [] if stage.negative is None else [stage.negative]
+    return [*columns, start >> 32] if wide else columns
+
+
 def centred_weight(op: AffineConv) -> NDArray[np.int64]:
     """The weights without their zero points, [O, I / groups, kh, kw]."""
     shape = [1] * op.weight.ndim
@@ -108,15 +111,16 @@ def centred_weight(op: AffineConv) -> NDArray[np.int64]:
     return np.asarray(grouped.swapaxes(1, 2).reshape(-1, grouped.shape[1], *weight.shape[2:]))
 
 
-def started(op: AffineConv, weight: NDArray[np.int64], source: AffineTensor) -> NDArray[np.int64]:
+def started(op: AffineConv, weight: NDArray[np.int64], zero: int) -> NDArray[np.int64]:
     """What the sums of stored inputs start from, so that the zero point need not be taken off each input."""
-    return np.asarray(op.bias.astype(np.int64) - source.zero_point * weight.reshape(len(weight), -1).sum(axis=1))
+    return np.asarray(op.bias.astype(np.int64) - zero * weight.reshape(len(weight), -1).sum(axis=1))
 
 
-def folds(op: AffineConv, weight: NDArray[np.int64], source: AffineTensor) -> bool:
-    """Whether no sum of stored inputs can leave 32 bits, in any order."""
-    largest = max(abs(source.format.qmin), abs(source.format.qmax))
-    sums = np.abs(weight).reshape(len(weight), -1).sum(axis=1) * largest + np.abs(started(op, weight, source))
+def folds(op: AffineConv, weight: NDArray[np.int64], source: AffineTensor, lowered: int = 0) -> bool:
+    """Whether no sum of stored inputs, `lowered` by so much, can leave 32 bits, in any order."""
+    largest = max(abs(source.format.qmin - lowered), abs(source.format.qmax - lowered))
+    start = started(op, weight, source.zero_point - lowered)
+    sums = np.abs(weight).reshape(len(weight), -1).sum(axis=1) * largest + np.abs(start)
     return int(sums.max(initial=0)) < 1 << 31
 
 

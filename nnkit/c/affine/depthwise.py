@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnkit.c.affine.call import Call, Kernel, Table, suffix
-from nnkit.c.affine.conv import centred_weight, folds, reach_of, started
+from nnkit.c.affine.conv import centred_weight, folds, reach_of, stage_columns, started
 from nnkit.c.affine.overlap import window_distance
 from nnkit.c.affine.requantize import stage_of
 from nnkit.program.affine import AffineConv, AffineTensor
@@ -32,8 +32,7 @@ def depthwise_call(op: AffineConv, source: AffineTensor, output: AffineTensor) -
     wide = op.accumulator == "int64" or not folds(op, weight, source)
     stage = stage_of(op.requantize, output, channels, reach_of(weight, op, source), wide=wide)
     weight_type = "i8" if taps.min(initial=0) >= -128 and taps.max(initial=0) <= 127 else "i16"
-    columns = [started(op, weight, source), stage.multiplier, stage.shift]
-    columns += [] if stage.negative is None else [stage.negative]
+    columns = stage_columns(started(op, weight, source.zero_point), stage, wide=wide)
     _, height, width = source.shape
     return Call(
         kernel=Kernel(

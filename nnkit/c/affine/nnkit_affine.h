@@ -217,6 +217,12 @@ NNKIT_INLINE int nnkit_half_i8(int value)
 
 #if NNKIT_HAS_64BIT
 
+/* 64 bits of two halves. */
+NNKIT_INLINE nnkit_i64 nnkit_start(int low, int high)
+{
+    return (nnkit_i64)high * 65536 * 65536 + (unsigned)low;
+}
+
 /*
  * RQ of any sum, exact. A result beyond 2^30, which every format clamps, is 2^30 or its negative.
  */
