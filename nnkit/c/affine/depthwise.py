@@ -12,7 +12,7 @@ from nnkit.program.affine import AffineConv, AffineTensor
 
 MOST_TAPS = 49
 """Of a window; the C holds where each of them lies on the stack. Larger ones are convolutions of groups."""
-_TOGETHER = 8  # channels whose weights lie together
+_TOGETHER = 16  # channels whose weights lie together
 
 
 def is_depthwise(op: AffineConv) -> bool:

@@ -38,6 +38,18 @@
 #define NNKIT_VECTORS 0
 #endif
 
+/* Sixteen numbers at a time, where GNU's compiler or clang has registers for them. */
+#if NNKIT_VECTORS && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && !defined(NNKIT_PLAIN)
+#define NNKIT_SIXTEEN 1
+typedef int nnkit_lanes __attribute__((vector_size(32))); /* half of them */
+typedef nnkit_i16 nnkit_half_i16 __attribute__((vector_size(16)));
+typedef nnkit_i16 nnkit_lanes_i16 __attribute__((vector_size(32)));
+typedef nnkit_u8 nnkit_lanes_u8 __attribute__((vector_size(16)));
+typedef nnkit_i8 nnkit_lanes_i8 __attribute__((vector_size(16)));
+#else
+#define NNKIT_SIXTEEN 0
+#endif
+
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
 #define NNKIT_UNROLL _Pragma("GCC unroll 4")
 #else
