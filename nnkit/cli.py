@@ -14,6 +14,7 @@ from nnkit import __version__
 from nnkit.defaults import FALSE_POSITIVE_RATE
 from nnkit.errors import ExitCode, NnkitError
 from nnkit.failures import INTERRUPTED, Interrupts, fail, fail_unexpected
+from nnkit.recipe.model_formats import FORMAT_OF_SUFFIX
 
 app = typer.Typer(
     name="nnkit",
@@ -73,8 +74,14 @@ def _root(
 
 @app.command()
 def run(  # noqa: PLR0913 - every option of a command is a parameter
-    recipe: Annotated[list[Path], typer.Argument(metavar="RECIPE...", help="The recipe (YAML), or several.")],
+    recipe: Annotated[
+        list[Path],
+        typer.Argument(metavar="RECIPE...", help="The recipe (YAML), or several; or a model and --images."),
+    ],
     target: TargetOption = None,
+    images: Annotated[
+        Path | None, typer.Option("--images", metavar="DIR", help="Of a model without recipe: its pictures.")
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Output folder.")] = Path("out"),
     no_cache: NoCacheOption = False,
     no_qemu: Annotated[bool, typer.Option("--no-qemu", help="Do not run the artifact in an emulator.")] = False,
@@ -107,6 +114,10 @@ def run(  # noqa: PLR0913 - every option of a command is a parameter
     from nnkit.commands.run import RunOptions, run_command
     from nnkit.executors import ExecutorChoice
 
+    if any(path.suffix.lower() in FORMAT_OF_SUFFIX for path in recipe) or images is not None:
+        from nnkit.commands.init import drafted
+
+        recipe, target = [drafted(path, out, targets=target or [], images=images) for path in recipe], None
     options = RunOptions(
         targets=tuple(target or []),
         out=out,
@@ -119,6 +130,27 @@ def run(  # noqa: PLR0913 - every option of a command is a parameter
         trust=trust,
     )
     run_command(recipe, options)
+
+
+@app.command()
+def init(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The network: .onnx, or .prototxt for Caffe.")],
+    target: Annotated[
+        list[str] | None, typer.Option("--target", "-t", metavar="NAME", help="A target of the recipe (repeatable).")
+    ] = None,
+    images: Annotated[
+        Path | None, typer.Option("--images", metavar="DIR", help="Pictures to calibrate and to verify on.")
+    ] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option("--shape", metavar="NAME=1x3x224x224", help="An input's sizes, where the model has none."),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The recipe.")] = Path("recipe.yaml"),
+) -> None:
+    """Write a first recipe for a model: what its file says, and proposals with their reasons."""
+    from nnkit.commands.init import init_command
+
+    init_command(model, out, targets=target or [], images=images, shapes=shape or [])
 
 
 @app.command()

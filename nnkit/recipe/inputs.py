@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from nnkit.recipe.base import Fault, RecipeModel, fault, faults
 from nnkit.recipe.custom_layers import CustomLayer, Side
+from nnkit.recipe.model_formats import FORMAT_OF_SUFFIX, ModelFormat, remedy_for
 from nnkit.recipe.types import OneOrMany, PathGlobs, RecipePath
 
 MAX_INPUT_VALUES = 1 << 28
@@ -198,10 +199,6 @@ def _check_image_shape(shape: tuple[int, ...], preprocess: Preprocess) -> None:
         _check_channels(preprocess, channels, "the input", ("preprocess",))
 
 
-ModelFormat = Literal["onnx", "caffe"]
-_FORMAT_OF_SUFFIX: Mapping[str, ModelFormat] = {".onnx": "onnx", ".prototxt": "caffe"}
-
-
 class ModelSection(RecipeModel):
     """The trained network."""
 
@@ -239,8 +236,8 @@ class ModelSection(RecipeModel):
 
     def _infer_format(self) -> None:
         """Part of validation, before anyone sees the frozen model: it always has a format."""
-        inferred = _FORMAT_OF_SUFFIX.get(PurePath(self.path.text).suffix.lower())
+        inferred = FORMAT_OF_SUFFIX.get(PurePath(self.path.text).suffix.lower())
         if inferred is None:
             reason = f"the format of '{self.path}' cannot be told from its name"
-            raise fault(reason, "name a .onnx or .prototxt file, or add `format: onnx`", ("path",))
+            raise fault(reason, f"{remedy_for(self.path.text)}; or add `format: onnx`", ("path",))
         object.__setattr__(self, "format", inferred)

@@ -1,0 +1,186 @@
+"""A first recipe for a model: what its file says of itself, and proposals where it says nothing.
+
+The text is for a person who goes on from there: each line that is a guess says so, and what it rests on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nnkit.errors import UsageError
+
+Shape = tuple[int | None, ...]
+
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".pgm", ".ppm", ".bmp", ".webp", ".npy")
+_CALIBRATION = ("calibration", "train", "training")
+_HELD_OUT = ("held_out", "verification", "val", "validation", "test")
+"""Names of subfolders whose pictures have a purpose already."""
+
+
+@dataclass(frozen=True)
+class DraftInput:
+    """An input as the model declares it: shape batch first, None for what is open.
+
+    normalised: whether the network's first layer shifts or scales it, so that it takes pixels as they are.
+    """
+
+    name: str
+    shape: Shape
+    normalised: bool
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a recipe is written from.
+
+    model, weights: as paths in the recipe. calibration, held_out: globs as in the recipe; empty where there are none.
+    targets: key of each build and one line about its target; others: of the other installed targets, for comments.
+    """
+
+    name: str
+    model: str
+    weights: str
+    inputs: tuple[DraftInput, ...]
+    targets: tuple[tuple[str, str], ...]
+    others: tuple[tuple[str, str], ...]
+    calibration: str
+    held_out: str
+
+
+def recipe_text(draft: Draft) -> str:
+    """The recipe. Its first line tells editors that complete YAML where the schema is."""
+    lines = [
+        "# yaml-language-server: $schema=recipe.schema.json  (write it: nnkit schema > recipe.schema.json)",
+        "nnkit: 1",
+        f"name: {draft.name}",
+        "model:",
+        f"  path: {_quoted(draft.model)}",
+        *([f"  weights: {_quoted(draft.weights)}"] if draft.weights else []),
+        "  inputs:",
+    ]
+    for each in draft.inputs:
+        lines += _input_lines(each, draft.calibration)
+    lines += ["targets:", *(f"  {key}: {{}}  # {about}" for key, about in draft.targets)]
+    lines += [f"  # {key}: {{}}  # {about}" for key, about in draft.others]
+    lines += ["verify:"]
+    if draft.held_out:
+        lines += [f"  images: {_quoted(draft.held_out)}"]
+    else:
+        lines += ["  # images: held_out/*.png  # pictures that calibration has not seen; else the figures flatter"]
+    lines += [
+        "  gates: {cosine: 0.99}  # what the quantised network must keep; add the task's own: docs/accuracy.md",
+        "release: {version: 0.1.0}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _input_lines(each: DraftInput, calibration: str) -> list[str]:
+    lines = [f"    {_quoted(each.name)}:", f"      shape: [{', '.join(str(side) for side in each.shape)}]"]
+    image = len(each.shape) == 4 and each.shape[1] in (1, 3)
+    if image:
+        lines += _preprocess_lines(each)
+    kind = "some dozens, like the real ones" if image else "arrays of this shape, as .npy files"
+    if calibration:
+        return [*lines, f"      calibration: {{images: {_quoted(calibration)}, count: 100}}  # {kind}"]
+    glob = "calibration/*.png" if image else "calibration/*.npy"
+    return [*lines, f"      # calibration: {{images: {glob}, count: 100}}  # {kind}"]
+
+
+def _preprocess_lines(each: DraftInput) -> list[str]:
+    _, channels, height, width = each.shape
+    color = "gray" if channels == 1 else "rgb"
+    lines = [
+        "      preprocess:",
+        f"        color: {color}" + ("" if channels == 1 else "  # bgr for networks from Caffe"),
+        f"        resize: {{size: [{height}, {width}]}}",
+    ]
+    if each.normalised:
+        return [*lines, "        # pixels 0..255 as they are: the network's first layer normalises them"]
+    if channels == 1:
+        return [
+            *lines,
+            "        # A guess: pixels / 255. It must be as in training: x = (pixel - mean) * scale",
+            "        scale: 0.00392157",
+        ]
+    return [
+        *lines,
+        "        # A guess: torchvision's normalisation. It must be as in training: x = (pixel - mean) * scale",
+        "        mean: [123.675, 116.28, 103.53]",
+        "        scale: [0.0171248, 0.017507, 0.0174292]",
+    ]
+
+
+def _quoted(text: str) -> str:
+    """The text as a YAML scalar."""
+    plain = re.fullmatch(r"[A-Za-z_./][\w./-]*", text) and text not in ("y", "n", "yes", "no", "on", "off", "null")
+    return text if plain else "'" + text.replace("'", "''") + "'"
+
+
+def recipe_name(model: Path) -> str:
+    """A valid name of a recipe from the model's file name."""
+    name = re.sub(r"[^a-z0-9_]+", "_", model.stem.lower()).strip("_")
+    return name if name[:1].isalpha() else f"net_{name}".rstrip("_")
+
+
+def with_shapes(inputs: Sequence[DraftInput], given: Mapping[str, Sequence[int]]) -> tuple[DraftInput, ...]:
+    """The inputs with what the user says of them; an open batch becomes 1.
+
+    Raises UsageError for an input that there is not, and for sizes that stay open.
+    """
+    names = [each.name for each in inputs]
+    for name in given:
+        if name not in names:
+            raise UsageError(
+                f"the network has no input {name!r}", where="--shape", remedy=f"its inputs: {', '.join(names)}"
+            )
+    result = []
+    for each in inputs:
+        shape = tuple(given.get(each.name, each.shape))
+        shape = (1, *shape[1:]) if shape and shape[0] is None else shape
+        if None in shape:
+            text = "x".join("?" if side is None else str(side) for side in shape)
+            filled = "x".join("224" if side is None else str(side) for side in shape)
+            raise UsageError(
+                f"the model leaves sizes of input {each.name!r} open: {text}",
+                where="--shape",
+                remedy=f"give them, for example --shape {each.name}={filled}",
+            )
+        result.append(DraftInput(each.name, shape, each.normalised))
+    return tuple(result)
+
+
+def image_globs(folder: Path) -> tuple[str, str]:
+    """Globs of the pictures to calibrate and to verify on; the second is empty where nothing tells them apart.
+
+    Subfolders named for it are taken as they are (`calibration`, `train`; `held_out`, `val`, `test`).
+    Raises UsageError for a folder without pictures.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}", where="--images", remedy="name a folder with pictures")
+    named = {sub.name.lower(): sub for sub in sorted(folder.iterdir()) if sub.is_dir()}
+    first = next((glob for name in _CALIBRATION if name in named and (glob := _glob(named[name]))), "")
+    second = next((glob for name in _HELD_OUT if name in named and (glob := _glob(named[name]))), "")
+    if first:
+        return first, second
+    everything = _glob(folder)
+    if not everything:
+        raise UsageError(
+            f"no pictures in {folder}",
+            where="--images",
+            remedy=f"put some dozens there ({', '.join(IMAGE_SUFFIXES)}), like those of the application",
+        )
+    return everything, second
+
+
+def _glob(folder: Path) -> str:
+    """All files of the commonest kind of picture, in the folder or below it; empty where there are none."""
+    for pattern in ("*", "**/*"):
+        kinds = Counter(path.suffix for path in folder.glob(pattern) if path.suffix.lower() in IMAGE_SUFFIXES)
+        if kinds:
+            suffix = min(kinds, key=lambda kind: (-kinds[kind], kind))
+            return f"{folder.as_posix()}/{pattern}{suffix}"
+    return ""

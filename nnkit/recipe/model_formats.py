@@ -1,0 +1,30 @@
+"""Files of networks: which are read, and how the others become one that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Literal
+
+ModelFormat = Literal["onnx", "caffe"]
+FORMAT_OF_SUFFIX: Mapping[str, ModelFormat] = {".onnx": "onnx", ".prototxt": "caffe"}
+
+_TORCH = "export it: torch.onnx.export(net.eval(), example_input, 'net.onnx'), and name net.onnx"
+_TENSORFLOW = "convert it with tf2onnx (python -m tf2onnx.convert --help), and name the .onnx file"
+_EXPORT: Mapping[str, str] = {
+    ".pt": _TORCH,
+    ".pth": _TORCH,
+    ".ckpt": _TORCH,
+    ".safetensors": _TORCH,
+    ".pt2": _TORCH,
+    ".tflite": _TENSORFLOW,
+    ".h5": _TENSORFLOW,
+    ".keras": _TENSORFLOW,
+    ".pb": _TENSORFLOW,
+    ".caffemodel": "name the .prototxt, with the .caffemodel as `weights`",
+}
+
+
+def remedy_for(path: str) -> str:
+    """What to do with a file whose suffix tells no format that is read."""
+    return _EXPORT.get(PurePath(path).suffix.lower(), "name a .onnx or .prototxt file")

@@ -1,0 +1,101 @@
+"""A drafted recipe is valid, says what is a guess, and asks for what it cannot know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nnkit.commands.common import load
+from nnkit.errors import UsageError
+from nnkit.recipe.draft import Draft, DraftInput, image_globs, recipe_name, recipe_text, with_shapes
+
+TARGETS = (("gap8", "a chip"),)
+OTHERS = (("onnx_qdq", "another one"),)
+
+
+def written(folder: Path, *inputs: DraftInput, calibration: str = "", held_out: str = "") -> tuple[str, Path]:
+    text = recipe_text(Draft("net", "net.onnx", "", inputs, TARGETS, OTHERS, calibration, held_out))
+    path = folder / "recipe.yaml"
+    path.write_text(text)
+    return text, path
+
+
+@pytest.mark.parametrize(
+    ("shape", "normalised", "color", "scale"),
+    [
+        ((1, 1, 8, 9), False, "gray", (0.00392157,)),
+        ((1, 3, 8, 9), False, "rgb", (0.0171248, 0.017507, 0.0174292)),
+        ((1, 3, 8, 9), True, "rgb", (1.0,)),
+    ],
+)
+def test_pictures_are_preprocessed_and_guesses_called_that(
+    tmp_path: Path, shape: tuple[int, ...], normalised: bool, color: str, scale: tuple[float, ...]
+) -> None:
+    text, path = written(tmp_path, DraftInput("x", shape, normalised), calibration="pics/*.png")
+    spec = load(path).model.inputs["x"]
+    assert spec.shape == shape
+    assert spec.preprocess is not None
+    assert (spec.preprocess.color, spec.preprocess.scale) == (color, scale)
+    assert spec.preprocess.resize is not None
+    assert spec.preprocess.resize.size == (8, 9)
+    assert ("guess" in text) is not normalised
+
+
+def test_torchvision_normalisation_is_the_one_of_its_documentation() -> None:
+    text = recipe_text(Draft("n", "n.onnx", "", (DraftInput("x", (1, 3, 8, 8), False),), TARGETS, (), "", ""))
+    mean, scale = ([float(v) for v in text.split(f"{k}: [")[1].split("]")[0].split(",")] for k in ("mean", "scale"))
+    assert mean == pytest.approx([255 * m for m in (0.485, 0.456, 0.406)])
+    assert scale == pytest.approx([1 / (255 * s) for s in (0.229, 0.224, 0.225)], rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["x", "input:0", "1", "null", "it's", "image/a b"])
+def test_any_name_of_an_input_is_written_so_that_it_comes_back(tmp_path: Path, name: str) -> None:
+    _, path = written(tmp_path, DraftInput(name, (1, 40), False), calibration="a b/*.npy", held_out="it's/*.npy")
+    recipe = load(path)
+    assert list(recipe.model.inputs) == [name]
+    assert list(recipe.targets) == ["gap8"]
+
+
+@pytest.mark.parametrize(
+    ("file", "name"), [("Reid-v2.1.onnx", "reid_v2_1"), ("7.onnx", "net_7"), ("--.onnx", "net"), ("a.onnx", "a")]
+)
+def test_the_recipe_is_named_after_the_file(file: str, name: str) -> None:
+    assert recipe_name(Path(file)) == name
+
+
+def test_an_open_batch_is_one_and_other_sizes_are_asked_for() -> None:
+    inputs = (DraftInput("x", (None, 3, None, 96), False),)
+    with pytest.raises(UsageError, match=r"leaves sizes of input 'x' open: 1x3x\?x96") as caught:
+        with_shapes(inputs, {})
+    assert caught.value.remedy == "give them, for example --shape x=1x3x224x96"
+    (given,) = with_shapes(inputs, {"x": (1, 3, 224, 96)})
+    assert given.shape == (1, 3, 224, 96)
+    with pytest.raises(UsageError, match="no input 'y'"):
+        with_shapes(inputs, {"y": (1,)})
+
+
+@pytest.mark.parametrize(
+    ("files", "globs"),
+    [
+        (("a.png", "b.png", "notes.txt"), ("P/*.png", "")),
+        (("a.png", "b.jpg", "c.jpg"), ("P/*.jpg", "")),
+        (("cats/a.png", "dogs/b.png"), ("P/**/*.png", "")),
+        (("calibration/a.png", "held_out/b.png"), ("P/calibration/*.png", "P/held_out/*.png")),
+        (("train/x/a.JPG", "val/y/b.png"), ("P/train/**/*.JPG", "P/val/**/*.png")),
+    ],
+)
+def test_pictures_are_found_by_kind_and_folder(
+    tmp_path: Path, files: tuple[str, ...], globs: tuple[str, str]
+) -> None:
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert image_globs(tmp_path) == tuple(glob.replace("P", tmp_path.as_posix(), 1) for glob in globs)
+
+
+def test_a_folder_without_pictures_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no pictures in"):
+        image_globs(tmp_path)
+    with pytest.raises(UsageError, match="no folder"):
+        image_globs(tmp_path / "none")
