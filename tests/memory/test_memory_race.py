@@ -114,3 +114,8 @@ def test_rules_that_a_solver_does_not_know_are_left_to_the_others() -> None:
     assert not cp_sat.applies(Packing.of(pair, Rules(diagonals={("in", "out"): 1})))
     assert not cp_sat.applies(Packing.of(pair, Rules(bank_bytes=8, bank_conflicts=frozenset({("in", "out")}))))
     assert cp_sat.applies(Packing.of(pair))
+
+
+def test_without_any_work_allowed_nothing_is_claimed() -> None:
+    result = race.fit_within(Packing.of(GAP_ITEMS, Rules()), 6, 0)
+    assert (result.outcome.offsets, result.outcome.exhausted, result.outcome.nodes) == (None, False, 0)

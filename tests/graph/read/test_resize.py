@@ -32,6 +32,23 @@ def test_nearest_takes_what_onnx_runtime_takes(coordinates: str, rounding: str, 
     np.testing.assert_array_equal(taken, case.y)
 
 
+@pytest.mark.parametrize("scales", [(2.0, 2.0), (3.0, 0.5)])
+def test_symmetric_half_pixels_are_plain_ones_where_the_sizes_are_whole(scales: tuple[float, float]) -> None:
+    rows, columns = round(6 * scales[0]), round(8 * scales[1])
+    case = one_node(
+        "Resize",
+        (1, 2, 6, 8),
+        {"roi": NOTHING, "scales": np.float32([1, 1, *scales])},
+        opset=19,
+        mode="nearest",
+        coordinate_transformation_mode="half_pixel_symmetric",
+    )
+    resize = read_resize(case.view, case.node)
+    assert resize.after[2:] == (rows, columns)
+    taken = case.x[:, :, resize.nearest(2)[:, None], resize.nearest(3)[None, :]]
+    np.testing.assert_array_equal(taken, case.y)
+
+
 @pytest.mark.parametrize("coordinates", [name for name in COORDINATES if name != "half_pixel_symmetric"])
 @pytest.mark.parametrize("scales", SCALES)
 def test_linear_mixes_at_the_positions(coordinates: str, scales: tuple[float, float]) -> None:

@@ -11,7 +11,7 @@ from nnkit.errors import UserFileError
 from nnkit.verify.tasks.classification import score_classification
 from nnkit.verify.tasks.detection import Box, boxes_of, mean_average_precision, overlap, score_detection
 from nnkit.verify.tasks.labels import read_boxes, read_classes, read_pairs
-from nnkit.verify.tasks.score import Outputs
+from nnkit.verify.tasks.score import Metric, Outputs
 from nnkit.verify.tasks.verification import all_pairs, pair_scores, score_verification, verify_pairs
 
 
@@ -183,3 +183,21 @@ def test_bad_label_files_say_where(tmp_path, reader, content: str, said: str) ->
     with pytest.raises(UserFileError, match=said) as caught:
         reader(path, ["a/1.png", "a/2.png", "b/1.png"])
     assert "labels.csv" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("metric", "numbers"),
+    [
+        (Metric("recall", 0.5), (0.5, None)),
+        (Metric("recall", 0.5, 0.25), (0.5, 0.25)),
+        (Metric("recall", float("nan"), float("inf")), (None, None)),
+    ],
+)
+def test_what_is_no_number_or_was_not_measured_is_null(metric: Metric, numbers: tuple[float | None, ...]) -> None:
+    entry = metric.as_json()
+    assert (entry["program"], entry["float"]) == numbers
+
+
+def test_boxes_without_a_side_overlap_nothing() -> None:
+    flat = Box(1, 1.0, 0.0, 0.0, 1.0, 0.0)
+    assert overlap(flat, flat) == 0.0
