@@ -1,6 +1,7 @@
 """Running a program that is not ours: limited in time, ended with all that it started, failures told with its log.
 
-Its temporary files go with it, and it ends with this process, also where that is killed.
+Its temporary files go with it, and it ends with this process, also where that is killed. Programs that a thread of
+`one_beside` waits for end with the main one's work, when that fails or is interrupted.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,13 +33,18 @@ _VERSION_TIMEOUT_S = 20.0
 
 @dataclass(frozen=True)
 class Tool:
-    """An external program: where it was found, its version, or how to get it."""
+    """An external program: where it was found, its version, or how to get it.
+
+    damage: what is wrong with the one that was found, empty where nothing is; `nnkit doctor` asks, as it may take a
+    second.
+    """
 
     name: str
     purpose: str
     found: str | None
     version: str
     install: str
+    damage: Callable[[], str] = lambda: ""
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,35 @@ class ToolRun:
         return self
 
 
+_running: set[subprocess.Popen[bytes]] = set()
+_interrupted = threading.Event()
+
+
+@contextmanager
+def one_beside() -> Iterator[Executor]:
+    """A thread for work beside the main one, that ends soon where the main one fails or is interrupted.
+
+    What it runs then is killed, it can start nothing more, and what calls `check_not_interrupted` ends there.
+    """
+    executor = ThreadPoolExecutor(max_workers=1)
+    try:
+        yield executor
+    except BaseException:
+        _interrupted.set()
+        for process in tuple(_running):
+            _kill_group(process)
+        raise
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+        _interrupted.clear()
+
+
+def check_not_interrupted() -> None:
+    """Raises ToolError where the main thread has ended: for the one beside it, between two steps of its work."""
+    if _interrupted.is_set() and threading.current_thread() is not threading.main_thread():
+        raise ToolError("interrupted")
+
+
 def run_tool(
     command: Sequence[str],
     *,
@@ -140,6 +176,7 @@ def _run(
     words: tuple[str, str],
 ) -> ToolRun:
     name, remedy = words
+    check_not_interrupted()
     try:
         process = subprocess.Popen(
             list(command),
@@ -163,10 +200,14 @@ def _run(
     timer = threading.Timer(timeout_s, stop)
     timer.daemon = True
     timer.start()
+    _running.add(process)
+    if _interrupted.is_set() and threading.current_thread() is not threading.main_thread():
+        _kill_group(process)
     try:
         output, errors = process.communicate(stdin or None) if on_line is None else _followed(process, on_line)
     finally:
         timer.cancel()
+        _running.discard(process)
         if process.returncode is None:  # interrupted, or `on_line` raised
             _kill_group(process)
             process.wait()

@@ -14,12 +14,15 @@ INTERRUPTED = "interrupted; the last good build is unchanged"
 
 
 class Interrupts:
-    """Remembers that Ctrl-C was pressed: an extension module that is just loading makes an ImportError of it."""
+    """Remembers that Ctrl-C was pressed, or that the process was asked to end (SIGTERM), which ends it likewise: an
+    extension module that is just loading makes an ImportError of it."""
 
     def __init__(self) -> None:
         self._happened = False
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored, as after nohup
             signal.signal(signal.SIGINT, self._interrupt)
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, self._interrupt)
 
     def check(self) -> None:
         """End with the exit code of an interruption if there was one."""

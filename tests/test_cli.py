@@ -39,6 +39,11 @@ def run(body: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     [
         ("pass", 0, ""),
         ("os.kill(os.getpid(), signal.SIGINT); signal.pause()", 130, "interrupted; the last good build is unchanged"),
+        (
+            "os.kill(os.getpid(), signal.SIGTERM); signal.pause()",
+            130,
+            "interrupted; the last good build is unchanged",
+        ),
         (LOADING, 130, "interrupted; the last good build is unchanged"),
         ("raise ModelError('no weights', where='net.onnx', remedy='export again')", 3, "net.onnx: no weights"),
         ("raise MemoryError", 2, "out of memory"),
@@ -46,7 +51,7 @@ def run(body: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         ("raise ValueError('odd')", 70, "a bug in nnkit: ValueError: odd"),
         ("raise ImportError('initialization failed')", 70, "a bug in nnkit: ImportError"),
     ],
-    ids=["done", "interrupt", "interrupt while loading", "model", "memory", "file", "bug", "import"],
+    ids=["done", "interrupt", "end", "interrupt while loading", "model", "memory", "file", "bug", "import"],
 )
 def test_every_end_has_its_exit_code(body: str, code: int, said: str) -> None:
     done = run(body)

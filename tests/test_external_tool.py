@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nnkit.errors import ToolError
-from nnkit.external_tool import ToolRun, run_tool
+from nnkit.external_tool import ToolRun, check_not_interrupted, one_beside, run_tool
 
 
 def python(body: str, timeout_s: float = 60.0, **options: object) -> ToolRun:
@@ -110,3 +110,44 @@ def test_limits_of_time_follow_the_user_s_factor(monkeypatch: pytest.MonkeyPatch
 def test_temporary_files_of_a_program_go_with_it():
     run = python("import tempfile; print(tempfile.mkstemp()[1])")
     assert not Path(run.output.strip()).parent.exists()
+
+
+def test_a_thread_beside_ends_with_the_main_one():
+    futures = []
+
+    def interrupted() -> None:
+        with one_beside() as beside:
+            futures.append(beside.submit(python, "time.sleep(600)"))
+            while not futures[0].running():
+                time.sleep(0.01)
+            futures.append(beside.submit(python, ""))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    waiting, never = futures
+    assert waiting.done()
+    assert waiting.exception() is not None or waiting.result().code == -9
+    assert never.cancelled()
+    assert python("").code == 0  # and all is as before
+    with one_beside() as beside:
+        assert beside.submit(python, "print(1)").result().output == "1\n"
+
+
+def test_steps_of_a_thread_beside_are_told_that_it_is_over():
+    futures = []
+
+    def work() -> None:
+        while True:
+            check_not_interrupted()
+            time.sleep(0.01)
+
+    def failed() -> None:
+        with one_beside() as beside:
+            futures.append(beside.submit(work))
+            raise ValueError("over")
+
+    with pytest.raises(ValueError, match="over"):
+        failed()
+    assert futures[0].cancelled() or isinstance(futures[0].exception(), ToolError)
+    check_not_interrupted()

@@ -26,6 +26,7 @@ def doctor_command(*, json: bool) -> None:
                     "found": tool.found,
                     "version": tool.version,
                     "install": tool.install,
+                    "damage": tool.damage() if tool.found else "",
                 }
                 for tool in target.tools()
             ]
@@ -41,7 +42,10 @@ def doctor_command(*, json: bool) -> None:
     for name, target in targets.items():
         print_line(f"target {name}: {target.summary}")
         for tool in target.tools():
-            if tool.found:
+            damage = tool.damage() if tool.found else ""
+            if damage:
+                print_line(f"  DAMAGED  {tool.name} ({tool.purpose}) at {tool.found}: {damage}; fix: {tool.install}")
+            elif tool.found:
                 version = f": {tool.version}" if tool.version else ""
                 print_line(f"  found    {tool.name} ({tool.purpose}){version} at {tool.found}")
             else:

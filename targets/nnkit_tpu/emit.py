@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import ToolError
+from nnkit.external_tool import check_not_interrupted, one_beside
 from nnkit.inputs import image_inputs
 from nnkit.program import Program
 from nnkit.reading import read_json_object
@@ -44,7 +45,7 @@ from nnkit_tpu.program import Mode, TpuGraph
 from nnkit_tpu.quantize import graph_of, other_modes, table_ranges
 from nnkit_tpu.release import write_runners
 from nnkit_tpu.thresholds import fitted
-from nnkit_tpu.toolchain import Toolchain, find_toolchain, require_toolchain
+from nnkit_tpu.toolchain import Toolchain, check_version, find_toolchain, require_toolchain
 from nnkit_tpu.toolchain.workspace import compiler_folder
 from nnkit_tpu.top_mlir import PixelInput
 
@@ -83,11 +84,12 @@ def emit_artifact(deployment: Deployment[TpuLowered], options: TpuOptions, folde
         "compiled": False,
     }
     toolchain = find_toolchain(options.toolchain)
-    with ThreadPoolExecutor(max_workers=1) as beside:  # the compiler is a process: it leaves this one idle
-        plan = beside.submit(own_plan, graph, options.chip)
+    with one_beside() as beside:  # the compiler is a process: it leaves this one idle
+        plan = beside.submit(own_plan, graph, options.chip, check_not_interrupted)
         if toolchain is None:
             build["not_compiled"] = _why_not(options)
         else:
+            check_version(toolchain)
             toolchain = replace(toolchain, timeout_s=options.compiler_timeout_s)
             build |= _compile(toolchain, deployment, options, how, ranges, folder, beside)
         build["plan"] = plan.result()

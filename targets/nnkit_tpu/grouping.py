@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,11 +31,14 @@ class Choice:
     report: dict[str, Any]
 
 
-def own_plan(graph: TpuGraph, chip_name: str) -> dict[str, Any]:
-    """nnkit's plan of the groups of its own ops, made without the compiler: an estimate, not what is compiled."""
+def own_plan(graph: TpuGraph, chip_name: str, check: Callable[[], None] = lambda: None) -> dict[str, Any]:
+    """nnkit's plan of the groups of its own ops, made without the compiler: an estimate, not what is compiled.
+
+    check: as in `plan_groups`.
+    """
     chip = chip_named(chip_name)
     model = CostModel(chip, counts_bytes=chip.is_cv)
-    return plan_report(chip, plan_groups(group_graph(graph, chip), model, orders=False))
+    return plan_report(chip, plan_groups(group_graph(graph, chip), model, orders=False, check=check))
 
 
 def choose_groups(toolchain: Toolchain, program: LoweredProgram, options: TpuOptions, folder: Path) -> Choice:

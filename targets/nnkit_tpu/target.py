@@ -145,15 +145,17 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
     def tools(self) -> tuple[Tool, ...]:
         """The vendor's toolchain."""
         from nnkit.target import Tool
-        from nnkit_tpu.toolchain import find_toolchain
+        from nnkit_tpu.toolchain import damage, find_toolchain
         from nnkit_tpu.toolchain.find import INSTALL_COMMAND
 
         try:
             installed = find_toolchain() or find_toolchain("path")
         except ToolError as error:
             return (Tool("tpuc-opt", _PURPOSE, None, "", f"{error.reason}; {error.remedy}"),)
-        where, version = (str(installed.compiler), installed.version) if installed is not None else (None, "")
-        return (Tool("tpuc-opt", _PURPOSE, where, version, INSTALL_COMMAND),)
+        if installed is None:
+            return (Tool("tpuc-opt", _PURPOSE, None, "", INSTALL_COMMAND),)
+        where, version = str(installed.compiler), installed.version
+        return (Tool("tpuc-opt", _PURPOSE, where, version, INSTALL_COMMAND, lambda: damage(installed)),)
 
     def calibration_table(self) -> TableFormat:
         """The compiler's calibration table."""

@@ -5,12 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from nnkit.cli import app
 from nnkit.errors import ExitCode, ToolError
-from nnkit_tpu.toolchain import Toolchain, find_toolchain, install, require_toolchain, run_tpuc_opt
+from nnkit.target import load_target
+from nnkit_tpu.toolchain import (
+    Toolchain,
+    check_version,
+    damage,
+    find_toolchain,
+    install,
+    installation_folder,
+    require_toolchain,
+    run_tpuc_opt,
+)
 from nnkit_tpu.toolchain.install import read_installation
 from nnkit_tpu.toolchain.log import Failure, read_failure
 from nnkit_tpu.toolchain.run import CompilerError
+from nnkit_tpu.toolchain.wheel import VERSION
 
 
 def test_absent_toolchain_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,6 +57,53 @@ def test_an_installation_with_a_short_file_counts_as_absent(tpu_toolchain: Toolc
     (copy / "bin" / "tpuc-opt").unlink()
     (copy / "bin" / "tpuc-opt").write_bytes(b"cut")
     assert read_installation(copy) is None
+
+
+def test_a_changed_file_of_the_same_size_is_found(
+    tpu_toolchain: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NNKIT_CACHE", str(tmp_path))
+    copy = installation_folder()
+    for file in tpu_toolchain.root.rglob("*"):
+        if file.is_file():
+            link = copy / file.relative_to(tpu_toolchain.root)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(file)
+    (tool,) = load_target("tpu").tools()
+    assert tool.damage() == ""
+    content = bytearray((copy / "lib" / "libatomic_exec.so").read_bytes())
+    content[len(content) // 2] ^= 1
+    (copy / "lib" / "libatomic_exec.so").unlink()
+    (copy / "lib" / "libatomic_exec.so").write_bytes(content)
+    assert find_toolchain() is not None
+    (tool,) = load_target("tpu").tools()
+    assert tool.damage() == "lib/libatomic_exec.so changed since it was installed"
+    done = CliRunner().invoke(app, ["doctor"])
+    assert "DAMAGED  tpuc-opt" in done.output
+    with pytest.raises(ToolError, match="SHA-256"):  # it would be installed anew
+        install(copy / "bin" / "tpuc-opt")
+
+
+@pytest.mark.parametrize(
+    ("content", "version"),
+    [("built v1.25.1-20250813 by", "1.25.1"), ("nothing", "unknown"), (f"v{VERSION}-20260831", VERSION)],
+)
+def test_another_version_on_path_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, version: str
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "tpuc-opt").write_text(f"#!/bin/sh\n# {content}\n", encoding="utf-8")
+    (tmp_path / "bin" / "tpuc-opt").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    found = require_toolchain("path")
+    assert found.version == version
+    if version == VERSION:
+        check_version(found)
+        return
+    with pytest.raises(ToolError, match="nnkit predicts and reads") as caught:
+        check_version(found)
+    assert "toolchain: managed" in caught.value.remedy
+    assert damage(found) == caught.value.reason
 
 
 def test_a_compiler_failure_is_a_message_with_the_log(tpu_toolchain: Toolchain, tmp_path: Path) -> None:

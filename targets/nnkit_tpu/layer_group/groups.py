@@ -6,11 +6,15 @@ dynamic program takes the cuts of least total cost. The cost of two neighbouring
 both: what the second loads first and the first does not write can be loaded while the first still computes its
 last step, where memory allows. Intervals are judged by their shortest schedules first; the groups chosen are then
 planned in full, and where one does not fit after all it is ruled out and the cuts are chosen again.
+
+Short intervals may begin and end anywhere, long ones at the ends of the base group and at every eighth op, very long
+ones at every 32nd: otherwise the work would grow with the cube of the network. Where bytes count, in small memories,
+few intervals are long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeAlias
@@ -23,6 +27,9 @@ from nnkit_tpu.layer_group.rules import FREE, Rules
 from nnkit_tpu.layer_group.slices import Refusal, SliceCount
 
 Key: TypeAlias = tuple[object, ...]
+
+_ANYWHERE, _ANYWHERE_BY_BYTES = 32, 96  # ops of the longest intervals that may begin and end anywhere
+_MIDDLE, _STEP, _COARSEST = 128, 8, 32  # up to so many at every eighth op, longer ones at every 32nd
 
 
 @dataclass(frozen=True)
@@ -104,6 +111,7 @@ class _Planner:
     bans: Sequence[Ban] = ()
     rules: Rules = FREE
     quick: Intervals = field(default_factory=dict)
+    check: Callable[[], None] = lambda: None
     full: dict[Key, GroupPlan | Refusal] = field(default_factory=dict)
 
     def is_forbidden(self, first: int, last: int) -> bool:
@@ -113,6 +121,7 @@ class _Planner:
     def interval(self, ops: Sequence[GroupOp]) -> Interval | Refusal:
         key = structure(self.graph, ops)
         if key not in self.quick:
+            self.check()
             self.quick[key] = quick_interval(self.graph, ops, self.model, self.rules)
         return self.quick[key]
 
@@ -132,17 +141,19 @@ def plan_groups(
     bans: Sequence[Ban] = (),
     rules: Rules = FREE,
     known: Intervals | None = None,
+    check: Callable[[], None] = lambda: None,
 ) -> GroupedGraph:
     """The best grouping over the topological orders (`orders`), or over the graph's own order alone.
 
     bans: what may not be one group. rules: what the groups have to keep to. known: intervals by their structure,
-    taken from here and added to: for further plans with the same model and rules.
+    taken from here and added to: for further plans with the same model and rules. check: called now and then; what it
+    raises ends the planning.
     """
     known = {} if known is None else known
     best: GroupedGraph | None = None
     for name, order in topological_orders(graph).items() if orders else (("given", None),):
         ordered = graph if order is None else graph.reordered(order)
-        planned = _plan_order(ordered, model, name, bans, rules, known)
+        planned = _plan_order(_Planner(ordered, model, bans, rules, known, check), name)
         if best is None or planned.cycles < best.cycles:
             best = planned
     if best is None:
@@ -218,15 +229,8 @@ def overlap_cycles(before: Interval, after: Interval) -> int:
     return min(before.idle_tail, after.head) if after.head_bytes <= before.free_bytes else 0
 
 
-def _plan_order(
-    graph: GroupGraph,
-    model: CostModel,
-    order: str,
-    bans: Sequence[Ban],
-    rules: Rules,
-    known: Intervals,
-) -> GroupedGraph:
-    planner = _Planner(graph, model, bans, rules, known)
+def _plan_order(planner: _Planner, order: str) -> GroupedGraph:
+    graph, model = planner.graph, planner.model
     parts: list[GroupPlan | GroupOp] = []
     boundaries: list[Boundary] = []
     cycles = saved = 0
@@ -260,6 +264,8 @@ def _cut(planner: _Planner, start: int, stop: int) -> tuple[list[tuple[int, int]
             costs[first, first + 1] = global_cycles(graph, graph.ops[first], model)
             failures = 0
             for last in range(first + 2, stop + 1):
+                if not is_tried(first - start, last - start, stop - start, exact=model.counts_bytes):
+                    continue
                 if (first, last) in refused or planner.is_forbidden(first, last):
                     continue
                 interval = planner.interval(graph.ops[first:last])
@@ -284,6 +290,18 @@ def _cut(planner: _Planner, start: int, stop: int) -> tuple[list[tuple[int, int]
                 cycles += plan.cycles - costs[first, last]
         if not failed:
             return chosen, cycles, saved
+
+
+def is_tried(first: int, last: int, length: int, *, exact: bool) -> bool:
+    """Whether the half-open range of a base group of `length` ops is a candidate.
+
+    exact: the plan is judged by bytes, which it counts exactly, and is what will be compiled.
+    """
+    ops = last - first
+    if ops <= (_ANYWHERE_BY_BYTES if exact else _ANYWHERE):
+        return True
+    step = _STEP if ops <= _MIDDLE else _COARSEST
+    return first % step == 0 and (last % step == 0 or last == length)
 
 
 def _least(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -122,6 +123,15 @@ class GroupGraph:
                 raise InternalError(f"{op.output!r} is written twice", where=op.name)
             known.add(op.output)
 
+    @cached_property
+    def readers(self) -> Mapping[str, tuple[GroupOp, ...]]:
+        """By tensor, the ops that read it, in order."""
+        found: dict[str, list[GroupOp]] = {}
+        for op in self.ops:
+            for name in dict.fromkeys(op.inputs):
+                found.setdefault(name, []).append(op)
+        return MappingProxyType({name: tuple(ops) for name, ops in found.items()})
+
     def group_inputs(self, ops: Sequence[GroupOp]) -> tuple[str, ...]:
         """Tensors that `ops` read and do not write, in the order of their first use."""
         written = {op.output for op in ops}
@@ -130,11 +140,12 @@ class GroupGraph:
     def group_outputs(self, ops: Sequence[GroupOp]) -> tuple[str, ...]:
         """Tensors that `ops` write and others read, or the graph gives out."""
         members = {op.name for op in ops}
-        needed = set(self.outputs)
-        for op in self.ops:
-            if op.name not in members:
-                needed.update(op.inputs)
-        return tuple(op.output for op in ops if op.output in needed)
+        return tuple(
+            op.output
+            for op in ops
+            if op.output in self.outputs
+            or any(reader.name not in members for reader in self.readers.get(op.output, ()))
+        )
 
     def reordered(self, names: Sequence[str]) -> GroupGraph:
         """The same graph with its ops in the order of `names`, which must be topological."""

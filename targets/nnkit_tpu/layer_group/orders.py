@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -29,14 +30,19 @@ _Choice = Callable[[GroupGraph, list[GroupOp], dict[str, int]], GroupOp]
 def _ordered(graph: GroupGraph, choose: _Choice) -> tuple[str, ...]:
     """Take, one after another, the op that `choose` picks among those whose inputs are there."""
     at = dict.fromkeys(graph.inputs, 0)  # tensor -> when it came to be
-    waiting = list(graph.ops)
+    place = {op.name: index for index, op in enumerate(graph.ops)}
+    missing = {op.name: len(set(op.inputs) - set(at)) for op in graph.ops}
+    ready = [op for op in graph.ops if not missing[op.name]]
     order: list[str] = []
-    while waiting:
-        ready = [op for op in waiting if all(name in at for name in op.inputs)]
+    while ready:
         op = choose(graph, ready, at)
-        waiting.remove(op)
+        ready.remove(op)
         at[op.output] = len(order) + 1
         order.append(op.name)
+        for reader in graph.readers.get(op.output, ()):
+            missing[reader.name] -= 1
+            if not missing[reader.name]:
+                insort(ready, reader, key=lambda each: place[each.name])
     return tuple(order)
 
 
@@ -58,10 +64,9 @@ def _last_branch(graph: GroupGraph, ready: list[GroupOp], at: dict[str, int]) ->
 
 def _least_live(graph: GroupGraph, ready: list[GroupOp], at: dict[str, int]) -> GroupOp:
     """The op after which the least is live: its output, less the inputs that nobody else waits for."""
-    readers = {name: [op for op in graph.ops if name in op.inputs] for name in graph.tensors}
 
     def growth(op: GroupOp) -> int:
-        dying = [n for n in set(op.inputs) if all(r.name == op.name or r.output in at for r in readers[n])]
+        dying = [n for n in set(op.inputs) if all(r.name == op.name or r.output in at for r in graph.readers[n])]
         return graph.tensors[op.output].size_bytes - sum(graph.tensors[n].size_bytes for n in dying)
 
     return min(ready, key=growth)

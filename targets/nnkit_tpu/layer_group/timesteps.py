@@ -264,13 +264,17 @@ def _use_slack(line: _Timeline, items: dict[str, Life], schedule: Schedule) -> N
             return
 
 
+_REACH = 64  # steps that a transfer moves at once; further, what it saves is in most cases what it saves nearby
+
+
 def _targets(line: _Timeline, transfer: Transfer, item: Life) -> list[int]:
     """Steps to which the transfer may go, nearest first."""
     if transfer.kind == "load":
         earliest = -1 if transfer.resident or line.passes == 1 else max(item.last - line.period + 1, -1)
+        earliest = max(earliest, transfer.step - _REACH)
         return list(range(transfer.step - 1, earliest - 1, -1))
     latest = line.ops if line.passes == 1 else min(item.first + line.period - 1, line.period)
-    return list(range(transfer.step + 1, latest + 1))
+    return list(range(transfer.step + 1, min(latest, transfer.step + _REACH) + 1))
 
 
 def _with_step(item: Life, transfer: Transfer, step: int) -> Life:

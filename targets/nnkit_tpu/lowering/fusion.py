@@ -25,6 +25,7 @@ from nnkit_tpu.program import (
     TpuUpsample,
 )
 
+_MOST_COLOURS = 4
 _Rule = Callable[[TpuOp, TpuOp], TpuOp | None]
 
 
@@ -126,7 +127,8 @@ def _pointwise_into_conv(before: TpuOp, op: TpuOp) -> TpuOp | None:
     """W2 * (W1 x + b1) + b2 of a 1x1 convolution without activation and an unpadded one as one convolution.
 
     The compiler does so wherever neither has an activation, even where that makes more weights; behind it the first
-    one's integers are nowhere. Where the second has one, it is done where it makes no more weights.
+    one's integers are nowhere. Where the second has one, it is done where it makes no more weights; but an image that
+    is normalised stays so, as its integers then are the finer ones.
     """
     if not (isinstance(before, TpuConv) and isinstance(op, TpuConv)):
         return None
@@ -137,7 +139,8 @@ def _pointwise_into_conv(before: TpuOp, op: TpuOp) -> TpuOp | None:
         return None
     inner, outer = before.weight[:, :, 0, 0].astype(np.float64), op.weight.astype(np.float64)
     weight = np.einsum("omhw,mi->oihw", outer, inner).astype(np.float32)
-    if op.relu and weight.size > before.weight.size + op.weight.size:
+    image = before.weight.shape[1] <= _MOST_COLOURS
+    if op.relu and (image or weight.size > before.weight.size + op.weight.size):
         return None
     bias = np.zeros(outer.shape[0]) if op.bias is None else op.bias.astype(np.float64)
     if before.bias is not None:

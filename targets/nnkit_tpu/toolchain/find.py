@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,12 +13,15 @@ from typing import Literal, TypeAlias
 
 from nnkit.errors import ToolError
 from nnkit.trust import why_not_private
-from nnkit_tpu.toolchain.install import installation_folder, read_installation
+from nnkit_tpu.toolchain.install import changed_files, installation_folder, read_installation
+from nnkit_tpu.toolchain.wheel import VERSION
 
 ToolchainSource: TypeAlias = Literal["managed", "path"]
 
 INSTALL_COMMAND = "nnkit doctor --install tpu"
 _COMPILER = "tpuc-opt"
+_UNKNOWN = "unknown"
+_BUILT_IN = re.compile(rb"v(\d+\.\d+\.\d+)-20\d{6}")  # release and date
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,7 @@ def find_toolchain(source: ToolchainSource = "managed") -> Toolchain | None:
     compiler = shutil.which(_COMPILER)
     if compiler is None:
         return None
-    return Toolchain(Path(compiler).resolve().parent.parent, "path", _version_beside(Path(compiler).resolve()))
+    return Toolchain(Path(compiler).resolve().parent.parent, "path", _version_of(Path(compiler).resolve()))
 
 
 def require_toolchain(source: ToolchainSource = "managed") -> Toolchain:
@@ -88,8 +93,36 @@ def require_toolchain(source: ToolchainSource = "managed") -> Toolchain:
     return there
 
 
-def _version_beside(compiler: Path) -> str:
-    """The version of an installation that came as a Python package, else `unknown`."""
+def check_version(toolchain: Toolchain) -> None:
+    """Raises ToolError for another version than nnkit was made for: its options and arithmetic may be others."""
+    if toolchain.version != VERSION:
+        told = "does not tell its version" if toolchain.version == _UNKNOWN else f"is of tpu_mlir {toolchain.version}"
+        raise ToolError(
+            f"this compiler {told}, and nnkit predicts and reads what {VERSION} makes",
+            where=str(toolchain.compiler),
+            remedy=f"put tpu_mlir {VERSION} on PATH, or use `toolchain: managed` and `{INSTALL_COMMAND}`",
+        )
+
+
+def damage(toolchain: Toolchain) -> str:
+    """What is wrong with a toolchain that was found: files that are not as installed, or another version."""
+    if toolchain.source == "managed":
+        changed = changed_files(toolchain.root)
+        return f"{', '.join(changed)} changed since it was installed" if changed else ""
+    try:
+        check_version(toolchain)
+    except ToolError as error:
+        return error.reason
+    return ""
+
+
+def _version_of(compiler: Path) -> str:
+    """The version of an installation that came as a Python package, else what the compiler itself holds."""
     for info in sorted(compiler.parent.parent.parent.glob("tpu_mlir-*.dist-info")):
         return info.name.removeprefix("tpu_mlir-").removesuffix(".dist-info")
-    return "unknown"
+    try:
+        with compiler.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            found = _BUILT_IN.search(content)
+            return found[1].decode() if found is not None else _UNKNOWN
+    except (OSError, ValueError):
+        return _UNKNOWN

@@ -57,19 +57,25 @@ def read_installation(folder: Path) -> Installation | None:
     return Installation(folder, VERSION, sum(sizes.values()))
 
 
+def changed_files(folder: Path) -> tuple[str, ...]:
+    """Files of an installation whose content is not what was installed, by their hashes: a second of reading."""
+    return tuple(name for name, digest in MEMBERS.items() if _sha256(folder / name) != digest)
+
+
 def install(wheel: Path | None = None) -> Installation:
-    """Install the pinned version if it is not there. wheel: a file that was downloaded elsewhere.
+    """Install the pinned version if it is not there, or not as it was installed. wheel: a file that was downloaded
+    elsewhere.
 
     Raises ToolError where the index does not have it, its hash is not the pinned one, or there is no room.
     """
     folder = installation_folder()
-    installed = read_installation(folder)
+    installed = _sound(folder)
     if installed is not None:
         return installed
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _locked(folder.with_suffix(".lock")):
-            installed = read_installation(folder)  # another run may have made it while we waited
+            installed = _sound(folder)  # another run may have made it while we waited
             return installed if installed is not None else _install(folder, wheel)
     except OSError as error:
         raise ToolError(
@@ -77,6 +83,11 @@ def install(wheel: Path | None = None) -> Installation:
             where=str(error.filename or folder),
             remedy="it needs 600 MB while installing and 220 MB afterwards; NNKIT_CACHE names another folder",
         ) from error
+
+
+def _sound(folder: Path) -> Installation | None:
+    installed = read_installation(folder)
+    return None if installed is None or changed_files(folder) else installed
 
 
 def _install(folder: Path, wheel: Path | None) -> Installation:
@@ -115,16 +126,18 @@ def _download(work: Path) -> Path:
 
 
 def _check_hash(wheel: Path) -> None:
-    state = hashlib.sha256()
-    with wheel.open("rb") as stream:
-        while chunk := stream.read(_CHUNK_BYTES):
-            state.update(chunk)
-    if state.hexdigest() != WHEEL_SHA256:
+    found = _sha256(wheel)
+    if found != WHEEL_SHA256:
         raise ToolError(
-            f"the SHA-256 of the wheel is {state.hexdigest()}, {WHEEL_SHA256} is expected",
+            f"the SHA-256 of the wheel is {found}, {WHEEL_SHA256} is expected",
             where=wheel.name,
             remedy="the index serves another file, or the download is damaged: try again, then ask its operator",
         )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _extract(wheel: Path, folder: Path) -> dict[str, int]:

@@ -17,6 +17,7 @@ from nnkit_tpu.layer_group.groups import (
     Interval,
     base_groups,
     global_cycles,
+    is_tried,
     overlap_cycles,
     plan_groups,
     quick_interval,
@@ -147,3 +148,25 @@ def test_banned_groups_are_not_used(branched: GroupGraph) -> None:
     plan = plan_groups(branched, model, orders=False, bans=[Ban(frozenset(whole), 0.5)])
     assert all(2 * len(group.ops) < len(whole) for group in plan.groups)
     assert plan.groups
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_the_work_grows_with_the_network_and_not_with_its_cube(exact: bool) -> None:
+    """Ops of all intervals that are tried, by op of the network."""
+
+    def work(length: int) -> float:
+        tried = (
+            last - first
+            for first in range(length)
+            for last in range(first + 2, length + 1)
+            if is_tried(first, last, length, exact=exact)
+        )
+        return sum(tried) / length
+
+    anywhere = sum(range(33 if not exact else 97))
+    assert work(250) < 1.6 * anywhere
+    assert work(500) < 2.2 * anywhere
+    assert is_tried(0, 500, 500, exact=exact)
+    assert is_tried(3, 3 + 32, 500, exact=exact)
+    assert not is_tried(3, 3 + 97, 500, exact=exact)
+    assert is_tried(8, 8 + 104, 500, exact=exact)
