@@ -107,6 +107,8 @@ def _sooner_as_convolutions(graph: TpuGraph, chain: Sequence[TpuOp], chip: str, 
         of_lane = -(-outputs // lanes) * (align_up(channels, lanes) * height * width * size + _EXTRA)
         convolutions += lanes * of_lane / (rates.conv_beyond if of_lane > most else rates.conv)
         products += inputs * rates.row_cycles(outputs * size) + rates.start
+    if chain[0].inputs[0] in graph.inputs:
+        return False  # the reshape of an input that is given in float32 would be computed so
     leaves = chain[-1].output
     if leaves in graph.outputs:
         convolutions += rates.value * graph.tensors[leaves].shape[1]

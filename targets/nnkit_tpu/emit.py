@@ -13,12 +13,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import ToolError
 from nnkit.external_tool import check_not_interrupted, one_beside
 from nnkit.inputs import image_inputs
 from nnkit.program import Program
+from nnkit.program.inputs import quantized_inputs
 from nnkit.reading import read_json_object
+from nnkit.simulate import simulate
 from nnkit.target import Deployment
 from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.compile import (
@@ -35,13 +39,15 @@ from nnkit_tpu.compile import (
     write_model,
     write_sources,
 )
-from nnkit_tpu.grouping import QUICK_CUTS, choose_groups, own_plan
+from nnkit_tpu.exactness import largest_difference
+from nnkit_tpu.grouping import QUICK_CUTS, choose_groups, own_plan, without_groups
 from nnkit_tpu.layer_group.report import audit_report
 from nnkit_tpu.lowered import TpuLowered
 from nnkit_tpu.mlir_reader import disagreements, read_lowered
+from nnkit_tpu.model_run import run_model
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.pixels import pixel_inputs
-from nnkit_tpu.program import Mode, TpuGraph
+from nnkit_tpu.program import Mode, TpuGraph, TpuOp
 from nnkit_tpu.quantize import graph_of, other_modes, table_ranges
 from nnkit_tpu.release import write_runners
 from nnkit_tpu.thresholds import fitted
@@ -51,6 +57,7 @@ from nnkit_tpu.top_mlir import PixelInput
 
 BUILD_FILE = "build.json"
 SOURCES, COMPILED, TRACED = "sources", "compiled", "traced"
+_LARGE = 0.1  # an error that last bits on the way do not explain, relative to the values
 MODES: Mapping[str, Mode] = {"int8": "INT8", "f16": "F16", "bf16": "BF16"}
 
 
@@ -131,6 +138,11 @@ def _compile(
         deployment.say("the compiler looks for layer groups")
         choice = choose_groups(toolchain, lowered.ready, options, work / "groups")
         compiled = write_model(lowered, choice.outcome, how, work)
+        wrong = _computed_otherwise(toolchain, deployment, compiled, how) if options.trace else ""
+        if wrong:
+            deployment.say("the compiler without layer groups")
+            choice = without_groups(toolchain, lowered.ready, options, work / "alone", wrong)
+            compiled = write_model(lowered, choice.outcome, how, work)
         build: dict[str, Any] = {
             "compiled": True,
             "model": model_file(options.chip),
@@ -154,6 +166,35 @@ def _compile(
                 "groups": inner.set_aside or QUICK_CUTS,
             }
     return build
+
+
+def _computed_otherwise(
+    toolchain: Toolchain, deployment: Deployment[TpuLowered], compiled: Compiled, how: CompileOptions
+) -> str:
+    """What the model computes otherwise than simulated on a calibration input; empty where it is right, or where
+    there is no such input.
+
+    The audit sees what becomes of local memory, not what the compiler's code does there. Where layers need not be
+    exact, their differences grow on the way: what counts is then an error of a tenth of the outputs.
+    """
+    program, samples = deployment.program, deployment.samples(1)
+    if not samples:
+        return ""
+    given = [quantized_inputs(program, samples[0])]
+    build = {
+        "chip": how.chip,
+        "names": compiled.locations,
+        "pixels": {n: asdict(p) for n, p in how.fuse_preprocess.items()},
+    }
+    (found,) = run_model(toolchain, compiled.model, program, build, given, program.outputs)
+    expected = simulate(program, given[0])
+    exact = not any(largest_difference(op, how.chip) for op in program.ops if isinstance(op, TpuOp))
+    for name in program.outputs:
+        mine, theirs = expected[name].astype(np.float64).ravel(), found[name].astype(np.float64).ravel()
+        differing = int(np.count_nonzero(mine != theirs))
+        if differing if exact else np.linalg.norm(mine - theirs) > _LARGE * np.linalg.norm(mine):
+            return f"refuted ({differing} of {mine.size} values of {name!r} are not as simulated)"
+    return ""
 
 
 def _traced(

@@ -12,7 +12,12 @@ from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.few_trials import FINAL, few_trials
 from nnkit_tpu.layer_group.from_program import group_graph
 from nnkit_tpu.layer_group.groups import plan_groups
-from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_groups
+from nnkit_tpu.layer_group.injection import (
+    LoweredProgram,
+    Outcome,
+    compile_groups,
+    compile_without_groups,
+)
 from nnkit_tpu.layer_group.report import plan_report, tuning_report
 from nnkit_tpu.layer_group.tune import VENDORS_CUTS, Budget, Trial, Tuning, tune
 from nnkit_tpu.options import TpuOptions
@@ -20,6 +25,7 @@ from nnkit_tpu.program import TpuGraph
 from nnkit_tpu.toolchain import Toolchain
 
 QUICK_CUTS = "as many layers as fit"
+NO_GROUPS = "no groups"
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +69,16 @@ def choose_groups(toolchain: Toolchain, program: LoweredProgram, options: TpuOpt
     vendor = compile_groups(toolchain, program, keep=folder / "vendor", search=search)
     tuning = Tuning(vendor, vendor, program, name, (Trial(name, vendor.cost),), model)
     return Choice(vendor, folder / "vendor" / FINAL, _report(options, tuning))
+
+
+def without_groups(
+    toolchain: Toolchain, program: LoweredProgram, options: TpuOptions, folder: Path, reason: str
+) -> Choice:
+    """Compile every layer alone. reason: why groups do not stand. Raises ToolError where the compiler fails."""
+    alone = compile_without_groups(toolchain, program, folder, reason)
+    trials = (Trial(NO_GROUPS, alone.cost),)
+    tuning = Tuning(alone, alone, program, NO_GROUPS, trials, CostModel(program.chip))
+    return Choice(alone, folder / FINAL, _report(options, tuning))
 
 
 def _report(options: TpuOptions, tuning: Tuning) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
 
 from nnkit.target import Lowered
 
@@ -16,3 +17,12 @@ class TpuLowered(Lowered):
     """The network as the compiler's operators, in float."""
 
     graph: TpuGraph
+
+    def with_sixteen_bits(self, values: Sequence[str]) -> Self:
+        """The network with the layers that make these values in F16 (BF16 on the cv18xx)."""
+        wanted = set(values)
+        ops = tuple(
+            replace(op, tags=(*op.tags, "hp")) if op.output in wanted and "hp" not in op.tags else op
+            for op in self.graph.ops
+        )
+        return replace(super().with_sixteen_bits(values), graph=replace(self.graph, ops=ops))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nnkit.quantize.tables import TableFormat
     from nnkit.quantize.used_ranges import UsedRanges
     from nnkit.rewrite import RewriteLog
-    from nnkit.target import Deployment, Machine, Quantization, Runner, Shown, Tool
+    from nnkit.target import Deployment, Machine, PrecisionSearch, Quantization, Runner, Shown, Tool
     from nnkit_tpu.program import TpuGraph
 
 _PURPOSE = "compile for the TPU and run its chip model"
@@ -89,6 +89,27 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         if precision.mode != "INT8" or BIAS_CORRECTION not in (quantization.calibration.corrections or ()):
             return program
         return corrected(lowered.model, graph, program, quantization, quantise)
+
+    def diagnosis(
+        self, reference: Model, lowered: TpuLowered, quantization: Quantization, options: TpuOptions
+    ) -> PrecisionSearch:
+        """The network with any set of layers in F16 (BF16 on the cv18xx)."""
+        from nnkit.target import PrecisionSearch
+        from nnkit_tpu.diagnosis import TpuDiagnosis
+
+        def quantise(network: TpuLowered, how: Quantization) -> Program:
+            return self.quantize(network, how, options)
+
+        settings = {
+            "target": self.name,
+            "options": options.model_dump(mode="json"),
+            "calibration": quantization.calibration.model_dump(mode="json"),
+        }
+        return PrecisionSearch(settings, lambda: TpuDiagnosis(reference, lowered, quantization, options, quantise))
+
+    def gains_from_sixteen_bits(self, options: TpuOptions) -> bool:
+        """Where layers have 8 bits."""
+        return options.precision == "int8"
 
     def ranges_used(
         self, lowered: TpuLowered, quantization: Quantization, program: Program, options: TpuOptions

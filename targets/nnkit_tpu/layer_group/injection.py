@@ -161,6 +161,12 @@ def compile_groups(
     raise first or InternalError("a program without groups has conflicts", where="layer groups")
 
 
+def compile_without_groups(toolchain: Toolchain, program: LoweredProgram, keep: Path, reason: str) -> Outcome:
+    """Every layer on global memory. reason: why groups do not stand. Raises CompilerError where that fails."""
+    outcome, _ = _compiled(toolchain, program, _NONE, None, keep)
+    return replace(outcome, set_aside=f"{reason}: no groups stand in")
+
+
 def _with_given(
     toolchain: Toolchain, program: LoweredProgram, groups: Mapping[str, Sequence[InjectedGroup]], keep: Path | None
 ) -> Outcome:

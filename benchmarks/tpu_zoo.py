@@ -1,0 +1,253 @@
+"""Networks as people export them, on the TPU, beside the vendor's own scripts on the same files.
+
+    python -m benchmarks.tpu_zoo [--networks A,B] [--exporters dynamo] [--chips bm1684x] [--keep FOLDER] [--json]
+
+The networks are those of `benchmarks.zoo`: all on the bm1684x, and every third on the bm1688 and the cv181x, in INT8.
+`status`: `ok`, `refused`, `failed`; `mismatches`: values of the chip model beyond what the program allows;
+`disagreements`: layers for which the compiler chose other numbers than predicted; `cosine`: of the outputs against
+the float network on inputs that were not calibrated on; `cycles` of the compiler's simulator (bytes of its final
+program on the cv181x, whose cycles nobody tells). `vendor_*`: the same of the model that `model_transform`,
+`run_calibration` and `model_deploy` make with their defaults; empty without a Python 3.10, which they need
+(`--environment` names an environment that has them). `--keep` takes networks that `benchmarks.zoo --keep` has
+exported; others are exported here, which needs torch (extra `zoo`). The exit code is 1 where nnkit does not build
+what the scripts build, or takes more than 1.01 times their cycles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+
+from benchmarks.table import Row, show
+from benchmarks.tpu_end_to_end import vendor_environment
+from benchmarks.zoo.exported import Exported
+from nnkit.commands.common import builds, load
+from nnkit.errors import NnkitError
+from nnkit.pipeline import run
+from nnkit.report.progress import Progress
+from nnkit_tpu.chip_model import run_all_on_chip_model
+from nnkit_tpu.chips import CV_CHIPS
+from nnkit_tpu.layer_group.vendor_files import read_profile, read_traffic
+from nnkit_tpu.toolchain import require_toolchain
+
+EVERY, MANY, THIRD = "bm1684x", ("bm1688", "cv181x"), 3
+MOST_CYCLES = 1.01  # of the vendor's
+_SCRIPT_TIMEOUT_S = 3600.0
+_EMPTY: Mapping[str, Any] = MappingProxyType({"vendor_status": "", "vendor_cosine": None, "vendor_cycles": None})
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a row for each network, exporter and chip; 1 where one is worse than the vendor's scripts."""
+    options = _options().parse_args(arguments)
+    environment = None if options.alone else options.environment or vendor_environment()
+    if environment is None and not options.alone:
+        sys.stderr.write("no Python 3.10 is here, which the vendor's scripts need: nnkit alone is measured\n")
+    rows: list[Row] = []
+    names = options.networks.split(",") if options.networks else _names(options.keep)
+    with tempfile.TemporaryDirectory(prefix="nnkit-tpu-zoo-") as temporary:
+        for index, name in enumerate(names):
+            for exporter in options.exporters.split(","):
+                exported = _exported(name, exporter, (options.keep or Path(temporary)) / name / exporter)
+                for chip in options.chips.split(",") if options.chips else _chips(index):
+                    folder = Path(tempfile.mkdtemp(dir=temporary))
+                    rows.append(measured(name, exporter, chip, exported, folder, environment))
+                    shutil.rmtree(folder)
+                    sys.stderr.write(f"{json.dumps(rows[-1])}\n")
+    show(rows, as_json=options.json, title="networks as exported, on the TPU")
+    return 1 if any(_is_worse(row) for row in rows) else 0
+
+
+def measured(
+    name: str, exporter: str, chip: str, exported: Exported | str, folder: Path, environment: Path | None
+) -> Row:
+    """The row of a network; exported: the files, or why there are none."""
+    began = time.perf_counter()
+    row: dict[str, Any] = {"network": name, "exporter": exporter, "chip": chip}
+    if isinstance(exported, str):
+        return {**row, "status": "refused", "reason": f"not exported: {exported}", **_EMPTY}
+    samples = _samples(exported, "verify_")
+    try:
+        row |= _by_nnkit(name, chip, exported, folder)
+    except NnkitError as error:
+        row |= {"status": "refused" if error.exit_code == 3 else "failed", "reason": str(error)}
+    except Exception as error:  # whatever it is, it is a row of the table
+        row |= {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
+    row["seconds"] = round(time.perf_counter() - began, 1)
+    if environment is None:
+        return {**row, **_EMPTY}
+    try:
+        return {**row, **_by_vendor(name, chip, exported, samples, folder / "vendor", environment)}
+    except (NnkitError, _ScriptError, subprocess.TimeoutExpired) as error:
+        return {**row, **_EMPTY, "vendor_status": f"failed: {str(error)[:200]}"}
+
+
+def _by_nnkit(name: str, chip: str, exported: Exported, folder: Path) -> dict[str, Any]:
+    """A whole run with the target's defaults."""
+    beside, sections, verified = exported.path.parent, [], []
+    for key in exported.inputs:
+        files = json.dumps(str(beside / f"{key}_*.npy"))
+        sections.append(f"    {key}: {{calibration: {{images: {files}}}}}\n")
+        verified.append(f"{key}: {json.dumps(str(beside / f'verify_{key}_*.npy'))}")
+    recipe = folder / "recipe.yaml"
+    recipe.write_text(
+        f"nnkit: 1\nname: {name}\nmodel:\n  path: {json.dumps(str(exported.path))}\n  inputs:\n{''.join(sections)}"
+        f"targets:\n  tpu: {{chip: {chip}}}\nverify: {{images: {{{', '.join(verified)}}}}}\n",
+        encoding="utf-8",
+    )
+    build = builds(load(recipe), [], Progress(quiet=True), use_cache=False, emulate=True)[0]
+    report: Any = run(build, folder / "out").report
+    compared = report["verify"]["program_vs_artifact"]
+    details = report["details"]
+    groups = details["layer_groups"]["ours"]
+    first = next((entry["first_difference"] for entry in compared if entry["mismatches"]), "")
+    told = [entry["note"] for entry in compared if entry.get("note")]
+    return {
+        "status": "ok" if report["status"] == "ok" else "failed",
+        "mismatches": sum(entry["mismatches"] for entry in compared),
+        "disagreements": len({each["layer"] for each in details["prediction"]["disagreements"]}),
+        "cosine": _rounded(report["verify"]["float_vs_program"]["cosine"]),
+        "cycles": groups["bytes"] if chip in CV_CHIPS else groups["cycles"],
+        "reason": "; ".join([str(first), *told] if first else told),
+    }
+
+
+class _ScriptError(Exception):
+    """A script of the vendor's failed."""
+
+
+def _by_vendor(
+    name: str,
+    chip: str,
+    exported: Exported,
+    samples: Sequence[Mapping[str, NDArray[Any]]],
+    folder: Path,
+    environment: Path,
+) -> dict[str, Any]:
+    """The three scripts with their defaults, and their model on the chip model."""
+    folder.mkdir()
+    (folder / "data").mkdir()
+    given = _samples(exported, "")
+    for index, sample in enumerate(given):
+        np.savez(folder / "data" / f"{index}.npz", **sample)  # type: ignore[arg-type]
+    scripts = environment / "bin"
+    shapes = json.dumps([list(given[0][key].shape) for key in exported.inputs]).replace(" ", "")
+    model = f"vendor.{'cvimodel' if chip in CV_CHIPS else 'bmodel'}"
+    for command in (
+        [
+            *("model_transform.py", "--model_name", name, "--model_def", str(exported.path)),
+            *("--input_shapes", shapes, "--mlir", "net.mlir"),
+        ],
+        ["run_calibration.py", "net.mlir", "--dataset", "data", "--input_num", str(len(given)), "-o", "table"],
+        [
+            *("model_deploy.py", "--mlir", "net.mlir", "--quantize", "INT8", "--processor", chip),
+            *("--calibration_table", "table", "--model", model, "--debug"),
+        ],
+    ):
+        done = subprocess.run(
+            [str(scripts / command[0]), *command[1:]],
+            cwd=folder,
+            env={**os.environ, "PATH": f"{scripts}:{os.environ.get('PATH', '')}"},
+            capture_output=True,
+            text=True,
+            timeout=_SCRIPT_TIMEOUT_S,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise _ScriptError(f"{command[0]}: {(done.stderr or done.stdout).strip()[-150:]}")
+    outputs = run_all_on_chip_model(require_toolchain(), folder / model, chip, samples)
+    session = onnxruntime.InferenceSession(str(exported.path), providers=["CPUExecutionProvider"])
+    truth = [session.run(None, dict(sample)) for sample in samples]
+    if chip in CV_CHIPS:
+        (final,) = folder.glob("*_final.mlir")
+        cost = read_traffic(final.read_text(encoding="utf-8")).total_bytes
+    else:
+        cost = read_profile((folder / "compiler_profile_0.txt").read_text(errors="replace")).end_cycles
+    return {"vendor_status": "ok", "vendor_cosine": _cosine(outputs, truth), "vendor_cycles": cost}
+
+
+def _cosine(found: Sequence[Mapping[str, NDArray[Any]]], truth: Sequence[Sequence[NDArray[Any]]]) -> float | None:
+    """Over all outputs of all inputs; None where the model's outputs are not those of the network, in their order."""
+    ours = [value.ravel().astype(np.float64) for each in found for value in each.values()]
+    true = [value.ravel().astype(np.float64) for each in truth for value in each]
+    if [value.size for value in ours] != [value.size for value in true]:
+        return None
+    a, b = np.concatenate(ours), np.concatenate(true)
+    return _rounded(float(a @ b / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-30)))
+
+
+def _rounded(cosine: float | None) -> float | None:
+    return None if cosine is None else round(cosine, 6)
+
+
+def _is_worse(row: Row) -> bool:
+    if row["status"] != "ok":
+        return row["vendor_status"] == "ok"
+    ours, theirs = row.get("cycles"), row.get("vendor_cycles")
+    return isinstance(ours, int) and isinstance(theirs, int) and ours > MOST_CYCLES * theirs
+
+
+def _samples(exported: Exported, prefix: str) -> list[dict[str, NDArray[Any]]]:
+    """The inputs to calibrate on (no prefix) or to verify on."""
+    by_input = {key: sorted(exported.path.parent.glob(f"{prefix}{key}_*.npy")) for key in exported.inputs}
+    count = min(len(paths) for paths in by_input.values())
+    return [{key: np.load(paths[index]) for key, paths in by_input.items()} for index in range(count)]
+
+
+def _chips(index: int) -> Sequence[str]:
+    return (EVERY, *(MANY if index % THIRD == 0 else ()))
+
+
+def _names(kept: Path | None) -> Sequence[str]:
+    """The networks that are kept; without any, all of the zoo."""
+    if kept is not None and kept.is_dir():
+        return sorted(folder.name for folder in kept.iterdir() if folder.is_dir())
+    from benchmarks.zoo.catalogue import NETWORKS
+
+    return tuple(NETWORKS)
+
+
+def _exported(name: str, exporter: str, folder: Path) -> Exported | str:
+    """The kept files, or those that are exported now; or the exporter's error."""
+    path = folder / f"{name}.onnx"
+    if path.is_file():
+        proto = onnx.load(path, load_external_data=False)
+        constants = {each.name for each in proto.graph.initializer}
+        return Exported(path, tuple(each.name for each in proto.graph.input if each.name not in constants))
+    from benchmarks.zoo.export import EXPORTERS, export
+
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        return export(name, next(each for each in EXPORTERS if each == exporter), folder)
+    except Exception as error:  # torch's exporters raise all sorts; the row says what
+        return f"{type(error).__name__}: {error}".split("\n")[0]
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tpu_zoo")
+    parser.add_argument("--networks", help="names, separated by commas; default: all")
+    parser.add_argument("--exporters", default="dynamo", help="torchscript, dynamo")
+    parser.add_argument("--chips", help=f"default: {EVERY}, and for every third network {' and '.join(MANY)}")
+    parser.add_argument("--keep", type=Path, help="folder of networks that `benchmarks.zoo --keep` has exported")
+    parser.add_argument("--environment", type=Path, help="a virtual environment that has the vendor's scripts")
+    parser.add_argument("--alone", action="store_true", help="without the vendor's scripts")
+    parser.add_argument("--json", action="store_true")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""`hp: auto` on the TPU: what the search chooses, that the build has it, and that the chip model agrees."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_project import make_build, write_project
+
+from nnkit import pipeline
+from nnkit.errors import RecipeError
+from nnkit_tpu.toolchain import Toolchain
+
+
+def built(folder: Path, tags: str, gates: str, options: str, more: str = "") -> dict[str, Any]:
+    folder.mkdir(exist_ok=True)
+    path = write_project(folder, images=6)
+    text = path.read_text().replace("gap8: {}", f"tpu: {{{options}, layer_group: quick}}")
+    text = text.replace("verify: {gates: {cosine: 0.99, sqnr_db: 20, max_abs: 10}}", f"verify: {{gates: {gates}}}")
+    path.write_text(text.replace("release:", f"{more}tags: {tags}\nrelease:"))
+    outcome = pipeline.run(make_build(path, target="tpu", emulate=True), folder / "out")
+    report: dict[str, Any] = json.loads((outcome.folder / "report.json").read_text())
+    assert report["status"] == "ok"
+    assert report["verify"]["program_vs_artifact"][0]["mismatches"] == 0, "the chip model agrees in every layer"
+    return report
+
+
+def decibels(report: dict[str, Any]) -> float:
+    return float(report["verify"]["float_vs_program"]["sqnr_db"])
+
+
+@pytest.mark.parametrize(("chip", "high"), [("bm1684x", "F16"), ("cv181x", "BF16")])
+def test_the_search_finds_layers_for_a_gate(tpu_toolchain: Toolchain, tmp_path: Path, chip: str, high: str) -> None:
+    plain = built(tmp_path / "plain", "{}", "{cosine: 0.5}", f"chip: {chip}")
+    limit = round(decibels(plain) + 1.0, 2)  # BF16 has no more bits than INT8 where a value is large
+    report = built(tmp_path / "auto", "{hp: auto}", f"{{sqnr_db: {limit}}}", f"chip: {chip}")
+    names = [row["name"] for row in report["mixed_precision"]["chosen"]]
+    assert 0 < len(names) < len(report["layers"])
+    assert decibels(report) >= limit
+    tagged = [layer["name"] for layer in report["layers"] if "hp" in layer["tags"]]
+    assert set(names) <= set(tagged)
+    sources = tmp_path / "auto" / "out" / "small" / "tpu" / "artifact" / "sources" / "net.qtable"
+    table = dict(line.split() for line in sources.read_text().splitlines() if line and not line.startswith("#"))
+    assert set(table.values()) == {high}
+    by_hand = built(tmp_path / "hand", f"{{hp: {json.dumps(names)}}}", f"{{sqnr_db: {limit}}}", f"chip: {chip}")
+    assert by_hand["artifact"] == report["artifact"], "the same build by the names that were found"
+
+
+def test_where_nothing_is_left_to_choose(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="every layer is in f16 already"):
+        built(tmp_path, "{hp: auto}", "{cosine: 0.5}", "chip: bm1684x, precision: f16")
+
+
+def test_with_corrections_the_choice_is_confirmed_on_what_is_built(tpu_toolchain: Toolchain, tmp_path: Path) -> None:
+    corrected = "calibration: {corrections: [bias_correction]}\n"
+    report = built(tmp_path, "{hp: auto, budget: 4KiB}", "{cosine: 0.5}", "chip: bm1684x", corrected)
+    assert report["mixed_precision"]["certificate"] == "budget"
+    assert sum(row["extra_weight_bytes"] for row in report["mixed_precision"]["chosen"]) <= 4096
