@@ -218,3 +218,15 @@ def activation(op: TpuActivation) -> Callable[[NDArray[np.float64]], NDArray[np.
         "sqrt": lambda x: np.sqrt(np.maximum(x, 0.0)),
     }
     return functions[op.function]
+
+
+def constant_format(constant: NDArray[np.float32]) -> Affine:
+    """The format of a constant operand: 8 bits for its largest magnitude, unsigned where nothing is negative."""
+    signed = bool(np.any(constant < 0))
+    limit = float(np.abs(constant).max()) or 1.0
+    return Affine(8, (limit / (127.0 if signed else 255.0),), (0,), signed=signed)
+
+
+def stored_constant(constant: NDArray[np.float32]) -> NDArray[np.int64]:
+    """A constant operand in its own format."""
+    return round_half_away(constant.astype(np.float64) / constant_format(constant).scale[0]).astype(np.int64)

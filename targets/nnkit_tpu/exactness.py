@@ -39,7 +39,7 @@ def inexact_reason(op: TpuOp, chip: str) -> str:
     match op:
         case TpuScale():
             return "the chip rounds scales to 8 bits"
-        case TpuBinary() if op.constant is not None:
+        case TpuBinary() if op.constant is not None and op.integer is None:
             return "the chip rounds the constant to 8 bits"
         case TpuSoftmax():
             return "exponentials from a table"

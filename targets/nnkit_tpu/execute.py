@@ -17,7 +17,7 @@ from nnkit.program import Tensor
 from nnkit.program.convolution import convolve
 from nnkit.program.formats import Affine
 from nnkit_tpu import kernels
-from nnkit_tpu.arithmetic import activation, apply, round_half_away
+from nnkit_tpu.arithmetic import activation, apply, round_half_away, stored_constant
 from nnkit_tpu.casts import cast, rounded
 from nnkit_tpu.program import (
     IntegerOperands,
@@ -81,7 +81,7 @@ def _integer(op: TpuOp, x: list[NDArray[np.int64]], target: Affine, shape: tuple
         case TpuPool() if isinstance(op.integer, Requant):
             result = _average(op, op.integer, x[0], target)
         case TpuBinary() if isinstance(op.integer, IntegerOperands):
-            result = _operands(op, op.integer, x)
+            result = _operands(op, op.integer, x if op.constant is None else [*x, stored_constant(op.constant)])
         case TpuBinary() if isinstance(op.integer, Requant):
             result = apply(op.integer, x[0] * x[1])
         case TpuConcat() if isinstance(op.integer, IntegerOperands):

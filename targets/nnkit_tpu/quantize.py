@@ -13,6 +13,7 @@ from nnkit.program import Float, Format, Pixels, Program, Tensor
 from nnkit.program.formats import Affine
 from nnkit_tpu.arithmetic import (
     activation_table,
+    constant_format,
     convolution_weights,
     joint_multipliers,
     multiplier_and_shift,
@@ -173,6 +174,8 @@ def _mode(op: TpuOp, formats: Mapping[str, Format], graph: TpuGraph, precision: 
             reason = "in INT8 the compiler compares operands of different scales as they are"
         case TpuBinary() if op.function == "div":
             reason = "it has no INT8 form"
+        case TpuSoftmax() if op.axis != 1:
+            reason = "the compiler computes it in floating point"
         case TpuBinary() | TpuMatMul() if _computed_in_float(op, graph, precision.chip):
             reason = "the compiler computes it in floating point"
         case _:
@@ -229,6 +232,8 @@ def _with_integers(op: TpuOp, stored: Format, chip: str) -> TpuOp:
                 together = IntegerOperands(multipliers, (shift,) * len(sources), "half_up", joint=True)
                 return replace(op, integer=together)
             return replace(op, integer=_operands(sources, scale))
+        case TpuBinary() if op.constant is not None and op.constant.size > 1 and op.function == "add" and not is_cv:
+            return replace(op, integer=_operands([source, constant_format(op.constant)], scale))
         case TpuBinary() if len(op.inputs) == 2 and op.function == "mul":
             factor = source.scale[0] * sources[1].scale[0] / scale
             return replace(op, integer=requant_in_two_steps(factor) if is_cv else requant(factor, 8, "half_up"))

@@ -124,6 +124,8 @@ def _gives_unsigned(op: TpuOp, signed: Sequence[bool]) -> bool:
         return False
     if isinstance(op, TpuBinary) and op.function == "mul":
         return not any(signed) and (op.constant is None or not np.any(op.constant < 0))
+    if isinstance(op, TpuBinary) and op.function == "add" and op.constant is None:
+        return not any(signed)
     return (isinstance(op, TpuRectified) and op.relu) or (_keeps_sign(op) and not signed[0])
 
 

@@ -34,10 +34,10 @@ class Net:
         self.nodes.append(helper.make_node(op, list(inputs), [to], name=to, **attributes))
         return to
 
-    def split(self, to: str, x: str, sizes: list[int]) -> list[str]:
+    def split(self, to: str, x: str, sizes: list[int], axis: int = 1) -> list[str]:
         names = [f"{to}_split_{part}" for part in range(len(sizes))]
         sizes_name = self.constant(sizes, np.int64)
-        self.nodes.append(helper.make_node("Split", [x, sizes_name], names, name=to, axis=1))
+        self.nodes.append(helper.make_node("Split", [x, sizes_name], names, name=to, axis=axis))
         return names
 
     def reshape(self, to: str, x: str, *shape: int) -> str:
@@ -128,6 +128,25 @@ def detected(net: Net) -> str:
     return net("out", "Concat", net("scaled", "Mul", boxes, stride_of), net("p", "Sigmoid", parts[2]), axis=1)
 
 
+def boxed(net: Net) -> str:
+    """The heads of an SSD: boxes around priors, corners from centres and sizes, scores by softmax over classes."""
+    x = net("stem_relu", "Relu", net.conv("stem", "x", 3, 16, 3, 4))
+    count = (SIDE // 4) ** 2
+    flat = net("boxes_last", "Transpose", net.conv("boxes", x, 16, 4, 3), perm=[0, 2, 3, 1])
+    near, size = net.split("parts", net.reshape("box_rows", flat, 1, count, 4), [2, 2], axis=2)
+    priors = net.constant(net.random.uniform(0.1, 0.9, (1, count, 2)))
+    scaled = net("scaled", "Mul", near, net.constant(0.1))
+    centre = net("centre", "Add", scaled, priors)
+    extent = net(
+        "extent", "Mul", net("grown", "Exp", net("less", "Mul", size, net.constant(0.2))), net.constant(0.125)
+    )
+    low, high = net("low", "Sub", centre, extent), net("high", "Add", centre, extent)
+    corners = net("corners", "Concat", low, high, axis=2)
+    last = net("scores_last", "Transpose", net.conv("scores", x, 16, 3, 3), perm=[0, 2, 3, 1])
+    scores = net("chosen", "Softmax", net.reshape("score_rows", last, 1, count, 3), axis=2)
+    return net("out", "Concat", corners, scores, axis=2)
+
+
 def sloped(net: Net) -> str:
     """Slopes per channel on values that are read again, as residual face networks have them."""
     x = net.conv("first", "x", 3, 16, 3, 2)
@@ -163,6 +182,7 @@ def squeezed(net: Net) -> str:
         (detected, "bm1684x", ""),
         (detected, "bm1684x", ", precision: f16"),
         (squeezed, "bm1684x", ""),
+        (boxed, "bm1684x", ""),
         (sloped, "bm1688", ""),
         (sloped, "cv181x", ", precision: bf16"),
     ],
