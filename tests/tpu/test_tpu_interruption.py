@@ -41,7 +41,14 @@ def test_the_compiler_ends_with_the_run(tmp_path: Path, number: signal.Signals) 
     (tmp_path / "recipe.yaml").write_text(RECIPE, encoding="utf-8")
     environment = {**os.environ, "PATH": f"{compiler.parent}:{os.environ['PATH']}"}
     command = [sys.executable, "-m", "nnkit", "run", "recipe.yaml", "--no-cache", "--trust"]
-    run = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    run = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a shell ignores in the background
+    )
     pids = tmp_path / "pids"
     while run.poll() is None and not (pids.exists() and len(pids.read_text().split()) == 2):  # released and traced
         time.sleep(0.05)
