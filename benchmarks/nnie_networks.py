@@ -194,6 +194,22 @@ def report_of(out: Path, name: str) -> dict[str, Any]:
     return report
 
 
+def first_layers(recipe: Path) -> list[str]:
+    """The first convolution of a recipe's network, and what normalises its image."""
+    from nnkit import stages
+    from nnkit.cache import StageCache
+    from nnkit.commands.common import load
+    from nnkit.report.progress import Progress
+    from nnkit.target import load_target
+    from nnkit_nnie.precision import first_convolutions
+
+    loaded, target = load(recipe), load_target("nnie")
+    build = stages.Build(loaded, "nnie", target, loaded.targets["nnie"], StageCache.disabled(), Progress(quiet=True))
+    restructured = stages.restructure(build, stages.import_model(build))
+    lowered = target.lower(restructured.model, restructured.log, build.options)
+    return [layer.name for layer in first_convolutions(lowered.network)]
+
+
 def measured(name: str, shared: Path, folder: Path) -> Row:
     """One network: refusals, segments, accuracy in 8 and 16 bits. Raises SystemExit where a build fails."""
     row: dict[str, str | int | float | None] = {"network": name, "refusals": 0}
@@ -205,16 +221,14 @@ def measured(name: str, shared: Path, folder: Path) -> Row:
         row["refusals"] = int(refused.stderr.split("error: ")[1].split()[0])
     first: list[str] = []
     for mode, bits in ((0, "8"), (1, "16"), (2, "first in 16")):
-        more = "" if mode == 0 else _NO_TABLE
-        more += f", tags: {{hp: {json.dumps(first)}}}" if mode == 2 else ""
+        more = f"{_NO_TABLE}, tags: {{hp: {json.dumps(first)}}}" if mode == 2 else _NO_TABLE
         place = f"out{mode}"
         done = run(write_recipe(folder / name / place, name, shared, mode=mode, more=more), folder / place)
         if done.returncode:
             raise SystemExit(f"{name} with {bits} bits ended {done.returncode}\n{done.stderr}")
         report = report_of(folder / place, name)
         if bits == "8":
-            rows = {row["choice"]: row["layers"] for row in report["details"]["precision"]}
-            first = rows["firstconv_hp"]
+            first = first_layers(folder / name / place / "recipe.yaml")
             parts = report["details"]["segments"]
             row["segments"] = ", ".join(f"{part['runs_on']} {part['layers']}" for part in parts)
             row["MACs"] = report["macs"]
