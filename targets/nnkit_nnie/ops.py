@@ -19,9 +19,10 @@
 
 Biases and multipliers are those of files that the vendor's mapper made. Not known, so that the simulation is not bit
 exact: to how many bits the chip rounds a product (here none is rounded, and their sum once, to the unit of the bias);
-how many bits the accumulator has (here as many as it takes; where a bias or multiplier does not fit the 32 bits that
-files have for it, the Program's notes say so); what the mapper makes of channels whose weights are nearly zero (here
-as of others). The dumps of the vendor's mapper, where it is at hand, are compared with it layer by layer.
+how many bits the accumulator has (here as many as it takes; where a bias does not fit the 32 bits that files have for
+it, the result is that of a multiplier that is not rounded, and the Program's notes say so); what the mapper makes of
+channels whose weights are nearly zero (here as of others). The dumps of the vendor's mapper, where it is at hand, are
+compared with it layer by layer.
 """
 
 from __future__ import annotations
@@ -118,6 +119,12 @@ class NnieWeighted(NnieOp):
         channels = (1, -1, *[1] * (sums.ndim - 2))
         sums += self.integer_biases.reshape(channels)
         result = to_s20_12(sums, self.multipliers.reshape(channels), self.shifts.reshape(channels))
+        wide = self._wide_biases
+        if wide.any():
+            scales = np.repeat(np.asarray(self._accumulator_scales), wide.size // self.groups)
+            units = np.exp2(STORED.frac - scales / self.read_as.steps_per_octave).reshape(channels)
+            exact = np.clip(np.floor(sums * units), STORED.qmin, STORED.qmax).astype(np.int64)
+            result = np.where(wide.reshape(channels), exact, result)
         for activation in self.activations:
             result = STORED.quantize(activate(STORED.dequantize(result), activation))
         return result.reshape(tensors[self.output].shape)
@@ -159,12 +166,14 @@ class NnieWeighted(NnieOp):
     @property
     def beyond_32_bits(self) -> tuple[str, ...]:
         """Which of its integers do not fit the 32 bits that compiled networks have for them."""
-        biases, multipliers = self.integer_biases, self.multipliers
-        kinds = {
-            "bias": biases.size and (int(biases.max()) > _INT32_MAX or int(biases.min()) < -_INT32_MAX - 1),
-            "multiplier": multipliers.size and int(multipliers.max()) > _UINT32_MAX,
-        }
+        kinds = {"bias": self._wide_biases.any(), "multiplier": (self.multipliers > _UINT32_MAX).any()}
         return tuple(kind for kind, beyond in kinds.items() if beyond)
+
+    @property
+    def _wide_biases(self) -> NDArray[np.bool_]:
+        """[O], where a bias does not fit 32 bits: behind inputs or weights that are nearly zero."""
+        biases = self.integer_biases
+        return np.asarray((biases > _INT32_MAX) | (biases < -_INT32_MAX - 1))
 
     @property
     def _accumulator_scales(self) -> list[int]:

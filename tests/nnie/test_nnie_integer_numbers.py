@@ -12,6 +12,9 @@ from nnie_networks import Net
 
 from nnkit.calibrate import calibrate
 from nnkit.program import Float
+from nnkit.program.inputs import quantized_inputs
+from nnkit.samples import Sample
+from nnkit.simulate import simulate
 from nnkit_nnie.context import Division
 from nnkit_nnie.integer_numbers import LARGEST_MULTIPLIER, multiplier, scales_of_multiplier, shift, to_s20_12
 from nnkit_nnie.quantize import Precision, to_program
@@ -45,7 +48,7 @@ def test_multipliers_of_the_vendors_file(s: int, stored: int, by: int) -> None:
     assert scales_of_multiplier(stored + 1, 16) == ()
 
 
-@pytest.mark.parametrize("scale", [1.0, 3e-7])
+@pytest.mark.parametrize("scale", [1.0, 3e-7, 1e-12])
 def test_what_does_not_fit_32_bits_is_told(scale: float) -> None:
     """Weights that are nearly zero make the accumulator's unit so small that a bias of 1 takes more than 32 bits."""
     net = Net()
@@ -60,4 +63,8 @@ def test_what_does_not_fit_32_bits_is_told(scale: float) -> None:
     (op,) = program.ops
     z = math.floor(16 * math.log2(max(float(np.float32(scale)), 1e-6))) + math.floor(16 * math.log2(np.float32(0.01)))
     assert op.integer_biases.tolist() == [round(2.0 ** ((254 - z) / 16))]  # type: ignore[attr-defined]
+    stored = simulate(program, quantized_inputs(program, Sample("s", {"data": given["data"][0]})))
+    assert (
+        np.abs(stored["conv"] - (1.0 + scale * 0.01) * 4096).max() <= 0.09 * scale * 0.01 * 4096 + 1
+    )  # both scales are rounded down
     assert any("a bias of conv takes more than the 32 bits" in note for note in program.notes) == (scale < 1.0)
