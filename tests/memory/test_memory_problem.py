@@ -289,3 +289,16 @@ def test_contradictions_are_refused(change: dict[str, object], message: str) -> 
     }
     with pytest.raises(InternalError, match=message):
         Problem(**{**parts, **change})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("offset", "allowed"), [(4, True), (2, False)])
+def test_a_part_lies_at_the_sum_of_both_offsets(offset: int, allowed: bool) -> None:
+    problem = Problem(
+        (Region("ram", 16, 1),), (Request("whole", 8, 0, 1), Request("part", 4, 0, 1)), (Alias("part", "whole", 1),)
+    )
+    placement = as_placement(problem, {"whole": Place("ram", 3), "part": Place("ram", offset)})
+    if allowed:
+        check_placement(problem, placement)
+    else:
+        with pytest.raises(InternalError, match="does not lie 1 bytes into 'whole'"):
+            check_placement(problem, placement)

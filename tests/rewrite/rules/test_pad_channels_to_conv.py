@@ -36,3 +36,11 @@ def test_channels_decline(graphs, widths, mode, text):
     net = graphs.Net(x=(1, 4, 5, 6))
     _, log = graphs.apply(net.model(net.op("Pad", "x", net.ints(*widths), mode=mode)), RULE)
     assert text in log.of(RULE).declined[0].reason
+
+
+def test_a_padding_of_rows_and_columns_is_none_of_its_business(graphs):
+    net = graphs.Net(x=(1, 4, 5, 6))
+    model = net.model(net.op("Pad", "x", net.ints(0, 0, 1, 1, 0, 0, 1, 1)))
+    after, log = graphs.apply(model, RULE)
+    assert graphs.ops(after) == ["Pad"]
+    assert log.of(RULE).declined == ()
