@@ -85,5 +85,5 @@ def test_every_command_gives_what_is_shown_and_the_folder_holds_what_is_listed(
     # The page's table of the build folder, and what docs/how_it_works.md adds.
     listed = re.findall(r"^\| ((?:`[^`]+`(?:, )?)+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     named = {name.rstrip("/") for cell in listed for name in re.findall(r"`([^`]+)`", cell)}
-    named |= {"memory_l1.svg", "memory_l3.svg", "plan.json", "program.nnkit", "recipe.yaml", "run.json"}
+    named |= {"memory_l1.svg", "memory_l3.svg", "page.json", "plan.json", "program.nnkit", "recipe.yaml", "run.json"}
     assert {path.name for path in (work / "out/shapes/gap8").iterdir()} == named

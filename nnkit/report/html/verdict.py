@@ -167,19 +167,20 @@ def _fast(report: Mapping[str, Any]) -> Figure:
         lines.append(
             Line("instructions", count(entry["instructions"]), f"measured, counted on {entry['how']}{per_mac}")
         )
-    speed = report["speed"]
-    lines += [
-        Line(each["what"], f"{decimal(each['value'], 4)} {each['unit']}", f"{each['kind']}: {each['how']}")
-        for each in speed
-    ]
+    speed = [(each, f"{_quantity(each['value'])} {each['unit']}") for each in report["speed"]]
+    lines += [Line(each["what"], value, f"{each['kind']}: {each['how']}") for each, value in speed]
     if speed:
-        headline = f"{decimal(speed[0]['value'], 4)} {speed[0]['unit']} ({speed[0]['kind']})"
+        headline = f"{speed[0][1]} ({speed[0][0]['kind']})"
     elif counted:
         headline = f"{counted[0]['instructions'] / 1e6:.3g} million instructions"
     else:
         headline = f"{report['macs'] / 1e6:.3g} million MACs"
         lines.append(Line("time", "–", "no runner of this build counts instructions or cycles"))
     return Figure("Fast", headline, tuple(lines))
+
+
+def _quantity(value: float) -> str:
+    return count(value) if value >= 1000 else decimal(value, 4)
 
 
 def _small(files: PageFiles) -> Figure:

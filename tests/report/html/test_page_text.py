@@ -93,6 +93,13 @@ def test_figures_are_the_reports(files: PageFiles) -> None:
     assert any(line.note == "small-1.2.3-gap8.nnpkg" for line in small.lines)
 
 
+def test_time_is_marked_as_an_estimate(files: PageFiles) -> None:
+    speed = {"what": "time", "value": 33020, "unit": "cycles", "kind": "estimate", "how": "a simulator"}
+    fast = figures_of(PageFiles(changed(files.report, speed=[speed]), files.plan))[2]
+    assert fast.headline == "33\u2009020 cycles (estimate)"
+    assert ("time", "estimate: a simulator") in [(line.what, line.note) for line in fast.lines]
+
+
 def test_the_layer_that_makes_the_peak() -> None:
     def buffer(size: int, first: int, last: int) -> dict[str, Any]:
         return {"region": "ram", "offset_bytes": 0, "size_bytes": size, "first_step": first, "last_step": last}
