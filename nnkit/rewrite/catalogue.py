@@ -59,6 +59,7 @@ OPTIONAL_RULES: tuple[str, ...] = (
     "nonfinal_fc_to_conv",
     "norm_from_concat",
     "merge_fc_pca",
+    "hard_swish_to_product",
     "unroll_recurrent",
     "softmax_of_rows",
     "instance_norm_to_rows",

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
+_FLOAT_FORM = ("hard_swish_to_product", "unroll_recurrent", "depth_to_space_to_transpose")
+"""What has no C in float as it is."""
+
 
 class AnsiCTarget(Target[AnsiCOptions, Lowered]):
     """A C90 library; see `docs/ansi_c.md`."""
@@ -53,8 +56,8 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         return Machine("ANSI C", (Region(ARENA, capacity),), "Any processor with a C90 compiler and 32-bit integers.")
 
     def legalisation(self, options: AnsiCOptions) -> tuple[str, ...]:
-        """The normal form of the quantiser, where values are integers."""
-        return () if options.precision == "float32" else INTEGER_FORM
+        """The normal form of the quantiser, where values are integers; in float what has no C of its own."""
+        return _FLOAT_FORM if options.precision == "float32" else INTEGER_FORM
 
     def lower(self, model: Model, log: RewriteLog, options: AnsiCOptions) -> Lowered:
         """Every layer, or one error that names all that there is no C for."""

@@ -174,3 +174,13 @@ def test_build(tmp_path: Path, name: str, target: str, least_db: float) -> None:
     made = row("net", "by hand", target, exported, tmp_path / "out", compile_tpu=False)
     assert (made["status"], made["mismatches"]) == ("ok", 0), made["reason"]
     assert float(str(made["sqnr_db"])) > least_db
+
+
+def test_float_build_of_what_has_no_c_of_its_own(tmp_path: Path) -> None:
+    net = _Net(1, 2, 8, 8)
+    recurrent = _recurrent("GRU")(net)
+    x = net.op("HardSwish", net.conv("input", 4, 2))
+    exported = net.save(tmp_path, [*recurrent, x, net.op("DepthToSpace", x, blocksize=2)])
+    made = row("net", "by hand", "ansi_c", exported, tmp_path / "out", compile_tpu=False)
+    assert (made["status"], made["mismatches"]) == ("ok", 0), made["reason"]
+    assert float(str(made["sqnr_db"])) > 100
