@@ -15,10 +15,11 @@ import numpy as np
 from fuzz.damage import damaged_bytes, damaged_json, damaged_text, damaged_value
 
 if TYPE_CHECKING:
+    from nnkit.builds import BuiltFolder
     from nnkit.cache import StageCache
     from nnkit.stages import Build
 
-_RECIPE = """\
+RECIPE = """\
 nnkit: 1
 name: small
 model:
@@ -63,10 +64,12 @@ def write_project(folder: Path) -> None:
     (folder / "net.onnx").write_bytes(model.SerializeToString())
     for index in range(2):
         np.save(folder / f"{index}.npy", draw((1, 1, 8, 8)).astype(np.float32))
-    (folder / "recipe.yaml").write_text(_RECIPE, encoding="utf-8")
+    (folder / "recipe.yaml").write_text(RECIPE, encoding="utf-8")
 
 
-def small_build(folder: Path, cache: StageCache | None = None, version: str = "1.0.0") -> Build:
+def small_build(
+    folder: Path, cache: StageCache | None = None, version: str = "1.0.0", target: str = "onnx_qdq"
+) -> Build:
     """What builds the project of that folder. version: of the release."""
     from nnkit.cache import StageCache
     from nnkit.recipe import load_recipe
@@ -76,10 +79,27 @@ def small_build(folder: Path, cache: StageCache | None = None, version: str = "1
 
     environment = {"VERSION": version}
     recipe = load_recipe(folder / "recipe.yaml", target_models=option_models(), environ=environment)
-    target = load_target("onnx_qdq")
+    plugin = load_target(target)
     progress = Progress(stream=io.StringIO())
-    options = recipe.targets["onnx_qdq"]
-    return Build(recipe, "onnx_qdq", target, options, cache or StageCache.disabled(), progress, False)
+    options = recipe.targets[target]
+    return Build(recipe, target, plugin, options, cache or StageCache.disabled(), progress, False)
+
+
+def built(folder: Path, network: bytes, recipe: str, target: str) -> BuiltFolder:
+    """A build of a network with one input `x`, on two random inputs. Raises what a run raises."""
+    from onnx import ModelProto
+
+    from nnkit import pipeline
+    from nnkit.builds import open_build
+
+    sides = ModelProto.FromString(network).graph.input[0].type.tensor_type.shape.dim
+    (folder / "net.onnx").write_bytes(network)
+    for index in range(2):
+        values = np.random.default_rng(index).standard_normal([side.dim_value for side in sides])
+        np.save(folder / f"{index}.npy", values.astype(np.float32))
+    recipe = recipe.replace("verify: {gates: {cosine: 0.5}}\n", "").replace("preprocess: {color: gray}, ", "")
+    (folder / "recipe.yaml").write_text(recipe, encoding="utf-8")
+    return open_build(pipeline.run(small_build(folder, target=target), folder / "out").folder)
 
 
 def attempt(given: Seeds, chance: Random, folder: Path) -> None:

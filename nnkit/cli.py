@@ -393,12 +393,13 @@ def package_build(
 def package_verify(
     package: Annotated[Path, typer.Argument(metavar="FILE", help="A release archive.")],
     key: Annotated[Path | None, typer.Option("--key", help="Public key (PEM) of a detached signature.")] = None,
+    proofs: Annotated[bool, typer.Option("--proofs", help="Check again what the package says is proven.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Check every byte of a release archive."""
     from nnkit.commands.package import verify_command
 
-    verify_command(package, key, json=json)
+    verify_command(package, key, proofs=proofs, json=json)
 
 
 @package_app.command("extract")

@@ -21,29 +21,52 @@ def build_command(build: Path, out: Path | None, *, json: bool) -> None:
         print_line(f"{path} ({byte_count(size)})")
 
 
-def verify_command(package: Path, key: Path | None, *, json: bool) -> None:
-    """Check every byte; with a public key also the detached signature."""
-    from nnkit.package import verify_package, verify_signature
-    from nnkit.reading import read_bytes
+def verify_command(package: Path, key: Path | None, *, json: bool, proofs: bool = False) -> None:
+    """Check every byte; with a public key, or a signer in the user's configuration, also the detached signature.
+
+    proofs: check again what the package says is proven.
+    """
+    from nnkit.package import verify_package
+    from nnkit.package.proofs import check_proofs
 
     result = verify_package(package)
-    signed = False
-    if key is not None:
-        verify_signature(package, read_bytes(key, what="the public key"))
-        signed = True
+    signed = _check_signer(package, key)
+    proven = check_proofs(package) if proofs else None
     if json:
-        print_json({"package": str(package), "sha256": result.sha256, "intact": True, "signature_checked": signed})
+        told: dict[str, Any] = {"package": str(package), "sha256": result.sha256, "intact": True}
+        told["signature_checked"] = signed
+        if proven is not None:
+            told["proofs"] = {"checked": list(proven.checked), "accumulators": dict(proven.accumulators)}
+        print_json(told)
         return
     manifest = result.manifest
     print_line(f"{package}: intact, {len(manifest.files)} files" + (", signature valid" if signed else ""))
     print_line(f"  {manifest.name} {manifest.version} for {manifest.target}, sha256 {result.sha256}")
     print_line(f"  status {_status(manifest.status)}")
+    for line in proven.checked if proven is not None else ():
+        print_line(f"  holds  {line}")
+    if proven is not None:
+        counts = ", ".join(f"{number} {proof}" for proof, number in sorted(proven.accumulators.items()))
+        print_line(f"  stated, not computed again: accumulators of layers: {counts}")
+
+
+def _check_signer(package: Path, key: Path | None) -> bool:
+    """Whether a signature was asked for, which then holds. The user's configuration may name the signer of all."""
+    from nnkit.package import verify_signature
+    from nnkit.reading import read_bytes
+    from nnkit.trust import user_settings
+
+    key = key or user_settings().signer
+    if key is not None:
+        verify_signature(package, read_bytes(key, what="the public key"))
+    return key is not None
 
 
 def extract_command(package: Path, folder: Path, *, json: bool) -> None:
     """Verify and unpack; the folder holds all of an intact package, or is left as it was."""
     from nnkit.package import extract_package
 
+    _check_signer(package, None)
     manifest = extract_package(package, folder)
     if json:
         print_json({"package": str(package), "folder": str(folder), "files": len(manifest.files)})

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from nnkit.custom_ops.base import CustomOp, FloatArray, Shape, four_dimensional
-from nnkit.custom_ops.roi_pooling import region_count
+from nnkit.custom_ops.roi_pooling import limited, region_count
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,17 @@ class PSROIPooling(CustomOp):
     def _bins(self, low: np.float32, high: np.float32, limit: int) -> list[tuple[int, int]]:
         """[start, end) of each bin along one side, within 0..limit."""
         scale = np.float32(self.spatial_scale)
-        start = _rounded(low) * scale
-        end = (_rounded(high) + np.float32(1)) * scale
-        size = np.maximum(end - start, np.float32(0.1)) / np.float32(self.group_size)
-        return [
-            (
-                min(max(int(np.floor(np.float32(i) * size + start)), 0), limit),
-                min(max(int(np.ceil(np.float32(i + 1) * size + start)), 0), limit),
-            )
-            for i in range(self.group_size)
-        ]
+        with np.errstate(invalid="ignore", over="ignore"):
+            start = _rounded(low) * scale
+            end = (_rounded(high) + np.float32(1)) * scale
+            size = np.fmax(end - start, np.float32(0.1)) / np.float32(self.group_size)
+            return [
+                (
+                    limited(np.floor(np.float32(i) * size + start), limit),
+                    limited(np.ceil(np.float32(i + 1) * size + start), limit),
+                )
+                for i in range(self.group_size)
+            ]
 
 
 def _rounded(value: np.float32) -> np.float32:

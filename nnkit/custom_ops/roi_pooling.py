@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -61,17 +61,23 @@ def region_count(op: type[CustomOp], shape: Shape) -> int:
     return shape[0]
 
 
-def _rounded(value: np.float32) -> int:
-    return int(np.copysign(np.floor(np.abs(value) + np.float32(0.5)), value))
+def _rounded(value: np.float32) -> np.float32:
+    return np.float32(np.copysign(np.floor(np.abs(value) + np.float32(0.5)), value))
 
 
-def _bins(low: int, high: int, count: int, limit: int) -> list[tuple[int, int]]:
+def limited(value: np.floating[Any], limit: int) -> int:
+    """A side within 0..limit; 0 where it is not a number."""
+    return (int(value) if value < limit else limit) if value > 0 else 0
+
+
+def _bins(low: np.float32, high: np.float32, count: int, limit: int) -> list[tuple[int, int]]:
     """[start, end) of each bin, within 0..limit."""
-    size = np.float32(max(high - low + 1, 1)) / np.float32(count)
-    return [
-        (
-            min(max(int(np.floor(np.float32(i) * size)) + low, 0), limit),
-            min(max(int(np.ceil(np.float32(i + 1) * size)) + low, 0), limit),
-        )
-        for i in range(count)
-    ]
+    with np.errstate(invalid="ignore", over="ignore"):
+        size = np.fmax(high - low + np.float32(1), np.float32(1)) / np.float32(count)
+        return [
+            (
+                limited(np.floor(np.float32(i) * size) + low, limit),
+                limited(np.ceil(np.float32(i + 1) * size) + low, limit),
+            )
+            for i in range(count)
+        ]

@@ -113,6 +113,18 @@ def verify_package(path: Path) -> VerifyResult:
         return VerifyResult(path, manifest, whole.size_bytes, whole.sha256)
 
 
+def read_member(path: Path, name: str) -> bytes:
+    """One file of a package, checked against the manifest. Raises as `verify_package`, and KeyError without it."""
+    with _opened(path) as stream:
+        manifest, members = _read_manifest(stream)
+        member = next((each for each in members if each.name == name), None)
+        if member is None:
+            raise KeyError(name)
+        content: list[bytes] = []
+        _check_content(stream, member, manifest, content.append)
+        return b"".join(content)
+
+
 def extract_package(path: Path, dest: Path) -> Manifest:
     """Verifies the package and unpacks it, manifest included, into the folder `dest`, which must be new or empty.
 

@@ -1,6 +1,7 @@
 """From a build folder to its release package.
 
-Packed are `report.json`, `plan.json`, `layers.csv`, `recipe.yaml` (the recipe as resolved) and all of `artifact/`.
+Packed are `report.json`, `plan.json`, `layers.csv`, `recipe.yaml` (the recipe as resolved) and all of `artifact/`;
+and, made of these, provenance and a bill of materials (`nnkit.package.provenance`).
 `run.json` (it differs between runs), the ONNX stages and `verify/` stay behind.
 """
 
@@ -13,9 +14,10 @@ from typing import Any
 
 from nnkit.build_status import RELEASED
 from nnkit.errors import GateFailedError, UsageError, UserFileError
-from nnkit.package.archive import write_archive
+from nnkit.package.archive import file_sha256, write_archive
 from nnkit.package.artifact_files import artifact_files, changed_files
-from nnkit.package.manifest import Manifest
+from nnkit.package.manifest import FileRecord, Manifest
+from nnkit.package.provenance import PROVENANCE_NAME, SBOM_NAME, provenance, sbom
 from nnkit.reading import read_json_object, read_yaml
 
 PACKED = ("report.json", "plan.json", "layers.csv", "recipe.yaml")
@@ -58,7 +60,13 @@ def build_package(build_dir: Path, out: Path | None = None, *, manifest_extra: M
         if not path.is_file():
             raise UserFileError(f"the build has no {name}", where=str(build_dir), remedy=_RUN_FIRST)
     _check_artifact(build_dir / ARTIFACT, report)
-    return write_archive(files, manifest, _archive_path(build_dir, out, manifest))
+    records = {name: FileRecord(file_sha256(path), path.stat().st_size) for name, path in files.items()}
+    stages = report.get("stages")
+    made: dict[str, bytes | Path] = {
+        PROVENANCE_NAME: provenance(manifest, records, stages if isinstance(stages, dict) else {}),
+        SBOM_NAME: sbom(manifest, records),
+    }
+    return write_archive(made | files, manifest, _archive_path(build_dir, out, manifest))
 
 
 def _archive_path(build_dir: Path, out: Path | None, manifest: Manifest) -> Path:

@@ -19,16 +19,18 @@ TIME_VARIABLE = "NNKIT_TIME_FACTOR"
 """Every limit of time is multiplied by it; it counts before the setting `time_factor`."""
 
 _FILE = "config.yaml"
-_KEYS = ("programs", "time_factor")
+_KEYS = ("programs", "time_factor", "signer")
 _LARGEST_FACTOR = 10_000.0
 
 
 @dataclass(frozen=True)
 class Settings:
-    """programs: path by the name under which the program is looked for. time_factor: of every limit of time."""
+    """programs: path by the name under which the program is looked for. time_factor: of every limit of time. signer:
+    public key (PEM) that must have signed every package that is verified or extracted."""
 
     programs: Mapping[str, Path] = field(default_factory=dict)
     time_factor: float = 1.0
+    signer: Path | None = None
 
 
 def config_folder() -> Path:
@@ -66,7 +68,10 @@ def user_settings() -> Settings:
         raise _wrong(path, f"the path of {relative[0]} is not absolute")
     written = os.environ.get(TIME_VARIABLE)
     factor, place = (content.get("time_factor", 1.0), str(path)) if not written else (written, TIME_VARIABLE)
-    return Settings(paths, _factor(factor, place))
+    signer = content.get("signer")
+    if signer is not None and not isinstance(signer, str):
+        raise _wrong(path, "signer is not a path")
+    return Settings(paths, _factor(factor, place), None if signer is None else Path(signer).expanduser())
 
 
 def _factor(value: Any, where: str) -> float:

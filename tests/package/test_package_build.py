@@ -67,8 +67,10 @@ def test_the_package_holds_what_is_released_and_nothing_else(build_dir: Path) ->
         "artifact/weights.bin",
         "layers.csv",
         "plan.json",
+        "provenance.intoto.json",
         "recipe.yaml",
         "report.json",
+        "sbom.cdx.json",
     ]
     assert manifest.recipe["release"] == {"version": "2.1.0"}
     assert manifest.postprocess == [{"kind": "face_crop", "size": 64}]

@@ -2,9 +2,10 @@
 
 #include "nnkit_math.h"
 
+/* 0 for what is not a number: its conversion would be undefined. */
 static int limited(float value, int most)
 {
-    return value < 0.0f ? 0 : (value > (float)most ? most : (int)value);
+    return value > 0.0f ? (value < (float)most ? (int)value : most) : 0;
 }
 
 void nnkit_psroi_pooling(const float *x, const float *rois, float *y, int height, int width, int regions,

@@ -8,7 +8,7 @@ moves or compares values must agree to the bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +16,27 @@ import onnx
 import pytest
 from segment_networks import Arrays, network
 
-from nnkit.cpu_segments import emit_segment, run_segment
+from nnkit.cpu_segments import emit_segment
+from nnkit.cpu_segments.run import CompiledSegment
 from nnkit.graph.onnx_runtime import FloatSession
+
+EXTREMES = (np.nan, np.inf, -np.inf, 3.4e38, -3.4e38, 1e-45, -2147483648.0, 2147483648.0)
+
+
+def extremes(inputs: Arrays) -> Iterator[Arrays]:
+    """Inputs of one extreme number each, inputs with one number among whole ones, and mixtures."""
+    for number in EXTREMES:
+        yield {name: np.full_like(array, number) for name, array in inputs.items()}
+        yield {name: _one(array, number) for name, array in inputs.items()}
+    for seed in range(4):
+        draw = np.random.default_rng(seed)
+        yield {name: draw.choice(np.float32([*EXTREMES, 0, 1]), array.shape) for name, array in inputs.items()}
+
+
+def _one(array: np.ndarray, number: float) -> np.ndarray:
+    changed = np.array(array)
+    changed.reshape(-1)[array.size // 2] = number
+    return changed
 
 
 @pytest.fixture
@@ -36,7 +55,13 @@ def agrees(tmp_path: Path) -> Callable[..., None]:
         model = network(nodes, inputs, constants or {}, outputs)
         expected = FloatSession(model).run(inputs)
         emit_segment(model, "part", tmp_path)
-        outputs_of_c = run_segment(tmp_path, "part", inputs, sanitize=True)
+        program = CompiledSegment(tmp_path, "part", sanitize=True)
+        try:
+            outputs_of_c = program.run(inputs)
+            for extreme in extremes(inputs):
+                program.run(extreme)  # any result, but no access out of bounds and nothing undefined
+        finally:
+            program.close()
         assert list(outputs_of_c) == list(expected)
         for name, array in expected.items():
             assert outputs_of_c[name].shape == array.shape

@@ -1,0 +1,156 @@
+"""Emitted C under the sanitizers, with extreme inputs: `python -m fuzz.sanitizers [--json]`.
+
+Small networks are built for the targets whose C runs on this machine, and each artifact is compiled with
+AddressSanitizer and UndefinedBehaviorSanitizer (gcc and clang), MemorySanitizer and ThreadSanitizer (clang), and run
+on zeros, on the ends of the inputs' range and on random values, where the outputs are compared with the simulator's.
+The C of CPU segments in float also gets NaN, infinities and numbers that no integer holds, where nothing is compared.
+A compiler that is missing is said, and its rows are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Inputs = Mapping[str, NDArray[Any]]
+_UNDEFINED = "-fsanitize=address,undefined,float-cast-overflow"
+SANITIZERS = {
+    "gcc address, undefined": ("gcc", ("-g", "-O1", _UNDEFINED, "-fno-sanitize-recover=all")),
+    "clang address, undefined": ("clang", ("-g", "-O1", _UNDEFINED, "-fno-sanitize-recover=all")),
+    "clang memory": ("clang", ("-g", "-O1", "-fsanitize=memory", "-fno-sanitize-recover=all")),
+    "clang thread": ("clang", ("-g", "-O1", "-fsanitize=thread")),
+}
+TARGETS = ("gap8", "ansi_c")
+_EXTREMES = (np.nan, np.inf, -np.inf, 3.4e38, -3.4e38, 1e-45, -2147483648.0, 4294967296.0)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print a row for each sanitizer; 1 where something was found."""
+    parser = argparse.ArgumentParser(prog="python -m fuzz.sanitizers", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--json", action="store_true", help="rows as JSON")
+    options = parser.parse_args(arguments)
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="nnkit_sanitizers_") as name:
+        artifacts = list(_artifacts(Path(name)))
+        for sanitizer, (compiler, flags) in SANITIZERS.items():
+            missing = _missing(compiler, flags, Path(name))
+            if missing:
+                print(f"{sanitizer}: not run: {missing}", file=sys.stderr)
+                continue
+            rows.append(_row(sanitizer, compiler, flags, artifacts))
+    if options.json:
+        print(json.dumps(rows))
+    else:
+        for row in rows:
+            print("  ".join(f"{key} {value}" for key, value in row.items()))
+    return 1 if any(row["findings"] for row in rows) else 0
+
+
+def _missing(compiler: str, flags: tuple[str, ...], folder: Path) -> str:
+    """Why this compiler cannot make a program with these flags; empty where it can."""
+    if shutil.which(compiler) is None:
+        return f"no {compiler}"
+    (folder / "empty.c").write_text("int main(void) { return 0; }\n")
+    command = [compiler, *flags, str(folder / "empty.c"), "-o", str(folder / "empty")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else done.stderr.splitlines()[0]
+
+
+def _artifacts(folder: Path) -> Iterator[tuple[str, Path, Any]]:
+    """(target, artifact, program) of every network that the target can run."""
+    from fuzz.builds import RECIPE, built
+    from fuzz.networks import seeds
+    from nnkit.errors import NnkitError
+
+    for number, (network, target) in enumerate(itertools.product(seeds(folder), TARGETS)):
+        place = folder / str(number)
+        place.mkdir()
+        try:
+            build = built(place, network, RECIPE.replace("onnx_qdq", target), target)
+        except NnkitError as error:
+            print(f"network {number // len(TARGETS)} for {target}: left out: {error.reason}", file=sys.stderr)
+            continue
+        yield target, build.folder / "artifact", build.program
+
+
+def _row(
+    sanitizer: str, compiler: str, flags: tuple[str, ...], artifacts: list[tuple[str, Path, Any]]
+) -> dict[str, Any]:
+    from nnkit.errors import ToolError
+    from nnkit.simulate import simulate
+
+    began, runs, findings = time.perf_counter(), 0, []
+    for target, artifact, program in artifacts:
+        inputs = list(_inputs(program))
+        try:
+            results = _runner(target, compiler, flags).run(artifact, program, inputs, trace=False)
+        except ToolError as error:
+            findings.append(f"{sanitizer}, {target}: {error}")
+            continue
+        runs += len(results)
+        for given, result in zip(inputs, results, strict=True):
+            expected = simulate(program, given)
+            for name, values in result.outputs.items():
+                apart = np.abs(values.astype(np.float64) - expected[name].reshape(values.shape).astype(np.float64))
+                if apart.max(initial=0.0) > (1e-3 if values.dtype.kind == "f" else 0):
+                    findings.append(f"{sanitizer}, {target}: {name} differs from the simulator by {apart.max()}")
+        if all(program.tensors[name].format.dtype.kind == "f" for name in program.inputs):
+            extremes = [{n: np.full_like(v, number) for n, v in inputs[0].items()} for number in _EXTREMES]
+            try:
+                runs += len(_runner(target, compiler, flags).run(artifact, program, extremes, trace=False))
+            except ToolError as error:
+                findings.append(f"{sanitizer}, {target}, extremes: {error}")
+    for finding in findings:
+        print(finding, file=sys.stderr)
+    seconds = round(time.perf_counter() - began, 1)
+    return {
+        "sanitizer": sanitizer,
+        "artifacts": len(artifacts),
+        "runs": runs,
+        "findings": len(findings),
+        "seconds": seconds,
+    }
+
+
+def _runner(target: str, compiler: str, flags: tuple[str, ...]) -> Any:
+    from nnkit_ansi_c.runner import HostRunner as AnsiCRunner
+    from nnkit_gap8.runners import HostRunner as Gap8Runner
+
+    return (Gap8Runner if target == "gap8" else AnsiCRunner)(compiler=compiler, flags=flags)
+
+
+def _inputs(program: Any) -> Iterator[Inputs]:
+    """Zeros, both ends of the range, and random values."""
+    tensors = {name: program.tensors[name] for name in program.inputs}
+    draw = np.random.default_rng(0)
+
+    def filled(choose: Any) -> Inputs:
+        return {name: np.asarray(choose(t), t.format.dtype).reshape(t.shape) for name, t in tensors.items()}
+
+    def low(tensor: Any) -> float:
+        return -1.0 if tensor.format.dtype.kind == "f" else tensor.low
+
+    def high(tensor: Any) -> float:
+        return 1.0 if tensor.format.dtype.kind == "f" else tensor.high
+
+    yield filled(lambda t: np.zeros(t.shape))
+    yield filled(lambda t: np.full(t.shape, low(t)))
+    yield filled(lambda t: np.full(t.shape, high(t)))
+    for _ in range(3):
+        yield filled(lambda t: draw.choice([low(t), high(t), 0, 1], t.shape))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,147 @@
+"""What a package says is proven of it, checked again from the package alone: `nnkit package verify --proofs`.
+
+- The memory plan: buffers lie within their regions, no two that live at the same time share a byte, every tensor lies
+  in its buffer and lives while a step reads or writes it, and no peak is above the stated one.
+- The comparison: no runner that counted differences found one; a release that nothing has run is called unproven.
+- The gates: each measured value keeps its limit.
+- The files: the statement and the bill of materials name every file with its SHA-256.
+
+Accumulators are not computed again: that needs the integer weights, which an artifact holds in its target's form.
+The layers whose accumulator the report calls proven, and those where it does not, are counted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nnkit.errors import GateFailedError
+from nnkit.package.archive import read_member, verify_package
+from nnkit.package.manifest import Manifest
+from nnkit.package.provenance import PROVENANCE_NAME, SBOM_NAME
+
+_FROM_ABOVE = ("max_abs", "drop")
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class ProofResult:
+    """checked: what was, in words. accumulators: number of layers by what the report says of their proof."""
+
+    checked: tuple[str, ...]
+    accumulators: Mapping[str, int]
+
+
+def check_proofs(path: Path) -> ProofResult:
+    """Verify a package and check its proofs. Raises GateFailedError for the first that does not hold; and as
+    `verify_package`."""
+    manifest = verify_package(path).manifest
+    try:
+        plan, report, statement, materials = (
+            json.loads(read_member(path, name)) for name in ("plan.json", "report.json", PROVENANCE_NAME, SBOM_NAME)
+        )
+        buffers = _memory(plan)
+        runners = _comparison(report)
+        gates = _gates(report)
+        _files(manifest, statement, materials)
+        accumulators: dict[str, int] = {}
+        for layer in report["layers"]:
+            accumulators[str(layer["proof"])] = accumulators.get(str(layer["proof"]), 0) + 1
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise _wrong(f"its proofs cannot be read ({type(error).__name__}: {error})") from error
+    checked = (
+        f"memory plan: {buffers} buffers in {len(plan['regions'])} regions, disjoint while they live",
+        f"comparison: {runners} runners without a difference" if runners else "comparison: nothing has run it",
+        f"gates: {gates} kept",
+        f"files: {len(manifest.files)} named with their SHA-256",
+    )
+    return ProofResult(checked, accumulators)
+
+
+def _wrong(reason: str) -> GateFailedError:
+    return GateFailedError(
+        f"a proof does not hold: {reason}", where="package", remedy="ask who released it, or build it from its recipe"
+    )
+
+
+def _memory(plan: Mapping[str, Any]) -> int:
+    """The number of buffers."""
+    buffers: dict[str, Mapping[str, Any]] = plan["buffers"]
+    for name, use in plan["regions"].items():
+        inside = [b for b in buffers.values() if b["region"] == name and b["size_bytes"]]
+        if any(b["offset_bytes"] < 0 or b["size_bytes"] < 0 for b in inside):
+            raise _wrong(f"a buffer lies before {name}")
+        end = max((_end(b) for b in inside), default=0)
+        if end > use["peak_bytes"] or (use["capacity_bytes"] and use["peak_bytes"] > use["capacity_bytes"]):
+            raise _wrong(f"{name} holds {end} bytes, {use['peak_bytes']} of {use['capacity_bytes']} are stated")
+        for first, second in _together(inside):
+            raise _wrong(f"{first['name']!r} and {second['name']!r} share bytes of {name} at one time")
+    unknown = {b["region"] for b in buffers.values()} - set(plan["regions"])
+    if unknown:
+        raise _wrong(f"buffers lie in {', '.join(sorted(unknown))}, which is no region")
+    tensors: dict[str, Mapping[str, Any]] = plan["tensors"]
+    for name, place in tensors.items():
+        if (
+            place["offset_bytes"] < 0
+            or place["offset_bytes"] + place["size_bytes"] > _of(buffers, place)["size_bytes"]
+        ):
+            raise _wrong(f"{name!r} lies outside of its buffer")
+    for step in plan["steps"]:
+        for name in (*step["reads"], *step["writes"]):
+            buffer = _of(buffers, tensors[name]) if name in tensors else None
+            if buffer is not None and not buffer["first_step"] <= step["index"] <= buffer["last_step"]:
+                raise _wrong(f"step {step['index']} uses {name!r}, which does not live then")
+    return len(buffers)
+
+
+def _of(buffers: Mapping[str, Mapping[str, Any]], place: Mapping[str, Any]) -> Mapping[str, Any]:
+    return buffers[place["buffer"]]
+
+
+def _end(buffer: Mapping[str, Any]) -> int:
+    return int(buffer["offset_bytes"]) + int(buffer["size_bytes"])
+
+
+def _together(buffers: list[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Pairs that share a byte at a time."""
+    active: list[Mapping[str, Any]] = []
+    for buffer in sorted(buffers, key=lambda b: int(b["offset_bytes"])):
+        active = [other for other in active if _end(other) > buffer["offset_bytes"]]
+        for other in active:
+            if other["first_step"] <= buffer["last_step"] and buffer["first_step"] <= other["last_step"]:
+                yield other, buffer
+        active.append(buffer)
+
+
+def _comparison(report: Mapping[str, Any]) -> int:
+    """How many runners compared."""
+    ran = [entry for entry in report["verify"]["program_vs_artifact"] if entry["contract"] != "not_run"]
+    for entry in ran:
+        if entry["mismatches"] != 0:
+            raise _wrong(f"{entry['how']} found {entry['mismatches']} differences")
+    if report["status"] == "ok" and not ran:
+        raise _wrong("the status is 'ok', and nothing has run it")
+    return len(ran)
+
+
+def _gates(report: Mapping[str, Any]) -> int:
+    """How many there are."""
+    for gate in report["verify"]["gates"]:
+        # what is null in a report was infinite where it passed
+        value, limit = math.inf if gate["measured"] is None else float(gate["measured"]), float(gate["limit"])
+        margin = value - limit if gate["name"] not in _FROM_ABOVE else limit - value
+        if not (margin >= 0 or math.isclose(value, limit, rel_tol=_ROUNDING)) or not gate["passed"]:
+            raise _wrong(f"the gate {gate['name']} demands {limit:g}, {value:g} was measured")
+    return len(report["verify"]["gates"])
+
+
+def _files(manifest: Manifest, statement: Mapping[str, Any], materials: Mapping[str, Any]) -> None:
+    own = {n: it.sha256 for n, it in manifest.files.items() if n not in (PROVENANCE_NAME, SBOM_NAME)}
+    if {each["name"]: each["digest"]["sha256"] for each in statement["subject"]} != own:
+        raise _wrong(f"{PROVENANCE_NAME} names other files than the package has")
+    if {each["name"]: each["hashes"][0]["content"] for each in materials["components"]} != own:
+        raise _wrong(f"{SBOM_NAME} names other files than the package has")

@@ -1,0 +1,74 @@
+"""What a package is made of, for tools of others: an in-toto statement with SLSA provenance, and a CycloneDX SBOM.
+
+Both are made of the build's report and recipe alone, without times and hosts: the same build gives the same bytes.
+Formats: in-toto Statement 1, SLSA provenance 1 (slsa.dev/spec/v1.0/provenance), CycloneDX 1.5 (cyclonedx.org).
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from nnkit.package.manifest import FileRecord, Manifest
+
+PROVENANCE_NAME = "provenance.intoto.json"
+SBOM_NAME = "sbom.cdx.json"
+_BUILD_TYPE = "urn:nnkit:build:1"
+
+
+def provenance(manifest: Manifest, files: Mapping[str, FileRecord], stages: Mapping[str, Any]) -> bytes:
+    """The statement. files: all of the package but this one and the SBOM. stages: of the report: what the build was
+    made from and kept outside of the package, with SHA-256 by name."""
+    kept = {name: entry for name, entry in sorted(stages.items()) if isinstance(entry, Mapping)}
+    return _bytes(
+        {
+            "_type": "https://in-toto.io/Statement/v1",
+            "subject": [{"name": name, "digest": {"sha256": it.sha256}} for name, it in sorted(files.items())],
+            "predicateType": "https://slsa.dev/provenance/v1",
+            "predicate": {
+                "buildDefinition": {
+                    "buildType": _BUILD_TYPE,
+                    "externalParameters": {"recipe": manifest.recipe, "target": manifest.target},
+                    "internalParameters": {"status": manifest.status},
+                    "resolvedDependencies": [
+                        {"name": name, "digest": {"sha256": entry.get("sha256")}} for name, entry in kept.items()
+                    ],
+                },
+                "runDetails": {
+                    "builder": {"id": "urn:nnkit", "version": {"nnkit": manifest.nnkit, **dict(manifest.tools)}}
+                },
+            },
+        }
+    )
+
+
+def sbom(manifest: Manifest, files: Mapping[str, FileRecord]) -> bytes:
+    """The bill of materials: the files of the package, and the tools that made them."""
+    release = {
+        "type": "firmware",
+        "bom-ref": f"{manifest.name}@{manifest.version}",
+        "name": manifest.name,
+        "version": manifest.version,
+    }
+    tools = [{"type": "application", "name": "nnkit", "version": manifest.nnkit}]
+    tools += [{"type": "library", "name": name, "version": text} for name, text in sorted(manifest.tools.items())]
+    components = [
+        {"type": "file", "bom-ref": name, "name": name, "hashes": [{"alg": "SHA-256", "content": it.sha256}]}
+        for name, it in sorted(files.items())
+    ]
+    content: dict[str, Any] = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {"component": release, "tools": {"components": tools}},
+        "components": components,
+        "dependencies": [{"ref": release["bom-ref"], "dependsOn": [each["bom-ref"] for each in components]}],
+    }
+    name = json.dumps(content, sort_keys=True)
+    return _bytes(content | {"serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, name)}"})
+
+
+def _bytes(content: Any) -> bytes:
+    return json.dumps(content, sort_keys=True, indent=2, ensure_ascii=True).encode("ascii") + b"\n"

@@ -1,0 +1,110 @@
+"""What a package says is proven of it, checked again from the package alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_project import make_build, write_project
+
+from nnkit import pipeline
+from nnkit.c.host_compiler import host_compiler
+from nnkit.errors import GateFailedError
+from nnkit.package import build_package
+from nnkit.package.proofs import check_proofs
+from nnkit.package.provenance import PROVENANCE_NAME, SBOM_NAME
+
+if host_compiler() is None:
+    pytest.skip("no C compiler", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("proofs")
+    return pipeline.run(make_build(write_project(folder)), folder / "out").folder
+
+
+def repacked(build: Path, place: Path, name: str, change: Callable[[Any], None]) -> Path:
+    """A package of the build with one of its JSON files changed: whole in itself."""
+    import shutil
+
+    shutil.copytree(build, place)
+    content = json.loads((place / name).read_text())
+    change(content)
+    (place / name).write_text(json.dumps(content))
+    return build_package(place, place / "x.nnpkg", manifest_extra={})
+
+
+def test_a_release_keeps_its_proofs(build: Path) -> None:
+    result = check_proofs(next(build.glob("*.nnpkg")))
+    assert len(result.checked) == 4
+    assert "1 runners without a difference" in result.checked[1]
+    assert sum(result.accumulators.values()) == len(json.loads((build / "report.json").read_text())["layers"])
+
+
+def overlap(plan: Any) -> None:
+    sized = [each for each in plan["buffers"].values() if each["region"] == "l2" and each["size_bytes"]]
+    for buffer in sized[:2]:
+        buffer.update(offset_bytes=0, first_step=0, last_step=1)
+
+
+def outside(plan: Any) -> None:
+    plan["regions"]["l2"]["peak_bytes"] = 1
+
+
+def dead(plan: Any) -> None:
+    step = plan["steps"][-1]
+    plan["buffers"][plan["tensors"][step["writes"][0]]["buffer"]].update(first_step=999, last_step=999)
+
+
+def differs(report: Any) -> None:
+    next(e for e in report["verify"]["program_vs_artifact"] if e["contract"] != "not_run")["mismatches"] = 3
+
+
+def not_run(report: Any) -> None:
+    for entry in report["verify"]["program_vs_artifact"]:
+        entry["contract"] = "not_run"
+
+
+def gate(report: Any) -> None:
+    report["verify"]["gates"][0]["limit"] = 2.0
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "reason"),
+    [
+        ("plan.json", overlap, "share bytes of l2"),
+        ("plan.json", outside, "are stated"),
+        ("plan.json", dead, "does not live then"),
+        ("plan.json", lambda plan: plan.pop("steps"), "cannot be read"),
+        ("report.json", differs, "found 3 differences"),
+        ("report.json", not_run, "nothing has run it"),
+        ("report.json", gate, "demands 2"),
+    ],
+)
+def test_a_proof_that_does_not_hold_is_found(
+    build: Path, tmp_path: Path, name: str, change: Callable[[Any], None], reason: str
+) -> None:
+    with pytest.raises(GateFailedError, match=reason):
+        check_proofs(repacked(build, tmp_path / "b", name, change))
+
+
+def test_provenance_and_materials_name_every_file_and_no_time(build: Path, tmp_path: Path) -> None:
+    from nnkit.package.archive import inspect_package, read_member
+
+    package = next(build.glob("*.nnpkg"))
+    files = {n: r.sha256 for n, r in inspect_package(package).files.items() if n not in (PROVENANCE_NAME, SBOM_NAME)}
+    statement = json.loads(read_member(package, PROVENANCE_NAME))
+    assert statement["_type"] == "https://in-toto.io/Statement/v1"
+    assert statement["predicateType"] == "https://slsa.dev/provenance/v1"
+    assert {each["name"]: each["digest"]["sha256"] for each in statement["subject"]} == files
+    definition = statement["predicate"]["buildDefinition"]
+    assert {each["name"] for each in definition["resolvedDependencies"]} >= {"float.onnx", "program.nnkit"}
+    materials = json.loads(read_member(package, SBOM_NAME))
+    assert (materials["bomFormat"], materials["specVersion"]) == ("CycloneDX", "1.5")
+    assert {each["name"]: each["hashes"][0]["content"] for each in materials["components"]} == files
+    again = build_package(build, tmp_path / "again.nnpkg", manifest_extra={})
+    assert again.read_bytes() == package.read_bytes()
