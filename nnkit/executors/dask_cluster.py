@@ -19,8 +19,10 @@ from nnkit.errors import ToolError, UsageError
 from nnkit.executors import fork_server
 from nnkit.executors.base import MAX_DEATHS
 from nnkit.keeper import keep
+from nnkit.trust import user_settings
 
 _CONNECT_SECONDS = 20
+_WORKER_SECONDS = 60
 _MALLOC = {"MALLOC_TRIM_THRESHOLD_": "134217728", "MALLOC_MMAP_THRESHOLD_": "134217728"}
 """Bytes: blocks below 128 MiB are kept by the process."""
 _ENVIRONMENT = _MALLOC | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -78,9 +80,23 @@ class DaskExecutor:
                 remedy="start one with `dask scheduler` and workers with `dask worker ADDRESS`",
             ) from error
         self._stack.callback(self._client.close)
+        self._wait_for_a_worker(distributed)
         if self._scheduler is not None:
             self.workers = max(1, len(self._client.scheduler_info()["workers"]))
         return self
+
+    def _wait_for_a_worker(self, distributed: Any) -> None:
+        """A cluster without workers would take the work and say nothing. Raises ToolError."""
+        seconds = _WORKER_SECONDS * user_settings().time_factor
+        try:
+            self._client.wait_for_workers(1, timeout=seconds)
+        except (TimeoutError, distributed.TimeoutError) as error:
+            self._stack.close()
+            raise ToolError(
+                f"the Dask scheduler at {self._scheduler or 'this host'} has no workers ({seconds:g} s were waited)",
+                where="--scheduler",
+                remedy="start workers with `dask worker ADDRESS`, and look into their logs where they end at once",
+            ) from error
 
     def __exit__(self, *exception: object) -> None:
         self._stack.close()

@@ -131,3 +131,13 @@ def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPat
 def test_workers_of_an_own_cluster_are_started_with_the_malloc_settings(cluster: Executor) -> None:
     names = ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"]
     assert run_parts(cluster, executor_jobs.started_with, None, names) == ["134217728", "134217728"]
+
+
+def test_a_cluster_without_workers_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setenv("NNKIT_TIME_FACTOR", "0.02")
+    with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster:
+        choice = ExecutorChoice("dask", None, cluster.scheduler_address)
+        with pytest.raises(ToolError, match="has no workers") as caught, open_executor(choice, 4):
+            pass
+    assert "dask worker" in caught.value.remedy
