@@ -34,7 +34,7 @@ def refuse_foreign_code(folder: str, why: str, *, trusted: bool) -> None:
     """
     if not trusted:
         raise UsageError(
-            f"this would compile and run the build's own C, and {why}",
+            f"this would run what the build holds, code compiled from it included, and {why}",
             where=folder,
             remedy="if you know where it is from, add --trust; --on program and --on float run none of its code",
         )

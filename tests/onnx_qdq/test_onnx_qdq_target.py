@@ -17,6 +17,7 @@ from small_project import make_build, write_project
 
 from nnkit import pipeline
 from nnkit.errors import RecipeError
+from nnkit.trust import mark_of_report
 from nnkit.verify.artifact import compare_artifact
 from nnkit_onnx_qdq.runner import OnnxRuntimeRunner
 
@@ -103,6 +104,7 @@ def test_corrections_need_images(tmp_path: Path) -> None:
 
 def test_the_command_line_simulates_and_compares_such_builds(tmp_path: Path) -> None:
     _, folder = built(tmp_path)
+    (folder / "run.json").write_text(json.dumps({"made_here": mark_of_report(folder)}))
     command = [sys.executable, "-m", "nnkit", "simulate", folder, "--input", tmp_path / "images" / "0.png"]
     outputs = []
     for on in ("program", "onnxruntime", "float"):
