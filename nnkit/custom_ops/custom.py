@@ -80,7 +80,7 @@ class Custom(CustomOp):
         """Raises ModelError for a source that nobody trusts, where the function fails, and for other shapes."""
         if not is_trusted(self.python):
             raise ModelError(
-                f"the Python of '{self.function}' came with a file, and no recipe of this run names it",
+                f"the Python of '{self.function}' is code, and nobody said that it may run",
                 remedy=trust_remedy(self.python),
             )
         remedy = "correct the layer's Python file; it gets float32 arrays with the batch axis, and returns such"
@@ -100,20 +100,20 @@ class Custom(CustomOp):
 
 
 def trust_source(source: str) -> None:
-    """From now on this process, and those that it starts, run this source: the user's recipe names its file."""
+    """From now on this process, and those that it starts, run this source: its recipe is trusted."""
     if not is_trusted(source):
         known = os.environ.get(TRUSTED, "")
         os.environ[TRUSTED] = f"{known},{_digest(source)}".lstrip(",")
 
 
 def is_trusted(source: str) -> bool:
-    """Whether a recipe of this run, or the user's environment, names the source. A network's file may hold any."""
+    """Whether a recipe that the user trusts, or the user's environment, names the source. A file may hold any."""
     return _digest(source) in os.environ.get(TRUSTED, "").split(",")
 
 
 def trust_remedy(source: str) -> str:
-    """How a user trusts a source that no recipe names."""
-    return f"where you trust it, set {TRUSTED}={_digest(source)}"
+    """How a user trusts a source."""
+    return f"if you know it, add --trust to `nnkit run`, or, for all commands, set {TRUSTED}={_digest(source)}"
 
 
 def _digest(source: str) -> str:

@@ -30,7 +30,7 @@ class CustomLayer(RecipeModel):
     python: RecipePath | None = Field(
         default=None,
         description="A Python file with `function`: float32 arrays in, an array (or a tuple of them) out. It is "
-        "executed: name only files that you trust.",
+        "executed, only with `--trust`.",
         examples=["layer.py"],
     )
     c: RecipePath | None = Field(

@@ -33,7 +33,7 @@ A recipe is one YAML file. Of YAML 1.2 it takes the core schema: only `true` and
 - **Fragments**: `key: !include FILE` puts the content of another YAML file there, and `<<: !include FILE` merges its
   keys into a section, whose own keys win. Files may include files. Anchors (`&name`, `*name`, `<<: *name`) work
   within a file.
-- Nothing is ever downloaded, and nothing is executed but the Python and C of a
+- Nothing is ever downloaded, and nothing is executed but, with `--trust`, the Python and C of a
   [layer of your own](caffe.md#layers-of-your-own).
 - **Sizes** in memory are whole bytes (`524288`), or numbers with `KiB`, `MiB` or `GiB` (`512KiB`, `1.5MiB`).
 """

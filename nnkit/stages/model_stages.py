@@ -29,7 +29,7 @@ def import_model(build: Build) -> Imported:
     tags = build.recipe.tags_for(build.key)
     shapes = {name: spec.shape for name, spec in section.inputs.items() if spec.shape is not None}
     hp = () if isinstance(tags.hp, str) else tags.hp  # `auto`: `choose_precision` decides after calibration
-    custom, custom_digests = _custom_layers(build.recipe)
+    custom, custom_digests = _custom_layers(build.recipe, trusted=build.trusted)
     several_images = any(entry_name(e) == "replace_input" for e in build.recipe.restructure_for(build.key) or ())
 
     def where(kind: str, index: int) -> str:
@@ -69,11 +69,15 @@ def import_model(build: Build) -> Imported:
     return imported
 
 
-def _custom_layers(recipe: Recipe) -> tuple[dict[str, CustomDefinition], dict[str, Any]]:
-    """The definitions of the user's own layers, by glob, and what a cache key has to know of them."""
+def _custom_layers(recipe: Recipe, *, trusted: bool) -> tuple[dict[str, CustomDefinition], dict[str, Any]]:
+    """The definitions of the user's own layers, by glob, and what a cache key has to know of them.
+
+    trusted: their Python and C are run; otherwise only what the user's environment trusts.
+    """
     from nnkit.custom_ops import trust_source
     from nnkit.importers import CustomDefinition, import_onnx
     from nnkit.reading import read_text
+    from nnkit.trust import refuse_sources_in_ci
 
     definitions, digests = {}, {}
     for glob, written in recipe.model.custom_layers.items():
@@ -84,8 +88,10 @@ def _custom_layers(recipe: Recipe) -> tuple[dict[str, CustomDefinition], dict[st
             for kind, path in (("Python", written.python), ("C", written.c))
             if path is not None
         }
-        for text in texts.values():
-            trust_source(text)
+        if texts and trusted:
+            refuse_sources_in_ci()
+            for text in texts.values():
+                trust_source(text)
         model = import_onnx(written.onnx.existing_file("the layer's network")).model if written.onnx else None
         definitions[glob] = CustomDefinition(
             written.shapes,

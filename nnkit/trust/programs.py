@@ -41,6 +41,11 @@ def refuse_foreign_code(folder: str, why: str, *, trusted: bool) -> None:
     _refuse_in_ci("let CI make the builds whose code it runs")
 
 
+def refuse_sources_in_ci() -> None:
+    """For a trusted recipe with sources of its own (layers in Python and C). Raises UsageError in CI."""
+    _refuse_in_ci("set NNKIT_TRUSTED_SOURCES to the digests of the sources; without --trust the refusal names them")
+
+
 def _refuse_in_ci(remedy: str) -> None:
     if os.environ.get("CI", "").lower() in ("1", "true"):
         raise UsageError("--trust is not for CI, where nobody looks", where="--trust", remedy=remedy)

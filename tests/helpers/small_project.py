@@ -43,7 +43,12 @@ def write_project(folder: Path, recipe: str = RECIPE, images: int = 3) -> Path:
 
 
 def make_build(
-    recipe: Path, cache: StageCache | None = None, *, target: str = "gap8", emulate: bool = False
+    recipe: Path,
+    cache: StageCache | None = None,
+    *,
+    target: str = "gap8",
+    emulate: bool = False,
+    trusted: bool = False,
 ) -> Build:
     """A Build of the recipe that writes its progress nowhere."""
     loaded = load(recipe)
@@ -55,4 +60,5 @@ def make_build(
         cache or StageCache.disabled(),
         Progress(stream=io.StringIO()),
         emulate,
+        trusted=trusted,
     )

@@ -15,7 +15,7 @@ from small_project import make_build
 from benchmarks.caffe_corpus import caffemodel
 from nnkit import pipeline
 from nnkit.cpu_segments import run_segment, segment_source
-from nnkit.errors import ModelError, RecipeError
+from nnkit.errors import ModelError, RecipeError, UsageError
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.stages import import_model
 
@@ -88,6 +88,7 @@ def subgraph() -> onnx.ModelProto:
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test comes to trust, the next one does not."""
     monkeypatch.setenv("NNKIT_TRUSTED_SOURCES", "")
+    monkeypatch.delenv("CI", raising=False)
 
 
 def project(folder: Path, definition: str, kind: str = "Custom", parameters: str = CUSTOM) -> Path:
@@ -108,7 +109,7 @@ def project(folder: Path, definition: str, kind: str = "Custom", parameters: str
 
 def expected(folder: Path) -> dict[str, np.ndarray]:
     """By the definition's words: the convolutions by ONNX Runtime, the layer by numpy."""
-    model = import_model(make_build(folder / "recipe.yaml", target="nnie")).model
+    model = import_model(make_build(folder / "recipe.yaml", target="nnie", trusted=True)).model
     image = np.load(folder / "a.npy")
     values = FloatSession(model).run({"data": image}, ["conv1", "mine", "conv2"])
     pooled = np.maximum.reduce([values["conv1"][..., i::2, j::2] for i in (0, 1) for j in (0, 1)])
@@ -126,7 +127,7 @@ def expected(folder: Path) -> dict[str, np.ndarray]:
     ],
 )
 def test_a_defined_layer_is_built_and_run(definition: str, kind: str, parameters: str, tmp_path: Path):
-    build = make_build(project(tmp_path, definition, kind, parameters), target="nnie")
+    build = make_build(project(tmp_path, definition, kind, parameters), target="nnie", trusted=True)
     values = expected(tmp_path)
     done = pipeline.run(build, tmp_path / "out")
     assert done.status == "ok"
@@ -144,7 +145,7 @@ def test_a_defined_layer_is_built_and_run(definition: str, kind: str, parameters
 
 
 def test_python_without_c_serves_the_float_network_and_is_refused_for_the_board(tmp_path: Path):
-    build = make_build(project(tmp_path, "mine: {python: mine.py, function: halved}"), target="nnie")
+    build = make_build(project(tmp_path, "mine: {python: mine.py, function: halved}"), target="nnie", trusted=True)
     expected(tmp_path)
     with pytest.raises(ModelError, match=r"mine \(Custom\): it runs on the CPU, .* it has Python, but no C"):
         pipeline.preview(build)
@@ -159,7 +160,7 @@ def test_python_without_c_serves_the_float_network_and_is_refused_for_the_board(
 )
 def test_globs_that_match_no_layer_of_the_users_own(definition: str, reason: str, tmp_path: Path):
     with pytest.raises(RecipeError, match=reason) as caught:
-        import_model(make_build(project(tmp_path, definition), target="nnie"))
+        import_model(make_build(project(tmp_path, definition), target="nnie", trusted=True))
     assert "mine" in caught.value.remedy or "Custom" in caught.value.remedy
 
 
@@ -174,15 +175,15 @@ def test_globs_that_match_no_layer_of_the_users_own(definition: str, reason: str
 )
 def test_definitions_that_are_none(definition: str, reason: str, tmp_path: Path):
     with pytest.raises(RecipeError, match=reason):
-        make_build(project(tmp_path, definition), target="nnie")
+        make_build(project(tmp_path, definition), target="nnie", trusted=True)
 
 
 def test_shapes_that_differ(tmp_path: Path):
     recipe = project(tmp_path, "mine: {onnx: mine.onnx, shapes: [[1, 4, 12, 10]]}")
     with pytest.raises(ModelError, match=r"has outputs \[1, 4, 6, 5\], the layer \[1, 4, 12, 10\]"):
-        import_model(make_build(recipe, target="nnie"))
+        import_model(make_build(recipe, target="nnie", trusted=True))
     recipe = project(tmp_path, "mine: {python: mine.py, function: halved, shapes: [[1, 4, 12, 10]]}")
-    model = import_model(make_build(recipe, target="nnie")).model
+    model = import_model(make_build(recipe, target="nnie", trusted=True)).model
     with pytest.raises(ModelError, match=r"'halved' gives \[1, 4, 6, 5\], its shapes are \[1, 4, 12, 10\]"):
         FloatSession(model).run({"data": np.load(tmp_path / "a.npy")})
 
@@ -190,23 +191,30 @@ def test_shapes_that_differ(tmp_path: Path):
 def test_a_function_that_fails_is_told_with_its_error(tmp_path: Path):
     recipe = project(tmp_path, "mine: {python: mine.py, function: halved}")
     (tmp_path / "mine.py").write_text("def halved(x):\n    return x / undefined\n")
-    model = import_model(make_build(recipe, target="nnie")).model
+    model = import_model(make_build(recipe, target="nnie", trusted=True)).model
     with pytest.raises(ModelError, match=r"'halved' fails: NameError: name 'undefined' is not defined"):
         FloatSession(model).run({"data": np.load(tmp_path / "a.npy")})
 
 
-def test_sources_that_came_with_a_file_are_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_sources_run_where_the_user_trusts_them_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     recipe = project(tmp_path, "mine: {python: mine.py, c: mine.c, function: halved}")
-    model = import_model(make_build(recipe, target="nnie")).model
+    import_model(make_build(recipe, target="nnie", trusted=True))
     trusted = os.environ["NNKIT_TRUSTED_SOURCES"]
     monkeypatch.delenv("NNKIT_TRUSTED_SOURCES")
+    build = make_build(recipe, target="nnie")
+    model = import_model(build).model
+    with pytest.raises(ModelError, match="of 'halved' is code, and nobody said that it may run"):
+        pipeline.run(build, tmp_path / "out")
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(UsageError, match="--trust is not for CI"):
+        import_model(make_build(recipe, target="nnie", trusted=True))
     image = {"data": np.load(tmp_path / "a.npy")}
-    with pytest.raises(ModelError, match="no recipe of this run names it") as caught:
+    with pytest.raises(ModelError, match="nobody said that it may run") as caught:
         FloatSession(model).run(image)
     digest = caught.value.remedy.partition("NNKIT_TRUSTED_SOURCES=")[2]
     assert digest == hashlib.sha256(PYTHON.encode()).hexdigest()
     assert digest in trusted
     monkeypatch.setenv("NNKIT_TRUSTED_SOURCES", digest)
     assert FloatSession(model).run(image)["conv2"].shape == (1, 2, 6, 5)
-    with pytest.raises(ModelError, match="the C of 'halved' came with a file, and no recipe of this run names it"):
+    with pytest.raises(ModelError, match="the C of 'halved' is code, and nobody said that it may run"):
         segment_source(model, "segment")

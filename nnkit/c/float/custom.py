@@ -15,9 +15,7 @@ def custom(graph: GraphView, node: Node, op: Custom) -> list[Call]:
         reason = "it has Python, but no C" if op.python else "it has shapes, but no definition that could be run"
         raise Refused(reason, "define it in the recipe: model.custom_layers, with `onnx`, or with `python` and `c`")
     if not is_trusted(op.c):
-        raise Refused(
-            f"the C of '{op.function}' came with a file, and no recipe of this run names it", trust_remedy(op.c)
-        )
+        raise Refused(f"the C of '{op.function}' is code, and nobody said that it may run", trust_remedy(op.c))
     reads, writes = [name for name in node.inputs if name], node.results
     parameters = [f"const float *in{i}" for i in range(len(reads))] + [f"float *out{i}" for i in range(len(writes))]
     return [
