@@ -19,7 +19,7 @@ from nnkit.stages import Artifact, Build
 
 RUN = {
     *("import_model", "restructure", "lower", "calibrate", "choose_precision", "quantize"),
-    *("plan", "emit", "verify", "report", "package"),
+    *("settle_task", "correct", "plan", "emit", "verify", "report", "package", "page"),
 }
 
 
