@@ -51,6 +51,8 @@ def emit_library(network: Network, options: AnsiCOptions, folder: Path) -> None:
         "example.c": "example.c.j2",
         "Makefile": "Makefile.j2",
         "CMakeLists.txt": "CMakeLists.txt.j2",
+        "library.json": "library.json.j2",
+        "library.properties": "library.properties.j2",
     }
     values["weights_file"] = weights_file
     texts = {file: tidy_source(environment, template, values) for file, template in templates.items()}

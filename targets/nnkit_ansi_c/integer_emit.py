@@ -53,6 +53,8 @@ def emit_integer_library(network: IntegerNetwork, options: AnsiCOptions, folder:
         "example.c": "integer_example.c.j2",
         "Makefile": "Makefile.j2",
         "CMakeLists.txt": "CMakeLists.txt.j2",
+        "library.json": "library.json.j2",
+        "library.properties": "library.properties.j2",
     }
     environment = c_environment("nnkit_ansi_c", "templates")
     texts = {file: tidy_source(environment, template, values) for file, template in templates.items()}

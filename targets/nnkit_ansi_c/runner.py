@@ -84,7 +84,7 @@ class HostRunner:
 
 def described(artifact: Path) -> dict[str, Any]:
     """The artifact's `<name>.json`. Raises ToolError where there is none, UserFileError for a damaged one."""
-    files = sorted(artifact.glob("*.json"))
+    files = sorted(path for path in artifact.glob("*.json") if path.name != "library.json")
     if len(files) != 1:
         raise ToolError("the artifact has no description", where=str(artifact), remedy="build it again")
     return read_json_object(files[0], what="the artifact's description", remedy="build it again")
@@ -98,13 +98,14 @@ def layer_bound(program: Program, tensor: str) -> float:
 
 def input_bytes(record: Mapping[str, Any], program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]]) -> bytes:
     """All inputs of all runs as the programs read them."""
-    parts = []
-    for given in inputs:
-        for port in record["inputs"]:
-            values, form = given[port["name"]], program.tensors[port["name"]].format
-            lying = values if isinstance(form, Float) else physical(values)
-            parts.append(np.ascontiguousarray(lying, form.dtype).tobytes())
-    return b"".join(parts)
+    return b"".join(port_bytes(program, p["name"], given[p["name"]]) for given in inputs for p in record["inputs"])
+
+
+def port_bytes(program: Program, name: str, values: NDArray[Any]) -> bytes:
+    """A tensor's values as they lie in the library's arrays."""
+    form = program.tensors[name].format
+    lying = values if isinstance(form, Float) else physical(values)
+    return np.ascontiguousarray(lying, form.dtype).tobytes()
 
 
 def split_values(

@@ -136,16 +136,19 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         return integer_plan(_integer_network(program), options.arena)
 
     def emit(self, deployment: Deployment[Lowered], options: AnsiCOptions, folder: Path) -> None:
-        """The library and what builds it."""
+        """The library, what builds it, and what tries it on a board."""
+        from nnkit_ansi_c.selftest import emit_selftest
+
         if options.precision == "float32":
             from nnkit_ansi_c.emit import emit_library
             from nnkit_ansi_c.network import Network
 
             emit_library(Network.of(deployment.program), options, folder)
-            return
-        from nnkit_ansi_c.integer_emit import emit_integer_library
+        else:
+            from nnkit_ansi_c.integer_emit import emit_integer_library
 
-        emit_integer_library(_integer_network(deployment.program), options, folder)
+            emit_integer_library(_integer_network(deployment.program), options, folder)
+        emit_selftest(deployment.program, deployment.statistics, folder)
 
     def details(self, deployment: Deployment[Lowered], options: AnsiCOptions, folder: Path) -> Mapping[str, Any]:
         """Bytes of working memory and weights, and of the C files."""

@@ -50,8 +50,7 @@ static void find_tap(tap *t, const float *x, const pixels *group, int down, int 
 
 static void start_pixels(pixels *group, const float *x, long first, long end, const nnkit_window *w)
 {
-    int i = (int)(first / w->out_width), j = (int)(first % w->out_width), q, ky, kx;
-    tap *t = group->taps;
+    int i = (int)(first / w->out_width), j = (int)(first % w->out_width), q, ky, kx, k = 0;
     for (q = 0; q < PIXELS; q++) {
         /* Behind the last pixel: far outside. */
         group->row[q] = first + q < end ? i * w->stride_h - w->pad_top : -(1 << 28);
@@ -63,8 +62,8 @@ static void start_pixels(pixels *group, const float *x, long first, long end, co
     }
     group->known = w->kernel_h * w->kernel_w <= TAPS;
     for (ky = 0; group->known && ky < w->kernel_h; ky++) {
-        for (kx = 0; kx < w->kernel_w; kx++, t++) {
-            find_tap(t, x, group, ky * w->dilation_h, kx * w->dilation_w, w);
+        for (kx = 0; kx < w->kernel_w; kx++) {
+            find_tap(&group->taps[k++], x, group, ky * w->dilation_h, kx * w->dilation_w, w);
         }
     }
 }
