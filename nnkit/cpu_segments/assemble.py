@@ -60,7 +60,8 @@ class Step:
 class Names:
     """What the C calls things.
 
-    sources, targets: the segment's inputs and outputs, by value. weights: a pointer to all constant floats, one table
+    sources, targets: the segment's inputs and outputs, by value; an input without a name lies in the working memory,
+    is written before the first call, and may be overwritten. weights: a pointer to all constant floats, one table
     behind the other; None: each table is a constant array of its own.
     """
 
@@ -330,6 +331,9 @@ def _buffers(values: _Values, work: list[tuple[Node | None, list[Call]]]) -> lis
     last: dict[str, int] = {}
     buffers = []
     calls = [call for _, group in work for call in group]
+    for name in values.graph.inputs:
+        if name not in values.sources:
+            first[name] = last[name] = 0
     for step, call in enumerate(calls):
         for index, argument in enumerate(call.arguments):
             if isinstance(argument, Scratch):

@@ -307,6 +307,7 @@ def _described(port: IntegerPort) -> dict[str, Any]:
         "layout": port.layout,
         "values": port.count,
         "type": port.type,
+        "in_arena": False,
         "scale": port.tensor.scale,
         "zero_point": port.tensor.zero_point,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +19,31 @@ _TAKEN = ("context", "arena", "weights", "floats", "ints", "layer", "values", "c
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output: its name in ONNX, its C parameter, its shape with the batch axis, its number of values."""
+    """An input or output: its name in ONNX, its C parameter, its shape with the batch axis, its number of values.
+
+    offset: of an input that lies in the arena, in values; None: it is an array of the caller.
+    """
 
     name: str
     pointer: str
     shape: tuple[int, ...]
     count: int
+    offset: int | None = None
+
+    @property
+    def type(self) -> str:
+        """Of its values, in C."""
+        return "float"
+
+    @property
+    def values(self) -> int:
+        """How many there are."""
+        return self.count
+
+    @property
+    def in_arena(self) -> bool:
+        """Whether it is no array of the caller."""
+        return self.offset is not None
 
     @property
     def layout(self) -> str:
@@ -42,7 +61,7 @@ class Network:
     assembly: Assembly
 
     @staticmethod
-    def of(program: Program) -> Network:
+    def of(program: Program, *, inputs_in_arena: bool = False) -> Network:
         """Deterministic: the same program gives the same names, addresses and calls."""
         from nnkit.cpu_segments.assemble import Names, assemble
         from nnkit.graph.view import GraphView
@@ -56,8 +75,11 @@ class Network:
         ports = {name: Port(name, pointers[name], shape, prod(shape)) for name, shape in shapes.items()}
         inputs = tuple(ports[spec.name] for spec in model.inputs)
         outputs = tuple(ports[spec.name] for spec in model.outputs)
-        names = Names({port.name: port.pointer for port in inputs}, {p.name: p.pointer for p in outputs}, WEIGHTS)
-        return Network(prefix, inputs, outputs, assemble(GraphView.of(model), names))
+        sources = {} if inputs_in_arena else {port.name: port.pointer for port in inputs}
+        assembly = assemble(GraphView.of(model), Names(sources, {p.name: p.pointer for p in outputs}, WEIGHTS))
+        if inputs_in_arena:
+            inputs = tuple(replace(port, offset=assembly.arena.offsets[port.name]) for port in inputs)
+        return Network(prefix, inputs, outputs, assembly)
 
     @property
     def arena_bytes(self) -> int:
@@ -91,5 +113,6 @@ def _described(port: Port) -> dict[str, Any]:
         "pointer": port.pointer,
         "shape": list(port.shape),
         "values": port.count,
-        "type": "float",
+        "type": port.type,
+        "in_arena": port.in_arena,
     }

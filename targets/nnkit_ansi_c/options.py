@@ -23,6 +23,11 @@ class AnsiCOptions(TargetOptionsBase):
         description="`blob`: one binary file, little endian, that may lie in external flash and is passed by "
         "reference. `arrays`: the same numbers as a constant array in C.",
     )
+    inputs: Literal["caller", "arena"] = Field(
+        default="caller",
+        description="Of float32. `caller`: inputs are arrays of the caller, which stay as they are. `arena`: they "
+        "are written into the arena before each run, which takes their memory over once they are read.",
+    )
     arena: ByteSize | None = Field(
         default=None,
         description="Most bytes of working memory; more ends with exit code 4. `null`: as many as are needed.",

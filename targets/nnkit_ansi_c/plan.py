@@ -35,7 +35,8 @@ def plan_of(program: Program, network: Network, limit_bytes: int | None) -> Memo
     last = max(len(steps) - 1, 0)
     buffers = _outermost(assembly)
     caller_bytes = 0
-    for name in (*program.inputs, *program.outputs):
+    inputs = tuple(port.name for port in network.inputs if not port.in_arena)
+    for name in (*inputs, *program.outputs):
         size = program.tensors[name].size_bytes
         buffers[name] = Buffer(name, "activation", CALLER, caller_bytes, size, 0, last)
         caller_bytes += size

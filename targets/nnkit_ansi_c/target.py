@@ -68,6 +68,11 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         from nnkit.quantize.affine.quantized_network import is_quantized, lower_quantized
         from nnkit.quantize.lowered import LoweredLayers
 
+        if options.inputs == "arena":
+            raise RecipeError(
+                "`inputs: arena` is of float32, and the precision is another",
+                remedy="leave `inputs` out, or set `precision: float32`",
+            )
         if is_quantized(model):
             return lower_quantized(model, self.documentation)
         return LoweredLayers.of(model, log, self.documentation)
@@ -130,7 +135,7 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
             from nnkit_ansi_c.network import Network
             from nnkit_ansi_c.plan import plan_of
 
-            return plan_of(program, Network.of(program), options.arena)
+            return plan_of(program, Network.of(program, inputs_in_arena=options.inputs == "arena"), options.arena)
         from nnkit_ansi_c.integer_plan import integer_plan
 
         return integer_plan(_integer_network(program), options.arena)
@@ -143,7 +148,8 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
             from nnkit_ansi_c.emit import emit_library
             from nnkit_ansi_c.network import Network
 
-            emit_library(Network.of(deployment.program), options, folder)
+            network = Network.of(deployment.program, inputs_in_arena=options.inputs == "arena")
+            emit_library(network, options, folder)
         else:
             from nnkit_ansi_c.integer_emit import emit_integer_library
 

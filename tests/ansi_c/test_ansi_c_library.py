@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -204,3 +205,34 @@ def test_inputs_may_be_called_as_they_like(tmp_path: Path) -> None:
     (expected,) = FloatSession(model).run(arrays).values()
     (computed,) = outputs(tmp_path, program, arrays).values()
     np.testing.assert_allclose(computed.ravel(), expected.ravel(), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["b_mbv1_025", "c_resnet8", "d_dscnn"])
+def test_an_input_in_the_arena_takes_no_memory_of_its_own(tmp_path: Path, shared_dir: Path, name: str) -> None:
+    """The arena is as small as with the caller's input: by then the input has been read."""
+    model = import_onnx(shared_dir / "nets" / f"{name}.onnx").model
+    program = library(model, tmp_path / "in", inputs_in_arena=True)
+    library(model, tmp_path / "beside")
+    arenas = [json.loads((tmp_path / each / "net.json").read_text())["arena_bytes"] for each in ("in", "beside")]
+    assert arenas[0] == arenas[1]
+    spec = model.inputs[0]
+    given = {spec.name: np.random.default_rng(1).normal(size=spec.shape).astype(np.float32)}
+    ((value, expected),) = FloatSession(model).run(given).items()
+    computed = outputs(tmp_path / "in", program, given)[value]
+    np.testing.assert_allclose(computed.ravel(), expected.ravel(), rtol=0, atol=2e-5 * float(np.abs(expected).max()))
+
+
+def test_several_inputs_in_the_arena_one_of_them_overwritten_at_once(tmp_path: Path) -> None:
+    arrays = {name: np.asarray(normal(1, 4, 6, 6, seed=index)) for index, name in enumerate("ab")}
+    nodes = [
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("Add", ["r", "b"], ["s"]),
+        helper.make_node("Sigmoid", ["s"], ["y"]),
+    ]
+    model = network(nodes, arrays, {})
+    program = library(model, tmp_path, inputs_in_arena=True)
+    header = (tmp_path / "net.h").read_text()
+    assert "#define NET_A_IN(arena)" in header
+    assert "void net_run(const net_context *context, float *y);" in header
+    (expected,) = FloatSession(model).run(arrays).values()
+    np.testing.assert_allclose(outputs(tmp_path, program, arrays)["y"].ravel(), expected.ravel(), rtol=1e-5)

@@ -23,10 +23,13 @@ NO_STATISTICS = CalibrationStats({}, "max", 0, "")
 SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
-def library(model: Model, folder: Path, weights: Literal["blob", "arrays"] = "blob") -> Program:
+def library(
+    model: Model, folder: Path, weights: Literal["blob", "arrays"] = "blob", *, inputs_in_arena: bool = False
+) -> Program:
     """Writes the library `net` into `folder`."""
     program = float_program(AnsiCLowered.of(model).graph, NO_STATISTICS, "net")
-    emit_library(Network.of(program), AnsiCOptions(weights=weights), folder)
+    network = Network.of(program, inputs_in_arena=inputs_in_arena)
+    emit_library(network, AnsiCOptions(weights=weights), folder)
     return program
 
 
