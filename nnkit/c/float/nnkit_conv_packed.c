@@ -68,14 +68,32 @@ static void start_pixels(pixels *group, const float *x, long first, long end, co
     }
 }
 
-/* Writes `count` pixels of `maps` maps; sums are [pixel][lane]. */
-static void put(const float *sums, float *y, long out_map, int maps, int count, const nnkit_clip *clip)
+/* Writes `count` pixels of `maps` maps; sums are [pixel][lane], and are brought between the bounds. */
+static void put(float *sums, float *y, long out_map, int maps, int count, const nnkit_clip *clip)
 {
     int o, q;
+#ifdef NNKIT_HAS_VECTORS
+    for (q = 0; q < PIXELS; q++) {
+        nnkit_vector v = NNKIT_VECTOR(sums + q * NNKIT_LANES);
+        NNKIT_CLIP_VECTOR(v, clip->low, clip->high);
+        NNKIT_STORE(sums + q * NNKIT_LANES, v);
+    }
+#else
+    for (o = 0; o < PIXELS * NNKIT_LANES; o++) {
+        sums[o] = NNKIT_CLIPPED(sums[o], clip->low, clip->high);
+    }
+#endif
+    if (count == PIXELS) {
+        for (o = 0; o < maps; o++, y += out_map) {
+            for (q = 0; q < PIXELS; q++) {
+                y[q] = sums[q * NNKIT_LANES + o];
+            }
+        }
+        return;
+    }
     for (o = 0; o < maps; o++, y += out_map) {
         for (q = 0; q < count; q++) {
-            const float sum = sums[q * NNKIT_LANES + o];
-            y[q] = NNKIT_CLIPPED(sum, clip->low, clip->high);
+            y[q] = sums[q * NNKIT_LANES + o];
         }
     }
 }
