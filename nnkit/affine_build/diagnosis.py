@@ -96,7 +96,7 @@ def layer_table(
     held_out: Sequence[Sample],
     options: AffineOptions,
 ) -> dict[str, Any]:
-    """What each layer of a build loses, by itself and with those before it, as JSON data; `docs/onnx_qdq.md`.
+    """What each layer of a build loses, by itself and with those before it, as JSON data.
 
     calibration: the first so many calibration inputs, where there are any; held_out: others.
     """

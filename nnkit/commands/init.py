@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import onnx
 
 _NORMALISES = ("Sub", "Add", "Mul", "Div", "BatchNormalization")
-_DEFAULT_TARGET = "onnx_qdq"
 
 
 def init_command(
@@ -77,9 +76,9 @@ def _draft(model: Path, recipe: Path, *, targets: Sequence[str], images: Path | 
 
     inputs, weights = _inputs(model)
     inputs = with_shapes(inputs, dict(_shape(text) for text in shapes))
-    wanted = list(targets) or [_DEFAULT_TARGET]
-    about = {key: load_target(plugin_name(key)).summary for key in wanted}
-    others = {name: target.summary for name, target in working_targets()[0].items() if name not in about}
+    working = working_targets()[0]
+    about = {key: load_target(plugin_name(key)).summary for key in targets or list(working)[:1]}
+    others = {name: target.summary for name, target in working.items() if name not in about}
     calibration, held_out = ("", "") if images is None else image_globs(images)
     folder = recipe.parent
 

@@ -34,7 +34,7 @@ class Case:
 def correct(build: Build, settled: Settled, statistics: CalibrationStats) -> tuple[Settled, CalibrationStats]:
     """The network with the corrections of its float weights that the recipe asks for, and its statistics."""
     wanted = quantization_of(build, settled.lowered, statistics)
-    make = build.target.correction(settled.lowered, build.options, wanted.calibration)
+    make = build.target.float_correction(settled.lowered, build.options, wanted.calibration)
     if make is None:
         return settled, statistics
     with build.progress.stage("correct") as step:

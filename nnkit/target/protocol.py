@@ -232,7 +232,7 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
         that cannot be deployed is told so in seconds.
         """
 
-    def correction(
+    def float_correction(
         self, lowered: LoweredT, options: OptionsT, calibration: Calibration
     ) -> Callable[[Quantization], Corrected[LoweredT]] | None:
         """What makes the recipe's corrections, where the artifact is written of float weights and has to have them.

@@ -87,7 +87,7 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
 
         check_cfg(recipe, lowered, options)
 
-    def correction(
+    def float_correction(
         self, lowered: NnieLowered, options: NnieOptions, calibration: Calibration
     ) -> Callable[[Quantization], Corrected[NnieLowered]] | None:
         """Equalised channels and corrected biases, which the mapper has to read in the caffemodel."""
