@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("NNKIT_SHARED") or REPOSITORY.parent / "shared")
+
+# A shell that starts the tests in the background lets them ignore Ctrl-C; the commands that they start must not.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Machines differ in speed, and a compiler or an emulator takes its time: no deadline for an example.
 settings.register_profile("nnkit", deadline=None)
