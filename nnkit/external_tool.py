@@ -125,7 +125,7 @@ def one_beside() -> Iterator[Executor]:
 def check_not_interrupted() -> None:
     """Raises ToolError where the main thread has ended: for the one beside it, between two steps of its work."""
     if _interrupted.is_set() and threading.current_thread() is not threading.main_thread():
-        raise ToolError("interrupted")
+        raise ToolError("interrupted", remedy="run the same command again")
 
 
 def run_tool(

@@ -20,6 +20,7 @@ DOCUMENTED = {
     "ModelError": 3,
     "DoesNotFitError": 4,
     "ToolError": 5,
+    "UnprovenError": 6,
     "InternalError": 70,
     "NnkitError": 70,
 }

@@ -15,14 +15,17 @@ from nnkit.c.fixed.conv_transpose2d import ConvTranspose2dC, transposed_source
 from nnkit.c.fixed.elementwise import elementwise_source
 from nnkit.c.fixed.limits import KernelLimits, tensor_is_addressable, window_is_small
 from nnkit.c.fixed.lookup import LookupC, lookup_source
+from nnkit.c.fixed.matmul import MatMulC
 from nnkit.c.fixed.move import move_source
 from nnkit.c.fixed.mul import MulC
+from nnkit.c.fixed.normalize_rows import NormalizeRowsC
 from nnkit.c.fixed.operator import Declaration, Function, OperatorC, Source
 from nnkit.c.fixed.pad import PadC
 from nnkit.c.fixed.pool import PoolC, pool_source
 from nnkit.c.fixed.reshape import ReshapeC
-from nnkit.c.fixed.rows import MatMulC, NormalizeRowsC, SoftmaxC, rows_source
+from nnkit.c.fixed.rows import rows_source
 from nnkit.c.fixed.slice import SliceC
+from nnkit.c.fixed.softmax import SoftmaxC
 from nnkit.c.fixed.transpose import TransposeC
 from nnkit.c.fixed.upsample import UpsampleC
 from nnkit.c.sources import c_environment, tidy_source
