@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,29 +23,36 @@ from nnkit.target import Contract, RunResult
 from nnkit_ansi_c.ops import FloatLayer
 
 STRICT = ("-std=c90", "-pedantic-errors", "-Wall", "-Wextra", "-Wconversion", "-Werror")
-_FLAGS = ("-O2", "-ffp-contract=off")  # a product that is not rounded before it is added would be another arithmetic
 TIMEOUT_S = 600.0
 REMEDY = "this is a fault of nnkit or of the compiler: please report it with the artifact"
 
 
 @dataclass(frozen=True)
-class HostRunner:
-    """Runs the artifact on this machine. compiler: None takes `CC`, or cc, gcc or clang on PATH."""
+class LibraryRunner(ABC):
+    """Compiles a library with a program around it and runs it here. compiler: None takes `CC`, or cc, gcc or clang.
 
+    needed_flags: what the library's arithmetic needs, whatever `flags` are.
+    """
+
+    needed_flags: ClassVar[tuple[str, ...]] = ()
     compiler: str | None = None
     flags: tuple[str, ...] = ()
     name: str = "host"
-    contract: Contract = "bounded"
+    contract: Contract = "exact"
     emulated: bool = False
     layer_by_layer: Literal[True] = True
+
+    @abstractmethod
+    def main_source(self, record: Mapping[str, Any], artifact: Path, folder: Path) -> Path:
+        """The C file with `main`: of the artifact, or written into `folder`. record: the artifact's description."""
+
+    @abstractmethod
+    def bound(self, program: Program, tensor: str) -> float:
+        """See `Runner`."""
 
     def missing(self) -> str | None:
         """None where there is a C compiler."""
         return None if self._path() else "no C compiler (install gcc or clang, or set CC)"
-
-    def bound(self, program: Program, tensor: str) -> float:
-        """See `layer_bound`."""
-        return layer_bound(program, tensor)
 
     def run(
         self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]], *, trace: bool
@@ -64,22 +72,50 @@ class HostRunner:
         return [RunResult(results, traced) for results, traced in zip(outputs, tensors, strict=True)]
 
     def compile(self, artifact: Path, folder: Path, *, trace: bool = False) -> Path:
-        """The example of the artifact as a program in `folder`. Raises ToolError."""
+        """The library and its program in `folder`. Raises ToolError."""
         compiler = self._path()
         if compiler is None:
             raise ToolError("no C compiler was found", remedy="install gcc or clang, or set CC")
         record = described(artifact)
-        binary, artifact = folder / "network", artifact.resolve()
-        sources = [str(artifact / file) for file in (*record["sources"], "example.c", record["weights"])]
-        flags = [*STRICT, *_FLAGS, *self.flags]
+        binary, artifact = folder.resolve() / "network", artifact.resolve()
+        sources = [str(artifact / file) for file in (*record["sources"], record["weights"])]
+        sources.append(str(self.main_source(record, artifact, folder).resolve()))
         traced = [f"-D{record['name'].upper()}_TRACE=trace_layer"] if trace else []
-        command = [compiler, *flags, *traced, f"-I{artifact}", "-o", str(binary), *sources, "-lm"]
+        command = [
+            compiler,
+            *STRICT,
+            *self.needed_flags,
+            *self.flags,
+            *traced,
+            f"-I{artifact}",
+            "-o",
+            str(binary),
+            *sources,
+            "-lm",
+        ]
         run = run_tool(command, timeout_s=TIMEOUT_S, folder=artifact, name="the C compiler", remedy=REMEDY)
         run.checked("the C compiler", remedy=REMEDY)
         return binary
 
     def _path(self) -> str | None:
         return shutil.which(self.compiler) if self.compiler else host_compiler()
+
+
+@dataclass(frozen=True)
+class HostRunner(LibraryRunner):
+    """Runs a float32 library by the example of the artifact."""
+
+    # A product that is not rounded before it is added would be another arithmetic.
+    needed_flags: ClassVar[tuple[str, ...]] = ("-O2", "-ffp-contract=off")
+    contract: Contract = "bounded"
+
+    def main_source(self, record: Mapping[str, Any], artifact: Path, folder: Path) -> Path:
+        """The artifact's example."""
+        return artifact / "example.c"
+
+    def bound(self, program: Program, tensor: str) -> float:
+        """See `layer_bound`."""
+        return layer_bound(program, tensor)
 
 
 def described(artifact: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.program import Window
 from nnkit.program.affine import AffineTensor
 
 TableKind: TypeAlias = Literal["ints", "shorts", "bytes"]
@@ -114,3 +115,17 @@ def logical(stored: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
 def suffix(tensor: AffineTensor) -> str:
     """`u8`, `i8`, `u16` or `i16`: nnkit_types.h has its type."""
     return f"{'i' if tensor.format.signed else 'u'}{tensor.format.bits}"
+
+
+def window_numbers(window: Window) -> dict[str, int]:
+    """The members of a kernel's structure that tell of its window."""
+    return {
+        "kernel_h": window.kernel_h,
+        "kernel_w": window.kernel_w,
+        "stride_h": window.stride_h,
+        "stride_w": window.stride_w,
+        "dilation_h": window.dilation_h,
+        "dilation_w": window.dilation_w,
+        "pad_top": window.pad_top,
+        "pad_left": window.pad_left,
+    }

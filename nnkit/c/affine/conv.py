@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.c.affine.call import Call, Kernel, Table, suffix
+from nnkit.c.affine.call import Call, Kernel, Table, suffix, window_numbers
 from nnkit.c.affine.overlap import window_distance
 from nnkit.c.affine.requantize import Stage, stage_of
 from nnkit.program import Window
@@ -39,10 +39,7 @@ def conv_call(op: AffineConv, source: AffineTensor, output: AffineTensor) -> Cal
                 ("w", weight_type),
                 ("y", suffix(output)),
                 ("sum", "s64" if wide else ""),
-                ("form", stage.form),
-                ("clamp", stage.clamp),
-                ("lifted", "lifted" if stage.lift else ""),
-                ("negative", "slopes" if stage.negative is not None else ""),
+                *stage.variant,
                 ("way", "transposed" if op.transposed else ""),
             ),
         ),
@@ -56,14 +53,7 @@ def conv_call(op: AffineConv, source: AffineTensor, output: AffineTensor) -> Cal
             "out_channels": outputs // op.groups,
             "y_stride": output.shape[0],
             "groups": op.groups,
-            "kernel_h": window.kernel_h,
-            "kernel_w": window.kernel_w,
-            "stride_h": window.stride_h,
-            "stride_w": window.stride_w,
-            "dilation_h": window.dilation_h,
-            "dilation_w": window.dilation_w,
-            "pad_top": window.pad_top,
-            "pad_left": window.pad_left,
+            **window_numbers(window),
             "pad_value": source.zero_point if op.transposed else op.pad_value,
             "depth": depth,
             "whole": int(window.dilation_w == 1 and per_group == source.shape[0]),

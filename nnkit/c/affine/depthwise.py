@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnkit.c.affine.call import Call, Kernel, Table, suffix
+from nnkit.c.affine.call import Call, Kernel, Table, suffix, window_numbers
 from nnkit.c.affine.conv import centred_weight, folds, reach_of, stage_columns, started
 from nnkit.c.affine.overlap import window_distance
 from nnkit.c.affine.requantize import stage_of
@@ -43,10 +43,7 @@ def depthwise_call(op: AffineConv, source: AffineTensor, output: AffineTensor) -
                 ("w", weight_type),
                 ("y", suffix(output)),
                 ("sum", "s64" if wide else ""),
-                ("form", stage.form),
-                ("clamp", stage.clamp),
-                ("lifted", "lifted" if stage.lift else ""),
-                ("negative", "slopes" if stage.negative is not None else ""),
+                *stage.variant,
             ),
         ),
         numbers={
@@ -56,14 +53,7 @@ def depthwise_call(op: AffineConv, source: AffineTensor, output: AffineTensor) -
             "out_height": output.shape[1],
             "out_width": output.shape[2],
             "y_stride": channels,
-            "kernel_h": window.kernel_h,
-            "kernel_w": window.kernel_w,
-            "stride_h": window.stride_h,
-            "stride_w": window.stride_w,
-            "dilation_h": window.dilation_h,
-            "dilation_w": window.dilation_w,
-            "pad_top": window.pad_top,
-            "pad_left": window.pad_left,
+            **window_numbers(window),
             "pad_value": op.pad_value,
             **stage.numbers,
         },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnkit.c.affine.call import Call, Kernel, Table, suffix
+from nnkit.c.affine.call import Call, Kernel, Table, suffix, window_numbers
 from nnkit.c.affine.overlap import window_distance
 from nnkit.graph.refusal import Refused
 from nnkit.program.affine import AffinePool, AffineTensor
@@ -21,14 +21,7 @@ def pool_call(op: AffinePool, source: AffineTensor, output: AffineTensor) -> Cal
         "out_height": output.shape[1],
         "out_width": output.shape[2],
         "y_stride": channels,
-        "kernel_h": window.kernel_h,
-        "kernel_w": window.kernel_w,
-        "stride_h": window.stride_h,
-        "stride_w": window.stride_w,
-        "dilation_h": window.dilation_h,
-        "dilation_w": window.dilation_w,
-        "pad_top": window.pad_top,
-        "pad_left": window.pad_left,
+        **window_numbers(window),
         "counts": int(bool(op.by_count)),
         "x_zero": source.zero_point,
         "zero": output.zero_point,

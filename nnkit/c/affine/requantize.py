@@ -38,6 +38,16 @@ class Stage:
     high: int
 
     @property
+    def variant(self) -> tuple[tuple[str, str], ...]:
+        """What it says of a kernel's variant."""
+        return (
+            ("form", self.form),
+            ("clamp", self.clamp),
+            ("lifted", "lifted" if self.lift else ""),
+            ("negative", "slopes" if self.negative is not None else ""),
+        )
+
+    @property
     def numbers(self) -> dict[str, int]:
         """What a kernel's structure holds of it."""
         return {"lift": 1 << self.lift, "zero": self.zero, "low": self.low, "high": self.high}
