@@ -52,14 +52,7 @@ DEFAULT_RULES: tuple[str, ...] = (
 )
 """The rules of a recipe that names none, in their order (= priority)."""
 
-OPTIONAL_RULES: tuple[str, ...] = (
-    "clip_to_relus",
-    "warp_from_grid",
-    "warp_before_affine",
-    "nonfinal_fc_to_conv",
-    "norm_from_concat",
-    "merge_fc_pca",
-    "hard_swish_to_product",
+_INTO_INTEGER_LAYERS: tuple[str, ...] = (
     "unroll_recurrent",
     "softmax_of_rows",
     "instance_norm_to_rows",
@@ -76,26 +69,24 @@ OPTIONAL_RULES: tuple[str, ...] = (
     "split_transpose",
     "constants_to_conv",
 )
+"""Rules that put layers without integers of their own into such as have them, in their order."""
+
+OPTIONAL_RULES: tuple[str, ...] = (
+    "clip_to_relus",
+    "warp_from_grid",
+    "warp_before_affine",
+    "nonfinal_fc_to_conv",
+    "norm_from_concat",
+    "merge_fc_pca",
+    "hard_swish_to_product",
+    *_INTO_INTEGER_LAYERS,
+)
 """Rules that a recipe or a target must name; in the order in which they are usually written."""
 
 INTEGER_FORM: tuple[str, ...] = (
     "fc_to_conv",
     "normalize_resize",
-    "unroll_recurrent",
-    "softmax_of_rows",
-    "instance_norm_to_rows",
-    "arithmetic_to_add_and_mul",
-    "resize_to_layers",
-    "pad_to_slices",
-    "depth_to_space_to_transpose",
-    "rows_to_conv",
-    "reduce_to_layers",
-    "broadcast_factor",
-    "constant_part_to_conv",
-    "slice_inside",
-    "concat_along_channels",
-    "split_transpose",
-    "constants_to_conv",
+    *_INTO_INTEGER_LAYERS,
     "fuse_activation",
     "fuse_pool",
 )
