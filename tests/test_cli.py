@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -75,3 +76,30 @@ def test_interrupts_that_the_caller_ignores_stay_ignored() -> None:
     script = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + SCRIPT.format(body=body, arguments=())
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "survived\n")
+
+
+def nnkit(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "import sys; sys.argv[0] = 'nnkit'; from nnkit.cli import main; main()"]
+    return subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, check=False, env={**os.environ, **environment}
+    )
+
+
+def test_help_is_a_command_too() -> None:
+    assert nnkit("help").stdout == nnkit("--help").stdout
+    assert nnkit().stdout.strip() == nnkit("--help").stdout.strip()
+    assert nnkit("help", "package", "verify").stdout == nnkit("package", "verify", "--help").stdout
+    done = nnkit("help", "pln")
+    assert (done.returncode, "did you mean 'plan'?" in done.stderr) == (2, True)
+
+
+def test_the_shell_completes_commands_and_options() -> None:
+    """As bash asks: the words so far, and which of them is being written."""
+
+    def completed(words: str) -> list[str]:
+        asked = {"_NNKIT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        return nnkit(**asked).stdout.split()
+
+    assert completed("nnkit pl") == ["plan"]
+    assert completed("nnkit run --exec") == ["--executor"]
+    assert completed("nnkit package ver") == ["verify"]

@@ -1,0 +1,90 @@
+"""The command line. Commands only parse here, a group a file; what they do is in `nnkit.commands`, imported when they
+run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from nnkit import __version__
+from nnkit.cli import builds, installation, packages, recipes, tables
+from nnkit.cli.help_words import help_command
+from nnkit.errors import ExitCode, NnkitError
+from nnkit.failures import INTERRUPTED, Interrupts, fail, fail_unexpected
+
+app = typer.Typer(
+    name="nnkit",
+    help="From a trained network to a verified release for an NPU, from one recipe.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for group in (recipes, builds):
+    app.add_typer(group.app)
+app.add_typer(packages.app, name="package", rich_help_panel=builds.PANEL)
+for group in (installation, tables):
+    app.add_typer(group.app)
+
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.", is_eager=True)]
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"nnkit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: DebugOption = False,
+) -> None:
+    """From a trained network to a verified release for an NPU, from one recipe."""
+
+
+@app.command("help", rich_help_panel=installation.PANEL)
+def help_(
+    context: typer.Context,
+    command: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND]...", help="Such as `run`.")] = None,
+) -> None:
+    """Explain a command, or list all of them."""
+    help_command(context, command or [])
+
+
+def main() -> None:
+    """Entry point: runs a command and turns every failure into a message and a documented exit code."""
+    # The simulator's matrix products are small: BLAS threads only wait for each other, five times slower on two busy
+    # cores. To be set before numpy is imported; a value of the user's own stands.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    debug = "--debug" in sys.argv[1:]
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    if not debug:
+        import warnings
+
+        warnings.simplefilter("ignore")  # libraries warn in their own words; what matters to users we say ourselves
+    interrupts = Interrupts()
+    try:
+        code = app(args=arguments, standalone_mode=False)
+        sys.stdout.flush()
+    except NnkitError as error:
+        if debug:
+            raise
+        interrupts.check()
+        fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        fail(INTERRUPTED, ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        raise SystemExit(ExitCode.OK) from None
+    except Exception as error:
+        if debug:
+            raise
+        interrupts.check()
+        fail_unexpected(error)
+    interrupts.check()  # typer makes a plain result of it
+    raise SystemExit(code if isinstance(code, int) else ExitCode.OK)

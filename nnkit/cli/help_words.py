@@ -1,0 +1,24 @@
+"""`nnkit help [COMMAND]`: what `--help` says, for those who ask in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from nnkit.did_you_mean import suggestion
+from nnkit.errors import UsageError
+
+
+def help_command(context: typer.Context, words: Sequence[str]) -> None:
+    """Print the help of the command that `words` name, of all commands without any. Raises UsageError."""
+    found: Any = context.find_root()
+    for word in words:
+        known = getattr(found.command, "commands", {})
+        if word not in known:
+            raise UsageError(
+                f"there is no command {word!r}", where="help", remedy=suggestion(word, list(known), "commands")
+            )
+        found = type(found)(known[word], info_name=word, parent=found)
+    typer.echo(found.get_help())

@@ -1,0 +1,61 @@
+"""Commands on what is installed: targets, tools, schemas."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from nnkit.cli.options import JsonOption
+
+app = typer.Typer()
+targets_app = typer.Typer(help="The installed targets.", no_args_is_help=True)
+PANEL = "What is installed"
+app.add_typer(targets_app, name="targets", rich_help_panel=PANEL)
+
+
+@targets_app.command("list")
+def targets_list(json: JsonOption = False) -> None:
+    """List the installed targets."""
+    from nnkit.commands.targets import list_command
+
+    list_command(json=json)
+
+
+@targets_app.command("show")
+def targets_show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The target.")], json: JsonOption = False
+) -> None:
+    """Show a target's memories, options and constraints."""
+    from nnkit.commands.targets import show_command
+
+    show_command(name, json=json)
+
+
+@app.command(rich_help_panel=PANEL)
+def doctor(
+    install: Annotated[
+        str | None, typer.Option("--install", metavar="TARGET", help="Install the tools of this target.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Show the tools that targets use: what is found, what is missing, how to get it."""
+    from nnkit.commands.doctor import doctor_command, install_command
+
+    if install is not None:
+        install_command(install, json=json)
+    else:
+        doctor_command(json=json)
+
+
+@app.command(rich_help_panel=PANEL)
+def schema(
+    report: Annotated[bool, typer.Option("--report", help="The schema of report.json instead.")] = False,
+) -> None:
+    """Print the JSON Schema of recipes, for editors."""
+    from nnkit.commands.schema import report_schema_command, schema_command
+
+    if report:
+        report_schema_command()
+    else:
+        schema_command()

@@ -1,0 +1,125 @@
+"""Commands on recipes: `run`, `init`, `check`, `plan`."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nnkit.cli.options import JsonOption, NoCacheOption, RecipeArgument, TargetOption, VerboseOption
+from nnkit.recipe.model_formats import FORMAT_OF_SUFFIX
+
+app = typer.Typer()
+PANEL = "From a model to a release"
+
+
+class ExecutorName(Enum):
+    """Processes of this host, or a Dask cluster."""
+
+    local = "local"
+    dask = "dask"
+
+
+@app.command(rich_help_panel=PANEL)
+def run(  # noqa: PLR0913 - every option of a command is a parameter
+    recipe: Annotated[
+        list[Path],
+        typer.Argument(metavar="RECIPE...", help="The recipe (YAML), or several; or a model and --images."),
+    ],
+    target: TargetOption = None,
+    images: Annotated[
+        Path | None, typer.Option("--images", metavar="DIR", help="Of a model without recipe: its pictures.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Output folder.")] = Path("out"),
+    no_cache: NoCacheOption = False,
+    no_qemu: Annotated[bool, typer.Option("--no-qemu", help="Do not run the artifact in an emulator.")] = False,
+    executor: Annotated[
+        ExecutorName, typer.Option("--executor", help="Where calibration, evaluation and sweeps run.")
+    ] = ExecutorName.local,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="Address of a Dask scheduler; without it, `dask` makes a cluster on this host.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            min=1,
+            metavar="N",
+            help="How many processes compute, each on one core; without it, as many as shorten the run.",
+        ),
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Builds at a time.")] = 1,
+    trust: Annotated[bool, typer.Option("--trust", help="Run the programs that the recipe names.")] = False,
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Build, verify and pack a release from a recipe."""
+    from nnkit.commands.run import RunOptions, run_command
+    from nnkit.executors import ExecutorChoice
+
+    if any(path.suffix.lower() in FORMAT_OF_SUFFIX for path in recipe) or images is not None:
+        from nnkit.commands.init import drafted
+
+        recipe, target = [drafted(path, out, targets=target or [], images=images) for path in recipe], None
+    options = RunOptions(
+        targets=tuple(target or []),
+        out=out,
+        cache=not no_cache,
+        emulate=not no_qemu,
+        json=json,
+        verbose=verbose,
+        executor=ExecutorChoice(executor.value, workers, scheduler),
+        jobs=jobs,
+        trust=trust,
+    )
+    run_command(recipe, options)
+
+
+@app.command(rich_help_panel=PANEL)
+def init(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The network: .onnx, or .prototxt for Caffe.")],
+    target: Annotated[
+        list[str] | None, typer.Option("--target", "-t", metavar="NAME", help="A target of the recipe (repeatable).")
+    ] = None,
+    images: Annotated[
+        Path | None, typer.Option("--images", metavar="DIR", help="Pictures to calibrate and to verify on.")
+    ] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option("--shape", metavar="NAME=1x3x224x224", help="An input's sizes, where the model has none."),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The recipe.")] = Path("recipe.yaml"),
+) -> None:
+    """Write a first recipe for a model: what its file says, and proposals with their reasons."""
+    from nnkit.commands.init import init_command
+
+    init_command(model, out, targets=target or [], images=images, shapes=shape or [])
+
+
+@app.command(rich_help_panel=PANEL)
+def check(recipe: RecipeArgument, json: JsonOption = False) -> None:
+    """Validate a recipe and the files it names; change nothing."""
+    from nnkit.commands.check import check_command
+
+    check_command(recipe, json=json)
+
+
+@app.command(rich_help_panel=PANEL)
+def plan(
+    recipe: RecipeArgument,
+    target: TargetOption = None,
+    no_cache: NoCacheOption = False,
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Dry run: rewrites, placement, formats and memory of what `run` would build."""
+    from nnkit.commands.plan import plan_command
+
+    plan_command(recipe, target or [], no_cache=no_cache, json=json, verbose=verbose)
