@@ -14,7 +14,7 @@ def detection_output(graph: GraphView, node: Node, op: DetectionOutput) -> Code:
     priors = graph.shape(boxes.value)[2] // 4
     limit = op.per_class_limit(priors)
     # Without keep_top_k nothing is dropped later: the list is the output itself.
-    entries = op.keep_top_k + limit if op.keep_top_k > 0 else 0
+    entries = op.keep_top_k + min(op.keep_top_k, limit) if op.keep_top_k > 0 else 0
     listed: Argument = Scratch(entries * 7, "float") if entries else target
     detection = struct(
         "nnkit_detection",
@@ -32,6 +32,6 @@ def detection_output(graph: GraphView, node: Node, op: DetectionOutput) -> Code:
         op.eta,
         op.confidence_threshold,
     )
-    order = Scratch(max(priors, entries), "int")
+    order = Scratch(max(limit, entries), "int")
     arguments = (location, confidence, boxes, target, order, listed, detection)
     return [Call("detection_output", "nnkit_detection_output", arguments, uses=("select_best",))]

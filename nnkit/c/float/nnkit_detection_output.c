@@ -51,22 +51,16 @@ static void decode(const float *prior, const float *variance, const float *locat
 static int one_class(const float *location, const float *confidence, const float *priors, int label, int *order,
                      float *list, int length, const nnkit_detection *d)
 {
-    int i, rank;
     const int sets = d->share_location ? 1 : d->classes;
     const int set = d->share_location ? 0 : label;
     const int first = length;
     float threshold = d->nms_threshold;
-    int candidates = 0, limit;
-    for (i = 0; i < d->priors; i++) {
-        if (confidence[(long)i * d->classes + label] > d->confidence_threshold) {
-            order[candidates++] = i;
-        }
-    }
-    limit = candidates < d->class_limit ? candidates : d->class_limit;
-    nnkit_select_best(confidence + label, d->classes, order, candidates, limit);
-    for (rank = 0; rank < limit; rank++) {
+    int candidates = nnkit_best_above(confidence + label, d->classes, d->priors, d->confidence_threshold, order,
+                                      d->class_limit);
+    /* Of one class no more than `keep` can be among the best of all. */
+    for (; candidates > 0 && (d->keep < 0 || length - first < d->keep); candidates--) {
         int k;
-        const int index = order[candidates - 1 - rank];
+        const int index = nnkit_take_best(confidence + label, d->classes, order, candidates);
         float *entry = list + (long)ENTRY * length; /* decoded in place: overwritten where it does not stay */
         int free = 1;
         decode(priors + 4L * index, priors + 4L * (d->priors + index), location + 4L * ((long)index * sets + set),

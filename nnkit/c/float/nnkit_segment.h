@@ -156,14 +156,19 @@ void nnkit_psroi_pooling(const float *x, const float *rois, float *y, int height
 /* channels, height, width: of x */
 void nnkit_reorg(const float *x, float *y, int channels, int height, int width, int stride, int reverse);
 void nnkit_warp_perspective(const float *x, const float *matrix, float *y, const nnkit_warp *warp);
-/* order: max(priors, keep + class_limit) values. list: (keep + class_limit) * 7; without a limit it may be y
- * itself. */
+/* list: n * 7 values, n = keep + min(keep, class_limit); without `keep` it may be y itself. order: max(class_limit, n)
+ * values. */
 void nnkit_detection_output(const float *location, const float *confidence, const float *priors, float *y, int *order,
                             float *list, const nnkit_detection *detection);
 /* corners: anchors * 4 of position (0, 0). order: anchors * height * width values, boxes: 5
  * times as many. */
 void nnkit_proposal_run(const float *scores, const float *deltas, const float *info, float *rois,
                         const float *corners, int *order, float *boxes, const nnkit_proposal *proposal);
+/* Writes the indices of the scores above `above`, at most `limit`: then the best ones. Returns how many there are, in
+ * an order that nnkit_take_best keeps up. */
+int nnkit_best_above(const float *scores, int stride, int count, float above, int *order, int limit);
+/* The best of `count` indices, which goes to their end; the others are in order for the next call. */
+int nnkit_take_best(const float *scores, int stride, int *order, int count);
 /* Moves the best `wanted` of `count` indices to the end of `order`, the best one last: highest
  * scores[index * stride], of equal ones the lower index. */
 void nnkit_select_best(const float *scores, int stride, int *order, int count, int wanted);

@@ -7,16 +7,16 @@ static int better(const float *scores, int stride, int a, int b)
     return left > right || (left == right && a < b);
 }
 
-/* Restores the heap below `root`: the best index on top. */
-static void sift(const float *scores, int stride, int *order, int count, int root)
+/* Restores the heap below `root`: the best index on top, or with `worst` the last one. */
+static void sift(const float *scores, int stride, int *order, int count, int root, int worst)
 {
     int child;
     for (child = 2 * root + 1; child < count; child = 2 * root + 1) {
         const int moved = order[root];
-        if (child + 1 < count && better(scores, stride, order[child + 1], order[child])) {
+        if (child + 1 < count && better(scores, stride, order[child + 1], order[child]) != worst) {
             child++;
         }
-        if (!better(scores, stride, order[child], moved)) {
+        if (better(scores, stride, order[child], moved) == worst) {
             return;
         }
         order[root] = order[child];
@@ -25,16 +25,52 @@ static void sift(const float *scores, int stride, int *order, int count, int roo
     }
 }
 
+static void heap(const float *scores, int stride, int *order, int count, int worst)
+{
+    int i;
+    for (i = count / 2 - 1; i >= 0; i--) {
+        sift(scores, stride, order, count, i, worst);
+    }
+}
+
+int nnkit_best_above(const float *scores, int stride, int count, float above, int *order, int limit)
+{
+    int i, found = 0, heaped = 0;
+    for (i = 0; i < count; i++) {
+        if (!(scores[(long)i * stride] > above)) {
+            continue;
+        }
+        if (found < limit) {
+            order[found++] = i;
+            continue;
+        }
+        if (!heaped) {
+            heap(scores, stride, order, found, 1);
+            heaped = 1;
+        }
+        if (found > 0 && better(scores, stride, i, order[0])) {
+            order[0] = i;
+            sift(scores, stride, order, found, 0, 1);
+        }
+    }
+    heap(scores, stride, order, found, 0);
+    return found;
+}
+
+int nnkit_take_best(const float *scores, int stride, int *order, int count)
+{
+    const int best = order[0];
+    order[0] = order[count - 1];
+    order[count - 1] = best;
+    sift(scores, stride, order, count - 1, 0, 0);
+    return best;
+}
+
 void nnkit_select_best(const float *scores, int stride, int *order, int count, int wanted)
 {
-    int i, end;
-    for (i = count / 2 - 1; i >= 0; i--) {
-        sift(scores, stride, order, count, i);
-    }
-    for (end = count - 1; end >= 0 && end >= count - wanted; end--) {
-        const int best = order[0];
-        order[0] = order[end];
-        order[end] = best;
-        sift(scores, stride, order, end, 0);
+    int end;
+    heap(scores, stride, order, count, 0);
+    for (end = count; end > 0 && end > count - wanted; end--) {
+        nnkit_take_best(scores, stride, order, end);
     }
 }
