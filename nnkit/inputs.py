@@ -42,7 +42,15 @@ def preprocess_by_input(recipe: Recipe, model: Model) -> dict[str, Preprocess]:
 
 
 def _preprocess(recipe: Recipe, spec: InputSpec) -> Preprocess:
+    from nnkit.recipe.inputs import looks_channels_last
+
     written = recipe.model.inputs.get(spec.name)
+    if written is not None and written.preprocess is not None and looks_channels_last(spec.shape):
+        raise RecipeError(
+            f"pictures cannot feed input '{spec.name}' of shape {list(spec.shape)}: its channels are last",
+            where=recipe.where("model", "inputs", spec.name, "preprocess"),
+            remedy="add `layout: nhwc` beside `preprocess`",
+        )
     return Preprocess.from_recipe(written.preprocess if written is not None else None, spec.shape)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,6 +63,7 @@ def import_onnx(
     limits: ToolLimits = DEFAULT_LIMITS,
     input_where: Callable[[str], str] | None = None,
     any_batch: bool = False,
+    channels_last: Collection[str] = (),
 ) -> ImportResult:
     """Import an ONNX file (operator sets 9 to the newest that the installed onnx knows).
 
@@ -73,6 +74,7 @@ def import_onnx(
     limits: of the process that runs the ONNX tools.
     input_where: gives the position of a declared input in the recipe, for messages.
     any_batch: take inputs of several images, which the edit `replace_input` then makes inputs of one.
+    channels_last: inputs that the file has as [1, H, W, C], to be taken as [1, C, H, W] (`channels_last.py`).
 
     Raises:
         UserFileError: the model or its data file is missing or unreadable.
@@ -126,7 +128,16 @@ def import_onnx(
         outputs=tuple(OutputSpec(value.name, shapes[value.name]) for value in finished.graph.output),
         opset=opset,
     )
+    if channels_last:
+        from nnkit.importers.channels_last import channels_first
+
+        model = channels_first(model, channels_last, input_where)
+        notes += [f"input '{name}' is taken as {list(_shape(model, name))}" for name in channels_last]
     return ImportResult(model, (*notes, *gone), (file, *data_files))
+
+
+def _shape(model: Model, name: str) -> tuple[int, ...]:
+    return next(spec.shape for spec in model.inputs if spec.name == name)
 
 
 def model_file_digest(path: str | os.PathLike[str]) -> str:

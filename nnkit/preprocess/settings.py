@@ -127,6 +127,8 @@ def check_shape(preprocess: Preprocess, shape: Sequence[int], *, where: str = ""
     if shape[1] != preprocess.channels:
         reason = f"color '{preprocess.color}' gives {preprocess.channels} channel(s), the input is {shown}"
         remedy = {1: "use color: gray", 3: "use color: rgb or bgr"}.get(shape[1], "give .npy files of that shape")
+        if shape[1] not in (1, 3) and shape[3] in (1, 3):
+            remedy = "its channels are last: write layout: nhwc for the input (model.inputs)"
         raise RecipeError(reason, where=where, remedy=remedy)
     height, width = int(shape[2]), int(shape[3])
     resize = preprocess.resize

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnkit.errors import UsageError
+from nnkit.recipe.inputs import CHANNELS, looks_channels_last
 
 Shape = tuple[int | None, ...]
 
@@ -80,7 +81,10 @@ def recipe_text(draft: Draft) -> str:
 
 def _input_lines(each: DraftInput, calibration: str) -> list[str]:
     lines = [f"    {_quoted(each.name)}:", f"      shape: [{', '.join(str(side) for side in each.shape)}]"]
-    image = len(each.shape) == 4 and each.shape[1] in (1, 3)
+    turned = looks_channels_last(each.shape)
+    image = turned or (len(each.shape) == 4 and each.shape[1] in CHANNELS.values())
+    if turned:
+        lines += ["      layout: nhwc  # channels last: nnkit takes it as [1, channels, height, width]"]
     if image:
         lines += _preprocess_lines(each)
     kind = "some dozens, like the real ones" if image else "arrays of this shape, as .npy files"
@@ -92,6 +96,8 @@ def _input_lines(each: DraftInput, calibration: str) -> list[str]:
 
 def _preprocess_lines(each: DraftInput) -> list[str]:
     _, channels, height, width = each.shape
+    if looks_channels_last(each.shape):
+        _, height, width, channels = each.shape
     color = "gray" if channels == 1 else "rgb"
     lines = [
         "      preprocess:",

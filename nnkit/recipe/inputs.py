@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Annotated, Literal
 
@@ -129,9 +129,14 @@ class InputSpec(RecipeModel):
         default=None,
         min_length=1,
         max_length=6,
-        description="Shape, batch first, of which the batch is 1; needed where the model leaves sizes open. "
-        "`null`: as in the model.",
+        description="Shape in the model's file, batch first, of which the batch is 1; needed where it leaves sizes "
+        "open. `null`: as in the model.",
         examples=[[1, 1, 128, 128]],
+    )
+    layout: Literal["nchw", "nhwc"] = Field(
+        default="nchw",
+        description="Order of the input in an ONNX file. `nhwc`: channels last, as TensorFlow has it; nnkit takes it "
+        "as [1, channels, height, width], and the Transpose that such networks begin with falls away.",
     )
     preprocess: Preprocess | None = Field(
         default=None,
@@ -147,7 +152,10 @@ class InputSpec(RecipeModel):
             return self
         _check_size(self.shape)
         if self.preprocess is not None:
-            _check_image_shape(self.shape, self.preprocess)
+            shape = self.shape
+            if self.layout == "nhwc" and len(shape) == 4:
+                shape = (shape[0], shape[3], shape[1], shape[2])
+            _check_image_shape(shape, self.preprocess)
         return self
 
 
@@ -162,12 +170,21 @@ def _check_size(shape: tuple[int, ...]) -> None:
         raise fault(reason, "write 1 there", ("shape", 0))
 
 
+def looks_channels_last(shape: Sequence[int | None]) -> bool:
+    """Whether an input of that shape is an image only if its channels are last."""
+    images = set(CHANNELS.values())
+    return len(shape) == 4 and shape[1] not in images and shape[3] in images
+
+
 def _check_image_shape(shape: tuple[int, ...], preprocess: Preprocess) -> None:
     """An image needs [1, C, H, W]; colour, mean, scale, crop and resize must lead to that."""
     if len(shape) != 4:
         reason = f"an input that is made from images has 4 dimensions, but the shape has {len(shape)}"
         raise fault(reason, "write [1, channels, height, width]", ("shape",))
     _, channels, height, width = shape
+    if looks_channels_last(shape):
+        reason = f"an image has 1 or 3 channels, but the shape has {channels}, and {width} at its end"
+        raise fault(reason, "add `layout: nhwc`", ("shape", 1))
     problems: list[Fault] = []
     if preprocess.color is not None and CHANNELS[preprocess.color] != channels:
         fitting = " or ".join(color for color, count in CHANNELS.items() if count == channels)
@@ -228,6 +245,10 @@ class ModelSection(RecipeModel):
         if self.format == "caffe" and self.weights is None:
             reason = "a Caffe network needs its weights beside the prototxt"
             raise fault(reason, "add `weights: net.caffemodel`", ("path",))
+        turned = next((name for name, spec in self.inputs.items() if spec.layout == "nhwc"), None)
+        if self.format == "caffe" and turned is not None:
+            reason = "inputs of Caffe networks have their channels first"
+            raise fault(reason, "remove `layout`", ("inputs", turned, "layout"))
         if self.format == "onnx" and self.custom_layers:
             raise fault("custom_layers are layers of a prototxt", "remove `custom_layers`", ("custom_layers",))
         if self.format == "onnx" and self.weights is not None:

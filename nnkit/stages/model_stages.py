@@ -27,6 +27,7 @@ def import_model(build: Build) -> Imported:
     path = section.path.existing_file("the model")
     weights = section.weights.existing_file("the model's weights") if section.weights is not None else None
     tags = build.recipe.tags_for(build.key)
+    channels_last = [name for name, spec in section.inputs.items() if spec.layout == "nhwc"]
     shapes = {name: spec.shape for name, spec in section.inputs.items() if spec.shape is not None}
     hp = () if isinstance(tags.hp, str) else tags.hp  # `auto`: `choose_precision` decides after calibration
     custom, custom_digests = _custom_layers(build.recipe, trusted=build.trusted)
@@ -52,6 +53,7 @@ def import_model(build: Build) -> Imported:
                 tag_globs=globs,
                 input_where=input_where,
                 any_batch=several_images,
+                channels_last=channels_last,
             )
         return Imported(result.model, result.notes)
 
@@ -59,7 +61,7 @@ def import_model(build: Build) -> Imported:
         "import",
         [model_file_digest(path) if weights is None else caffe_digest(path, weights)],
         {"shapes": {k: list(v) for k, v in shapes.items()}, "simplify": section.simplify, "hp": hp, "cpu": tags.cpu}
-        | {"several_images": several_images, "custom_layers": custom_digests},
+        | {"several_images": several_images, "custom_layers": custom_digests, "channels_last": channels_last},
         [importers, "nnkit.caffe", "nnkit.custom_ops", "nnkit.graph", "nnkit.reading"],
         {name: installed_version(name) for name in ("onnx", "onnxsim", "onnxruntime")},
     )

@@ -172,7 +172,25 @@ def permute_is_channels_last(layer: Layer, context: Context) -> str | None:
     if layer.kind != "Permute":
         return None
     order = read_transpose(context.graph, layer.main).order
-    return None if order == (0, 2, 3, 1) else f"({','.join(map(str, order))})"
+    if order == (0, 2, 3, 1) or _reads_channels_last(layer, context):
+        return None
+    return f"({','.join(map(str, order))})"
+
+
+def input_has_channels_first(layer: Layer, context: Context) -> str | None:
+    """a network's input has its channels first, [1, C, H, W]
+    fix: write layout: nhwc for the input in the recipe (model.inputs); the Permute then falls away"""
+    if not _reads_channels_last(layer, context):
+        return None
+    name = layer.inputs[0]
+    return f"input {name} of {_dims(context.graph.shape(name))}, which a Permute turns"
+
+
+def _reads_channels_last(layer: Layer, context: Context) -> bool:
+    """Whether it brings the channels of a network's input to the front."""
+    if layer.kind != "Permute" or layer.inputs[0] not in context.graph.inputs:
+        return False
+    return read_transpose(context.graph, layer.main).order == (0, 3, 1, 2)
 
 
 def reshape_keeps_batch(layer: Layer, context: Context) -> str | None:
@@ -333,6 +351,9 @@ LAYER_LIMITS: tuple[LayerLimit, ...] = (
     known_axis,
 )
 """Limits of layers that the NNIE executes; what runs on the CPU is free of them."""
+
+INPUT_RULES: tuple[LayerLimit, ...] = (input_has_channels_first,)
+"""Rules for what reads an input of the network; to run it on the CPU is no way out of them."""
 
 
 def _dims(shape: Sequence[int]) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from nnkit.constraints import Constraint, constraint_remedy, constraint_text
 from nnkit_nnie.caffe_pair import MAX_NAME_BYTES
 from nnkit_nnie.chips import CHIPS, NnieLimits
-from nnkit_nnie.constraints import LAYER_LIMITS
+from nnkit_nnie.constraints import INPUT_RULES, LAYER_LIMITS
 from nnkit_nnie.layer_kinds import KNOWN_KINDS
 from nnkit_nnie.segment_limits import NETWORK_LIMITS, SEGMENT_LIMITS
 from nnkit_nnie.tag_rules import CPU_ON_DATA, TAG_RULES
 
-ALL_LIMITS: tuple[Constraint, ...] = (*LAYER_LIMITS, *TAG_RULES, *SEGMENT_LIMITS, *NETWORK_LIMITS)
+ALL_LIMITS: tuple[Constraint, ...] = (*LAYER_LIMITS, *INPUT_RULES, *TAG_RULES, *SEGMENT_LIMITS, *NETWORK_LIMITS)
 _COMMON = NnieLimits()
 
 
@@ -43,7 +43,7 @@ def limits_page() -> str:
         + ". Any other type is written as Custom with the shapes",
         "of its tops and runs in a CPU segment.",
         "",
-        *_table(LAYER_LIMITS),
+        *_table((*LAYER_LIMITS, *INPUT_RULES)),
         "",
         "## Tags",
         "",

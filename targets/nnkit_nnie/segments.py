@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from nnkit.constraints import Violation, constraint_text, violation
 from nnkit.graph import Model
 from nnkit.graph.view import GraphView
-from nnkit_nnie.constraints import LAYER_LIMITS
+from nnkit_nnie.constraints import INPUT_RULES, LAYER_LIMITS
 from nnkit_nnie.context import Context, Division, context_of
 from nnkit_nnie.fixed_values import with_fixed_values
 from nnkit_nnie.layer_kinds import WARP
@@ -129,7 +129,7 @@ def _layer_violations(layers: Sequence[Layer], context: Context) -> list[Violati
         on_npu = layer.placement == "npu"
         if not on_npu:
             violations += refused_by_c(context.graph, layer)
-        for limit in (*TAG_RULES, *(LAYER_LIMITS if on_npu else ())):
+        for limit in (*TAG_RULES, *INPUT_RULES, *(LAYER_LIMITS if on_npu else ())):
             beyond = limit(layer, context)
             if beyond is not None:
                 movable = limit in LAYER_LIMITS
