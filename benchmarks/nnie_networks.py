@@ -53,7 +53,30 @@ class NnieNetwork:
 
 
 _MTCNN = {"input_name": "data", "color": "rgb", "mean": "127.5", "scale": 0.0078125, "images": FACES}
-_RFB = {"input_name": "input", "size": (240, 320), "color": "rgb", "mean": "127", "scale": 0.0078125, "images": FACES}
+_RFB_TASK = (
+    "{kind: detection, decode: {clip_anchors: true, heads: [{boxes: boxes, scores: scores, anchors: ["
+    "{stride: 8, sides: [10, 16, 24]}, {stride: 16, sides: [32, 48]}, {stride: [30, 32], sides: [64, 96]}, "
+    "{stride: [60, 64], sides: [128, 192, 256]}]}]}}"
+)
+_RFB = {
+    "input_name": "input",
+    "size": (240, 320),
+    "color": "rgb",
+    "mean": "127",
+    "scale": 0.0078125,
+    "images": FACES,
+    "task": _RFB_TASK,
+    "verified": 6,
+}
+_RETINAFACE_HEADS = ", ".join(
+    f"{{boxes: face_rpn_bbox_pred_stride{stride}, scores: face_rpn_cls_prob_reshape_stride{stride}, "
+    f"anchors: [{{stride: {stride}, sides: {sides}}}]}}"
+    for stride, sides in ((32, [512, 256]), (16, [128, 64]), (8, [32, 16]))
+)
+_RETINAFACE_TASK = (
+    "{kind: detection, decode: {variances: [1, 1], centre: 7.5, scores: class_first, nms: 0.4, "
+    f"heads: [{_RETINAFACE_HEADS}]}}}}"
+)
 
 NETWORKS: Mapping[str, NnieNetwork] = MappingProxyType(
     {
@@ -67,7 +90,7 @@ NETWORKS: Mapping[str, NnieNetwork] = MappingProxyType(
             1.0,
             FACES,
             outside=True,
-            task="{kind: detection, overlap: 0.9, score: 0.5}",
+            task="{kind: detection}",
             verified=6,
         ),
         "rfb_320": NnieNetwork(
@@ -85,6 +108,8 @@ NETWORKS: Mapping[str, NnieNetwork] = MappingProxyType(
             "0",
             1.0,
             FACES,
+            task=_RETINAFACE_TASK,
+            verified=6,
         ),
         # MTCNN's networks take pictures with height and width exchanged; distances to float do not depend on that.
         "mtcnn_det1": NnieNetwork(

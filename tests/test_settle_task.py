@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from nnkit.cli import app
 from nnkit.distance import distance
 from nnkit.errors import RecipeError
+from nnkit.stages.raw_boxes import raw_boxes_note
 from nnkit.verify.tasks.detection import score_detection
 from nnkit.verify.tasks.score import Outputs
 
@@ -85,3 +86,54 @@ def test_boxes_in_a_corner_have_a_high_cosine_and_no_agreement() -> None:
     assert distance(wrong, right).cosine > 0.994
     score = score_detection(Outputs(("a",), (right,)), Outputs(("a",), (wrong,)), None, 0.5, 0.5)
     assert score.values()["detection_agreement"] == 0.0
+
+
+def raw_boxes(folder: Path, verify: str) -> Path:
+    """The same head without its last layer: maps of boxes and scores."""
+    detector(folder, "")
+    net = Net(4)
+    x = net.node("Relu", [net.conv(net.input("image", 3, 16, 16), (3, 8), "stem", strides=[4, 4])], "relu")
+    scores = net.node("Sigmoid", [net.conv(x, (8, 2), "score")], "prob")
+    (folder / "net.onnx").write_bytes(net.model(net.conv(x, (8, 4), "box"), scores).onnx_bytes)
+    text = (folder / "recipe.yaml").read_text()
+    (folder / "recipe.yaml").write_text(text.replace(", gates: {}}", f", {verify}}}" if verify else "}"))
+    return folder / "recipe.yaml"
+
+
+def test_boxes_and_scores_without_decoding_are_told_with_the_lines_that_mend_it(tmp_path: Path) -> None:
+    """The lines that the report gives, completed by the anchors, lead to detections."""
+    recipe = raw_boxes(tmp_path, "")
+    done = CliRunner().invoke(app, ["run", str(recipe), "--out", str(tmp_path / "out"), "--no-cache"])
+    assert done.exit_code == 0, done.output
+    report = json.loads((tmp_path / "out/ssd/nnie/report.json").read_text())
+    (note,) = [each for each in report["notes"] if "look like a detector's" in each]
+    assert "task" not in report["verify"]
+    told = note.partition("write verify: {")[2].partition("}}}, with")[0] + "}}"
+    assert told.endswith("{heads: [{boxes: box, scores: prob, anchors: [{stride: 4, sides: [...]}]}]}}")
+    recipe = raw_boxes(tmp_path, f"{told.replace('[...]', '[5]')}, gates: {{detection_agreement: 0.01}}")
+    done = CliRunner().invoke(app, ["run", str(recipe), "--out", str(tmp_path / "out"), "--no-cache"])
+    assert done.exit_code == 0, done.output
+    report = json.loads((tmp_path / "out/ssd/nnie/report.json").read_text())
+    assert report["verify"]["task"]["kind"] == "detection"
+    assert report["verify"]["task"]["facts"]["float_detections"] > 0
+    (built,) = [row for row in report["details"]["precision"] if row["choice"] == "no_hp"]
+    assert built["task"] == report["verify"]["task"]["metrics"]
+    assert not [each for each in report["notes"] if "look like a detector's" in each]
+
+
+def test_a_distance_of_boxes_and_scores_is_no_gate_where_detections_are_read(tmp_path: Path) -> None:
+    decode = "decode: {heads: [{boxes: box, scores: prob, anchors: [{stride: 4, sides: [5]}]}]}"
+    recipe = raw_boxes(tmp_path, f"task: {{kind: detection, {decode}}}, gates: {{cosine: 0.9}}")
+    done = CliRunner().invoke(app, ["plan", str(recipe)])
+    assert isinstance(done.exception, RecipeError)
+    assert "nearly all are of the background" in str(done.exception)
+
+
+def test_plain_networks_are_no_detectors() -> None:
+    net = Net()
+    x = net.conv(net.input("image", 3, 16, 16), (3, 8), "stem")
+    model = net.model(net.conv(x, (8, 4), "depth"), net.conv(x, (8, 2), "score_map"), net.conv(x, (8, 3), "mask"))
+    assert raw_boxes_note(model) is not None  # four channels beside scores: a guess
+    net = Net()
+    x = net.conv(net.input("image", 3, 16, 16), (3, 8), "stem")
+    assert raw_boxes_note(net.model(net.conv(x, (8, 3), "box"), net.conv(x, (8, 2), "score"))) is None

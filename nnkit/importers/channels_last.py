@@ -1,7 +1,7 @@
 """Inputs whose channels are last in the file, [1, H, W, C], as [1, C, H, W]: what images are read to.
 
 A Transpose to [1, C, H, W] that reads such an input hands it on and becomes an Identity; other readers get the input
-back as it was by a Transpose in front of them. The result must compute what the file does, which ONNX Runtime decides.
+back as it was by a Transpose before them. The result must compute what the file does, which ONNX Runtime decides.
 """
 
 from __future__ import annotations

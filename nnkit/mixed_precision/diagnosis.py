@@ -28,6 +28,7 @@ from nnkit.quantize.scheme import FixedPointScheme
 from nnkit.samples import Sample
 from nnkit.simulate import simulate
 from nnkit.verify.float_vs_program import compare_with_float
+from nnkit.verify.tasks import TaskReading
 
 OutputPair: TypeAlias = tuple[NDArray[Any], NDArray[Any]]
 Judge: TypeAlias = Callable[[str, Distance, Sequence[OutputPair]], str]
@@ -129,11 +130,11 @@ class Diagnosis:
         layers: LayerSet,
         samples: Sequence[Sample],
         reference: Sequence[Mapping[str, NDArray[Any]]],
-        kept: str | None,
+        read: TaskReading | None,
         *,
         build: bool = False,
     ) -> tuple[Distance, list[OutputPair]]:
-        """As `distance`; and of the output `kept`, every sample's values in float and in the Program, real units.
+        """As `distance`; and what `read` makes of every sample's outputs in float and in the Program, real units.
 
         build: of `build_program` instead of `program`.
         """
@@ -143,8 +144,8 @@ class Diagnosis:
         for real, expected in zip(self.real_outputs(program, layers, samples), reference, strict=True):
             for name in program.outputs:
                 total.add(real[name], expected[name])
-                if name == kept:
-                    pairs.append((expected[name], real[name]))
+            if read is not None:
+                pairs.append((read(expected), read(real)))
         return total.result(), pairs
 
     def real_outputs(
@@ -179,13 +180,13 @@ def measurer(
     sample_sets: Mapping[str, Sequence[Sample]],
     judge: Judge | None,
     on_trial: Callable[[Trial], None] = lambda trial: None,
-    task_output: str | None = None,
+    read: TaskReading | None = None,
 ) -> Callable[[LayerSet], Trial]:
     """For `search`: a set passes where the gates hold on every one of the sample sets.
 
     sample_sets: by what messages call them. A trial's numbers are the first set's; the others run only where it
         passes, so that they can veto a choice and do not guide it.
-    judge: given the set's name, the distance and the pairs of values of `task_output` (empty without one): the gate
+    judge: given the set's name, the distance and the pairs of what `read` reads (empty without it): the gate
         that fails, in words; empty where none does. None: everything passes, and only the first set runs.
     """
     first, *others = sample_sets
@@ -197,12 +198,12 @@ def measurer(
         reason, where = judge(first, distance, pairs), first
         for name in others:
             if not reason:
-                other = diagnosis.outputs(layers, sample_sets[name], references[name], task_output)
+                other = diagnosis.outputs(layers, sample_sets[name], references[name], read)
                 reason, where = judge(name, *other), name
         return f"{reason} on the {where} images" if reason else ""
 
     def measure(layers: LayerSet) -> Trial:
-        distance, pairs = diagnosis.outputs(layers, sample_sets[first], references[first], task_output)
+        distance, pairs = diagnosis.outputs(layers, sample_sets[first], references[first], read)
         trial = Trial(layers, distance.cosine, distance.sqnr_db, distance.max_abs, failure(layers, distance, pairs))
         on_trial(trial)
         return trial
@@ -211,7 +212,7 @@ def measurer(
 
 
 def confirmer(
-    diagnosis: Diagnosis, sample_sets: Mapping[str, Sequence[Sample]], judge: Judge, task_output: str | None = None
+    diagnosis: Diagnosis, sample_sets: Mapping[str, Sequence[Sample]], judge: Judge, read: TaskReading | None = None
 ) -> Callable[[LayerSet], str]:
     """For `search_confirmed`: the gate that the build of a set fails, in words, on the last of the sample sets.
 
@@ -223,7 +224,7 @@ def confirmer(
         if diagnosis.trials_are_builds:
             return ""
         samples = sample_sets[name]
-        outcome = diagnosis.outputs(layers, samples, diagnosis.reference(samples), task_output, build=True)
+        outcome = diagnosis.outputs(layers, samples, diagnosis.reference(samples), read, build=True)
         reason = judge(name, *outcome)
         return f"{reason} on the {name} images, as a build has it" if reason else ""
 

@@ -16,6 +16,7 @@ from nnkit.program import Program
 from nnkit.recipe.sections import AUTO
 from nnkit.report.untried import Untried
 from nnkit.samples import Sample
+from nnkit.stages.raw_boxes import raw_boxes_note
 from nnkit.stages.types import Artifact, Build, Imported, Restructured, Settled, Verdict
 from nnkit.target import Deployment, Lowered, Quantization, Runner
 from nnkit.verify.artifact import ArtifactVerdict
@@ -158,14 +159,16 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
     samples = verification_samples(build.recipe, restructured.model)
     images = samples.images
     seen = seen_by_calibration(build.recipe, restructured.model, samples)
-    scorer = task_scorer(build.recipe, {n: program.tensors[n].shape for n in program.outputs}, images)
+    shapes = {name: program.tensors[name].shape for name in (*program.inputs, *program.outputs)}
+    planes = [shapes[name] for name in program.inputs]
+    scorer = task_scorer(build.recipe, {name: shapes[name] for name in program.outputs}, planes, images)
     with build.progress.stage("verify float", len(samples)) as step:
         floats = compare_with_float(
             restructured.reference,
             restructured.model,
             program,
             samples,
-            task_output=scorer.output if scorer is not None else None,
+            read=scorer.read if scorer is not None else None,
             ranges=artifact.deployment.statistics.ranges,
             choice=build.executor,
             progress=step.advance,
@@ -251,6 +254,7 @@ def report(
 
     folder, deployment, target = artifact.build_folder, artifact.deployment, build.target
     program, plan, lowered = deployment.program, deployment.plan, settled.lowered
+    raw = raw_boxes_note(restructured.model) if build.recipe.verify.task is None else None
     with build.progress.stage("report") as step:
         stages = {
             "float.onnx": restructured.reference.onnx_bytes,
@@ -276,7 +280,7 @@ def report(
                 stages=stages,
                 artifact_folder=artifact.folder,
                 statistics=deployment.statistics,
-                notes=imported.notes,
+                notes=(*imported.notes, *([] if raw is None else [raw])),
                 details=target.details(replace(deployment, say=step.say), build.options, artifact.folder),
                 tools=tool_versions(build),
                 mixed_precision=settled.search,

@@ -138,7 +138,8 @@ def _scorer(build: Build, restructured: Restructured, samples: Sequence[Sample])
     from nnkit.verify.tasks import task_scorer
 
     shapes = {spec.name: spec.shape[1:] for spec in restructured.model.outputs}
-    return task_scorer(build.recipe, shapes, [sample.image for sample in samples])
+    inputs = [spec.shape[1:] for spec in restructured.model.inputs]
+    return task_scorer(build.recipe, shapes, inputs, [sample.image for sample in samples])
 
 
 def _label_digests(task: Task | None) -> list[str]:
@@ -204,12 +205,12 @@ def _search(
         step.say(f"trial {count}, {len(trial.layers)} layers in 16 bits, {trial.sqnr_db:.1f} dB")
 
     gated = judge if budget is None else None
-    task_output = scorer.output if scorer is not None else None
-    measure = measurer(diagnosis, samples, gated, shown, task_output)
+    read = scorer.read if scorer is not None else None
+    measure = measurer(diagnosis, samples, gated, shown, read)
     if budget is not None:
         result = as_search_result(search_budget(diagnosis.candidates, measure, budget), measure)
     else:
-        confirm = confirmer(diagnosis, samples, judge, task_output)
+        confirm = confirmer(diagnosis, samples, judge, read)
         result = search_confirmed(diagnosis.candidates, measure, confirm)
     if result.chosen is None:
         best = result.best

@@ -6,10 +6,16 @@ from dataclasses import replace
 
 from nnkit.errors import RecipeError
 from nnkit.graph import Model
-from nnkit.recipe.tasks import Detection
+from nnkit.recipe.tasks import Detection, Task
+from nnkit.stages.raw_boxes import raw_boxes_note
 from nnkit.stages.types import Build, Restructured
 
 _DISTANCES = ("cosine", "sqnr_db", "max_abs")
+_WHY_ROWS = (
+    "the network gives a list of detections, of which '{}' says nothing: with every box in a corner the cosine can "
+    "be 0.99, and one weak detection more shifts all rows behind it"
+)
+_WHY_RAW = "the network gives boxes and scores, of which '{}' says little: nearly all are of the background"
 
 
 def settle_task(build: Build, restructured: Restructured) -> Build:
@@ -25,6 +31,9 @@ def settle_task(build: Build, restructured: Restructured) -> Build:
     if recipe.verify.task is None:
         detections = _lists_of_detections(restructured.model)
         if len(detections) != 1:
+            note = raw_boxes_note(restructured.model)
+            if note is not None:
+                build.progress.note(note)
             return build
         task = Detection(kind="detection", output=detections[0])
         verify = recipe.verify.model_copy(update={"task": task})
@@ -35,12 +44,16 @@ def settle_task(build: Build, restructured: Restructured) -> Build:
     for gate in _DISTANCES:
         if gate in recipe.verify.gates.limits():
             raise RecipeError(
-                f"the network gives a list of detections, of which '{gate}' says nothing: with every box in a corner "
-                "the cosine can be 0.99, and one weak detection more shifts all rows behind it",
+                _WHY_RAW.format(gate) if _decodes(recipe.verify.task) else _WHY_ROWS.format(gate),
                 where=recipe.where("verify", "gates", gate),
-                remedy="write gates: {detection_agreement: 0.95} and task: {kind: detection}",
+                remedy="write gates: {detection_agreement: 0.95}"
+                + ("" if _decodes(recipe.verify.task) else " and task: {kind: detection}"),
             )
     return build
+
+
+def _decodes(task: Task | None) -> bool:
+    return isinstance(task, Detection) and task.decode is not None
 
 
 def _lists_of_detections(model: Model) -> list[str]:

@@ -22,6 +22,7 @@ from nnkit.program.inputs import quantized_inputs
 from nnkit.samples import Sample
 from nnkit.simulate import Watch, simulate
 from nnkit.verify.close_look import CLOSE_SAMPLES, CloseLook, ValueCounts
+from nnkit.verify.tasks.score import TaskReading
 from nnkit.verify.unseen import Unseen, UnseenSum
 from nnkit.verify.worst import InputError, input_error, worst_of
 
@@ -35,8 +36,7 @@ class FloatVerdict:
     watch: saturations and accumulators seen.
     simulated: the Program's outputs (stored values) for the first `KEPT_OUTPUTS` samples, so that nobody need
         simulate them again.
-    task_values: of the output that was asked for, every sample's values in the float network and in the Program,
-        real units.
+    task_values: what the task reads of every sample, in the float network and in the Program, real units.
     unseen: by op name, of ops whose float output left what calibration saw.
     clip_rate: by op name, the share of the float output's values that the tensor cannot hold.
     isolated, histograms: by op name, of the first inputs (`nnkit.verify.close_look`).
@@ -65,7 +65,7 @@ PART_SAMPLES = 16
 class CompareJob:
     """What all parts share.
 
-    task_output: a network output whose values the verdict keeps for every sample; None: none.
+    read: what the verdict keeps of every sample's outputs; None: nothing.
     ranges: what calibration saw, by value name.
     """
 
@@ -73,7 +73,7 @@ class CompareJob:
     restructured: Model
     program: Program
     samples: Sequence[Sample]
-    task_output: str | None = None
+    read: TaskReading | None = None
     ranges: Mapping[str, ValueRange] = field(default_factory=dict)
 
 
@@ -115,7 +115,7 @@ def compare_with_float(
     program: Program,
     samples: Sequence[Sample],
     *,
-    task_output: str | None = None,
+    read: TaskReading | None = None,
     ranges: Mapping[str, ValueRange] | None = None,
     choice: ExecutorChoice = THIS_HOST,
     progress: Callable[[int], object] = lambda samples: None,
@@ -131,7 +131,7 @@ def compare_with_float(
 
     Raises ModelError where the float network gives NaN or infinity: nothing can be compared with that.
     """
-    job = CompareJob(original, restructured, program, samples, task_output, dict(ranges or {}))
+    job = CompareJob(original, restructured, program, samples, read, dict(ranges or {}))
     parts = [(first, min(first + PART_SAMPLES, len(samples))) for first in range(0, len(samples), PART_SAMPLES)]
     sums = _no_sums(job)
     with open_executor(choice, len(parts)) as executor:
@@ -183,8 +183,10 @@ def compare_part(job: CompareJob, part: tuple[int, int]) -> PartSums:
             sums.total.add(real, expected[name])
             sums.by_output[name].add(real, expected[name])
             outputs[name] = (expected[name], real)
-            if name == job.task_output:
-                sums.task_values.append((expected[name], real.astype(np.float32)))
+        if job.read is not None:
+            floats_and_ours = ({name: pair[side] for name, pair in outputs.items()} for side in (0, 1))
+            before, after = (job.read(values) for values in floats_and_ours)
+            sums.task_values.append((before, after.astype(np.float32)))
         sums.worst = worst_of([*sums.worst, input_error(index, sample.source, sample.image, outputs)])
         floats = inner.run(sample.inputs)
         if index < CLOSE_SAMPLES:

@@ -112,11 +112,12 @@ def precision_table(
         expected = session.run(sample.inputs)
         given = quantized_inputs(programs.low, sample)
         for name, layers in choices.items():
+            real = {}
             for output, stored in runner.run(layers, given).items():
-                real = programs.low.tensors[output].format.dequantize(stored)
-                totals[name].add(real, expected[output])
-                if scorer is not None and output == scorer.output:
-                    pairs[name].append((expected[output], real))
+                real[output] = programs.low.tensors[output].format.dequantize(stored)
+                totals[name].add(real[output], expected[output])
+            if scorer is not None:
+                pairs[name].append((scorer.read(expected), scorer.read(real)))
     images = [sample.image for sample in samples]
     rows: list[dict[str, Any]] = []
     for name, layers in choices.items():

@@ -85,7 +85,10 @@ def _precision(
     scorer = None
     if len(samples) <= most:
         which = "on the images that the build is verified on"
-        scorer = task_scorer(recipe, {name: program.tensors[name].shape for name in program.outputs}, samples.images)
+        outputs, inputs = (
+            {name: program.tensors[name].shape for name in names} for names in (program.outputs, program.inputs)
+        )
+        scorer = task_scorer(recipe, outputs, inputs.values(), samples.images)
     else:
         which = f"on the first {most} of the {len(samples)} images that the build is verified on"
     first = [samples[index] for index in range(min(most, len(samples)))]

@@ -19,6 +19,7 @@ from nnkit.mixed_precision.search import Candidate, LayerSet, Trial, pareto, sea
 from nnkit.quantize import FixedPointScheme
 from nnkit.quantize.lowering import lower
 from nnkit.samples import Sample
+from nnkit.verify.tasks import OneOutput
 from tests.quantize.conftest import float_values, make_model, stats_of
 
 NAMES = tuple("abcdef")
@@ -199,5 +200,5 @@ def test_a_judge_sees_both_networks_outputs_of_every_sample() -> None:
         return ""
 
     (output,) = diagnosis.program(frozenset()).outputs
-    measurer(diagnosis, {"calibration": samples}, judge, task_output=output)(frozenset())
+    measurer(diagnosis, {"calibration": samples}, judge, read=OneOutput(output))(frozenset())
     assert seen == [len(samples)]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TypeAlias
 
 from nnkit.errors import RecipeError
 from nnkit.recipe import Recipe
-from nnkit.recipe.tasks import Classification, Detection, Verification
+from nnkit.recipe.tasks import Classification, Detection, DetectionDecode, Verification
 from nnkit.verify.tasks.classification import score_classification
+from nnkit.verify.tasks.decode import DecodedBoxes
 from nnkit.verify.tasks.detection import ROW, score_detection
 from nnkit.verify.tasks.labels import read_boxes, read_classes, read_pairs
-from nnkit.verify.tasks.score import Outputs, TaskScore
+from nnkit.verify.tasks.score import OneOutput, Outputs, TaskReading, TaskScore
 from nnkit.verify.tasks.verification import all_pairs, score_verification
 
 Score: TypeAlias = Callable[[Outputs, Outputs], TaskScore]
@@ -21,23 +22,30 @@ Score: TypeAlias = Callable[[Outputs, Outputs], TaskScore]
 
 @dataclass(frozen=True, eq=False)
 class TaskScorer:
-    """output: the network output that the task reads. score: of the float and the quantised network's outputs."""
+    """read: what the task reads of a network's outputs. score: of what is read of the float and quantised ones."""
 
-    output: str
+    read: TaskReading
     score: Score
 
 
-def task_scorer(recipe: Recipe, outputs: dict[str, tuple[int, ...]], images: Sequence[str]) -> TaskScorer | None:
+def task_scorer(
+    recipe: Recipe,
+    outputs: Mapping[str, tuple[int, ...]],
+    inputs: Iterable[tuple[int, ...]],
+    images: Sequence[str],
+) -> TaskScorer | None:
     """What the recipe's `verify.task` asks for; None where it has none.
 
-    outputs: the network's outputs and their shapes without a batch axis. images: the verification images' paths, in
-    the order in which they will be scored.
+    outputs: the network's outputs and their shapes without a batch axis; inputs: its inputs' shapes. images: the
+    verification images' paths, in the order in which they will be scored.
 
     Raises RecipeError (no such output, or not of the task's form), UserFileError (label files).
     """
     task = recipe.verify.task
     if task is None:
         return None
+    if isinstance(task, Detection) and task.decode is not None:
+        return TaskScorer(_decoded(recipe, task.decode, outputs, inputs), _detection(task, images))
     where = recipe.where("verify", "task", "output")
     name = task.output or next(iter(outputs))
     if name not in outputs or (task.output is None and len(outputs) > 1):
@@ -45,19 +53,38 @@ def task_scorer(recipe: Recipe, outputs: dict[str, tuple[int, ...]], images: Seq
         raise RecipeError(what, where=where, remedy=f"write output: one of {', '.join(outputs)}")
     if isinstance(task, Classification):
         labels = read_classes(task.labels.existing_file("the labels"), images) if task.labels else None
-        return TaskScorer(name, lambda floats, program: score_classification(floats, program, labels))
+        return TaskScorer(OneOutput(name), lambda floats, program: score_classification(floats, program, labels))
     if isinstance(task, Detection):
         if not outputs[name] or outputs[name][-1] != ROW:
             raise RecipeError(
                 f"output '{name}' has shape {list(outputs[name])}, which is no list of detections",
                 where=where,
-                remedy="name an output with rows of image, class, score, x_min, y_min, x_max, y_max",
+                remedy="name an output with rows of image, class, score, x_min, y_min, x_max, y_max; or say in "
+                "decode how boxes and scores are read (docs/accuracy.md)",
             )
-        truth = read_boxes(task.boxes.existing_file("the true boxes"), images) if task.boxes else None
-        return TaskScorer(
-            name, lambda floats, program: score_detection(floats, program, truth, task.overlap, task.score)
+        return TaskScorer(OneOutput(name), _detection(task, images))
+    return TaskScorer(OneOutput(name), _verification(task, images))
+
+
+def _detection(task: Detection, images: Sequence[str]) -> Score:
+    truth = read_boxes(task.boxes.existing_file("the true boxes"), images) if task.boxes else None
+    return lambda floats, program: score_detection(floats, program, truth, task.overlap, task.score)
+
+
+def _decoded(
+    recipe: Recipe, decode: DetectionDecode, outputs: Mapping[str, tuple[int, ...]], inputs: Iterable[tuple[int, ...]]
+) -> DecodedBoxes:
+    where = recipe.where("verify", "task", "decode")
+    planes = [shape for shape in inputs if len(shape) == 3]
+    if len(planes) != 1:
+        raise RecipeError(
+            f"detections are read of a network with one image; this has {len(planes)}",
+            where=where,
+            remedy="remove the task",
         )
-    return TaskScorer(name, _verification(task, images))
+    reading = DecodedBoxes(decode, (planes[0][1], planes[0][2]))
+    reading.check(outputs, where)
+    return reading
 
 
 def _verification(task: Verification, images: Sequence[str]) -> Score:

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
+
+TaskReading: TypeAlias = Callable[[Mapping[str, NDArray[Any]]], NDArray[Any]]
+"""What a task reads of a network's outputs in real units, by name: one array. It can be pickled."""
+
+
+@dataclass(frozen=True)
+class OneOutput:
+    """A `TaskReading`: one output as it is."""
+
+    name: str
+
+    def __call__(self, values: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        """The output."""
+        return values[self.name]
 
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """A network's task output for every verification image, real units, without a batch axis.
+    """What the task reads of a network for every verification image, real units.
 
     images: what names the image in label files: the end of its path, e.g. `s1/3.pgm`.
     """
