@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TypeAlias, TypeVar
 
-from nnkit.errors import ModelError
+from nnkit.errors import LayersNotTakenError
 from nnkit.program import OpBase, Program
 
 Constraint: TypeAlias = Callable[..., str | None]
@@ -100,7 +100,7 @@ def counted(what: str, count: int, whose: str, done: str) -> str:
     return f"{count} {what}{'s' if count > 1 else ''} of {whose} {'are' if count > 1 else 'is'} {done}"
 
 
-def violations_error(violations: Sequence[Violation], title: str, remedy: str) -> ModelError:
+def violations_error(violations: Sequence[Violation], title: str, remedy: str) -> LayersNotTakenError:
     """All violations in one error, each with its layers, what was found, and its remedy.
 
     What layers have in common is said once.
@@ -115,7 +115,7 @@ def violations_error(violations: Sequence[Violation], title: str, remedy: str) -
         names = [_place(each, with_actual=not common) for each in those]
         places = f"{names[0]}:" if len(names) == 1 else f"{_wrapped(names)}:\n   "
         lines += f"\n  {places} {reason}{actual}" + (f"\n    fix: {own_remedy}" if own_remedy else "")
-    return ModelError(f"{title}:{lines}", remedy=remedy)
+    return LayersNotTakenError(f"{title}:{lines}", [each.place for each in violations], remedy=remedy)
 
 
 def _parts(constraint: Constraint, limits: Limits) -> tuple[str, str]:

@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -68,6 +69,14 @@ class ModelError(NnkitError):
     """The model file is broken or cannot be deployed on the target."""
 
     exit_code = ExitCode.MODEL
+
+
+class LayersNotTakenError(ModelError):
+    """Layers of the network that the hardware cannot run, all of them; `layers` has their names."""
+
+    def __init__(self, reason: str, layers: Sequence[str], *, remedy: str = "") -> None:
+        super().__init__(reason, remedy=remedy)
+        self.layers = tuple(dict.fromkeys(layers))
 
 
 class DoesNotFitError(NnkitError):

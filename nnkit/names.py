@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable
 
 _DIGEST_LENGTH = 6
@@ -46,3 +47,10 @@ class NamePool:
 
     def _fitting(self, name: str, suffix: str) -> str:
         return name + suffix if self._most_bytes is None else shortened(name, suffix, self._most_bytes)
+
+
+def yaml_name(name: str) -> str:
+    """The name as YAML has it: in quotes where it needs them."""
+    letters = name.replace("_", "").replace("/", "").replace(".", "")
+    plain = letters.isalnum() and letters.isascii() and not letters.isdigit()
+    return name if plain else json.dumps(name, ensure_ascii=False)

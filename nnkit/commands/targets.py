@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json as json_module
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from nnkit.commands.common import byte_count, print_json, print_line
+
+if TYPE_CHECKING:
+    from nnkit.target.operators import Taken
 
 
 def list_command(*, json: bool) -> None:
@@ -22,13 +28,12 @@ def list_command(*, json: bool) -> None:
 
 
 def show_command(name: str, *, json: bool) -> None:
-    """One target: memories, options with defaults, limits, runners, rewrites."""
-    from nnkit.target import load_target
+    """One target: memories, options with defaults, limits, operators, runners, rewrites."""
+    from nnkit.target import example_options, load_target
+    from nnkit.target.operators import operators_taken
 
     target = load_target(name)
-    # An option without a default (a chip) is shown by its example.
-    required = {key: (f.examples or [None])[0] for key, f in target.options.model_fields.items() if f.is_required()}
-    options = target.options(**required)
+    options = example_options(target)
     machine = target.machine(options)
     fields = {
         key: {
@@ -38,6 +43,7 @@ def show_command(name: str, *, json: bool) -> None:
         }
         for key, field in target.options.model_fields.items()
     }
+    operators = operators_taken(target, options)
     runners = [runner.name for runner in target.runners(options)]
     if json:
         print_json(
@@ -47,6 +53,7 @@ def show_command(name: str, *, json: bool) -> None:
                 "memory": {r.name: r.capacity_bytes for r in machine.regions},
                 "options": {k: {**v, "default": _plain(v["default"])} for k, v in fields.items()},
                 "limits": list(target.limits()),
+                "operators": {each.operator: {"on": each.on, "reason": each.reason} for each in operators},
                 "runners": runners,
                 "default_rules": list(target.default_rules),
                 "corrections": list(target.corrections),
@@ -67,9 +74,24 @@ def show_command(name: str, *, json: bool) -> None:
     print_line("limits")
     for text in target.limits():
         print_line(f"  {text}")
+    _print_operators(operators)
     print_line(f"runs on: {', '.join(runners)}")
     print_line(f"default rewrites: {', '.join(target.default_rules)}")
     print_line(f"corrections: {', '.join(target.corrections) or 'none'}")
+
+
+def _print_operators(operators: Sequence[Taken]) -> None:
+    """Those that are taken in a paragraph, the others with the reason."""
+    for on, title in (("yes", "operators behind a convolution"), ("CPU", "on its CPU")):
+        names = [each.operator for each in operators if each.on == on]
+        if names:
+            print_line(title)
+            print_line(textwrap.fill(", ".join(names), 100, initial_indent="  ", subsequent_indent="  "))
+    refused = [each for each in operators if not each.on]
+    if refused:
+        print_line("refused, as its options are by default")
+    for each in refused:
+        print_line(f"  {each.operator:<24}{each.reason}")
 
 
 def _plain(value: object) -> object:

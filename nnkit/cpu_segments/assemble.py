@@ -15,8 +15,7 @@ from nnkit.c.float.fusing import clip_struct, fused_activations
 from nnkit.c.text import float32_literal
 from nnkit.cpu_segments.arena import Arena, Buffer, plan_arena
 from nnkit.cpu_segments.sharing import Life, Wish, granted
-from nnkit.errors import ModelError
-from nnkit.graph.refusal import Refusal, Refused
+from nnkit.graph.refusal import Refusal, Refused, refusal_error
 from nnkit.graph.view import GraphView, Node
 from nnkit.memory.problem import Diagonal
 
@@ -310,10 +309,8 @@ def _code_of_all(graph: GraphView) -> list[tuple[Node, Code]]:
         except Refused as error:
             refusals.append(Refusal(node.name, node.op_type, error.reason, error.remedy))
     if refusals:
-        raise ModelError(
-            "these layers of the CPU segment have no C code:\n  " + "\n  ".join(map(str, refusals)),
-            remedy="rewrite them with operators of docs/cpu_segments.md, or leave them on the NPU",
-        )
+        remedy = "rewrite them with operators of docs/cpu_segments.md, or leave them on the NPU"
+        raise refusal_error(refusals, "of the CPU segment have no C code", remedy)
     return codes
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnkit.errors import ModelError
+from nnkit.errors import LayersNotTakenError, ModelError
 
 
 class Refused(ModelError):
@@ -32,15 +32,15 @@ class Refusal:
         return f"{self.layer} ({self.op}): {self.reason}" + (f"; {self.remedy}" if self.remedy else "")
 
 
-class LayersRefused(ModelError):
+class LayersRefused(LayersNotTakenError):
     """Layers cannot be taken; `refusals` has each of them, for who gathers them with others."""
 
     def __init__(self, reason: str, refusals: Sequence[Refusal], *, remedy: str = "") -> None:
-        super().__init__(reason, remedy=remedy)
+        super().__init__(reason, [refusal.layer for refusal in refusals], remedy=remedy)
         self.refusals = tuple(refusals)
 
 
-def refusal_error(refusals: Sequence[Refusal], what: str, remedy: str) -> ModelError:
+def refusal_error(refusals: Sequence[Refusal], what: str, remedy: str) -> LayersRefused:
     """All refusals in one error, one line each. what: "cannot be deployed", behind the number of layers.
 
     Several are counted by op, the most frequent first.
@@ -49,4 +49,4 @@ def refusal_error(refusals: Sequence[Refusal], what: str, remedy: str) -> ModelE
     by_op = sorted(Counter(refusal.op for refusal in refusals).items(), key=lambda item: (-item[1], item[0]))
     kinds = f" ({', '.join(f'{number} {op}' for op, number in by_op)})" if count > 1 else ""
     lines = "".join(f"\n  {refusal}" for refusal in refusals)
-    return ModelError(f"{count} layer{'s' if count > 1 else ''} {what}{kinds}:{lines}", remedy=remedy)
+    return LayersRefused(f"{count} layer{'s' if count > 1 else ''} {what}{kinds}:{lines}", refusals, remedy=remedy)

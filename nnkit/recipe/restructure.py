@@ -251,6 +251,9 @@ class RuleEntry(RecipeModel):
 RestructureEntry: TypeAlias = RuleName | RuleEntry
 """`fold_batch_norm`, or `{add_pca: {file: pca.npz}}`."""
 
+DEFAULT_SET = "default"
+"""The entry that stands for the target's default set of rewrites."""
+
 OPTION_MODELS: dict[str, type[RecipeModel]] = {
     "norm_from_concat": NormFromConcat,
     "replace_input": ReplaceInput,

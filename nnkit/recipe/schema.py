@@ -37,8 +37,8 @@ class RecipeBody(RecipeModel):
     model: ModelSection = Field(description="The trained network and its inputs.")
     restructure: tuple[RestructureEntry, ...] | None = Field(
         default=None,
-        description="Rewrite rules and edits, in this order: names, or names with options. `null`: the target's "
-        "default set; `[]`: none.",
+        description="Rewrite rules and edits, in this order: names, or names with options. `default` stands for "
+        "the target's default set, and so does `null`; `[]`: none.",
         examples=[["fold_batch_norm"]],
     )
     tags: Tags = Field(default=Tags(), description="Layers treated specially.")

@@ -116,8 +116,10 @@ def available_rules() -> Mapping[str, AnyRule]:
 
 
 def known_names() -> tuple[str, ...]:
-    """What a recipe may name under `restructure`: all rules and edits."""
-    return (*DEFAULT_RULES, *OPTIONAL_RULES, *EDITS)
+    """What a recipe may name under `restructure`: all rules and edits, and the target's default set."""
+    from nnkit.recipe.restructure import DEFAULT_SET
+
+    return (DEFAULT_SET, *DEFAULT_RULES, *OPTIONAL_RULES, *EDITS)
 
 
 def edit_with(name: str, options: Any, where: str = "") -> Edit:
@@ -163,7 +165,7 @@ def resolve_steps(
     steps: list[AnyRule | Edit] = []
     for position, entry in enumerate(entries):
         name, place = entry_name(entry), where(position)
-        _check_known(name, known_names(), place)
+        _check_known(name, (*rules, *EDITS), place)
         if entry in entries[:position]:
             raise _twice(name, place)
         if isinstance(entry, str) and (missing := required_options(name)):

@@ -15,8 +15,8 @@ _HEAD = """# Rewrites
 This page is generated from the rules: `python -m nnkit.rewrite.documentation > docs/rewrites.md`.
 
 A recipe names the rewrites it wants under `restructure:`; without that key the target's default set is used. The
-order is the priority: a rewrite is tried only when none of those before it applies, and the whole list is repeated
-until nothing applies any more.
+entry `default` stands for that set: `restructure: [default, norm_from_concat]`. The order is the priority: a rewrite
+is tried only when none of those before it applies, and the whole list is repeated until nothing applies any more.
 
 After each rewrite the graph is checked (valid ONNX, all shapes known, same inputs and outputs, no tag lost), and
 every value that exists before and after it is compared by ONNX Runtime on sample inputs. An *exact* rewrite may

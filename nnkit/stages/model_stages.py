@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
+from nnkit.errors import LayersNotTakenError
 from nnkit.recipe import Calibration, Recipe
 from nnkit.report.progress import Step
 from nnkit.stages.caching import Codec, StageCall, cached, object_codec
@@ -14,6 +15,7 @@ from nnkit.target import Lowered
 
 if TYPE_CHECKING:
     from nnkit.importers import CustomDefinition
+    from nnkit.recipe.restructure import RestructureEntry
 
 
 def import_model(build: Build) -> Imported:
@@ -107,20 +109,37 @@ def _custom_layers(recipe: Recipe, *, trusted: bool) -> tuple[dict[str, CustomDe
     return definitions, digests
 
 
+def written_steps(build: Build) -> list[tuple[int, RestructureEntry]]:
+    """The rewrites and edits of the recipe, each with its place in `restructure`; `default` is written out."""
+    from nnkit.recipe.restructure import DEFAULT_SET
+
+    chosen = build.recipe.restructure_for(build.key)
+    if chosen is None:
+        chosen = (DEFAULT_SET,)
+    steps: list[tuple[int, RestructureEntry]] = []
+    for index, entry in enumerate(chosen):
+        if entry != DEFAULT_SET:
+            steps.append((index, entry))
+            continue
+        steps += [(index, name) for name in build.target.default_rules if name not in chosen]
+    return steps
+
+
 def restructure(build: Build, imported: Imported) -> Restructured:
     """The recipe's rewrites and edits (or the target's default set), then the target's legalisation."""
     import onnxruntime
 
     from nnkit import rewrite
-    from nnkit.recipe.restructure import RestructureEntry, entry_name
+    from nnkit.recipe.restructure import entry_name
 
-    chosen = build.recipe.restructure_for(build.key)
-    entries: list[RestructureEntry] = list(build.target.default_rules if chosen is None else chosen)
+    written = written_steps(build)
+    entries = [entry for _, entry in written]
     names = {entry_name(entry) for entry in entries}
     entries += [name for name in build.target.legalisation(build.options) if name not in names]
 
     def where(index: int) -> str:
-        return build.recipe.where_override(build.key, "restructure", index)
+        place = written[index][0] if index < len(written) else index
+        return build.recipe.where_override(build.key, "restructure", place)
 
     steps = rewrite.resolve_steps(entries, where=where)
 
@@ -143,13 +162,21 @@ def restructure(build: Build, imported: Imported) -> Restructured:
 
 
 def lower(build: Build, restructured: Restructured) -> Lowered:
-    """The network as the target runs it; what it cannot run is refused here, before anything is measured."""
-    with build.progress.stage("lower") as step:
-        lowered: Lowered = build.target.lower(restructured.model, restructured.log, build.options)
-        build.target.check_recipe(build.recipe, lowered, build.options)
-        count = len(lowered.segments)
-        step.detail = f"{count} segment{'s' if count != 1 else ''}"
-        return lowered
+    """The network as the target runs it; what it cannot run is refused here, before anything is measured.
+
+    Raises LayersNotTakenError with all layers that are refused, and what has been found to do about them.
+    """
+    from nnkit.stages.refusal_plan import with_plan
+
+    try:
+        with build.progress.stage("lower") as step:
+            lowered: Lowered = build.target.lower(restructured.model, restructured.log, build.options)
+            build.target.check_recipe(build.recipe, lowered, build.options)
+            count = len(lowered.segments)
+            step.detail = f"{count} segment{'s' if count != 1 else ''}"
+            return lowered
+    except LayersNotTakenError as error:
+        raise with_plan(error, build, restructured) from error
 
 
 def _calibration_settings(build: Build) -> Calibration:

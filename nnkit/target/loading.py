@@ -61,6 +61,15 @@ def working_targets() -> tuple[dict[str, AnyTarget], dict[str, str]]:
     return targets, broken
 
 
+def example_options(target: AnyTarget) -> TargetOptionsBase:
+    """The target's options by default; one that has none (a chip) by its example."""
+    fields = target.options.model_fields.items()
+    options: TargetOptionsBase = target.options(
+        **{name: (field.examples or [None])[0] for name, field in fields if field.is_required()}
+    )
+    return options
+
+
 class OptionModels(Mapping[str, "type[TargetOptionsBase]"]):
     """The options model of every installed target; a plugin is imported when its model is asked for.
 

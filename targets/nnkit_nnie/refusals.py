@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 from nnkit.constraints import Violation, counted, violations_error
 from nnkit.errors import ModelError
 from nnkit.graph.refusal import LayersRefused, Refusal, Refused
 from nnkit.graph.view import GraphView
+from nnkit.names import yaml_name
 from nnkit_nnie.caffe_pair import caffe_pair
 from nnkit_nnie.layers import Layer
 from nnkit_nnie.network import Network
@@ -102,10 +102,4 @@ def _heads(violations: Sequence[Violation], layers: Sequence[Layer]) -> list[str
         if layer.name in refused and layer.kind in _HEADS:
             heads.update(dict.fromkeys(sorted(before)))
         first.update(dict.fromkeys((*layer.inner, *layer.outputs), before))
-    return [_yaml_name(name) for name in heads]
-
-
-def _yaml_name(name: str) -> str:
-    letters = name.replace("_", "").replace("/", "").replace(".", "")
-    plain = letters.isalnum() and letters.isascii() and not letters.isdigit()
-    return name if plain else json.dumps(name, ensure_ascii=False)
+    return [yaml_name(name) for name in heads]

@@ -1,0 +1,153 @@
+"""What a user can do where a target refuses layers: lines for the recipe, each of which has been tried.
+
+Tried are: the rewrites of the target's default set that the recipe leaves out, the CPU for the refused layers, and an
+end of the network before them. The other installed targets are asked whether they take the network as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nnkit.errors import InternalError, LayersNotTakenError, NnkitError
+from nnkit.graph import Model
+from nnkit.graph.view import GraphView, Node
+from nnkit.names import yaml_name
+from nnkit.recipe.restructure import ReplaceTail, RestructureEntry, RuleEntry, StripVar, entry_name
+from nnkit.rewrite import RewriteLog
+from nnkit.stages.types import Build, Restructured
+from nnkit.target import Lowered
+
+_KEPT = 0.5  # of the layers: what an end of the network before the refused ones has to leave
+_NAMES = 12  # layers that one line names
+
+
+def with_plan(error: LayersNotTakenError, build: Build, restructured: Restructured) -> LayersNotTakenError:
+    """The same refusal with what would do in its remedy."""
+    with build.progress.stage("look for a way") as step:
+        lines = _by_rules(build, restructured)
+        lines = lines or [*_by_cpu(error, build, restructured), *_by_cut(error, build, restructured)]
+        takers = _other_targets(build, restructured.reference)
+        lines += [takers] if takers else []
+        step.detail = f"{len(lines)} found"
+    if not lines:
+        return error
+    remedy = f"{error.remedy}; tried, and each of these does:" + "".join(f"\n    {line}" for line in lines)
+    return LayersNotTakenError(error.reason, error.layers, remedy=remedy)
+
+
+def _steps(build: Build) -> list[RestructureEntry]:
+    """The rewrites of the build without those edits that `Restructured.reference` has behind it."""
+    from nnkit.rewrite.catalogue import EDITS
+    from nnkit.stages.model_stages import written_steps
+
+    return [entry for _, entry in written_steps(build) if entry_name(entry) not in EDITS]
+
+
+def _try(build: Build, model: Model, entries: Sequence[RestructureEntry]) -> tuple[Lowered, RewriteLog] | None:
+    """The network as the target would run it; None where that is refused."""
+    from nnkit import rewrite
+
+    names = {entry for entry in entries if isinstance(entry, str)}
+    steps = [*entries, *(name for name in build.target.legalisation(build.options) if name not in names)]
+    try:
+        done = rewrite.restructure_steps(model, rewrite.resolve_steps(steps))
+        return build.target.lower(done.model, done.log, build.options), done.log
+    except InternalError:
+        raise
+    except NnkitError:
+        return None
+
+
+def _by_rules(build: Build, restructured: Restructured) -> list[str]:
+    """Rewrites of the default set that the recipe does not name."""
+    steps = _steps(build)
+    lacking = [name for name in build.target.default_rules if name not in steps]
+    tried = _try(build, restructured.reference, [*steps, *lacking]) if lacking else None
+    if tried is None:
+        return []
+    needed = [entry.name for entry in tried[1].entries if entry.fired and entry.name in lacking]
+    for name in tuple(needed):
+        others = [each for each in needed if each != name]
+        if _try(build, restructured.reference, [*steps, *others]) is not None:
+            needed = others
+    return [f"restructure: [..., {', '.join(needed)}]   rewrites that take these layers away"]
+
+
+def _by_cpu(error: LayersNotTakenError, build: Build, restructured: Restructured) -> list[str]:
+    """The refused layers on the CPU."""
+    view, reference = GraphView.of(restructured.model), GraphView.of(restructured.reference)
+    values = [node.output for node in _refused(view, error) if node.output in reference.producers]
+    named = [reference.producers[value].name for value in values]
+    if not values or len(named) > _NAMES:
+        return []
+    tags = restructured.reference.tags
+    for value in values:
+        tags = tags.with_tags(value, replace(tags.of(value), cpu=True))
+    tried = _try(build, replace(restructured.reference, tags=tags), _steps(build))
+    if tried is None or all(segment.placement != "cpu" for segment in tried[0].segments):
+        return []
+    return [f"tags: {{cpu: [{_listed(named)}]}}   the CPU runs them"]
+
+
+def _by_cut(error: LayersNotTakenError, build: Build, restructured: Restructured) -> list[str]:
+    """The network ended before the refused layers, where most of it is left."""
+    view = GraphView.of(restructured.model)
+    refused = _refused(view, error)
+    gone = {result for node in refused for result in node.results}
+    for node in view.nodes:
+        if gone & set(node.inputs):
+            gone.update(node.results)
+    kept = [node for node in view.nodes if not gone & set(node.results)]
+    if not refused or len(kept) < _KEPT * len(view.nodes):
+        return []
+    ends = [
+        value
+        for value in dict.fromkeys(name for node in view.nodes if gone & set(node.results) for name in node.inputs)
+        if value and value not in gone and value not in view.constants and value not in view.inputs
+    ]
+    first = [node.name for node in refused if not gone & set(node.inputs)]
+    if len(ends) == 1:
+        entry = RuleEntry(replace_tail=ReplaceTail(at=ends[0]))
+        text = f"replace_tail: {{at: {yaml_name(ends[0])}, tail: []}}"
+    elif len(first) <= _NAMES:
+        entry = RuleEntry(strip_var=StripVar(layers=tuple(first), then="cut"))
+        text = f"strip_var: {{layers: [{_listed(first)}], then: cut}}"
+    else:
+        return []
+    if _try(build, restructured.reference, [*_steps(build), entry]) is None:
+        return []
+    written = "default" if build.recipe.restructure_for(build.key) is None else "..."
+    return [
+        f"restructure: [{written}, {{{text}}}]   ends the network before them: {len(kept)} of {len(view.nodes)} "
+        "layers stay, and the rest is for the host"
+    ]
+
+
+def _other_targets(build: Build, model: Model) -> str | None:
+    """The installed targets that take the whole network with their default rewrites."""
+    from nnkit.target import example_options, working_targets
+
+    takers = []
+    for name, target in working_targets()[0].items():
+        if name == build.target.name:
+            continue
+        options = build.recipe.targets.get(name) or example_options(target)
+        tried = _try(replace(build, target=target, options=options), model, target.default_rules)
+        if tried is not None:
+            takers.append(f"{name}{_on_cpu(tried[0])}")
+    return f"targets: {' or '.join(takers)}: take the network as it is" if takers else None
+
+
+def _on_cpu(lowered: Lowered) -> str:
+    count = sum(len(segment.layers) for segment in lowered.segments if segment.placement == "cpu")
+    whole = count == sum(len(segment.layers) for segment in lowered.segments)
+    return f" ({count} layers on its CPU)" if count and not whole else ""
+
+
+def _refused(view: GraphView, error: LayersNotTakenError) -> list[Node]:
+    return [node for node in view.nodes if node.name in error.layers]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(yaml_name, names))

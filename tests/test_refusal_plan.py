@@ -1,0 +1,116 @@
+"""What a refusal proposes does, when it is followed as it is written."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import yaml
+from onnx import TensorProto, helper, numpy_helper
+from typer.testing import CliRunner
+
+from nnkit.cli import app
+from nnkit.errors import LayersNotTakenError
+
+
+def _recipe(folder: Path, tail: list[tuple[str, str, dict[str, Any]]], targets: str, more: str = "") -> Path:
+    """A network of two convolutions with Relu and `tail` behind them: operator, name, attributes."""
+    rng = np.random.default_rng(0)
+    weights = [
+        numpy_helper.from_array(rng.normal(0, 0.3, (4, channels, 3, 3)).astype(np.float32), name)
+        for name, channels in (("w", 2), ("v", 4))
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c1"], name="c1", pads=[1] * 4),
+        helper.make_node("Relu", ["c1"], ["r1"], name="r1"),
+        helper.make_node("Conv", ["r1", "v"], ["c2"], name="c2", pads=[1] * 4),
+        helper.make_node("Relu", ["c2"], ["r2"], name="r2"),
+    ]
+    for op, name, attributes in tail:
+        nodes.append(helper.make_node(op, [nodes[-1].output[0]], [name], name=name, **attributes))
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 2, 8, 8))],
+        [helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)],
+        weights,
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "net.onnx"
+    )
+    path = folder / "recipe.yaml"
+    path.write_text(f"nnkit: 1\nname: net\nmodel: {{path: net.onnx}}\ntargets: {{{targets}}}\n{more}")
+    return path
+
+
+def _refused(recipe: Path) -> LayersNotTakenError:
+    done = CliRunner().invoke(app, ["plan", str(recipe)])
+    assert isinstance(done.exception, LayersNotTakenError), done.output
+    return done.exception
+
+
+def _proposed(error: LayersNotTakenError, key: str) -> str:
+    (line,) = [line.strip() for line in error.remedy.split("\n") if line.strip().startswith(f"{key}:")]
+    return line.split("   ")[0]
+
+
+LRN, EINSUM = ("LRN", "n1", {"size": 3}), ("Einsum", "e1", {"equation": "nchw->nwhc"})
+
+
+@pytest.mark.parametrize("target", ["gap8: {}", "tpu: {chip: bm1684x}", "ansi_c: {}", "nnie: {chip: hi3516cv500}"])
+def test_the_end_that_is_proposed_is_taken(target: str, tmp_path: Path) -> None:
+    recipe = _recipe(tmp_path, [LRN, EINSUM], target)
+    error = _refused(recipe)
+    assert "e1" in error.layers
+    assert "take the network as it is" not in error.remedy
+    recipe.write_text(recipe.read_text() + _proposed(error, "restructure") + "\n")
+    done = CliRunner().invoke(app, ["plan", str(recipe)])
+    assert done.exit_code == 0, done.output
+
+
+def test_the_targets_that_are_proposed_take_it(tmp_path: Path) -> None:
+    error = _refused(_recipe(tmp_path, [LRN], "gap8: {}"))
+    (line,) = [line for line in error.remedy.split("\n") if "take the network as it is" in line]
+    named = line.strip().removeprefix("targets: ").split(": take")[0].split(" or ")
+    assert {re.sub(r" \(.*", "", name) for name in named} == {"ansi_c", "nnie"}
+    for target in ("ansi_c: {}", "nnie: {chip: hi3516cv500}"):
+        assert CliRunner().invoke(app, ["plan", str(_recipe(tmp_path, [LRN], target))]).exit_code == 0
+    for target in ("tpu: {chip: bm1684x}", "onnx_qdq: {}"):
+        _refused(_recipe(tmp_path, [LRN], target))
+
+
+def test_a_rewrite_that_the_recipe_leaves_out_is_proposed(tmp_path: Path) -> None:
+    """Without `remove_identity` the Dropout stays, which the target does not know."""
+    recipe = _recipe(tmp_path, [("Dropout", "d1", {}), ("Relu", "r3", {})], "gap8: {}", "restructure: []\n")
+    text = recipe.read_text()
+    recipe.write_text(text.replace("net.onnx", "net.onnx, simplify: false"))
+    line = _proposed(_refused(recipe), "restructure")
+    assert line == "restructure: [..., remove_identity]"
+    recipe.write_text(recipe.read_text().replace("restructure: []", line.replace("..., ", "")))
+    done = CliRunner().invoke(app, ["plan", str(recipe)])
+    assert done.exit_code == 0, done.output
+
+
+def test_the_cpu_is_proposed_where_it_takes_the_layers(tmp_path: Path) -> None:
+    """The NNIE puts no row in a channel's place; its CPU does."""
+    recipe = _recipe(tmp_path, [("Transpose", "p1", {"perm": [0, 2, 1, 3]})], "nnie: {chip: hi3516cv500}")
+    error = _refused(recipe)
+    line = _proposed(error, "tags")
+    assert yaml.safe_load(line) == {"tags": {"cpu": ["p1"]}}
+    recipe.write_text(recipe.read_text() + line + "\n")
+    done = CliRunner().invoke(app, ["plan", str(recipe)])
+    assert done.exit_code == 0, done.output
+
+
+def test_the_default_set_is_an_entry(tmp_path: Path) -> None:
+    """It stands for what `null` stands for, and a rewrite that is named beside it comes once."""
+    recipe = _recipe(tmp_path, [], "gap8: {}")
+    without = CliRunner().invoke(app, ["plan", str(recipe)]).stdout
+    recipe.write_text(recipe.read_text() + "restructure: [default]\n")
+    assert CliRunner().invoke(app, ["plan", str(recipe)]).stdout == without
+    recipe.write_text(recipe.read_text().replace("[default]", "[default, fuse_pool]"))
+    assert CliRunner().invoke(app, ["plan", str(recipe)]).exit_code == 0
