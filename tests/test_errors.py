@@ -18,6 +18,7 @@ DOCUMENTED = {
     "UsageError": 2,
     "UserFileError": 2,
     "ModelError": 3,
+    "LayersNotTakenError": 3,
     "DoesNotFitError": 4,
     "ToolError": 5,
     "UnprovenError": 6,
