@@ -1,25 +1,41 @@
-"""The CPU side of a deployed face network, before and after it, in numpy; `nnkit.c.postprocess` has the same in C."""
+"""The CPU side of a deployed network, before and after it, in numpy; `nnkit.c.postprocess` has the same in C."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
 from nnkit.postprocess.descriptor_match import DescriptorMatch, Gallery, Match
+from nnkit.postprocess.detections import Detected, Detections, detect, prior_integers
 from nnkit.postprocess.face_crop import Box, FaceCrop, crop_face
+from nnkit.postprocess.numbers import Numbers
 from nnkit.postprocess.pca_combine import PcaCombine, combine_halves, combine_stored
+from nnkit.postprocess.scores import ArgMax, L2Normalize, Softmax, TopK, argmax, l2_normalize, softmax, topk
 
-Stage: TypeAlias = FaceCrop | DescriptorMatch | PcaCombine
+Stage: TypeAlias = FaceCrop | DescriptorMatch | PcaCombine | Detections | Softmax | ArgMax | TopK | L2Normalize
 """Parameters of a stage."""
 
 __all__ = [
+    "ArgMax",
     "Box",
     "DescriptorMatch",
+    "Detected",
+    "Detections",
     "FaceCrop",
     "Gallery",
+    "L2Normalize",
     "Match",
+    "Numbers",
     "PcaCombine",
+    "Softmax",
     "Stage",
+    "TopK",
+    "argmax",
     "combine_halves",
     "combine_stored",
     "crop_face",
+    "detect",
+    "l2_normalize",
+    "prior_integers",
+    "softmax",
+    "topk",
 ]

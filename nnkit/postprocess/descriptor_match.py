@@ -1,11 +1,14 @@
 """Descriptor matching: the nearest entry of a gallery by squared L2 distance, with a threshold.
 
-Distances are exact integers, in units of 2**(-2 * matched_frac). Raw descriptors are compared as they are, as the
+Distances are exact integers, in units of the square of a step. Raw descriptors are compared as they are, as the
 published application does. With `normalize` each descriptor is first scaled to unit length with 14 fraction bits:
 
     shifted = d << s,   s >= 0 least with max|shifted| >= 2**14
     norm    = sqrt(sum shifted**2), rounded to nearest
     unit    = shifted * 2**14 / norm, rounded half away from zero;   an all-zero descriptor stays zero
+
+where d is what is stored less the zero point. Of floats, which are compared with `normalize` alone, unit is
+d / sqrt(sum d**2) * 2**14 in double, the sum in order, rounded likewise.
 
 `c/nnkit_match.c` computes the same integers.
 """
@@ -22,7 +25,8 @@ from numpy.typing import NDArray
 
 from nnkit.errors import UsageError
 from nnkit.postprocess._checks import require_range, require_storage
-from nnkit.program.formats import Fixed
+from nnkit.postprocess.numbers import Numbers
+from nnkit.program.formats import Affine, Fixed, Float
 
 MAX_LENGTH = 65536  # the sum of as many squares below 2**32 stays within 48 bits
 MAX_CAPACITY = 65536
@@ -35,7 +39,7 @@ class DescriptorMatch:
     """Parameters, fixed when the code is generated.
 
     length: values of a descriptor, 1 to 65536.
-    format: of a descriptor's values: 8 or 16 bits, -32 to 32 fraction bits.
+    format: of a descriptor's values: 8 or 16 bits, -32 to 32 fraction bits; affine with one scale; or float32.
     capacity: entries the gallery can hold, 1 to 65536.
     threshold: largest L2 distance (not squared) that counts as known, in real units: of the descriptor, or of the
         unit-length descriptor with `normalize`.
@@ -45,31 +49,43 @@ class DescriptorMatch:
     """
 
     length: int
-    format: Fixed
+    format: Fixed | Affine | Float
     capacity: int
     threshold: float
     normalize: bool = False
 
     def __post_init__(self) -> None:
-        require_range("descriptor_match.length", self.length, 1, MAX_LENGTH)
-        require_storage("descriptor_match.format", self.format, -32, 32)
-        require_range("descriptor_match.capacity", self.capacity, 1, MAX_CAPACITY)
+        require_range("match.length", self.length, 1, MAX_LENGTH)
+        if isinstance(self.format, Fixed):
+            require_storage("match.format", self.format, -32, 32)
+        elif self.numbers.is_float and not self.normalize:
+            raise UsageError(
+                "floats are compared at unit length alone",
+                where="match.normalize",
+                remedy="write normalize: true, or give the network integers",
+            )
+        require_range("match.capacity", self.capacity, 1, MAX_CAPACITY)
         if not (math.isfinite(self.threshold) and self.threshold >= 0):
             raise UsageError(
                 f"{self.threshold!r} is not a distance",
-                where="descriptor_match.threshold",
+                where="match.threshold",
                 remedy="give a finite number that is not negative",
             )
 
     @property
-    def matched_frac(self) -> int:
-        """Fraction bits of the values that are compared."""
-        return UNIT_FRAC if self.normalize else self.format.frac
+    def numbers(self) -> Numbers:
+        """What stored values stand for."""
+        return Numbers.of("match.format", self.format)
+
+    @property
+    def step(self) -> Fraction:
+        """What a difference of 1 of what is compared stands for."""
+        return Fraction(1, 1 << UNIT_FRAC) if self.normalize else Fraction(self.numbers.scale)
 
     @property
     def limit(self) -> int:
-        """The largest squared integer distance that counts as known: floor((threshold * 2**matched_frac)**2)."""
-        scaled = Fraction(self.threshold) * Fraction(2) ** self.matched_frac
+        """The largest squared integer distance that counts as known: floor((threshold / step)**2)."""
+        scaled = Fraction(self.threshold) / self.step
         return min(math.floor(scaled * scaled), _MAX_LIMIT)
 
 
@@ -87,7 +103,7 @@ class Gallery:
 
     def __init__(self, params: DescriptorMatch) -> None:
         self.params = params
-        compared = np.dtype(np.int16) if params.normalize else params.format.dtype
+        compared = np.dtype(np.int16) if params.normalize else params.numbers.dtype
         self._entries = np.zeros((params.capacity, params.length), dtype=compared)
         self._count = 0
 
@@ -121,18 +137,21 @@ class Gallery:
         return Match(known=distance <= self.params.limit, index=index, squared_distance=distance)
 
     def _prepared(self, descriptor: NDArray[Any]) -> NDArray[Any]:
-        if descriptor.shape != (self.params.length,) or descriptor.dtype != self.params.format.dtype:
+        if descriptor.shape != (self.params.length,) or descriptor.dtype != self.params.numbers.dtype:
             raise UsageError(
                 f"the descriptor is {descriptor.dtype} of shape {list(descriptor.shape)}",
-                where="descriptor_match",
-                remedy=f"pass {self.params.format.dtype} of shape [{self.params.length}]",
+                where="match",
+                remedy=f"pass {self.params.numbers.dtype} of shape [{self.params.length}]",
             )
-        return unit_length(descriptor) if self.params.normalize else descriptor
+        if not self.params.normalize:
+            return descriptor
+        numbers = self.params.numbers
+        return _unit_of_floats(descriptor) if numbers.is_float else unit_length(descriptor, numbers.zero)
 
 
-def unit_length(descriptor: NDArray[Any]) -> NDArray[np.int16]:
+def unit_length(descriptor: NDArray[Any], zero: int = 0) -> NDArray[np.int16]:
     """Scales [length] of 8 or 16 bits to unit length, 14 fraction bits, by the formula of the module."""
-    values = descriptor.astype(np.int64)
+    values = descriptor.astype(np.int64) - zero
     largest = int(np.abs(values).max())
     if largest == 0:
         return np.zeros(descriptor.shape, dtype=np.int16)
@@ -144,3 +163,15 @@ def unit_length(descriptor: NDArray[Any]) -> NDArray[np.int16]:
     scaled = ((magnitudes << UNIT_FRAC) + norm // 2) // norm
     unit: NDArray[np.int16] = (np.sign(values) * scaled).astype(np.int16)
     return unit
+
+
+def _unit_of_floats(descriptor: NDArray[np.float32]) -> NDArray[np.int16]:
+    values = descriptor.astype(np.float64)
+    total = 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        for square in (values * values).tolist():
+            total += square
+    if not 0 < total < math.inf:
+        return np.zeros(descriptor.shape, dtype=np.int16)
+    scaled = np.floor(np.abs(values) / math.sqrt(total) * (1 << UNIT_FRAC) + 0.5)
+    return (np.sign(values) * scaled).astype(np.int16)

@@ -2,46 +2,177 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nnkit.errors import RecipeError, UsageError
-from nnkit.postprocess import DescriptorMatch, FaceCrop, PcaCombine, Stage
+from nnkit.postprocess import (
+    ArgMax,
+    DescriptorMatch,
+    Detections,
+    FaceCrop,
+    L2Normalize,
+    Numbers,
+    PcaCombine,
+    Softmax,
+    Stage,
+    TopK,
+    prior_integers,
+)
+from nnkit.postprocess.scores import check_rows
 from nnkit.program import Fixed, Program, Tensor
 
 if TYPE_CHECKING:
     from nnkit.recipe import Recipe
+    from nnkit.recipe.sections import CpuStage, Nms, Ssd
+
+_ROWS: dict[str, Callable[[int, int, Numbers], Softmax | ArgMax | L2Normalize]] = {
+    "softmax": Softmax,
+    "argmax": ArgMax,
+    "l2_normalize": L2Normalize,
+}
 
 
 def stages_of(recipe: Recipe, program: Program) -> list[Stage]:
     """Parameters of every stage, in the recipe's order.
 
     The crop writes the network's input (one gray channel, square), the match reads the descriptor, both in that
-    tensor's own format.
+    tensor's own format; so do words on scores, and `ssd` and `nms` on boxes.
     Raises RecipeError where a stage names a tensor that is not there, or one of another shape or format, or where
     the crop's gray levels are not what the network takes.
     """
-    stages: list[Stage] = []
-    for index, written in enumerate(recipe.postprocess):
-        place = recipe.where("postprocess", index)
-        if written.kind == "face_crop":
-            tensor = _tensor(program, program.inputs, written.input, place, "input")
-            _check_crop(recipe, tensor, written.size, place)
-            with _placed(place):
-                crop = FaceCrop(written.size[0], written.border, written.fill, _format(tensor, place))
-            stages.append(crop)
-        elif written.kind == "pca_combine":
-            stages.append(_combine(program, written.outputs or program.outputs, written.components, place))
-        else:
-            tensor = _tensor(program, program.outputs, written.output, place, "output")
-            number = _format(tensor, place)
-            with _placed(place):
-                match = DescriptorMatch(
-                    tensor.elements, number, written.capacity, written.threshold, written.normalize
-                )
-            stages.append(match)
-    return stages
+    return [
+        _stage(recipe, program, written, recipe.where("postprocess", index))
+        for index, written in enumerate(recipe.postprocess)
+    ]
+
+
+def _stage(recipe: Recipe, program: Program, written: CpuStage, place: str) -> Stage:
+    if written.kind == "face_crop":
+        tensor = _tensor(program, program.inputs, written.input, place, "input")
+        _check_crop(recipe, tensor, written.size, place)
+        with _placed(place):
+            return FaceCrop(written.size[0], written.border, written.fill, _format(tensor, place))
+    if written.kind == "pca_combine":
+        return _combine(program, written.outputs or program.outputs, written.components, place)
+    if written.kind == "ssd" or written.kind == "nms":
+        with _placed(place):
+            return _ssd(program, written, place) if written.kind == "ssd" else _nms(program, written, place)
+    tensor = _tensor(program, program.outputs, written.output, place, "output")
+    with _placed(place):
+        if written.kind == "match":
+            number: Any = tensor.format
+            return DescriptorMatch(tensor.elements, number, written.capacity, written.threshold, written.normalize)
+        _check_order(tensor, written.kind)
+        classes = written.classes or tensor.shape[-1]
+        positions = check_rows(written.kind, classes, tensor.elements)
+        numbers = Numbers.of(written.kind, tensor.format)
+        if written.kind == "topk":
+            return TopK(positions, classes, numbers, written.k)
+        return _ROWS[written.kind](positions, classes, numbers)
+
+
+def _ssd(program: Program, written: Ssd, place: str) -> Detections:
+    """Raises UsageError where the outputs do not go with the default boxes."""
+    import numpy as np
+
+    from nnkit.custom_ops import PriorBox
+
+    height, width = written.image
+    parts = []
+    for each in written.priors:
+        op = PriorBox(
+            each.min_size, each.max_size, each.aspect_ratio, each.flip, each.clip, step=each.step, offset=each.offset
+        )
+        parts.append(op.boxes((1, 1, *each.map), (1, 3, height, width))[0, 0].reshape(-1, 4))
+    priors = np.concatenate(parts)
+    location = _tensor(program, program.outputs, written.location, place, "output")
+    confidence = _tensor(program, program.outputs, written.confidence, place, "output")
+    classes = _classes("ssd", confidence, len(priors))
+    sets = 1 if written.share_location else classes
+    if location.elements != len(priors) * sets * 4:
+        raise UsageError(
+            f"'{location.name}' has {location.elements} values, and {len(priors)} default boxes take "
+            f"{len(priors) * sets * 4}",
+            where="ssd.location",
+            remedy="correct priors, or share_location",
+        )
+    variance = (1.0, 1.0, 1.0, 1.0) if written.variance_encoded_in_target else written.variance
+    return Detections(
+        "ssd",
+        written.code_type,
+        len(priors),
+        classes,
+        _numbers("ssd", location),
+        _numbers("ssd", confidence),
+        variance,
+        written.confidence_threshold,
+        written.nms_threshold,
+        min(written.top_k or len(priors), len(priors)),
+        written.keep_top_k,
+        prior_integers(written.code_type, priors),
+        written.share_location,
+        background=-1 if written.background is None else written.background,
+        eta=written.eta,
+        clip=written.clip,
+    )
+
+
+def _nms(program: Program, written: Nms, place: str) -> Detections:
+    """Raises UsageError where boxes and scores do not go together."""
+    boxes = _tensor(program, program.outputs, written.boxes, place, "output")
+    scores = _tensor(program, program.outputs, written.scores, place, "output")
+    count = boxes.elements // 4
+    if boxes.elements % 4 or boxes.shape[-1] != 4:
+        raise UsageError(
+            f"'{boxes.name}' is {list(boxes.shape)}, which is no list of boxes",
+            where="nms.boxes",
+            remedy="give the network an output of [boxes, 4]",
+        )
+    classes = _classes("nms", scores, count)
+    height, width = written.image
+    return Detections(
+        "nms",
+        written.format,
+        count,
+        classes,
+        _numbers("nms", boxes),
+        _numbers("nms", scores),
+        (1 / width, 1 / height, 1 / width, 1 / height),
+        written.score_threshold,
+        written.iou_threshold,
+        min(written.top_k or count, count),
+        written.keep,
+        classes_first=scores.shape[-1] == count and classes != count and classes > 1,
+        background=-1 if written.background is None else written.background,
+        clip=written.clip,
+    )
+
+
+def _classes(word: str, scores: Tensor, boxes: int) -> int:
+    if scores.elements % boxes:
+        raise UsageError(
+            f"'{scores.name}' has {scores.elements} values, which are no rows of {boxes} boxes",
+            where=word,
+            remedy="name the output that has a score for each box and class",
+        )
+    return scores.elements // boxes
+
+
+def _numbers(word: str, tensor: Tensor) -> Numbers:
+    _check_order(tensor, word)
+    return Numbers.of(f"{word}, output '{tensor.name}'", tensor.format)
+
+
+def _check_order(tensor: Tensor, word: str) -> None:
+    """A map may lie pixel by pixel in the C: only what has one order can be read by its shape alone."""
+    if len([side for side in tensor.shape if side > 1]) > 2:
+        raise UsageError(
+            f"'{tensor.name}' is a map of {list(tensor.shape)}",
+            where=word,
+            remedy="end the network in Reshape or Flatten, so that the output has rows",
+        )
 
 
 def _combine(program: Program, names: tuple[str, ...], components: int, place: str) -> PcaCombine:

@@ -135,6 +135,9 @@ def _stage_faults(body: RecipeBody) -> Iterator[Fault]:
         if stage.kind in seen:
             yield Fault((*at, "kind"), f"there is a second {stage.kind}", "keep one stage of each kind")
         seen.add(stage.kind)
+        if {"ssd", "nms"} <= seen:
+            yield Fault((*at, "kind"), "there are both ssd and nms, which are one piece of C", "keep one of them")
+            seen.discard(stage.kind)
         if isinstance(stage, FaceCrop):
             yield from _face_crop_faults(body, stage, at)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,11 @@ from nnkit_ansi_c.options import AnsiCOptions
 _PER_LINE = 8
 
 
-def emit_library(network: Network, options: AnsiCOptions, folder: Path) -> None:
-    """Write all files. Raises UserFileError where the folder cannot be written."""
+def emit_library(network: Network, options: AnsiCOptions, folder: Path, stages: Sequence[str] = ()) -> None:
+    """Write all files. stages: C files of CPU stages, in `postprocess/`.
+
+    Raises UserFileError where the folder cannot be written.
+    """
     prefix, assembly = network.prefix, network.assembly
     weights = np.ascontiguousarray(assembly.weights, "<f4")
     values: dict[str, Any] = {
@@ -39,6 +43,7 @@ def emit_library(network: Network, options: AnsiCOptions, folder: Path) -> None:
         "weight_bytes": weights.nbytes,
         "blob": options.weights == "blob",
         "sources": network.sources(),
+        "stages": stages,
         "headers": HEADERS,
         "rows": _rows(weights) if options.weights == "arrays" else (),
     }

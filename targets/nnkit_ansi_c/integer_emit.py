@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,13 @@ from nnkit_ansi_c.options import AnsiCOptions
 _PER_LINE = 16
 
 
-def emit_integer_library(network: IntegerNetwork, options: AnsiCOptions, folder: Path) -> None:
-    """Write all files. Raises UserFileError where the folder cannot be written."""
+def emit_integer_library(
+    network: IntegerNetwork, options: AnsiCOptions, folder: Path, stages: Sequence[str] = ()
+) -> None:
+    """Write all files. stages: C files of CPU stages, in `postprocess/`.
+
+    Raises UserFileError where the folder cannot be written.
+    """
     prefix, blob = network.prefix, options.weights == "blob"
     prototypes, definitions = kernels_source(prefix, network.kernels)
     weights_file = f"{prefix}_weights.{'S' if blob else 'c'}"
@@ -41,6 +47,7 @@ def emit_integer_library(network: IntegerNetwork, options: AnsiCOptions, folder:
         "prototypes": prototypes,
         "definitions": definitions,
         "sources": network.sources(),
+        "stages": stages,
         "headers": (f"{prefix}_kernels.h", HEADER, TYPES_HEADER),
         "weights_file": weights_file,
     }

@@ -38,6 +38,7 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
     default_rules = DEFAULT_RULES
     corrections = CORRECTIONS
     documentation = "docs/ansi_c.md"
+    writes_postprocess = True
 
     def program_classes(self) -> tuple[type, ...]:
         """The layers of its programs."""
@@ -141,19 +142,24 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         return integer_plan(_integer_network(program), options.arena)
 
     def emit(self, deployment: Deployment[Lowered], options: AnsiCOptions, folder: Path) -> None:
-        """The library, what builds it, and what tries it on a board."""
+        """The library with the CPU stages, what builds it, and what tries it on a board."""
+        from nnkit.c.postprocess.emit import emit_postprocess
+        from nnkit.postprocess.from_recipe import stages_of
         from nnkit_ansi_c.selftest import emit_selftest
 
+        stages = stages_of(deployment.recipe, deployment.program)
+        files = emit_postprocess(stages, folder / "postprocess") if stages else ()
+        stage_files = [path.name for path in files if path.suffix == ".c"]
         if options.precision == "float32":
             from nnkit_ansi_c.emit import emit_library
             from nnkit_ansi_c.network import Network
 
             network = Network.of(deployment.program, inputs_in_arena=options.inputs == "arena")
-            emit_library(network, options, folder)
+            emit_library(network, options, folder, stage_files)
         else:
             from nnkit_ansi_c.integer_emit import emit_integer_library
 
-            emit_integer_library(_integer_network(deployment.program), options, folder)
+            emit_integer_library(_integer_network(deployment.program), options, folder, stage_files)
         emit_selftest(deployment.program, deployment.statistics, folder)
 
     def details(self, deployment: Deployment[Lowered], options: AnsiCOptions, folder: Path) -> Mapping[str, Any]:

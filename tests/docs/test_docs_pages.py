@@ -15,7 +15,18 @@ from nnkit.cli import app
 from nnkit.package.build import PACKED
 from nnkit.package.manifest import Manifest
 from nnkit.package.provenance import PROVENANCE_NAME, SBOM_NAME
-from nnkit.postprocess import DescriptorMatch, FaceCrop, PcaCombine
+from nnkit.postprocess import (
+    ArgMax,
+    DescriptorMatch,
+    Detections,
+    FaceCrop,
+    L2Normalize,
+    Numbers,
+    PcaCombine,
+    Softmax,
+    Stage,
+    TopK,
+)
 from nnkit.program import Fixed
 from nnkit.quantize.float_builders import BUILDERS
 from nnkit.recipe.sections import DescriptorMatch as MatchSection
@@ -178,7 +189,7 @@ def test_the_gap8_page_says_what_is_reserved() -> None:
     assert f"stack ({STACK_BYTES:,} bytes)" in row[2]
 
 
-@pytest.mark.parametrize(("kind", "model"), [("face_crop", CropSection), ("descriptor_match", MatchSection)])
+@pytest.mark.parametrize(("kind", "model"), [("face_crop", CropSection), ("match", MatchSection)])
 def test_the_cpu_side_page_lists_every_key_with_its_default(kind: str, model: Any) -> None:
     page = read("cpu_side.md")
     table = page[page.index(f"| key of `{kind}`") :].split("\n\n")[0]
@@ -200,11 +211,22 @@ def test_the_cpu_side_page_lists_the_return_codes_of_the_header() -> None:
 
 
 def test_the_c_of_the_cpu_side_page_compiles(tmp_path: Path) -> None:
-    crop, combine, match = re.findall(r"^```c\n(.*?)^```$", read("cpu_side.md"), re.MULTILINE | re.DOTALL)
-    stages = [FaceCrop(128), PcaCombine(64, 32, Fixed(32, 12)), DescriptorMatch(512, Fixed(16, 8), 16, 10.5)]
+    crop, combine, match, detect, words = re.findall(
+        r"^```c\n(.*?)^```$", read("cpu_side.md"), re.MULTILINE | re.DOTALL
+    )
+    stages: list[Stage] = [
+        FaceCrop(128),
+        PcaCombine(64, 32, Fixed(32, 12)),
+        DescriptorMatch(512, Fixed(16, 8), 16, 10.5),
+    ]
+    stored = Numbers(8, True, 0.1)
+    boxes = (0.1, 0.1, 0.2, 0.2)
+    stages.append(Detections("nms", "corners", 20, 3, stored, stored, boxes, 0.5, 0.45, 20, 9))
+    stages += [Softmax(1, 9, stored), ArgMax(1, 9, stored), TopK(1, 9, stored, 3), L2Normalize(1, 9, stored)]
     emit_postprocess(stages, tmp_path)
     (tmp_path / "use.c").write_text(
         '#include "nnkit_face_crop.h"\n#include "nnkit_match.h"\n#include "nnkit_pca_combine.h"\n'
+        '#include "nnkit_detect.h"\n#include "nnkit_scores.h"\n'
         "int crop(nnkit_u8 *pixels, int x, int y, int width, int height, nnkit_i16 *image);\n"
         "int crop(nnkit_u8 *pixels, int x, int y, int width, int height, nnkit_i16 *image)\n"
         f"{{\nint status;\n{crop}\nreturn status;\n}}\n"
@@ -213,6 +235,11 @@ def test_the_c_of_the_cpu_side_page_compiles(tmp_path: Path) -> None:
         f"{{\nint status;\n{combine}\nreturn status;\n}}\n"
         "int compare(nnkit_i16 *descriptor);\n"
         f"int compare(nnkit_i16 *descriptor)\n{{\nint status;\n{match}\nreturn status + match.known;\n}}\n"
+        "int boxes(nnkit_i8 *location, nnkit_i8 *scores);\n"
+        f"int boxes(nnkit_i8 *location, nnkit_i8 *scores)\n{{\nint status;\n{detect}\nreturn status;\n}}\n"
+        "void words(nnkit_i8 *values, float *probabilities, float *unit, nnkit_u32 *indices);\n"
+        "void words(nnkit_i8 *values, float *probabilities, float *unit, nnkit_u32 *indices)\n"
+        f"{{\n{words}\n}}\n"
     )
     command = ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-c", "use.c", "-o", "use.o"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -125,7 +125,7 @@ def test_bad_parameters_are_refused(bad: dict) -> None:
     good = {"length": 4, "format": Fixed(16, 0), "capacity": 2, "threshold": 1.0}
     with pytest.raises(UsageError) as caught:
         DescriptorMatch(**{**good, **bad})
-    assert caught.value.where == f"descriptor_match.{next(iter(bad))}"
+    assert caught.value.where == f"match.{next(iter(bad))}"
     assert caught.value.remedy
 
 

@@ -24,7 +24,7 @@ model:
 targets: {{gap8: {{}}}}
 postprocess:
 - {{kind: face_crop, size: [64, 64], border: fill, fill: 9}}
-- {{kind: descriptor_match, threshold: 1.5, capacity: 4, normalize: true{more}}}
+- {{kind: match, threshold: 1.5, capacity: 4, normalize: true{more}}}
 """
 
 
@@ -69,7 +69,7 @@ def test_one_of_several_outputs_is_named(tmp_path: Path) -> None:
         ({"shape": (3, 64, 64)}, "is 3x64x64"),
         ({"image": Fixed(16, 12)}, "face_crop.format: s16.12 is not supported"),
         ({"image": Float()}, "'image' holds f32 numbers"),
-        ({"face": Float()}, "'face' holds f32 numbers"),
+        ({"face": Fixed(32, 3)}, "s32.3 is not supported"),
     ],
 )
 def test_a_stage_that_does_not_fit_the_network_is_refused(changes: dict, words: str, tmp_path: Path) -> None:

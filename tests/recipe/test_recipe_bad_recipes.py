@@ -26,7 +26,7 @@ calibration: {method: max}
 targets:
   toy: {precision: int16, memory: {l1: 64KiB}}
 postprocess:
-  - {kind: descriptor_match, threshold: 10.5}
+  - {kind: match, threshold: 10.5}
 verify: {images: held_out/*.pgm, gates: {cosine: 0.999}}
 release: {version: 1.0.0}
 """
@@ -121,8 +121,8 @@ CASES = [
         "unknown key 'hpp'",
         "did you mean 'hp'? known keys: hp, budget, cpu",
     ),
-    ("descriptor_match", "descriptor_mach", "descriptor_mach", "'kind' must be face_crop", "'descriptor_match'?"),
-    ("kind: descriptor_match, ", "", "{threshold", "the key 'kind' is missing", "add `kind: ...`"),
+    ("match", "mach", "mach", "'kind' must be face_crop", "'match'?"),
+    ("kind: match, ", "", "{threshold", "the key 'kind' is missing", "add `kind: ...`"),
     ("threshold: 10.5", "threshold: -1", "-1", "'threshold' must be at least 0", "at least 0"),
     (", threshold: 10.5", "", "{kind", "the key 'threshold' is missing", "add `threshold: 10.5`"),
     ("threshold: 10.5", "threshold: 1, capcity: 3", "capcity", "unknown key 'capcity'", "did you mean 'capacity'?"),
@@ -135,8 +135,8 @@ CASES = [
     ),
     (
         "  - {kind",
-        "  - {kind: descriptor_match, threshold: 1}\n  - {kind",
-        "descriptor_match, threshold: 10",
+        "  - {kind: match, threshold: 1}\n  - {kind",
+        "match, threshold: 10",
         "second",
         "k",
     ),

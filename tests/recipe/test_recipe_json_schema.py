@@ -33,7 +33,7 @@ model:
 restructure: []
 tags: {hp: auto}
 targets: {toy: {cores: "${N}", memory: {l1: 1.5KiB, l2: 300}, formats: f.json, order: [1]}, other: null}
-postprocess: [{kind: face_crop, size: [8, 8]}, {kind: descriptor_match, threshold: 3}]
+postprocess: [{kind: face_crop, size: [8, 8]}, {kind: match, threshold: 3}]
 verify: {images: {i: x.pgm}, gates: {max_abs: 1e-3}}
 """
 ENVIRON = {"S": "true", "C": "3", "N": "2"}

@@ -34,7 +34,7 @@ targets:
   other:
 postprocess:
   - {kind: face_crop, size: [128, 128], frame: [240, 320]}
-  - {kind: descriptor_match, threshold: 1e1}
+  - {kind: match, threshold: 1e1}
 verify: {images: held_out/*.pgm, gates: {cosine: 0.999}}
 release: {version: 1.0.0}
 """
@@ -53,7 +53,7 @@ def test_the_recipe_of_the_design(load) -> None:
     assert recipe.targets["toy"].memory.l2 == 524288
     assert list(recipe.targets) == ["toy", "other"]
     assert recipe.calibration.headroom == 1.25
-    assert [stage.kind for stage in recipe.postprocess] == ["face_crop", "descriptor_match"]
+    assert [stage.kind for stage in recipe.postprocess] == ["face_crop", "match"]
     assert recipe.postprocess[1].threshold == 10.0
     assert recipe.verify.gates.limits() == {"cosine": 0.999}
     assert recipe.verify.globs_for("image") == (RecipePath.of("held_out/*.pgm"),)

@@ -2,26 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from nnkit import __version__
 from nnkit.c.sources import TYPES_HEADER, c_environment, types_header
-from nnkit.c.text import integer_type
+from nnkit.c.text import braces, float32_literal, int32_literal, integer_type
 from nnkit.errors import UsageError
 from nnkit.generated import packaged_text, write_sources
-from nnkit.postprocess import DescriptorMatch, FaceCrop, PcaCombine, Stage
+from nnkit.postprocess import (
+    ArgMax,
+    DescriptorMatch,
+    Detections,
+    FaceCrop,
+    L2Normalize,
+    Numbers,
+    PcaCombine,
+    Softmax,
+    Stage,
+    TopK,
+)
+from nnkit.postprocess.detections import EXP2
+from nnkit.postprocess.scores import TERMS
+from nnkit.program import Fixed
 
 _NAMES: dict[type[Stage], str] = {
     FaceCrop: "face_crop",
-    DescriptorMatch: "descriptor_match",
+    DescriptorMatch: "match",
     PcaCombine: "pca_combine",
+    Detections: "ssd or nms",
+    Softmax: "softmax",
+    ArgMax: "argmax",
+    TopK: "topk",
+    L2Normalize: "l2_normalize",
 }
-_SOURCES: dict[type[Stage], tuple[str, ...]] = {
+_SCORES = ("nnkit_scores.c", "nnkit_scores.h")
+_SOURCES: dict[type, tuple[str, ...]] = {
     FaceCrop: ("nnkit_face_crop.c", "nnkit_face_crop.h"),
     DescriptorMatch: ("nnkit_match.c", "nnkit_match.h"),
     PcaCombine: ("nnkit_pca_combine.c", "nnkit_pca_combine.h"),
+    Detections: ("nnkit_detect.c", "nnkit_detect.h"),
+    Softmax: _SCORES,
+    ArgMax: _SCORES,
+    TopK: _SCORES,
+    L2Normalize: _SCORES,
 }
+_ROWS: dict[type[Stage], str] = {
+    Softmax: "SOFTMAX",
+    ArgMax: "ARGMAX",
+    TopK: "TOPK",
+    L2Normalize: "L2_NORMALIZE",
+}
+_CODES = ("center_size", "corner", "corner_size", "corners", "center")
+PRIORS_HEADER = "nnkit_detect_priors.h"
 
 
 def postprocess_files(stages: Sequence[Stage]) -> dict[str, str]:
@@ -40,10 +74,14 @@ def postprocess_files(stages: Sequence[Stage]) -> dict[str, str]:
                 remedy="keep one of each kind",
             )
         by_type[type(stage)] = stage
-    names = ["nnkit_postprocess.h", *(name for kind in by_type for name in _SOURCES[kind])]
+    names = ["nnkit_postprocess.h", *dict.fromkeys(name for kind in by_type for name in _SOURCES[kind])]
     sources = {name: packaged_text("nnkit", "c", "postprocess", name) for name in names}
     sources[TYPES_HEADER] = types_header()
     sources["nnkit_postprocess_config.h"] = _config_header(by_type)
+    detect = by_type.get(Detections)
+    if isinstance(detect, Detections) and detect.priors:
+        rows = "".join(f"    {braces(prior)},\n" for prior in detect.priors[:-1])
+        sources[PRIORS_HEADER] = f"/* Each prior, 14 fraction bits. */\n{rows}    {braces(detect.priors[-1])}\n"
     return dict(sorted(sources.items()))
 
 
@@ -57,11 +95,55 @@ def emit_postprocess(stages: Sequence[Stage], out_dir: Path) -> tuple[Path, ...]
 
 def _config_header(by_type: dict[type[Stage], Stage]) -> str:
     environment = c_environment("nnkit", "c", "postprocess")
-    environment.filters["c_type"] = lambda number: integer_type(number.bits, number.signed)
+    environment.filters |= {
+        "c_type": _storage_type,
+        "c_numbers": _type_of,
+        "c_double": _double,
+        "c_int": int32_literal,
+    }
+    detect = by_type.get(Detections)
     template = environment.get_template("nnkit_postprocess_config.h.j2")
-    return template.render(
-        version=__version__,
-        crop=by_type.get(FaceCrop),
-        match=by_type.get(DescriptorMatch),
-        combine=by_type.get(PcaCombine),
-    )
+    values: dict[str, Any] = {
+        "version": __version__,
+        "crop": by_type.get(FaceCrop),
+        "match": by_type.get(DescriptorMatch),
+        "combine": by_type.get(PcaCombine),
+        "rows": {word: by_type[kind] for kind, word in _ROWS.items() if kind in by_type},
+        "terms": _listed(map(_double, TERMS)),
+        "detect": detect,
+        "exp2": braces(EXP2),
+    }
+    if isinstance(detect, Detections):
+        values |= {
+            "detect_code": _CODES.index(detect.code),
+            "detect_factors": _factors(detect),
+            "detect_above": _above(detect.confidence, detect.score_threshold),
+        }
+    return template.render(values)
+
+
+def _storage_type(number: Fixed) -> str:
+    return integer_type(number.bits, number.signed)
+
+
+def _type_of(numbers: Numbers) -> str:
+    return "float" if numbers.is_float else integer_type(numbers.bits, numbers.signed)
+
+
+def _factors(detect: Detections) -> str:
+    if detect.location.is_float:
+        return _listed(_double(each.real) for each in detect.factors)
+    return _listed(braces((each.high, each.low, each.shift)) for each in detect.factors)
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return "{" + ", ".join(texts) + "}"
+
+
+def _above(numbers: Numbers, threshold: float) -> str:
+    return float32_literal(threshold) if numbers.is_float else int32_literal(numbers.above(threshold))
+
+
+def _double(value: float) -> str:
+    text = repr(float(value))
+    return f"({text})" if value < 0 else text

@@ -1,6 +1,11 @@
 /* nnkit_match.c: see the header. */
 #include "nnkit_match.h"
 
+#if NNKIT_MATCH_FLOAT
+#include <float.h>
+#include <math.h>
+#endif
+
 #define LENGTH NNKIT_MATCH_LENGTH
 #define CAPACITY NNKIT_MATCH_CAPACITY
 
@@ -21,7 +26,26 @@ static int is_less(nnkit_distance a, nnkit_distance b)
     return a.high != b.high ? a.high < b.high : a.low < b.low;
 }
 
-#if NNKIT_MATCH_NORMALIZE
+#if NNKIT_MATCH_NORMALIZE && NNKIT_MATCH_FLOAT
+
+/* The descriptor scaled to unit length, 14 fraction bits; zeros where it has no length. */
+static void prepare(const nnkit_descriptor_value *descriptor, nnkit_match_value *prepared)
+{
+    double sum = 0.0, root;
+    nnkit_i32 i;
+    for (i = 0; i < LENGTH; ++i) {
+        const double square = (double)descriptor[i] * (double)descriptor[i];
+        sum += square;
+    }
+    root = sqrt(sum);
+    for (i = 0; i < LENGTH; ++i) {
+        const double value = (double)descriptor[i], size = (value < 0.0 ? -value : value) / root;
+        const double scaled = sum > 0.0 && sum <= DBL_MAX ? floor(size * 16384.0 + 0.5) : 0.0;
+        prepared[i] = (nnkit_match_value)(value < 0.0 ? -scaled : scaled);
+    }
+}
+
+#elif NNKIT_MATCH_NORMALIZE
 
 static nnkit_u32 magnitude(nnkit_i32 value)
 {
@@ -82,7 +106,7 @@ static void prepare(const nnkit_descriptor_value *descriptor, nnkit_match_value 
     nnkit_u32 norm;
     nnkit_i32 i;
     for (i = 0; i < LENGTH; ++i) {
-        const nnkit_u32 value = magnitude(descriptor[i]);
+        const nnkit_u32 value = magnitude((nnkit_i32)descriptor[i] - NNKIT_MATCH_ZERO);
         largest = value > largest ? value : largest;
     }
     if (largest == 0) {
@@ -95,12 +119,12 @@ static void prepare(const nnkit_descriptor_value *descriptor, nnkit_match_value 
     sum.high = 0;
     sum.low = 0;
     for (i = 0; i < LENGTH; ++i) {
-        const nnkit_u32 value = magnitude(descriptor[i]) << shift;
+        const nnkit_u32 value = magnitude((nnkit_i32)descriptor[i] - NNKIT_MATCH_ZERO) << shift;
         add_to(&sum, value * value);
     }
     norm = rounded_root(sum);
     for (i = 0; i < LENGTH; ++i) {
-        prepared[i] = unit_value(descriptor[i], shift, norm);
+        prepared[i] = unit_value((nnkit_i32)descriptor[i] - NNKIT_MATCH_ZERO, shift, norm);
     }
 }
 

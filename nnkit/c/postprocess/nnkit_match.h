@@ -2,7 +2,7 @@
  * nnkit_match.h: a gallery of descriptors and the nearest one to a query, by squared L2 distance.
  *
  * Raw descriptors are compared as they are; where NNKIT_MATCH_NORMALIZE is 1 each is first scaled to unit length.
- * Distances are exact integers in units of 2^(-2 * NNKIT_MATCH_FRAC). They need more than 32 bits, which C90 does not
+ * Distances are exact integers in units of NNKIT_MATCH_STEP squared. They need more than 32 bits, which C90 does not
  * promise: a distance is a pair of 32-bit halves.
  */
 #ifndef NNKIT_MATCH_H

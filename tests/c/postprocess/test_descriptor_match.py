@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnkit.postprocess import DescriptorMatch, Gallery
-from nnkit.program import Fixed
+from nnkit.program import Affine, Fixed, Float
 
 ERROR_NULL, ERROR_FULL, ERROR_GALLERY = -1, -5, -6
 NO_INDEX = 0xFFFFFFFF
@@ -17,7 +17,12 @@ ALL_ONES = (1 << 64) - 1
 
 def random_descriptor(rng: np.random.Generator, params: DescriptorMatch) -> np.ndarray:
     """Ordinary, sparse, tiny, extreme and all-zero descriptors [length]."""
-    low, high, length = params.format.qmin, params.format.qmax, params.length
+    length = params.length
+    if isinstance(params.format, Float):
+        values = rng.normal(size=length) * rng.choice([0.0, 1e-3, 1.0, 1e20])
+        values[rng.random(length) < 0.02] = rng.choice([np.nan, np.inf])
+        return values.astype(np.float32)
+    low, high = params.format.qmin, params.format.qmax
     kind = rng.integers(0, 6)
     if kind == 0:
         values = rng.choice([low, high], length)
@@ -48,6 +53,10 @@ def record(status: int, index: int = 0, known: bool = False, distance: int = 0) 
         DescriptorMatch(length=9, format=Fixed(16, 4, signed=False), capacity=5, threshold=90.0),
         DescriptorMatch(length=65536, format=Fixed(16, 4, signed=False), capacity=2, threshold=0.5, normalize=True),
         DescriptorMatch(length=9, format=Fixed(8, 4, signed=False), capacity=5, threshold=3.0),
+        DescriptorMatch(length=9, format=Affine(8, (0.07,), (119,)), capacity=5, threshold=9.0),
+        DescriptorMatch(length=9, format=Affine(8, (0.07,), (119,)), capacity=5, threshold=0.9, normalize=True),
+        DescriptorMatch(length=70, format=Affine(16, (0.001,), (65535,)), capacity=5, threshold=0.9, normalize=True),
+        DescriptorMatch(length=40, format=Float(32), capacity=5, threshold=0.9, normalize=True),
     ],
     ids=str,
 )
