@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from nnkit.c.fixed.catalogue import operator_c
 from nnkit.memory.checker import check_plan
 from nnkit.memory.needs import KernelNeeds
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import OpBase, Program
+from nnkit_gap8.cluster import Cluster
 from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
 from nnkit_gap8.loads import MemoryMachine
 from nnkit_gap8.options import Gap8Options
@@ -16,14 +19,19 @@ from nnkit_gap8.planner import plan
 def checked_plan(program: Program, options: Gap8Options) -> MemoryPlan:
     """See `nnkit_gap8.planner`. Raises DoesNotFitError."""
     cores = options.core_machine()
+    if options.cluster is None:
+        return _planned(program, options, lambda op: operator_c(op).needs(op, program, cores))
+    cluster = Cluster(program, cores)
+    tiles = cluster.tile_plan(_planned(program, options, cluster.needs))
+    # Where weights lie decides the tiles, and these what the layers take of L1, which changes nothing in L2.
+    return _planned(program, options, lambda op: cluster.needs(op, tiles))
 
-    def needs(op: OpBase) -> KernelNeeds:
-        return operator_c(op).needs(op, program, cores)
 
+def _planned(program: Program, options: Gap8Options, needs: Callable[[OpBase], KernelNeeds]) -> MemoryPlan:
     memory_plan = plan(
         program,
         needs,
-        MemoryMachine(*options.memory.regions(), context_bytes=CONTEXT_BYTES, stack_bytes=STACK_BYTES),
+        MemoryMachine(*options.regions(), context_bytes=CONTEXT_BYTES, stack_bytes=STACK_BYTES),
         planner=options.planner,
         weight_budget_bytes=options.weight_budget,
         repack_limit=options.repack_limit,

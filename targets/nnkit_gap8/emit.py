@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import nnkit
-from nnkit.c.fixed.catalogue import kernel_sources, operator_c
+from nnkit.c.fixed.catalogue import OperatorOf, kernel_sources, operator_c
 from nnkit.c.fixed.layer import Call, Constant
 from nnkit.c.fixed.machine import CoreMachine
 from nnkit.c.fixed.types import chw, ctype
@@ -20,12 +20,14 @@ from nnkit.c.text import comment_text, identifier, unique_identifiers
 from nnkit.errors import InternalError
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Fixed, Program
+from nnkit_gap8.cluster import Cluster
 from nnkit_gap8.compile_flags import OPTIMISATION, RV32_FLAGS
-from nnkit_gap8.files import shared_files
+from nnkit_gap8.files import cluster_files, shared_files
 from nnkit_gap8.steps import address, layer_comment, scratch_buffer, step_views
+from nnkit_gap8.tiling_constants import tiling_constants
 
 CONTEXT_BYTES = 16  # the network's context on a machine with 32-bit pointers
-_RESERVED = frozenset(("context", "l1", "l2", "port", "task"))  # names that the generated code uses
+_RESERVED = frozenset(("context", "l1", "l2", "port", "task", "tiles"))  # names that the generated code uses
 STACK_BYTES = 1024  # reserved in L2; `runners.Rv32Runner` proves that the code stays inside
 
 
@@ -71,44 +73,54 @@ class Network:
 
 
 def emit_artifact(
-    program: Program, plan: MemoryPlan, machine: CoreMachine, name: str | None = None
+    program: Program, plan: MemoryPlan, machine: CoreMachine, name: str | None = None, cluster: Cluster | None = None
 ) -> dict[str, bytes]:
     """The artifact's files by relative path.
 
     Args:
         machine: what the kernels are cut for; the plan's scratch must be for as many cores.
         name: of the network in C; the program's name by default.
+        cluster: where layers run in tiles; None: all kernels work on L2.
 
     Raises InternalError when plan and program do not belong together.
     """
-    _check(program, plan, machine)
+    operator_of = operator_c if cluster is None else cluster.operator
+    tiles = None if cluster is None else cluster.tile_plan(plan)
+    _check(program, plan, machine, operator_of)
     network = _network(program, plan, machine, name or program.name)
-    files: dict[str, bytes] = {"weights.bin": _weights(program, plan)}
-    sources = kernel_sources(program, network.title, network.stem)
-    calls = _calls(program, machine)
-    steps = step_views(program, plan, calls)
-    layers = _layers(program, calls, {call.layer for step in steps for call in step.calls})
+    files: dict[str, bytes] = {"weights.bin": _weights(program, plan, operator_of)}
+    sources = kernel_sources(program, network.title, network.stem, operator_of)
+    calls = _calls(program, machine, operator_of)
+    tilings = tiling_constants(program, tiles, calls)
+    steps = step_views(program, plan, calls, tilings.of_step)
+    used = {call.layer for step in steps for call in step.calls}
+    used |= {call.layer for step in steps if step.tiles for call in calls[program.ops[step.op].name]}
+    layers = _layers(program, calls, used)
     files |= {path: text.encode() for path, text in sources.items()}
-    network_sources = tuple(sorted([f"{network.stem}.c", *(path for path in sources if path.endswith(".c"))]))
+    tile_files = {} if tiles is None else cluster_files()
+    files |= tile_files
+    generated = [*sources, *tile_files]
+    network_sources = tuple(sorted([f"{network.stem}.c", *(path for path in generated if path.endswith(".c"))]))
     shared: dict[str, Any] = {"n": network, "layers": layers, "steps": steps, "sources": network_sources}
+    shared |= {"tilings": tilings.constants, "cluster": tiles is not None}
     shared |= {"optimisation": OPTIMISATION, "rv32_flags": RV32_FLAGS}
     environment = c_environment("nnkit_gap8", "templates")
     for path in (f"{network.stem}.h", f"{network.stem}.c", "README.md"):
         template = "README.md.j2" if path == "README.md" else f"network{path[-2:]}.j2"
         files[path] = tidy_source(environment, template, shared).encode()
     files |= shared_files(environment, shared)
-    files["network.json"] = _description(program, plan, network, network_sources)
+    files["network.json"] = _description(program, plan, network, network_sources, in_tiles=tiles is not None)
     return dict(sorted(files.items()))
 
 
-def _check(program: Program, plan: MemoryPlan, machine: CoreMachine) -> None:
+def _check(program: Program, plan: MemoryPlan, machine: CoreMachine, operator_of: OperatorOf) -> None:
     for tensor in program.tensors.values():
         if not isinstance(tensor.format, Fixed):
             raise InternalError("a float tensor has no integer kernel", where=tensor.name)
         if tensor.name not in plan.places:
             raise InternalError("the plan has no place for this tensor", where=tensor.name)
     for op in program.ops:
-        for _, needed_bytes in operator_c(op).needs(op, program, machine).scratch_bytes:
+        for _, needed_bytes in operator_of(op).needs(op, program, machine).scratch_bytes:
             scratch = scratch_buffer(plan, op.name)
             if scratch is None or scratch.size_bytes < needed_bytes:
                 raise InternalError(f"the plan lacks {needed_bytes} bytes of L1 scratch", where=op.name)
@@ -168,10 +180,10 @@ def _port(
     )
 
 
-def _weights(program: Program, plan: MemoryPlan) -> bytes:
+def _weights(program: Program, plan: MemoryPlan, operator_of: OperatorOf) -> bytes:
     """weights.bin: every op's blocks where the plan's chunks expect them."""
     image = bytearray(plan.l3_weight_bytes)
-    blocks = {op.name: operator_c(op).weight_blocks(op) for op in program.ops}
+    blocks = {op.name: operator_of(op).weight_blocks(op) for op in program.ops}
     for chunk in plan.chunks:
         data = b"".join(blocks[chunk.op][chunk.first_block : chunk.first_block + chunk.blocks])
         if len(data) != chunk.size_bytes or chunk.l3_offset_bytes + len(data) > len(image):
@@ -191,10 +203,10 @@ class Layer:
     constants: tuple[Constant, ...]
 
 
-def _calls(program: Program, machine: CoreMachine) -> dict[str, tuple[Call, ...]]:
+def _calls(program: Program, machine: CoreMachine, operator_of: OperatorOf) -> dict[str, tuple[Call, ...]]:
     """The kernel calls of every op by its name."""
     names = unique_identifiers((op.name for op in program.ops), _RESERVED)
-    return {op.name: operator_c(op).calls(op, program, machine, f"layer_{names[op.name]}") for op in program.ops}
+    return {op.name: operator_of(op).calls(op, program, machine, f"layer_{names[op.name]}") for op in program.ops}
 
 
 def _layers(program: Program, calls: Mapping[str, tuple[Call, ...]], used: Collection[str]) -> list[Layer]:
@@ -208,7 +220,9 @@ def _layers(program: Program, calls: Mapping[str, tuple[Call, ...]], used: Colle
     ]
 
 
-def _description(program: Program, plan: MemoryPlan, network: Network, sources: tuple[str, ...]) -> bytes:
+def _description(
+    program: Program, plan: MemoryPlan, network: Network, sources: tuple[str, ...], *, in_tiles: bool
+) -> bytes:
     """network.json: what a program needs to know to build, feed and trace the network."""
 
     def tensor(name: str) -> dict[str, Any]:
@@ -222,7 +236,7 @@ def _description(program: Program, plan: MemoryPlan, network: Network, sources: 
             "l2_offset": address(plan, name),
         }
 
-    description = {
+    description: dict[str, Any] = {
         "nnkit": network.version,
         "name": network.title,
         "stem": network.stem,
@@ -252,4 +266,6 @@ def _description(program: Program, plan: MemoryPlan, network: Network, sources: 
             "l3_capacity_bytes": network.l3_capacity_bytes,
         },
     }
+    if in_tiles:
+        description["cluster"] = True
     return (json.dumps(description, indent=1) + "\n").encode()

@@ -13,7 +13,15 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _PORT_HEADER = "nnkit_port.h"
+_CLUSTER = ("nnkit_dma.h", "nnkit_packed.h", "nnkit_tiles.c", "nnkit_tiles.h")
 _FOLDERS = ("host", "rv32", "pmsis")
+_CLUSTER_FOLDERS = ("host", "rv32")
+
+
+def cluster_files() -> dict[str, bytes]:
+    """What a build in tiles has beside its kernels; the same for every network."""
+    root = resources.files("nnkit_gap8") / "c" / "cluster"
+    return {name: (root / name).read_bytes() for name in _CLUSTER}
 
 
 def shared_files(env: Environment, values: Mapping[str, Any]) -> dict[str, bytes]:
@@ -24,8 +32,12 @@ def shared_files(env: Environment, values: Mapping[str, Any]) -> dict[str, bytes
         TASK_HEADER: task_header().encode(),
         TYPES_HEADER: types_header().encode(),
     }
-    for folder in _FOLDERS:
-        for entry in sorted((root / folder).iterdir(), key=lambda item: item.name):
+    folders = [(folder, root / folder) for folder in _FOLDERS]
+    if values["cluster"]:
+        # A port's files for the cluster stand beside the others, or in place of those of the same name.
+        folders += [(folder, root / "cluster" / folder) for folder in _CLUSTER_FOLDERS]
+    for folder, place in folders:
+        for entry in sorted(place.iterdir(), key=lambda item: item.name):
             if entry.name.endswith(".j2"):
                 text = env.from_string(entry.read_text(encoding="utf-8")).render(values)
                 files[f"{folder}/{entry.name[:-3]}"] = text.encode()

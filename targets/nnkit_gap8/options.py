@@ -35,6 +35,13 @@ class Gap8Memory(RecipeModel):
         return Region("l1", self.l1), Region("l2", self.l2), Region("l3", self.l3)
 
 
+class Gap8Cluster(RecipeModel):
+    """The network as a task of the cluster: layers in tiles in L1, moved by DMA, with packed arithmetic."""
+
+    cores: int = Field(default=8, ge=1, le=8, description="Cores that share each tile's work.")
+    l1: ByteSize = Field(default=48 << 10, ge=4 << 10, description="What the tiles may take of L1.")
+
+
 class Gap8Options(TargetOptionsBase):
     """GreenWaves GAP8: 16-bit or 8-bit power-of-two fixed point, weights streamed from L3."""
 
@@ -78,6 +85,11 @@ class Gap8Options(TargetOptionsBase):
         examples=["1.5MiB"],
     )
     cores: int = Field(default=8, ge=1, le=8, description="Cluster cores that share each kernel's work.")
+    cluster: Gap8Cluster | None = Field(
+        default=None,
+        description="Run the whole network on the cluster, layers cut into tiles that fit L1. It has its own "
+        "`cores`, and its `l1` takes the place of `memory.l1`. Omitted: kernels read L2.",
+    )
     repack_limit: float = Field(
         default=0.04,
         ge=0.0,
@@ -86,6 +98,13 @@ class Gap8Options(TargetOptionsBase):
         "lower the L2 peak. 0: speed first.",
     )
 
+    def regions(self) -> tuple[Region, Region, Region]:
+        """L1, L2 and L3 as this build may use them."""
+        _, l2, l3 = self.memory.regions()
+        return Region("l1", self.core_machine().scratch_bytes), l2, l3
+
     def core_machine(self) -> CoreMachine:
         """What the kernels are cut for: the cluster's cores, which share L1."""
+        if self.cluster is not None:
+            return CoreMachine(self.cluster.cores, self.cluster.l1)
         return CoreMachine(self.cores, self.memory.l1)

@@ -68,6 +68,7 @@ class HostRunner:
         sources += [artifact / "host" / "nnkit_port_host.c", artifact / "host" / "main.c"]
         binary = folder / "network"
         command = [compiler, *self.flags, *(["-DNNKIT_TRACE"] if trace else [])]
+        command += ["-DNNKIT_PORT_PARALLEL"] if _describe(artifact).get("cluster") else []
         command += [f"-I{artifact / 'host'}", f"-I{artifact}", "-o", str(binary), *map(str, sources)]
         run_in(folder, command, _COMPILE_TIMEOUT_S)
         return binary
@@ -185,6 +186,7 @@ class _Rv32Build:
         """Objects of the network itself, and of what it calls."""
         main = f"{self.description['stem']}.c"
         sources = [*self.description["sources"], "rv32/nnkit_port_rv32.c", "rv32/rv32_runtime.c"]
+        sources += ["rv32/nnkit_dma_rv32.c"] if self.description.get("cluster") else []
         return [self.object(source, trace and source == main) for source in sources]
 
     def stack_bytes(self) -> int:

@@ -45,6 +45,20 @@ class TraceView:
 
 
 @dataclass(frozen=True)
+class TilesView:
+    """A step in tiles. whole: the step's tensors and weights. kernels, tasks: what runs on every tile, in order.
+
+    image: the kernel that makes the image of a new input; empty: none. tiling: of a layer; l1: its place.
+    """
+
+    tiling: str
+    l1: str
+    whole: CallView
+    image: str
+    kernels: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class StepView:
     """One step of the network. op: index of the layer."""
 
@@ -55,6 +69,7 @@ class StepView:
     prefetches: tuple[FetchView, ...]
     calls: tuple[CallView, ...]
     trace: TraceView | None
+    tiles: TilesView | None = None
 
 
 def address(plan: MemoryPlan, tensor: str) -> int:
@@ -72,8 +87,13 @@ def scratch_buffer(plan: MemoryPlan, op_name: str) -> Buffer | None:
     return None
 
 
-def step_views(program: Program, plan: MemoryPlan, calls: Mapping[str, tuple[Call, ...]]) -> list[StepView]:
-    """All steps in order. A call that would copy a tensor onto itself (a part in place, a reshape) is left out."""
+def step_views(
+    program: Program, plan: MemoryPlan, calls: Mapping[str, tuple[Call, ...]], tilings: Mapping[int, str]
+) -> list[StepView]:
+    """All steps in order. A call that would copy a tensor onto itself (a part in place, a reshape) is left out.
+
+    tilings: the constants of the steps in tiles.
+    """
     index_of = {op.name: index for index, op in enumerate(program.ops)}
     last_step = {step.op: step.index for step in plan.steps}
     views = []
@@ -90,18 +110,30 @@ def step_views(program: Program, plan: MemoryPlan, calls: Mapping[str, tuple[Cal
         kernel_calls = tuple(
             view for call in calls[op.name] if (view := _call(op, call, chunk, program, plan)) is not None
         )
+        tiles = None
+        if step.index in tilings and kernel_calls:
+            tiles, kernel_calls = _tiles(tilings[step.index], calls[op.name], kernel_calls), ()
         views.append(
             StepView(
                 index_of[step.op],
-                _step_comment(step.index, op, chunk, kernel_calls, program, plan),
+                _step_comment(step.index, op, chunk, bool(kernel_calls or tiles), program, plan),
                 now,
                 chunk is not None,
                 ahead,
                 kernel_calls,
                 trace,
+                tiles,
             )
         )
     return views
+
+
+def _tiles(tiling: str, calls: tuple[Call, ...], views: tuple[CallView, ...]) -> TilesView:
+    """The calls of a packed convolution are its image, itself, and a pool; other layers have one."""
+    whole = views[0]
+    packed = len(views) > 1
+    kernels = [(call.kernel, task) for call, task in zip(calls[int(packed) :], ("task", "pool_task"), strict=False)]
+    return TilesView(tiling, whole.scratch, whole, calls[0].kernel if packed else "", tuple(kernels))
 
 
 def layer_comment(op: OpBase, program: Program) -> str:
@@ -128,7 +160,7 @@ def _step_comment(
     index: int,
     op: OpBase,
     chunk: WeightChunk | None,
-    calls: tuple[CallView, ...],
+    computes: bool,
     program: Program,
     plan: MemoryPlan,
 ) -> str:
@@ -139,7 +171,7 @@ def _step_comment(
         last = chunk.first_block + chunk.blocks - 1
         where = plan.buffers[chunk.buffer].offset_bytes
         text += f"; weight blocks {chunk.first_block}..{last}, {chunk.size_bytes} bytes at {where}"
-    if not calls:
+    if not computes:
         text += "; already in place"
     return comment_text(text)
 

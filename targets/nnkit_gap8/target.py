@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nnkit_gap8.options import Gap8Options
 
@@ -41,7 +41,7 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
 
         return Machine(
             "GAP8",
-            options.memory.regions(),
+            options.regions(),
             "RISC-V fabric controller and a cluster of 8 cores; int16 or int8 arithmetic, no floating point.",
             clock_hz=_CLUSTER_HZ,
         )
@@ -110,10 +110,13 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         """The C project, its weights, the three ports and the CPU stages."""
         from nnkit.c.postprocess.emit import emit_postprocess
         from nnkit.postprocess.from_recipe import stages_of
+        from nnkit_gap8.cluster import Cluster
         from nnkit_gap8.emit import emit_artifact
 
         recipe, program = deployment.recipe, deployment.program
-        files = emit_artifact(program, deployment.plan, options.core_machine(), recipe.name)
+        machine = options.core_machine()
+        cluster = None if options.cluster is None else Cluster(program, machine)
+        files = emit_artifact(program, deployment.plan, machine, recipe.name, cluster)
         for name, content in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -121,6 +124,16 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         stages = stages_of(recipe, program)
         if stages:
             emit_postprocess(stages, folder / "postprocess")
+
+    def details(self, deployment: Deployment[LoweredLayers], options: Gap8Options, folder: Path) -> Mapping[str, Any]:
+        """How layers are cut into tiles, in a build for the cluster."""
+        if options.cluster is None:
+            return {}
+        from nnkit_gap8.cluster import Cluster
+        from nnkit_gap8.tile_report import tile_details
+
+        cluster = Cluster(deployment.program, options.core_machine())
+        return {"cluster": tile_details(cluster.tile_plan(deployment.plan), deployment.plan)}
 
     def runners(self, options: Gap8Options) -> tuple[Runner, ...]:
         """This host, and rv32imc with the chip's memories under QEMU."""

@@ -11,6 +11,7 @@ from nnkit.c.fixed.add import AddC
 from nnkit.c.fixed.concat import ConcatC
 from nnkit.c.fixed.conv2d import Conv2dC, dense_source, running_output_is_signed
 from nnkit.c.fixed.conv2d_depthwise import depthwise_source
+from nnkit.c.fixed.conv2d_packed import packed_source
 from nnkit.c.fixed.conv_transpose2d import ConvTranspose2dC, transposed_source
 from nnkit.c.fixed.elementwise import elementwise_source
 from nnkit.c.fixed.limits import KernelLimits, tensor_is_addressable, window_is_small
@@ -86,6 +87,7 @@ _SourceOf: TypeAlias = Callable[[Collection[Function]], Source | None]
 _SOURCES: tuple[_SourceOf, ...] = (
     depthwise_source,
     dense_source,
+    packed_source,
     transposed_source,
     pool_source,
     elementwise_source,
@@ -108,13 +110,17 @@ def task_header() -> str:
     return packaged_text("nnkit", "c", "fixed", TASK_HEADER)
 
 
-def kernel_sources(program: Program, title: str, stem: str) -> dict[str, str]:
+OperatorOf: TypeAlias = Callable[[OpBase], OperatorC[Any]]
+"""Which C an op has on a target; `operator_c` unless the target has kernels of its own choice."""
+
+
+def kernel_sources(program: Program, title: str, stem: str, operator_of: OperatorOf = operator_c) -> dict[str, str]:
     """The generated kernel files by name: the functions that a program uses, and a header.
 
     Args:
         title, stem: of the network: in comments; in file names and, with an underscore, before every function's name.
     """
-    functions = {function for op in program.ops for function in operator_c(op).functions(op, program)}
+    functions = {function for op in program.ops for function in operator_of(op).functions(op, program)}
     sources = [source for source_of in _SOURCES if (source := source_of(functions)) is not None]
     environment = c_environment("nnkit", "c", "fixed")
     common = {"network": title, "stem": stem, "prefix": f"{stem}_"}

@@ -109,6 +109,11 @@ def fused_row(pool: FusedPool, storage: Fixed) -> PoolRowFunction:
     return PoolRowFunction(row, pool.window.kernel_h, pool.window.kernel_w)
 
 
+def plain_pool(pool: FusedPool, storage: Fixed) -> PoolFunction:
+    """The kernel of a pool behind a convolution where it runs by itself, on rows that the convolution has left."""
+    return PoolFunction(fused_row(pool, storage).row, clamped=False)
+
+
 def fused_pool_constant(name: str, pool: FusedPool, conv_hw: tuple[int, int], output: Tensor) -> Constant:
     """The parameters of a pool behind a convolution of (H, W)."""
     channels, out_h, out_w = chw(output)

@@ -1,0 +1,264 @@
+"""Dense convolution by packed dot products, on tiles in a scratchpad that cores share.
+
+The tile's rows become an *image* first: entries of lanes, the channels of one pixel (padded to whole groups of 4
+bytes, with the padding of the convolution around them), or, *folded*, the channels of all pixels of a kernel row,
+which is denser where channels are few. Weights are packed in the image's order, so that the inner loop reads both in
+line. That loop and `struct nnkit_packed_conv` are the target's, in `nnkit_packed.h`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.c.fixed.layer import Call, Constant, stage_lines
+from nnkit.c.fixed.machine import CoreMachine
+from nnkit.c.fixed.operator import Declaration, Function, OperatorC, Source
+from nnkit.c.fixed.pool import fused_pool_constant, fused_row, plain_pool
+from nnkit.c.fixed.types import CType, chw, ctype
+from nnkit.c.fixed.weight_blocks import LANES, wide_starts
+from nnkit.memory.needs import KernelNeeds
+from nnkit.program import Conv2d, Fixed, Program
+
+GROUP_BYTES = 4
+BLOCK_PIXELS = 4
+
+
+@dataclass(frozen=True)
+class PackedLayout:
+    """How a dense convolution is packed. Sizes as in `struct nnkit_packed_conv`.
+
+    lane: the image's type; weights have the signed one of its size.
+    """
+
+    lane: CType
+    folded: bool
+    image_w: int
+    entry_groups: int
+    row_groups: int
+    pixel_groups: int
+    rows: int
+    leaky: bool
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of a group."""
+        return GROUP_BYTES // self.lane.bytes
+
+    @property
+    def groups(self) -> int:
+        """Groups that make one output value."""
+        return self.rows * self.row_groups
+
+    @property
+    def head_bytes(self) -> int:
+        """A block's starts, and its slopes."""
+        return 4 * LANES + (2 * LANES if self.leaky else 0)
+
+    @property
+    def block_bytes(self) -> int:
+        """Of four output channels."""
+        return self.head_bytes + self.groups * LANES * GROUP_BYTES
+
+    @property
+    def image_row_bytes(self) -> int:
+        """Of one row of the image."""
+        return self.image_w * self.entry_groups * GROUP_BYTES
+
+
+def why_not_packed(op: Conv2d, program: Program) -> str | None:
+    """Why a convolution has no packed kernel; None: it has one."""
+    x = program.tensors[op.inputs[0]].fixed
+    if op.groups != 1:
+        return "grouped convolution"
+    if op.accumulate != "wide":
+        return "rounds after every input channel"
+    if op.accumulator != "int32":
+        return "64-bit accumulator"
+    if x.bits == 16 and not x.signed:
+        return "unsigned input of 16 bits"
+    return None
+
+
+def packed_layout(op: Conv2d, program: Program) -> PackedLayout:
+    """The denser of the two images; see `why_not_packed`."""
+    x, window = program.tensors[op.inputs[0]], op.window
+    channels, height, width = chw(x)
+    _, out_w = window.output_hw(height, width)
+    bits = max(x.fixed.bits, op.weight_bits)
+    lane = ctype(x.fixed if x.fixed.bits == bits else Fixed(bits, 0))
+    lanes = GROUP_BYTES // lane.bytes
+    entry = -(-channels // lanes)
+    folded = -(-channels * window.kernel_w // lanes)
+    if window.dilation_w > 1 or folded < entry * window.kernel_w or (window.kernel_w == 1 and window.stride_w > 1):
+        return PackedLayout(lane, True, out_w, folded, folded, folded, window.kernel_h, op.stage.leaky is not None)
+    return PackedLayout(
+        lane,
+        False,
+        (out_w - 1) * window.stride_w + window.kernel_w,
+        entry,
+        entry * window.kernel_w,
+        entry * window.stride_w,
+        window.kernel_h,
+        op.stage.leaky is not None,
+    )
+
+
+@dataclass(frozen=True, order=True)
+class ImageFunction(Function):
+    """Makes the image of a tile."""
+
+    x: CType
+    lane: CType
+
+    @property
+    def name(self) -> str:
+        return f"image_{self.x.tag}_{self.lane.tag}"
+
+
+@dataclass(frozen=True, order=True)
+class PackedFunction(Function):
+    """The convolution of an image."""
+
+    lane: CType
+    y: CType
+    leaky: bool
+
+    @property
+    def name(self) -> str:
+        return f"conv_packed_{self.lane.tag}_{self.y.tag}{'_leaky' if self.leaky else ''}"
+
+
+class PackedConv2dC(OperatorC[Conv2d]):
+    """`struct nnkit_packed_conv`: a call for the image, one for the convolution, and one for a pool behind it.
+
+    All of them work on tiles: a schedule makes tiles and brings the fields that a tile changes.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def functions(self, op: Conv2d, program: Program) -> tuple[Function, ...]:
+        """Image, convolution, and pool with its row function."""
+        y = program.tensors[op.output].fixed
+        layout = packed_layout(op, program)
+        image = ImageFunction(ctype(program.tensors[op.inputs[0]].fixed), layout.lane)
+        convolution = PackedFunction(layout.lane, ctype(y), layout.leaky)
+        if op.pool is None:
+            return image, convolution
+        return image, convolution, plain_pool(op.pool, y), fused_row(op.pool, y)
+
+    def calls(self, op: Conv2d, program: Program, machine: CoreMachine, name: str) -> tuple[Call, ...]:
+        """The calls in order; their layers are those of the whole tensor."""
+        image, convolution, *pool = self.functions(op, program)
+        constant = _constant(name, op, program)
+        calls = [Call(image.name, name, (0,), ()), Call(convolution.name, name, (0,), (constant,))]
+        if op.pool is not None:
+            conv_hw = op.window.output_hw(*chw(program.tensors[op.inputs[0]])[1:])
+            pooled = fused_pool_constant(f"{name}_pool", op.pool, conv_hw, program.tensors[op.output])
+            calls.append(Call(pool[0].name, pooled.name, (0,), (pooled,)))
+        return tuple(calls)
+
+    def needs(self, op: Conv2d, program: Program, machine: CoreMachine) -> KernelNeeds:
+        """Weight blocks; scratch is the schedule's."""
+        layout = packed_layout(op, program)
+        blocks = -(-op.weight.shape[0] // LANES)
+        # Every chunk of weights brings the input to the scratchpad again.
+        return KernelNeeds(
+            weight_block_bytes=(layout.block_bytes,) * blocks, min_blocks_per_chunk=blocks, repacks_input=True
+        )
+
+    def weight_blocks(self, op: Conv2d) -> list[bytes]:
+        """See `packed_blocks`."""
+        return packed_blocks(op, self.program)
+
+
+def packed_blocks(op: Conv2d, program: Program) -> list[bytes]:
+    """The weight blocks of 4 output channels: starts, slopes, then groups of lanes of each channel in turn.
+
+    A channel's lanes are kernel row by kernel row, in each pixel by pixel its channels, with zeros where a group or
+    an entry has more lanes than there are numbers.
+    """
+    layout = packed_layout(op, program)
+    starts = wide_starts(op)
+    slopes = None
+    if op.stage.leaky is not None:
+        slopes = np.broadcast_to(op.stage.leaky.slopes, (op.weight.shape[0],))
+    lanes = _lanes(op.weight.astype(np.int64), layout)  # [O, groups, lanes]
+    blocks = []
+    for first in range(0, len(lanes), LANES):
+        count = min(LANES, len(lanes) - first)
+        head = np.zeros(LANES, dtype=np.int64)
+        head[:count] = starts[first : first + count]
+        data = (head & 0xFFFFFFFF).astype("<u4").tobytes()
+        if slopes is not None:
+            of_lane = np.zeros(LANES, dtype=np.int64)
+            of_lane[:count] = slopes[first : first + count]
+            data += of_lane.astype("<i2").tobytes()
+        groups = np.zeros((layout.groups, LANES, layout.lanes), dtype=np.int64)
+        groups[:, :count] = lanes[first : first + count].transpose(1, 0, 2)
+        blocks.append(data + groups.astype(f"<i{layout.lane.bytes}").tobytes())
+    return blocks
+
+
+def _lanes(weight: NDArray[np.int64], layout: PackedLayout) -> NDArray[np.int64]:
+    """[O, I, kh, kw] -> [O, groups, lanes]."""
+    outputs, inputs, rows, columns = weight.shape
+    taps = weight.transpose(0, 2, 3, 1)  # [O, kh, kw, I]
+    if layout.folded:
+        entries = taps.reshape(outputs, rows, columns * inputs)
+        padded = np.zeros((outputs, rows, layout.row_groups * layout.lanes), dtype=np.int64)
+        padded[:, :, : columns * inputs] = entries
+    else:
+        padded = np.zeros((outputs, rows, columns, layout.entry_groups * layout.lanes), dtype=np.int64)
+        padded[:, :, :, :inputs] = taps
+    return padded.reshape(outputs, layout.groups, layout.lanes)
+
+
+def packed_source(functions: Collection[Function]) -> Source | None:
+    """The file with all packed convolutions."""
+    images = sorted({function for function in functions if isinstance(function, ImageFunction)})
+    variants = sorted({function for function in functions if isinstance(function, PackedFunction)})
+    if not variants:
+        return None
+    declarations = (
+        *(
+            Declaration(each.name, f"struct nnkit_packed_conv: image of {each.x.tag} in {each.lane.tag}")
+            for each in images
+        ),
+        *(
+            Declaration(each.name, f"struct nnkit_packed_conv: packed {each.lane.tag} -> {each.y.tag}")
+            for each in variants
+        ),
+    )
+    lanes = sorted({each.lane for each in variants})
+    return Source(
+        "packed", "conv2d_packed.c.j2", {"images": images, "variants": variants, "lanes": lanes}, declarations
+    )
+
+
+def _constant(name: str, op: Conv2d, program: Program) -> Constant:
+    channels, height, width = chw(program.tensors[op.inputs[0]])
+    out_h, out_w = op.window.output_hw(height, width)
+    layout, window = packed_layout(op, program), op.window
+    return Constant(
+        "struct nnkit_packed_conv",
+        name,
+        (
+            (f"{channels}, {height}, {width}", "input channels, height, width"),
+            (f"{op.weight.shape[0]}, {out_h}, {out_w}", "output channels, height, width"),
+            (f"{window.stride_h}, {window.stride_w}", "stride"),
+            (f"{window.pad_top}, {window.pad_left}, {op.pad_value}", "padding above, left; its value"),
+            (f"{window.kernel_h}, {window.kernel_w}", "kernel"),
+            (f"{window.dilation_h}, {window.dilation_w}", "dilation"),
+            (f"{int(layout.folded)}", "an entry is a kernel row (1) or a pixel (0)"),
+            (f"{layout.image_w}, {layout.entry_groups}", "entries of an image row, groups of an entry"),
+            (f"{layout.row_groups}, {layout.pixel_groups}", "groups of a kernel row, from pixel to pixel"),
+            (f"{layout.block_bytes}", "bytes of a block"),
+            *stage_lines(op.stage, program.tensors[op.output].fixed),
+            ("1", "parts that divide pixels"),
+        ),
+    )

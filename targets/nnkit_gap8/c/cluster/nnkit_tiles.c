@@ -1,0 +1,214 @@
+/* A layer in tiles; see nnkit_tiles.h. */
+#include "nnkit_tiles.h"
+
+#include <string.h>
+
+/* Clip to 0 .. height; returns the rows of padding in front of the first that is there. */
+static nnkit_i32 rows_before(const struct nnkit_tile_rows *rows, nnkit_i32 first, nnkit_i32 count, nnkit_i32 *begin,
+    nnkit_i32 *end)
+{
+    const nnkit_i32 top = first * rows->stride - rows->pad;
+
+    *begin = top < 0 ? 0 : top;
+    *end = (first + count - 1) * rows->stride - rows->pad + rows->span;
+    if (*end > rows->height) *end = rows->height;
+    if (*end < *begin) *end = *begin;
+    return *begin - top;
+}
+
+/* The rows of an input that a tile needs. */
+static nnkit_i32 input_rows(const struct nnkit_tiling *tiling, const struct nnkit_tile *tile, nnkit_i32 input,
+    nnkit_i32 *begin, nnkit_i32 *end)
+{
+    nnkit_i32 first = tile->row;
+    nnkit_i32 last = tile->row + tile->rows;
+
+    if (tiling->pool) rows_before(&tiling->pool_rows, tile->row, tile->rows, &first, &last);
+    return rows_before(&tiling->input[input].rows, first, last - first, begin, end);
+}
+
+static nnkit_i32 transfer(struct nnkit_tiles *tiles, nnkit_i32 l1, nnkit_u8 *l2, nnkit_i32 line_bytes, nnkit_i32 lines,
+    nnkit_i32 stride, nnkit_i32 to_l2)
+{
+    nnkit_u8 *local = tiles->l1 + l1;
+
+    if (line_bytes == stride) {
+        line_bytes *= lines;
+        lines = 1;
+    }
+    if (lines > 1 && stride > NNKIT_DMA_MOST_STRIDE) {
+        for (; lines > 1; --lines) {
+            nnkit_dma_wait(tiles->port, nnkit_dma_start(tiles->port, local, l2, (nnkit_u32)line_bytes, 1, 0, to_l2));
+            local += line_bytes;
+            l2 += stride;
+        }
+    }
+    return nnkit_dma_start(tiles->port, local, l2, (nnkit_u32)line_bytes, (nnkit_u32)lines,
+        lines > 1 ? (nnkit_u32)stride : 0, to_l2);
+}
+
+/* The tile of this index, in the buffers that follow those of `before` where something is new. */
+static void set_tile(const struct nnkit_tiles *tiles, nnkit_i32 index, const struct nnkit_tile *before,
+    struct nnkit_tile *tile)
+{
+    const struct nnkit_tiling *tiling = &tiles->tiling;
+    const nnkit_i32 across = (tiles->all_channels + tiling->channels - 1) / tiling->channels;
+    const nnkit_i32 down = (tiling->out_h + tiling->rows - 1) / tiling->rows;
+    const nnkit_i32 outer = index / (tiling->by_rows ? across : down);
+    const nnkit_i32 inner = index - outer * (tiling->by_rows ? across : down);
+    struct nnkit_tile last;
+
+    last = *before;
+    tile->row = (tiling->by_rows ? outer : inner) * tiling->rows;
+    tile->channel = (tiling->by_rows ? inner : outer) * tiling->channels;
+    tile->rows = tiling->out_h - tile->row < tiling->rows ? tiling->out_h - tile->row : tiling->rows;
+    tile->channels = tiles->all_channels - tile->channel;
+    if (tile->channels > tiling->channels) tile->channels = tiling->channels;
+    /* An input with all channels changes with the rows alone, weights change with the channels alone. */
+    tile->loads[0] = index == 0 || tile->row != last.row || (!tiling->input[0].channels && tile->channel != last.channel);
+    tile->loads[1] = tiling->block_bytes && (index == 0 || tile->channel != last.channel);
+    tile->turn[0] = index && tile->loads[0] ? !last.turn[0] : last.turn[0];
+    tile->turn[1] = index && tile->loads[1] ? !last.turn[1] : last.turn[1];
+}
+
+static void load(struct nnkit_tiles *tiles, const struct nnkit_tile *tile)
+{
+    const struct nnkit_tiling *tiling = &tiles->tiling;
+    nnkit_i32 i, begin, end;
+
+    tiles->loading[0] = tiles->loading[1] = tiles->loading[2] = -1;
+    for (i = 0; tile->loads[0] && i < tiling->inputs; ++i) {
+        const struct nnkit_tile_input *input = &tiling->input[i];
+        const nnkit_i32 plane = input->rows.height * input->row_bytes;
+        const nnkit_i32 first = input->channels ? 0 : tiles->first_channel + tile->channel;
+
+        input_rows(tiling, tile, i, &begin, &end);
+        if (end == begin) continue; /* nothing but padding */
+        tiles->loading[i] = transfer(tiles, tiling->l1_input[i][tile->turn[0]],
+            tiles->l2_input[i] + first * plane + begin * input->row_bytes, (end - begin) * input->row_bytes,
+            input->channels ? input->channels : tile->channels, plane, 0);
+    }
+    if (tile->loads[1]) {
+        const nnkit_i32 bytes = (tile->channels + 3) / 4 * tiling->block_bytes;
+
+        tiles->loading[2] = transfer(tiles, tiling->l1_weights[tile->turn[1]],
+            tiles->l2_weights + tile->channel / 4 * tiling->block_bytes, bytes, 1, bytes, 0);
+    }
+}
+
+static void change(struct nnkit_tiles *tiles, nnkit_i32 field, nnkit_i32 value)
+{
+    const nnkit_i32 at = tiles->tiling.at[field];
+
+    if (at >= 0) memcpy(tiles->layer.bytes + at, &value, sizeof value);
+}
+
+/* The layer's parameters and tasks for the tile `now`. */
+static void set_tasks(struct nnkit_tiles *tiles)
+{
+    const struct nnkit_tiling *tiling = &tiles->tiling;
+    const struct nnkit_tile *tile = &tiles->now;
+    nnkit_u8 *const output = tiles->l1 + tiling->l1_output[tiles->index & 1];
+    nnkit_i32 rows = tile->rows;
+    nnkit_i32 begin, end, pad;
+
+    if (tiling->pool) {
+        pad = rows_before(&tiling->pool_rows, tile->row, tile->rows, &begin, &end);
+        tiles->pool.window.pad_top = pad;
+        tiles->pool.in_h = rows = end - begin;
+        tiles->pool.out_h = tile->rows;
+        tiles->pool.channels = tile->channels;
+        tiles->pool_task.output = output;
+    }
+    pad = input_rows(tiling, tile, 0, &begin, &end);
+    change(tiles, 0, end - begin);
+    change(tiles, 1, rows);
+    change(tiles, 2, pad);
+    change(tiles, 3, tile->channels);
+    change(tiles, 4, rows * tiling->out_w * (tiling->at[3] < 0 ? tile->channels : 1));
+    tiles->task.input[0] = tiles->l1 + tiling->l1_input[0][tile->turn[0]];
+    tiles->task.input[1] = tiles->l1 + tiling->l1_input[1][tile->turn[0]];
+    if (tiling->l1_image >= 0) {
+        tiles->image_task.input[0] = tiles->task.input[0];
+        tiles->task.input[0] = tiles->image_task.output;
+    }
+    tiles->task.output = tiling->pool ? tiles->l1 + tiling->l1_band : output;
+    if (tiling->block_bytes) tiles->task.weights = tiles->l1 + tiling->l1_weights[tile->turn[1]];
+    tiles->task.blocks = tiling->block_bytes ? (tile->channels + 3) / 4 : 0;
+    tiles->fresh = tile->loads[0];
+}
+
+void nnkit_tiles_start(struct nnkit_tiles *tiles, const struct nnkit_tiling *tiling, struct nnkit_port *port,
+    nnkit_u8 *l1, const struct nnkit_task *step)
+{
+    nnkit_i32 out_plane;
+
+    memset(tiles, 0, sizeof *tiles);
+    memcpy(&tiles->tiling, tiling, sizeof *tiling);
+    tiling = &tiles->tiling;
+    tiles->port = port;
+    tiles->l1 = l1;
+    tiles->l2_input[0] = (nnkit_u8 *)(size_t)step->input[0];
+    tiles->l2_input[1] = (nnkit_u8 *)(size_t)step->input[1];
+    tiles->l2_weights = (nnkit_u8 *)(size_t)step->weights;
+    tiles->first_channel = step->first_block * 4;
+    tiles->all_channels = tiling->out_channels;
+    if (step->blocks) {
+        tiles->all_channels -= tiles->first_channel;
+        if (tiles->all_channels > step->blocks * 4) tiles->all_channels = step->blocks * 4;
+    }
+    out_plane = tiling->out_h * tiling->out_row_bytes;
+    tiles->l2_output = (nnkit_u8 *)step->output + tiles->first_channel * out_plane;
+    tiles->count = (tiles->all_channels + tiling->channels - 1) / tiling->channels
+        * ((tiling->out_h + tiling->rows - 1) / tiling->rows);
+    tiles->index = -1;
+    tiles->storing[0] = tiles->storing[1] = -1;
+    memcpy(tiles->layer.bytes, tiling->layer, (size_t)tiling->layer_bytes);
+    change(tiles, 5, tiling->pixel_parts);
+    tiles->task.layer = tiles->image_task.layer = &tiles->layer;
+    tiles->task.scratch = l1 + (tiling->l1_scratch < 0 ? 0 : tiling->l1_scratch);
+    tiles->image_task.output = l1 + (tiling->l1_image < 0 ? 0 : tiling->l1_image);
+    if (tiling->pool) {
+        tiles->pool = *tiling->pool;
+        tiles->pool_task.layer = &tiles->pool;
+        tiles->pool_task.input[0] = l1 + tiling->l1_band;
+    }
+    set_tile(tiles, 0, &tiles->now, &tiles->ahead);
+    load(tiles, &tiles->ahead);
+}
+
+nnkit_i32 nnkit_tiles_next(struct nnkit_tiles *tiles)
+{
+    const struct nnkit_tiling *tiling = &tiles->tiling;
+    const nnkit_i32 out_plane = tiling->out_h * tiling->out_row_bytes;
+    nnkit_i32 i, turn;
+
+    if (tiles->index >= 0) {
+        const struct nnkit_tile *done = &tiles->now;
+
+        turn = tiles->index & 1;
+        tiles->storing[turn] = transfer(tiles, tiling->l1_output[turn],
+            tiles->l2_output + done->channel * out_plane + done->row * tiling->out_row_bytes,
+            done->rows * tiling->out_row_bytes, done->channels, out_plane, 1);
+    }
+    for (i = 0; i < 3; ++i) {
+        if (tiles->loading[i] >= 0) nnkit_dma_wait(tiles->port, tiles->loading[i]);
+        tiles->loading[i] = -1;
+    }
+    ++tiles->index;
+    for (turn = 0; turn < 2; ++turn) {
+        /* The output that is two tiles old must have left its buffer; at the end, all. */
+        if (tiles->storing[turn] >= 0 && (tiles->index == tiles->count || turn == (tiles->index & 1))) {
+            nnkit_dma_wait(tiles->port, tiles->storing[turn]);
+            tiles->storing[turn] = -1;
+        }
+    }
+    if (tiles->index == tiles->count) return 0;
+    tiles->now = tiles->ahead;
+    if (tiles->index + 1 < tiles->count) {
+        set_tile(tiles, tiles->index + 1, &tiles->now, &tiles->ahead);
+        load(tiles, &tiles->ahead);
+    }
+    set_tasks(tiles);
+    return 1;
+}

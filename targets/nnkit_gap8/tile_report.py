@@ -1,0 +1,59 @@
+"""What the report says of tiles: how each layer is cut, what it moves, what the model expects of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnkit.memory.plan import MemoryPlan
+from nnkit_gap8 import cluster_costs as costs
+from nnkit_gap8.tile_plan import TilePlan
+
+
+def tile_details(tiles: TilePlan, plan: MemoryPlan) -> dict[str, Any]:
+    """A row for every layer in tiles, by the layer; why others have none; the modelled cycles of all layers in tiles.
+
+    A layer's steps are added up. `bound`: what decides most of its cycles, `compute`, `dma` or `l3` (its weights).
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    names = {step.index: step.op for step in plan.steps}
+    for step, tiling in tiles.steps.items():
+        row = rows.setdefault(
+            names[step],
+            {
+                "layer": names[step],
+                "tile": [tiling.channels, tiling.rows, tiling.op.width],
+                "tiles": 0,
+                "steps": 0,
+                "l1_bytes": 0,
+                "dma_bytes": 0,
+                "compute_cycles": 0,
+                "dma_cycles": 0,
+                "l3_cycles": 0,
+                "modelled_cycles": 0,
+                "candidates": 0,
+                "proven_optimal": True,
+            },
+        )
+        row["tiles"] += tiling.tiles
+        row["steps"] += 1
+        row["l1_bytes"] = max(row["l1_bytes"], tiling.layout.peak_bytes)
+        row["dma_bytes"] += tiling.dma_bytes
+        row["compute_cycles"] += round(tiling.compute_cycles)
+        row["dma_cycles"] += round(tiling.dma_cycles)
+        row["modelled_cycles"] += round(tiling.cycles)
+        row["candidates"] += tiling.candidates
+        row["proven_optimal"] &= tiling.proven
+    for chunk in plan.chunks:
+        if chunk.op in rows:
+            rows[chunk.op]["l3_cycles"] += round(costs.l3_cycles(chunk.size_bytes))
+    for row in rows.values():
+        parts = {"compute": row["compute_cycles"], "dma": row["dma_cycles"], "l3": row["l3_cycles"]}
+        row["bound"] = max(parts, key=lambda part: parts[part])
+    return {
+        "cores": tiles.cores,
+        "l1_budget_bytes": tiles.budget_bytes,
+        "l1_bytes": tiles.l1_bytes,
+        "layers": list(rows.values()),
+        "on_l2": dict(tiles.untiled),
+        "modelled_cycles": sum(row["modelled_cycles"] for row in rows.values()),
+    }

@@ -1,0 +1,183 @@
+"""Which layers have kernels for tiles, and what their tiles look like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nnkit.c.fixed.conv2d import conv2d_kernel
+from nnkit.c.fixed.conv2d_depthwise import is_depthwise
+from nnkit.c.fixed.conv2d_packed import PackedLayout, packed_layout, why_not_packed
+from nnkit.c.fixed.machine import CoreMachine
+from nnkit.c.fixed.types import chw
+from nnkit.c.fixed.weight_blocks import block_bytes
+from nnkit.program import Activation, Add, Conv2d, Lookup, Mul, OpBase, Pool, Program, Window
+from nnkit_gap8 import cluster_costs as costs
+from nnkit_gap8.tile_plan import Rows, TiledOp, TileInput
+
+_SCRATCH_SHARE = 6  # of L1 goes to a depthwise kernel's bands
+
+Compute = Callable[[int, int, int, int], float]
+"""Cycles of a tile of channels, kernel rows, output rows, pixel parts; the image is apart."""
+
+
+@dataclass(frozen=True)
+class TileCosts:
+    """compute: of the kernels on a tile. image: of a new input's, by kernel rows. parts: choices of pixel parts."""
+
+    compute: Compute
+    image: Callable[[int], float]
+    parts: tuple[int, ...] = (1,)
+
+
+def describe(op: OpBase, program: Program, machine: CoreMachine) -> tuple[TiledOp, TileCosts] | str:
+    """The tiles of a layer and what they cost, or why it has none."""
+    if op.placement == "cpu":
+        return "kept off the cluster by the recipe"
+    if isinstance(op, Conv2d):
+        if is_depthwise(op):
+            return _depthwise(op, program, machine)
+        reason = why_not_packed(op, program)
+        if reason is None and program.tensors[op.output].elements == op.weight.shape[0] > 4:
+            reason = "one output pixel: bound by its weights"
+        return reason or _packed(op, program, machine.cores)
+    if isinstance(op, Pool):
+        return _pool(op, program, machine.cores)
+    if isinstance(op, Add | Mul | Activation | Lookup):
+        return _elementwise(op, program, machine.cores)
+    return f"no kernel for tiles of {op.kind}"
+
+
+def _rows(window: Window, height: int) -> Rows:
+    return Rows(height, window.stride_h, window.pad_top, window.span_h)
+
+
+def _packed(op: Conv2d, program: Program, cores: int) -> tuple[TiledOp, TileCosts]:
+    x, y = program.tensors[op.inputs[0]], program.tensors[op.output]
+    (channels, height, width), (out_channels, out_h, out_w) = chw(x), chw(y)
+    conv_h, conv_w = op.window.output_hw(height, width)
+    layout = packed_layout(op, program)
+    rows = _rows(op.window, height)
+    tiled = TiledOp(
+        name=op.name,
+        channels=out_channels,
+        height=out_h,
+        width=out_w,
+        row_bytes=out_w * y.format.bytes,
+        inputs=(TileInput(channels, width * x.format.bytes, rows),),
+        pool=None if op.pool is None else _rows(op.pool.window, conv_h),
+        band_row_bytes=conv_w * y.format.bytes,
+        block_bytes=layout.block_bytes,
+        image_row_bytes=layout.image_row_bytes,
+        image_rows=rows,
+    )
+    columns = channels * op.window.kernel_w if layout.folded else layout.entry_groups
+
+    def compute(tile_channels: int, kernel_rows: int, out_rows: int, pixel_parts: int) -> float:
+        block_parts = cores // pixel_parts
+        cycles = costs.FORK_CYCLES + costs.packed_cycles(
+            layout, kernel_rows * conv_w, tile_channels, pixel_parts, block_parts
+        )
+        if op.pool is not None:
+            taps = op.pool.window.kernel_h * op.pool.window.kernel_w
+            cycles += costs.FORK_CYCLES
+            cycles += costs.elementwise_cycles(tile_channels, out_rows * out_w, cores, 4.0 + 3.0 * taps)
+        return cycles
+
+    def image(kernel_rows: int) -> float:
+        image_rows = (kernel_rows - 1) * rows.stride + rows.span
+        return costs.FORK_CYCLES + costs.image_cycles(layout, image_rows, columns, cores)
+
+    return tiled, TileCosts(compute, image, tuple(parts for parts in (8, 4, 2, 1) if parts <= cores))
+
+
+def _depthwise(op: Conv2d, program: Program, machine: CoreMachine) -> tuple[TiledOp, TileCosts] | str:
+    if op.pool is not None:
+        return "a pool behind a depthwise convolution"
+    x, y = program.tensors[op.inputs[0]], program.tensors[op.output]
+    (_, height, width), (channels, out_h, out_w) = chw(x), chw(y)
+    kernel = conv2d_kernel(op, program, depthwise_machine(machine))
+    taps = op.window.kernel_h * op.window.kernel_w
+    tiled = TiledOp(
+        name=op.name,
+        channels=channels,
+        height=out_h,
+        width=out_w,
+        row_bytes=out_w * y.format.bytes,
+        inputs=(TileInput(None, width * x.format.bytes, _rows(op.window, height)),),
+        block_bytes=block_bytes(op, kernel.taps),
+        scratch_bytes=kernel.scratch_bytes,
+    )
+    stride = op.window.stride_h * op.window.stride_w
+
+    def compute(tile_channels: int, kernel_rows: int, out_rows: int, pixel_parts: int) -> float:
+        # Parts divide blocks of four channels. A band's element costs a load and a store, a tap two and a half.
+        blocks = costs.ceil_div(costs.ceil_div(tile_channels, 4), kernel.max_parts)
+        each = 12.0 + 2.6 * taps + 2.6 * stride
+        return costs.FORK_CYCLES + blocks * 4 * (180.0 + out_rows * (40.0 + out_w * each))
+
+    return tiled, TileCosts(compute, lambda rows: 0.0)
+
+
+def depthwise_machine(machine: CoreMachine) -> CoreMachine:
+    """What a depthwise kernel is cut for beside the tile that it works on."""
+    return CoreMachine(machine.cores, machine.scratch_bytes // _SCRATCH_SHARE)
+
+
+def _pool(op: Pool, program: Program, cores: int) -> tuple[TiledOp, TileCosts]:
+    x, y = program.tensors[op.inputs[0]], program.tensors[op.output]
+    (_, height, width), (channels, out_h, out_w) = chw(x), chw(y)
+    taps = op.window.kernel_h * op.window.kernel_w
+    tiled = TiledOp(
+        name=op.name,
+        channels=channels,
+        height=out_h,
+        width=out_w,
+        row_bytes=out_w * y.format.bytes,
+        inputs=(TileInput(None, width * x.format.bytes, _rows(op.window, height)),),
+    )
+
+    def compute(tile_channels: int, kernel_rows: int, out_rows: int, pixel_parts: int) -> float:
+        each = 6.0 + 3.2 * taps
+        return costs.FORK_CYCLES + costs.elementwise_cycles(tile_channels, out_rows * out_w, cores, each)
+
+    return tiled, TileCosts(compute, lambda rows: 0.0)
+
+
+def _elementwise(op: OpBase, program: Program, cores: int) -> tuple[TiledOp, TileCosts] | str:
+    y = program.tensors[op.output]
+    channels, height, width = chw(y)
+    stage = getattr(op, "stage", None)
+    slopes = stage is not None and stage.leaky is not None and stage.leaky.slopes.size > 1
+    if slopes:
+        return "a slope for each channel"
+    inputs: tuple[TileInput, ...]
+    if isinstance(op, Lookup):
+        # Its parts divide elements: a tile of channels and rows is elements in a row.
+        inputs = (TileInput(None, width * program.tensors[op.inputs[0]].format.bytes, Rows(height)),)
+        each = 16.0 if op.step_bits else 20.0
+    else:
+        inputs = tuple(_operand(program, name, channels, height, width) for name in op.inputs)
+        each = 14.0
+    tiled = TiledOp(
+        name=op.name, channels=channels, height=height, width=width, row_bytes=width * y.format.bytes, inputs=inputs
+    )
+
+    def compute(tile_channels: int, kernel_rows: int, out_rows: int, pixel_parts: int) -> float:
+        if isinstance(op, Lookup):
+            return costs.FORK_CYCLES + costs.ceil_div(tile_channels * out_rows * width, cores) * each
+        return costs.FORK_CYCLES + costs.elementwise_cycles(tile_channels, out_rows * width, cores, each)
+
+    return tiled, TileCosts(compute, lambda rows: 0.0)
+
+
+def _operand(program: Program, name: str, channels: int, height: int, width: int) -> TileInput:
+    tensor = program.tensors[name]
+    if tensor.elements == channels * height * width:
+        return TileInput(None, width * tensor.format.bytes, Rows(height))
+    return TileInput(None, tensor.format.bytes, Rows(1, stride=0))
+
+
+def packed_of(op: OpBase, program: Program) -> PackedLayout | None:
+    """The layout of a layer that runs packed."""
+    return packed_layout(op, program) if isinstance(op, Conv2d) and not is_depthwise(op) else None
