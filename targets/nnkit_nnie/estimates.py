@@ -3,7 +3,8 @@
 The `.wk`: numbers are stored in records (`wk_layout`), a depthwise layer as dense as any: a record of 640 bytes a
 channel of 3 x 3 in 8 bits. Compressed (`compress_mode: normal`), the padding of a record shrinks to `_PADDING` of its
 bytes, the numbers do not; each record takes `_RECORD_BYTES` more. Each *piece*, a layer or a group of one, has
-`_PIECE_BYTES` of instructions. Fitted to two files of the vendor's mapper; see docs/nnie.md for how well.
+`_PIECE_BYTES` of instructions. A BatchNorm, Scale or Bias that is a layer of its own has
+`_CHANNEL_BYTES` a channel. Fitted to two files of the vendor's mapper; see docs/nnie.md for how well.
 
 Time: the multipliers work on what a record holds, 4 outputs by 16 inputs, whether all of it is there or not; so a
 depthwise channel costs 64 products a tap. With 16 bits everything takes twice as long.
@@ -34,7 +35,8 @@ from nnkit_nnie.wk_layout import RecordLayout
 
 _HEAD_BYTES, _NODE_BYTES, _TABLE_BYTES = 192 + 16, 64, 4 * 1024
 _PIECE_BYTES, _RECORD_BYTES, _PADDING = 954, 64 + 14, 0.146
-_NUMBERS_BYTES = 16
+_NUMBERS_BYTES, _CHANNEL_BYTES = 16, 33
+_BY_CHANNEL = ("BatchNorm", "Scale", "Bias")
 _OUTPUTS, _INPUTS = 4, 16
 _LINE_BYTES = 16
 
@@ -43,7 +45,7 @@ _LINE_BYTES = 16
 class Work:
     """What a layer has the NNIE do. outputs, inputs: of a group. taps: of the window. positions: where it is applied.
 
-    A layer without weights has no taps, and is one piece.
+    A layer without a window has no taps, and is one piece. channels: of a layer with numbers for each of them.
     """
 
     outputs: int = 0
@@ -52,6 +54,7 @@ class Work:
     positions: int = 0
     groups: int = 1
     bits: int = 8
+    channels: int = 0
 
     @property
     def products(self) -> int:
@@ -62,7 +65,7 @@ class Work:
     def weight_bytes(self, *, compressed: bool) -> float:
         """Bytes of the layer's records."""
         if not self.taps:
-            return 0.0
+            return float(self.channels * _CHANNEL_BYTES)
         layout = RecordLayout(16 if self.bits == 16 else 8, (self.outputs, self.inputs, self.taps, 1))
         size = layout.records * layout.size_bytes
         numbers = self.outputs * (_NUMBERS_BYTES + self.taps * self.inputs * self.bits // 8)
@@ -106,7 +109,7 @@ def _work(network: Network, layer: Layer, bits: int) -> Work:
         inputs, outputs, high, wide = operator.weight.shape
         positions = operator.input_hw[0] * operator.input_hw[1]
         return Work(outputs, inputs // operator.groups, high * wide, positions, operator.groups, bits)
-    return Work(bits=bits)
+    return Work(bits=bits, channels=network.graph.shape(layer.outputs[0])[1] if layer.kind in _BY_CHANNEL else 0)
 
 
 def temporary_bytes(network: Network, bits: Callable[[Layer], int]) -> int:

@@ -1,20 +1,20 @@
 """Which records of a compiled network are which layer's: by their number, size and order, and by content in doubt.
 
-The mapper writes the layers in the order of the network. What it writes for layers whose records are not known (fully
-connected ones, a BatchNorm that is not folded) lies between the others', and is passed over.
+The mapper writes the layers in the order of the network. What it writes for layers whose records are not known (a
+BatchNorm that is not folded) lies between the others', and is passed over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnkit_nnie.ops import NnieWeighted
-from nnkit_nnie.wk_layout import RecordLayout
+from nnkit_nnie.wk_layout import RecordLayout, StoredNumbers
 from nnkit_nnie.wk_records import WkRecord
 
 _BYTE_CODES, _HALF_OF_INPUTS = 8, 8
@@ -75,9 +75,37 @@ class StoredLayer:
         part = self.layout.outputs_of(inside)
         return slice(first + part.start, first + part.stop)
 
-    def read(self, payload: memoryview, record: int) -> Any:
+    def read(self, payload: memoryview, record: int) -> StoredNumbers:
         """The numbers of one of its records."""
         return self.layout.read(payload, record % self.layout.records)
+
+    @property
+    def sizes_bytes(self) -> tuple[int, ...]:
+        """Of each of its records, as laid out plainly."""
+        return (self.layout.size_bytes,) * self.records
+
+    def likeness(self, window: Sequence[WkRecord]) -> float:
+        """Share of codes that are equal in a few records; 0 where they are not alike, or cannot be read."""
+        equal = []
+        for index, record in enumerate(window if self.readable else ()):
+            if record.payload is not None:
+                equal.append(float(np.mean(self.read(record.payload, index).codes == self.codes_of(index))))
+            if len(equal) == _SAMPLED:
+                break
+        share = float(np.mean(equal)) if equal else 0.0
+        return share if share >= _LIKE else 0.0
+
+
+class Placed(Protocol):
+    """What `align` asks of a layer; see `StoredLayer`."""
+
+    @property
+    def records(self) -> int: ...
+
+    @property
+    def sizes_bytes(self) -> tuple[int, ...]: ...
+
+    def likeness(self, window: Sequence[WkRecord]) -> float: ...
 
 
 def stored_layer(op: NnieWeighted) -> StoredLayer | None:
@@ -92,7 +120,7 @@ def stored_layer(op: NnieWeighted) -> StoredLayer | None:
     return StoredLayer(op, RecordLayout(bits, (outputs // op.groups, inputs, high, wide)), readable=True)
 
 
-def align(layers: Sequence[StoredLayer], records: Sequence[WkRecord]) -> list[int | None]:
+def align(layers: Sequence[Placed], records: Sequence[WkRecord]) -> list[int | None]:
     """Index of each layer's first record; None where no records are the layer's.
 
     Layers lie in order and do not overlap; of all such choices, the one that gives the most records to layers, first
@@ -114,34 +142,22 @@ def align(layers: Sequence[StoredLayer], records: Sequence[WkRecord]) -> list[in
 
 
 def _scores(
-    layer: StoredLayer, records: Sequence[WkRecord], sizes: NDArray[np.int64], *, by_content: bool
+    layer: Placed, records: Sequence[WkRecord], sizes: NDArray[np.int64], *, by_content: bool
 ) -> NDArray[np.float64]:
     """What it is worth that the layer's records begin at each place."""
     count = layer.records
     changes = np.concatenate([[0], np.cumsum(sizes[1:] != sizes[:-1])])
     places = sizes.size - count + 1
     uniform = changes[count - 1 :] == changes[:places]
-    exact = uniform & (sizes[:places] == layer.layout.size_bytes)
+    exact = (np.lib.stride_tricks.sliding_window_view(sizes, count) == layer.sizes_bytes).all(axis=1)
     scores = np.where(exact, 1.0, np.where(uniform, 0.5, -np.inf)) * count
-    if by_content and layer.readable:
+    if by_content:
         for place in np.flatnonzero(exact).tolist():
-            scores[place] += 10 * count * _likeness(layer, records[place : place + count])
+            scores[place] += 10 * count * layer.likeness(records[place : place + count])
     return np.asarray(scores, np.float64)
 
 
-def _likeness(layer: StoredLayer, window: Sequence[WkRecord]) -> float:
-    """Share of codes that are equal in a few records; 0 where they are not alike."""
-    equal = []
-    for index, record in enumerate(window):
-        if record.payload is not None:
-            equal.append(float(np.mean(layer.read(record.payload, index).codes == layer.codes_of(index))))
-        if len(equal) == _SAMPLED:
-            break
-    share = float(np.mean(equal)) if equal else 0.0
-    return share if share >= _LIKE else 0.0
-
-
-def _traced(layers: Sequence[StoredLayer], rows: Sequence[NDArray[np.float64]]) -> list[int | None]:
+def _traced(layers: Sequence[Placed], rows: Sequence[NDArray[np.float64]]) -> list[int | None]:
     """The choices that led to the best score, from the last layer to the first."""
     places: list[int | None] = []
     end = rows[-1].size - 1

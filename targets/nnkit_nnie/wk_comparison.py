@@ -16,6 +16,7 @@ from nnkit_nnie.emit import read_build_file, read_segments_file
 from nnkit_nnie.ops import NnieWeighted
 from nnkit_nnie.wk import WkFile, check_sum, damaged, read_wk
 from nnkit_nnie.wk_alignment import StoredLayer, align, stored_layer
+from nnkit_nnie.wk_fully_connected import StoredFullyConnected, compare_fully_connected, stored_fully_connected
 from nnkit_nnie.wk_nodes import read_nodes
 from nnkit_nnie.wk_numbers import LayerNumbers, compare_layer
 from nnkit_nnie.wk_records import WkRecord, read_records
@@ -61,7 +62,7 @@ def compare_artifact(artifact: Path, program: Program, path: Path) -> CompiledCo
         stored
         for op in program.ops
         if isinstance(op, NnieWeighted) and op.layer in network["layers"]
-        if (stored := stored_layer(op)) is not None
+        if (stored := stored_layer(op) or stored_fully_connected(op)) is not None
     ]
     results = _compared(layers, records, _Weights(artifact, network), path)
     notes += _generation(wk, segments) + _input_scales(results)
@@ -74,26 +75,33 @@ def compare_artifact(artifact: Path, program: Program, path: Path) -> CompiledCo
 
 
 def _compared(
-    layers: Sequence[StoredLayer], records: Sequence[WkRecord], weights: _Weights, path: Path
+    layers: Sequence[StoredLayer | StoredFullyConnected], records: Sequence[WkRecord], weights: _Weights, path: Path
 ) -> list[LayerNumbers]:
     """The comparison of each layer whose records were made out. Raises UserFileError where they are another's."""
-    known = sum(layer.records for layer in layers)
+    convolutions = [layer for layer in layers if isinstance(layer, StoredLayer)]
+    known = sum(layer.records for layer in convolutions)
     if len(records) > _MOST_RECORDS_A_KNOWN_ONE * (known + 1):
         raise _other_layers(path, f"it holds {len(records)} records, and this build's layers have {known}")
     places = align(layers, records)
     missing = [
         layer
         for layer, place in zip(layers, places, strict=True)
+        if isinstance(layer, StoredLayer)
         if place is None or not layer.may_have(records[place].size_bytes)
     ]
     if 2 * sum(layer.records for layer in missing) > known:
         names = ", ".join(f"'{layer.op.layer}'" for layer in missing[:3])
         raise _other_layers(path, f"no records have the number and size of those of {names} and others")
-    return [
-        compare_layer(layer, records[place : place + layer.records], weights.reader(layer.op))
-        for layer, place in zip(layers, places, strict=True)
-        if place is not None
-    ]
+    results = []
+    for layer, place in zip(layers, places, strict=True):
+        if place is None:
+            continue
+        own, reader = records[place : place + layer.records], weights.reader(layer.op)
+        if isinstance(layer, StoredLayer):
+            results.append(compare_layer(layer, own, reader))
+        elif layer.fits(own):
+            results.append(compare_fully_connected(layer, own, reader))
+    return results
 
 
 def _other_layers(path: Path, reason: str) -> UserFileError:

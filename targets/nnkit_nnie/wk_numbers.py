@@ -127,7 +127,7 @@ def _compare_group(
         tied = np.zeros(equal.shape, np.bool_)
         if not equal.all():
             outputs = layer.outputs_of(index)
-            tied = one_step_apart(numbers.codes, ours, scale.bits) & _near_half(real_weights()[outputs], scale)
+            tied = one_step_apart(numbers.codes, ours, scale.bits) & near_half(real_weights()[outputs], scale)
         result.codes.add(equal, tied)
         bias = layer.op.bias[layer.outputs_of(index)]
         if s is None:
@@ -146,7 +146,7 @@ def _fitting_biases(layer: StoredLayer, read: Sequence[tuple[int, StoredNumbers]
     )
 
 
-def _near_half(weights: NDArray[np.float64], scale: Gfpq) -> NDArray[np.bool_]:
+def near_half(weights: NDArray[np.float64], scale: Gfpq) -> NDArray[np.bool_]:
     """Where the logarithm is so near to the middle of two codes that the last bits of the weight decide."""
     steps = scale.steps_per_octave
     with np.errstate(divide="ignore"):

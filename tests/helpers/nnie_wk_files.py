@@ -73,6 +73,22 @@ def records_16(numbers: Numbers) -> list[bytes]:
     return records
 
 
+def records_connected(codes: Any) -> list[bytes]:
+    """Records of a fully connected layer, 8 bits, for 48 outputs each. codes: [O, I]."""
+    outputs, inputs = codes.shape
+    records = []
+    for first in range(0, outputs, 48):
+        live = range(first, min(first + 48, outputs))
+        record = b"".join(struct.pack("<i", o) for o in live)
+        record = record.ljust(-(-len(record) // 64) * 64, b"\0")
+        for block, group, o in product(range(-(-len(live) // 4)), range(-(-inputs // 16)), range(4)):
+            output = first + 4 * block + o
+            for i in range(16 * group, 16 * group + 16):
+                record += bytes([int(codes[output, i]) if output < outputs and i < inputs else 0x80])
+        records.append(record)
+    return records
+
+
 Node = tuple[str, tuple[int, int, int]]
 """A node's name; height, width, channels."""
 
