@@ -129,6 +129,14 @@ def test_a_distance_of_boxes_and_scores_is_no_gate_where_detections_are_read(tmp
     assert "nearly all are of the background" in str(done.exception)
 
 
+def test_heads_that_are_not_the_networks_are_told_by_the_dry_run(tmp_path: Path) -> None:
+    decode = "decode: {heads: [{boxes: box, scores: prob, anchors: [{stride: 8, sides: [5]}]}]}"
+    done = CliRunner().invoke(app, ["plan", str(raw_boxes(tmp_path, f"task: {{kind: detection, {decode}}}"))])
+    assert isinstance(done.exception, RecipeError)
+    assert "are not 4 and as many as classes for each of 4 boxes for anchors on maps of 2 x 2" in str(done.exception)
+    assert "recipe.yaml:11:" in str(done.exception)
+
+
 def test_plain_networks_are_no_detectors() -> None:
     net = Net()
     x = net.conv(net.input("image", 3, 16, 16), (3, 8), "stem")

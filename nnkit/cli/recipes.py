@@ -116,10 +116,11 @@ def plan(
     recipe: RecipeArgument,
     target: TargetOption = None,
     no_cache: NoCacheOption = False,
+    trust: Annotated[bool, typer.Option("--trust", help="Run the layers in Python that the recipe names.")] = False,
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Dry run: rewrites, placement, formats and memory of what `run` would build."""
     from nnkit.commands.plan import plan_command
 
-    plan_command(recipe, target or [], no_cache=no_cache, json=json, verbose=verbose)
+    plan_command(recipe, target or [], no_cache=no_cache, trust=trust, json=json, verbose=verbose)

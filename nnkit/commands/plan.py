@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +13,20 @@ if TYPE_CHECKING:
     from nnkit.stages import Preview
 
 
-def plan_command(path: Path, targets: list[str], *, no_cache: bool, json: bool, verbose: bool) -> None:
-    """What `run` would build: rewrites with reasons, placement, formats, memory. Nothing is written."""
+def plan_command(
+    path: Path, targets: list[str], *, no_cache: bool, trust: bool = False, json: bool, verbose: bool
+) -> None:
+    """What `run` would build: rewrites with reasons, placement, formats, memory. Nothing is written.
+
+    trust: calibration may run the Python of layers that the recipe defines.
+    """
     from nnkit.pipeline import preview
     from nnkit.report.progress import Progress
 
     recipe = load(path)
     results = []
-    for build in builds(recipe, targets, Progress(verbose=verbose), use_cache=not no_cache, emulate=False):
+    for made in builds(recipe, targets, Progress(verbose=verbose), use_cache=not no_cache, emulate=False):
+        build = replace(made, trusted=trust)
         planned = preview(build)
         estimates = build.target.estimates(planned.settled.lowered, build.options)
         results.append(_as_json(build.key, planned) | {"estimates": dict(estimates)})

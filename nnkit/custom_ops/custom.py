@@ -113,7 +113,8 @@ def is_trusted(source: str) -> bool:
 
 def trust_remedy(source: str) -> str:
     """How a user trusts a source."""
-    return f"if you know it, add --trust to `nnkit run`, or, for all commands, set {TRUSTED}={_digest(source)}"
+    commands = "`nnkit run` or `nnkit plan`"
+    return f"if you know it, add --trust to {commands}, or, for all commands, set {TRUSTED}={_digest(source)}"
 
 
 def _digest(source: str) -> str:

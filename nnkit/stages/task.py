@@ -25,7 +25,8 @@ def settle_task(build: Build, restructured: Restructured) -> Build:
     its rows are in order of score, so that one weak detection more shifts all others, and scores and class numbers
     outweigh the boxes.
 
-    Raises RecipeError where the recipe gates such a distance of a network that detects.
+    Raises RecipeError where the task is not one of this network's outputs, or the recipe gates such a distance of a
+    network that detects.
     """
     recipe = build.recipe
     if recipe.verify.task is None:
@@ -39,7 +40,8 @@ def settle_task(build: Build, restructured: Restructured) -> Build:
         verify = recipe.verify.model_copy(update={"task": task})
         build = replace(build, recipe=recipe.model_copy(update={"verify": verify}))
         build.progress.note(f"output {detections[0]!r} is a list of detections: task: {{kind: detection}}")
-    elif not isinstance(recipe.verify.task, Detection):
+    _check_task(build, restructured)
+    if not isinstance(build.recipe.verify.task, Detection):
         return build
     for gate in _DISTANCES:
         if gate in recipe.verify.gates.limits():
@@ -50,6 +52,15 @@ def settle_task(build: Build, restructured: Restructured) -> Build:
                 + ("" if _decodes(recipe.verify.task) else " and task: {kind: detection}"),
             )
     return build
+
+
+def _check_task(build: Build, restructured: Restructured) -> None:
+    """Told now, not when all is built."""
+    from nnkit.verify.tasks import task_reading
+
+    model = restructured.model
+    outputs = {spec.name: spec.shape[1:] for spec in model.outputs}
+    task_reading(build.recipe, outputs, [spec.shape[1:] for spec in model.inputs])
 
 
 def _decodes(task: Task | None) -> bool:

@@ -11,9 +11,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from small_project import make_build
+from typer.testing import CliRunner
 
 from benchmarks.caffe_corpus import caffemodel
 from nnkit import pipeline
+from nnkit.cli import app
 from nnkit.cpu_segments import run_segment, segment_source
 from nnkit.errors import ModelError, RecipeError, UsageError
 from nnkit.graph.onnx_runtime import FloatSession
@@ -194,6 +196,16 @@ def test_a_function_that_fails_is_told_with_its_error(tmp_path: Path):
     model = import_model(make_build(recipe, target="nnie", trusted=True)).model
     with pytest.raises(ModelError, match=r"'halved' fails: NameError: name 'undefined' is not defined"):
         FloatSession(model).run({"data": np.load(tmp_path / "a.npy")})
+
+
+def test_plan_runs_them_where_it_is_told_to(tmp_path: Path):
+    recipe = str(project(tmp_path, "mine: {python: mine.py, c: mine.c, function: halved}"))
+    done = CliRunner().invoke(app, ["plan", recipe, "--no-cache"])
+    assert isinstance(done.exception, ModelError)
+    assert "add --trust to `nnkit run` or `nnkit plan`" in str(done.exception)
+    done = CliRunner().invoke(app, ["plan", recipe, "--no-cache", "--trust"])
+    assert done.exit_code == 0, done.output
+    assert "mine" in done.output
 
 
 def test_sources_run_where_the_user_trusts_them_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -12,15 +12,19 @@ import pytest
 from caffe_reference import relative_error, run_opencv
 from google.protobuf import text_format
 from numpy.typing import NDArray
+from small_project import make_build
 
-from benchmarks.nnie_networks import NETWORKS, report_of, run, write_recipe
+from benchmarks.nnie_networks import NETWORKS, first_layers, report_of, run, write_recipe
+from nnkit import pipeline, stages
 from nnkit.builds import open_build
+from nnkit.cache import StageCache
 from nnkit.caffe.schema import messages
 from nnkit.preprocess import Preprocess, load_input
 from nnkit.program.inputs import quantized_inputs
 from nnkit.recipe import Preprocess as WrittenPreprocess
 from nnkit.samples import Sample
 from nnkit.simulate import simulate
+from nnkit_nnie.ops import NnieWeighted
 
 WITHIN = ("mtcnn_det1", "mtcnn_det2", "enet")
 
@@ -194,3 +198,27 @@ def test_accuracy_on_photos(tmp_path: Path, shared_dir: Path) -> None:
     for best, count in hits.items():
         assert metrics[f"top{best}_accuracy"]["float"] == pytest.approx(count / len(files))
         assert metrics[f"top{best}_accuracy"]["program"] >= count / len(files) - 0.25  # at most one photo is lost
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2])
+@pytest.mark.parametrize("name", sorted(set(NETWORKS) - {"enet_own_size"}))
+def test_what_plan_accepts_is_written_in_each_compile_mode(
+    name: str, mode: int, tmp_path: Path, shared_dir: Path
+) -> None:
+    """In mode 2 what reads the image has 16 bits, and carries the tag in the prototxt."""
+    recipe = write_recipe(tmp_path, name, shared_dir, mode=mode, calibrated=1)
+    tagged = first_layers(recipe) if mode == 2 else []
+    more = f", tags: {{hp: {json.dumps(tagged)}}}"
+    recipe = write_recipe(tmp_path, name, shared_dir, mode=mode, calibrated=1, more=more)
+    build = make_build(recipe, StageCache(tmp_path / "cache"), target="nnie")
+    planned = pipeline.preview(build)
+    assert planned.calibrated
+    statistics = stages.calibrate(build, planned.restructured)
+    stages.emit(build, planned.settled, statistics, planned.program, planned.plan, tmp_path)
+    artifact = tmp_path / "artifact"
+    assert f"[compile_mode] {mode}\n" in (artifact / f"{name}.cfg").read_text()
+    network = text_format.Parse((artifact / f"{name}.prototxt").read_text(), messages.NetParameter())
+    assert len([layer for layer in network.layer if layer.name.endswith("_hp")]) >= len(tagged)
+    assert bool(tagged) == any(layer.name.endswith("_hp") for layer in network.layer)
+    bits = {op.read_as.bits for op in planned.program.ops if isinstance(op, NnieWeighted)}
+    assert bits == ({8}, {16}, {8, 16})[mode]

@@ -28,42 +28,49 @@ class TaskScorer:
     score: Score
 
 
+Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
+"""Of a network's outputs, without a batch axis."""
+
+
 def task_scorer(
-    recipe: Recipe,
-    outputs: Mapping[str, tuple[int, ...]],
-    inputs: Iterable[tuple[int, ...]],
-    images: Sequence[str],
+    recipe: Recipe, outputs: Shapes, inputs: Iterable[tuple[int, ...]], images: Sequence[str]
 ) -> TaskScorer | None:
     """What the recipe's `verify.task` asks for; None where it has none.
 
-    outputs: the network's outputs and their shapes without a batch axis; inputs: its inputs' shapes. images: the
-    verification images' paths, in the order in which they will be scored.
+    inputs: the inputs' shapes, as `outputs`. images: the verification images' paths, in the order in which they will
+    be scored.
 
     Raises RecipeError (no such output, or not of the task's form), UserFileError (label files).
     """
+    read, task = task_reading(recipe, outputs, inputs), recipe.verify.task
+    if read is None or task is None:
+        return None
+    if isinstance(task, Classification):
+        labels = read_classes(task.labels.existing_file("the labels"), images) if task.labels else None
+        return TaskScorer(read, lambda floats, program: score_classification(floats, program, labels))
+    return TaskScorer(read, _detection(task, images) if isinstance(task, Detection) else _verification(task, images))
+
+
+def task_reading(recipe: Recipe, outputs: Shapes, inputs: Iterable[tuple[int, ...]]) -> TaskReading | None:
+    """What the recipe's task reads of the outputs; see `task_scorer`, whose RecipeErrors this raises."""
     task = recipe.verify.task
     if task is None:
         return None
     if isinstance(task, Detection) and task.decode is not None:
-        return TaskScorer(_decoded(recipe, task.decode, outputs, inputs), _detection(task, images))
+        return _decoded(recipe, task.decode, outputs, inputs)
     where = recipe.where("verify", "task", "output")
     name = task.output or next(iter(outputs))
     if name not in outputs or (task.output is None and len(outputs) > 1):
         what = f"the network has no output '{name}'" if task.output else f"the network has {len(outputs)} outputs"
         raise RecipeError(what, where=where, remedy=f"write output: one of {', '.join(outputs)}")
-    if isinstance(task, Classification):
-        labels = read_classes(task.labels.existing_file("the labels"), images) if task.labels else None
-        return TaskScorer(OneOutput(name), lambda floats, program: score_classification(floats, program, labels))
-    if isinstance(task, Detection):
-        if not outputs[name] or outputs[name][-1] != ROW:
-            raise RecipeError(
-                f"output '{name}' has shape {list(outputs[name])}, which is no list of detections",
-                where=where,
-                remedy="name an output with rows of image, class, score, x_min, y_min, x_max, y_max; or say in "
-                "decode how boxes and scores are read (docs/accuracy.md)",
-            )
-        return TaskScorer(OneOutput(name), _detection(task, images))
-    return TaskScorer(OneOutput(name), _verification(task, images))
+    if isinstance(task, Detection) and outputs[name][-1:] != (ROW,):
+        raise RecipeError(
+            f"output '{name}' has shape {list(outputs[name])}, which is no list of detections",
+            where=where,
+            remedy="name an output with rows of image, class, score, x_min, y_min, x_max, y_max; or say in decode "
+            "how boxes and scores are read (docs/accuracy.md)",
+        )
+    return OneOutput(name)
 
 
 def _detection(task: Detection, images: Sequence[str]) -> Score:
@@ -72,7 +79,7 @@ def _detection(task: Detection, images: Sequence[str]) -> Score:
 
 
 def _decoded(
-    recipe: Recipe, decode: DetectionDecode, outputs: Mapping[str, tuple[int, ...]], inputs: Iterable[tuple[int, ...]]
+    recipe: Recipe, decode: DetectionDecode, outputs: Shapes, inputs: Iterable[tuple[int, ...]]
 ) -> DecodedBoxes:
     where = recipe.where("verify", "task", "decode")
     planes = [shape for shape in inputs if len(shape) == 3]
