@@ -1,16 +1,20 @@
 """Networks as people export them, on the TPU, beside the vendor's own scripts on the same files.
 
-    python -m benchmarks.tpu_zoo [--networks A,B] [--exporters dynamo] [--chips bm1684x] [--keep FOLDER] [--json]
+    python -m benchmarks.tpu_zoo [--networks A,B] [--exporters torchscript] [--chips bm1684x]
+                                 [--keep FOLDER] [--rows FILE] [--json]
 
 The networks are those of `benchmarks.zoo`: all on the bm1684x, and every third on the bm1688 and the cv181x, in INT8.
 `status`: `ok`, `refused`, `failed`; `mismatches`: values of the chip model beyond what the program allows;
-`disagreements`: layers for which the compiler chose other numbers than predicted; `cosine`: of the outputs against
-the float network on inputs that were not calibrated on; `cycles` of the compiler's simulator (bytes of its final
-program on the cv181x, whose cycles nobody tells). `vendor_*`: the same of the model that `model_transform`,
-`run_calibration` and `model_deploy` make with their defaults; empty without a Python 3.10, which they need
-(`--environment` names an environment that has them). `--keep` takes networks that `benchmarks.zoo --keep` has
-exported; others are exported here, which needs torch (extra `zoo`). The exit code is 1 where nnkit does not build
-what the scripts build, or takes more than 1.01 times their cycles.
+`disagreements`: layers for which the compiler chose other numbers than predicted; `cosine`: of the released model's
+outputs on the chip model against the float network, on inputs that were not calibrated on; `cycles` of the compiler's
+simulator (bytes of its final program on the cv181x, whose cycles nobody tells); `method`: of calibration, as chosen.
+`vendor_*`: the same of the model that `model_transform`, `run_calibration` and `model_deploy` make with their
+defaults; empty without a Python 3.10, which they need (`--environment` names an environment that has them).
+`--exporters`: `torchscript` unless told; the vendor's scripts read few of the files that `dynamo` writes.
+`--keep` takes networks that `benchmarks.zoo --keep` has exported; others are exported here, which needs torch (extra
+`zoo`). `--rows` adds what is measured to a file, one half of a row (`by`: `nnkit` or `vendor`) a line, and does not
+measure again what stands there: a long run can be interrupted. The exit code is 1 where nnkit does not build what the
+scripts build, takes more than 1.01 times their cycles, or is further from the float network than they are.
 """
 
 from __future__ import annotations
@@ -18,12 +22,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -42,6 +45,7 @@ from nnkit.pipeline import run
 from nnkit.report.progress import Progress
 from nnkit_tpu.chip_model import run_all_on_chip_model
 from nnkit_tpu.chips import CV_CHIPS
+from nnkit_tpu.compile import model_file
 from nnkit_tpu.layer_group.vendor_files import read_profile, read_traffic
 from nnkit_tpu.toolchain import require_toolchain
 
@@ -58,42 +62,76 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if environment is None and not options.alone:
         sys.stderr.write("no Python 3.10 is here, which the vendor's scripts need: nnkit alone is measured\n")
     rows: list[Row] = []
+    halves = Halves(options.rows)
     names = options.networks.split(",") if options.networks else _names(options.keep)
     with tempfile.TemporaryDirectory(prefix="nnkit-tpu-zoo-") as temporary:
         for index, name in enumerate(names):
             for exporter in options.exporters.split(","):
                 exported = _exported(name, exporter, (options.keep or Path(temporary)) / name / exporter)
                 for chip in options.chips.split(",") if options.chips else _chips(index):
-                    folder = Path(tempfile.mkdtemp(dir=temporary))
-                    rows.append(measured(name, exporter, chip, exported, folder, environment))
-                    shutil.rmtree(folder)
+                    key = {"network": name, "exporter": exporter, "chip": chip}
+                    row = _row(key, exported, halves, environment)
+                    rows.append(row)
                     sys.stderr.write(f"{json.dumps(rows[-1])}\n")
     show(rows, as_json=options.json, title="networks as exported, on the TPU")
     return 1 if any(_is_worse(row) for row in rows) else 0
 
 
-def measured(
-    name: str, exporter: str, chip: str, exported: Exported | str, folder: Path, environment: Path | None
-) -> Row:
-    """The row of a network; exported: the files, or why there are none."""
-    began = time.perf_counter()
-    row: dict[str, Any] = {"network": name, "exporter": exporter, "chip": chip}
+def _row(key: Mapping[str, str], exported: Exported | str, halves: Halves, environment: Path | None) -> Row:
+    with tempfile.TemporaryDirectory(prefix="nnkit-tpu-zoo-") as temporary:
+        folder = Path(temporary)
+        row = {**key, **_EMPTY, **halves.taken("nnkit", key, lambda: by_nnkit(key, exported, folder))}
+        if environment is not None:
+            row |= halves.taken("vendor", key, lambda: by_vendor(key, exported, folder, environment))
+    return row
+
+
+class Halves:
+    """What was measured of the rows, on disk where a file is named."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else []
+        self._kept = {self._key(half): half for half in map(json.loads, lines)}
+
+    def taken(self, by: str, key: Mapping[str, str], measure: Callable[[], Row]) -> dict[str, Any]:
+        """The half of a row, measured where it is not there yet."""
+        half = {**key, "by": by}
+        if self._key(half) not in self._kept:
+            half |= measure()
+            self._kept[self._key(half)] = half
+            if self._path is not None:
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write(f"{json.dumps(half)}\n")
+        return {name: value for name, value in self._kept[self._key(half)].items() if name != "by"}
+
+    @staticmethod
+    def _key(half: Mapping[str, Any]) -> tuple[str, ...]:
+        return half["by"], half["network"], half["exporter"], half["chip"]
+
+
+def by_nnkit(key: Mapping[str, str], exported: Exported | str, folder: Path) -> Row:
+    """nnkit's half of a row. exported: the files, or why there are none."""
     if isinstance(exported, str):
-        return {**row, "status": "refused", "reason": f"not exported: {exported}", **_EMPTY}
-    samples = _samples(exported, "verify_")
+        return {"status": "refused", "reason": f"not exported: {exported}"}
+    began = time.perf_counter()
     try:
-        row |= _by_nnkit(name, chip, exported, folder)
+        row = _by_nnkit(key["network"], key["chip"], exported, folder)
     except NnkitError as error:
-        row |= {"status": "refused" if error.exit_code == 3 else "failed", "reason": str(error)}
+        row = {"status": "refused" if error.exit_code == 3 else "failed", "reason": str(error)}
     except Exception as error:  # whatever it is, it is a row of the table
-        row |= {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
-    row["seconds"] = round(time.perf_counter() - began, 1)
-    if environment is None:
-        return {**row, **_EMPTY}
+        row = {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
+    return {**row, "seconds": round(time.perf_counter() - began, 1)}
+
+
+def by_vendor(key: Mapping[str, str], exported: Exported | str, folder: Path, environment: Path) -> Row:
+    """The half of a row that the vendor's scripts fill."""
+    if isinstance(exported, str):
+        return {**_EMPTY}
     try:
-        return {**row, **_by_vendor(name, chip, exported, samples, folder / "vendor", environment)}
+        return _by_vendor(key["network"], key["chip"], exported, folder / "vendor", environment)
     except (NnkitError, _ScriptError, subprocess.TimeoutExpired) as error:
-        return {**row, **_EMPTY, "vendor_status": f"failed: {str(error)[:200]}"}
+        return {**_EMPTY, "vendor_status": f"failed: {str(error)[:200]}"}
 
 
 def _by_nnkit(name: str, chip: str, exported: Exported, folder: Path) -> dict[str, Any]:
@@ -110,7 +148,8 @@ def _by_nnkit(name: str, chip: str, exported: Exported, folder: Path) -> dict[st
         encoding="utf-8",
     )
     build = builds(load(recipe), [], Progress(quiet=True), use_cache=False, emulate=True)[0]
-    report: Any = run(build, folder / "out").report
+    done = run(build, folder / "out")
+    report: Any = done.report
     compared = report["verify"]["program_vs_artifact"]
     details = report["details"]
     groups = details["layer_groups"]["ours"]
@@ -120,8 +159,9 @@ def _by_nnkit(name: str, chip: str, exported: Exported, folder: Path) -> dict[st
         "status": "ok" if report["status"] == "ok" else "failed",
         "mismatches": sum(entry["mismatches"] for entry in compared),
         "disagreements": len({each["layer"] for each in details["prediction"]["disagreements"]}),
-        "cosine": _rounded(report["verify"]["float_vs_program"]["cosine"]),
+        "cosine": _cosine_of(done.folder / "artifact" / model_file(chip), chip, exported),
         "cycles": groups["bytes"] if chip in CV_CHIPS else groups["cycles"],
+        "method": report["calibration"]["method"],
         "reason": "; ".join([str(first), *told] if first else told),
     }
 
@@ -134,7 +174,6 @@ def _by_vendor(
     name: str,
     chip: str,
     exported: Exported,
-    samples: Sequence[Mapping[str, NDArray[Any]]],
     folder: Path,
     environment: Path,
 ) -> dict[str, Any]:
@@ -169,15 +208,20 @@ def _by_vendor(
         )
         if done.returncode != 0:
             raise _ScriptError(f"{command[0]}: {(done.stderr or done.stdout).strip()[-150:]}")
-    outputs = run_all_on_chip_model(require_toolchain(), folder / model, chip, samples)
-    session = onnxruntime.InferenceSession(str(exported.path), providers=["CPUExecutionProvider"])
-    truth = [session.run(None, dict(sample)) for sample in samples]
     if chip in CV_CHIPS:
         (final,) = folder.glob("*_final.mlir")
         cost = read_traffic(final.read_text(encoding="utf-8")).total_bytes
     else:
         cost = read_profile((folder / "compiler_profile_0.txt").read_text(errors="replace")).end_cycles
-    return {"vendor_status": "ok", "vendor_cosine": _cosine(outputs, truth), "vendor_cycles": cost}
+    return {"vendor_status": "ok", "vendor_cosine": _cosine_of(folder / model, chip, exported), "vendor_cycles": cost}
+
+
+def _cosine_of(model: Path, chip: str, exported: Exported) -> float | None:
+    """Of a compiled model's outputs on the chip model against ONNX Runtime's, over the inputs to verify on."""
+    samples = _samples(exported, "verify_")
+    outputs = run_all_on_chip_model(require_toolchain(), model, chip, samples)
+    session = onnxruntime.InferenceSession(str(exported.path), providers=["CPUExecutionProvider"])
+    return _cosine(outputs, [session.run(None, dict(sample)) for sample in samples])
 
 
 def _cosine(found: Sequence[Mapping[str, NDArray[Any]]], truth: Sequence[Sequence[NDArray[Any]]]) -> float | None:
@@ -198,7 +242,10 @@ def _is_worse(row: Row) -> bool:
     if row["status"] != "ok":
         return row["vendor_status"] == "ok"
     ours, theirs = row.get("cycles"), row.get("vendor_cycles")
-    return isinstance(ours, int) and isinstance(theirs, int) and ours > MOST_CYCLES * theirs
+    if isinstance(ours, int) and isinstance(theirs, int) and ours > MOST_CYCLES * theirs:
+        return True
+    near, far = row.get("cosine"), row.get("vendor_cosine")
+    return isinstance(near, float) and isinstance(far, float) and near < far
 
 
 def _samples(exported: Exported, prefix: str) -> list[dict[str, NDArray[Any]]]:
@@ -240,9 +287,10 @@ def _exported(name: str, exporter: str, folder: Path) -> Exported | str:
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tpu_zoo")
     parser.add_argument("--networks", help="names, separated by commas; default: all")
-    parser.add_argument("--exporters", default="dynamo", help="torchscript, dynamo")
+    parser.add_argument("--exporters", default="torchscript", help="torchscript, dynamo")
     parser.add_argument("--chips", help=f"default: {EVERY}, and for every third network {' and '.join(MANY)}")
     parser.add_argument("--keep", type=Path, help="folder of networks that `benchmarks.zoo --keep` has exported")
+    parser.add_argument("--rows", type=Path, metavar="FILE", help="what was measured: read and added to")
     parser.add_argument("--environment", type=Path, help="a virtual environment that has the vendor's scripts")
     parser.add_argument("--alone", action="store_true", help="without the vendor's scripts")
     parser.add_argument("--json", action="store_true")

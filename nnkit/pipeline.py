@@ -38,7 +38,7 @@ def run(build: Build, out: Path) -> Outcome:
         restructured = stages.restructure(build, imported)
         build = stages.settle_task(build, restructured)
         lowered = stages.lower(build, restructured)
-        statistics = stages.calibrate(build, restructured)
+        statistics = stages.choose_method(build, lowered, stages.calibrate(build, restructured))
         settled = stages.choose_precision(build, restructured, lowered, statistics)
         settled, statistics = stages.correct(build, settled, statistics)
         program = stages.quantize(build, settled, statistics)
@@ -59,6 +59,7 @@ def preview(build: Build) -> Preview:
     build = stages.settle_task(build, restructured)
     lowered = stages.lower(build, restructured)
     statistics, calibrated = stages.calibrate_if_possible(build, restructured)
+    statistics = stages.choose_method(build, lowered, statistics)
     settled = Settled(lowered)
     if calibrated:
         settled = stages.choose_precision(build, restructured, lowered, statistics)

@@ -9,6 +9,7 @@ import numpy as np
 
 from nnkit.affine_build.options import AffineOptions
 from nnkit.calibrate import calibrate
+from nnkit.calibrate.methods import AUTO
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.defaults import PERCENTILE
 from nnkit.errors import RecipeError
@@ -213,7 +214,7 @@ def scheme_of(quantization: Quantization, options: AffineOptions) -> AffineSchem
         per_channel=options.weights == "per_channel",
         symmetric_weights=options.symmetric_weights,
         symmetric_activations=options.symmetric_activations,
-        activation_method=settings.method,
+        activation_method="max" if settings.method is None or settings.method == AUTO else settings.method,
         weight_method=options.weight_method,
         percentile=settings.percentile,
         bias_correction="bias_correction" in wanted_corrections(quantization),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from nnkit.calibrate.kl import kl_range
 from nnkit.calibrate.observers import Histogram
@@ -13,6 +13,11 @@ from nnkit.calibrate.stats import CalibrationStats, ValueRange
 from nnkit.defaults import PERCENTILE
 
 Method: TypeAlias = Literal["max", "percentile", "mse", "kl"]
+
+METHODS: tuple[Method, ...] = get_args(Method)
+
+AUTO: Final = "auto"
+"""Stands for the method that is best on inputs kept aside."""
 
 SEARCHES: frozenset[str] = frozenset({"mse", "kl"})
 """Methods that weigh clipping against resolution: their ranges depend on the format's bits."""
@@ -37,6 +42,23 @@ def range_of(
         return percentile_range(histogram, percentile)
     search = kl_range if method == "kl" else mse_range
     return search(histogram, bits, histogram.extremes.low < 0.0 if signed is None else signed, kind)
+
+
+def by_method(
+    stats: CalibrationStats, method: Method, *, bits: int = 8, percentile: float = PERCENTILE
+) -> CalibrationStats:
+    """Stats with the ranges of another method, from the same histograms."""
+    ranges = {
+        name: range_of(histogram, method, bits=bits, percentile=percentile)
+        for name, histogram in stats.histograms.items()
+    }
+    return replace(
+        stats,
+        ranges=ranges,
+        method=method,
+        percentile=percentile if method == "percentile" else None,
+        mse_bits=bits if method in SEARCHES else None,
+    )
 
 
 def refit(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from nnkit.calibrate.all_values import AllValues, activation_values
 from nnkit.calibrate.checkpoint import Checkpoint, Finished
 from nnkit.calibrate.lanes import LANES
+from nnkit.calibrate.methods import AUTO
 from nnkit.calibrate.run import (
     Job,
     Naming,
@@ -96,10 +97,12 @@ def calibrate_in_parts(
     """`calibrate`, in parts. Raises also UserFileError where more files than allowed cannot be used."""
     total = check_sources(model, sources, where=naming.where)
     allowed = allowed_bad(settings.bad_images, total)
-    job = Job(model, preprocess, settings.method != "max", allowed, naming)
+    job = Job(model, preprocess, settings.method not in ("max", None), allowed, naming)
     observed = observe_in_parts(job, sources, choice, checkpoint=checkpoint, progress=progress)
     check_skipped(observed.skipped, total, allowed, naming.where)
-    return to_stats(model, observed, method=settings.method, percentile=settings.percentile)
+    if settings.method == AUTO:
+        return replace(to_stats(model, observed, method="max"), method=AUTO)
+    return to_stats(model, observed, method=settings.method or "max", percentile=settings.percentile)
 
 
 @lru_cache(maxsize=1)

@@ -36,13 +36,22 @@ class SkippedImage:
     reason: str
 
 
+@dataclass(frozen=True)
+class MethodTrial:
+    """A method whose ranges were tried: the outputs' SQNR with them, on inputs that the ranges did not come from."""
+
+    method: str
+    sqnr_db: float
+
+
 @dataclass(frozen=True, eq=False)
 class CalibrationStats:
     """Chosen ranges by value name, and how they came about.
 
     ranges: of every float value that depends on an input, inputs included; without headroom.
-    method: `max`, `percentile`, `mse` or `kl`; `table` where a table was pinned; `formats` where the ranges are those
-        of formats that are to stay as they are.
+    method: `max`, `percentile`, `mse` or `kl`; `auto` where one of these is still to be chosen (the ranges are then
+        those of `max`); `table` where a table was pinned; `formats` where the ranges are those of formats that are
+        to stay as they are.
     images: samples that were run (for `table`: as the table says).
     graph_digest: SHA-256 of the ONNX bytes that were run (for `table`: as the table says).
     percentile: of the method `percentile`, also of a table that was made with it: such ranges clip on purpose.
@@ -50,6 +59,7 @@ class CalibrationStats:
     skipped: files that were left out.
     histograms: by value name, where the method kept them (`percentile`, `mse`): `nnkit.calibrate.ranges` reads
         ranges for other numbers of bits from them.
+    trials: what the method was chosen among.
     """
 
     ranges: Mapping[str, ValueRange]
@@ -60,6 +70,7 @@ class CalibrationStats:
     mse_bits: int | None = None
     skipped: tuple[SkippedImage, ...] = ()
     histograms: Mapping[str, Histogram] = field(default_factory=dict, repr=False)
+    trials: tuple[MethodTrial, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ranges", MappingProxyType(dict(self.ranges)))

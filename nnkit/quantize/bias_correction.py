@@ -57,12 +57,12 @@ def judged(
 
 
 def channel_means(model: Model, names: Sequence[str], samples: Sequence[Sample]) -> dict[str, NDArray[np.float64]]:
-    """By value name: [C], over all samples and positions of [1, C, H, W], by ONNX Runtime."""
+    """By value name: [C], over all samples and positions of [1, C, ...], by ONNX Runtime."""
     session = FloatSession(model, fetch=names)
     totals: dict[str, NDArray[np.float64]] = {}
     for sample in samples:
         for name, value in session.run(sample.inputs).items():
-            totals[name] = totals.get(name, 0.0) + value.mean(axis=(0, 2, 3), dtype=np.float64)
+            totals[name] = totals.get(name, 0.0) + value.mean(axis=(0, *range(2, value.ndim)), dtype=np.float64)
     return {name: total / len(samples) for name, total in totals.items()}
 
 

@@ -43,24 +43,25 @@ class Tags(RecipeModel):
         return self
 
 
-CalibrationMethod = Literal["max", "percentile", "mse", "kl"]
+CalibrationMethod = Literal["auto", "max", "percentile", "mse", "kl"]
 Correction = Literal["equalize", "balance", "bias_correction", "refine_ranges", "adaround"]
 
 
 class Calibration(RecipeModel):
     """How observed activations become ranges."""
 
-    method: CalibrationMethod = Field(
-        default="max",
+    method: CalibrationMethod | None = Field(
+        default=None,
         description="`max`: the largest magnitude; `percentile`: the range that holds that share of the values; "
         "`mse`: the range with the least squared quantisation error; `kl`: the range that keeps the distribution "
-        "best.",
+        "best; `auto`: the one of these whose outputs are nearest to the float network's, on calibration inputs kept "
+        "aside. `null`: the target's own choice, in most cases `max`.",
     )
     percentile: float = Field(
         default=PERCENTILE,
         gt=50.0,
         le=100.0,
-        description="Share of values inside the range, in percent, for `percentile`.",
+        description="Share of values inside the range, in percent, for `percentile` (and where `auto` tries it).",
     )
     headroom: float = Field(
         default=HEADROOM,
@@ -94,8 +95,8 @@ class Calibration(RecipeModel):
     @model_validator(mode="after")
     def _percentile_is_used(self) -> Calibration:
         default = type(self).model_fields["percentile"].default
-        if self.method != "percentile" and self.percentile != default:
-            reason = f"percentile has no effect with method: {self.method}"
+        if self.method not in ("percentile", "auto") and self.percentile != default:
+            reason = f"percentile has no effect with method: {self.method or 'null'}"
             raise fault(reason, "write method: percentile, or remove this line", ("percentile",))
         return self
 

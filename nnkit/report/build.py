@@ -127,6 +127,8 @@ def _calibration(statistics: CalibrationStats) -> dict[str, Any]:
     entry: dict[str, Any] = {"method": statistics.method}
     if statistics.percentile is not None:
         entry["percentile"] = statistics.percentile
+    if statistics.trials:
+        entry["tried"] = [{"method": each.method, "sqnr_db": each.sqnr_db} for each in statistics.trials]
     skipped = [{"name": image.name, "reason": image.reason} for image in statistics.skipped]
     return {**entry, "images": statistics.images, "skipped": skipped}
 

@@ -1,6 +1,7 @@
 """The stages as the pipeline calls them: each adapts the recipe, the target and the cache to one package."""
 
 from nnkit.stages.build_stages import correct, emit, plan, quantize, report, untried, verify
+from nnkit.stages.method import choose_method
 from nnkit.stages.model_stages import calibrate, calibrate_if_possible, import_model, lower, restructure
 from nnkit.stages.packaging import package, page
 from nnkit.stages.precision import choose_precision
@@ -17,6 +18,7 @@ __all__ = [
     "Verdict",
     "calibrate",
     "calibrate_if_possible",
+    "choose_method",
     "choose_precision",
     "correct",
     "emit",

@@ -13,6 +13,7 @@ from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import InternalError, ToolError
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Program
+from nnkit.recipe import Calibration
 from nnkit.recipe.sections import AUTO
 from nnkit.report.untried import Untried
 from nnkit.samples import Sample
@@ -70,11 +71,19 @@ def quantization_of(build: Build, lowered: Lowered, statistics: CalibrationStats
     return Quantization(
         name=build.recipe.name,
         statistics=statistics,
-        calibration=build.recipe.calibration_for(build.key),
+        calibration=_with_the_method_of(statistics, build.recipe.calibration_for(build.key)),
         input_ranges=input_ranges(build.recipe, lowered.model),
         samples=_calibration_samples(build, lowered, statistics),
         images=image_inputs(build.recipe, lowered.model),
     )
+
+
+def _with_the_method_of(statistics: CalibrationStats, settings: Calibration) -> Calibration:
+    """The settings with the method that was chosen; with any other where no method made the ranges."""
+    from nnkit.calibrate.methods import METHODS
+
+    method = statistics.method if statistics.method in METHODS else settings.method
+    return settings.model_copy(update={"method": method if method in METHODS else "max"})
 
 
 def _calibration_samples(

@@ -179,8 +179,11 @@ def lower(build: Build, restructured: Restructured) -> Lowered:
         raise with_plan(error, build, restructured) from error
 
 
-def _calibration_settings(build: Build) -> Calibration:
-    return build.recipe.calibration_for(build.key)
+def calibration_settings(build: Build) -> Calibration:
+    """The recipe's, with the target's method where it names none."""
+    settings = build.recipe.calibration_for(build.key)
+    method = settings.method or build.target.calibration_method(build.options)
+    return settings.model_copy(update={"method": method})
 
 
 def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
@@ -198,7 +201,7 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
     from nnkit.inputs import calibration_files, preprocess_by_input
     from nnkit.preprocess.files import named
 
-    settings, model = _calibration_settings(build), restructured.model
+    settings, model = calibration_settings(build), restructured.model
     if settings.table is not None:
         with build.progress.stage("calibrate") as step:
             step.detail = "pinned table"
@@ -255,7 +258,7 @@ def calibrate_if_possible(build: Build, restructured: Restructured) -> tuple[Cal
     """For the dry run: real statistics where the recipe has images, else unit ranges (formats then unknown)."""
     from nnkit.inputs import has_calibration
 
-    if has_calibration(build.recipe, _calibration_settings(build), restructured.model):
+    if has_calibration(build.recipe, calibration_settings(build), restructured.model):
         return calibrate(build, restructured), True
     unit = ValueRange(-1.0, 1.0, -1.0, 1.0)
     proto = restructured.model.proto()

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from nnkit.lowered import Lowered
 
@@ -231,6 +231,10 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
         Raises ModelError naming every layer that neither side can run: calibration has not begun, so that a network
         that cannot be deployed is told so in seconds.
         """
+
+    def calibration_method(self, options: OptionsT) -> Literal["auto", "max", "percentile", "mse", "kl"]:
+        """The method of a recipe that names none."""
+        return "max"
 
     def float_correction(
         self, lowered: LoweredT, options: OptionsT, calibration: Calibration

@@ -20,7 +20,7 @@ from nnkit.graph import Model
 from nnkit.program import Program
 from nnkit.program.formats import Affine
 from nnkit.program.window import Window
-from nnkit.quantize.bias_correction import channel_means, judged
+from nnkit.quantize.bias_correction import BIAS_CORRECTION, channel_means, judged
 from nnkit.samples import Sample
 from nnkit.target import Quantization
 from nnkit_tpu.program import IntegerWeights, TpuConv, TpuGraph
@@ -30,6 +30,12 @@ _FEWEST = 4  # means of inputs need fewer images than sums of rounded layers
 
 Means = Mapping[str, NDArray[np.float64]]
 """By tensor: [C]."""
+
+
+def corrects_biases(quantization: Quantization) -> bool:
+    """Whether the recipe asks for it; one that says nothing does where there are images enough."""
+    asked = quantization.calibration.corrections
+    return len(quantization.samples(_FEWEST)) >= _FEWEST if asked is None else BIAS_CORRECTION in asked
 
 
 def corrected(
@@ -80,6 +86,8 @@ def _corrected(
     integer = quantised.integer
     if not (isinstance(integer, IntegerWeights) and isinstance(source, Affine) and isinstance(stored, Affine)):
         return op  # a layer in floats
+    if mean.size != op.group * op.weight.shape[1]:
+        return op  # values that the model has in another shape
     stage = integer.requant
     factor = stage.multiplier * np.exp2(-stage.shift.astype(np.float64)) * stored.scale[0] / source.scale[0]
     difference = op.weight.astype(np.float64) - integer.weight * factor.reshape(-1, 1, 1, 1)

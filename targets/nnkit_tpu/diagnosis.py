@@ -11,6 +11,7 @@ from nnkit.mixed_precision.diagnosis import Diagnosis, LayerCost, layer_cost
 from nnkit.mixed_precision.search import LayerSet
 from nnkit.program import Program
 from nnkit.target import Quantization
+from nnkit_tpu.bias_correction import corrects_biases
 from nnkit_tpu.lowered import TpuLowered
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.program import TpuOp, TpuPad, TpuPermute, TpuPool, TpuReshape, TpuSlice, TpuUpsample
@@ -42,7 +43,7 @@ class TpuDiagnosis(Diagnosis):
         self._quantise, self._quantization = quantise, quantization
         plain = quantization.calibration.model_copy(update={"corrections": ()})
         self._uncorrected = replace(quantization, calibration=plain)
-        self.trials_are_builds = not quantization.calibration.corrections
+        self.trials_are_builds = not corrects_biases(quantization)
         self._last: tuple[LayerSet, Program] | None = None
         self.layers = _in_integers(lowered, self.program(frozenset()))
 
@@ -53,7 +54,7 @@ class TpuDiagnosis(Diagnosis):
         return self._last[1]
 
     def build_program(self, layers: LayerSet) -> Program:
-        """The Program with the corrections that the recipe asks for."""
+        """The Program with the corrections of a build."""
         if self.trials_are_builds:
             return self.program(layers)
         return self._quantise(self._tagged(layers), self._quantization)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from nnkit.errors import ToolError
 from nnkit.rewrite import DEFAULT_RULES
@@ -36,6 +36,10 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
     documentation = "docs/tpu.md"
     default_rules = tuple(rule for rule in DEFAULT_RULES if rule != "fc_to_conv")  # `dense.py` chooses by layer
 
+    def calibration_method(self, options: TpuOptions) -> Literal["auto", "max"]:
+        """Judged where there are integers; in floating point ranges do not count."""
+        return "auto" if options.precision == "int8" else "max"
+
     def program_classes(self) -> tuple[type, ...]:
         """The ops of its programs and what they hold."""
         from nnkit_tpu.quantize import PROGRAM_CLASSES
@@ -66,8 +70,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         """Formats and integers as the compiler will choose them."""
         from dataclasses import replace
 
-        from nnkit.quantize.bias_correction import BIAS_CORRECTION
-        from nnkit_tpu.bias_correction import corrected
+        from nnkit_tpu.bias_correction import corrected, corrects_biases
         from nnkit_tpu.chip_forms import for_chip
         from nnkit_tpu.chips import CV_CHIPS
         from nnkit_tpu.emit import MODES
@@ -86,7 +89,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
             return to_program(each, ranges, precision)
 
         program = quantise(graph)
-        if precision.mode != "INT8" or BIAS_CORRECTION not in (quantization.calibration.corrections or ()):
+        if precision.mode != "INT8" or not corrects_biases(quantization):
             return program
         return corrected(lowered.model, graph, program, quantization, quantise)
 

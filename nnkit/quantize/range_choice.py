@@ -1,0 +1,122 @@
+"""Which range method serves a network best, judged by the outputs on inputs that the ranges did not come from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nnkit.calibrate.methods import METHODS, Method, by_method
+from nnkit.calibrate.run import calibrate
+from nnkit.calibrate.stats import CalibrationStats, MethodTrial
+from nnkit.graph import Model
+from nnkit.program import Program, macs
+from nnkit.quantize.judge import JUDGING, program_sqnr_db, set_apart
+from nnkit.samples import Sample
+
+_MANY = 16  # samples
+_MOST_MACS = 200e9  # of all simulations; in numpy that is below a minute
+_NOTHING_WRONG_DB = 400.0  # stands for an infinite SQNR, which JSON does not have
+
+
+@dataclass(frozen=True)
+class RangeChoice:
+    """The methods that were tried, in the order in which they are preferred, and on how many inputs they were judged.
+
+    held_out: whether the ranges that were tried came from other inputs than those.
+    """
+
+    trials: tuple[MethodTrial, ...]
+    judged_on: int
+    held_out: bool
+
+    @property
+    def method(self) -> Method:
+        """The first of those with the best outputs."""
+        best = max(self.trials, key=lambda trial: trial.sqnr_db).method
+        return next(method for method in METHODS if method == best)
+
+    @property
+    def note(self) -> str:
+        """What was chosen, and why."""
+        figures = ", ".join(f"{trial.method} {trial.sqnr_db:.2f} dB" for trial in self.trials)
+        held_out = "kept aside" if self.held_out else "which it was calibrated on, as there is no other"
+        one = self.judged_on == 1
+        return (
+            f"calibration method {self.method}: {figures}, on {self.judged_on} input{'' if one else 's'} {held_out}"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """For the cache."""
+        trials = [{"method": trial.method, "sqnr_db": trial.sqnr_db} for trial in self.trials]
+        return {"trials": trials, "judged_on": self.judged_on, "held_out": self.held_out}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> RangeChoice:
+        """What `as_json` gave. Raises KeyError or TypeError for anything else."""
+        trials = tuple(MethodTrial(**trial) for trial in stored["trials"])
+        return cls(trials, stored["judged_on"], stored["held_out"])
+
+
+def choose(
+    model: Model,
+    samples: Sequence[Sample],
+    quantise: Callable[[CalibrationStats], Program],
+    percentile: float,
+) -> RangeChoice:
+    """Try every method: ranges from most of the samples, `quantise`, outputs on the others by simulation.
+
+    model: the float network that the programs are made of. samples: at least one; a single one is measured and
+    judges. A quarter judges; of fewer than `_MANY`, where one quarter would say little, each quarter in turn. Of
+    large networks fewer samples judge, so that the time is bounded. A method that is no better than one before it
+    in `METHODS` is not chosen.
+    """
+    folds = _folds(samples)
+    shares: dict[Method, list[float]] = {method: [] for method in METHODS}
+    left = judged_on = 0
+    for index, (measured, judging) in enumerate(folds):
+        inputs = {spec.name: [sample.inputs[spec.name] for sample in measured] for spec in model.inputs}
+        observed = calibrate(model, inputs, {}, method="percentile", percentile=percentile)
+        for method in METHODS:
+            program = quantise(by_method(observed, method, percentile=percentile))
+            if index == 0 and method == METHODS[0]:
+                left = most_judges(program)
+            found = program_sqnr_db(model, program, judging[:left])
+            shares[method].append(math.inf if math.isnan(found) else 10.0 ** (-found / 10.0))
+        judged_on += len(judging[:left])
+        left -= len(judging)
+        if left <= 0:
+            break
+    trials = tuple(MethodTrial(method, _decibels(sum(found) / len(found))) for method, found in shares.items())
+    return RangeChoice(trials, judged_on, len(samples) > 1)
+
+
+def _folds(samples: Sequence[Sample]) -> list[tuple[Sequence[Sample], Sequence[Sample]]]:
+    """What is measured and what judges, by turns."""
+    if len(samples) == 1:
+        return [(samples, samples)]
+    if len(samples) >= _MANY:
+        return [set_apart(samples)]
+    return [
+        ([sample for other, sample in enumerate(samples) if other % JUDGING != turn], samples[turn::JUDGING])
+        for turn in range(min(JUDGING, len(samples)))
+    ]
+
+
+def chosen_by(statistics: CalibrationStats, choice: RangeChoice, percentile: float) -> CalibrationStats:
+    """Statistics of all images with the ranges of the method that was chosen."""
+    return replace(by_method(statistics, choice.method, percentile=percentile), trials=choice.trials)
+
+
+def most_judges(program: Program) -> int:
+    """How many inputs all methods can be judged on in bounded time; at least one."""
+    of_one = len(METHODS) * sum(macs(op, program) for op in program.ops)
+    return max(1, int(_MOST_MACS // max(of_one, 1)))
+
+
+def _decibels(share: float) -> float:
+    """SQNR of an error's share of the squares, within what JSON can hold."""
+    if share == 0.0:
+        return _NOTHING_WRONG_DB
+    return -_NOTHING_WRONG_DB if math.isinf(share) else round(-10.0 * math.log10(share), 4)

@@ -1,0 +1,71 @@
+"""The stage behind `calibration: {method: auto}`: the range method that is best on inputs kept aside."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nnkit.calibrate.stats import CalibrationStats
+from nnkit.report.progress import Step
+from nnkit.stages.caching import Codec, StageCall, cached
+from nnkit.stages.types import Build
+from nnkit.target import Lowered
+
+if TYPE_CHECKING:
+    from nnkit.program import Program
+
+_MOST_SAMPLES = 32  # a quarter of them judges
+
+
+def choose_method(build: Build, lowered: Lowered, statistics: CalibrationStats) -> CalibrationStats:
+    """With the method `auto`: the ranges of the method that was chosen. Other statistics stay as they are."""
+    import onnxruntime
+
+    from nnkit import calibrate as calibrate_package
+    from nnkit import quantize, simulate
+    from nnkit.calibrate.methods import AUTO
+    from nnkit.quantize.range_choice import RangeChoice, choose, chosen_by
+    from nnkit.stages.build_stages import quantization_of
+    from nnkit.stages.model_stages import calibration_settings
+
+    if statistics.method != AUTO:
+        return statistics
+    settings = calibration_settings(build)
+    wanted = quantization_of(build, lowered, statistics)
+
+    def program(ranges: CalibrationStats) -> Program:
+        how = settings.model_copy(update={"method": ranges.method, "corrections": ()})
+        trial = replace(wanted, statistics=ranges, calibration=how)
+        made: Program = build.target.quantize(lowered, trial, build.options)
+        return made
+
+    def compute(step: Step) -> RangeChoice:
+        step.say("judging methods")
+        return choose(lowered.model, wanted.samples(_MOST_SAMPLES), program, settings.percentile)
+
+    call = StageCall(
+        "method",
+        [lowered.model.digest, statistics.digest],
+        {"target": build.target.name, "options": build.options.model_dump(mode="json"), "samples": _MOST_SAMPLES}
+        | {"calibration": settings.model_dump(mode="json")},
+        [
+            quantize,
+            simulate,
+            calibrate_package,
+            "nnkit.graph",
+            "nnkit.inputs",
+            "nnkit.lowered",
+            "nnkit.program",
+            "nnkit.samples",
+            type(build.target).__module__.partition(".")[0],
+        ],
+        {"onnxruntime": onnxruntime.__version__},
+    )
+    codec = Codec(
+        lambda choice: {"choice": json.dumps(choice.as_json()).encode()},
+        lambda files: RangeChoice.from_json(json.loads(files["choice"])),
+    )
+    choice: RangeChoice = cached(build, call, codec, compute)
+    build.progress.note(choice.note)
+    return chosen_by(statistics, choice, settings.percentile)
