@@ -18,8 +18,8 @@ from nnkit import pipeline, stages
 from nnkit.stages import Artifact, Build
 
 RUN = {
-    *("import_model", "restructure", "lower", "calibrate", "choose_precision", "quantize"),
-    *("settle_task", "correct", "plan", "emit", "verify", "report", "package", "page"),
+    *("import_model", "restructure", "lower", "calibrate", "choose_method", "choose_precision"),
+    *("settle_task", "correct", "quantize", "plan", "emit", "verify", "report", "package", "page"),
 }
 
 
@@ -82,8 +82,8 @@ def arrays(value: Any) -> list[np.ndarray[Any, Any]]:
 
 @pytest.mark.parametrize(
     "extra",
-    ["", "calibration: {method: mse}\ntags: {hp: [conv1], cpu: [relu3]}\n"],
-    ids=["default", "tags and histograms"],
+    ["", "calibration: {method: mse}\ntags: {hp: [conv1], cpu: [relu3]}\n", "calibration: {method: auto}\n"],
+    ids=["default", "tags and histograms", "a choice of methods"],
 )
 def test_a_run_leaves_every_input_as_it_was(extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = write_project(tmp_path, RECIPE.replace("gap8: {}", "gap8: {precision: int8}") + extra)

@@ -41,15 +41,13 @@ def judged(
     program: Program,
     samples: Sequence[Sample],
     correct: Callable[[Sequence[Sample]], Program],
-    *,
-    fewest: int = FEWEST,
 ) -> Program:
     """`program`, or what `correct` makes of it with most of the samples, where the others find that better; noted.
 
-    Raises RecipeError where there are fewer than `fewest` samples.
+    Raises RecipeError where there are fewer than `FEWEST` samples.
     """
-    if len(samples) < fewest:
-        raise too_few(len(samples), fewest)
+    if len(samples) < FEWEST:
+        raise too_few(len(samples))
     measured, judging = set_apart(samples)
     candidate = correct(measured)
     without_db, with_db = (program_sqnr_db(model, each, judging) for each in (program, candidate))

@@ -24,6 +24,8 @@ JUDGING = 4
 FEWEST = 2 * JUDGING
 """Samples; below, there is nothing left to measure on."""
 
+_MANY = 16
+
 AnyProgram = TypeVar("AnyProgram", bound=Program)
 Outputs = Mapping[str, NDArray[Any]]
 """By name, in real units."""
@@ -48,6 +50,19 @@ def too_few(samples: int, fewest: int = FEWEST) -> RecipeError:
 def set_apart(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
     """The samples to measure on, and those that judge."""
     return [sample for index, sample in enumerate(samples) if index % JUDGING], list(samples[::JUDGING])
+
+
+def in_turns(samples: Sequence[Sample]) -> list[tuple[list[Sample], list[Sample]]]:
+    """`set_apart`; of fewer than 16 samples, where a quarter says little, with each quarter judging once.
+
+    samples: at least two.
+    """
+    if len(samples) >= _MANY:
+        return [set_apart(samples)]
+    return [
+        ([sample for index, sample in enumerate(samples) if index % JUDGING != turn], list(samples[turn::JUDGING]))
+        for turn in range(min(JUDGING, len(samples)))
+    ]
 
 
 def outputs_sqnr_db(found: Outputs, expected: Outputs) -> float:

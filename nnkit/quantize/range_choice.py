@@ -12,10 +12,9 @@ from nnkit.calibrate.run import calibrate
 from nnkit.calibrate.stats import CalibrationStats, MethodTrial
 from nnkit.graph import Model
 from nnkit.program import Program, macs
-from nnkit.quantize.judge import JUDGING, program_sqnr_db, set_apart
+from nnkit.quantize.judge import in_turns, program_sqnr_db
 from nnkit.samples import Sample
 
-_MANY = 16  # samples
 _MOST_MACS = 200e9  # of all simulations; in numpy that is below a minute
 _NOTHING_WRONG_DB = 400.0  # stands for an infinite SQNR, which JSON does not have
 
@@ -68,14 +67,13 @@ def choose(
     """Try every method: ranges from most of the samples, `quantise`, outputs on the others by simulation.
 
     model: the float network that the programs are made of. samples: at least one; a single one is measured and
-    judges. A quarter judges; of fewer than `_MANY`, where one quarter would say little, each quarter in turn. Of
-    large networks fewer samples judge, so that the time is bounded. A method that is no better than one before it
-    in `METHODS` is not chosen.
+    judges. A quarter judges; of few samples each quarter in turn (`in_turns`). Of large networks fewer samples judge,
+    so that the time is bounded. A method that is no better than one before it in `METHODS` is not chosen.
     """
-    folds = _folds(samples)
+    turns = [(samples, samples)] if len(samples) == 1 else in_turns(samples)
     shares: dict[Method, list[float]] = {method: [] for method in METHODS}
     left = judged_on = 0
-    for index, (measured, judging) in enumerate(folds):
+    for index, (measured, judging) in enumerate(turns):
         inputs = {spec.name: [sample.inputs[spec.name] for sample in measured] for spec in model.inputs}
         observed = calibrate(model, inputs, {}, method="percentile", percentile=percentile)
         for method in METHODS:
@@ -90,18 +88,6 @@ def choose(
             break
     trials = tuple(MethodTrial(method, _decibels(sum(found) / len(found))) for method, found in shares.items())
     return RangeChoice(trials, judged_on, len(samples) > 1)
-
-
-def _folds(samples: Sequence[Sample]) -> list[tuple[Sequence[Sample], Sequence[Sample]]]:
-    """What is measured and what judges, by turns."""
-    if len(samples) == 1:
-        return [(samples, samples)]
-    if len(samples) >= _MANY:
-        return [set_apart(samples)]
-    return [
-        ([sample for other, sample in enumerate(samples) if other % JUDGING != turn], samples[turn::JUDGING])
-        for turn in range(min(JUDGING, len(samples)))
-    ]
 
 
 def chosen_by(statistics: CalibrationStats, choice: RangeChoice, percentile: float) -> CalibrationStats:

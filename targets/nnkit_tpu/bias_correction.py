@@ -5,7 +5,8 @@ rectifier, whose values have a large mean, that can be most of what INT8 weights
 observed on calibration images in float, and the bias takes the sum back. The integer weights stay as they are: the
 compiler reads other biases, no more.
 
-Shifts of one layer may cancel shifts of another, so the whole is judged: by the outputs on images kept aside.
+Shifts of one layer may cancel shifts of another, so the whole is judged: by the outputs on images kept aside. What is
+kept is observed on all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from nnkit.graph import Model
 from nnkit.program import Program
 from nnkit.program.formats import Affine
 from nnkit.program.window import Window
-from nnkit.quantize.bias_correction import BIAS_CORRECTION, channel_means, judged
+from nnkit.quantize.bias_correction import BIAS_CORRECTION, LABEL, channel_means
+from nnkit.quantize.judge import better_of, in_turns, program_sqnr_db, too_few
 from nnkit.samples import Sample
 from nnkit.target import Quantization
 from nnkit_tpu.program import IntegerWeights, TpuConv, TpuGraph
@@ -53,7 +55,19 @@ def corrected(
     def correct(measured: Sequence[Sample]) -> Program:
         return quantise(with_corrected_biases(graph, program, input_means(model, graph, measured)))
 
-    return judged(model, program, quantization.samples(_SAMPLES), correct, fewest=_FEWEST)
+    samples = quantization.samples(_SAMPLES)
+    if len(samples) < _FEWEST:
+        raise too_few(len(samples), _FEWEST)
+    shares: list[tuple[float, float]] = []
+    for measured, judging in in_turns(samples):
+        found = (program_sqnr_db(model, each, judging) for each in (program, correct(measured)))
+        without, with_ = (10.0 ** (-decibels / 10.0) for decibels in found)
+        shares.append((without, with_))
+    without_db, with_db = (
+        -10.0 * float(np.log10(max(sum(each), 1e-40) / len(shares))) for each in zip(*shares, strict=True)
+    )
+    kept = with_db >= without_db
+    return better_of(program, correct(samples) if kept else program, LABEL, without_db, with_db)
 
 
 def input_means(model: Model, graph: TpuGraph, samples: Sequence[Sample]) -> Means:
