@@ -6,7 +6,7 @@
 The networks are those of `benchmarks.zoo`: all on the bm1684x, and every third on the bm1688 and the cv181x, in INT8.
 `status`: `ok`, `refused`, `failed`; `mismatches`: values of the chip model beyond what the program allows;
 `disagreements`: layers for which the compiler chose other numbers than predicted; `cosine`: of the released model's
-outputs on the chip model against the float network, on inputs that were not calibrated on; `cycles` of the compiler's
+outputs on the chip model against the float network, on 16 inputs that nobody has seen; `cycles` of the compiler's
 simulator (bytes of its final program on the cv181x, whose cycles nobody tells); `method`: of calibration, as chosen.
 `vendor_*`: the same of the model that `model_transform`, `run_calibration` and `model_deploy` make with their
 defaults; empty without a Python 3.10, which they need (`--environment` names an environment that has them).
@@ -51,6 +51,7 @@ from nnkit_tpu.toolchain import require_toolchain
 
 EVERY, MANY, THIRD = "bm1684x", ("bm1688", "cv181x"), 3
 MOST_CYCLES = 1.01  # of the vendor's
+UNSEEN = 16  # inputs that a cosine is taken over
 _SCRIPT_TIMEOUT_S = 3600.0
 _EMPTY: Mapping[str, Any] = MappingProxyType({"vendor_status": "", "vendor_cosine": None, "vendor_cycles": None})
 
@@ -217,8 +218,8 @@ def _by_vendor(
 
 
 def _cosine_of(model: Path, chip: str, exported: Exported) -> float | None:
-    """Of a compiled model's outputs on the chip model against ONNX Runtime's, over the inputs to verify on."""
-    samples = _samples(exported, "verify_")
+    """Of a compiled model's outputs on the chip model against ONNX Runtime's, over inputs that nobody has seen."""
+    samples = _unseen(exported)
     outputs = run_all_on_chip_model(require_toolchain(), model, chip, samples)
     session = onnxruntime.InferenceSession(str(exported.path), providers=["CPUExecutionProvider"])
     return _cosine(outputs, [session.run(None, dict(sample)) for sample in samples])
@@ -246,6 +247,21 @@ def _is_worse(row: Row) -> bool:
         return True
     near, far = row.get("cosine"), row.get("vendor_cosine")
     return isinstance(near, float) and isinstance(far, float) and near < far
+
+
+def _unseen(exported: Exported) -> list[dict[str, NDArray[Any]]]:
+    """Inputs to measure on, as those that networks are exported with: normal, or ids of tokens."""
+    like, random = _samples(exported, "verify_"), np.random.default_rng(UNSEEN)
+    tokens = {key: max(int(sample[key].max()) for sample in like) + 1 for key in exported.inputs}
+    return [
+        {
+            key: random.integers(0, tokens[key], value.shape, np.int64)
+            if value.dtype.kind == "i"
+            else random.normal(0, 1, value.shape).astype(np.float32)
+            for key, value in like[0].items()
+        }
+        for _ in range(UNSEEN)
+    ]
 
 
 def _samples(exported: Exported, prefix: str) -> list[dict[str, NDArray[Any]]]:

@@ -96,7 +96,8 @@ class Calibration(RecipeModel):
     def _percentile_is_used(self) -> Calibration:
         default = type(self).model_fields["percentile"].default
         if self.method not in ("percentile", "auto") and self.percentile != default:
-            reason = f"percentile has no effect with method: {self.method or 'null'}"
+            how = f"with method: {self.method}" if self.method is not None else "without a method"
+            reason = f"percentile has no effect {how}"
             raise fault(reason, "write method: percentile, or remove this line", ("percentile",))
         return self
 

@@ -306,6 +306,7 @@ def report(
         drawn = page_data(restructured.reference, restructured.model, program, verdict.floats, verdict.task)
         drawn |= {"tables": [asdict(table) for table in shown.tables]}
         drawn |= {"memories": [asdict(memory) for memory in shown.memories]}
+        drawn |= {"timelines": [asdict(timeline) for timeline in shown.timelines]}
         write_page_data(folder / "page.json", drawn)
         (folder / "layers.csv").write_text(layer_table_csv(program, plan), encoding="utf-8")
         for region in plan.regions:

@@ -31,12 +31,13 @@ from nnkit.target.protocol import (
     Quantization,
     Target,
 )
-from nnkit.target.shown import LocalMemory, Shown, Span, Table
+from nnkit.target.shown import Bar, Lane, LocalMemory, Shown, Span, Table, Timeline
 
 __all__ = [
     "API_VERSION",
     "GROUP",
     "AnyTarget",
+    "Bar",
     "CompiledComparison",
     "CompiledLayer",
     "Contract",
@@ -45,6 +46,7 @@ __all__ = [
     "DumpComparison",
     "FixedPointTarget",
     "InstalledTool",
+    "Lane",
     "LayerRunner",
     "LocalMemory",
     "Lowered",
@@ -60,6 +62,7 @@ __all__ = [
     "Span",
     "Table",
     "Target",
+    "Timeline",
     "Tool",
     "check_corrections",
     "check_required",

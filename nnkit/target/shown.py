@@ -36,9 +36,37 @@ class LocalMemory:
 
 
 @dataclass(frozen=True)
+class Bar:
+    """What an engine does from `start` up to `end`."""
+
+    label: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Lane:
+    """An engine, and what it does one after the other."""
+
+    name: str
+    bars: tuple[Bar, ...]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Engines side by side over the time of one inference. length: in `unit`, as are the ends of bars."""
+
+    title: str
+    unit: str
+    length: int
+    lanes: tuple[Lane, ...]
+
+
+@dataclass(frozen=True)
 class Shown:
     """All that a target adds; empty where it has nothing to add."""
 
     speed: tuple[Speed, ...] = ()
     tables: tuple[Table, ...] = ()
     memories: tuple[LocalMemory, ...] = ()
+    timelines: tuple[Timeline, ...] = ()

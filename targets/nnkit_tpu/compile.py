@@ -6,7 +6,7 @@ From the lowered program on, `layer_group/injection.py` runs it: with the compil
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +34,7 @@ _READY_MLIR = f"{_NAME}_ready.mlir"
 class CompileOptions:
     """quant_input, quant_output: the model's inputs and outputs are stored integers, not real numbers.
 
-    fuse_preprocess: by input, those that the model takes as pixels.
+    fuse_preprocess: by input, those that the model takes as pixels. model_version: of a cvimodel.
     """
 
     chip: str
@@ -43,6 +43,7 @@ class CompileOptions:
     quant_output: bool = False
     cores: int = 1
     fuse_preprocess: Mapping[str, PixelInput] = field(default_factory=dict)
+    model_version: str = "latest"
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +120,10 @@ def lower_graph(
         *("--op-reorder", "--topo-sort", "--deinit", "-o", _READY_MLIR),
     ]
     run_tpuc_opt(toolchain, order, folder, log_name="order.log", what="ordering the lowered network")
-    ready = LoweredProgram.read(folder, _READY_MLIR, module_name(graph), chip_named(options.chip), options.mode)
+    ready = replace(
+        LoweredProgram.read(folder, _READY_MLIR, module_name(graph), chip_named(options.chip), options.mode),
+        model_version=options.model_version,
+    )
     names = model_names(sources.locations, options)
     return LoweredFiles(folder / _LOWERED_MLIR, folder / _LOWERED_WEIGHTS, ready, names)
 

@@ -25,6 +25,7 @@ from nnkit.reading import read_json_object
 from nnkit.simulate import simulate
 from nnkit.target import Deployment
 from nnkit_tpu.chips import CV_CHIPS
+from nnkit_tpu.combined import COMBINED, combine
 from nnkit_tpu.compile import (
     QTABLE,
     TABLE,
@@ -45,6 +46,7 @@ from nnkit_tpu.layer_group.report import audit_report
 from nnkit_tpu.lowered import TpuLowered
 from nnkit_tpu.mlir_reader import disagreements, read_lowered
 from nnkit_tpu.model_run import run_model
+from nnkit_tpu.model_version import model_version
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.pixels import pixel_inputs
 from nnkit_tpu.program import Mode, TpuGraph, TpuOp
@@ -64,7 +66,13 @@ MODES: Mapping[str, Mode] = {"int8": "INT8", "f16": "F16", "bf16": "BF16"}
 def compile_options(options: TpuOptions, pixels: Mapping[str, PixelInput]) -> CompileOptions:
     """The compiler's options of a recipe's. pixels: by input, those that the model takes as pixels."""
     return CompileOptions(
-        options.chip, MODES[options.precision], options.quant_input, options.quant_output, options.cores, pixels
+        options.chip,
+        MODES[options.precision],
+        options.quant_input,
+        options.quant_output,
+        options.cores,
+        pixels,
+        options.model_version,
     )
 
 
@@ -152,6 +160,10 @@ def _compile(
         if how.mode == "INT8":
             build["prediction"] = _prediction(program, compiled, how.fuse_preprocess)
         shutil.copyfile(compiled.model, folder / compiled.model.name)
+        build["model_version"] = model_version(compiled.model.read_bytes())
+        if options.combine:
+            deployment.say("the models that are combined")
+            build["combined"] = _combined(toolchain, deployment, options, compiled, how, folder)
         (folder / COMPILED).mkdir()
         for file in (lowered.mlir, choice.final):
             if file.exists():
@@ -168,6 +180,48 @@ def _compile(
     return build
 
 
+def _combined(
+    toolchain: Toolchain,
+    deployment: Deployment[TpuLowered],
+    options: TpuOptions,
+    compiled: Compiled,
+    how: CompileOptions,
+    folder: Path,
+) -> dict[str, Any]:
+    """The bmodel of several networks, held to this network's own outputs where there is a calibration input."""
+    others = [path.existing_file("the model to combine with") for path in options.combine]
+    recipe = deployment.recipe
+    names = combine(toolchain, compiled.model, others, folder / COMBINED, where=recipe.where("targets"))
+    program, samples = deployment.program, deployment.samples(1)
+    if samples:
+        given = [quantized_inputs(program, samples[0])]
+        alone, together = (
+            run_model(toolchain, model, program, _as_built(compiled, how), given, program.outputs)[0]
+            for model in (compiled.model, folder / COMBINED)
+        )
+        wrong = [name for name in program.outputs if not np.array_equal(alone[name], together[name])]
+        if wrong:
+            raise ToolError(
+                f"in the combined model {wrong[0]!r} is not what the model alone gives",
+                where=COMBINED,
+                remedy="leave out `combine`, and load the models one by one",
+            )
+    alone_bytes = sum(path.stat().st_size for path in (compiled.model, *others))
+    return {
+        "model": COMBINED,
+        "networks": names,
+        "bytes": (folder / COMBINED).stat().st_size,
+        "bytes_one_by_one": alone_bytes,
+        "compared": bool(samples),
+    }
+
+
+def _as_built(compiled: Compiled, how: CompileOptions) -> dict[str, Any]:
+    """What `run_model` has to know of the model."""
+    pixels = {name: asdict(each) for name, each in how.fuse_preprocess.items()}
+    return {"chip": how.chip, "names": compiled.locations, "pixels": pixels}
+
+
 def _computed_otherwise(
     toolchain: Toolchain, deployment: Deployment[TpuLowered], compiled: Compiled, how: CompileOptions
 ) -> str:
@@ -181,12 +235,7 @@ def _computed_otherwise(
     if not samples:
         return ""
     given = [quantized_inputs(program, samples[0])]
-    build = {
-        "chip": how.chip,
-        "names": compiled.locations,
-        "pixels": {n: asdict(p) for n, p in how.fuse_preprocess.items()},
-    }
-    (found,) = run_model(toolchain, compiled.model, program, build, given, program.outputs)
+    (found,) = run_model(toolchain, compiled.model, program, _as_built(compiled, how), given, program.outputs)
     expected = simulate(program, given[0])
     exact = not any(largest_difference(op, how.chip) for op in program.ops if isinstance(op, TpuOp))
     for name in program.outputs:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from nnkit.recipe import RecipeModel, TargetOptionsBase
+from nnkit.recipe import RecipeModel, RecipePath, TargetOptionsBase
 from nnkit.recipe.base import fault
 from nnkit_tpu.chips import CV_CHIPS
 
@@ -71,6 +71,16 @@ class TpuOptions(TargetOptionsBase):
         default="managed",
         description="The compiler that `nnkit doctor --install tpu` installed, or the `tpuc-opt` on PATH.",
     )
+    model_version: Literal["latest", "1.4", "1.3", "1.2"] = Field(
+        default="latest",
+        description="Version of the model file on the cv18xx, for a board whose runtime refuses newer ones.",
+    )
+    combine: tuple[RecipePath, ...] = Field(
+        default=(),
+        description="Models of other builds for the same BM chip: `combined.bmodel` then holds their networks beside "
+        "this one, and the chip's own program once.",
+        examples=[["../detector/out/detector/tpu/artifact/net.bmodel"]],
+    )
     compiler_timeout_s: float = Field(
         default=900.0,
         gt=0.0,
@@ -96,4 +106,8 @@ class TpuOptions(TargetOptionsBase):
             raise fault("`pixels` is of models with fuse_preprocess", "add fuse_preprocess: true", ("pixels",))
         if self.cores > 1 and self.chip != "bm1688":
             raise fault(f"{self.chip} has one core", "write cores: 1", ("cores",))
+        if self.model_version != "latest" and self.chip not in CV_CHIPS:
+            raise fault("a bmodel has one version", "remove this line", ("model_version",))
+        if self.combine and self.chip in CV_CHIPS:
+            raise fault("cvimodels hold one network", "remove this line, and register each model alone", ("combine",))
         return self

@@ -15,6 +15,7 @@ from nnkit.program import Affine, Program
 from nnkit.target import Deployment
 from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.lowered import TpuLowered
+from nnkit_tpu.model_version import oldest_runtime
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.pixels import given_shape, pixel_inputs
 from nnkit_tpu.program import TpuOp
@@ -59,10 +60,14 @@ def write_runners(
     """`interface.json` and `runner/`: C and Python against the board's runtime, and how to use them."""
     ports = interface(deployment, options, build["names"])
     family = "cv" if options.chip in CV_CHIPS else options.chip
+    version = build.get("model_version")
     known = {
         "model": build.get("model"),
         "compiler": build.get("compiler"),
         "runtime": _RUNTIMES[family],
+        "model_version": version,
+        "oldest_runtime": oldest_runtime(version) if version else None,
+        "combined": build.get("combined"),
         "tested_with": "the chip model that comes with the compiler; no board was at hand",
         **ports,
     }

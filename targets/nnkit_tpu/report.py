@@ -29,6 +29,8 @@ def report_details(deployment: Deployment[TpuLowered], options: TpuOptions, fold
         "pixels": build["pixels"] or None,
         "not_compiled": build.get("not_compiled"),
         "compiler": build.get("compiler"),
+        "model_version": build.get("model_version"),
+        "combined": build.get("combined"),
         "plan": build["plan"],
         "layer_groups": build.get("layer_groups"),
         "traced": build.get("traced"),

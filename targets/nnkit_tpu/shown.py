@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nnkit.runner import Speed
-from nnkit.target import LocalMemory, Shown, Span, Table
+from nnkit.target import Bar, Lane, LocalMemory, Shown, Span, Table, Timeline
 
 
 def shown(details: Mapping[str, Any]) -> Shown:
@@ -41,7 +41,21 @@ def shown(details: Mapping[str, Any]) -> Shown:
         speed=(_speed(details),),
         tables=(Table("Layer groups, as nnkit plans them", columns, rows),) if rows else (),
         memories=(LocalMemory("Local memory of a lane, by layer group", lane, spans),) if spans else (),
+        timelines=_timelines(details.get("layer_groups") or {}),
     )
+
+
+def _timelines(compiled: Mapping[str, Any]) -> tuple[Timeline, ...]:
+    """Of the released model, where the compiler simulated one."""
+    cycles = (compiled.get("ours") or {}).get("cycles")
+    lanes = tuple(
+        Lane(name, tuple(Bar(*bar) for bar in bars))
+        for name, bars in (compiled.get("timeline") or {}).items()
+        if bars
+    )
+    if cycles is None or not lanes:
+        return ()
+    return (Timeline("Layers over time, by the compiler's simulator", "cycles", cycles, lanes),)
 
 
 def _speed(details: Mapping[str, Any]) -> Speed:

@@ -88,7 +88,7 @@ CASES = [
     ("hp: [conv_1]", "hp: conv_1", "conv_1", "must be a list or 'auto', but the text 'conv_1'", "write [conv_1]"),
     ("hp: [conv_1]", "hp: Auto", "Auto", "'hp' must be auto, but the text 'Auto'", "did you mean 'auto'?"),
     ("method: max", "method: mean", "mean}", "'method' must be auto, max, percentile, mse or kl", "mse"),
-    ("method: max", "percentile: 99.0", "99.0", "percentile has no effect with method: max", "method: percentile"),
+    ("method: max", "percentile: 99.0", "99.0", "percentile has no effect without a method", "method: percentile"),
     (
         "method: max",
         "headroom: 0.5",

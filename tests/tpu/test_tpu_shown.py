@@ -24,3 +24,16 @@ def test_groups_become_spans_and_compiled_cycles_go_before_planned_ones() -> Non
     compiled = shown({"plan": plan, "layer_groups": {"ours": {"cycles": None}, "vendor": {"cycles": 12}}})
     assert compiled.speed[0].value == 12
     assert shown({"plan": {**plan, "groups": []}}).memories == ()
+
+
+def test_the_released_models_commands_become_a_timeline() -> None:
+    plan = {"groups": [], "estimated_cycles": 14}
+    lanes = {"compute": [["a", 2, 9]], "transfers": [["load", 0, 2], ["store", 9, 12]]}
+    (timeline,) = shown({"plan": plan, "layer_groups": {"ours": {"cycles": 12}, "timeline": lanes}}).timelines
+    assert (timeline.length, timeline.unit) == (12, "cycles")
+    assert [(lane.name, [(bar.label, bar.start, bar.end) for bar in lane.bars]) for lane in timeline.lanes] == [
+        ("compute", [("a", 2, 9)]),
+        ("transfers", [("load", 0, 2), ("store", 9, 12)]),
+    ]
+    no_simulator = {"ours": {"cycles": None}, "timeline": {"compute": [], "transfers": []}}
+    assert shown({"plan": plan, "layer_groups": no_simulator}).timelines == ()

@@ -21,10 +21,12 @@ from nnkit_tpu.layer_group.audit import Audit, audit_local_memory
 from nnkit_tpu.layer_group.from_lowered import LoweredFunction, read_lowered
 from nnkit_tpu.layer_group.groups import GroupedGraph
 from nnkit_tpu.layer_group.vendor_files import (
+    Command,
     InjectedGroup,
     Profile,
     Traffic,
     group_cache_name,
+    named_commands,
     op_cycles_by_name,
     read_groups,
     read_profile,
@@ -46,7 +48,7 @@ _WAYS = (
 )
 _AFTERWARDS = ("--core-parallel", "--after-layergroup-weight-reorder", "--address-assign", "--deinit")
 _FAILED_GROUP = re.compile(r"failed for group (\d+)")
-_CODEGEN_PASSES = ("--init", "--codegen=model_file={} embed_debug_info=False model_version=latest", "--deinit")
+_CODEGEN_PASSES = ("--init", "--codegen=model_file={} embed_debug_info=False model_version={}", "--deinit")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,7 @@ class LoweredProgram:
 
     folder: holds `file` and the weights it names. name: of its module. mode: as in the compiler's options.
     functions: empty where the text cannot be read, for the reason `unread`: then only the compiler can form groups.
+    model_version: of the model that is made of it.
     """
 
     folder: Path
@@ -65,6 +68,7 @@ class LoweredProgram:
     text: str
     functions: tuple[LoweredFunction, ...]
     unread: str = ""
+    model_version: str = "latest"
 
     @staticmethod
     def read(folder: Path, file: str, name: str, chip: Chip, mode: str) -> LoweredProgram:
@@ -86,9 +90,7 @@ class LoweredProgram:
         weights = [lines[i] for i in range(start + 1, stop) if i not in moved]
         body = [*lines[: start + 1], *weights, *(by_name[name] for name in names), *lines[stop:]]
         text = "\n".join(body) + "\n"
-        return LoweredProgram(
-            self.folder, self.file, self.name, self.chip, self.mode, text, read_lowered(text, self.chip)
-        )
+        return replace(self, text=text, functions=read_lowered(text, self.chip))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,14 +98,16 @@ class Outcome:
     """What the compiler made of some groups. profile: None for chips without a simulator of cycles.
 
     refused: why it would not take the groups; then everything else is empty. culprit: function and group that this
-    names, where it names one. op_cycles: compute by op name. audit: of the final program's local memory. set_aside:
-    why the compiler's own groups do not stand, and what stands in for them; empty where they do.
+    names, where it names one. op_cycles: compute by op name. commands: of the profile, labelled with names.
+    audit: of the final program's local memory. set_aside: why the compiler's own groups do not stand, and what stands
+    in for them; empty where they do.
     """
 
     groups: Mapping[str, tuple[InjectedGroup, ...]]
     profile: Profile | None = None
     traffic: Traffic | None = None
     op_cycles: Mapping[str, int] | None = None
+    commands: tuple[Command, ...] = ()
     model: bytes = b""
     refused: str = ""
     culprit: tuple[str, InjectedGroup] | None = None
@@ -207,7 +211,7 @@ def _compiled(
             environment = {"LOAD_TPU_GROUP": "1"}
         suffix = "cvimodel" if program.chip.is_cv else "bmodel"
         grouping = ["--init", *([] if way == _NONE else [_FORM.format(way)]), *_AFTERWARDS]
-        codegen = [text.format(f"net.{suffix}") for text in _CODEGEN_PASSES]
+        codegen = [text.format(f"net.{suffix}", program.model_version) for text in _CODEGEN_PASSES]
         for arguments, log, what in (
             (["lowered.mlir", *grouping, "-o", "final.mlir"], "groups.log", "forming layer groups"),
             (["final.mlir", *codegen, "-o", "/dev/null"], "codegen.log", "generating code"),
@@ -219,7 +223,8 @@ def _compiled(
         measured = op_cycles_by_name(profile, program.functions, final) if profile is not None else None
         model = without_time((work / f"net.{suffix}").read_bytes())
         audit = audit_local_memory(final, program.chip)
-        return Outcome(chosen, profile, read_traffic(final), measured, model, audit=audit), final
+        commands = named_commands(profile, program.functions, final) if profile is not None else ()
+        return Outcome(chosen, profile, read_traffic(final), measured, commands, model, audit=audit), final
 
 
 def _named_group(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from nnkit_tpu.chips import Chip
@@ -10,6 +11,7 @@ from nnkit_tpu.layer_group.groups import GroupedGraph
 from nnkit_tpu.layer_group.injection import Outcome
 from nnkit_tpu.layer_group.plan import GroupPlan
 from nnkit_tpu.layer_group.tune import Tuning
+from nnkit_tpu.layer_group.vendor_files import Command
 
 
 def plan_report(chip: Chip, plan: GroupedGraph) -> dict[str, Any]:
@@ -43,7 +45,20 @@ def tuning_report(tuning: Tuning) -> dict[str, Any]:
             {"choice": trial.choice, "cost": trial.cost, "refused": trial.refused or None} for trial in tuning.trials
         ],
         "audit": None if audit is None else audit_report(audit),
+        "timeline": _timeline(tuning.best.commands),
     }
+
+
+def _timeline(commands: Sequence[Command]) -> dict[str, list[list[Any]]]:
+    """By engine [label, first cycle, cycle behind the last]; what follows without a pause under one label is one."""
+    lanes: dict[str, list[list[Any]]] = {"compute": [], "transfers": []}
+    for each in sorted(commands, key=lambda command: command.start):
+        lane = lanes["compute" if each.computes else "transfers"]
+        if lane and lane[-1][0] == each.label and each.start <= lane[-1][2]:
+            lane[-1][2] = max(lane[-1][2], each.end)
+        else:
+            lane.append([each.label, each.start, each.end])
+    return lanes
 
 
 def audit_report(audit: Audit) -> dict[str, Any]:

@@ -32,9 +32,23 @@ class InjectedGroup:
     slices: SliceCount | None
 
 
+@dataclass(frozen=True)
+class Command:
+    """What an engine does from cycle `start` up to `end`. label: kind and number of the op, as the profile has it;
+    of transfers `Load` or `Store` with a number of its own where they belong to a group."""
+
+    computes: bool
+    label: str
+    start: int
+    end: int
+
+
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """The simulator's cycles. op_cycles: compute of each op, in the order of the final program, as (kind, cycles)."""
+    """The simulator's cycles. op_cycles: compute of each op, in the order of the final program, as (kind, cycles).
+
+    commands: of both engines in the order of the file.
+    """
 
     end_cycles: int
     dma_cycles: int
@@ -42,6 +56,7 @@ class Profile:
     store_bytes: int
     op_cycles: tuple[tuple[str, int], ...]
     transfers: tuple[tuple[int, int], ...]
+    commands: tuple[Command, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -151,7 +166,22 @@ def read_profile(text: str) -> Profile:
         store_bytes=sum(int(item[5]) for item in transfers if item[4] == "1"),
         op_cycles=tuple(by_op[number] for number in sorted(by_op)),
         transfers=tuple((int(item[5]), int(item[3])) for item in transfers),
+        commands=_commands(text),
     )
+
+
+def _commands(text: str) -> tuple[Command, ...]:
+    """Those of every part of the program, one part after the other: each counts its cycles from 0."""
+    commands: list[Command] = []
+    offset = begin = 0
+    for end in _END.finditer(text):
+        part = text[begin : end.start()]
+        for kind, number, start, stop, _ in _COMPUTE.findall(part):
+            commands.append(Command(True, f"{kind}_{number}", offset + int(start), offset + int(stop) + 1))
+        for label, start, stop, *_ in _TRANSFER.findall(part):
+            commands.append(Command(False, label, offset + int(start), offset + int(stop) + 1))
+        begin, offset = end.end(), offset + int(end.group(1))
+    return tuple(commands)
 
 
 def read_traffic(text: str) -> Traffic:
@@ -195,6 +225,33 @@ def op_cycles_by_name(profile: Profile, functions: Sequence[LoweredFunction], fi
 
     Empty where the two do not match: then nothing is calibrated.
     """
+    ordered = _ordered(functions, final)
+    seen = [(kind, cycles) for kind, cycles in profile.op_cycles if kind != "Reshape"]
+    if [kind for kind, _ in ordered] != [kind for kind, _ in seen]:
+        return MappingProxyType({})
+    return MappingProxyType({name: cycles for (_, name), (_, cycles) in zip(ordered, seen, strict=True) if cycles})
+
+
+def named_commands(profile: Profile, functions: Sequence[LoweredFunction], final: str) -> tuple[Command, ...]:
+    """The profile's commands with the names of ops as labels where they are known, else with the kind alone."""
+    labels = {command.label for command in profile.commands}
+    numbers = sorted(
+        (int(number), kind)
+        for kind, _, number in (label.rpartition("_") for label in labels)
+        if kind not in ("Load", "Store", "Reshape") and number.isdigit()
+    )
+    ordered = _ordered(functions, final)
+    names = {}
+    if [kind for kind, _ in ordered] == [kind for _, kind in numbers]:
+        names = {f"{kind}_{number}": name for (number, kind), (_, name) in zip(numbers, ordered, strict=True)}
+    return tuple(
+        Command(each.computes, names.get(each.label, each.label.rpartition("_")[0].lower()), each.start, each.end)
+        for each in profile.commands
+    )
+
+
+def _ordered(functions: Sequence[LoweredFunction], final: str) -> list[tuple[str, str]]:
+    """Kind and name of the ops that compute, as they stand in the final program."""
     locations = _locations(final)
     known = {op.output for function in functions for op in function.graph.ops}
     ordered: list[tuple[str, str]] = []
@@ -205,10 +262,7 @@ def op_cycles_by_name(profile: Profile, functions: Sequence[LoweredFunction], fi
         name = locations.get(match.group(2), match.group(2).strip('"'))
         if name in known:
             ordered.append((match.group(1), name))
-    seen = [(kind, cycles) for kind, cycles in profile.op_cycles if kind != "Reshape"]
-    if [kind for kind, _ in ordered] != [kind for kind, _ in seen]:
-        return MappingProxyType({})
-    return MappingProxyType({name: cycles for (_, name), (_, cycles) in zip(ordered, seen, strict=True) if cycles})
+    return ordered
 
 
 def _locations(text: str) -> dict[str, str]:

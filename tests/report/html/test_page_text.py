@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +126,20 @@ def test_numbers_in_words() -> None:
     assert [cosine_in_words(value) for value in (None, 1.0, 0.99, 0.9999997946)] == ["–", "1", "0.99", "0.9999998"]
     assert [share(value) for value in (None, 0.0, 0.5, 0.00012)] == ["–", "0.0\u2009%", "50.0\u2009%", "0.012\u2009%"]
     assert count(80140992) == "80\u2009140\u2009992"
+
+
+def test_engines_are_drawn_over_time(files: PageFiles) -> None:
+    lanes = [
+        {"name": "compute", "bars": [{"label": "a<b", "start": 50, "end": 150}]},
+        {"name": "transfers", "bars": [{"label": "load", "start": 0, "end": 50}]},
+    ]
+    timeline = {"title": "Layers over time", "unit": "cycles", "length": 200, "lanes": lanes}
+    page = page_html(replace(files, drawn={**files.drawn, "timelines": [timeline]}))
+    (drawn,) = re.findall(r'<svg class="timeline".*?</svg>', page, re.S)
+    assert re.findall(r'x="([\d.]+)" y="(\d+)" width="([\d.]+)"', drawn) == [
+        ("250.0", "2", "500.0"),
+        ("0.0", "42", "250.0"),
+    ]
+    assert "a&lt;b: 50 to 150 cycles" in drawn
+    assert "compute works 100 of 200 cycles" in drawn
+    assert 'class="timeline"' not in page_html(files)

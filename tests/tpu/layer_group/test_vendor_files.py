@@ -13,6 +13,7 @@ from nnkit_tpu.layer_group.model import GroupGraph
 from nnkit_tpu.layer_group.slices import SliceCount
 from nnkit_tpu.layer_group.vendor_files import (
     InjectedGroup,
+    named_commands,
     op_cycles_by_name,
     read_groups,
     read_profile,
@@ -96,6 +97,27 @@ def test_profile() -> None:
     assert (profile.load_bytes, profile.store_bytes) == (12288 + 2048, 16384)
     assert profile.op_cycles == (("Conv2D", 228), ("Cast", 10))
     assert profile.transfers == ((12288, 303), (2048, 303), (16384, 399))
+
+
+def test_commands_have_names_and_parts_of_a_program_follow_each_other() -> None:
+    profile = read_profile(PROFILE + PROFILE)
+    assert profile.end_cycles == 2 * 1105
+    named = [
+        (each.computes, each.label, each.start, each.end) for each in named_commands(profile, functions(), FINAL)
+    ]
+    half = len(named) // 2
+    assert sorted(named[:half]) == [
+        (False, "load", 0, 303),
+        (False, "load", 303, 606),
+        (False, "store", 706, 1105),
+        (True, "conv", 303, 431),
+        (True, "conv", 606, 706),
+        (True, "conv_f32", 706, 716),
+    ]
+    assert named[half:] == [(computes, label, a + 1105, b + 1105) for computes, label, a, b in named[:half]]
+    other = read_profile(PROFILE.replace("Cast_20", "Pool2D_20"))
+    labels = {each.label for each in named_commands(other, functions(), FINAL)}
+    assert labels == {"load", "store", "conv2d", "pool2d"}, "without names, the kinds"
 
 
 def test_a_profile_without_an_end_is_an_error() -> None:
