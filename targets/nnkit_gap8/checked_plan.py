@@ -34,7 +34,8 @@ def _planned(program: Program, options: Gap8Options, needs: Callable[[OpBase], K
         MemoryMachine(*options.regions(), context_bytes=CONTEXT_BYTES, stack_bytes=STACK_BYTES),
         planner=options.planner,
         weight_budget_bytes=options.weight_budget,
-        repack_limit=options.repack_limit,
+        # On the cluster another chunk of weights costs the whole input's way through L1 once more.
+        repack_limit=options.repack_limit if options.cluster is None else 0.0,
         effort=options.memory_search.effort(),
     )
     check_plan(program, memory_plan, needs)

@@ -11,14 +11,14 @@ from __future__ import annotations
 from nnkit.c.fixed.conv2d_packed import BLOCK_PIXELS, PackedLayout
 from nnkit.c.fixed.weight_blocks import LANES
 
-FORK_CYCLES = 110  # fork and join, and the kernel's entry
-TILE_CYCLES = 700  # what the first core does between two tiles
+FORK_CYCLES = 300  # fork and join, and the kernel's entry
+TILE_CYCLES = 1500  # what the first core does between two tiles
 LAYER_CYCLES = 2500  # a layer's constants, read from L2, and code that runs for the first time
 
 _GROUP_CYCLES = 25.0
 _ROW_CYCLES = 8.0  # of an inner loop: its set-up and the step to the next kernel row
-_BLOCK_CYCLES = 155.0  # 16 starts, 16 outputs, the block's parameters
-_PIXELS_CYCLES = 75.0  # addresses of four pixels
+_BLOCK_CYCLES = 115.0  # 16 starts, 16 outputs, the block's parameters
+_PIXELS_CYCLES = 110.0  # addresses of four pixels
 
 
 def ceil_div(count: int, size: int) -> int:

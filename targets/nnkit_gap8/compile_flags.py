@@ -14,6 +14,20 @@ OPTIMISATION = (
     "-fno-ipa-icf",
 )
 
+PULP_FLAGS = (
+    "-march=rv32imc_zicsr",
+    "-mabi=ilp32",
+    "-msmall-data-limit=0",
+    "-ffreestanding",
+    "-fno-common",
+    "-fno-tree-loop-distribute-patterns",
+    "-Wl,--build-id=none",
+    "-Wl,--no-warn-rwx-segments",
+    "-DNNKIT_XPULP",
+    "-DNNKIT_PORT_PARALLEL",
+    "-DNNKIT_TRACE",
+)
+
 RV32_FLAGS = (
     "-march=rv32imc_zicsr",
     "-mabi=ilp32",

@@ -21,7 +21,7 @@ from nnkit.errors import InternalError
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Fixed, Program
 from nnkit_gap8.cluster import Cluster
-from nnkit_gap8.compile_flags import OPTIMISATION, RV32_FLAGS
+from nnkit_gap8.compile_flags import OPTIMISATION, PULP_FLAGS, RV32_FLAGS
 from nnkit_gap8.files import cluster_files, shared_files
 from nnkit_gap8.steps import address, layer_comment, scratch_buffer, step_views
 from nnkit_gap8.tiling_constants import tiling_constants
@@ -103,7 +103,7 @@ def emit_artifact(
     network_sources = tuple(sorted([f"{network.stem}.c", *(path for path in generated if path.endswith(".c"))]))
     shared: dict[str, Any] = {"n": network, "layers": layers, "steps": steps, "sources": network_sources}
     shared |= {"tilings": tilings.constants, "cluster": tiles is not None}
-    shared |= {"optimisation": OPTIMISATION, "rv32_flags": RV32_FLAGS}
+    shared |= {"optimisation": OPTIMISATION, "rv32_flags": RV32_FLAGS, "pulp_flags": PULP_FLAGS}
     environment = c_environment("nnkit_gap8", "templates")
     for path in (f"{network.stem}.h", f"{network.stem}.c", "README.md"):
         template = "README.md.j2" if path == "README.md" else f"network{path[-2:]}.j2"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _PORT_HEADER = "nnkit_port.h"
 _CLUSTER = ("nnkit_dma.h", "nnkit_packed.h", "nnkit_tiles.c", "nnkit_tiles.h")
 _FOLDERS = ("host", "rv32", "pmsis")
-_CLUSTER_FOLDERS = ("host", "rv32")
+_CLUSTER_FOLDERS = ("host", "pulp", "rv32")
 
 
 def cluster_files() -> dict[str, bytes]:

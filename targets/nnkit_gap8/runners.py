@@ -55,7 +55,7 @@ class HostRunner:
         """One result per set of inputs. Raises ToolError when the compiler or the program fails."""
         with temporary_folder("nnkit-host-") as folder:
             binary = self.compile(artifact, folder, trace=trace)
-            parts = self.parts or int(_describe(artifact)["cores"])
+            parts = self.parts or int(describe(artifact)["cores"])
             return execute_on_host(binary, artifact, program, inputs, parts=parts, trace=trace)
 
     def compile(self, artifact: Path, folder: Path, *, trace: bool) -> Path:
@@ -64,11 +64,11 @@ class HostRunner:
         if compiler is None:
             raise ToolError("no C compiler was found", remedy="install gcc or clang, or set CC")
         artifact = artifact.resolve()
-        sources = [artifact / source for source in _describe(artifact)["sources"]]
+        sources = [artifact / source for source in describe(artifact)["sources"]]
         sources += [artifact / "host" / "nnkit_port_host.c", artifact / "host" / "main.c"]
         binary = folder / "network"
         command = [compiler, *self.flags, *(["-DNNKIT_TRACE"] if trace else [])]
-        command += ["-DNNKIT_PORT_PARALLEL"] if _describe(artifact).get("cluster") else []
+        command += ["-DNNKIT_PORT_PARALLEL"] if describe(artifact).get("cluster") else []
         command += [f"-I{artifact / 'host'}", f"-I{artifact}", "-o", str(binary), *map(str, sources)]
         run_in(folder, command, _COMPILE_TIMEOUT_S)
         return binary
@@ -85,11 +85,11 @@ def execute_on_host(
 ) -> list[RunResult]:
     """Run what `HostRunner.compile` made (with the same `trace`), every kernel in `parts` parts."""
     folder = binary.parent
-    (folder / "inputs.bin").write_bytes(_input_bytes(program, inputs))
+    (folder / "inputs.bin").write_bytes(input_bytes(program, inputs))
     arguments = [str(artifact.resolve() / "weights.bin"), "inputs.bin", "outputs.bin", str(parts)]
     arguments += ["trace.bin"] if trace else []
     run_in(folder, [str(binary), *arguments], _HOST_TIMEOUT_S)
-    outputs = _split_outputs(program, (folder / "outputs.bin").read_bytes(), len(inputs))
+    outputs = split_outputs(program, (folder / "outputs.bin").read_bytes(), len(inputs))
     traces = _split_trace(program, folder / "trace.bin", len(inputs)) if trace else [{}] * len(inputs)
     return [RunResult(out, tensors) for out, tensors in zip(outputs, traces, strict=True)]
 
@@ -128,7 +128,7 @@ class Rv32Runner:
             return []
         artifact = artifact.resolve()
         with temporary_folder("nnkit-rv32-") as folder:
-            build = _Rv32Build(artifact, folder, _describe(artifact), self.parts, self.optimisation)
+            build = _Rv32Build(artifact, folder, describe(artifact), self.parts, self.optimisation)
             stack_bytes = build.stack_bytes()
             code_bytes = build.code_bytes()
             plain = build.run("plain", program, inputs)
@@ -217,12 +217,12 @@ class _Rv32Build:
         work = self.folder / variant
         work.mkdir()
         (work / "weights.bin").symlink_to(self.artifact / "weights.bin")
-        (work / "inputs.bin").write_bytes(_input_bytes(program, inputs))
+        (work / "inputs.bin").write_bytes(input_bytes(program, inputs))
         run_in(work, [*_qemu_command(), "-kernel", str(elf)], _QEMU_TIMEOUT_S * len(inputs))
         values, by_op = _read_measures((work / "measures.txt").read_text(), len(program.ops))
         by_layer = {op.name: by_op[index] // len(inputs) for index, op in enumerate(program.ops)} if trace else {}
         tensors = _split_trace(program, work / "trace.bin", len(inputs)) if trace else []
-        outputs = _split_outputs(program, (work / "outputs.bin").read_bytes(), len(inputs))
+        outputs = split_outputs(program, (work / "outputs.bin").read_bytes(), len(inputs))
         return _Rv32Run(outputs, tensors, values, by_layer)
 
 
@@ -235,11 +235,13 @@ def _qemu_command() -> list[str]:
     ]
 
 
-def _describe(artifact: Path) -> Mapping[str, Any]:
+def describe(artifact: Path) -> Mapping[str, Any]:
+    """The artifact's network.json."""
     return read_json_object(artifact / "network.json", what="the artifact's description", remedy="build it again")
 
 
-def _input_bytes(program: Program, inputs: Sequence[Mapping[str, NDArray[np.int64]]]) -> bytes:
+def input_bytes(program: Program, inputs: Sequence[Mapping[str, NDArray[np.int64]]]) -> bytes:
+    """inputs.bin: samples one after another, of each its inputs as stored integers."""
     return b"".join(
         np.ascontiguousarray(sample[name], dtype=program.tensors[name].fixed.dtype.newbyteorder("<")).tobytes()
         for sample in inputs
@@ -253,7 +255,8 @@ def _tensor(program: Program, name: str, data: bytes) -> NDArray[Any]:
     return stored.astype(tensor.fixed.dtype).reshape(tensor.shape)
 
 
-def _split_outputs(program: Program, data: bytes, samples: int) -> list[dict[str, NDArray[Any]]]:
+def split_outputs(program: Program, data: bytes, samples: int) -> list[dict[str, NDArray[Any]]]:
+    """outputs.bin as every sample's outputs by name. Raises ToolError where its size is another one."""
     sizes = [program.tensors[name].size_bytes for name in program.outputs]
     if len(data) != samples * sum(sizes):
         raise ToolError(f"{len(data)} bytes of output, {samples * sum(sizes)} expected", where="outputs.bin")

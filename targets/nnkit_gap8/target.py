@@ -136,10 +136,14 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         return {"cluster": tile_details(cluster.tile_plan(deployment.plan), deployment.plan)}
 
     def runners(self, options: Gap8Options) -> tuple[Runner, ...]:
-        """This host, and rv32imc with the chip's memories under QEMU."""
+        """This host, rv32imc with the chip's memories under QEMU, and for a build in tiles a simulated cluster."""
         from nnkit_gap8.runners import HostRunner, Rv32Runner
 
-        return (HostRunner(), Rv32Runner())
+        if options.cluster is None:
+            return (HostRunner(), Rv32Runner())
+        from nnkit_gap8.gvsoc_runner import GvsocRunner
+
+        return (HostRunner(), Rv32Runner(), GvsocRunner())
 
     def tools(self) -> tuple[Tool, ...]:
         """Compilers and the emulator."""

@@ -50,6 +50,20 @@ void pi_cl_team_fork(int cores, void (*entry)(void *), void *arg);
 int pi_cl_cluster_nb_cores(void);
 uint32_t pi_core_id(void);
 
+typedef enum {
+    PI_CL_DMA_DIR_LOC2EXT = 0,
+    PI_CL_DMA_DIR_EXT2LOC = 1
+} pi_cl_dma_dir_e;
+
+typedef struct {
+    int id;
+} pi_cl_dma_cmd_t;
+
+void pi_cl_dma_cmd(uint32_t ext, uint32_t loc, uint32_t size, pi_cl_dma_dir_e direction, pi_cl_dma_cmd_t *cmd);
+void pi_cl_dma_cmd_2d(uint32_t ext, uint32_t loc, uint32_t size, uint32_t stride, uint32_t length,
+    pi_cl_dma_dir_e direction, pi_cl_dma_cmd_t *cmd);
+void pi_cl_dma_cmd_wait(pi_cl_dma_cmd_t *cmd);
+
 pi_task_t *pi_task_block(pi_task_t *task);
 void pi_task_wait_on(pi_task_t *task);
 

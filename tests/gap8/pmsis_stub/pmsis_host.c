@@ -1,7 +1,9 @@
 /* The stub's functions on a hosted machine, so that the port is not only compiled but run: cores one after another,
  * external RAM in memory, asynchronous reads made when they are waited for. */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <string.h>
 
 #include "bsp/bsp.h"
@@ -25,10 +27,25 @@ static struct {
 } reads[16];
 static int read_count;
 
+#ifdef STUB_LOW_MEMORY
+/* Transfers take addresses of 32 bits. */
+static void *low_memory(size_t size)
+{
+    void *memory = mmap(0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+
+    return memory == MAP_FAILED ? 0 : memory;
+}
+
+void *pi_l2_malloc(int size) { return low_memory((size_t)size); }
+void pi_l2_free(void *data, int size) { munmap(data, (size_t)size); }
+void *pi_cl_l1_malloc(struct pi_device *device, uint32_t size) { (void)device; return low_memory(size); }
+void pi_cl_l1_free(struct pi_device *device, void *data, int size) { (void)device; munmap(data, (size_t)size); }
+#else
 void *pi_l2_malloc(int size) { return malloc((size_t)size); }
 void pi_l2_free(void *data, int size) { (void)size; free(data); }
 void *pi_cl_l1_malloc(struct pi_device *device, uint32_t size) { (void)device; return malloc(size); }
 void pi_cl_l1_free(struct pi_device *device, void *data, int size) { (void)device; (void)size; free(data); }
+#endif
 void pi_open_from_conf(struct pi_device *device, void *conf) { device->config = conf; }
 void pi_cluster_conf_init(struct pi_cluster_conf *conf) { memset(conf, 0, sizeof *conf); }
 int pi_cluster_open(struct pi_device *device) { (void)device; return 0; }
@@ -164,3 +181,83 @@ int32_t pi_fs_read(pi_fs_file_t *from, void *buffer, uint32_t size)
 }
 
 void pi_readfs_conf_init(struct pi_readfs_conf *conf) { memset(conf, 0, sizeof *conf); }
+
+/* Transfers are made when they are waited for; until then their destination holds rubbish. */
+static struct {
+    unsigned char *ext, *loc;
+    uint32_t size, stride, length;
+    int in, used;
+} transfers[8];
+
+void pi_cl_dma_cmd_2d(uint32_t ext, uint32_t loc, uint32_t size, uint32_t stride, uint32_t length,
+    pi_cl_dma_dir_e direction, pi_cl_dma_cmd_t *cmd)
+{
+    uint32_t i;
+
+    for (cmd->id = 0; cmd->id < 8 && transfers[cmd->id].used; ++cmd->id) continue;
+    if (cmd->id == 8 || !size || size % length || stride > 65535 || length > 65535) abort();
+    transfers[cmd->id].ext = (unsigned char *)(size_t)ext;
+    transfers[cmd->id].loc = (unsigned char *)(size_t)loc;
+    transfers[cmd->id].size = size;
+    transfers[cmd->id].stride = stride;
+    transfers[cmd->id].length = length;
+    transfers[cmd->id].in = direction == PI_CL_DMA_DIR_EXT2LOC;
+    transfers[cmd->id].used = 1;
+    for (i = 0; i < size; ++i) {
+        if (direction == PI_CL_DMA_DIR_EXT2LOC) transfers[cmd->id].loc[i] = 0x5a;
+    }
+}
+
+void pi_cl_dma_cmd(uint32_t ext, uint32_t loc, uint32_t size, pi_cl_dma_dir_e direction, pi_cl_dma_cmd_t *cmd)
+{
+    uint32_t done;
+
+    /* One line; a longer one than a line may be is several that follow each other. */
+    for (done = 1; size / done > 65535 || size % done; ++done) continue;
+    pi_cl_dma_cmd_2d(ext, loc, size, size / done, size / done, direction, cmd);
+}
+
+void pi_cl_dma_cmd_wait(pi_cl_dma_cmd_t *cmd)
+{
+    uint32_t line, i;
+
+    if (!transfers[cmd->id].used) abort();
+    for (line = 0; line < transfers[cmd->id].size / transfers[cmd->id].length; ++line) {
+        unsigned char *ext = transfers[cmd->id].ext + (size_t)line * transfers[cmd->id].stride;
+        unsigned char *loc = transfers[cmd->id].loc + (size_t)line * transfers[cmd->id].length;
+
+        for (i = 0; i < transfers[cmd->id].length; ++i) {
+            if (transfers[cmd->id].in) {
+                loc[i] = ext[i];
+            } else {
+                ext[i] = loc[i];
+            }
+        }
+    }
+    transfers[cmd->id].used = 0;
+}
+
+static struct {
+    void *to;
+    uint32_t address, size;
+    int used;
+} cluster_reads[8];
+
+void pi_cl_ram_read(struct pi_device *device, uint32_t address, void *data, uint32_t size, pi_cl_ram_req_t *request)
+{
+    (void)device;
+    for (request->id = 0; request->id < 8 && cluster_reads[request->id].used; ++request->id) continue;
+    if (request->id == 8 || address + size > sizeof ram) abort();
+    cluster_reads[request->id].to = data;
+    cluster_reads[request->id].address = address;
+    cluster_reads[request->id].size = size;
+    cluster_reads[request->id].used = 1;
+    memset(data, 0x5a, size);
+}
+
+void pi_cl_ram_read_wait(pi_cl_ram_req_t *request)
+{
+    if (!cluster_reads[request->id].used) abort();
+    memcpy(cluster_reads[request->id].to, ram + cluster_reads[request->id].address, cluster_reads[request->id].size);
+    cluster_reads[request->id].used = 0;
+}

@@ -1,0 +1,144 @@
+"""GVSoC as a runner: the build for the cluster, bare metal, on a simulated cluster of the chip's family."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from nnkit.boards.tools import RV32_COMPILER, missing_tools, require, run_in
+from nnkit.errors import ToolError
+from nnkit.external_tool import Tool, run_tool
+from nnkit.owned_folder import temporary_folder
+from nnkit.program import Program
+from nnkit.target import Contract, RunResult
+from nnkit_gap8.compile_flags import OPTIMISATION, PULP_FLAGS
+from nnkit_gap8.runners import describe, input_bytes, split_outputs
+
+COMMAND_VARIABLE = "NNKIT_GVSOC"
+"""Names a command that takes an ELF; without it `gvsoc` on PATH is called for its target `pulp-open`."""
+
+_ARGUMENTS = ("--target=pulp-open", "image", "flash", "run", "--binary")
+_COMPILE_TIMEOUT_S = 300.0
+_RUN_TIMEOUT_S = 600.0
+_INSTALL = f"build gvsoc (github.com/gvsoc/gvsoc, target pulp-open) and put it on PATH, or set {COMMAND_VARIABLE}"
+_STATUSES = {2: "weights.bin cannot be read", 3: "weights.bin is too short", 4: "a file cannot be opened"}
+_STATUSES |= {5: "the network failed", 6: "outputs.bin cannot be written", 99: "a core trapped"}
+
+
+def gvsoc_command() -> list[str] | None:
+    """The command that takes an ELF; None: there is none."""
+    named = os.environ.get(COMMAND_VARIABLE, "")
+    if named.strip():
+        return shlex.split(named)
+    path = shutil.which("gvsoc")
+    return None if path is None else [path, *_ARGUMENTS]
+
+
+def gvsoc_tool() -> Tool:
+    """For `nnkit doctor`."""
+    command = gvsoc_command()
+    found = None if command is None else shutil.which(command[0])
+    version = f"called as {shlex.join(command)}" if found and command else ""
+    return Tool("gvsoc", "simulates the cluster, in cycles", found, version, _INSTALL)
+
+
+@dataclass(frozen=True)
+class GvsocRunner:
+    """Compiles for RI5CY with the vector extension's encodings and runs on the simulator's cluster.
+
+    `measured` holds `cycles` of the whole call, weights from L3 included, and `cycles:LAYER` of every layer.
+    """
+
+    parts: int | None = None
+    timeout_s: float = _RUN_TIMEOUT_S
+    name: str = "gvsoc"
+    emulated: bool = True
+    contract: Contract = "exact"
+
+    def missing(self) -> str | None:
+        """None when cross compiler and simulator are there, otherwise what is not."""
+        command = gvsoc_command()
+        if command is None:
+            return f"gvsoc is not on PATH ({_INSTALL})"
+        if shutil.which(command[0]) is None:
+            return f"{COMMAND_VARIABLE} names {command[0]}, which cannot be run ({_INSTALL})"
+        return missing_tools((RV32_COMPILER,))
+
+    def bound(self, program: Program, tensor: str) -> float:
+        """Nothing may differ."""
+        return 0.0
+
+    def run(
+        self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]], *, trace: bool
+    ) -> list[RunResult]:
+        """One result per set of inputs, without inner tensors; cycles by layer are those of the first.
+
+        Raises ToolError when a tool fails or does not end, or the program ends with an error.
+        """
+        if not inputs:
+            return []
+        artifact = artifact.resolve()
+        with temporary_folder("nnkit-gvsoc-") as folder:
+            elf = self._compile(artifact, folder)
+            (folder / "weights.bin").symlink_to(artifact / "weights.bin")
+            (folder / "inputs.bin").write_bytes(input_bytes(program, inputs))
+            self._simulate(folder, elf)
+            outputs = split_outputs(program, _read(folder, "outputs.bin"), len(inputs))
+            cycles, layers = _read_cycles(_read(folder, "measures.txt").decode(errors="replace"), program)
+        if len(cycles) != len(inputs):
+            raise ToolError(f"{len(cycles)} runs of {len(inputs)} have left their cycles", where="measures.txt")
+        return [
+            RunResult(out, measured={"cycles": count, **(layers if index == 0 else {})})
+            for index, (out, count) in enumerate(zip(outputs, cycles, strict=True))
+        ]
+
+    def _compile(self, artifact: Path, folder: Path) -> Path:
+        description = describe(artifact)
+        elf = folder / "network.elf"
+        pulp = artifact / "pulp"
+        sources = [artifact / source for source in description["sources"]]
+        sources += [pulp / name for name in ("nnkit_port_pulp.c", "main.c", "crt0.S")]
+        parts = self.parts or int(description["cores"])
+        command = [require(RV32_COMPILER), *PULP_FLAGS, *OPTIMISATION, f"-DNNKIT_PARTS={parts}", f"-I{pulp}"]
+        command += [f"-I{artifact}", "-nostdlib", "-nostartfiles", "-T", str(pulp / "link.ld"), "-o", str(elf)]
+        run_in(folder, [*command, *map(str, sources), "-lgcc"], _COMPILE_TIMEOUT_S)
+        return elf
+
+    def _simulate(self, folder: Path, elf: Path) -> None:
+        command = gvsoc_command()
+        if command is None:
+            raise ToolError("gvsoc is not on PATH", where="gvsoc", remedy=_INSTALL)
+        run = run_tool([*command, str(elf)], folder=folder, timeout_s=self.timeout_s, remedy=_INSTALL)
+        if run.failed:
+            reason = _STATUSES.get(run.code or 0, "")
+            raise run.error("the simulation" + (f" ({reason})" if reason else ""), remedy="look at what it printed")
+
+
+def _read(folder: Path, name: str) -> bytes:
+    path = folder / name
+    if not path.is_file():
+        raise ToolError("the simulation has not written it", where=name, remedy="look at what the simulator prints")
+    return path.read_bytes()
+
+
+def _read_cycles(text: str, program: Program) -> tuple[list[int], dict[str, int]]:
+    """Cycles of every run, and `cycles:LAYER` of the first."""
+    cycles: list[int] = []
+    layers: dict[str, int] = {}
+    for line in text.splitlines():
+        try:
+            name, first, second = line.split()
+            if name == "cycles":
+                cycles.append(int(first))
+            elif name == "op":
+                layers[f"cycles:{program.ops[int(first)].name}"] = int(second)
+        except (ValueError, IndexError) as error:
+            raise ToolError(f"cannot be read: {line!r}", where="measures.txt") from error
+    return cycles, layers
