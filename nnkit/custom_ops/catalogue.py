@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nnkit.custom_ops.base import DOMAIN, VERSION, CustomOp, FloatArray, attribute_values
 from nnkit.custom_ops.custom import Custom
 from nnkit.custom_ops.detection_output import DetectionOutput
+from nnkit.custom_ops.non_max_suppression import NonMaxSuppression
 from nnkit.custom_ops.normalize import Normalize
 from nnkit.custom_ops.pass_through import PassThrough
 from nnkit.custom_ops.prior_box import PriorBox
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 CUSTOM_OPS: dict[str, type[CustomOp]] = {
     op.op_type: op
     for op in (
+        NonMaxSuppression,
         Normalize,
         PriorBox,
         DetectionOutput,

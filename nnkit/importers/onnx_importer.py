@@ -17,6 +17,7 @@ from nnkit.custom_ops import DOMAIN, VERSION, is_custom
 from nnkit.errors import ModelError
 from nnkit.graph import InputSpec, Model, OutputSpec
 from nnkit.importers.external_data import external_files, load_external_data
+from nnkit.importers.fixed_suppression import fix_suppression
 from nnkit.importers.float_types import to_float32
 from nnkit.importers.input_shapes import DeclaredInputs, pin_inputs
 from nnkit.importers.model_file import read_model_file
@@ -105,6 +106,7 @@ def import_onnx(
     constants_to_initializers(graph, where)
     notes += qoperators_to_qdq(graph)
     notes += name_nodes(graph)
+    notes += fix_suppression(proto, where)
     check_operators(graph, opset, where)
     check_inference_mode(graph, where)
     tagged = lift_tags(graph, tag_globs)

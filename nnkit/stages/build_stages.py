@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.calibrate.stats import CalibrationStats
@@ -188,6 +189,7 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
             step.detail = ", ".join(f"{metric.name.replace('_', ' ')} {metric.value:.4f}" for metric in task.metrics)
     kept = samples[: len(floats.simulated)]  # what the artifact is run on too
     store_samples(artifact.build_folder / "verify", program, kept, floats.simulated)
+    _store_detections(build, artifact, floats.simulated, samples.picture)
     drawn = {error.index: samples.picture(error.index) for error in floats.worst}
     shown = {index: picture for index, picture in drawn.items() if picture is not None}
     pictures = store_pictures(artifact.build_folder / "verify", shown)
@@ -204,6 +206,28 @@ def verify(build: Build, restructured: Restructured, artifact: Artifact) -> Verd
     required = required_runners(build.recipe.verify.require, verdicts)
     status = status_of(gates, verdicts, required)
     return Verdict(floats, tuple(verdicts), gates, required, status, seen, task, pictures)
+
+
+def _store_detections(
+    build: Build,
+    artifact: Artifact,
+    outputs: Sequence[Mapping[str, NDArray[Any]]],
+    picture: Callable[[int], NDArray[np.uint8] | None],
+) -> None:
+    """Pictures of the boxes that the recipe's `ssd` or `nms` makes of the Program's outputs."""
+    from nnkit.postprocess import Detections
+    from nnkit.postprocess.from_recipe import stages_of
+    from nnkit.verify.detection_pictures import store_detections
+
+    if not build.target.writes_postprocess:
+        return
+    stages = stages_of(build.recipe, artifact.deployment.program)
+    for written, stage in zip(build.recipe.postprocess, stages, strict=True):
+        if isinstance(stage, Detections) and (written.kind == "ssd" or written.kind == "nms"):
+            names = (
+                (written.location, written.confidence) if written.kind == "ssd" else (written.boxes, written.scores)
+            )
+            store_detections(artifact.build_folder / "verify", stage, names, outputs, picture)
 
 
 def _run(build: Build, runner: Runner, artifact: Artifact, real: list[Case], stress: list[Case]) -> ArtifactVerdict:

@@ -31,6 +31,7 @@ from nnkit.c.float import (
 from nnkit.c.float.calls import Code
 from nnkit.c.float.custom import custom
 from nnkit.c.float.detection_output import detection_output
+from nnkit.c.float.non_max_suppression import non_max_suppression
 from nnkit.c.float.normalize import normalize
 from nnkit.c.float.operands import check_float32
 from nnkit.c.float.pass_through import pass_through
@@ -74,6 +75,7 @@ CUSTOM_OPS: Mapping[str, Callable[[GraphView, Node, Any], Code]] = MappingProxyT
     {
         "Custom": custom,
         "DetectionOutput": detection_output,
+        "NonMaxSuppression": non_max_suppression,
         "Normalize": normalize,
         "PSROIPooling": psroi_pooling,
         "PassThrough": pass_through,

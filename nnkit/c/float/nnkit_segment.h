@@ -160,6 +160,10 @@ void nnkit_warp_perspective(const float *x, const float *matrix, float *y, const
  * values. */
 void nnkit_detection_output(const float *location, const float *confidence, const float *priors, float *y, int *order,
                             float *list, const nnkit_detection *detection);
+/* boxes [count, 4], scores [classes, count]; y: classes * most rows (0, class, index), -1 behind the last. order:
+ * `count` values. Indices below 2^24. */
+void nnkit_non_max_suppression(const float *boxes, const float *scores, float *y, int *order, int count, int classes,
+                               int most, int centred, float iou_threshold, float score_threshold);
 /* corners: anchors * 4 of position (0, 0). order: anchors * height * width values, boxes: 5
  * times as many. */
 void nnkit_proposal_run(const float *scores, const float *deltas, const float *info, float *rois,
