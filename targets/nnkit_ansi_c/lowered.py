@@ -13,6 +13,54 @@ if TYPE_CHECKING:
     from nnkit.graph.view import GraphView
 
 
+@dataclass(frozen=True)
+class Stripes:
+    """In how many stripes the first layers are computed. count: None: in one, unless `limit_bytes` needs more.
+
+    limit_bytes: most bytes of working memory; None: as many as are needed. inputs_in_arena: see the option `inputs`.
+    """
+
+    count: int | None = None
+    limit_bytes: int | None = None
+    inputs_in_arena: bool = False
+
+    def of(self, model: Model) -> Model:
+        """The network, its first layers in stripes where that is asked for or needed.
+
+        Of the layers that may end the stripes those are taken whose working memory is the least.
+        """
+        from nnkit.graph.view import GraphView
+        from nnkit_ansi_c.stripes import counts, depths, head_of, in_stripes
+
+        graph = GraphView.of(model)
+        links = head_of(graph)
+        if self.count == 1 or not depths(links):
+            return model
+        best, least = model, arena_bytes(graph, self.inputs_in_arena)
+        if self.count is None and (self.limit_bytes is None or least <= self.limit_bytes):
+            return model
+        for count in counts(graph.shape(links[-1].node.inputs[0])[2]) if self.count is None else (self.count,):
+            for depth in depths(links):
+                if graph.shape(links[depth - 1].node.output)[2] < count:
+                    continue
+                made = in_stripes(model, depth, count)
+                size = arena_bytes(GraphView.of(made), self.inputs_in_arena)
+                if size < least:
+                    best, least = made, size
+            if self.limit_bytes is not None and least <= self.limit_bytes:
+                break
+        return best
+
+
+def arena_bytes(graph: GraphView, inputs_in_arena: bool = False) -> int:
+    """Working memory of a network. Raises ModelError naming every layer that there is no C for."""
+    from nnkit.cpu_segments.assemble import Names, assemble
+
+    sources = {} if inputs_in_arena else dict.fromkeys(graph.inputs, "x")
+    arena = assemble(graph, Names(sources, dict.fromkeys(graph.outputs, "y"), "weights")).arena
+    return arena.float_bytes + arena.int_bytes
+
+
 @dataclass(frozen=True, eq=False)
 class AnsiCLowered(Lowered):
     """The network in nodes that there is C for; what does not depend on an input is constant."""
@@ -20,9 +68,11 @@ class AnsiCLowered(Lowered):
     graph: GraphView
 
     @classmethod
-    def of(cls, model: Model) -> AnsiCLowered:
-        """Raises ModelError naming every layer that there is no C for, or an output that no input decides."""
-        from nnkit.cpu_segments.assemble import Names, assemble
+    def of(cls, model: Model, stripes: Stripes | None = None) -> AnsiCLowered:
+        """Raises ModelError naming every layer that there is no C for, or an output that no input decides.
+
+        stripes: in how many the first layers are computed; None: in one.
+        """
         from nnkit.graph.view import GraphView
 
         constant = with_known_values(model)
@@ -33,7 +83,10 @@ class AnsiCLowered(Lowered):
                 f"the output {fixed[0] if fixed else graph.outputs[0]!r} does not depend on any layer",
                 remedy="remove it from the network's outputs (the edit drop_output)",
             )
-        assemble(graph, Names(dict.fromkeys(graph.inputs, "x"), dict.fromkeys(graph.outputs, "y"), "weights"))
+        arena_bytes(graph)
+        if stripes is not None:
+            constant = stripes.of(constant)
+            graph = GraphView.of(constant)
         layers = tuple(dict.fromkeys(node.name for node in graph.nodes))
         return cls(constant, (Segment("cpu", layers),), graph)
 

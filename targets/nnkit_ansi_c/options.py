@@ -33,6 +33,14 @@ class AnsiCOptions(TargetOptionsBase):
         description="Most bytes of working memory; more ends with exit code 4. `null`: as many as are needed.",
         examples=["64KiB"],
     )
+    stripes: int | None = Field(
+        default=None,
+        ge=1,
+        le=64,
+        description="Of float32: in how many stripes of rows the first layers are computed, so that their maps need "
+        "not be whole in memory; rows that two stripes need are computed twice. `null`: 1, or as many as `arena` "
+        "needs.",
+    )
     symmetric_activations: bool | None = Field(
         default=None,
         description="Of integers: signed ones around zero, or unsigned ones with a zero point. `null`: signed where "

@@ -11,6 +11,7 @@ from nnkit.graph.view import GraphView, Node
 from nnkit.program import Float, Program, Tensor
 from nnkit_ansi_c.bounds import bound
 from nnkit_ansi_c.ops import FloatLayer
+from nnkit_ansi_c.stripes import origin
 
 if TYPE_CHECKING:
     from nnkit.calibrate.stats import CalibrationStats
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 def float_program(graph: GraphView, statistics: CalibrationStats, name: str) -> Program:
     """The program of a network that there is C for. statistics: for the bounds of comparisons alone."""
     magnitudes = {value: seen.max_abs for value, seen in statistics.ranges.items()}
+    magnitudes |= {
+        name: magnitudes[origin(name)] for node in graph.nodes for name in node.results if origin(name) in magnitudes
+    }
     tensors = {spec.name: _tensor(spec.name, spec.shape) for spec in graph.model.inputs}
     ops: list[FloatLayer] = []
     fused = fused_activations(graph)

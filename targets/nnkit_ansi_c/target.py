@@ -63,9 +63,9 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
     def lower(self, model: Model, log: RewriteLog, options: AnsiCOptions) -> Lowered:
         """Every layer, or one error that names all that there is no C for."""
         if options.precision == "float32":
-            from nnkit_ansi_c.lowered import AnsiCLowered
+            from nnkit_ansi_c.lowered import AnsiCLowered, Stripes
 
-            return AnsiCLowered.of(model)
+            return AnsiCLowered.of(model, Stripes(options.stripes, options.arena, options.inputs == "arena"))
         from nnkit.quantize.affine.quantized_network import is_quantized, lower_quantized
         from nnkit.quantize.lowered import LoweredLayers
 
@@ -73,6 +73,11 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
             raise RecipeError(
                 "`inputs: arena` is of float32, and the precision is another",
                 remedy="leave `inputs` out, or set `precision: float32`",
+            )
+        if options.stripes is not None:
+            raise RecipeError(
+                "`stripes` are of float32, and the precision is another",
+                remedy="leave `stripes` out, or set `precision: float32`",
             )
         if is_quantized(model):
             return lower_quantized(model, self.documentation)
