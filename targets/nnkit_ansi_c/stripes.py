@@ -128,11 +128,10 @@ def _link(graph: GraphView, node: Node) -> Link:
         return Link(node, window)
     if not node.is_op(*_ELEMENTWISE):
         raise Refused("it reads more than the rows around a result's")
-    if node.is_op("Sub", "Add", "Mul", "Div") and any(
-        graph.constant(name) is None or max(np.shape(graph.constant(name))[-2:], default=1) > 1
-        for name in node.inputs[1:]
-    ):
-        raise Refused("its operands are whole maps")
+    for name in node.inputs[1:] if node.is_op("Sub", "Add", "Mul", "Div") else ():
+        constant = graph.constant(name)
+        if constant is None or max(constant.shape[-2:], default=1) > 1:
+            raise Refused("its operands are whole maps")
     return Link(node, None)
 
 

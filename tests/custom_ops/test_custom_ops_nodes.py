@@ -16,6 +16,7 @@ from nnkit.custom_ops import (
     Custom,
     CustomOp,
     DetectionOutput,
+    NonMaxSuppression,
     Normalize,
     PassThrough,
     PriorBox,
@@ -42,6 +43,7 @@ OPS: list[CustomOp] = [
     Reorg(3, True),
     WarpPerspective("forward", "nearest", "replicate", 0.5, 96, 112),
     Custom.of([(1, 3), (1, 4, 5)], "MyLayer", 'my_param { text: "x" }'),
+    NonMaxSuppression(20, 0.5, 0.25, True),
 ]
 
 
