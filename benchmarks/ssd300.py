@@ -16,10 +16,11 @@ from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.importers import caffe_model
 from nnkit.program import macs
 from nnkit_ansi_c.emit import emit_library
-from nnkit_ansi_c.lowered import AnsiCLowered, Stripes, arena_bytes
+from nnkit_ansi_c.lowered import AnsiCLowered, arena_bytes
 from nnkit_ansi_c.network import Network
 from nnkit_ansi_c.options import AnsiCOptions
 from nnkit_ansi_c.quantize import float_program
+from nnkit_ansi_c.stripes import Stripes
 
 CLASSES = 21
 PUBLISHED_BYTES = 24_200_000

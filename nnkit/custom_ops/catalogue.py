@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 CUSTOM_OPS: dict[str, type[CustomOp]] = {
     op.op_type: op
     for op in (
-        NonMaxSuppression,
         Normalize,
         PriorBox,
         DetectionOutput,
+        NonMaxSuppression,
         Proposal,
         ROIPooling,
         PSROIPooling,

@@ -11,45 +11,19 @@ from nnkit.target import Lowered, Segment
 if TYPE_CHECKING:
     from nnkit.graph import Model
     from nnkit.graph.view import GraphView
+    from nnkit_ansi_c.stripes import Stripes
 
 
-@dataclass(frozen=True)
-class Stripes:
-    """In how many stripes the first layers are computed. count: None: in one, unless `limit_bytes` needs more.
+def _in_stripes(model: Model, graph: GraphView, stripes: Stripes) -> Model:
+    from nnkit.graph.view import GraphView
+    from nnkit_ansi_c.stripes import ends_of, head_of, in_stripes
 
-    limit_bytes: most bytes of working memory; None: as many as are needed. inputs_in_arena: see the option `inputs`.
-    """
-
-    count: int | None = None
-    limit_bytes: int | None = None
-    inputs_in_arena: bool = False
-
-    def of(self, model: Model) -> Model:
-        """The network, its first layers in stripes where that is asked for or needed.
-
-        Of the layers that may end the stripes those are taken whose working memory is the least.
-        """
-        from nnkit.graph.view import GraphView
-        from nnkit_ansi_c.stripes import counts, depths, head_of, in_stripes
-
-        graph = GraphView.of(model)
-        links = head_of(graph)
-        if self.count == 1 or not depths(links):
-            return model
-        best, least = model, arena_bytes(graph, self.inputs_in_arena)
-        if self.count is None and (self.limit_bytes is None or least <= self.limit_bytes):
-            return model
-        for count in counts(graph.shape(links[-1].node.inputs[0])[2]) if self.count is None else (self.count,):
-            for depth in depths(links):
-                if graph.shape(links[depth - 1].node.output)[2] < count:
-                    continue
-                made = in_stripes(model, depth, count)
-                size = arena_bytes(GraphView.of(made), self.inputs_in_arena)
-                if size < least:
-                    best, least = made, size
-            if self.limit_bytes is not None and least <= self.limit_bytes:
-                break
-        return best
+    return stripes.least(
+        model,
+        ends_of(graph, head_of(graph)),
+        lambda depth, count: in_stripes(model, depth, count),
+        lambda made: arena_bytes(GraphView.of(made), stripes.inputs_in_arena),
+    )
 
 
 def arena_bytes(graph: GraphView, inputs_in_arena: bool = False) -> int:
@@ -85,7 +59,7 @@ class AnsiCLowered(Lowered):
             )
         arena_bytes(graph)
         if stripes is not None:
-            constant = stripes.of(constant)
+            constant = _in_stripes(constant, graph, stripes)
             graph = GraphView.of(constant)
         layers = tuple(dict.fromkeys(node.name for node in graph.nodes))
         return cls(constant, (Segment("cpu", layers),), graph)

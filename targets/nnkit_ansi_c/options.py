@@ -37,7 +37,7 @@ class AnsiCOptions(TargetOptionsBase):
         default=None,
         ge=1,
         le=64,
-        description="Of float32: in how many stripes of rows the first layers are computed, so that their maps need "
+        description="In how many stripes of rows the first layers are computed, so that their maps need "
         "not be whole in memory; rows that two stripes need are computed twice. `null`: 1, or as many as `arena` "
         "needs.",
     )

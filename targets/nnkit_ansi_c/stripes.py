@@ -10,9 +10,9 @@ its input, where those outside are the padding. Every value is the same sum as b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -28,9 +28,47 @@ if TYPE_CHECKING:
 MARK = ".rows"
 """Between the name of a value and the number of the stripe."""
 _COUNTS = (2, 3, 4, 6, 8, 12, 16)
-_MOST_DEPTHS = 4
+_MOST_ENDS = 4
 _WINDOWS = ("Conv", "MaxPool", "AveragePool")
 _ELEMENTWISE = ("Relu", "Clip", "LeakyRelu", "Sigmoid", "HardSigmoid", "Tanh", "Elu", "Sub", "Add", "Mul", "Div")
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Stripes:
+    """In how many stripes the first layers are computed. count: None: in one, unless `limit_bytes` needs more.
+
+    limit_bytes: most bytes of working memory; None: as many as are needed. inputs_in_arena: see the option `inputs`.
+    """
+
+    count: int | None = None
+    limit_bytes: int | None = None
+    inputs_in_arena: bool = False
+
+    def least(
+        self, whole: T, ends: Sequence[tuple[int, int]], make: Callable[[int, int], T], size: Callable[[T], int]
+    ) -> T:
+        """The network, its first layers in stripes where that is asked for or needed.
+
+        Of the layers that may end the stripes those are taken whose working memory is the least.
+
+        ends: how many layers there are before such an end, and the rows of its map. make: the network with so many
+        layers in so many stripes. size: bytes of working memory.
+        """
+        if self.count == 1 or not ends or (self.count is None and self.limit_bytes is None):
+            return whole
+        best, least = whole, size(whole)
+        for count in _COUNTS if self.count is None else (self.count,):
+            if self.limit_bytes is not None and least <= self.limit_bytes and self.count is None:
+                break
+            for depth, rows in ends[:_MOST_ENDS]:
+                if count <= rows:
+                    made = make(depth, count)
+                    bytes_taken = size(made)
+                    best, least = (made, bytes_taken) if bytes_taken < least else (best, least)
+        return best
 
 
 @dataclass(frozen=True)
@@ -44,11 +82,13 @@ class Link:
         """Rows of its input behind rows first .. last - 1 of its result; outside of the input they are padding."""
         if self.window is None:
             return first, last
-        kernel, stride, dilation = (
-            each[0] for each in (self.window.kernel, self.window.strides, self.window.dilations)
-        )
-        start = first * stride - self.window.pads[0]
-        return start, start + (last - 1 - first) * stride + (kernel - 1) * dilation + 1
+        span = (self.window.kernel[0] - 1) * self.window.dilations[0] + 1
+        return rows_behind(first, last, span, self.window.strides[0], self.window.pads[0])
+
+
+def rows_behind(first: int, last: int, span: int, stride: int, pad: int) -> tuple[int, int]:
+    """Rows that windows read for rows first .. last - 1 of their result; span: rows of a window, gaps included."""
+    return first * stride - pad, (last - 1) * stride - pad + span
 
 
 def origin(value: str) -> str:
@@ -75,15 +115,13 @@ def head_of(graph: GraphView) -> tuple[Link, ...]:
     return tuple(links)
 
 
-def depths(links: tuple[Link, ...]) -> tuple[int, ...]:
-    """After how many layers the stripes may end: behind those that make maps smaller, the first few of them."""
-    ends = [i + 1 for i, link in enumerate(links) if link.window is not None and max(link.window.strides) > 1]
-    return tuple(ends[:_MOST_DEPTHS])
-
-
-def counts(rows: int) -> tuple[int, ...]:
-    """How many stripes are tried for a map of so many rows."""
-    return tuple(count for count in _COUNTS if count <= rows)
+def ends_of(graph: GraphView, links: tuple[Link, ...]) -> tuple[tuple[int, int], ...]:
+    """Where the stripes may end, behind what makes maps smaller: how many layers are before it, and its rows."""
+    return tuple(
+        (i + 1, graph.shape(link.node.output)[2])
+        for i, link in enumerate(links)
+        if link.window is not None and max(link.window.strides) > 1
+    )
 
 
 def in_stripes(model: Model, depth: int, count: int) -> Model:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nnkit.rewrite import RewriteLog
     from nnkit.target import Deployment, Machine, PrecisionSearch, Quantization, Runner, Tool
     from nnkit_ansi_c.integer_network import IntegerNetwork
+    from nnkit_ansi_c.stripes import Stripes
 
     T = TypeVar("T")
 
@@ -63,9 +64,9 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
     def lower(self, model: Model, log: RewriteLog, options: AnsiCOptions) -> Lowered:
         """Every layer, or one error that names all that there is no C for."""
         if options.precision == "float32":
-            from nnkit_ansi_c.lowered import AnsiCLowered, Stripes
+            from nnkit_ansi_c.lowered import AnsiCLowered
 
-            return AnsiCLowered.of(model, Stripes(options.stripes, options.arena, options.inputs == "arena"))
+            return AnsiCLowered.of(model, _stripes(options))
         from nnkit.quantize.affine.quantized_network import is_quantized, lower_quantized
         from nnkit.quantize.lowered import LoweredLayers
 
@@ -73,11 +74,6 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
             raise RecipeError(
                 "`inputs: arena` is of float32, and the precision is another",
                 remedy="leave `inputs` out, or set `precision: float32`",
-            )
-        if options.stripes is not None:
-            raise RecipeError(
-                "`stripes` are of float32, and the precision is another",
-                remedy="leave `stripes` out, or set `precision: float32`",
             )
         if is_quantized(model):
             return lower_quantized(model, self.documentation)
@@ -97,8 +93,10 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
             return float_program(_of(lowered, AnsiCLowered).graph, quantization.statistics, quantization.name)
         from nnkit.affine_build.quantize import to_program
         from nnkit.quantize.lowered import LoweredLayers
+        from nnkit_ansi_c.integer_stripes import fitted
 
-        return to_program(_of(lowered, LoweredLayers), quantization, options.affine)
+        program = to_program(_of(lowered, LoweredLayers), quantization, options.affine)
+        return fitted(program, _stripes(options))
 
     def ranges_used(
         self, lowered: Lowered, quantization: Quantization, program: Program, options: AnsiCOptions
@@ -109,9 +107,10 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         from nnkit.affine_build.quantize import ranges_taken
         from nnkit.program.affine import AffineProgram
         from nnkit.quantize.lowered import LoweredLayers
+        from nnkit_ansi_c.integer_stripes import without_stripes
 
         layers = _of(lowered, LoweredLayers)
-        return ranges_taken(layers, quantization, _of(program, AffineProgram), options.affine)
+        return ranges_taken(layers, quantization, without_stripes(_of(program, AffineProgram)), options.affine)
 
     def diagnosis(
         self, reference: Model, lowered: Lowered, quantization: Quantization, options: AnsiCOptions
@@ -226,6 +225,12 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
             "windows slide over one or two dimensions; Resize is nearest or linear, over height and width",
             f"at most {MAX_RANK} dimensions that cannot be merged",
         )
+
+
+def _stripes(options: AnsiCOptions) -> Stripes:
+    from nnkit_ansi_c.stripes import Stripes
+
+    return Stripes(options.stripes, options.arena, options.inputs == "arena")
 
 
 def _integer_network(program: Program) -> IntegerNetwork:

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from ansi_c_library import NO_STATISTICS, SANITIZERS, outputs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import NodeProto, helper
 from segment_networks import network, normal
+from small_project import make_build
 
-from nnkit.errors import RecipeError
+from nnkit import pipeline
+from nnkit.builds import open_build
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.graph.view import GraphView
 from nnkit.importers import import_onnx
 from nnkit_ansi_c.emit import emit_library
-from nnkit_ansi_c.lowered import AnsiCLowered, Stripes, arena_bytes
+from nnkit_ansi_c.lowered import AnsiCLowered, arena_bytes
 from nnkit_ansi_c.network import Network
 from nnkit_ansi_c.options import AnsiCOptions
 from nnkit_ansi_c.quantize import float_program
-from nnkit_ansi_c.stripes import depths, head_of, in_stripes
+from nnkit_ansi_c.stripes import MARK, Stripes, ends_of, head_of, in_stripes
 
 
 @st.composite
@@ -67,10 +69,10 @@ def test_stripes_compute_the_same_values(case: tuple[Model, int]) -> None:
     model, count = case
     graph = GraphView.of(model)
     links = head_of(graph)
-    if not depths(links):  # a window in the padding alone ends the chain
+    if not ends_of(graph, links):  # a window in the padding alone ends the chain
         return
-    depth = depths(links)[-1]
-    if graph.shape(links[depth - 1].node.output)[2] < count:
+    depth, rows = ends_of(graph, links)[-1]
+    if rows < count:
         return
     inputs = {"x": normal(*model.inputs[0].shape, seed=9)}
     end = links[depth - 1].node.output
@@ -103,10 +105,33 @@ def test_a_limit_that_holds_leaves_the_network_whole(shared_dir: Path) -> None:
     assert [node.name for node in AnsiCLowered.of(model, Stripes(count=1, limit_bytes=9)).graph.nodes] == plain
 
 
-def test_they_are_of_float_alone(shared_dir: Path) -> None:
-    from nnkit.rewrite import RewriteLog
-    from nnkit_ansi_c.target import AnsiCTarget
-
-    model = import_onnx(shared_dir / "nets" / "d_dscnn.onnx").model
-    with pytest.raises(RecipeError, match="`stripes` are of float32"):
-        AnsiCTarget().lower(model, RewriteLog(()), AnsiCOptions(precision="int8", stripes=2))
+def test_integers_in_stripes_are_the_same(tmp_path: Path, shared_dir: Path) -> None:
+    """Built from a recipe whose arena is too small for the network in one piece: every layer is compared, too."""
+    onnx = shared_dir / "nets" / "b_mbv1_025.onnx"
+    (tmp_path / "inputs").mkdir()
+    shape = import_onnx(onnx).model.inputs[0].shape
+    for index in range(3):
+        np.save(tmp_path / f"inputs/{index}.npy", normal(*shape, seed=index))
+    text = (
+        f"nnkit: 1\nname: b\nmodel:\n  path: '{onnx}'\n  inputs:\n"
+        f"    {import_onnx(onnx).model.inputs[0].name}: {{calibration: {{images: 'inputs/*.npy'}}}}\n"
+        "targets:\n  ansi_c@whole: {precision: int8}\n  ansi_c@small: {precision: int8, arena: 24KiB}\n"
+        "verify: {images: 'inputs/*.npy', count: 2}\n"
+    )
+    (tmp_path / "recipe.yaml").write_text(text)
+    outputs_of = {}
+    for target in ("ansi_c@whole", "ansi_c@small"):
+        folder = pipeline.run(make_build(tmp_path / "recipe.yaml", target=target), tmp_path / "out").folder
+        report = json.loads((folder / "report.json").read_text())
+        assert report["status"] == "ok"
+        (verdict,) = report["verify"]["program_vs_artifact"]
+        assert verdict["mismatches"] == 0
+        layers = [layer["name"] for layer in report["layers"]]
+        assert any(MARK in name for name in layers) == (target == "ansi_c@small")
+        assert (report["details"]["arena_bytes"] <= 24 << 10) == (target == "ansi_c@small")
+        built = open_build(folder)
+        outputs_of[target] = [
+            np.load(path) for name in built.program.outputs for path in sorted(folder.glob(f"verify/?_{name}.npy"))
+        ]
+    for whole, small in zip(outputs_of["ansi_c@whole"], outputs_of["ansi_c@small"], strict=True):
+        np.testing.assert_array_equal(small, whole)

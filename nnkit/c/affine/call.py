@@ -78,7 +78,7 @@ class View:
 
 @dataclass(frozen=True)
 class Join:
-    """A part of a concatenation: `source` belongs `offset` elements into every pixel of `output`.
+    """A part of a concatenation: `source` belongs `offset` elements into every pixel of `output`; rows into it.
 
     copies: what is called where it cannot be written there at once. joins: whether it may be, having its format.
     """

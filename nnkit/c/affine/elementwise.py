@@ -126,7 +126,7 @@ def concat_code(op: AffineConcat, sources: list[AffineTensor], output: AffineTen
             numbers = {"pixels": pixels, "channels": channels, "y_stride": channels}
             copies = Call(Kernel("elementwise", "copy", variant), numbers, (name,), op.output, strided=True)
         parts.append(Join(name, op.output, offset, copies, joins=stage is None))
-        offset += channels
+        offset += source.elements if op.rows else channels
     return parts
 
 
