@@ -13,6 +13,7 @@ import numpy as np
 
 from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import UsageError
+from nnkit_tpu.batch import with_batch
 from nnkit_tpu.chip_forms import Written, with_copies
 from nnkit_tpu.chips import CV_CHIPS, chip_named
 from nnkit_tpu.layer_group.audit import Audit
@@ -35,6 +36,7 @@ class CompileOptions:
     """quant_input, quant_output: the model's inputs and outputs are stored integers, not real numbers.
 
     fuse_preprocess: by input, those that the model takes as pixels. model_version: of a cvimodel.
+    batch: images at a time.
     """
 
     chip: str
@@ -44,6 +46,7 @@ class CompileOptions:
     cores: int = 1
     fuse_preprocess: Mapping[str, PixelInput] = field(default_factory=dict)
     model_version: str = "latest"
+    batch: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +146,7 @@ def write_sources(
 ) -> TopMlir:
     """What the compiler reads: Top MLIR, weights, calibration table (INT8) and qtable (where `modes` are given)."""
     written = with_copies(Written(graph, ranges, modes), options.chip, options.mode)
-    graph, ranges, modes = written.graph, written.ranges, written.modes
+    graph, ranges, modes = with_batch(written.graph, options.batch), written.ranges, written.modes
     top = top_mlir(graph, TOP_WEIGHTS, options.fuse_preprocess)
     (folder / TOP_MLIR).write_text(top.text, encoding="utf-8")
     np.savez(folder / TOP_WEIGHTS, **top.weights)  # type: ignore[arg-type]

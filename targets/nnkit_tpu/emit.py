@@ -24,6 +24,7 @@ from nnkit.program.inputs import quantized_inputs
 from nnkit.reading import read_json_object
 from nnkit.simulate import simulate
 from nnkit.target import Deployment
+from nnkit_tpu.batch import with_batch
 from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.combined import COMBINED, combine
 from nnkit_tpu.compile import (
@@ -59,6 +60,7 @@ from nnkit_tpu.top_mlir import PixelInput
 
 BUILD_FILE = "build.json"
 SOURCES, COMPILED, TRACED = "sources", "compiled", "traced"
+_IMAGES = 4  # of a batch that are simulated; the others repeat them
 _LARGE = 0.1  # an error that last bits on the way do not explain, relative to the values
 MODES: Mapping[str, Mode] = {"int8": "INT8", "f16": "F16", "bf16": "BF16"}
 
@@ -73,6 +75,7 @@ def compile_options(options: TpuOptions, pixels: Mapping[str, PixelInput]) -> Co
         options.cores,
         pixels,
         options.model_version,
+        options.batch,
     )
 
 
@@ -94,13 +97,14 @@ def emit_artifact(deployment: Deployment[TpuLowered], options: TpuOptions, folde
         "precision": options.precision,
         "quant_input": options.quant_input,
         "quant_output": options.quant_output,
+        "batch": options.batch,
         "pixels": {name: asdict(each) for name, each in pixels.items()},
         "names": names,
         "compiled": False,
     }
     toolchain = find_toolchain(options.toolchain)
     with one_beside() as beside:  # the compiler is a process: it leaves this one idle
-        plan = beside.submit(own_plan, graph, options.chip, check_not_interrupted)
+        plan = beside.submit(own_plan, with_batch(graph, options.batch), options.chip, check_not_interrupted)
         if toolchain is None:
             build["not_compiled"] = _why_not(options)
         else:
@@ -219,27 +223,27 @@ def _combined(
 def _as_built(compiled: Compiled, how: CompileOptions) -> dict[str, Any]:
     """What `run_model` has to know of the model."""
     pixels = {name: asdict(each) for name, each in how.fuse_preprocess.items()}
-    return {"chip": how.chip, "names": compiled.locations, "pixels": pixels}
+    return {"chip": how.chip, "names": compiled.locations, "pixels": pixels, "batch": how.batch}
 
 
 def _computed_otherwise(
     toolchain: Toolchain, deployment: Deployment[TpuLowered], compiled: Compiled, how: CompileOptions
 ) -> str:
-    """What the model computes otherwise than simulated on a calibration input; empty where it is right, or where
-    there is no such input.
+    """What the model computes otherwise than simulated on calibration inputs, in every image of its batch; empty
+    where it is right, or where there is no such input.
 
     The audit sees what becomes of local memory, not what the compiler's code does there. Where layers need not be
     exact, their differences grow on the way: what counts is then an error of a tenth of the outputs.
     """
-    program, samples = deployment.program, deployment.samples(1)
+    program, samples = deployment.program, deployment.samples(min(how.batch, _IMAGES))
     if not samples:
         return ""
-    given = [quantized_inputs(program, samples[0])]
-    (found,) = run_model(toolchain, compiled.model, program, _as_built(compiled, how), given, program.outputs)
-    expected = simulate(program, given[0])
+    given = [quantized_inputs(program, samples[index % len(samples)]) for index in range(how.batch)]
+    several = run_model(toolchain, compiled.model, program, _as_built(compiled, how), given, program.outputs)
+    single = [simulate(program, each) for each in given[: len(samples)]]
     exact = not any(largest_difference(op, how.chip) for op in program.ops if isinstance(op, TpuOp))
-    for name in program.outputs:
-        mine, theirs = expected[name].astype(np.float64).ravel(), found[name].astype(np.float64).ravel()
+    for index, (name, found) in ((index, (name, each[name])) for index, each in enumerate(several) for name in each):
+        mine, theirs = single[index % len(single)][name].astype(np.float64).ravel(), found.astype(np.float64).ravel()
         differing = int(np.count_nonzero(mine != theirs))
         if differing if exact else np.linalg.norm(mine - theirs) > _LARGE * np.linalg.norm(mine):
             return f"refuted ({differing} of {mine.size} values of {name!r} are not as simulated)"
@@ -258,7 +262,7 @@ def _traced(
     inner = work / "traced"
     inner.mkdir()
     every_value = replace(graph, outputs=tuple(op.output for op in graph.ops))
-    plain = replace(how, quant_output=False, cores=1)
+    plain = replace(how, quant_output=False, cores=1, batch=1)
     return compile_graph(toolchain, every_value, plain, inner, ranges=ranges, modes=modes, search=False)
 
 

@@ -34,7 +34,7 @@ def run_model(
 ) -> list[dict[str, NDArray[Any]]]:
     """Stored values of the `wanted` tensors for each set of inputs.
 
-    build: what `build.json` says of the model (`chip`, `names`, `pixels`).
+    build: what `build.json` says of the model (`chip`, `names`, `pixels`, `batch`: images at a time).
 
     Raises ToolError where the chip model fails.
     """
@@ -44,9 +44,25 @@ def run_model(
         {names[name]: _as_read(program, name, run[name], pixels.get(name)) for name in program.inputs}
         for run in inputs
     ]
-    single = chip not in CV_CHIPS
-    outputs = run_all_on_chip_model(toolchain, model, chip, given)
-    return [_stored(program, names, run, wanted, single) for run in outputs]
+    single, batch = chip not in CV_CHIPS, build.get("batch", 1)
+    outputs = run_all_on_chip_model(toolchain, model, chip, _batched(given, batch))
+    alone = [run for each in outputs for run in _images(each, batch)][: len(given)]
+    return [_stored(program, names, run, wanted, single) for run in alone]
+
+
+def _batched(given: Given, batch: int) -> Given:
+    """So many images at a time; the last batch is filled with its last image."""
+    filled = [*given, *([given[-1]] * (-len(given) % batch))]
+    return [
+        {name: np.concatenate([run[name] for run in filled[first : first + batch]]) for name in filled[first]}
+        for first in range(0, len(filled), batch)
+    ]
+
+
+def _images(run: Mapping[str, NDArray[Any]], batch: int) -> list[dict[str, NDArray[Any]]]:
+    """The outputs of each image of a batch."""
+    parts = {name: value.reshape(batch, -1) for name, value in run.items()}
+    return [{name: part[index] for name, part in parts.items()} for index in range(batch)]
 
 
 def _as_read(program: Program, name: str, value: NDArray[Any], pixels: PixelInput | None) -> NDArray[Any]:

@@ -71,6 +71,12 @@ class TpuOptions(TargetOptionsBase):
         default="managed",
         description="The compiler that `nnkit doctor --install tpu` installed, or the `tpuc-opt` on PATH.",
     )
+    batch: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="Images that the model takes at a time. Each is computed as it is alone.",
+    )
     model_version: Literal["latest", "1.4", "1.3", "1.2"] = Field(
         default="latest",
         description="Version of the model file on the cv18xx, for a board whose runtime refuses newer ones.",

@@ -38,14 +38,28 @@ def interface(deployment: Deployment[TpuLowered], options: TpuOptions, names: Ma
     pixels = pixel_inputs(program.inputs, images, options)
     return {
         "inputs": [
-            {**_port(program, n, names[n], options.quant_input), **_image(program, n, images.get(n), pixels.get(n))}
+            _at_a_time(
+                {
+                    **_port(program, n, names[n], options.quant_input),
+                    **_image(program, n, images.get(n), pixels.get(n)),
+                },
+                options.batch,
+            )
             for n in program.inputs
         ],
         "outputs": [
-            _port(program, n, _output_name(program, n, names[n], options.quant_output), options.quant_output)
+            _at_a_time(
+                _port(program, n, _output_name(program, n, names[n], options.quant_output), options.quant_output),
+                options.batch,
+            )
             for n in program.outputs
         ],
     }
+
+
+def _at_a_time(port: dict[str, Any], images: int) -> dict[str, Any]:
+    """The port of a model that takes so many images."""
+    return {**port, "shape": [images, *port["shape"][1:]]}
 
 
 def _output_name(program: Program, tensor: str, name: str, stored: bool) -> str:

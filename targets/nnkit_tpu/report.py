@@ -26,6 +26,7 @@ def report_details(deployment: Deployment[TpuLowered], options: TpuOptions, fold
         "precision": options.precision,
         "sources": source_files(folder),
         "model": build.get("model"),
+        "batch": build["batch"],
         "pixels": build["pixels"] or None,
         "not_compiled": build.get("not_compiled"),
         "compiler": build.get("compiler"),

@@ -65,5 +65,5 @@ class ChipModelRunner:
         if not trace or not traced_model.exists():
             return [RunResult(each) for each in outputs]
         tensors = [op.output for op in program.ops]
-        inner = run_model(toolchain, traced_model, program, build, inputs, tensors)
+        inner = run_model(toolchain, traced_model, program, {**build, "batch": 1}, inputs, tensors)
         return [RunResult(each, all_) for each, all_ in zip(outputs, inner, strict=True)]

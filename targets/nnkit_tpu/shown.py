@@ -63,7 +63,10 @@ def _speed(details: Mapping[str, Any]) -> Speed:
     for whose in ("ours", "vendor"):
         cycles = (compiled.get(whose) or {}).get("cycles")
         if cycles is not None:
-            return Speed("time", cycles, "cycles", "estimate", "the compiler's simulator of the compiled model")
+            images = details.get("batch", 1)
+            of = "" if images == 1 else f", {images} images at a time"
+            how = f"the compiler's simulator of the compiled model{of}"
+            return Speed("time", cycles, "cycles", "estimate", how)
     return Speed(
         "time", details["plan"]["estimated_cycles"], "cycles", "estimate", "nnkit's model of the layer groups"
     )

@@ -61,9 +61,11 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
 
     def lower(self, model: Model, log: RewriteLog, options: TpuOptions) -> TpuLowered:
         """One segment: all of the network runs on the TPU, or it is refused with every layer that cannot."""
+        from nnkit_tpu.batch import with_batch
         from nnkit_tpu.lowering import lower
 
         graph = lower(model, "net", options.chip)
+        with_batch(graph, options.batch)  # what mixes images is refused here
         return TpuLowered(model, (Segment("npu", tuple(op.name for op in graph.ops)),), graph)
 
     def quantize(self, lowered: TpuLowered, quantization: Quantization, options: TpuOptions) -> Program:
@@ -205,7 +207,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         constraints = (*LAYER_CONSTRAINTS, *CV_CONSTRAINTS, *PROGRAM_CONSTRAINTS)
 
         return (
-            "one input batch of 1 image; static shapes",
+            "networks of batch 1, static shapes; `batch` says how many images the model takes at a time",
             "convolutions, transposed convolutions and pools in two dimensions with constant weights",
             *(constraint_text(constraint, ChipLimits()) for constraint in constraints),
             "fuse_preprocess: inputs made from images, all of one kind; crop, mirror and resize stay with the host",
