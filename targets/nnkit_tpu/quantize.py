@@ -126,7 +126,11 @@ def table_ranges(graph: TpuGraph, ranges: Mapping[str, ValueRange], chip: str) -
 def other_modes(program: Program, mode: Mode) -> dict[str, str]:
     """The qtable: ops that another precision than the network's is asked for, by output."""
     lifted = "F16" if mode == "INT8" else mode  # what the compiler computes in float32 was asked for in this
-    asked = {op.output: lifted if op.mode == "F32" else op.mode for op in program.ops if isinstance(op, TpuOp)}
+    asked = {
+        op.output: lifted if op.mode == "F32" else op.mode
+        for op in program.ops
+        if isinstance(op, TpuOp) and not (isinstance(op, TpuReshape) and op.inputs[0] in program.inputs)
+    }
     return {name: each for name, each in asked.items() if each != mode}
 
 
@@ -158,7 +162,10 @@ def _mode(op: TpuOp, formats: Mapping[str, Format], graph: TpuGraph, precision: 
         return precision.mode
     if "hp" in op.tags:
         return precision.high
-    floating = op.inputs[0] not in graph.inputs and isinstance(formats[op.inputs[0]], Float)
+    floating = isinstance(formats[op.inputs[0]], Float)
+    if isinstance(op, TpuReshape) and op.inputs[0] in graph.inputs and floating and precision.chip not in CV_CHIPS:
+        return "F32"  # the compiler makes integers of it behind the reshape
+    floating = floating and op.inputs[0] not in graph.inputs
     match op:
         case TpuSlice() | TpuReshape() | TpuPermute() | TpuUpsample():
             return precision.high if floating else "INT8"

@@ -202,3 +202,27 @@ def test_they_build_and_every_layer_agrees(
         assert (audit["conflicts"], audit["not_followed"]) == ([], [])
     assert details.get("prediction", {}).get("disagreements", []) == []
     assert "summary" not in details
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "cv181x"])
+def test_an_input_that_is_reshaped_first_saturates_behind_the_reshape(
+    tpu_toolchain: Toolchain, tmp_path: Path, chip: str
+) -> None:
+    net = Net()
+    net.conv("y", net.reshape("folded", "x", 1, 12, SIDE // 2, SIDE // 2), 12, 8, 3)
+    net.saved(tmp_path, "y")
+    for folder, factor in (("images", 1.0), ("larger", 3.0)):  # beyond what calibration saw
+        (tmp_path / folder).mkdir()
+        values = np.random.default_rng(5).normal(0, factor, (1, 3, SIDE, SIDE))
+        np.save(tmp_path / folder / "0.npy", values.astype(np.float32))
+    (tmp_path / "recipe.yaml").write_text(
+        "nnkit: 1\nname: net\nmodel: {path: net.onnx, inputs: {x: {calibration: {images: images/*.npy}}}}\n"
+        f"targets:\n  tpu: {{chip: {chip}, layer_group: quick}}\nverify: {{images: larger/*.npy}}\n",
+        encoding="utf-8",
+    )
+    arguments = ["run", str(tmp_path / "recipe.yaml"), "--out", str(tmp_path / "out"), "--no-cache"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    report = json.loads((tmp_path / "out" / "net" / "tpu" / "report.json").read_text(encoding="utf-8"))
+    assert report["verify"]["program_vs_artifact"][0]["mismatches"] == 0
+    assert report["details"]["prediction"]["disagreements"] == []
