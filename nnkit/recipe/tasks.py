@@ -149,7 +149,8 @@ class Detection(RecipeModel):
     )
     output: OutputName | None = Field(
         default=None,
-        description="Output with rows of image, class, score, x_min, y_min, x_max, y_max; `null`: the only one.",
+        description="Output with rows of image, class, score, x_min, y_min, x_max, y_max; `null`: the only one, or "
+        "what a stage `ssd` or `nms` of `postprocess` makes of boxes and scores.",
     )
     decode: DetectionDecode | None = Field(
         default=None,

@@ -18,7 +18,7 @@ from nnkit.recipe import Calibration
 from nnkit.recipe.sections import AUTO
 from nnkit.report.untried import Untried
 from nnkit.samples import Sample
-from nnkit.stages.raw_boxes import raw_boxes_note
+from nnkit.stages.task import boxes_note
 from nnkit.stages.types import Artifact, Build, Imported, Restructured, Settled, Verdict
 from nnkit.target import Deployment, Lowered, Quantization, Runner
 from nnkit.verify.artifact import ArtifactVerdict
@@ -287,7 +287,7 @@ def report(
 
     folder, deployment, target = artifact.build_folder, artifact.deployment, build.target
     program, plan, lowered = deployment.program, deployment.plan, settled.lowered
-    raw = raw_boxes_note(restructured.model) if build.recipe.verify.task is None else None
+    raw = boxes_note(build.recipe, restructured.model)
     with build.progress.stage("report") as step:
         stages = {
             "float.onnx": restructured.reference.onnx_bytes,

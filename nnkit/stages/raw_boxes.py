@@ -11,21 +11,27 @@ from nnkit.graph import Model, OutputSpec
 _SCORES = re.compile(r"score|prob|conf|cls|class", re.IGNORECASE)
 _BOXES = re.compile(r"box|loc|reg", re.IGNORECASE)
 _LEAST_BOXES = 16
+_LITTLE = (
+    "the outputs look like a detector's boxes and scores, of which cosine and dB say little: most of them are of the "
+    "background"
+)
 
 
-def raw_boxes_note(model: Model) -> str | None:
+def raw_boxes_note(model: Model, *, staged: bool = False) -> str | None:
     """What to write in the recipe so that detections are compared; None where outputs do not look like a detector's.
 
-    A guess by names and shapes: scores, and for the same places four numbers a box.
+    A guess by names and shapes: scores, and for the same places four numbers a box. staged: whether the recipe has a
+    stage that makes detections of them.
     """
+    if staged:
+        return f"{_LITTLE}. To compare detections, write verify: {{task: {{kind: detection}}}} (docs/accuracy.md)"
     pairs = _pairs(model.outputs)
     if not pairs:
         return None
     images = [spec.shape for spec in model.inputs if len(spec.shape) == 4]
     heads = ", ".join(_head(boxes, scores, images) for boxes, scores in pairs)
     return (
-        "the outputs look like a detector's boxes and scores, of which cosine and dB say little: most of them are of "
-        f"the background. To compare detections, write verify: {{task: {{kind: detection, decode: {{heads: [{heads}]"
+        f"{_LITTLE}. To compare detections, write verify: {{task: {{kind: detection, decode: {{heads: [{heads}]"
         "}}}, with the network's own anchors and variances (docs/accuracy.md)"
     )
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from nnkit.errors import RecipeError
 from nnkit.graph import Model
+from nnkit.recipe import Recipe
 from nnkit.recipe.tasks import Detection, Task
 from nnkit.stages.raw_boxes import raw_boxes_note
 from nnkit.stages.types import Build, Restructured
@@ -32,7 +33,7 @@ def settle_task(build: Build, restructured: Restructured) -> Build:
     if recipe.verify.task is None:
         detections = _lists_of_detections(restructured.model)
         if len(detections) != 1:
-            note = raw_boxes_note(restructured.model)
+            note = boxes_note(recipe, restructured.model)
             if note is not None:
                 build.progress.note(note)
             return build
@@ -52,6 +53,14 @@ def settle_task(build: Build, restructured: Restructured) -> Build:
                 + ("" if _decodes(recipe.verify.task) else " and task: {kind: detection}"),
             )
     return build
+
+
+def boxes_note(recipe: Recipe, model: Model) -> str | None:
+    """For a recipe without a task: what to write where the network's outputs look like a detector's."""
+    if recipe.verify.task is not None:
+        return None
+    staged = any(stage.kind in ("ssd", "nms") for stage in recipe.postprocess)
+    return raw_boxes_note(model, staged=staged)
 
 
 def _check_task(build: Build, restructured: Restructured) -> None:

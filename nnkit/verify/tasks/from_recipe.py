@@ -9,12 +9,14 @@ from typing import TypeAlias
 
 from nnkit.errors import RecipeError
 from nnkit.recipe import Recipe
+from nnkit.recipe.sections import Nms, Ssd
 from nnkit.recipe.tasks import Classification, Detection, DetectionDecode, Verification
 from nnkit.verify.tasks.classification import score_classification
 from nnkit.verify.tasks.decode import DecodedBoxes
 from nnkit.verify.tasks.detection import ROW, score_detection
 from nnkit.verify.tasks.labels import read_boxes, read_classes, read_pairs
 from nnkit.verify.tasks.score import OneOutput, Outputs, TaskReading, TaskScore
+from nnkit.verify.tasks.stage_boxes import StageBoxes
 from nnkit.verify.tasks.verification import all_pairs, score_verification
 
 Score: TypeAlias = Callable[[Outputs, Outputs], TaskScore]
@@ -58,6 +60,10 @@ def task_reading(recipe: Recipe, outputs: Shapes, inputs: Iterable[tuple[int, ..
         return None
     if isinstance(task, Detection) and task.decode is not None:
         return _decoded(recipe, task.decode, outputs, inputs)
+    if isinstance(task, Detection) and task.output is None:
+        stage = next((each for each in recipe.postprocess if isinstance(each, Ssd | Nms)), None)
+        if stage is not None and set(StageBoxes(stage).outputs) <= set(outputs):
+            return StageBoxes(stage)
     where = recipe.where("verify", "task", "output")
     name = task.output or next(iter(outputs))
     if name not in outputs or (task.output is None and len(outputs) > 1):
