@@ -9,19 +9,21 @@ disagrees with its Program. `mismatches`: values of the artifact that differ fro
 contract (of ONNX Runtime for `onnx_qdq`, of the C as compiled for this host for `gap8`, `ansi_c` and NNIE's CPU
 segments); empty where nothing was run. `sqnr_db`: the Program's outputs against the float network's. Networks for the
 TPU are compiled and run on the vendor's chip model with `--compile`. `--keep FOLDER` keeps the exported files and
-takes those of an earlier run. Needs torch, torchvision and onnxscript (extra `zoo`).
+takes those of an earlier run. `--rows FILE` keeps every row as it is found, and a later run
+goes on behind them. Networks come smallest first. Needs torch, torchvision and onnxscript (extra `zoo`).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.table import Row, show
+from benchmarks.table import show
 from benchmarks.zoo.catalogue import NETWORKS
 from benchmarks.zoo.export import EXPORTERS, Exporter, export, shapes_of
 from benchmarks.zoo.exported import Exported
@@ -38,25 +40,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--compile", action="store_true", help="compile for the TPU and run on the chip model")
     parser.add_argument("--keep", type=Path, help="folder of exported networks, used again by a later run")
+    parser.add_argument("--rows", type=Path, help="file of rows, to which a run adds and behind which it goes on")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     names = _chosen(options.networks, tuple(NETWORKS), "network")
     exporters = _chosen(options.exporters, EXPORTERS, "exporter")
     targets = _chosen(options.targets, tuple(TARGETS), "target")
-    rows: list[Row] = []
+    rows = [json.loads(line) for line in options.rows.read_text().splitlines()] if _is_there(options.rows) else []
+    done = {(each["network"], each["exporter"], each["target"]) for each in rows}
     with tempfile.TemporaryDirectory(prefix="nnkit-zoo-") as temporary:
-        for name in names:
-            for exporter in exporters:
-                exported = _exported(name, exporter, (options.keep or Path(temporary)) / name / exporter)
-                for target in targets:
-                    out = Path(temporary) / "out"
-                    rows.append(row(name, exporter, target, exported, out, compile_tpu=options.compile))
-                    sys.stderr.write("{network} {exporter} {target}: {status} ({seconds} s)\n".format(**rows[-1]))
+        folder = options.keep or Path(temporary)
+        exported = {(n, e): _exported(n, e, folder / n / e) for n in names for e in exporters}
+        for (name, exporter), network in sorted(exported.items(), key=lambda item: _bytes(item[1])):
+            for target in targets:
+                if (name, exporter, target) in done:
+                    continue
+                out = Path(temporary) / "out"
+                found = row(name, exporter, target, network, out, compile_tpu=options.compile)
+                rows.append(found)
+                if options.rows is not None:
+                    with options.rows.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(found) + "\n")
+                sys.stderr.write("{network} {exporter} {target}: {status} ({seconds} s)\n".format(**found))
     shown = rows if options.json else [{**r, "reason": str(r["reason"]).split("\n")[0][:_SHOWN]} for r in rows]
     show(shown, as_json=options.json)
     counts = Counter((r["target"], r["status"]) for r in rows)
     sys.stderr.write("".join(f"{target}: {count} {status}\n" for (target, status), count in sorted(counts.items())))
     return 1 if any(r["status"] == "failed" for r in rows) else 0
+
+
+def _is_there(path: Path | None) -> bool:
+    return path is not None and path.is_file()
+
+
+def _bytes(network: Exported | str) -> int:
+    """Of the file and its external data; nothing where there is none."""
+    if isinstance(network, str):
+        return 0
+    return sum(path.stat().st_size for path in network.path.parent.glob(f"{network.path.name}*"))
 
 
 def _chosen(named: str | None, known: Sequence[str], what: str) -> Sequence[str]:

@@ -110,12 +110,15 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 def _inputs(model: Path) -> tuple[tuple[DraftInput, ...], str]:
     """The model's inputs, and the path of its weights where they have a file of their own."""
+    from nnkit.importers import import_tflite
     from nnkit.importers.model_file import read_model_file
 
     if model.suffix.lower() == ".onnx":
         return _inputs_of(read_model_file(model).graph), ""
     if model.suffix.lower() == ".prototxt":
         return _caffe_inputs(model)
+    if model.suffix.lower() == ".tflite":
+        return _inputs_of(import_tflite(model).model.proto().graph), ""
     raise UsageError(
         f"{model.name or model} is no model that nnkit reads",
         where=str(model),

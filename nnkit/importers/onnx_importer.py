@@ -83,8 +83,33 @@ def import_onnx(
         RecipeError: a glob matches no layer (`TagGlobError`), or a declared input contradicts the model.
     """
     file = Path(path)
+    return import_proto(
+        read_model_file(file),
+        file,
+        inputs=inputs,
+        simplify=simplify,
+        tag_globs=tag_globs,
+        limits=limits,
+        input_where=input_where,
+        any_batch=any_batch,
+        channels_last=channels_last,
+    )
+
+
+def import_proto(
+    proto: onnx.ModelProto,
+    file: Path,
+    *,
+    inputs: Mapping[str, Sequence[int]] | None = None,
+    simplify: bool = True,
+    tag_globs: TagGlobs = NO_GLOBS,
+    limits: ToolLimits = DEFAULT_LIMITS,
+    input_where: Callable[[str], str] | None = None,
+    any_batch: bool = False,
+    channels_last: Collection[str] = (),
+) -> ImportResult:
+    """As `import_onnx`, of what was read from `file`; it is changed."""
     where = str(file)
-    proto = read_model_file(file)
     opset = check_versions(proto, where)
     data_files = load_external_data(proto, file)
     check_tensors(proto, where)
@@ -142,7 +167,7 @@ def _shape(model: Model, name: str) -> tuple[int, ...]:
     return next(spec.shape for spec in model.inputs if spec.name == name)
 
 
-def model_file_digest(path: str | os.PathLike[str]) -> str:
+def onnx_digest(path: str | os.PathLike[str]) -> str:
     """SHA-256 over a model's file and its external data: what a cache key needs to know of it.
 
     Raises:

@@ -216,10 +216,15 @@ def _check_image_shape(shape: tuple[int, ...], preprocess: Preprocess) -> None:
         _check_channels(preprocess, channels, "the input", ("preprocess",))
 
 
+_ARTICLES = {"onnx": "an ONNX", "tflite": "a TFLite"}
+
+
 class ModelSection(RecipeModel):
     """The trained network."""
 
-    path: RecipePath = Field(description="The network: `.onnx`, or `.prototxt` for Caffe.", examples=["net.onnx"])
+    path: RecipePath = Field(
+        description="The network: `.onnx`, `.tflite`, or `.prototxt` for Caffe.", examples=["net.onnx"]
+    )
     format: ModelFormat | None = Field(
         default=None, description="`null`: as the file's suffix says; needed for any other suffix.", examples=["onnx"]
     )
@@ -246,13 +251,13 @@ class ModelSection(RecipeModel):
             reason = "a Caffe network needs its weights beside the prototxt"
             raise fault(reason, "add `weights: net.caffemodel`", ("path",))
         turned = next((name for name, spec in self.inputs.items() if spec.layout == "nhwc"), None)
-        if self.format == "caffe" and turned is not None:
-            reason = "inputs of Caffe networks have their channels first"
+        if self.format != "onnx" and turned is not None:
+            reason = "inputs of Caffe networks have their channels first, and those of TFLite files are taken so"
             raise fault(reason, "remove `layout`", ("inputs", turned, "layout"))
-        if self.format == "onnx" and self.custom_layers:
+        if self.format != "caffe" and self.custom_layers:
             raise fault("custom_layers are layers of a prototxt", "remove `custom_layers`", ("custom_layers",))
-        if self.format == "onnx" and self.weights is not None:
-            raise fault("an ONNX file holds its weights itself", "remove `weights`", ("weights",))
+        if self.format is not None and self.format != "caffe" and self.weights is not None:
+            raise fault(f"{_ARTICLES[self.format]} file holds its weights itself", "remove `weights`", ("weights",))
         return self
 
     def _infer_format(self) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Literal
 
-ModelFormat = Literal["onnx", "caffe"]
-FORMAT_OF_SUFFIX: Mapping[str, ModelFormat] = {".onnx": "onnx", ".prototxt": "caffe"}
+ModelFormat = Literal["onnx", "caffe", "tflite"]
+FORMAT_OF_SUFFIX: Mapping[str, ModelFormat] = {".onnx": "onnx", ".prototxt": "caffe", ".tflite": "tflite"}
 
 _TORCH = "export it: torch.onnx.export(net.eval(), example_input, 'net.onnx'), and name net.onnx"
+_KERAS = "export it in Keras 3: keras.saving.load_model(FILE).export('net.onnx', format='onnx'), and name net.onnx"
 _TENSORFLOW = "convert it with tf2onnx (python -m tf2onnx.convert --help), and name the .onnx file"
 _EXPORT: Mapping[str, str] = {
     ".pt": _TORCH,
@@ -17,9 +18,8 @@ _EXPORT: Mapping[str, str] = {
     ".ckpt": _TORCH,
     ".safetensors": _TORCH,
     ".pt2": _TORCH,
-    ".tflite": _TENSORFLOW,
-    ".h5": _TENSORFLOW,
-    ".keras": _TENSORFLOW,
+    ".h5": _KERAS,
+    ".keras": _KERAS,
     ".pb": _TENSORFLOW,
     ".caffemodel": "name the .prototxt, with the .caffemodel as `weights`",
 }
@@ -27,4 +27,4 @@ _EXPORT: Mapping[str, str] = {
 
 def remedy_for(path: str) -> str:
     """What to do with a file whose suffix tells no format that is read."""
-    return _EXPORT.get(PurePath(path).suffix.lower(), "name a .onnx or .prototxt file")
+    return _EXPORT.get(PurePath(path).suffix.lower(), "name a .onnx, .tflite or .prototxt file")

@@ -196,12 +196,12 @@ def _key(value: Any) -> Any:
     from pydantic import BaseModel
 
     from nnkit.file_digest import file_digest
-    from nnkit.importers import model_file_digest
+    from nnkit.importers.onnx_importer import onnx_digest
     from nnkit.recipe.types import RecipePath
 
     if isinstance(value, RecipePath):
         file = value.existing_file()
-        digest = model_file_digest if file.suffix.lower() == ".onnx" else file_digest  # a model has data files too
+        digest = onnx_digest if file.suffix.lower() == ".onnx" else file_digest  # a model has data files too
         return {"path": value.written, "sha256": digest(file)}
     if isinstance(value, BaseModel):
         return {name: _key(getattr(value, name)) for name in type(value).model_fields}

@@ -22,13 +22,13 @@ def import_model(build: Build) -> Imported:
     """Read the recipe's model; cached by the files' content (external data included)."""
     from nnkit import importers
     from nnkit.cache import installed_version
-    from nnkit.importers import TagGlobs, caffe_digest, import_caffe, import_onnx, model_file_digest
+    from nnkit.importers import TagGlobs, caffe_digest, import_caffe, import_model_file, model_file_digest
     from nnkit.recipe.restructure import entry_name
 
     section = build.recipe.model
     path = section.path.existing_file("the model")
     weights = section.weights.existing_file("the model's weights") if section.weights is not None else None
-    tags = build.recipe.tags_for(build.key)
+    tags, tflite = build.recipe.tags_for(build.key), section.format == "tflite"
     channels_last = [name for name, spec in section.inputs.items() if spec.layout == "nhwc"]
     shapes = {name: spec.shape for name, spec in section.inputs.items() if spec.shape is not None}
     hp = () if isinstance(tags.hp, str) else tags.hp  # `auto`: `choose_precision` decides after calibration
@@ -48,8 +48,9 @@ def import_model(build: Build) -> Imported:
                 path, weights, inputs=shapes, tag_globs=globs, input_where=input_where, custom_layers=custom
             )
         else:
-            result = import_onnx(
+            result = import_model_file(
                 path,
+                tflite=tflite,
                 inputs=shapes,
                 simplify=section.simplify,
                 tag_globs=globs,
@@ -61,7 +62,7 @@ def import_model(build: Build) -> Imported:
 
     call = StageCall(
         "import",
-        [model_file_digest(path) if weights is None else caffe_digest(path, weights)],
+        [model_file_digest(path, tflite=tflite) if weights is None else caffe_digest(path, weights)],
         {"shapes": {k: list(v) for k, v in shapes.items()}, "simplify": section.simplify, "hp": hp, "cpu": tags.cpu}
         | {"several_images": several_images, "custom_layers": custom_digests, "channels_last": channels_last},
         [importers, "nnkit.caffe", "nnkit.custom_ops", "nnkit.graph", "nnkit.reading"],

@@ -44,9 +44,15 @@ class OnnxQdqTarget(Target[OnnxQdqOptions, "LoweredLayers"]):
         return INTEGER_FORM
 
     def lower(self, model: Model, log: RewriteLog, options: OnnxQdqOptions) -> LoweredLayers:
-        """All in one place; `_cpu` layers are a segment of their own and computed the same."""
+        """All in one place; `_cpu` layers are a segment of their own and computed the same.
+
+        A network that is quantised already keeps its formats and integers.
+        """
+        from nnkit.quantize.affine.quantized_network import is_quantized, lower_quantized
         from nnkit.quantize.lowered import LoweredLayers
 
+        if is_quantized(model):
+            return lower_quantized(model, self.documentation)
         return LoweredLayers.of(model, log, self.documentation)
 
     def quantize(self, lowered: LoweredLayers, quantization: Quantization, options: OnnxQdqOptions) -> Program:

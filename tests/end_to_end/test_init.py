@@ -69,7 +69,7 @@ def test_sizes_that_the_model_leaves_open_are_given_on_the_command_line(folder: 
     [
         (("run", "net.onnx"), "--images DIR"),
         (("init", "net.pt"), "torch.onnx.export"),
-        (("init", "net.tflite"), "tf2onnx"),
+        (("init", "net.keras"), "format='onnx'"),
         (("init", "net.onnx", "--target", "gap9"), "gap8"),
         (("init", "net.onnx", "--shape", "40x40"), "write NAME=1x3x224x224"),
         (("init", "net.onnx", "--images", "nowhere"), "name a folder with pictures"),

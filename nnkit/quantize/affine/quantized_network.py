@@ -22,6 +22,7 @@ _RULES = (
     "merge_pad",
     "fc_to_conv",
     "normalize_resize",
+    "concat_along_channels",
     "fuse_activation",
 )
 """The normal form of the quantiser. What moves layers past one another would move them past roundings."""

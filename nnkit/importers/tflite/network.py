@@ -1,0 +1,249 @@
+"""A TFLite file that may be anything -> its tensors and operators, or a clear refusal.
+
+The flatbuffer is read by the package `tflite`, which is generated from TensorFlow's schema. It checks nothing itself:
+lengths are held against the size of the file before anything is made of them.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.errors import ModelError, ToolError
+from nnkit.names import NamePool
+from nnkit.reading import read_regular_file
+
+_IDENTIFIER = b"TFL3"
+_DAMAGED = (struct.error, IndexError, ValueError, TypeError, AttributeError, OverflowError, KeyError, MemoryError)
+_TYPES: Mapping[str, str] = {
+    "FLOAT32": "f4",
+    "FLOAT16": "f2",
+    "FLOAT64": "f8",
+    "INT8": "i1",
+    "UINT8": "u1",
+    "INT16": "i2",
+    "UINT16": "u2",
+    "INT32": "i4",
+    "UINT32": "u4",
+    "INT64": "i8",
+    "BOOL": "?",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Quantised:
+    """How stored integers stand for real values: (q - zero_point) * scale, along `axis` where there are several."""
+
+    scale: NDArray[np.float32]
+    zero_point: NDArray[np.int64]
+    axis: int
+
+    @property
+    def per_channel(self) -> bool:
+        """Whether it has more than one scale."""
+        return self.scale.size > 1
+
+    def same(self, other: Quantised | None) -> bool:
+        """Whether stored integers mean the same there."""
+        return (
+            other is not None
+            and np.array_equal(self.scale, other.scale)
+            and np.array_equal(self.zero_point, other.zero_point)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TfliteTensor:
+    """A tensor as the file has it: channels last. values: of a constant."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    quantised: Quantised | None
+    values: NDArray[Any] | None
+
+    @property
+    def stores_integers(self) -> bool:
+        """Whether it is quantised to 8 or 16 bits."""
+        return self.quantised is not None and self.dtype.kind in "iu" and self.dtype.itemsize <= 2
+
+
+@dataclass(frozen=True, eq=False)
+class TfliteOperator:
+    """kind: the builtin's name (CONV_2D). inputs, outputs: numbers of tensors, -1 for none. options: by name."""
+
+    kind: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: Mapping[str, Any]
+
+    def option(self, name: str, default: Any = 0) -> Any:
+        """An option, or the schema's default where the file does not write it."""
+        return self.options.get(name, default)
+
+
+@dataclass(frozen=True, eq=False)
+class TfliteNetwork:
+    """The first subgraph of a file; the only one that is run."""
+
+    tensors: tuple[TfliteTensor, ...]
+    operators: tuple[TfliteOperator, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def read_tflite(path: Path) -> TfliteNetwork:
+    """The network in `path`.
+
+    Raises:
+        UserFileError: there is no such file, or it cannot be read.
+        ModelError: it is no TFLite file, is damaged, or has more than one subgraph.
+        ToolError: the extra `tflite` is not installed.
+    """
+    data = read_regular_file(path, what="the model file")
+    where = str(path)
+    if data[4:8] != _IDENTIFIER:
+        raise ModelError("the file is not a TFLite model", where=where, remedy="name a .tflite file")
+    try:
+        import tflite
+    except ImportError as error:
+        raise ToolError(
+            "TFLite files are read by the package `tflite`, which is not installed",
+            where=where,
+            remedy="pip install nnkit[tflite]",
+        ) from error
+    try:
+        return _network(tflite, data, where)
+    except _DAMAGED as error:
+        raise ModelError(
+            "the TFLite file is truncated or damaged", where=where, remedy="convert the network again"
+        ) from error
+
+
+def _network(tflite: Any, data: bytes, where: str) -> TfliteNetwork:
+    model = tflite.Model.GetRootAsModel(data, 0)
+    if model.SubgraphsLength() != 1:
+        raise ModelError(
+            f"the TFLite file has {model.SubgraphsLength()} subgraphs: it computes IF or WHILE, or has several "
+            "signatures",
+            where=where,
+            remedy="convert one signature, with recurrent layers unrolled (`unroll=True` in Keras)",
+        )
+    graph = model.Subgraphs(0)
+    names = NamePool()
+    tensors = tuple(
+        _tensor(tflite, model, graph.Tensors(index), names) for index in range(_count(graph.TensorsLength(), data))
+    )
+    operators = tuple(
+        _operator(tflite, model, graph.Operators(index), len(tensors))
+        for index in range(_count(graph.OperatorsLength(), data))
+    )
+    inputs, outputs = (
+        tuple(_indices(numbers, len(tensors))) for numbers in (graph.InputsAsNumpy(), graph.OutputsAsNumpy())
+    )
+    return TfliteNetwork(tensors, operators, inputs, outputs)
+
+
+def _count(number: int, data: bytes) -> int:
+    if number > len(data):
+        raise ValueError("more entries than bytes")
+    return number
+
+
+def _indices(numbers: Any, count: int) -> list[int]:
+    """Numbers of tensors. Raises ValueError for one that there is not."""
+    indices = [int(number) for number in np.atleast_1d(numbers)]
+    if any(not -1 <= index < count for index in indices):
+        raise ValueError("a tensor that there is not")
+    return indices
+
+
+def _tensor(tflite: Any, model: Any, tensor: Any, names: NamePool) -> TfliteTensor:
+    kind = next(name for name, number in vars(tflite.TensorType).items() if number == tensor.Type())
+    written = (tensor.Name() or b"").decode("utf-8").replace("\0", "")
+    name = names.free(written.split(";")[0] or "tensor")  # of layers that were fused, the converter joins the names
+    shape = tuple(int(size) for size in np.atleast_1d(tensor.ShapeAsNumpy())) if tensor.ShapeLength() else ()
+    if any(size < 0 for size in shape) or len(shape) > 8:
+        raise ValueError("a shape that cannot be")
+    if kind not in _TYPES:
+        return TfliteTensor(name, shape, np.dtype(object), None, None)
+    dtype = np.dtype(_TYPES[kind])
+    buffer = model.Buffers(tensor.Buffer())
+    values = None
+    if buffer is not None and buffer.DataLength():
+        if tensor.Sparsity() is not None:
+            raise ModelError(
+                "its weights are stored sparsely", where=name, remedy="convert the network without sparsity"
+            )
+        content = np.asarray(buffer.DataAsNumpy(), np.uint8).tobytes()
+        if len(content) != math.prod(shape) * dtype.itemsize:
+            raise ValueError("other bytes than its shape has")
+        values = np.frombuffer(content, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
+    return TfliteTensor(name, shape, dtype, _quantised(tensor.Quantization(), shape), values)
+
+
+def _quantised(parameters: Any, shape: tuple[int, ...]) -> Quantised | None:
+    if parameters is None or not parameters.ScaleLength():
+        return None
+    scale = np.asarray(parameters.ScaleAsNumpy(), np.float32)
+    zero = np.asarray(
+        parameters.ZeroPointAsNumpy() if parameters.ZeroPointLength() else np.zeros(scale.size), np.int64
+    )
+    axis = int(parameters.QuantizedDimension())
+    if zero.size == 1:
+        zero = np.repeat(zero, scale.size)
+    if zero.size != scale.size or not np.all(np.isfinite(scale)) or np.any(scale <= 0):
+        raise ValueError("scales that cannot be")
+    if scale.size > 1 and (axis >= len(shape) or shape[axis] != scale.size):
+        raise ValueError("another number of scales than channels")
+    return Quantised(scale, zero, axis)
+
+
+def _operator(tflite: Any, model: Any, operator: Any, tensors: int) -> TfliteOperator:
+    code = model.OperatorCodes(operator.OpcodeIndex())
+    number = max(int(code.BuiltinCode()), int(code.DeprecatedBuiltinCode()))
+    kind = next(
+        (name for name, value in vars(tflite.BuiltinOperator).items() if value == number), f"BUILTIN_{number}"
+    )
+    if kind == "CUSTOM":
+        kind = (code.CustomCode() or b"CUSTOM").decode("utf-8")
+    inputs, outputs = (
+        tuple(_indices(numbers, tensors)) if count else ()
+        for numbers, count in (
+            (operator.InputsAsNumpy(), operator.InputsLength()),
+            (operator.OutputsAsNumpy(), operator.OutputsLength()),
+        )
+    )
+    if not outputs or min(outputs) < 0:
+        raise ValueError("an operator without a result")
+    return TfliteOperator(kind, inputs, outputs, _options(tflite, operator))
+
+
+def _options(tflite: Any, operator: Any) -> dict[str, Any]:
+    """The scalars and vectors of the operator's table of options, by the schema's names."""
+    number = operator.BuiltinOptionsType()
+    name = next((key for key, value in vars(tflite.BuiltinOptions).items() if value == number), "NONE")
+    table, kind = operator.BuiltinOptions(), getattr(tflite, name, None)
+    if table is None or kind is None:
+        return {}
+    options = kind()
+    options.Init(table.Bytes, table.Pos)
+    names = [key for key in vars(kind) if key[0].isupper() and "GetRootAs" not in key and key != "Init"]
+    vectors = {key.removesuffix("AsNumpy") for key in names if key.endswith("AsNumpy")}
+    found: dict[str, Any] = {}
+    for key in names:
+        base = key.removesuffix("Length").removesuffix("IsNone").removesuffix("AsNumpy")
+        if base in vectors or key.endswith("BufferHasIdentifier"):
+            continue
+        found[key] = getattr(options, key)()
+    for key in vectors:
+        if getattr(options, f"{key}Length")():
+            found[key] = tuple(int(each) for each in getattr(options, f"{key}AsNumpy")())
+    return found
