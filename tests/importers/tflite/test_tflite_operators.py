@@ -239,7 +239,7 @@ NO_INT16 = {"transposed", "transposed_valid"}  # their biases have 64 bits, whic
 
 
 APPROXIMATED = {"tanh": 2, "softmax": 16}
-"""In 16 bits LiteRT's kernels interpolate in tables: units of 2^-15 by which they are off. nnkit's tables are whole."""
+"""In 16 bits LiteRT interpolates in tables: units of 2^-15 by which it is off. nnkit has whole tables."""
 
 
 def _all_of(cases: dict[str, Callable[[TfliteFile], int]], dtype: str, path: Path) -> dict[str, str]:
