@@ -83,9 +83,8 @@ def import_onnx(
         RecipeError: a glob matches no layer (`TagGlobError`), or a declared input contradicts the model.
     """
     file = Path(path)
-    return import_proto(
-        read_model_file(file),
-        file,
+    return import_read(
+        ReadModel(read_model_file(file), file),
         inputs=inputs,
         simplify=simplify,
         tag_globs=tag_globs,
@@ -96,9 +95,16 @@ def import_onnx(
     )
 
 
-def import_proto(
-    proto: onnx.ModelProto,
-    file: Path,
+@dataclass(frozen=True, eq=False)
+class ReadModel:
+    """What was read from a file, as ONNX."""
+
+    proto: onnx.ModelProto
+    file: Path
+
+
+def import_read(
+    read: ReadModel,
     *,
     inputs: Mapping[str, Sequence[int]] | None = None,
     simplify: bool = True,
@@ -108,8 +114,8 @@ def import_proto(
     any_batch: bool = False,
     channels_last: Collection[str] = (),
 ) -> ImportResult:
-    """As `import_onnx`, of what was read from `file`; it is changed."""
-    where = str(file)
+    """As `import_onnx`, of a network that has been read; it is changed."""
+    proto, file, where = read.proto, read.file, str(read.file)
     opset = check_versions(proto, where)
     data_files = load_external_data(proto, file)
     check_tensors(proto, where)

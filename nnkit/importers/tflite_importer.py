@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from nnkit.errors import ModelError
 from nnkit.graph.refusal import Refusal, Refused, refusal_error
 from nnkit.importers.name_tags import NO_GLOBS, TagGlobs
-from nnkit.importers.onnx_importer import ImportResult, import_proto
+from nnkit.importers.onnx_importer import ImportResult, ReadModel, import_read
 from nnkit.importers.tflite.builder import Builder, in_order
 from nnkit.importers.tflite.network import TfliteNetwork, TfliteOperator, TfliteTensor, read_tflite
 from nnkit.importers.tflite.table import OPERATORS, values_read
@@ -45,8 +45,9 @@ def import_tflite(
     file = Path(path)
     network = read_tflite(file)
     proto = onnx_of(network, str(file))
-    result = import_proto(
-        proto, file, inputs=inputs, tag_globs=tag_globs, limits=limits, input_where=input_where, simplify=False
+    read = ReadModel(proto, file)
+    result = import_read(
+        read, inputs=inputs, tag_globs=tag_globs, limits=limits, input_where=input_where, simplify=False
     )
     return ImportResult(result.model, (*_notes(network), *result.notes), result.files)
 
