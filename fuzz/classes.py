@@ -9,7 +9,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from fuzz import arrays, builds, caches, caffe, images, networks, packages, recipes, tables
+from fuzz import arrays, builds, caches, caffe, images, networks, packages, recipes, tables, tflite
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ CLASSES: Mapping[str, FileClass] = MappingProxyType(
         "builds": FileClass(builds.seeds, builds.attempt),
         "recipes": FileClass(recipes.seeds, recipes.attempt),
         "onnx": FileClass(networks.seeds, networks.attempt),
+        "tflite": FileClass(tflite.seeds, tflite.attempt),
         "caffe": FileClass(caffe.seeds, caffe.attempt),
         "caffe_published": FileClass(caffe.published_seeds, caffe.attempt),
         "caches": FileClass(caches.seeds, caches.attempt),

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fuzz.damage import damaged_bytes
+
+if TYPE_CHECKING:
+    from nnkit.graph import Model
 
 Seeds = tuple[bytes, ...]
 _OPTIONS: dict[str, dict[str, Any]] = {
@@ -110,24 +113,28 @@ def seeds(folder: Path) -> Seeds:
 
 def attempt(given: Seeds, chance: Random, folder: Path) -> None:
     """One damaged network through the import, the rewrites and the lowering."""
-    from nnkit import rewrite
     from nnkit.importers import import_onnx, onnx_importer
-    from nnkit.target import load_target
 
     path = folder / "net.onnx"
     data = chance.choice(given)
     path.write_bytes(damaged_bytes(data, chance) if chance.random() < 0.2 else _damaged(data, chance))
-    name = chance.choice(sorted(_OPTIONS))
+    onnx_importer.run_steps = steps_here
+    lowered_for(chance.choice(sorted(_OPTIONS)), import_onnx(path, simplify=False).model)
+
+
+def lowered_for(name: str, model: Model) -> None:
+    """Restructure the network for a target and lower it, as a build does."""
+    from nnkit import rewrite
+    from nnkit.target import load_target
+
     target = load_target(name)
     options = target.options.model_validate(_OPTIONS[name])
-    onnx_importer.run_steps = _steps_here
-    model = import_onnx(path, simplify=False).model
-    names = [*target.default_rules, *target.legalisation(options)]
+    names = list(dict.fromkeys([*target.default_rules, *target.legalisation(options)]))
     done = rewrite.restructure_steps(model, rewrite.resolve_steps(names, where=lambda index: "recipe"))
     target.lower(done.model, done.log, options)
 
 
-def _steps_here(model: Any, steps: Sequence[str], *, where: str, limits: object) -> Any:
+def steps_here(model: Any, steps: Sequence[str], *, where: str, limits: object) -> Any:
     """As the import's process does, here: what a tool raises ends the import, and is no finding."""
     from nnkit.errors import ModelError, NnkitError
     from nnkit.graph.weights_aside import put_weights, take_weights

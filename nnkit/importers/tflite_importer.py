@@ -82,7 +82,10 @@ def onnx_of(network: TfliteNetwork, where: str) -> onnx.ModelProto:
         refusal = refusal_error(refusals, "cannot be imported", "convert the network without them")
         refusal.where = where
         raise refusal
-    results = _results(build, network)
+    try:
+        results = _results(build, network)
+    except Refused as refused:
+        raise ModelError(f"an output: {refused.reason}", where=where, remedy="convert the network again") from refused
     graph = helper.make_graph(build.nodes, "tflite", given, results, build.constants)
     return helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", WORKING_OPSET)], ir_version=WORKING_IR_VERSION

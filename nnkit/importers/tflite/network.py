@@ -166,7 +166,8 @@ def _indices(numbers: Any, count: int) -> list[int]:
 
 
 def _tensor(tflite: Any, model: Any, tensor: Any, names: NamePool) -> TfliteTensor:
-    kind = next(name for name, number in vars(tflite.TensorType).items() if number == tensor.Type())
+    types = {number: name for name, number in vars(tflite.TensorType).items() if name.isupper()}
+    kind = types[tensor.Type()]
     written = (tensor.Name() or b"").decode("utf-8").replace("\0", "")
     name = names.free(written.split(";")[0] or "tensor")  # of layers that were fused, the converter joins the names
     shape = tuple(int(size) for size in np.atleast_1d(tensor.ShapeAsNumpy())) if tensor.ShapeLength() else ()

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import OpResolverType
-from tflite_files import SCALE, TfliteFile
 
 from benchmarks.litert import differences, integer_program, random_inputs, reference_tensors
+from fuzz.tflite_files import SCALE, TfliteFile
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.importers import import_tflite
 from nnkit.importers.tflite.table import OPERATORS
