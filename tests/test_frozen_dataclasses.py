@@ -22,6 +22,7 @@ _ARRAYS = re.compile(r"\b(NDArray|Array|IntArray|FloatArray)\b")
 _COLLECTORS = {
     "NetworkWriter",  # of the Caffe export, with the layers written so far
     "WrittenLayer",
+    "Builder",  # of the TFLite import, with the nodes written so far
     "StepState",  # of the importer's tools, which pass the network on
     "OpWatch",
     "Watch",

@@ -79,15 +79,48 @@ def _make_float(graph: onnx.GraphProto, value: onnx.ValueInfoProto, where: str) 
         for node in readers
     )
     whole = (types.UINT8, types.INT8, types.UINT16, types.INT16, types.INT32, types.INT64)
+    gathers = readers and all(node.op_type == "Gather" and node.input[1] == value.name for node in readers)
+    if kind in whole and gathers:
+        return _ids_as_float(graph, value)
     if kind not in whole or not casts:
         name = types.DataType.Name(kind).lower() if kind in types.DataType.values() else f"type {kind}"
         raise ModelError(
             f"input '{value.name}' has element type {name}; inputs are float32",
             where=where,
-            remedy="export the network with a float32 input",
+            remedy="export the network with a float32 input; integers may be rows of a table (token ids), too",
         )
     value.type.tensor_type.elem_type = types.FLOAT
     return [f"input '{value.name}', integers cast to float at once, is taken as float32"]
+
+
+def _ids_as_float(graph: onnx.GraphProto, value: onnx.ValueInfoProto) -> list[str]:
+    """Numbers of rows in tables, such as token ids, are read as floats and made integers before the tables.
+
+    Those that no table has are taken as its first or last row.
+    """
+    import numpy as np
+    import onnx
+    from onnx import numpy_helper
+
+    taken = {name for node in graph.node for name in (*node.input, *node.output)}
+    ids = f"{value.name}_ids"
+    while ids in taken:
+        ids += "_"
+    gathered = set()
+    for node in graph.node:
+        if value.name in node.input:
+            node.input[1] = ids
+            gathered.add(node.input[0])
+    tables = [tensor.dims[0] for tensor in graph.initializer if tensor.name in gathered and tensor.dims]
+    bounds = {f"{ids}.lowest": 0, f"{ids}.highest": min(tables, default=1) - 1}
+    graph.initializer.extend(
+        numpy_helper.from_array(np.asarray(bound, np.float32), name) for name, bound in bounds.items()
+    )
+    clipped = f"{ids}.clipped"
+    graph.node.insert(0, onnx.helper.make_node("Clip", [value.name, *bounds], [clipped], name=clipped))
+    graph.node.insert(1, onnx.helper.make_node("Cast", [clipped], [ids], name=ids, to=onnx.TensorProto.INT64))
+    value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    return [f"input '{value.name}', numbers of rows in a table, is taken as float32"]
 
 
 def _pin(value: onnx.ValueInfoProto, declared: DeclaredInputs, where: str) -> list[str]:

@@ -17,6 +17,7 @@ from nnkit.graph.read.clip import read_clip
 from nnkit.graph.read.concat import read_concat
 from nnkit.graph.read.conv import read_conv
 from nnkit.graph.read.conv_transpose import read_conv_transpose
+from nnkit.graph.read.embedding import read_embedding
 from nnkit.graph.read.operands import image_hw
 from nnkit.graph.read.pad import Pad, read_pad
 from nnkit.graph.read.pool import read_pool
@@ -36,6 +37,7 @@ from nnkit.quantize.float_program import (
     FloatConcat,
     FloatConv2d,
     FloatConvTranspose2d,
+    FloatEmbedding,
     FloatFunction,
     FloatMatMul,
     FloatMaxPool,
@@ -327,6 +329,15 @@ def _matmul(view: GraphView, node: Node, chain: Chain) -> FloatOp:
     return FloatMatMul(**_fields(node, chain, a, b))
 
 
+def _embedding(view: GraphView, node: Node, chain: Chain) -> FloatOp:
+    embedding = read_embedding(view, node)
+    if embedding.table.shape[0] > MOST_ROWS:
+        raise Refused(f"its table has {embedding.table.shape[0]:,} rows; {MOST_ROWS:,} can be told apart")
+    return FloatEmbedding(**_fields(node, chain, embedding.ids), table=embedding.table)
+
+
+MOST_ROWS = 1 << 16
+"""Of a table: the numbers of rows have 16 bits."""
 BUILDERS: Mapping[str, Builder] = MappingProxyType(
     {
         "Conv": _conv,
@@ -349,6 +360,7 @@ BUILDERS: Mapping[str, Builder] = MappingProxyType(
         "Transpose": _transpose,
         "Slice": _slice,
         "Split": _split,
+        "Gather": _embedding,
     }
 )
 """ONNX op -> what makes an op of it."""
@@ -359,6 +371,7 @@ ANY_BATCH = (
     "Softmax",
     "LayerNormalization",
     "MatMul",
+    "Gather",
     "Add",
     "Mul",
     "Relu",

@@ -168,6 +168,15 @@ class FloatSoftmax(FloatOp):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class FloatEmbedding(FloatOp):
+    """Rows of `table` [rows, features] by their numbers, which are whole."""
+
+    computes: ClassVar[bool] = True
+
+    table: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FloatMaxPool(FloatOp):
     """Padding never wins."""
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from nnkit.graph import Model
+from nnkit.graph.read.embedding import only_numbers_rows
 from nnkit.graph.refusal import Refusal, Refused, refusal_error
 from nnkit.graph.view import GraphView, Node
 from nnkit.quantize.float_builders import (
@@ -96,6 +97,8 @@ def _why_left(node: Node, log: RewriteLog | None) -> str:
 
 def _ops(view: GraphView, node: Node) -> tuple[FloatOp, ...]:
     builder = BUILDERS.get(node.op_type) if not node.domain else None
+    if node.is_op("Clip", "Cast") and only_numbers_rows(view, node):
+        return ()
     if builder is None:
         raise Refused(f"op {node.op_type} is not supported")
     built = builder(view, node, _chain(view, node))

@@ -275,7 +275,7 @@ class IntegerNetwork:
 
     def _table(self, kind: TableKind, at: int, call: Call) -> str:
         pointer = f"weights->{kind} + {at}"
-        if call.kernel.structure == "lookup":
+        if call.kernel.structure in ("lookup", "embedding"):  # of values, not of weights
             stored = _C_TYPES[call.kernel.values["y"]]
             if stored not in ("signed char", "short"):
                 return f"(const {stored} *)({pointer})"

@@ -12,6 +12,7 @@ from nnkit.program.affine import (
     AffineAdd,
     AffineConcat,
     AffineConv,
+    AffineEmbedding,
     AffineLookup,
     AffineMove,
     AffineMul,
@@ -148,6 +149,15 @@ class RandomOps:
         output = self._tensor(source.shape, bits)
         table = self.rng.integers(output.format.qmin, output.format.qmax + 1, 1 << bits)
         self.ops.append(AffineLookup(**self._fields((source,), output), table=table, function="Tanh"))
+
+    def embedding(self, *, bits: int = 8) -> None:
+        """Numbers of rows, some beyond the table."""
+        source = self._named((40,), Affine(8, (1.0,), (0,)))
+        self.inputs.append(source.name)
+        output = self._tensor((40, 5), bits)
+        low, high = output.format.qmin, output.format.qmax
+        table = self.rng.integers(low, high + 1, (200, 5)).astype(output.format.dtype)
+        self.ops.append(AffineEmbedding(**self._fields((source,), output), table=table))
 
     def softmax(self, *, bits: int = 8, image: bool) -> None:
         source = self._input(self._shape() if image else (int(self.rng.integers(1, 40)),), bits)

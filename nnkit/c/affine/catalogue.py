@@ -8,6 +8,7 @@ from nnkit.c.affine.call import Code, Kernel
 from nnkit.c.affine.conv import conv_call
 from nnkit.c.affine.depthwise import MOST_TAPS, depthwise_call, is_depthwise
 from nnkit.c.affine.elementwise import activation_call, add_call, concat_code, lookup_call, mul_call
+from nnkit.c.affine.embedding import embedding_call
 from nnkit.c.affine.move import move_code
 from nnkit.c.affine.pool import pool_call
 from nnkit.c.affine.softmax import softmax_call
@@ -20,6 +21,7 @@ from nnkit.program.affine import (
     AffineAdd,
     AffineConcat,
     AffineConv,
+    AffineEmbedding,
     AffineLookup,
     AffineMove,
     AffineMul,
@@ -49,6 +51,8 @@ def code_of(op: OpBase, tensors: Mapping[str, AffineTensor]) -> Code:
             return [activation_call(op, sources[0], output)]
         case AffineLookup():
             return [lookup_call(op, sources[0], output)]
+        case AffineEmbedding():
+            return [embedding_call(op, sources[0], output)]
         case AffineSoftmax():
             return [softmax_call(op, sources[0], output)]
         case AffineConcat():

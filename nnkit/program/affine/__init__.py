@@ -18,6 +18,7 @@ Conventions (one definition for the simulator and every export):
 from nnkit.program.affine.concat import AffineConcat
 from nnkit.program.affine.conv import AffineConv
 from nnkit.program.affine.elementwise import AffineActivation, AffineAdd, AffineMul
+from nnkit.program.affine.embedding import AffineEmbedding
 from nnkit.program.affine.lookup import AffineLookup
 from nnkit.program.affine.move import AffineMove
 from nnkit.program.affine.op import AffineOpBase, AffineTensor
@@ -32,6 +33,7 @@ __all__ = [
     "AffineAdd",
     "AffineConcat",
     "AffineConv",
+    "AffineEmbedding",
     "AffineLookup",
     "AffineMatMul",
     "AffineMove",

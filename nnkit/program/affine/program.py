@@ -9,6 +9,7 @@ from typing import TypeAlias
 from nnkit.program.affine.concat import AffineConcat
 from nnkit.program.affine.conv import AffineConv
 from nnkit.program.affine.elementwise import AffineActivation, AffineAdd, AffineMul
+from nnkit.program.affine.embedding import AffineEmbedding
 from nnkit.program.affine.lookup import AffineLookup
 from nnkit.program.affine.move import AffineMove
 from nnkit.program.affine.op import AffineTensor
@@ -24,6 +25,7 @@ AffineOp: TypeAlias = (
     | AffineMul
     | AffineActivation
     | AffineLookup
+    | AffineEmbedding
     | AffineSoftmax
     | AffineNormalizeRows
     | AffineMatMul

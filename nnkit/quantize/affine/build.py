@@ -17,6 +17,7 @@ from nnkit.program.affine import (
     AffineAdd,
     AffineConcat,
     AffineConv,
+    AffineEmbedding,
     AffineLookup,
     AffineMatMul,
     AffineMove,
@@ -42,6 +43,7 @@ from nnkit.quantize.float_program import (
     FloatConv2d,
     FloatConvolution,
     FloatConvTranspose2d,
+    FloatEmbedding,
     FloatFunction,
     FloatMatMul,
     FloatMaxPool,
@@ -63,6 +65,8 @@ _ADD_BITS = {8: 20, 16: 30}
 """Bits of an addition's multipliers by those of its operands: differences of 9 bits then keep the accumulator below
 2^30, those of 17 bits below 2^48."""
 _SLOPE_BITS = 20
+NUMBERS = Affine(16, (1.0,), (0,))
+"""The format of numbers of rows: themselves."""
 
 
 def split_pools(layers: FloatProgram) -> FloatProgram:
@@ -99,7 +103,11 @@ def choose_tensors(layers: FloatProgram, stats: CalibrationStats, scheme: Affine
     def bits(value: str) -> Bits:
         return 16 if value in wide else 8
 
+    ids = {layer.inputs[0] for layer in layers.ops if isinstance(layer, FloatEmbedding)}
     for name in layers.inputs:
+        if name in ids:
+            tensors[name] = AffineTensor(name, layers.shapes[name], NUMBERS)
+            continue
         form = layers.formats.get(name) or activation_format(stats, name, scheme, bits(name), is_input=True)
         tensors[name] = AffineTensor(name, layers.shapes[name], form)
     for layer in layers.ops:
@@ -200,6 +208,8 @@ def build_op(
             stage = _requantize(np.array([sources[0].scale * sources[1].scale / out.scale]), out, layer)
             accumulator = sum_accumulator(sources[0].shape[-1] * sources[0].reach * sources[1].reach)
             return AffineMatMul(**fields, requantize=stage, accumulator=accumulator)
+        case FloatEmbedding():
+            return AffineEmbedding(**fields, table=out.format.quantize(layer.table).astype(out.format.dtype))
         case FloatConcat():
             stages = tuple(
                 None if part.format == out.format else _requantize(np.array([part.scale / out.scale]), out, layer)

@@ -19,6 +19,7 @@ from nnkit.quantize.float_program import (
     FloatConcat,
     FloatConv2d,
     FloatConvTranspose2d,
+    FloatEmbedding,
     FloatFunction,
     FloatMatMul,
     FloatMaxPool,
@@ -72,6 +73,8 @@ def before_activation(layer: FloatOp, x: Sequence[NDArray[Any]], shape: tuple[in
             return np.asarray(x[0] * x[1])
         case FloatActivation():
             return x[0]
+        case FloatEmbedding():
+            return layer.table[x[0].astype(np.int64)].astype(np.float32)
         case FloatConcat():
             return np.concatenate(x, axis=1)
         case FloatReshape():

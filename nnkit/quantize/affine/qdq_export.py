@@ -21,6 +21,7 @@ from nnkit.program.affine import (
     AffineAdd,
     AffineConcat,
     AffineConv,
+    AffineEmbedding,
     AffineLookup,
     AffineMatMul,
     AffineMove,
@@ -162,6 +163,15 @@ def _add_op(graph: _Graph, op: AffineOp) -> None:
         case AffineMatMul():
             graph.node("MatMul", inputs, value)
             stage = op.requantize
+        case AffineEmbedding():
+            table = graph.constant(f"{op.name}.table.q", op.table)
+            scale, zero = np.float32(out.scale), np.array(out.zero_point, out.format.dtype)
+            form = [
+                graph.constant(f"{op.name}.table.{what}", each) for what, each in (("scale", scale), ("zero", zero))
+            ]
+            rows = graph.node("DequantizeLinear", [table, *form], f"{op.name}.table")
+            ids = graph.node("Cast", inputs, f"{op.name}.ids", to=7)
+            graph.node("Gather", [rows, ids], value)
         case AffineConcat():
             graph.node("Concat", inputs, value, axis=1)
         case AffineMove():

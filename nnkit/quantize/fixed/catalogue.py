@@ -67,6 +67,11 @@ _LOWERINGS: Mapping[type[FloatOp], Lowering[Any]] = MappingProxyType(
 )
 
 
+def has_lowering(op: FloatOp) -> bool:
+    """Whether fixed point has such an op."""
+    return type(op) in _LOWERINGS
+
+
 def lowering_of(op: FloatOp) -> Lowering[Any]:
     """The lowering of an op's class."""
     return _LOWERINGS[type(op)]

@@ -59,6 +59,7 @@ def others(bits: int) -> AffineProgram:
     draw.mul(bits=bits, by_channel=False)
     draw.activation(bits=bits)
     draw.softmax(bits=bits, image=True)
+    draw.embedding(bits=bits)
     draw.softmax(bits=bits, image=False)
     draw.lookup(bits=bits)
     draw.concat()
