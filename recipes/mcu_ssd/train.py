@@ -4,9 +4,8 @@
 
 [1, 1, 96, 96] of pixels 0..255 to `location` [1, 378, 4], what moves each default box (x and y of the centre in its
 sides * 0.1, logarithms of the sides * 0.2), and `confidence` [1, 378, 4], the probabilities of background and three
-classes. The default boxes are squares, two at each position of the maps of 12 x 12, 6 x 6 and 3 x 3.
-It also writes the pictures that the recipe calibrates and verifies on, and `shapes.csv`. All is
-seeded; takes a few minutes.
+classes. The default boxes are squares, two at each position of the maps of 12 x 12, 6 x 6 and 3 x 3. It also writes
+the pictures that the recipe calibrates and verifies on, and `shapes.csv`. All is seeded; takes a few minutes.
 """
 
 from __future__ import annotations
@@ -176,7 +175,7 @@ def _conv(name: str, value: str, weights: str, bias: str, result: str, stride: i
 
 
 def draw_pictures(folder: Path) -> None:
-    """The pictures of the recipe, and `shapes.csv`: picture, class, x_min, y_min, x_max, y_max of every shape."""
+    """The pictures of the recipe, and `shapes.csv`: picture, class, and corners as shares of the side."""
     lines = []
     for kind, first, count in (("calibration", 1_000_000, 24), ("held_out", 2_000_000, 24)):
         (folder / kind).mkdir(exist_ok=True)
@@ -184,7 +183,8 @@ def draw_pictures(folder: Path) -> None:
             pixels, shapes = scene(np.random.default_rng(first + index))
             Image.fromarray(pixels).save(folder / kind / f"{index:02}.png", optimize=True)
             if kind == "held_out":
-                lines += [f"{index:02}.png,{c},{a:.2f},{b:.2f},{x:.2f},{y:.2f}\n" for c, a, b, x, y in shapes]
+                for shape, *corners in shapes:
+                    lines.append(f"{index:02}.png,{shape},{','.join(f'{corner / SIDE:.4f}' for corner in corners)}\n")
     (folder / "shapes.csv").write_text("".join(lines), encoding="utf-8")
 
 

@@ -59,7 +59,7 @@ def overlap(a: list[float], b: list[float]) -> float:
 def rightly_found(rows: list[dict[str, str]]) -> int:
     """How many of the drawn shapes are found, by class and an overlap of at least a half."""
     with (RECIPE / "shapes.csv").open(encoding="utf-8") as file:
-        truth = [(int(name[:2]), kind, [float(each) / 96 for each in box]) for name, kind, *box in csv.reader(file)]
+        truth = [(int(name[:2]), kind, [float(each) for each in box]) for name, kind, *box in csv.reader(file)]
     assert len(truth) == 40
     left = list(truth)
     for row in rows:
@@ -87,7 +87,8 @@ def test_the_script_draws_the_same_scenes(draw_shapes: Any) -> None:
             pixels, shapes = draw_shapes.scene(np.random.default_rng(first + index))
             np.testing.assert_array_equal(pixels, np.asarray(Image.open(RECIPE / kind / f"{index:02}.png")))
             if kind == "held_out":
-                lines += [f"{index:02}.png,{c},{a:.2f},{b:.2f},{x:.2f},{y:.2f}" for c, a, b, x, y in shapes]
+                for shape, *corners in shapes:
+                    lines.append(",".join([f"{index:02}.png", str(shape), *(f"{each / 96:.4f}" for each in corners)]))
     assert (RECIPE / "shapes.csv").read_text().splitlines() == lines
 
 
