@@ -106,7 +106,7 @@ def _weights(
         first_block = 0
         for number, part in enumerate(parts(load.blocks, counts[index])):
             step = time.first[index] + number
-            jobs.append(streaming.ChunkJob(sum(part), step, time.busy_step_before(step)))
+            jobs.append(streaming.ChunkJob(sum(part), step, time.busy_steps_before(step, machine.prefetch_steps)))
             heads.append((op.name, number, first_block, len(part), l3_offset))
             l3_offset += sum(part)
             first_block += len(part)

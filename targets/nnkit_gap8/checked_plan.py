@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from nnkit.c.fixed.catalogue import operator_c
 from nnkit.memory.checker import check_plan
@@ -14,6 +15,9 @@ from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
 from nnkit_gap8.loads import MemoryMachine
 from nnkit_gap8.options import Gap8Options
 from nnkit_gap8.planner import plan
+
+_CODE_BYTES = 64 << 10  # of L2 that weights leave to code and constants where they are fetched early
+_PREFETCH_STEPS = 3  # on the cluster, whose L3 may still be busy with one layer's weights while another computes
 
 
 def checked_plan(program: Program, options: Gap8Options) -> MemoryPlan:
@@ -28,10 +32,14 @@ def checked_plan(program: Program, options: Gap8Options) -> MemoryPlan:
 
 
 def _planned(program: Program, options: Gap8Options, needs: Callable[[OpBase], KernelNeeds]) -> MemoryPlan:
+    machine = MemoryMachine(*options.regions(), context_bytes=CONTEXT_BYTES, stack_bytes=STACK_BYTES)
+    if options.cluster is not None:
+        pool_bytes = machine.l2.capacity_bytes - CONTEXT_BYTES - STACK_BYTES - _CODE_BYTES
+        machine = replace(machine, prefetch_steps=_PREFETCH_STEPS, prefetch_pool_bytes=max(0, pool_bytes))
     memory_plan = plan(
         program,
         needs,
-        MemoryMachine(*options.regions(), context_bytes=CONTEXT_BYTES, stack_bytes=STACK_BYTES),
+        machine,
         planner=options.planner,
         weight_budget_bytes=options.weight_budget,
         # On the cluster another chunk of weights costs the whole input's way through L1 once more.

@@ -92,7 +92,7 @@ def emit_artifact(
     sources = kernel_sources(program, network.title, network.stem, operator_of)
     calls = _calls(program, machine, operator_of)
     tilings = tiling_constants(program, tiles, calls)
-    steps = step_views(program, plan, calls, tilings.of_step)
+    steps = step_views(program, plan, calls, None if tiles is None else tilings.of_step)
     used = {call.layer for step in steps for call in step.calls}
     used |= {call.layer for step in steps if step.tiles for call in calls[program.ops[step.op].name]}
     layers = _layers(program, calls, used)

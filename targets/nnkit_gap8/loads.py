@@ -22,13 +22,19 @@ _INSTRUCTIONS_PER_GATHER = 3.5  # gathering one tap of one output pixel
 
 @dataclass(frozen=True)
 class MemoryMachine:
-    """The memories that a plan fills. context_bytes and stack_bytes follow the pool in L2."""
+    """The memories that a plan fills. context_bytes and stack_bytes follow the pool in L2.
+
+    prefetch_steps: how many busy steps before its own a chunk of weights may be fetched.
+    prefetch_pool_bytes: up to where weights may lie that are fetched so, also above the least pool.
+    """
 
     l1: Region
     l2: Region
     l3: Region
     context_bytes: int = 0
     stack_bytes: int = 0
+    prefetch_steps: int = 1
+    prefetch_pool_bytes: int = 0
 
 
 @dataclass(frozen=True)

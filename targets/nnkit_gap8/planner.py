@@ -19,7 +19,7 @@ scratch, context and stack; no placement of these buffers can do with less.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from nnkit.errors import DoesNotFitError
@@ -88,6 +88,8 @@ def plan(
             raise not_fitting.l2_error(program, machine, storages, least, smaller.pool_bytes)
         notes.append("weights are cut into chunks smaller than the kernels wish, to fit L2")
         best = smaller
+    if machine.prefetch_pool_bytes > best.pool_bytes:
+        best = replace(best, pool_bytes=machine.prefetch_pool_bytes)
     return assemble(program, machine, best, notes)
 
 

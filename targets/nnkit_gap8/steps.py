@@ -60,12 +60,12 @@ class TilesView:
 
 @dataclass(frozen=True)
 class StepView:
-    """One step of the network. op: index of the layer."""
+    """One step of the network. op: index of the layer. wait: for its weights, as a C call; empty: none."""
 
     op: int
     comment: str
     fetches_now: tuple[FetchView, ...]
-    wait: bool
+    wait: str
     prefetches: tuple[FetchView, ...]
     calls: tuple[CallView, ...]
     trace: TraceView | None
@@ -88,11 +88,11 @@ def scratch_buffer(plan: MemoryPlan, op_name: str) -> Buffer | None:
 
 
 def step_views(
-    program: Program, plan: MemoryPlan, calls: Mapping[str, tuple[Call, ...]], tilings: Mapping[int, str]
+    program: Program, plan: MemoryPlan, calls: Mapping[str, tuple[Call, ...]], tilings: Mapping[int, str] | None
 ) -> list[StepView]:
     """All steps in order. A call that would copy a tensor onto itself (a part in place, a reshape) is left out.
 
-    tilings: the constants of the steps in tiles.
+    tilings: the constants of the steps in tiles; None: in a build without.
     """
     index_of = {op.name: index for index, op in enumerate(program.ops)}
     last_step = {step.op: step.index for step in plan.steps}
@@ -111,14 +111,14 @@ def step_views(
             view for call in calls[op.name] if (view := _call(op, call, chunk, program, plan)) is not None
         )
         tiles = None
-        if step.index in tilings and kernel_calls:
+        if tilings is not None and step.index in tilings and kernel_calls:
             tiles, kernel_calls = _tiles(tilings[step.index], calls[op.name], kernel_calls), ()
         views.append(
             StepView(
                 index_of[step.op],
                 _step_comment(step.index, op, chunk, bool(kernel_calls or tiles), program, plan),
                 now,
-                chunk is not None,
+                _wait(plan, step.index, chunk, tilings is not None),
                 ahead,
                 kernel_calls,
                 trace,
@@ -174,6 +174,21 @@ def _step_comment(
     if not computes:
         text += "; already in place"
     return comment_text(text)
+
+
+def _wait(plan: MemoryPlan, step: int, chunk: WeightChunk | None, in_order: bool) -> str:
+    """The wait for a step's weights. in_order: fetches end one after another; later ones may still be under way."""
+    if chunk is None:
+        return ""
+    if not in_order:
+        return "nnkit_port_fetch_wait(port)"
+    started = sorted((each for each in plan.chunks if each.fetch_step < step or each is chunk), key=_started)
+    return f"nnkit_port_fetch_wait_for(port, {len(started) - 1 - started.index(chunk)})"
+
+
+def _started(chunk: WeightChunk) -> tuple[int, bool, int]:
+    """In a step its own weights come first."""
+    return chunk.fetch_step, chunk.step > chunk.fetch_step, chunk.step
 
 
 def _fetch(plan: MemoryPlan, chunk: WeightChunk) -> FetchView:

@@ -79,11 +79,11 @@ def largest_gap_bytes(taken: Sequence[Span], floor_bytes: int, ceiling_bytes: in
 
 @dataclass(frozen=True)
 class ChunkJob:
-    """A chunk to place: used in `step`; `prefetch_step` is the earliest step in which its copy may be issued."""
+    """A chunk to place: used in `step`; its copy may be issued in `prefetch_steps`, earlier ones, best first."""
 
     size_bytes: int
     step: int
-    prefetch_step: int
+    prefetch_steps: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -111,10 +111,11 @@ def place_chunks(
         ValueError: a chunk finds no room even in its own step (the caller sized it wrongly).
     """
     places: list[ChunkPlace] = []
+    earliest = 0  # copies are made in the order of their steps
     held: list[list[Span]] = [list(spans) for spans in taken]
     for job in jobs:
         place = None
-        for fetch in sorted({job.prefetch_step, job.step}):
+        for fetch in [*(step for step in job.prefetch_steps if earliest <= step < job.step), job.step]:
             steps = range(fetch, job.step + 1)
             spans = [span for step in steps for span in held[step]]
             free = gaps(spans, max(floor_bytes[step] for step in steps), ceiling_bytes, alignment_bytes)
@@ -126,6 +127,7 @@ def place_chunks(
         if place is None:
             raise ValueError(f"no room for a chunk of {job.size_bytes} bytes in step {job.step}")
         places.append(place)
+        earliest = place.fetch_step
         for step in range(place.fetch_step, job.step + 1):
             held[step].append((place.offset_bytes, place.offset_bytes + job.size_bytes))
     return places

@@ -133,7 +133,7 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         from nnkit_gap8.tile_report import tile_details
 
         cluster = Cluster(deployment.program, options.core_machine())
-        return {"cluster": tile_details(cluster.tile_plan(deployment.plan), deployment.plan)}
+        return {"cluster": tile_details(cluster.tile_plan(deployment.plan), deployment.plan, deployment.program)}
 
     def runners(self, options: Gap8Options) -> tuple[Runner, ...]:
         """This host, rv32imc with the chip's memories under QEMU, and for a build in tiles a simulated cluster."""

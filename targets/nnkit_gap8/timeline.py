@@ -23,12 +23,10 @@ class Timeline:
         """Number of steps."""
         return len(self.ops)
 
-    def busy_step_before(self, step: int) -> int:
-        """The nearest earlier step that computes something; `step` itself where there is none."""
-        for earlier in range(step - 1, -1, -1):
-            if self.ops[earlier] not in self.idle:
-                return earlier
-        return step
+    def busy_steps_before(self, step: int, most: int) -> tuple[int, ...]:
+        """Up to `most` earlier steps that compute something, the farthest first."""
+        busy = [earlier for earlier in range(step) if self.ops[earlier] not in self.idle]
+        return tuple(busy[-most:])
 
 
 def timeline(program: Program, storages: Storages, chunks_per_op: Sequence[int]) -> Timeline:

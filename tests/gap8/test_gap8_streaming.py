@@ -59,13 +59,13 @@ def test_gaps_by_hand() -> None:
 
 def test_chunks_are_prefetched_where_two_fit_side_by_side() -> None:
     """Room of 20: chunks of 10 alternate, a chunk of 15 has to wait for its own step."""
-    jobs = [ChunkJob(10, 0, 0), ChunkJob(10, 1, 0), ChunkJob(15, 2, 1)]
+    jobs = [ChunkJob(10, 0, ()), ChunkJob(10, 1, (0,)), ChunkJob(15, 2, (1,))]
     places = place_chunks(jobs, [[], [], []], [0, 0, 0], 20, 1)
     assert [(p.offset_bytes, p.fetch_step) for p in places] == [(0, 0), (10, 0), (0, 2)]
 
 
 def test_a_prefetch_keeps_clear_of_what_lives_in_either_step() -> None:
-    jobs = [ChunkJob(4, 1, 0)]
+    jobs = [ChunkJob(4, 1, (0,))]
     assert place_chunks(jobs, [[(0, 8)], [(8, 16)]], [0, 0], 24, 1)[0].offset_bytes == 16
     late = place_chunks(jobs, [[(0, 16)], [(16, 20)]], [0, 0], 20, 1)[0]
     assert (late.offset_bytes, late.fetch_step) == (0, 1)
@@ -73,4 +73,4 @@ def test_a_prefetch_keeps_clear_of_what_lives_in_either_step() -> None:
 
 def test_no_room_at_all_is_an_error() -> None:
     with pytest.raises(ValueError, match="no room"):
-        place_chunks([ChunkJob(8, 0, 0)], [[(0, 4)]], [0], 10, 1)
+        place_chunks([ChunkJob(8, 0, ())], [[(0, 4)]], [0], 10, 1)

@@ -25,6 +25,8 @@ struct pending {
 };
 
 static struct pending transfers[2 * NNKIT_DMA_TRANSFERS]; /* behind the first half: fetches from L3 */
+static struct pending *fetches[NNKIT_DMA_TRANSFERS];       /* under way, the oldest first */
+static nnkit_i32 fetch_count;
 static nnkit_u8 *l1_start, *l1_end, *l2_start, *l2_end;
 
 static void refuse(const char *what)
@@ -174,17 +176,18 @@ int nnkit_port_fetch_start(struct nnkit_port *port, nnkit_u32 l3_offset, void *d
     transfers[i].from_l3 = 1;
     if (!inside(&transfers[i].to, l2_start, l2_end)) refuse("a fetch leaves L2");
     begin(&transfers[i]);
+    fetches[fetch_count++] = &transfers[i];
     return 0;
 }
 
-int nnkit_port_fetch_wait(struct nnkit_port *port)
+int nnkit_port_fetch_wait_for(struct nnkit_port *port, nnkit_i32 left)
 {
-    nnkit_u32 i;
+    nnkit_i32 done = 0, i;
 
-    for (i = NNKIT_DMA_TRANSFERS; i < 2 * NNKIT_DMA_TRANSFERS; ++i) {
-        struct pending *fetch = &transfers[i];
+    if (left < 0 || left >= fetch_count) refuse("there is no fetch to wait for");
+    for (; fetch_count - done > left; ++done) {
+        struct pending *fetch = fetches[done];
 
-        if (!fetch->used) continue;
         if (!is_poisoned(&fetch->to)) refuse("weights were written before their fetch was complete");
         fetch->used = 0;
         if (port->weights) {
@@ -194,7 +197,14 @@ int nnkit_port_fetch_wait(struct nnkit_port *port)
             return 1;
         }
     }
+    fetch_count -= done;
+    for (i = 0; i < fetch_count; ++i) fetches[i] = fetches[i + done];
     return 0;
+}
+
+int nnkit_port_fetch_wait(struct nnkit_port *port)
+{
+    return nnkit_port_fetch_wait_for(port, 0);
 }
 
 #ifdef NNKIT_HOST_THREADS

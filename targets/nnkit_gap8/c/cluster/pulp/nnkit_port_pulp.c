@@ -3,6 +3,7 @@
 
 #include "pulp.h"
 
+#define FETCHES 16 /* asked for and not complete, at most */
 #define ALL_CORES ((1u << PULP_CORES) - 1)
 
 void _cl_start(void);
@@ -19,6 +20,14 @@ static PULP_L1 struct {
     const struct nnkit_task *task;
     nnkit_i32 parts;
 } team;
+
+/* Copies from L3 that wait for their turn; written by the first core. */
+static PULP_L1 struct {
+    nnkit_u32 l3, l2, bytes;
+} fetches[FETCHES];
+static PULP_L1 nnkit_i32 asked, begun; /* fetches [0, begun) of the `asked` ones were started, the last may run */
+
+static void next_fetch(void);
 
 static void barrier(void)
 {
@@ -45,6 +54,7 @@ void pulp_core(nnkit_u32 id)
         if ((nnkit_i32)id < team.parts) team.kernel(team.task, (nnkit_i32)id, team.parts);
         barrier();
     }
+    asked = begun = 0; /* L1 holds anything at the start */
     for (;;) {
         while (!job.function) wait_event(0);
         job.function(job.argument);
@@ -77,6 +87,7 @@ void pulp_cluster_run(void (*function)(void *), void *argument)
 void nnkit_port_run(struct nnkit_port *port, nnkit_kernel kernel, const struct nnkit_task *task, nnkit_i32 parts)
 {
     (void)port;
+    next_fetch();
     team.kernel = kernel;
     team.task = task;
     team.parts = parts;
@@ -105,6 +116,7 @@ nnkit_i32 nnkit_dma_start(struct nnkit_port *port, void *l1, void *l2, nnkit_u32
 void nnkit_dma_wait(struct nnkit_port *port, nnkit_i32 transfer)
 {
     (void)port;
+    next_fetch();
     while (PULP_REG(PULP_DMA_STATUS) & (1u << transfer)) wait_event(PULP_EVENT_DMA);
     PULP_REG(PULP_DMA_STATUS) = 1u << transfer;
 }
@@ -140,16 +152,47 @@ void nnkit_port_write(nnkit_u32 l3, const void *source, nnkit_u32 bytes)
     wait_hyper();
 }
 
+static int hyper_is_busy(void)
+{
+    return (int)(PULP_REG(PULP_HYPER + PULP_HYPER_STATUS) & 1);
+}
+
+/* Start the next copy if the last one is complete: called wherever the first core passes. */
+static void next_fetch(void)
+{
+    if (begun == asked || hyper_is_busy()) return;
+    hyper(fetches[begun].l3, (const void *)fetches[begun].l2, fetches[begun].bytes, 1);
+    ++begun;
+}
+
 int nnkit_port_fetch_start(struct nnkit_port *port, nnkit_u32 l3_offset, void *destination, nnkit_u32 bytes)
 {
-    wait_hyper();
-    hyper(port->l3 + l3_offset, destination, bytes, 1);
+    if (asked == FETCHES) return 1;
+    fetches[asked].l3 = port->l3 + l3_offset;
+    fetches[asked].l2 = (nnkit_u32)destination;
+    fetches[asked].bytes = bytes;
+    ++asked;
+    next_fetch();
+    return 0;
+}
+
+int nnkit_port_fetch_wait_for(struct nnkit_port *port, nnkit_i32 left)
+{
+    nnkit_i32 done, i;
+
+    (void)port;
+    while (asked - begun > left) next_fetch();
+    /* All but `left` have begun; the last that did is complete when the next begins or L3 is idle. */
+    if (asked - begun == left) wait_hyper();
+    done = begun - (hyper_is_busy() ? 1 : 0);
+    for (i = done; i < asked; ++i) fetches[i - done] = fetches[i];
+    begun -= done;
+    asked -= done;
+    next_fetch();
     return 0;
 }
 
 int nnkit_port_fetch_wait(struct nnkit_port *port)
 {
-    (void)port;
-    wait_hyper();
-    return 0;
+    return nnkit_port_fetch_wait_for(port, 0);
 }

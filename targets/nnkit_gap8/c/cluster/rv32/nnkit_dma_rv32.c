@@ -69,3 +69,9 @@ void nnkit_dma_wait(struct nnkit_port *port, nnkit_i32 transfer)
     (void)port;
     (void)transfer;
 }
+
+int nnkit_port_fetch_wait_for(struct nnkit_port *port, nnkit_i32 left)
+{
+    (void)left;
+    return nnkit_port_fetch_wait(port);
+}
