@@ -125,6 +125,8 @@ def test_a_build_and_what_it_leaves(tmp_path: Path, nnkit: Run):
     assert any(np.array_equal(first, cv2.imread(str(p))) for p in (tmp_path / "images").iterdir())
     assert (artifact / "mean_image.txt").read_text() == "104\n117\n123\n"
     assert os.access(artifact / "compile.sh", os.X_OK)
+    listed = re.findall(r"^\| `([\w.]+/?)`", (artifact / "README.md").read_text(), re.MULTILINE)
+    assert [name for name in listed if not (artifact / name).exists()] == []
     assert subprocess.run(["sh", "-n", artifact / "compile.sh"], check=False).returncode == 0
 
     before = {p.relative_to(artifact): p.read_bytes() for p in artifact.rglob("*") if p.is_file()}

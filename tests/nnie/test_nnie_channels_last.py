@@ -74,6 +74,7 @@ def test_the_remedy_followed(project: Path, shape: str):
     build = project / "out" / "net" / "nnie"
     segments = json.loads((build / "artifact" / "segments.json").read_text())["segments"]
     assert [segment["runs_on"] for segment in segments] == ["nnie"]
+    assert "`cpu/`" not in (build / "artifact" / "README.md").read_text()
     image = np.load(project / "array.npy")
     expected = onnxruntime.InferenceSession(str(project / "net.onnx")).run(None, {"image": image})[0]
     turned = onnx.load(build / "restructured.onnx")
