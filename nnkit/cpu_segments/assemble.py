@@ -310,7 +310,7 @@ def _code_of_all(graph: GraphView) -> list[tuple[Node, Code]]:
             refusals.append(Refusal(node.name, node.op_type, error.reason, error.remedy))
     if refusals:
         remedy = "rewrite them with operators of docs/cpu_segments.md, or leave them on the NPU"
-        raise refusal_error(refusals, "of the CPU segment have no C code", remedy)
+        raise refusal_error(refusals, "cannot run on the CPU: there is no C code", remedy)
     return codes
 
 

@@ -120,6 +120,7 @@ void nnkit_binary(nnkit_binary_op op, const float *a, const float *b, float *y, 
 void nnkit_reduce(nnkit_reduce_op op, const float *x, float *y, const nnkit_grid *grid, int outputs, int each);
 /* x [outer, size, inner]; in place is allowed. */
 void nnkit_softmax(const float *x, float *y, int outer, int size, int inner);
+void nnkit_log_softmax(const float *x, float *y, int outer, int size, int inner);
 void nnkit_lp_normalization(const float *x, float *y, int outer, int size, int inner, int p);
 /* y = x * scale + shift by channel; in place is allowed. */
 void nnkit_scale_shift(const float *x, const float *scale, const float *shift, float *y, int channels, int inner);

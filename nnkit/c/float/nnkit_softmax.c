@@ -27,3 +27,28 @@ void nnkit_softmax(const float *x, float *y, int outer, int size, int inner)
         }
     }
 }
+
+void nnkit_log_softmax(const float *x, float *y, int outer, int size, int inner)
+{
+    int o;
+    for (o = 0; o < outer; o++) {
+        int i;
+        for (i = 0; i < inner; i++) {
+            int k;
+            const float *from = x + (long)o * size * inner + i;
+            float *to = y + (long)o * size * inner + i;
+            float most = from[0], sum = 0.0f;
+            for (k = 1; k < size; k++) {
+                const float value = from[(long)k * inner];
+                most = value > most ? value : most;
+            }
+            for (k = 0; k < size; k++) {
+                sum += nnkit_expf(from[(long)k * inner] - most);
+            }
+            sum = nnkit_logf(sum);
+            for (k = 0; k < size; k++) {
+                to[(long)k * inner] = from[(long)k * inner] - most - sum;
+            }
+        }
+    }
+}

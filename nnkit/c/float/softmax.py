@@ -1,4 +1,4 @@
-"""Softmax along one axis."""
+"""Softmax and its logarithm along one axis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from nnkit.graph.view import GraphView, Node
 def softmax(graph: GraphView, node: Node) -> Code:
     source = read(graph, node.inputs[0])
     sizes = around_axis(graph.shape(source.value), read_axis(graph, node))
-    return [Call("softmax", "nnkit_softmax", (source, Write(node.output), *sizes), in_place=(0,))]
+    function = "nnkit_softmax" if node.is_op("Softmax") else "nnkit_log_softmax"
+    return [Call("softmax", function, (source, Write(node.output), *sizes), in_place=(0,))]
 
 
-LOWERINGS = {"Softmax": softmax}
+LOWERINGS = {"Softmax": softmax, "LogSoftmax": softmax}
