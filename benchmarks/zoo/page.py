@@ -24,7 +24,8 @@ This page is generated from a run of `python -m benchmarks.zoo --rows ROWS.jsonl
 of a target with the options of `benchmarks/zoo/rows.py`. A number: the artifact was built, run and agreed with its
 Program under the target's contract; it is the SQNR in dB of the outputs against the float network's (`exact` where
 nothing differs or the arithmetic is float itself). `refused`, with the operators that are to blame: told before
-anything is measured, with what would do. Behind it stands what failed.
+anything is measured, with what would do. Networks that are not in the table were not reached by the run, and say
+nothing.
 
 """
 
