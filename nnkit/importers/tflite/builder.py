@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -36,6 +37,11 @@ class Builder:
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     constants: list[onnx.TensorProto] = field(default_factory=list)
     values: dict[int, dict[Order, str]] = field(default_factory=dict)
+
+    @cached_property
+    def _of_integers(self) -> bool:
+        """Whether computed values are stored as integers, not only weights."""
+        return any(tensor.values is None and tensor.stores_integers for tensor in self.network.tensors)
 
     def tensor(self, index: int) -> TfliteTensor:
         """The tensor as the file has it."""
@@ -85,7 +91,7 @@ class Builder:
         if form is None or tensor.dtype.kind == "f":
             kept = values.astype(np.float32) if tensor.dtype.kind == "f" else values
             return self.array(tensor.name, kept)
-        if values.dtype == np.int64 or (form.per_channel and axis is None):
+        if not self._of_integers or values.dtype == np.int64 or (form.per_channel and axis is None):
             shape = [1] * tensor.values.ndim
             if form.per_channel:
                 shape[form.axis] = -1

@@ -14,6 +14,7 @@ from benchmarks.litert import integer_program, reference_tensors
 from fuzz.tflite_files import SCALE, ZERO, TfliteFile
 from nnkit.cli import app
 from nnkit.errors import ModelError, ToolError
+from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.importers import import_tflite
 from nnkit.program.affine import AffineConv
 
@@ -79,6 +80,21 @@ def test_a_build_computes_what_litert_does(target: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(
         np.load(tmp_path / "y.npy").reshape(-1), theirs.reshape(-1) * np.float32(0.2), atol=0.41
     )
+
+
+def test_integer_weights_of_a_float_network_are_floats(tmp_path: Path) -> None:
+    """As the converter's dynamic range quantisation writes them."""
+    net = TfliteFile("f4")
+    x = net.input(1, 6)
+    integers = np.random.default_rng(0).integers(-127, 128, (4, 6))
+    weight = net.tensor((4, 6), "i1", integers, [0.01], [0])
+    result = net.op("FULLY_CONNECTED", [x, weight, -1], (1, 4), "FullyConnectedOptions")
+    path = net.write(tmp_path / "net.tflite", result)
+    model = import_tflite(path).model
+    assert [node.op_type for node in model.proto().graph.node] == ["Gemm"]
+    given = np.random.default_rng(1).normal(0, 1, (1, 6)).astype(np.float32)
+    (found,) = FloatSession(model).run({"t0": given}).values()
+    np.testing.assert_allclose(found, given @ (integers.T * np.float32(0.01)), rtol=1e-5, atol=1e-6)
 
 
 def test_all_operators_that_cannot_be_imported_are_named(tmp_path: Path) -> None:
