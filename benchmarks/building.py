@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from benchmarks.networks import Network
 from nnkit import stages
+from nnkit.api.preparing import load
 from nnkit.cache import StageCache
 from nnkit.calibrate.stats import CalibrationStats
-from nnkit.commands.common import load
 from nnkit.inputs import verification_samples
 from nnkit.program import Program
 from nnkit.program.inputs import quantized_inputs

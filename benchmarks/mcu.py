@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from benchmarks.networks import shared_folder
 from benchmarks.table import Row, ratio, show
 from nnkit import pipeline
+from nnkit.api.preparing import load
 from nnkit.boards import BOARDS
 from nnkit.builds import BuiltFolder, open_build
 from nnkit.cache import StageCache
-from nnkit.commands.common import load
 from nnkit.program import macs
 from nnkit.program.inputs import quantized_inputs
 from nnkit.reading import read_onnx

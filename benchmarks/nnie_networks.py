@@ -222,8 +222,8 @@ def report_of(out: Path, name: str) -> dict[str, Any]:
 def first_layers(recipe: Path) -> list[str]:
     """The first convolution of a recipe's network, and what normalises its image."""
     from nnkit import stages
+    from nnkit.api.preparing import load
     from nnkit.cache import StageCache
-    from nnkit.commands.common import load
     from nnkit.report.progress import Progress
     from nnkit.target import load_target
     from nnkit_nnie.precision import first_convolutions

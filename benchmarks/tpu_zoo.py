@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from benchmarks.table import Row, show
 from benchmarks.tpu_end_to_end import vendor_environment
 from benchmarks.zoo.exported import Exported
-from nnkit.commands.common import builds, load
+from nnkit.api.preparing import Switches, builds, load
 from nnkit.errors import NnkitError
 from nnkit.pipeline import run
 from nnkit.report.progress import Progress
@@ -148,7 +148,7 @@ def _by_nnkit(name: str, chip: str, exported: Exported, folder: Path) -> dict[st
         f"targets:\n  tpu: {{chip: {chip}}}\nverify: {{images: {{{', '.join(verified)}}}}}\n",
         encoding="utf-8",
     )
-    build = builds(load(recipe), [], Progress(quiet=True), use_cache=False, emulate=True)[0]
+    build = builds(load(recipe), [], Progress(quiet=True), Switches(cache=False))[0]
     done = run(build, folder / "out")
     report: Any = done.report
     compared = report["verify"]["program_vs_artifact"]

@@ -83,8 +83,8 @@ def _extract(folder: Path) -> None:
 def _run(folder: Path, content: str) -> None:
     from fuzz.builds import small_build
     from nnkit import pipeline
+    from nnkit.api.building import write_run_json
     from nnkit.cache import StageCache
-    from nnkit.commands.run import write_run_json
 
     build = small_build(folder / "project", cache=StageCache(folder / "cache"), version=content)
     outcome = pipeline.run(build, folder / "out")

@@ -18,7 +18,7 @@ def seeds(folder: Path) -> Seeds:
 
 def attempt(given: Seeds, chance: Random, folder: Path) -> None:
     """One damaged recipe."""
-    from nnkit.commands.common import load
+    from nnkit.api.preparing import load
 
     path = folder / "recipe.yaml"
     path.write_bytes(damaged_text(chance.choice(given), chance, given))

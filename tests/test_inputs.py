@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nnkit.commands.common import load
+from nnkit.api.preparing import load
 from nnkit.errors import RecipeError, UserFileError
 from nnkit.file_digest import file_digest
 from nnkit.graph import InputSpec, LayerTags, Model

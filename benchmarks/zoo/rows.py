@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.table import Row
 from benchmarks.zoo.exported import Exported
 from nnkit import stages
-from nnkit.commands.common import builds, load
+from nnkit.api.preparing import Switches, builds, load
 from nnkit.errors import DoesNotFitError, ModelError
 from nnkit.pipeline import run
 from nnkit.report.progress import Progress
@@ -68,7 +68,7 @@ def _build(name: str, target: str, exported: Exported) -> Build:
         f"targets:\n  {target}: {TARGETS[target]}\nverify: {{images: {{{', '.join(verified)}}}}}\n",
         encoding="utf-8",
     )
-    return builds(load(recipe), [], Progress(quiet=True), use_cache=False, emulate=False)[0]
+    return builds(load(recipe), [], Progress(quiet=True), Switches(cache=False, emulate=False))[0]
 
 
 def _verified(build: Build, out: Path) -> dict[str, Any]:

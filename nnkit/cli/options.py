@@ -16,3 +16,7 @@ VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Say more o
 NoCacheOption = Annotated[bool, typer.Option("--no-cache", help="Compute every stage anew.")]
 BuildArgument = Annotated[Path, typer.Argument(metavar="BUILD", help="A build folder: out/<name>/<target>.")]
 PackageArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A release archive.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A value of the recipe: verify.gates.cosine=0.9 (repeatable)."),
+]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nnkit.cli.options import JsonOption, NoCacheOption, RecipeArgument, TargetOption, VerboseOption
+from nnkit.cli.options import JsonOption, NoCacheOption, RecipeArgument, SetOption, TargetOption, VerboseOption
 from nnkit.recipe.model_formats import FORMAT_OF_SUFFIX
 
 app = typer.Typer()
@@ -57,15 +57,17 @@ def run(  # noqa: PLR0913 - every option of a command is a parameter
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Builds at a time.")] = 1,
     trust: Annotated[bool, typer.Option("--trust", help="Run the programs that the recipe names.")] = False,
+    settings: SetOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Build, verify and pack a release from a recipe."""
     from nnkit.commands.run import RunOptions, run_command
     from nnkit.executors import ExecutorChoice
+    from nnkit.recipe.settings import parse_settings
 
     if any(path.suffix.lower() in FORMAT_OF_SUFFIX for path in recipe) or images is not None:
-        from nnkit.commands.init import drafted
+        from nnkit.api.drafting import drafted
 
         recipe, target = [drafted(path, out, targets=target or [], images=images) for path in recipe], None
     options = RunOptions(
@@ -78,6 +80,7 @@ def run(  # noqa: PLR0913 - every option of a command is a parameter
         executor=ExecutorChoice(executor.value, workers, scheduler),
         jobs=jobs,
         trust=trust,
+        settings=parse_settings(settings or []),
     )
     run_command(recipe, options)
 
@@ -104,17 +107,19 @@ def init(
 
 
 @app.command(rich_help_panel=PANEL)
-def check(recipe: RecipeArgument, json: JsonOption = False) -> None:
+def check(recipe: RecipeArgument, settings: SetOption = None, json: JsonOption = False) -> None:
     """Validate a recipe and the files it names; change nothing."""
     from nnkit.commands.check import check_command
+    from nnkit.recipe.settings import parse_settings
 
-    check_command(recipe, json=json)
+    check_command(recipe, settings=parse_settings(settings or []), json=json)
 
 
 @app.command(rich_help_panel=PANEL)
 def plan(
     recipe: RecipeArgument,
     target: TargetOption = None,
+    settings: SetOption = None,
     no_cache: NoCacheOption = False,
     trust: Annotated[bool, typer.Option("--trust", help="Run the layers in Python that the recipe names.")] = False,
     json: JsonOption = False,
@@ -122,5 +127,14 @@ def plan(
 ) -> None:
     """Dry run: rewrites, placement, formats and memory of what `run` would build."""
     from nnkit.commands.plan import plan_command
+    from nnkit.recipe.settings import parse_settings
 
-    plan_command(recipe, target or [], no_cache=no_cache, trust=trust, json=json, verbose=verbose)
+    plan_command(
+        recipe,
+        target or [],
+        settings=parse_settings(settings or []),
+        no_cache=no_cache,
+        trust=trust,
+        json=json,
+        verbose=verbose,
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nnkit.api.build_inputs import recipe_of
 from nnkit.builds import open_build
-from nnkit.commands.build_inputs import recipe_of
 from nnkit.commands.common import print_json, print_line
 from nnkit.errors import GateFailedError, ToolError, UsageError, UserFileError
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from nnkit.commands.common import load, print_json, print_line
+from nnkit.api.preparing import load
+from nnkit.commands.common import print_json, print_line
+
+if TYPE_CHECKING:
+    from nnkit.recipe.settings import Setting
 
 
-def check_command(path: Path, *, json: bool) -> None:
+def check_command(path: Path, *, settings: Sequence[Setting] = (), json: bool) -> None:
     """Validate the recipe, the model's presence, image globs and target options. Nothing is computed."""
     from nnkit.preprocess import list_images
     from nnkit.stages.packaging import signing_key
     from nnkit.target import check_corrections, check_required, load_target, plugin_name
 
-    recipe = load(path)
+    recipe = load(path, settings)
     model = recipe.model.path.existing_file("the model")
     counts: dict[str, int] = {}
     for name, spec in recipe.model.inputs.items():

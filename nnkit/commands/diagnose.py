@@ -6,8 +6,8 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nnkit.api.build_inputs import load_samples
 from nnkit.builds import BuiltFolder, computing_with, open_build
-from nnkit.commands.build_inputs import load_samples
 from nnkit.commands.common import print_json, print_line
 from nnkit.errors import UserFileError
 

@@ -3,62 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from nnkit.commands.common import builds, byte_count, load, print_json, print_line
+from nnkit.api.planning import plan_of, planned_builds
+from nnkit.api.preparing import load
+from nnkit.commands.common import byte_count, print_json, print_line
 
 if TYPE_CHECKING:
-    from nnkit.stages import Preview
+    from nnkit.api import Plan
+    from nnkit.recipe.settings import Setting
 
 
 def plan_command(
-    path: Path, targets: list[str], *, no_cache: bool, trust: bool = False, json: bool, verbose: bool
+    path: Path,
+    targets: list[str],
+    *,
+    settings: Sequence[Setting],
+    no_cache: bool,
+    trust: bool = False,
+    json: bool,
+    verbose: bool,
 ) -> None:
     """What `run` would build: rewrites with reasons, placement, formats, memory. Nothing is written.
 
     trust: calibration may run the Python of layers that the recipe defines.
     """
-    from nnkit.pipeline import preview
     from nnkit.report.progress import Progress
 
-    recipe = load(path)
     results = []
-    for made in builds(recipe, targets, Progress(verbose=verbose), use_cache=not no_cache, emulate=False):
-        build = replace(made, trusted=trust)
-        planned = preview(build)
-        estimates = build.target.estimates(planned.settled.lowered, build.options)
-        results.append(_as_json(build.key, planned) | {"estimates": dict(estimates)})
+    recipe = load(path, settings)
+    for build in planned_builds(recipe, targets, Progress(verbose=verbose), cache=not no_cache, trust=trust):
+        plan = plan_of(build)
+        results.append(plan.data)
         if not json:
-            _print(build.key, planned)
-            if "line" in estimates:
-                print_line(f"  {estimates['line']}")
+            _print(plan)
     if json:
         print_json(results[0] if len(results) == 1 else results)
 
 
-def _as_json(target: str, planned: Preview) -> dict[str, Any]:
-    from nnkit.memory import plan_to_json
-    from nnkit.report.layers_csv import layer_table
-
-    return {
-        "target": target,
-        "calibrated": planned.calibrated,
-        "rewrites": planned.restructured.log.report(),
-        "segments": [{"placement": s.placement, "layers": list(s.layers)} for s in planned.settled.lowered.segments],
-        "formats": {name: str(t.format) for name, t in planned.program.tensors.items()} if planned.calibrated else {},
-        "layers": [dict(row) for row in layer_table(planned.program, planned.plan)],
-        "plan": plan_to_json(planned.plan),
-    }
-
-
-def _print(target: str, planned: Preview) -> None:
-    program, plan = planned.program, planned.plan
-    print_line(f"plan for {target}")
+def _print(plan: Plan) -> None:
+    print_line(f"plan for {plan.target}")
     print_line("rewrites")
     idle = []
-    for entry in planned.restructured.log.report():
+    for entry in plan.data["rewrites"]:
         if not entry["fired"] and not entry["declined"]:
             idle.append(entry["name"])
             continue
@@ -72,26 +60,26 @@ def _print(target: str, planned: Preview) -> None:
     if idle:
         print_line(f"  nothing to do for          {', '.join(idle)}")
     print_line("placement")
-    for segment in planned.settled.lowered.segments:
-        first, last = segment.layers[0], segment.layers[-1]
-        span = first if first == last else f"{first} .. {last}"
-        print_line(f"  {segment.placement:<5}{len(segment.layers)} layers: {span}")
-    print_line("layers" + ("" if planned.calibrated else " (no calibration images: formats are not known yet)"))
+    for segment in plan.data["segments"]:
+        layers = segment["layers"]
+        span = layers[0] if len(layers) == 1 else f"{layers[0]} .. {layers[-1]}"
+        print_line(f"  {segment['placement']:<5}{len(layers)} layers: {span}")
+    print_line("layers" + ("" if plan.calibrated else " (no calibration images: formats are not known yet)"))
     rows = []
-    for op in program.ops:
-        tensor = program.tensors[op.output]
-        form = str(tensor.format) if planned.calibrated else f"{tensor.format.bits} bits"
-        tags = f" [{', '.join(op.tags)}]" if op.tags else ""
-        shape = "x".join(str(side) for side in tensor.shape)
-        rows.append((op.name, op.kind, shape, form, op.placement + tags))
+    for layer in plan.layers:
+        form = layer.output_format or f"{layer.output_bits} bits"
+        tags = f" [{', '.join(layer.tags)}]" if layer.tags else ""
+        rows.append((layer.name, layer.op, "x".join(map(str, layer.shape)), form, layer.placement + tags))
     for name, kind, shape, form, place in rows:
         cells = (f"{cell:<{width}}" for cell, width in zip((name, kind, shape, form), _widths(rows), strict=True))
         print_line(f"  {' '.join(cells)} {place}")
     print_line("memory")
-    for name, use in plan.regions.items():
+    for name, use in plan.memory.items():
         proof = "optimal" if use.proven_optimal else f"lower bound {byte_count(use.lower_bound_bytes)}"
         print_line(f"  {name:<4}{byte_count(use.peak_bytes)} of {byte_count(use.capacity_bytes)} ({proof})")
-    print_line(f"  weights {byte_count(plan.l3_weight_bytes)}, planner {plan.planner}")
+    print_line(f"  weights {byte_count(plan.weight_bytes)}, planner {plan.data['plan']['planner']}")
+    if "line" in plan.data["estimates"]:
+        print_line(f"  {plan.data['estimates']['line']}")
 
 
 def _widths(rows: Sequence[tuple[str, ...]]) -> list[int]:

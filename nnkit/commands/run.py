@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nnkit.api.building import run_build
+from nnkit.api.preparing import Switches, builds, load
 from nnkit.build_status import RELEASED
-from nnkit.commands.common import builds, byte_count, load, print_json, print_line
-from nnkit.errors import GateFailedError, UnprovenError, cannot_be_written
+from nnkit.commands.common import byte_count, print_json, print_line
+from nnkit.errors import GateFailedError, UnprovenError
 from nnkit.executors import THIS_HOST, ExecutorChoice
 from nnkit.report.advice import CLIPPED_SHARE, UNSEEN_FACTOR
 from nnkit.report.progress import Progress
 
 if TYPE_CHECKING:
     from nnkit.pipeline import Outcome
-    from nnkit.recipe import Recipe
+    from nnkit.recipe.settings import Setting
     from nnkit.stages import Build
 
 _LISTED = 8  # layers in 16 bits, and notes, that are told one by one; the report has all
@@ -39,6 +40,7 @@ class RunOptions:
     executor: ExecutorChoice = THIS_HOST
     jobs: int = 1
     trust: bool = False
+    settings: tuple[Setting, ...] = ()
 
 
 def run_command(recipes: Sequence[Path], options: RunOptions) -> None:
@@ -64,12 +66,11 @@ def run_command(recipes: Sequence[Path], options: RunOptions) -> None:
 
 
 def _run_one(path: Path, options: RunOptions) -> None:
-    recipe = load(path)
     reports: list[dict[str, Any]] = []
     failures: list[str] = []
     unproven: list[str] = []
-    for build in wanted_builds(recipe, options, Progress(verbose=options.verbose)):
-        build.progress.stream.write(f"{recipe.name} for {build.key}\n")
+    for build in wanted_builds(path, options, Progress(verbose=options.verbose)):
+        build.progress.stream.write(f"{build.recipe.name} for {build.key}\n")
         outcome, seconds = run_build(build, options.out)
         reports.append(outcome.report)
         if not options.json:
@@ -90,54 +91,10 @@ def _run_one(path: Path, options: RunOptions) -> None:
         raise UnprovenError("\n".join(unproven), remedy=PROVE)
 
 
-def wanted_builds(recipe: Recipe, options: RunOptions, progress: Progress) -> list[Build]:
+def wanted_builds(path: Path, options: RunOptions, progress: Progress) -> list[Build]:
     """One Build for each target of a recipe that is wanted."""
-    made = builds(
-        recipe,
-        list(options.targets),
-        progress,
-        use_cache=options.cache,
-        emulate=options.emulate,
-        executor=options.executor,
-    )
-    return [replace(build, trusted=options.trust) for build in made]
-
-
-def run_build(build: Build, out: Path) -> tuple[Outcome, float]:
-    """One build, its notes and its `run.json`; and how many seconds it took."""
-    from nnkit.pipeline import run
-
-    began = time.perf_counter()
-    build.progress.timings.clear()
-    outcome = run(build, out)
-    for note in build.cache.notes:
-        build.progress.note(note)
-    seconds = time.perf_counter() - began
-    write_run_json(outcome.folder, build, seconds)
-    return outcome, seconds
-
-
-def write_run_json(folder: Path, build: Any, seconds: float) -> None:
-    """`run.json`: timings, cache hits, host, and this user's mark; the only file that differs between two runs."""
-    import platform
-
-    from nnkit.report.build import write_json
-    from nnkit.trust import mark_of_report
-
-    data = {
-        "seconds": round(seconds, 3),
-        "stages": [
-            {"name": t.name, "seconds": round(t.seconds, 3), "cached": t.cached} for t in build.progress.timings
-        ],
-        "notes": list(build.cache.notes),
-        "host": {"system": platform.system(), "machine": platform.machine(), "python": platform.python_version()},
-        "tools": {tool.name: tool.version for tool in build.target.tools() if tool.found},
-        "made_here": mark_of_report(folder),
-    }
-    try:
-        write_json(folder / "run.json", data)
-    except OSError as error:
-        raise cannot_be_written(folder / "run.json", error) from error
+    switches = Switches(options.cache, options.emulate, options.executor, options.trust)
+    return builds(load(path, options.settings), options.targets, progress, switches)
 
 
 PROVE = "`nnkit doctor` tells what is missing and how to get it; then run again"

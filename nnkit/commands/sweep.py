@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from nnkit.api.building import run_build
 from nnkit.build_status import exit_code
-from nnkit.commands.common import load, print_json, print_line
-from nnkit.commands.run import RunOptions, failure_text, run_build, unproven_text, wanted_builds
+from nnkit.commands.common import print_json, print_line
+from nnkit.commands.run import RunOptions, failure_text, unproven_text, wanted_builds
 from nnkit.errors import ExitCode, NnkitError, UsageError
 from nnkit.executors import THIS_HOST, Executor, ExecutorChoice, open_executor
 from nnkit.executors.local import InProcess, Processes
@@ -54,7 +55,7 @@ def sweep(recipes: Sequence[Path], options: RunOptions) -> None:
     jobs = [
         Job(path, build.key, build.recipe.name)
         for path in recipes
-        for build in wanted_builds(load(path), options, _quiet())
+        for build in wanted_builds(path, options, _quiet())
     ]
     _check_folders(jobs)
     progress = Progress(verbose=options.verbose)
@@ -105,7 +106,7 @@ def run_job(options: RunOptions, job: Job) -> JobResult:
     """One build, wherever it runs; errors for users become part of the result."""
     progress = Progress(verbose=options.verbose, stream=io.StringIO())
     try:
-        every = wanted_builds(load(job.recipe), replace(options, targets=()), progress)
+        every = wanted_builds(job.recipe, replace(options, targets=()), progress)
         build = next(build for build in every if build.key == job.key)
         outcome, seconds = run_build(build, options.out)
     except NnkitError as error:

@@ -7,7 +7,7 @@ are expanded. What can be reported together is: duplicate keys, unset variables 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ import yaml
 
 from nnkit.recipe import scalars
 from nnkit.recipe.problems import InvalidRecipeError, KeyPath, Place, Problem, shown
+from nnkit.recipe.settings import Setting
 from nnkit.recipe.variables import Expansion, VariableError, expand
 from nnkit.recipe.yaml_loader import (
     CORE_PREFIX,
@@ -64,12 +65,15 @@ class Document:
         return self.values[()]
 
 
-def load_document(path: str | os.PathLike[str], *, environ: Mapping[str, str] | None = None) -> Document:
+def load_document(
+    path: str | os.PathLike[str], *, environ: Mapping[str, str] | None = None, settings: Sequence[Setting] = ()
+) -> Document:
     """Read a recipe file and all it includes.
 
     Args:
         path: the recipe file.
         environ: the variables for `${VAR}`; the process environment by default.
+        settings: values that replace the file's, or stand where it has none.
 
     Raises:
         InvalidRecipeError: unreadable file, YAML syntax, duplicate keys, unset variables, cyclic includes, a
@@ -78,6 +82,8 @@ def load_document(path: str | os.PathLike[str], *, environ: Mapping[str, str] | 
     builder = _Builder(os.environ if environ is None else environ)
     display = os.fspath(path)
     data = builder.build_root(display)
+    for setting in settings:
+        builder.put(setting, data)
     if builder.problems:
         raise InvalidRecipeError(in_order(builder.problems, display), file=display)
     return Document(
@@ -144,6 +150,8 @@ class _Builder:
     """Absolute folder of each file, by the file's displayed name."""
     include_chain: list[tuple[Path, str]] = field(default_factory=list)
     open_nodes: set[int] = field(default_factory=set)
+    set_here: set[str] = field(default_factory=set)
+    """Displayed names of values from the command line, which have no lines."""
     count: int = 0
     characters: int = 0
 
@@ -154,6 +162,35 @@ class _Builder:
         real, node = self._read(Path(display), display, fail)
         self.include_chain.append((real, display))
         return self._value(node, ())
+
+    def put(self, setting: Setting, data: Any) -> None:
+        """Replace or add one value; sections on the way to it are made where they are not there."""
+        display = setting.display
+        self.folders[display] = os.getcwd()
+        self.set_here.add(display)
+        place = Place(display, 0, 0, self.folders[display])
+        try:
+            node = compose(setting.text, display)
+        except InvalidRecipeError as error:
+            self.problems += [(place, Problem(display, each.reason, each.remedy)) for each in error.problems]
+            return
+        path = setting.path(data)
+        parent = data
+        for depth, part in enumerate(path[:-1], 1):
+            below = parent.get(part) if isinstance(parent, dict) else _item(parent, part)
+            if below is None and isinstance(parent, dict):
+                below = parent[str(part)] = {}
+                self.keys[path[:depth]] = self.values[path[:depth]] = place
+            parent = below
+        if not isinstance(parent, dict) and _item(parent, path[-1]) is None:
+            reason = f"'{setting.key}' is below a value that has no keys"
+            self.problems.append((place, Problem(display, reason, "name a key of a section, or a list's position")))
+            return
+        for written in (self.values, self.keys, self.raw, self.expansions):
+            for old in [old for old in written if old[: len(path)] == path]:
+                del written[old]
+        self.keys[path] = place
+        parent[path[-1]] = self._value(node, path)
 
     def _read(self, path: Path, display: str, fail: Any) -> tuple[Path, yaml.Node]:
         """The file's canonical path and root node; a file is parsed once however often it is included."""
@@ -170,6 +207,8 @@ class _Builder:
 
     def _place(self, node: yaml.Node) -> Place:
         mark = node.start_mark
+        if mark.name in self.set_here:
+            return Place(mark.name, 0, 0, self.folders[mark.name])
         return Place(mark.name, mark.line + 1, mark.column + 1, self.folders[mark.name])
 
     def _fail(self, node: yaml.Node, reason: str, remedy: str) -> InvalidRecipeError:
@@ -348,6 +387,11 @@ class _Builder:
         self.raw[path] = text
         self.expansions[path] = expansion
         return expansion.text
+
+
+def _item(parent: Any, part: str | int) -> Any:
+    """The item of a list at a position; None where there is no such item, or no list."""
+    return parent[part] if isinstance(parent, list) and isinstance(part, int) and part < len(parent) else None
 
 
 def _has_surrogate(text: str) -> bool:

@@ -6,7 +6,7 @@ import copy
 import json
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -19,6 +19,7 @@ from nnkit.recipe.problems import InvalidRecipeError, KeyPath, Problem
 from nnkit.recipe.scalars import resolve
 from nnkit.recipe.schema import Recipe, RecipeBody, target_faults
 from nnkit.recipe.sections import TargetOptionsBase
+from nnkit.recipe.settings import Setting
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -40,6 +41,7 @@ def load_recipe(
     target_models: TargetModels,
     known_rules: Collection[str] | None = None,
     environ: Mapping[str, str] | None = None,
+    settings: Sequence[Setting] = (),
 ) -> Recipe:
     """Read and validate a recipe.
 
@@ -48,11 +50,12 @@ def load_recipe(
         target_models: options models of the installed targets; others are refused.
         known_rules: names of the rewrite rules; `restructure` is checked against them where given.
         environ: variables for `${VAR}`; the process environment by default.
+        settings: values that replace the file's, or stand where it has none.
 
     Raises:
         InvalidRecipeError: anything wrong with the recipe; all that is wrong at once where that can be told.
     """
-    document = load_document(path, environ=environ)
+    document = load_document(path, environ=environ, settings=settings)
     return validate(document, target_models=target_models, known_rules=known_rules)
 
 

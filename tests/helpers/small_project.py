@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from nnkit.api.preparing import load
 from nnkit.cache import StageCache
-from nnkit.commands.common import load
 from nnkit.report.progress import Progress
 from nnkit.stages import Build
 from nnkit.target import load_target, plugin_name

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nnkit.commands.common import load
+from nnkit.api.preparing import load
 from nnkit.errors import UsageError
 from nnkit.recipe.draft import Draft, DraftInput, image_globs, recipe_name, recipe_text, with_shapes
 

@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from nnkit.did_you_mean import suggestion
 from nnkit.errors import UsageError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from nnkit.builds import BuiltFolder
     from nnkit.graph import Model
     from nnkit.recipe import Recipe
     from nnkit.samples import Sample
 
+T = TypeVar("T")
 
-def load_sample(build: BuiltFolder, model: Model, paths: Mapping[str, Path]) -> Sample:
-    """One sample from a file for each input of `model`, the build's float network."""
+
+def load_given(build: BuiltFolder, model: Model, given: Mapping[str, str | Path | NDArray[Any]]) -> Sample:
+    """One sample for `model`, the build's float network: of each input a file, or the array itself."""
     from nnkit.inputs import preprocess_by_input
-    from nnkit.preprocess import load_input
+    from nnkit.preprocess import as_network_input, load_input
     from nnkit.samples import Sample
 
     preprocess = preprocess_by_input(recipe_of(build), model)
-    inputs = {spec.name: load_input(paths[spec.name], preprocess[spec.name], spec.shape) for spec in model.inputs}
-    return Sample(", ".join(str(path) for path in paths.values()), inputs)
+    inputs = {}
+    for spec in model.inputs:
+        value = given[spec.name]
+        if isinstance(value, str | Path):
+            inputs[spec.name] = load_input(Path(value), preprocess[spec.name], spec.shape)
+        else:
+            inputs[spec.name] = as_network_input(value, spec.shape, where=f"input {spec.name!r}")
+    return Sample(", ".join(str(v) for v in given.values() if isinstance(v, str | Path)), inputs)
 
 
 def load_samples(build: BuiltFolder, globs: list[str], count: int, option: str) -> list[Sample]:
@@ -38,7 +49,7 @@ def load_samples(build: BuiltFolder, globs: list[str], count: int, option: str) 
     from nnkit.preprocess import list_images
 
     model = build.model("float.onnx")
-    by_input = by_name([spec.name for spec in model.inputs], globs, option, "GLOB")
+    by_input = given_by_name([spec.name for spec in model.inputs], globs, option, "GLOB")
     files = {name: list_images(glob, Path(), count, where=option) for name, glob in by_input.items()}
     numbers = {name: len(paths) for name, paths in files.items()}
     if len(set(numbers.values())) > 1:
@@ -48,10 +59,23 @@ def load_samples(build: BuiltFolder, globs: list[str], count: int, option: str) 
             remedy="one file of each input makes one sample",
         )
     total = min(numbers.values())
-    return [load_sample(build, model, {name: paths[i] for name, paths in files.items()}) for i in range(total)]
+    return [load_given(build, model, {name: paths[i] for name, paths in files.items()}) for i in range(total)]
 
 
-def by_name(names: list[str], texts: list[str], option: str, what: str) -> dict[str, str]:
+def by_name(names: Sequence[str], given: Mapping[str, T]) -> dict[str, T]:
+    """What was given for each input, in their order. Raises UsageError for one too many or one without."""
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise UsageError(
+            f"the network has no input {unknown[0]!r}", where="inputs", remedy=suggestion(unknown[0], names, "inputs")
+        )
+    lacking = [name for name in names if name not in given]
+    if lacking:
+        raise UsageError(f"nothing for input {', '.join(lacking)}", where="inputs", remedy="give a file or an array")
+    return {name: given[name] for name in names}
+
+
+def given_by_name(names: list[str], texts: list[str], option: str, what: str) -> dict[str, str]:
     """What was given for each input, as `NAME=...` or, for a single input, without its name.
 
     Raises UsageError for a name that there is not, and for an input without.

@@ -1,0 +1,95 @@
+"""`nnkit.run`: builds, verified and packed, as typed results; and the file of a run's timings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nnkit.api.preparing import Switches, builds, load
+from nnkit.api.results import BuildResult, result_of
+from nnkit.errors import cannot_be_written
+from nnkit.recipe.model_formats import FORMAT_OF_SUFFIX
+from nnkit.report.progress import Progress
+
+if TYPE_CHECKING:
+    from nnkit.pipeline import Outcome
+    from nnkit.stages import Build
+
+
+def run(
+    recipe: str | Path,
+    *,
+    targets: str | Sequence[str] = (),
+    images: str | Path | None = None,
+    out: str | Path = "out",
+    settings: Mapping[str, Any] | None = None,
+    switches: Switches | None = None,
+) -> tuple[BuildResult, ...]:
+    """Build, verify and pack a release for every wanted target of a recipe; one result a target.
+
+    Args:
+        recipe: the recipe file; or a model, with `images`: a folder of pictures to calibrate and verify on.
+        targets: only these (a target's name, or a variant's); none named: all of the recipe.
+        out: folder; builds go to `out/<name>/<target>`.
+        settings: values that replace the recipe's, by key: `{"targets.gap8.precision": "int8"}`.
+        switches: cache, emulation, executor, trust.
+
+    A build that fails its gates, or whose artifact disagrees, is returned with its status and kept beside the last
+    good one. Raises NnkitError (its classes are in `nnkit.errors`) for what cannot be built.
+    """
+    from nnkit.recipe.settings import settings_of
+
+    path, wanted = Path(recipe), (targets,) if isinstance(targets, str) else tuple(targets)
+    if is_model(path) or images is not None:
+        from nnkit.api.drafting import drafted
+
+        path = drafted(path, Path(out), targets=wanted, images=None if images is None else Path(images))
+        wanted = ()
+    loaded = load(path, settings_of(settings or {}))
+    made = builds(loaded, wanted, Progress(quiet=True), switches or Switches())
+    outcomes = (run_build(build, Path(out))[0] for build in made)
+    return tuple(result_of(outcome.folder, outcome.report) for outcome in outcomes)
+
+
+def is_model(path: Path) -> bool:
+    """Whether a file is a network and no recipe, by its suffix."""
+    return path.suffix.lower() in FORMAT_OF_SUFFIX
+
+
+def run_build(build: Build, out: Path) -> tuple[Outcome, float]:
+    """One build, its notes and its `run.json`; and how many seconds it took."""
+    from nnkit.pipeline import run as run_stages
+
+    began = time.perf_counter()
+    build.progress.timings.clear()
+    outcome = run_stages(build, out)
+    for note in build.cache.notes:
+        build.progress.note(note)
+    seconds = time.perf_counter() - began
+    write_run_json(outcome.folder, build, seconds)
+    return outcome, seconds
+
+
+def write_run_json(folder: Path, build: Any, seconds: float) -> None:
+    """`run.json`: timings, cache hits, host, and this user's mark; the only file that differs between two runs."""
+    import platform
+
+    from nnkit.report.build import write_json
+    from nnkit.trust import mark_of_report
+
+    data = {
+        "seconds": round(seconds, 3),
+        "stages": [
+            {"name": t.name, "seconds": round(t.seconds, 3), "cached": t.cached} for t in build.progress.timings
+        ],
+        "notes": list(build.cache.notes),
+        "host": {"system": platform.system(), "machine": platform.machine(), "python": platform.python_version()},
+        "tools": {tool.name: tool.version for tool in build.target.tools() if tool.found},
+        "made_here": mark_of_report(folder),
+    }
+    try:
+        write_json(folder / "run.json", data)
+    except OSError as error:
+        raise cannot_be_written(folder / "run.json", error) from error

@@ -1,0 +1,70 @@
+"""`--set key=value`: the recipe that comes out is the one that a file with that value gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_project import RECIPE, write_project
+
+from nnkit.api.preparing import load
+from nnkit.errors import RecipeError, UsageError
+from nnkit.recipe.settings import parse_setting, parse_settings
+
+
+def test_a_value_set_is_the_value_written(tmp_path: Path) -> None:
+    path = write_project(tmp_path)
+    other = tmp_path / "other.yaml"
+    changes = {
+        "verify.gates.cosine=0.5": ("cosine: 0.99", "cosine: 0.5"),
+        "targets.gap8.precision=int8": ("gap8: {}", "gap8: {precision: int8}"),
+        "targets.gap8={cores: 4}": ("gap8: {}", "gap8: {cores: 4}"),
+        "calibration.method=mse": ("targets:", "calibration: {method: mse}\ntargets:"),
+        "model.inputs.x.preprocess.resize.size.1=40": ("[40, 40]", "[40, 40]"),
+        "release.notes=": ("1.2.3", "1.2.3, notes: null"),
+    }
+    for setting, (before, after) in changes.items():
+        assert before in RECIPE
+        other.write_text(RECIPE.replace(before, after))
+        assert load(path, [parse_setting(setting)]).model_dump() == load(other).model_dump(), setting
+
+
+def test_paths_are_those_of_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_project(tmp_path)
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "own.onnx").write_bytes(b"")
+    monkeypatch.chdir(here)
+    recipe = load(path, [parse_setting("model.path=own.onnx")])
+    assert recipe.model.path.existing_file("the model").resolve() == (here / "own.onnx").resolve()
+
+
+def test_a_key_with_a_dot_is_found(tmp_path: Path) -> None:
+    path = write_project(tmp_path, RECIPE.replace("    x:", "    input.1:"))
+    recipe = load(path, [parse_setting("model.inputs.input.1.preprocess.color=bgr")])
+    preprocess = recipe.model.inputs["input.1"].preprocess
+    assert preprocess is not None
+    assert preprocess.color == "bgr"
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ("verify.gates.cosin=1", "unknown key 'cosin'"),
+        ("name.x=1", "'name.x' is below a value that has no keys"),
+        ("verify.gates.cosine=[", "not closed"),
+        ("model.inputs.x.preprocess.resize.size.7=4", "below a value that has no keys"),
+    ],
+)
+def test_what_cannot_be_set_is_told_with_the_option(setting: str, reason: str, tmp_path: Path) -> None:
+    path = write_project(tmp_path)
+    with pytest.raises(RecipeError, match=reason) as caught:
+        load(path, [parse_setting(setting)])
+    assert caught.value.where.startswith(f"--set {setting.partition('=')[0]}")
+    assert caught.value.remedy
+
+
+def test_what_sets_nothing_is_refused() -> None:
+    for texts in (["verify"], ["=1"], ["a..b=1"], ["a=1", "a=2"]):
+        with pytest.raises(UsageError):
+            parse_settings(texts)
