@@ -48,10 +48,39 @@ def fail_unexpected(error: Exception) -> None:
     if isinstance(error, OSError) and error.filename:
         reason = error.strerror or type(error).__name__
         fail(f"{error.filename}: {reason}\n  fix: check that the file or folder is there and allowed", ExitCode.USER)
+    plugin = _plugin_of(error)
+    if plugin is not None:
+        name, place = plugin
+        fail(
+            f"{place}: the target plugin {name!r} failed: {type(error).__name__}: {error}\n"
+            f"  fix: report it to who provides the plugin, with the output of --debug, or build for another target",
+            ExitCode.TOOL,
+        )
     fail(
         f"a bug in nnkit: {type(error).__name__}: {error}\n  fix: run again with --debug and report the traceback",
         ExitCode.INTERNAL,
     )
+
+
+def _plugin_of(error: BaseException) -> tuple[str, str] | None:
+    """The third-party target in whose code an exception arose or came by, and the last place there; None: in none.
+
+    Built-in targets come with nnkit: their mistakes are its own.
+    """
+    from importlib.metadata import entry_points
+
+    modules: dict[str, str] = {}
+    for entry in entry_points(group="nnkit.targets"):
+        if entry.dist is None or entry.dist.name != "nnkit":
+            modules[entry.value.partition(":")[0].partition(".")[0]] = entry.name
+    found = None
+    trace = error.__traceback__
+    while trace is not None:
+        top = str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+        if top in modules:
+            found = modules[top], f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return found
 
 
 def fail(message: str, code: ExitCode) -> NoReturn:

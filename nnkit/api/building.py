@@ -33,7 +33,7 @@ def run(
         recipe: the recipe file; or a model, with `images`: a folder of pictures to calibrate and verify on.
         targets: only these (a target's name, or a variant's); none named: all of the recipe.
         out: folder; builds go to `out/<name>/<target>`.
-        settings: values that replace the recipe's, by key: `{"targets.gap8.precision": "int8"}`.
+        settings: values that replace the recipe's, by key: `{"targets.npu.precision": "int8"}`.
         switches: cache, emulation, executor, trust.
 
     A build that fails its gates, or whose artifact disagrees, is returned with its status and kept beside the last

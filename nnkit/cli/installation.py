@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -30,6 +31,18 @@ def targets_show(
     from nnkit.commands.targets import show_command
 
     show_command(name, json=json)
+
+
+@targets_app.command("new")
+def targets_new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The new target.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where its package goes.")] = Path("."),
+    json: JsonOption = False,
+) -> None:
+    """Write the package of a new target that runs, to go on from."""
+    from nnkit.commands.new_target import new_command
+
+    new_command(name, out, json=json)
 
 
 @app.command(rich_help_panel=PANEL)

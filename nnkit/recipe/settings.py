@@ -12,7 +12,7 @@ from nnkit.recipe.problems import KeyPath
 
 @dataclass(frozen=True)
 class Setting:
-    """A value for a key of the recipe, both as written: `targets.gap8.precision` and `int8`.
+    """A value for a key of the recipe, both as written: `targets.npu.precision` and `int8`.
 
     The text is YAML: numbers, lists and sections can be given. Paths in it are relative to the working folder.
     """

@@ -19,7 +19,7 @@ from nnkit.recipe.sections import AUTO
 from nnkit.report.untried import Untried
 from nnkit.samples import Sample
 from nnkit.stages.task import boxes_note
-from nnkit.stages.types import Artifact, Build, Imported, Restructured, Settled, Verdict
+from nnkit.stages.types import Artifact, Build, Imported, Restructured, Settled, Verdict, returned
 from nnkit.target import Deployment, Lowered, Quantization, Runner
 from nnkit.verify.artifact import ArtifactVerdict
 
@@ -52,7 +52,7 @@ def quantize(build: Build, settled: Settled, statistics: CalibrationStats) -> Pr
 
     with build.progress.stage("quantize") as step:
         wanted = replace(quantization_of(build, settled.lowered, statistics), say=step.say)
-        program: Program = build.target.quantize(settled.lowered, wanted, build.options)
+        program = returned(build, "quantize", build.target.quantize(settled.lowered, wanted, build.options), Program)
         build.target.check(program, build.options)
         if build.target.writes_postprocess:
             stages_of(build.recipe, program)
@@ -112,7 +112,7 @@ def plan(build: Build, settled: Settled, program: Program) -> MemoryPlan:
     from nnkit.memory.claims import check_claims
 
     with build.progress.stage("plan") as step:
-        made: MemoryPlan = build.target.plan(settled.lowered, program, build.options)
+        made = returned(build, "plan", build.target.plan(settled.lowered, program, build.options), MemoryPlan)
         try:
             check_claims(program, made)
         except InternalError as error:

@@ -10,8 +10,8 @@ from nnkit.errors import LayersNotTakenError
 from nnkit.recipe import Calibration, Recipe
 from nnkit.report.progress import Step
 from nnkit.stages.caching import Codec, StageCall, cached, object_codec
-from nnkit.stages.types import Build, Imported, Restructured
-from nnkit.target import Lowered
+from nnkit.stages.types import Build, Imported, Restructured, returned
+from nnkit.target import Lowered, check_target_rules
 
 if TYPE_CHECKING:
     from nnkit.importers import CustomDefinition
@@ -133,10 +133,12 @@ def restructure(build: Build, imported: Imported) -> Restructured:
     from nnkit import rewrite
     from nnkit.recipe.restructure import entry_name
 
+    legalisation = build.target.legalisation(build.options)
+    check_target_rules(build.key, (*build.target.default_rules, *legalisation), rewrite.known_names())
     written = written_steps(build)
     entries = [entry for _, entry in written]
     names = {entry_name(entry) for entry in entries}
-    entries += [name for name in build.target.legalisation(build.options) if name not in names]
+    entries += [name for name in legalisation if name not in names]
 
     def where(index: int) -> str:
         place = written[index][0] if index < len(written) else index
@@ -171,7 +173,8 @@ def lower(build: Build, restructured: Restructured) -> Lowered:
 
     try:
         with build.progress.stage("lower") as step:
-            lowered: Lowered = build.target.lower(restructured.model, restructured.log, build.options)
+            made = build.target.lower(restructured.model, restructured.log, build.options)
+            lowered = returned(build, "lower", made, Lowered)
             build.target.check_recipe(build.recipe, lowered, build.options)
             count = len(lowered.segments)
             step.detail = f"{count} segment{'s' if count != 1 else ''}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from nnkit.build_status import Status
 from nnkit.cache import StageCache
+from nnkit.errors import ToolError
 from nnkit.executors import THIS_HOST, ExecutorChoice
 from nnkit.graph import Model
 from nnkit.memory.plan import MemoryPlan
@@ -22,6 +23,8 @@ from nnkit.verify.float_vs_program import FloatVerdict
 from nnkit.verify.gates import GateResult
 from nnkit.verify.status import RequiredRunner
 from nnkit.verify.tasks import TaskScore
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,17 @@ class Build:
     emulate: bool = True
     executor: ExecutorChoice = THIS_HOST
     trusted: bool = False
+
+
+def returned(build: Build, method: str, value: object, wanted: type[T]) -> T:
+    """What a method of the target gave. Raises ToolError where it is of another type: no recipe can mend that."""
+    if isinstance(value, wanted):
+        return value
+    raise ToolError(
+        f"the target {build.target.name!r} gives {type(value).__name__} from {method}(), not {wanted.__name__}",
+        where=build.key,
+        remedy="this is a mistake of the target's plugin: report it to who provides it",
+    )
 
 
 @dataclass(frozen=True)

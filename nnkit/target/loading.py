@@ -5,7 +5,7 @@ The entry-point group is `nnkit.targets`; an entry names a class that derives fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -146,6 +146,18 @@ def _misspelt(plugin: type[AnyTarget]) -> dict[str, str]:
     own = {name for name in dir(plugin) if not name.startswith("_")} - asked
     near = {name: close_to(name, sorted(asked), count=1, cutoff=_SIMILAR) for name in sorted(own)}
     return {name: matches[0] for name, matches in near.items() if matches}
+
+
+def check_target_rules(key: str, named: Iterable[str], known: Sequence[str]) -> None:
+    """The rewrite rules that a target itself names are there. Raises ToolError: the recipe cannot mend it."""
+    for name in named:
+        if name not in known:
+            raise ToolError(
+                f"the target {plugin_name(key)!r} asks for a rewrite rule {name!r}, which is not there",
+                where=key,
+                remedy=f"{did_you_mean(name, known)} It is a mistake of the target's plugin: its "
+                "default_rules or its legalisation".lstrip(),
+            )
 
 
 def check_required(recipe: Recipe) -> None:

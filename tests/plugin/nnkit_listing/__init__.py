@@ -11,11 +11,8 @@ from pydantic import Field
 
 from nnkit.constraints import Limits, check_constraints, constraint_text
 from nnkit.input_range import InputRange
-from nnkit.memory.checker import check_plan
-from nnkit.memory.lifetimes import choose_storages
-from nnkit.memory.placing import place
-from nnkit.memory.plan import Buffer, MemoryPlan, Region, RegionUse, Step, TensorPlace
-from nnkit.memory.problem import Problem, Request
+from nnkit.memory.one_region import plan_one_region
+from nnkit.memory.plan import MemoryPlan, Region
 from nnkit.program import OpBase, Program
 from nnkit.quantize import FixedPointScheme
 from nnkit.quantize.lowered import LoweredLayers
@@ -70,25 +67,7 @@ class ListingTarget(FixedPointTarget[ListingOptions]):
         return (constraint_text(name_is_short, ListingLimits()),)
 
     def plan(self, lowered: LoweredLayers, program: Program, options: ListingOptions) -> MemoryPlan:
-        """Tensors that may share bytes do; what lives at once lies apart. Raises DoesNotFitError."""
-        storages = choose_storages(program)
-        requests = tuple(Request(b.name, b.size_bytes, b.first_op, b.last_op) for b in storages.buffers)
-        placement = place(Problem((Region("ram", options.ram),), requests))
-        offsets = {name: spot.offset_bytes for name, spot in placement.places.items()}
-        buffers = {
-            r.name: Buffer(r.name, "activation", "ram", offsets[r.name], r.size_bytes, r.first_step, r.last_step)
-            for r in requests
-        }
-        places = {
-            name: TensorPlace(name, requests[index].name, offset, program.tensors[name].size_bytes)
-            for name, (index, offset) in storages.places.items()
-        }
-        steps = tuple(Step(i, op.name, None, op.inputs, (op.output,)) for i, op in enumerate(program.ops))
-        peak = placement.peaks["ram"]
-        use = RegionUse(options.ram, peak.peak_bytes, peak.lower_bound_bytes, placement.proven_optimal)
-        plan = MemoryPlan("general", {"ram": use}, buffers, places, steps, (), 0)
-        check_plan(program, plan)
-        return plan
+        return plan_one_region(program, Region("ram", options.ram))
 
     def emit(self, deployment: Deployment[LoweredLayers], options: ListingOptions, folder: Path) -> None:
         ops = deployment.program.ops
