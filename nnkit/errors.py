@@ -109,6 +109,16 @@ class InternalError(NnkitError):
     exit_code = ExitCode.INTERNAL
 
 
+class SeveralError(NnkitError):
+    """Several things are wrong; the exit code is that of the first."""
+
+    def __init__(self, errors: Sequence[NnkitError], *, where: str) -> None:
+        self.errors = tuple(errors)
+        lines = "".join("\n  " + str(error).replace("\n", "\n  ") for error in self.errors)
+        super().__init__(f"{len(self.errors)} things are wrong{lines}", where=where)
+        self.exit_code = self.errors[0].exit_code
+
+
 def cannot_be_written(path: Path, error: OSError, what: str = "") -> UserFileError:
     """The error of a file or folder that cannot be written; `what` says what it was to hold."""
     return UserFileError(

@@ -24,6 +24,7 @@ DOCUMENTED = {
     "UnprovenError": 6,
     "InternalError": 70,
     "NnkitError": 70,
+    "SeveralError": 70,  # of itself; each has that of its first
 }
 
 

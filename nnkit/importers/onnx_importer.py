@@ -82,6 +82,52 @@ def import_onnx(
         ModelError: the model is broken, or cannot be imported.
         RecipeError: a glob matches no layer (`TagGlobError`), or a declared input contradicts the model.
     """
+    read = read_onnx_network(path, limits)
+    tagged = lift_tags(read.proto.graph, tag_globs)
+    declared = DeclaredInputs(inputs or {}, input_where, any_batch)
+    notes = [*read.notes, *settle_inputs(read, declared)]
+    proto, opset, where = read.proto, read.opset, read.where
+    _keep_known_domains(proto)
+    steps = ["check", "convert", *(["simplify"] if simplify else []), "finish"]
+    result = run_steps(proto, steps, where=where, limits=limits)
+    notes += result.notes
+    finished = result.model
+    tags, gone = follow_tags(tagged, finished.graph, where)
+    shapes = static_shapes(finished.graph, where)
+    model = Model(
+        onnx_bytes=finished.SerializeToString(deterministic=True),
+        tags=tags,
+        inputs=tuple(InputSpec(value.name, shapes[value.name]) for value in finished.graph.input),
+        outputs=tuple(OutputSpec(value.name, shapes[value.name]) for value in finished.graph.output),
+        opset=opset,
+    )
+    if channels_last:
+        from nnkit.importers.channels_last import channels_first
+
+        model = channels_first(model, channels_last, input_where)
+        notes += [f"input '{name}' is taken as {list(_shape(model, name))}" for name in channels_last]
+    return ImportResult(model, (*notes, *gone), read.files)
+
+
+@dataclass(frozen=True, eq=False)
+class ReadNetwork:
+    """An ONNX network as read and checked, its nodes named, before any tool has seen it.
+
+    where: the file, for messages. files: those it was read from.
+    """
+
+    proto: onnx.ModelProto
+    opset: int
+    where: str
+    notes: tuple[str, ...]
+    files: tuple[Path, ...]
+
+
+def read_onnx_network(path: str | os.PathLike[str], limits: ToolLimits = DEFAULT_LIMITS) -> ReadNetwork:
+    """Read an ONNX file with its data files, and check all that can be told without running a tool.
+
+    Raises UserFileError, ModelError.
+    """
     file = Path(path)
     return import_read(
         ReadModel(read_model_file(file), file),
@@ -140,33 +186,21 @@ def import_read(
     notes += fix_suppression(proto, where)
     check_operators(graph, opset, where)
     check_inference_mode(graph, where)
-    tagged = lift_tags(graph, tag_globs)
-    all_inputs = {value.name for value in graph.input}
-    notes += drop_unused(graph)
-    notes += to_float32(proto, where)
-    declared = DeclaredInputs(inputs or {}, input_where, any_batch)
-    notes += pin_inputs(graph, declared, where, unused=all_inputs - {value.name for value in graph.input})
-    check_numbers(graph, where)
-    _keep_known_domains(proto)
-    steps = ["check", "convert", *(["simplify"] if simplify else []), "finish"]
-    result = run_steps(proto, steps, where=where, limits=limits)
-    notes += result.notes
-    finished = result.model
-    tags, gone = follow_tags(tagged, finished.graph, where)
-    shapes = static_shapes(finished.graph, where)
-    model = Model(
-        onnx_bytes=finished.SerializeToString(deterministic=True),
-        tags=tags,
-        inputs=tuple(InputSpec(value.name, shapes[value.name]) for value in finished.graph.input),
-        outputs=tuple(OutputSpec(value.name, shapes[value.name]) for value in finished.graph.output),
-        opset=opset,
-    )
-    if channels_last:
-        from nnkit.importers.channels_last import channels_first
+    return ReadNetwork(proto, opset, where, tuple(notes), (file, *data_files))
 
-        model = channels_first(model, channels_last, input_where)
-        notes += [f"input '{name}' is taken as {list(_shape(model, name))}" for name in channels_last]
-    return ImportResult(model, (*notes, *gone), (file, *data_files))
+
+def settle_inputs(read: ReadNetwork, declared: DeclaredInputs) -> tuple[str, ...]:
+    """Give the network's inputs static shapes in float32, in place; notes on what was changed.
+
+    Raises ModelError and RecipeError, as `pin_inputs`.
+    """
+    graph = read.proto.graph
+    all_inputs = {value.name for value in graph.input}
+    notes = [*drop_unused(graph), *to_float32(read.proto, read.where)]
+    unused = all_inputs - {value.name for value in graph.input}
+    notes += pin_inputs(graph, declared, read.where, unused=unused)
+    check_numbers(graph, read.where)
+    return tuple(notes)
 
 
 def _shape(model: Model, name: str) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from nnkit.preprocess.decode import decode_image
 from nnkit.preprocess.files import list_images
-from nnkit.preprocess.load import as_network_input, load_array, load_image, load_input, preprocess_image
+from nnkit.preprocess.load import as_network_input, check_header, load_array, load_image, load_input, preprocess_image
 from nnkit.preprocess.settings import CropBox, Preprocess, Resize, check_shape
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Preprocess",
     "Resize",
     "as_network_input",
+    "check_header",
     "check_shape",
     "decode_image",
     "list_images",

@@ -10,6 +10,8 @@ Decisions, the same for every format:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,8 @@ FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 MAX_PIXELS = 1 << 26
 """A file that claims more pixels (64 Mi) is refused before it is decoded."""
 
+_ORIENTATION = 0x0112  # of EXIF
+_ON_ITS_SIDE = (5, 6, 7, 8)
 _RGB_MODES = frozenset({"P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr"})
 _GRAY_MODES = frozenset({"1", "L", "LA", "La"})
 _NOT_A_PICTURE = "give a PNG, JPEG, PGM/PPM, BMP, GIF, TIFF or WebP picture, or an .npy array"
@@ -60,7 +64,27 @@ def decode_image(path: Path) -> Image:
         UserFileError: the file is missing, empty, a folder, not a picture, truncated, too large, or of a pixel type
             that has no defined range.
     """
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    from PIL import ImageOps
+
+    with _opened(path) as opened:
+        file_format = opened.format or ""
+        opened.load()
+        ImageOps.exif_transpose(opened, in_place=True)
+        return _to_plain_mode(opened, file_format, path)
+
+
+def picture_size(path: Path) -> tuple[int, int]:
+    """(height, width) of a picture, upright, from the head of its file. Raises UserFileError as `decode_image`."""
+    with _opened(path) as opened:
+        # Of a PNG, Pillow decodes all to look behind the pixels for an orientation, which is rare there.
+        turned = opened.format != "PNG" and opened.getexif().get(_ORIENTATION, 1) in _ON_ITS_SIDE
+        return (opened.width, opened.height) if turned else (opened.height, opened.width)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Image]:
+    """The picture, not decoded yet; what goes wrong with it inside becomes UserFileError."""
+    from PIL import Image, UnidentifiedImageError
 
     check_regular_file(path)
     try:
@@ -71,10 +95,7 @@ def decode_image(path: Path) -> Image:
                     where=str(path),
                     remedy="give a smaller picture",
                 )
-            file_format = opened.format or ""
-            opened.load()
-            ImageOps.exif_transpose(opened, in_place=True)
-            return _to_plain_mode(opened, file_format, path)
+            yield opened
     except UserFileError:
         raise
     except UnidentifiedImageError as error:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnkit.errors import UserFileError
-from nnkit.preprocess.decode import check_regular_file, decode_image
+from nnkit.preprocess.decode import check_regular_file, decode_image, picture_size
 from nnkit.preprocess.settings import CropBox, Preprocess, Resize, check_shape
-from nnkit.reading import read_array
+from nnkit.reading import read_array, read_array_header
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,20 +64,16 @@ def preprocess_image(
     from PIL.Image import Transpose
 
     height, width = check_shape(preprocess, shape)
+    check_picture_size(image.height, image.width, preprocess, shape, where=where)
     if preprocess.color == "gray" and image.mode == "RGB":
         image = image.convert("L")
-    image = _cropped(image, preprocess, height, width, where)
+    box = _crop_box(image.height, image.width, preprocess, height, width)
+    if box is not None:
+        image = image.crop((box.left, box.top, box.left + box.width, box.top + box.height))
     if preprocess.flip:
         image = image.transpose(Transpose.FLIP_LEFT_RIGHT)
     if preprocess.resize is not None:
         image = _resized(image, preprocess.resize)
-    if image.size != (width, height):
-        raise UserFileError(
-            f"the picture is {image.height} x {image.width} pixels (height x width), the network takes "
-            f"{height} x {width}",
-            where=where,
-            remedy=f"add resize: {{size: [{height}, {width}]}} to the input's preprocess",
-        )
     pixels = np.asarray(image)
     planes = np.moveaxis(pixels, 2, 0) if pixels.ndim == 3 else pixels[np.newaxis]  # [C, H, W]
     if preprocess.color == "bgr":
@@ -109,22 +105,54 @@ def _resized(image: Image, resize: Resize) -> Image:
     return framed
 
 
-def _cropped(image: Image, preprocess: Preprocess, height: int, width: int, where: str) -> Image:
-    if preprocess.crop is None:
-        return image
-    if isinstance(preprocess.crop, CropBox):
-        box = preprocess.crop
-    else:
-        box = _center_box(image.height, image.width, height, width, keep_size=preprocess.resize is None)
-    right, bottom = box.left + box.width, box.top + box.height
-    if box.left < 0 or box.top < 0 or right > image.width or bottom > image.height:
+def check_picture_size(
+    picture_height: int, picture_width: int, preprocess: Preprocess, shape: Sequence[int], *, where: str
+) -> None:
+    """Whether a picture of that size becomes the network's input, [1, C, H, W].
+
+    Raises:
+        UserFileError: it is smaller than its crop, or has another size than the input and there is no resize.
+    """
+    height, width = int(shape[2]), int(shape[3])
+    box = _crop_box(picture_height, picture_width, preprocess, height, width)
+    if box is not None and (
+        min(box.left, box.top) < 0 or box.left + box.width > picture_width or box.top + box.height > picture_height
+    ):
         raise UserFileError(
             f"the crop of {box.height} x {box.width} pixels (height x width) at left {box.left}, top {box.top} does "
-            f"not lie in the picture of {image.height} x {image.width}",
+            f"not lie in the picture of {picture_height} x {picture_width}",
             where=where,
             remedy="make the crop smaller, or use crop: center with a resize",
         )
-    return image.crop((box.left, box.top, right, bottom))
+    left = (picture_height, picture_width) if box is None else (box.height, box.width)
+    if preprocess.resize is None and left != (height, width):
+        raise UserFileError(
+            f"the picture is {left[0]} x {left[1]} pixels (height x width), the network takes {height} x {width}",
+            where=where,
+            remedy=f"add resize: {{size: [{height}, {width}]}} to the input's preprocess",
+        )
+
+
+def check_header(path: Path, preprocess: Preprocess, shape: Sequence[int], *, where: str = "") -> None:
+    """What `load_input` would refuse that can be told from the head of the file, without decoding it.
+
+    Raises UserFileError, RecipeError.
+    """
+    if path.suffix.lower() == ".npy":
+        check_regular_file(path)
+        read_array_header(path, lambda stored, dtype: _check_array(str(path), stored, dtype, tuple(shape)))
+        return
+    check_shape(preprocess, shape, where=where)
+    check_picture_size(*picture_size(path), preprocess, shape, where=str(path))
+
+
+def _crop_box(
+    picture_height: int, picture_width: int, preprocess: Preprocess, height: int, width: int
+) -> CropBox | None:
+    """The window that is cut out of a picture for an input of that size; None: all of it."""
+    if preprocess.crop is None or isinstance(preprocess.crop, CropBox):
+        return preprocess.crop
+    return _center_box(picture_height, picture_width, height, width, keep_size=preprocess.resize is None)
 
 
 def _center_box(image_height: int, image_width: int, height: int, width: int, *, keep_size: bool) -> CropBox:

@@ -4,7 +4,7 @@ says of a damaged file becomes an error with place, reason and remedy.
 Networks (`read_regular_file`) end in ModelError, everything else in UserFileError.
 """
 
-from nnkit.reading.arrays import read_array, read_arrays
+from nnkit.reading.arrays import read_array, read_array_header, read_arrays
 from nnkit.reading.json_file import read_json, read_json_object
 from nnkit.reading.onnx_file import message_of, read_onnx
 from nnkit.reading.regular_file import MAX_MODEL_BYTES, read_bytes, read_regular_file
@@ -15,6 +15,7 @@ __all__ = [
     "MAX_MODEL_BYTES",
     "message_of",
     "read_array",
+    "read_array_header",
     "read_arrays",
     "read_bytes",
     "read_csv",

@@ -57,6 +57,13 @@ def read_array(
         return _array(file.stream, file.size_bytes, kinds, check)
 
 
+def read_array_header(path: Path, check: HeaderCheck) -> None:
+    """Hold the shape and type of an `.npy` file to `check`, without reading its values. Raises as `read_array`."""
+    with _Opened(path, "the array", "save it with numpy.save") as file:
+        shape, _, dtype = _header(file.stream)
+        check(shape, dtype)
+
+
 def read_arrays(path: Path, *, what: str, remedy: str, kinds: str = NUMBERS) -> dict[str, NDArray[Any]]:
     """The arrays of an `.npz` file by name, or the one of an `.npy` file by the name of the file.
 

@@ -1,0 +1,284 @@
+"""What can be told of a recipe in a second or two: the files that it names are opened, and nothing is computed.
+
+All that is found is told at once. A network with an operator that not every target takes is imported and lowered, so
+that the answer is the one that a run gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nnkit.api.preparing import Switches, builds, load
+from nnkit.errors import NnkitError, RecipeError, SeveralError, UserFileError
+
+if TYPE_CHECKING:
+    import onnx
+
+    from nnkit.preprocess import Preprocess
+    from nnkit.recipe import Recipe
+    from nnkit.recipe.settings import Setting
+
+MOST_FILES = 2_000  # of each list of pictures that are opened; evenly spread over it
+_TOLD = 3  # files that are wrong in one way
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+_TAKEN_BY_ALL = """
+    Abs Add AveragePool BatchNormalization Cast Clip Concat Constant Conv ConvTranspose Div Dropout Exp Flatten
+    Gather Gemm GlobalAveragePool GlobalMaxPool HardSigmoid Identity LeakyRelu MatMul Max MaxPool Min Mul PRelu Pad
+    ReduceL2 ReduceMax ReduceMean ReduceSum Relu Reshape Resize Shape Sigmoid Slice Softmax Split Sqrt Squeeze Sub
+    Tanh Transpose Unsqueeze
+"""
+TAKEN_BY_ALL = frozenset(_TAKEN_BY_ALL.split())
+"""Operators of ONNX that every target of nnkit takes, or that the import folds away: docs/operators.md."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A recipe in which nothing wrong was found. calibration: files by input. notes: what is risky."""
+
+    recipe: Recipe
+    calibration: Mapping[str, int]
+    verification: int
+    notes: tuple[str, ...]
+
+
+@dataclass
+class _Findings:
+    errors: list[NnkitError] = field(default_factory=list)
+
+    @contextmanager
+    def gathered(self) -> Iterator[None]:
+        """An error inside is one finding more, and checking goes on behind it."""
+        try:
+            yield
+        except NnkitError as error:
+            if str(error) not in map(str, self.errors):
+                self.errors.append(error)
+
+    def raise_them(self, where: str) -> None:
+        if len(self.errors) == 1:
+            raise self.errors[0]
+        if self.errors:
+            raise SeveralError(self.errors, where=where)
+
+
+def check(path: str | Path, settings: Sequence[Setting] = ()) -> Checked:
+    """Open what a recipe names: model, pictures, labels, tables, keys, programs; ask its targets.
+
+    Raises InvalidRecipeError for the recipe's own text; otherwise the one NnkitError that was found, or SeveralError.
+    """
+    from nnkit.stages.packaging import signing_key
+    from nnkit.target import check_corrections, check_required, load_target, plugin_name
+
+    recipe = load(Path(path), settings)
+    findings = _Findings()
+    shapes: Shapes = {}
+    with findings.gathered():
+        shapes = _network(recipe, findings)
+    counts = _pictures(recipe, shapes, findings)
+    with findings.gathered():
+        check_required(recipe)
+    for key in recipe.targets:
+        with findings.gathered():
+            check_corrections(recipe, key, load_target(plugin_name(key)))
+        table = recipe.calibration_for(key).table
+        if table is not None:
+            with findings.gathered():
+                table.existing_file("the calibration table")
+    with findings.gathered():
+        signing_key(recipe)
+    findings.raise_them(str(path))
+    calibration = {name: len(files) for (kind, name), files in counts.items() if kind == "calibration"}
+    verification = min((len(files) for (kind, _), files in counts.items() if kind == "verification"), default=0)
+    return Checked(recipe, calibration, verification, tuple(_notes(counts)))
+
+
+def _network(recipe: Recipe, findings: _Findings) -> Shapes:
+    """The shapes of the network's inputs; as far as they can be told. Raises what its file has wrong first."""
+    from nnkit.importers import DeclaredInputs, read_onnx_network, settle_inputs
+    from nnkit.recipe.restructure import entry_name
+
+    section = recipe.model
+    model = section.path.existing_file("the model")
+    if section.weights is not None:
+        return _caffe_network(recipe, model, section.weights.existing_file("the model's weights"), findings)
+    read = read_onnx_network(model)
+    _tags(recipe, read.proto.graph, findings)
+    entries = [entry for key in recipe.targets for entry in recipe.restructure_for(key) or ()]
+    declared = DeclaredInputs(
+        {name: spec.shape for name, spec in section.inputs.items() if spec.shape is not None},
+        lambda name: recipe.where("model", "inputs", name, "shape"),
+        any(entry_name(entry) == "replace_input" for entry in entries),
+    )
+    _known_inputs(recipe, [value.name for value in read.proto.graph.input], findings)
+    suspects = _unusual(read.proto.graph)
+    settle_inputs(read, declared)
+    if suspects:
+        _lower(recipe, findings)
+    return {
+        value.name: tuple(side.dim_value for side in value.type.tensor_type.shape.dim)
+        for value in read.proto.graph.input
+    }
+
+
+def _caffe_network(recipe: Recipe, model: Path, weights: Path, findings: _Findings) -> Shapes:
+    from nnkit.importers import import_caffe
+
+    if recipe.model.custom_layers:  # their code is not run by a check
+        return {}
+    inputs = {name: spec.shape for name, spec in recipe.model.inputs.items() if spec.shape is not None}
+    imported = import_caffe(
+        model, weights, inputs=inputs, input_where=lambda name: recipe.where("model", "inputs", name, "shape")
+    ).model
+    _tags(recipe, imported.proto().graph, findings)
+    _known_inputs(recipe, [spec.name for spec in imported.inputs], findings)
+    return {spec.name: spec.shape for spec in imported.inputs}
+
+
+def _known_inputs(recipe: Recipe, names: Sequence[str], findings: _Findings) -> None:
+    from nnkit.did_you_mean import suggestion
+
+    for name in recipe.model.inputs:
+        if name not in names:
+            findings.errors.append(
+                RecipeError(
+                    f"the network has no input '{name}'",
+                    where=recipe.where("model", "inputs", name),
+                    remedy=suggestion(name, names, "its inputs are"),
+                )
+            )
+
+
+def _tags(recipe: Recipe, graph: onnx.GraphProto, findings: _Findings) -> None:
+    """Every glob of every target matches a layer."""
+    from nnkit.importers import TagGlobs, lift_tags
+
+    def at(place: str) -> Callable[[str, int], str]:
+        return lambda tag, index: place
+
+    for key in recipe.targets:
+        tags = recipe.tags_for(key)
+        for index, glob in enumerate(() if isinstance(tags.hp, str) else tags.hp):
+            with findings.gathered():
+                lift_tags(graph, TagGlobs(hp=(glob,), where=at(recipe.where_override(key, "tags", "hp", index))))
+        for index, glob in enumerate(tags.cpu):
+            with findings.gathered():
+                lift_tags(graph, TagGlobs(cpu=(glob,), where=at(recipe.where_override(key, "tags", "cpu", index))))
+
+
+def _unusual(graph: onnx.GraphProto) -> list[str]:
+    """Operators on the way from an input to an output that some target does not take."""
+    reached = {value.name for value in graph.input} - {tensor.name for tensor in graph.initializer}
+    found: list[str] = []
+    for node in graph.node:
+        if not any(name in reached for name in node.input) or node.op_type in ("Shape", "Size"):
+            continue
+        reached.update(node.output)
+        if node.op_type not in TAKEN_BY_ALL:
+            found.append(node.op_type)
+    return found
+
+
+def _lower(recipe: Recipe, findings: _Findings) -> None:
+    """Whether each target takes the network, as a run finds out."""
+    from nnkit import stages
+    from nnkit.report.progress import Progress
+
+    for build in builds(recipe, (), Progress(quiet=True), Switches(emulate=False)):
+        with findings.gathered():
+            stages.lower(build, stages.restructure(build, stages.import_model(build)))
+
+
+def _pictures(recipe: Recipe, shapes: Shapes, findings: _Findings) -> dict[tuple[str, str], list[Path]]:
+    """The files by what they are for and by input; each is held to what its input takes."""
+    from nnkit.preprocess import Preprocess, list_images
+
+    counts: dict[tuple[str, str], list[Path]] = {}
+    for name in dict.fromkeys([*recipe.model.inputs, *shapes]):
+        spec = recipe.model.inputs.get(name)
+        calibration = spec.calibration if spec is not None else None
+        asked = []
+        if calibration is not None:
+            place = recipe.where("model", "inputs", name, "calibration", "images")
+            asked.append(("calibration", calibration.images, calibration.count, place))
+        if recipe.verify.globs_for(name):
+            asked.append(
+                ("verification", recipe.verify.globs_for(name), recipe.verify.count, recipe.where("verify", "images"))
+            )
+        for kind, globs, count, place in asked:
+            with findings.gathered():
+                counts[kind, name] = list_images(globs, Path(), count, where=place)
+                if name in shapes:
+                    preprocess = Preprocess.from_recipe(spec.preprocess if spec else None, shapes[name])
+                    if kind == "verification" or not recipe.calibration.bad_images:
+                        findings.errors += _unfit(counts[kind, name], preprocess, shapes[name], place)
+    _as_many(recipe, counts, findings)
+    with findings.gathered():
+        _labels(recipe, counts)
+    return counts
+
+
+def _unfit(
+    files: Sequence[Path], preprocess: Preprocess, shape: tuple[int, ...], place: str
+) -> Iterator[UserFileError]:
+    """Of every way in which heads of files do not fit, the first file's error, which says how many more there are."""
+    from nnkit.preprocess import check_header
+    from nnkit.preprocess.files import spread
+
+    kinds: dict[str, list[UserFileError]] = {}
+    for path in spread(files, MOST_FILES):
+        try:
+            check_header(path, preprocess, shape, where=place)
+        except UserFileError as error:
+            kinds.setdefault(error.remedy, []).append(error)
+    for wrong in kinds.values():
+        first = wrong[0]
+        others = ", ".join(Path(error.where).name for error in wrong[1:_TOLD])
+        tail = f" (and {len(wrong) - 1} more: {others}{', ...' if len(wrong) > _TOLD else ''})"
+        yield UserFileError(first.reason + (tail if others else ""), where=first.where, remedy=first.remedy)
+
+
+def _as_many(recipe: Recipe, counts: Mapping[tuple[str, str], list[Path]], findings: _Findings) -> None:
+    for kind, where in (("calibration", ("model", "inputs")), ("verification", ("verify", "images"))):
+        numbers = {name: len(files) for (of, name), files in counts.items() if of == kind}
+        if len(set(numbers.values())) > 1:
+            findings.errors.append(
+                RecipeError(
+                    f"the inputs have different numbers of {kind} files: "
+                    + ", ".join(f"{name} {count}" for name, count in numbers.items()),
+                    where=recipe.where(*where),
+                    remedy="one file of each input makes one sample",
+                )
+            )
+
+
+def _labels(recipe: Recipe, counts: Mapping[tuple[str, str], list[Path]]) -> None:
+    """The task's file can be read, and names pictures that are verified on."""
+    from nnkit.verify.tasks.labels import read_boxes, read_classes, read_pairs
+
+    task = recipe.verify.task
+    files = next((found for (kind, _), found in counts.items() if kind == "verification"), None)
+    files = files or next(iter(counts.values()), None)
+    if task is None or files is None:
+        return
+    images = [path.as_posix() for path in files]
+    for key, read in (("labels", read_classes), ("boxes", read_boxes), ("pairs", read_pairs)):
+        path = getattr(task, key, None)
+        if path is not None:
+            read(path.existing_file(f"the file of {key}"), images)
+
+
+def _notes(counts: Mapping[tuple[str, str], list[Path]]) -> Iterator[str]:
+    for (kind, name), files in counts.items():
+        if kind == "calibration" and len(files) == 1:
+            yield f"input {name!r} is calibrated on one file: give some dozens, like those of the application"
+        if kind == "verification":
+            own = {path.resolve() for path in counts.get(("calibration", name), ())}
+            seen = sum(path.resolve() in own for path in files)
+            if seen:
+                yield f"{seen} of {len(files)} verification files are calibration files too: the figures will flatter"

@@ -1,0 +1,111 @@
+"""`nnkit check` opens what the recipe names and tells all that is wrong at once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from PIL import Image
+from small_project import RECIPE, write_project
+
+from nnkit.api.checking import TAKEN_BY_ALL, check
+from nnkit.errors import ModelError, NnkitError, SeveralError, UserFileError
+from tests.end_to_end.networks import Net
+
+OPERATORS = Path(__file__).resolve().parents[2] / "docs/operators.md"
+
+
+def test_what_every_target_takes_is_the_page_s() -> None:
+    taken: dict[str, bool] = {}
+    for row in re.findall(r"^\| (\w+)[^|]*\|(.*)\|$", OPERATORS.read_text(encoding="utf-8"), re.MULTILINE)[1:]:
+        cells = [cell.strip() for cell in row[1].split("|")]
+        taken[row[0]] = taken.get(row[0], True) and all(cells)
+    folded = {"Cast", "Constant", "Dropout", "Identity", "Shape"}
+    assert {name for name, everywhere in taken.items() if everywhere} >= TAKEN_BY_ALL - folded
+    assert not any(name in TAKEN_BY_ALL for name, everywhere in taken.items() if not everywhere)
+
+
+def test_everything_is_told_at_once(tmp_path: Path) -> None:
+    recipe = RECIPE.replace("resize: {size: [40, 40]}", "flip: true").replace(
+        "    x:", "    y: {calibration: {images: none/*.png}}\n    x:"
+    )
+    path = write_project(tmp_path, recipe + "tags: {hp: [conv_99], cpu: [nothing]}\n")
+    (tmp_path / "images/1.png").write_text("no picture")
+    with pytest.raises(SeveralError) as caught:
+        check(path)
+    text = str(caught.value)
+    for said in (
+        f"{path}:14:13: tags.hp: 'conv_99' matches no layer",
+        "tags.cpu: 'nothing' matches no layer",
+        "the network has no input 'y'",
+        "'none/*.png' matches no file",
+        "the picture is 48 x 40 pixels (height x width), the network takes 40 x 40 (and 1 more: 2.png)",
+        "1.png: the file is not a picture of a known format",
+    ):
+        assert said in text, text
+    assert len(caught.value.errors) == 6
+    assert text.count("fix: ") == 6
+    assert caught.value.exit_code == 2
+
+
+def test_an_operator_that_the_target_does_not_take_is_told_as_by_a_run(tmp_path: Path) -> None:
+    path = write_project(tmp_path)
+    net = Net((1, 1, 40, 40))
+    net.save(tmp_path / "net.onnx", net.node("Sin", [net.conv("x", 4)], 4))
+    with pytest.raises(ModelError, match="op Sin is not supported"):
+        check(path)
+
+
+def test_sizes_are_read_from_the_heads_of_files_alone(tmp_path: Path) -> None:
+    path = write_project(tmp_path, RECIPE.replace(", resize: {size: [40, 40]}", ""))
+    for index in range(3):
+        Image.fromarray(np.zeros((40, 40), np.uint8)).save(tmp_path / f"images/{index}.png")
+    data = (tmp_path / "images/2.png").read_bytes()
+    (tmp_path / "images/2.png").write_bytes(data[:-20])  # the pixels are cut off, which only decoding finds
+    assert check(path).calibration == {"x": 3}
+    on_its_side = Image.fromarray(np.zeros((40, 30), np.uint8))
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    on_its_side.save(tmp_path / "images/0.jpg", exif=exif)
+    (tmp_path / "images/0.png").unlink()
+    with pytest.raises(UserFileError, match="30 x 40 pixels"):
+        check(_with_jpg(path))
+
+
+def _with_jpg(path: Path) -> Path:
+    path.write_text(path.read_text().replace("*.png", "*.jpg"))
+    return path
+
+
+def test_arrays_are_held_to_the_input_without_reading_them(tmp_path: Path) -> None:
+    path = write_project(tmp_path, RECIPE.replace("*.png", "*.npy"))
+    np.save(tmp_path / "images/0.npy", np.zeros((1, 1, 40, 40), np.float32))
+    assert check(path).notes == (
+        "input 'x' is calibrated on one file: give some dozens, like those of the application",
+    )
+    np.save(tmp_path / "images/1.npy", np.zeros((1, 1, 40, 41), np.float32))
+    with pytest.raises(UserFileError, match=r"shape \[1, 1, 40, 41\], the network takes \[1, 1, 40, 40\]"):
+        check(path)
+
+
+@pytest.mark.parametrize("name", ["model", "data", "labels"])
+def test_a_file_that_is_not_there_is_told(name: str, tmp_path: Path) -> None:
+    path = write_project(
+        tmp_path, RECIPE.replace("gates: {", "task: {kind: classification, labels: l.csv}, gates: {")
+    )
+    (tmp_path / "l.csv").write_text("0.png,1\n")
+    check(path)
+    if name == "model":
+        (tmp_path / "net.onnx").unlink()
+    elif name == "labels":
+        (tmp_path / "l.csv").unlink()
+    else:
+        model = onnx.load(tmp_path / "net.onnx")
+        onnx.save(model, tmp_path / "net.onnx", save_as_external_data=True, location="net.data", size_threshold=0)
+        check(path)
+        (tmp_path / "net.data").unlink()
+    with pytest.raises(NnkitError, match=r"does not exist|is not there|missing"):
+        check(path)
