@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import onnx
 
     from nnkit.preprocess import Preprocess
-    from nnkit.recipe import Recipe
+    from nnkit.recipe import InputSpec, Recipe
     from nnkit.recipe.settings import Setting
 
 MOST_FILES = 2_000  # of each list of pictures that are opened; evenly spread over it
@@ -121,9 +121,19 @@ def _network(recipe: Recipe, findings: _Findings) -> Shapes:
     if suspects:
         _lower(recipe, findings)
     return {
-        value.name: tuple(side.dim_value for side in value.type.tensor_type.shape.dim)
+        value.name: _taken(
+            section.inputs.get(value.name), [side.dim_value for side in value.type.tensor_type.shape.dim]
+        )
         for value in read.proto.graph.input
     }
+
+
+def _taken(spec: InputSpec | None, shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape as nnkit takes it, channels first; shape: as the file has it."""
+    if spec is not None and spec.layout == "nhwc" and len(shape) == 4:
+        batch, height, width, channels = shape
+        return batch, channels, height, width
+    return tuple(shape)
 
 
 def _caffe_network(recipe: Recipe, model: Path, weights: Path, findings: _Findings) -> Shapes:

@@ -164,6 +164,8 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
             f"  note     {floats['seen_by_calibration']} of these inputs are calibration images too: the figures "
             "flatter; name others in verify.images"
         )
+    for doubt in report["doubts"]:
+        print_line(f"  doubt    {doubt}")
     for metric in task.get("metrics", ()):
         beside = "" if metric["float"] is None else f" (float {metric['float']:.4f})"
         measured = "-" if metric["program"] is None else f"{metric['program']:.4f}"

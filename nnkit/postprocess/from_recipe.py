@@ -205,7 +205,8 @@ def _check_crop(recipe: Recipe, tensor: Tensor, size: tuple[int, int], place: st
         )
     spec = recipe.model.inputs.get(tensor.name)
     preprocess = spec.preprocess if spec is not None else None
-    if preprocess is not None and (set(preprocess.mean) != {0.0} or set(preprocess.scale) != {1.0}):
+    changes = preprocess.normalization if preprocess is not None else None
+    if changes is not None and (set(changes.mean) != {0.0} or set(changes.scale) != {1.0}):
         raise RecipeError(
             f"face_crop feeds pixels as they are, but the preprocessing of input '{tensor.name}' changes them",
             where=place,

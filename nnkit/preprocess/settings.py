@@ -98,15 +98,15 @@ class Preprocess:
         from nnkit.recipe.inputs import Preprocess as WrittenPreprocess
 
         written = written or WrittenPreprocess()
-        crop = written.crop
+        crop, normalization = written.crop, written.normalization
         resize = written.resize
         return cls(
-            color=written.color or ("rgb" if len(shape) == 4 and shape[1] == 3 else "gray"),
+            color=written.color or normalization.color or ("rgb" if len(shape) == 4 and shape[1] == 3 else "gray"),
             crop=CropBox(crop.left, crop.top, crop.width, crop.height) if isinstance(crop, CropRectangle) else crop,
             flip=written.flip,
             resize=None if resize is None else Resize(*resize.size, resize.filter, resize.letterbox, resize.fill),
-            mean=written.mean,
-            scale=written.scale,
+            mean=normalization.mean,
+            scale=normalization.scale,
         )
 
 

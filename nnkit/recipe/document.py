@@ -170,7 +170,7 @@ class _Builder:
         self.set_here.add(display)
         place = Place(display, 0, 0, self.folders[display])
         try:
-            node = compose(setting.text, display)
+            node = compose(setting.text if setting.text.strip() else "null", display)
         except InvalidRecipeError as error:
             self.problems += [(place, Problem(display, each.reason, each.remedy)) for each in error.problems]
             return

@@ -110,13 +110,13 @@ def _preprocess_lines(each: DraftInput) -> list[str]:
         return [
             *lines,
             "        # A guess: pixels / 255. It must be as in training: x = (pixel - mean) * scale",
-            "        scale: 0.00392157",
+            "        scale: 1/255",
         ]
     return [
         *lines,
-        "        # A guess: torchvision's normalisation. It must be as in training: x = (pixel - mean) * scale",
-        "        mean: [123.675, 116.28, 103.53]",
-        "        scale: [0.0171248, 0.017507, 0.0174292]",
+        "        # A guess: torchvision's normalisation, as in training it must be: x = (pixel / 255 - mean) / std",
+        "        mean: [0.485, 0.456, 0.406]",
+        "        std: [0.229, 0.224, 0.225]",
     ]
 
 

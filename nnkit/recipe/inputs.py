@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from nnkit.recipe.base import Fault, RecipeModel, fault, faults
 from nnkit.recipe.custom_layers import CustomLayer, Side
 from nnkit.recipe.model_formats import FORMAT_OF_SUFFIX, ModelFormat, remedy_for
-from nnkit.recipe.types import OneOrMany, PathGlobs, RecipePath
+from nnkit.recipe.normalization import (
+    PIXEL,
+    PRESETS,
+    ChannelDeviations,
+    ChannelMeans,
+    ChannelScales,
+    Normalization,
+    Preset,
+    on_unit_interval,
+)
+from nnkit.recipe.types import PathGlobs, RecipePath
 
 MAX_INPUT_VALUES = 1 << 28
+_LARGEST_STD = 2.0  # of pixels in 0 to 1 it is at most 0.5; some divide by 1
 
 Color = Literal["gray", "rgb", "bgr"]
 ResizeFilter = Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"]
 CHANNELS: Mapping[str, int] = {"gray": 1, "rgb": 3, "bgr": 3}
-
-
-def _nonzero(value: float) -> float:
-    if value == 0.0:
-        raise fault("a scale of 0 would erase the image", "write the factor that follows the mean, e.g. 0.0078125")
-    return value
-
-
-_Scale = Annotated[float, AfterValidator(_nonzero), Field(json_schema_extra={"not": {"const": 0}})]
-ChannelMeans = Annotated[tuple[float, ...], Field(min_length=1, max_length=3), OneOrMany()]
-ChannelScales = Annotated[tuple[_Scale, ...], Field(min_length=1, max_length=3), OneOrMany()]
 
 
 class CropRectangle(RecipeModel):
@@ -59,7 +59,17 @@ class Resize(RecipeModel):
 
 
 class Preprocess(RecipeModel):
-    """From an image file to the network's input: colour, crop, flip, resize, then (pixel - mean) * scale."""
+    """From an image file to the network's input: colour, crop, flip, resize, then (pixel - mean) * scale.
+
+    With `std` it is (pixel / 255 - mean) / std, as torchvision has it; `preset` names what many networks take.
+    """
+
+    preset: Preset | None = Field(
+        default=None,
+        description="Instead of `mean`, `scale` and `std`. `imagenet`: rgb, torchvision's mean and std; `caffe_bgr`: "
+        "bgr minus 104, 117, 123; `zero_to_one`: pixels / 255; `minus_one_to_one`: pixels / 127.5 - 1.",
+        examples=["imagenet"],
+    )
 
     color: Color | None = Field(
         default=None,
@@ -79,21 +89,77 @@ class Preprocess(RecipeModel):
     )
     mean: ChannelMeans = Field(
         default=(0.0,),
-        description="Subtracted from the pixels, which lie in 0 to 255: one number, or one for each channel in the "
-        "order of `color`.",
+        description="Subtracted from the pixels, which lie in 0 to 255, or with `std` in 0 to 1: one number, or one "
+        "for each channel in the order of `color`.",
         examples=[[0.0]],
     )
     scale: ChannelScales = Field(
         default=(1.0,),
-        description="Factor on what is left (1/255, not 255): one number, or one for each channel; not 0.",
+        description="Factor on what is left (1/255, not 255): one number, or one for each channel; not 0. A fraction "
+        "may be written as one.",
         examples=[0.0078125],
+    )
+    std: ChannelDeviations | None = Field(
+        default=None,
+        description="Instead of `scale`: the standard deviation that pixels in 0 to 1 are divided by after `mean`, "
+        "as torchvision's `Normalize` has both.",
+        examples=[[0.229, 0.224, 0.225]],
     )
 
     @model_validator(mode="after")
     def _channels_agree(self) -> Preprocess:
-        if self.color is not None:
-            _check_channels(self, CHANNELS[self.color], f"color: {self.color}", ())
+        problems = [*_normalization_faults(self)]
+        if problems:
+            raise faults(problems)
+        color = self.color or self.normalization.color
+        if color is not None:
+            _check_channels(self, CHANNELS[color], f"color: {color}", ())
         return self
+
+    @property
+    def normalization(self) -> Normalization:
+        """Mean and scale on pixels in 0..255, however they are written."""
+        if self.preset is not None:
+            return PRESETS[self.preset]
+        if self.std is not None:
+            return on_unit_interval(self.mean, self.std)
+        return Normalization(self.mean, self.scale)
+
+
+def _normalization_faults(preprocess: Preprocess) -> Iterator[Fault]:
+    """Two ways of saying one thing, and numbers that are on another scale than they are read."""
+    given = [key for key in ("mean", "scale", "std") if getattr(preprocess, key) != _field_default(key)]
+    if preprocess.preset is not None:
+        color = PRESETS[preprocess.preset].color
+        for key in given:
+            yield Fault((key,), f"preset: {preprocess.preset} says the {key} already", "keep one of the two")
+        if color is not None and preprocess.color not in (None, color):
+            remedy = f"write color: {color}, or mean and std instead of the preset"
+            yield Fault(("color",), f"preset: {preprocess.preset} is of {color} images", remedy)
+        return
+    mean = [f"{each:g}" for each in preprocess.mean]
+    shown = mean[0] if len(mean) == 1 else f"[{', '.join(mean)}]"
+    if preprocess.std is not None:
+        if "scale" in given:
+            yield Fault(("scale",), "scale and std say the same twice", "keep std, with mean on pixels in 0 to 1")
+        if max(map(abs, preprocess.mean)) > 1.0 or max(preprocess.std) > _LARGEST_STD:
+            divided = ", ".join(f"{each / PIXEL:.4g}" for each in preprocess.mean)
+            below = ", ".join(f"{each / PIXEL:.4g}" for each in preprocess.std)
+            yield Fault(
+                ("std",),
+                f"with std, mean and std are of pixels in 0 to 1, but mean is {shown}",
+                f"divide both by 255: mean: [{divided}], std: [{below}]",
+            )
+    elif "scale" not in given and any(preprocess.mean) and max(map(abs, preprocess.mean)) <= 1.0:
+        yield Fault(
+            ("mean",),
+            f"a mean of {shown} on pixels in 0 to 255 changes nothing",
+            "add the std of the training (std: [0.229, 0.224, 0.225]), or write the mean of pixels in 0 to 255",
+        )
+
+
+def _field_default(key: str) -> object:
+    return Preprocess.model_fields[key].default
 
 
 def _check_channels(preprocess: Preprocess, channels: int, why: str, at: tuple[str | int, ...]) -> None:
@@ -103,7 +169,7 @@ def _check_channels(preprocess: Preprocess, channels: int, why: str, at: tuple[s
             f"{key} has {len(values)} numbers, but {why} has {channels} channel{'s' if channels > 1 else ''}",
             f"give one number, or {channels}" if channels > 1 else "give one number",
         )
-        for key, values in (("mean", preprocess.mean), ("scale", preprocess.scale))
+        for key, values in (("mean", preprocess.mean), ("scale", preprocess.scale), ("std", preprocess.std or (1.0,)))
         if len(values) not in (1, channels)
     ]
     if problems:
@@ -186,12 +252,11 @@ def _check_image_shape(shape: tuple[int, ...], preprocess: Preprocess) -> None:
         reason = f"an image has 1 or 3 channels, but the shape has {channels}, and {width} at its end"
         raise fault(reason, "add `layout: nhwc`", ("shape", 1))
     problems: list[Fault] = []
-    if preprocess.color is not None and CHANNELS[preprocess.color] != channels:
+    color = preprocess.color or preprocess.normalization.color
+    if color is not None and CHANNELS[color] != channels:
         fitting = " or ".join(color for color, count in CHANNELS.items() if count == channels)
-        wanted = CHANNELS[preprocess.color]
-        reason = (
-            f"color {preprocess.color} gives {wanted} channel{'s' if wanted > 1 else ''}, the shape has {channels}"
-        )
+        wanted = CHANNELS[color]
+        reason = f"color {color} gives {wanted} channel{'s' if wanted > 1 else ''}, the shape has {channels}"
         problems.append(
             Fault(
                 ("preprocess", "color"),
@@ -209,7 +274,7 @@ def _check_image_shape(shape: tuple[int, ...], preprocess: Preprocess) -> None:
         problems.append(Fault(("preprocess", "crop"), reason, f"add resize: {{size: {[height, width]}}}"))
     if problems:
         raise faults(problems)
-    if preprocess.color is None:
+    if color is None:
         if channels not in (1, 3):
             reason = f"an image has 1 or 3 channels, but the shape has {channels}"
             raise fault(reason, "correct the shape, or remove preprocess and give .npy inputs", ("shape", 1))

@@ -19,6 +19,7 @@ UNSEEN_FACTOR = 1.25
 
 _FEW_IMAGES = 16
 _FULL = 0.9
+_DOUBT = "See whether the network is fed and judged as it was trained."
 _WEAK_BELOW_DB = 6.0  # a layer that much below the median of all is where accuracy is lost
 _NAMED = 3
 
@@ -40,6 +41,7 @@ class Advice:
 def advice_for(report: Mapping[str, Any], untried: Untried) -> list[Advice]:
     """The advice, the weightiest first."""
     found = [
+        *(Advice("high", _DOUBT, f"{text}.") for text in report["doubts"]),
         *_not_proven(report),
         *_accuracy(report, untried),
         *_inputs(report),

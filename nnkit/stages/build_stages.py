@@ -281,6 +281,7 @@ def report(
     from nnkit.report.build import Reported, build_report, write_json
     from nnkit.report.calibration_table import calibration_table
     from nnkit.report.clocked import clocked
+    from nnkit.report.doubts import doubts
     from nnkit.report.layers_csv import layer_table_csv
     from nnkit.report.page_data import page_data, write_page_data
     from nnkit.serialize import encode
@@ -323,6 +324,8 @@ def report(
         shown = target.shown(data.get("details", {}))
         clock_hz = target.machine(build.options).clock_hz
         data["speed"] = [each.as_json() for each in (*clocked(verdict.artifacts, clock_hz), *shown.speed)]
+        score = data["verify"].get("task")
+        data["doubts"] = doubts(build.recipe, imported.model, score, data["calibration"]["images"])
         advice = advice_for(data, untried(build))
         data["advice"] = [each.as_json() for each in advice]
         write_json(folder / "report.json", data)

@@ -21,6 +21,7 @@ def report(*layers: dict[str, Any], **values: Any) -> dict[str, Any]:
     """A report of which there is nothing to say."""
     return {
         "status": "ok",
+        "doubts": [],
         "inputs": [{"name": "image"}],
         "layers": list(layers) or [layer("a")],
         "calibration": {"method": "max", "images": 40, "skipped": []},

@@ -28,6 +28,9 @@ def score_classification(floats: Outputs, program: Outputs, labels: Mapping[int,
     facts: dict[str, float] = {"images": count}
     if labels:
         facts["labelled_images"] = len(labels)
+        facts["classes"] = int(np.size(floats.values[0]))
+        for key, step in (("float_right", 0), ("float_right_one_less", -1), ("float_right_one_more", 1)):
+            facts[key] = sum(int(reference[i][0] == c + step) for i, c in labels.items())
         for best in (1, 5):
             hits = [sum(int(c in ranks[i][:best]) for i, c in labels.items()) for ranks in (own, reference)]
             metrics.append(Metric(f"top{best}_accuracy", _share(hits[0], len(labels)), _share(hits[1], len(labels))))
