@@ -34,6 +34,8 @@ class NnkitError(Exception):
     """
 
     exit_code: ExitCode = ExitCode.INTERNAL
+    code: str = "NK700"
+    """Of `nnkit.error_codes`, which says more."""
 
     def __init__(self, reason: str, *, where: str = "", remedy: str = "") -> None:
         super().__init__(reason)
@@ -51,24 +53,28 @@ class RecipeError(NnkitError):
     """The recipe is wrong: syntax, an unknown key, a bad value, a glob that matches nothing."""
 
     exit_code = ExitCode.USER
+    code = "NK201"
 
 
 class UsageError(NnkitError):
     """The command line is wrong, or names something that does not exist."""
 
     exit_code = ExitCode.USER
+    code = "NK211"
 
 
 class UserFileError(NnkitError):
     """A file or folder of the user's: unreadable image, missing file, unwritable output."""
 
     exit_code = ExitCode.USER
+    code = "NK221"
 
 
 class ModelError(NnkitError):
     """The model file is broken or cannot be deployed on the target."""
 
     exit_code = ExitCode.MODEL
+    code = "NK301"
 
 
 class LayersNotTakenError(ModelError):
@@ -83,34 +89,41 @@ class DoesNotFitError(NnkitError):
     """The program does not fit a memory region, or a weight budget."""
 
     exit_code = ExitCode.MEMORY
+    code = "NK401"
 
 
 class ToolError(NnkitError):
     """A compiler, emulator or vendor tool is missing or failed."""
 
     exit_code = ExitCode.TOOL
+    code = "NK501"
 
 
 class GateFailedError(NnkitError):
     """A gate of the recipe failed, or an artifact disagrees with its Program."""
 
     exit_code = ExitCode.GATE_FAILED
+    code = "NK101"
 
 
 class UnprovenError(NnkitError):
     """A build was made and packed, but nothing could run its artifact."""
 
     exit_code = ExitCode.UNPROVEN
+    code = "NK601"
 
 
 class InternalError(NnkitError):
     """A bug of ours: an invariant does not hold."""
 
     exit_code = ExitCode.INTERNAL
+    code = "NK700"
 
 
 class SeveralError(NnkitError):
     """Several things are wrong; the exit code is that of the first."""
+
+    code = "NK100"
 
     def __init__(self, errors: Sequence[NnkitError], *, where: str) -> None:
         self.errors = tuple(errors)

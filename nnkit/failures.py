@@ -9,6 +9,7 @@ from typing import NoReturn
 import typer
 
 from nnkit.errors import ExitCode
+from nnkit.terminal import in_colour
 
 INTERRUPTED = "interrupted; the last good build is unchanged"
 
@@ -27,7 +28,7 @@ class Interrupts:
     def check(self) -> None:
         """End with the exit code of an interruption if there was one."""
         if self._happened:
-            fail(INTERRUPTED, ExitCode.INTERRUPTED)
+            fail(INTERRUPTED, ExitCode.INTERRUPTED, "NK130")
 
     def _interrupt(self, number: int, frame: object) -> None:
         self._happened = True
@@ -40,14 +41,20 @@ def fail_unexpected(error: Exception) -> None:
         if hasattr(error, "message"):
             error.message = str(error.message).replace("Value error, ", "")  # words of the library behind it
         error.show()
+        sys.stderr.write("  more: nnkit explain NK211\n")
         raise SystemExit(ExitCode.USER) from None
     if isinstance(error, typer.Abort):
-        fail(INTERRUPTED, ExitCode.INTERRUPTED)
+        fail(INTERRUPTED, ExitCode.INTERRUPTED, "NK130")
     if isinstance(error, MemoryError):
-        fail("this machine ran out of memory\n  fix: close other programs, or use a machine with more", ExitCode.USER)
+        fail(
+            "this machine ran out of memory\n  fix: close other programs, or use a machine with more",
+            ExitCode.USER,
+            "NK222",
+        )
     if isinstance(error, OSError) and error.filename:
         reason = error.strerror or type(error).__name__
-        fail(f"{error.filename}: {reason}\n  fix: check that the file or folder is there and allowed", ExitCode.USER)
+        remedy = "check that the file or folder is there and allowed"
+        fail(f"{error.filename}: {reason}\n  fix: {remedy}", ExitCode.USER, "NK221")
     plugin = _plugin_of(error)
     if plugin is not None:
         name, place = plugin
@@ -55,10 +62,12 @@ def fail_unexpected(error: Exception) -> None:
             f"{place}: the target plugin {name!r} failed: {type(error).__name__}: {error}\n"
             f"  fix: report it to who provides the plugin, with the output of --debug, or build for another target",
             ExitCode.TOOL,
+            "NK503",
         )
     fail(
         f"a bug in nnkit: {type(error).__name__}: {error}\n  fix: run again with --debug and report the traceback",
         ExitCode.INTERNAL,
+        "NK700",
     )
 
 
@@ -83,7 +92,15 @@ def _plugin_of(error: BaseException) -> tuple[str, str] | None:
     return found
 
 
-def fail(message: str, code: ExitCode) -> NoReturn:
-    """End with a message on stderr."""
-    sys.stderr.write(f"error: {message}\n")
-    raise SystemExit(int(code))
+def fail(message: str, exit_code: ExitCode, code: str) -> NoReturn:
+    """End with a message on stderr. code: of `nnkit.error_codes`."""
+    write_error(message, code)
+    raise SystemExit(int(exit_code))
+
+
+def write_error(message: str, code: str) -> None:
+    """An error on stderr, its remedies marked, and where to read more."""
+    stream = sys.stderr
+    fix = in_colour("fix:", "green", stream)
+    text = message.replace("  fix: ", f"  {fix} ")
+    stream.write(f"{in_colour('error:', 'red', stream)} {text}\n  more: nnkit explain {code}\n")

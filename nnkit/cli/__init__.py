@@ -75,9 +75,9 @@ def main() -> None:
         if debug:
             raise
         interrupts.check()
-        fail(str(error), error.exit_code)
+        fail(str(error), error.exit_code, error.code)
     except KeyboardInterrupt:
-        fail(INTERRUPTED, ExitCode.INTERRUPTED)
+        fail(INTERRUPTED, ExitCode.INTERRUPTED, "NK130")
     except BrokenPipeError:
         sys.stderr.close()
         raise SystemExit(ExitCode.OK) from None

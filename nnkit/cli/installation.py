@@ -62,6 +62,17 @@ def doctor(
 
 
 @app.command(rich_help_panel=PANEL)
+def explain(
+    code: Annotated[str | None, typer.Argument(metavar="[CODE]", help="Such as NK202; none lists all.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Say what an error code means, and what to do."""
+    from nnkit.commands.explain import explain_command
+
+    explain_command(code, json=json)
+
+
+@app.command(rich_help_panel=PANEL)
 def schema(
     report: Annotated[bool, typer.Option("--report", help="The schema of report.json instead.")] = False,
 ) -> None:

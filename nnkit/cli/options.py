@@ -20,3 +20,4 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A value of the recipe: verify.gates.cosine=0.9 (repeatable)."),
 ]
+WatchOption = Annotated[bool, typer.Option("--watch", help="Again whenever the recipe or its model changes.")]

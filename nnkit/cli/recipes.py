@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nnkit.cli.options import JsonOption, NoCacheOption, RecipeArgument, SetOption, TargetOption, VerboseOption
+from nnkit.cli.options import (
+    JsonOption,
+    NoCacheOption,
+    RecipeArgument,
+    SetOption,
+    TargetOption,
+    VerboseOption,
+    WatchOption,
+)
 from nnkit.recipe.model_formats import FORMAT_OF_SUFFIX
 
 app = typer.Typer()
@@ -58,6 +67,7 @@ def run(  # noqa: PLR0913 - every option of a command is a parameter
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Builds at a time.")] = 1,
     trust: Annotated[bool, typer.Option("--trust", help="Run the programs that the recipe names.")] = False,
     settings: SetOption = None,
+    watching: WatchOption = False,
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
@@ -82,7 +92,7 @@ def run(  # noqa: PLR0913 - every option of a command is a parameter
         trust=trust,
         settings=parse_settings(settings or []),
     )
-    run_command(recipe, options)
+    _once_or_watching(recipe[0], lambda: run_command(recipe, options), watching)
 
 
 @app.command(rich_help_panel=PANEL)
@@ -107,12 +117,23 @@ def init(
 
 
 @app.command(rich_help_panel=PANEL)
-def check(recipe: RecipeArgument, settings: SetOption = None, json: JsonOption = False) -> None:
+def check(
+    recipe: RecipeArgument,
+    settings: SetOption = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Correct misspelt words in the recipe first.")] = False,
+    watching: WatchOption = False,
+    json: JsonOption = False,
+) -> None:
     """Validate a recipe and the files it names; change nothing."""
     from nnkit.commands.check import check_command
     from nnkit.recipe.settings import parse_settings
 
-    check_command(recipe, settings=parse_settings(settings or []), json=json)
+    values = parse_settings(settings or [])
+
+    def action() -> None:
+        check_command(recipe, settings=values, fix=fix, json=json)
+
+    _once_or_watching(recipe, action, watching)
 
 
 @app.command(rich_help_panel=PANEL)
@@ -120,6 +141,7 @@ def plan(
     recipe: RecipeArgument,
     target: TargetOption = None,
     settings: SetOption = None,
+    watching: WatchOption = False,
     no_cache: NoCacheOption = False,
     trust: Annotated[bool, typer.Option("--trust", help="Run the layers in Python that the recipe names.")] = False,
     json: JsonOption = False,
@@ -129,12 +151,20 @@ def plan(
     from nnkit.commands.plan import plan_command
     from nnkit.recipe.settings import parse_settings
 
-    plan_command(
-        recipe,
-        target or [],
-        settings=parse_settings(settings or []),
-        no_cache=no_cache,
-        trust=trust,
-        json=json,
-        verbose=verbose,
-    )
+    values = parse_settings(settings or [])
+
+    def action() -> None:
+        plan_command(
+            recipe, target or [], settings=values, no_cache=no_cache, trust=trust, json=json, verbose=verbose
+        )
+
+    _once_or_watching(recipe, action, watching)
+
+
+def _once_or_watching(recipe: Path, action: Callable[[], None], watching: bool) -> None:
+    if not watching:
+        action()
+        return
+    from nnkit.commands.watch import watch
+
+    watch(recipe, action)

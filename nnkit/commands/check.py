@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nnkit.api.checking import check
+from nnkit.api.preparing import load
 from nnkit.commands.common import print_json, print_line
+from nnkit.recipe import InvalidRecipeError
+from nnkit.recipe.fixes import apply_fixes
 
 if TYPE_CHECKING:
     from nnkit.recipe.settings import Setting
 
 
-def check_command(path: Path, *, settings: Sequence[Setting] = (), json: bool) -> None:
-    """Open what the recipe names, and tell all that is wrong at once. Nothing is computed."""
+_ROUNDS = 10
+
+
+def check_command(path: Path, *, settings: Sequence[Setting] = (), fix: bool = False, json: bool) -> None:
+    """Open what the recipe names, and tell all that is wrong at once. Nothing is computed.
+
+    fix: words of the recipe of which it is known what they were meant to be are replaced first.
+    """
+    if fix:
+        _fix(path, settings)
     checked = check(path, settings)
     recipe = checked.recipe
     if json:
@@ -35,3 +47,17 @@ def check_command(path: Path, *, settings: Sequence[Setting] = (), json: bool) -
     print_line(f"  targets  {', '.join(recipe.targets)}")
     for note in checked.notes:
         print_line(f"  note     {note}")
+
+
+def _fix(path: Path, settings: Sequence[Setting]) -> None:
+    """A correction may bring up the next mistake, so it goes on as long as there is anything to correct."""
+    for _ in range(_ROUNDS):
+        try:
+            load(path, settings)
+        except InvalidRecipeError as error:
+            fixes = apply_fixes(error.problems)
+            for each in fixes:
+                sys.stderr.write(f"fixed {each}\n")
+            if fixes:
+                continue
+        return

@@ -16,6 +16,7 @@ from nnkit.errors import GateFailedError, UnprovenError
 from nnkit.executors import THIS_HOST, ExecutorChoice
 from nnkit.report.advice import CLIPPED_SHARE, UNSEEN_FACTOR
 from nnkit.report.progress import Progress
+from nnkit.terminal import Colour, in_colour
 
 if TYPE_CHECKING:
     from nnkit.pipeline import Outcome
@@ -142,7 +143,9 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
 
     verify = report["verify"]
     floats = verify["float_vs_program"]
-    print_line(f"{report['recipe']} for {report['target']}: {report['status']}")
+    colour: Colour = "green" if report["status"] == "ok" else "yellow" if report["status"] == "unproven" else "red"
+    status = in_colour(report["status"], colour, sys.stdout)
+    print_line(f"{report['recipe']} for {report['target']}: {status}")
     for name, use in report["memory"].items():
         share = f"{use['peak_bytes'] / use['capacity_bytes']:.1%}" if use["capacity_bytes"] else "-"
         proof = "optimal" if use["proven_optimal"] else f"lower bound {byte_count(use['lower_bound_bytes'])}"
@@ -165,7 +168,7 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
             "flatter; name others in verify.images"
         )
     for doubt in report["doubts"]:
-        print_line(f"  doubt    {doubt}")
+        print_line(f"  {in_colour('doubt', 'yellow', sys.stdout)}    {doubt}")
     for metric in task.get("metrics", ()):
         beside = "" if metric["float"] is None else f" (float {metric['float']:.4f})"
         measured = "-" if metric["program"] is None else f"{metric['program']:.4f}"
@@ -193,7 +196,7 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
             line += f"; {entry['instructions']:,} instructions ({per_mac:.2f} per MAC)"
         print_line(line)
     for gate in map(GateResult.from_json, verify["gates"]):
-        verdict = "passed" if gate.passed else "FAILED"
+        verdict = "passed" if gate.passed else in_colour("FAILED", "red", sys.stdout)
         print_line(f"  gate     {gate.name} {gate.in_words}, {limit_in_words(gate.name, gate.limit)}: {verdict}")
     unproven = [layer for layer in report["layers"] if layer["proof"] == "pinned_unproven"]
     if unproven:

@@ -95,6 +95,8 @@ def _check_folders(jobs: Sequence[Job]) -> None:
 class SweepFailedError(NnkitError):
     """Builds of a sweep failed; the exit code is that of the first of them, or says that all are only unproven."""
 
+    code = "NK102"
+
     def __init__(self, failed: Sequence[JobResult]) -> None:
         text = "\n".join(f"{result.job.recipe} for {result.job.key}: {result.error}" for result in failed)
         super().__init__(text, remedy="the last good builds are unchanged")

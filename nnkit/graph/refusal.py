@@ -15,6 +15,8 @@ class Refused(ModelError):
     Lowerings catch it node by node and report all refusals at once (`refusal_error`).
     """
 
+    code = "NK302"
+
     def __init__(self, reason: str, remedy: str = "") -> None:
         super().__init__(reason, remedy=remedy)
 
@@ -34,6 +36,8 @@ class Refusal:
 
 class LayersRefused(LayersNotTakenError):
     """Layers cannot be taken; `refusals` has each of them, for who gathers them with others."""
+
+    code = "NK303"
 
     def __init__(self, reason: str, refusals: Sequence[Refusal], *, remedy: str = "") -> None:
         super().__init__(reason, [refusal.layer for refusal in refusals], remedy=remedy)

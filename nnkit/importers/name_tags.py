@@ -35,6 +35,8 @@ NO_GLOBS = TagGlobs()
 class TagGlobError(RecipeError):
     """A glob of the recipe that matches no imported layer. reason: where more can be said than that."""
 
+    code = "NK203"
+
     def __init__(self, tag: Tag, glob: str, *, where: str, remedy: str, reason: str = "") -> None:
         told = reason or f"tags.{tag}: '{glob}' matches no layer of the network"
         super().__init__(told, where=where, remedy=remedy)

@@ -50,12 +50,17 @@ _CHOICES = ("literal_error", "enum")
 
 
 class Finding(NamedTuple):
-    """One thing wrong: the way to it in the data, whether its key is meant, what is wrong, what is right."""
+    """One thing wrong: the way to it in the data, whether its key is meant, what is wrong, what is right.
+
+    written, answer: a misspelt word and the one that was probably meant.
+    """
 
     path: KeyPath
     at_key: bool
     reason: str
     remedy: str
+    written: str = ""
+    answer: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +196,8 @@ def _unknown_key(case: _Case) -> Finding:
     key = str(case.path[-1])
     parent = case.spot(case.path[:-1])
     known = parent.known_keys(value_at(case.data, case.path[:-1])) if parent else []
-    return Finding(case.path, True, f"unknown key '{shown(key)}'", suggestion(key, known, "known keys"))
+    meant = nearest(key, known) or ""
+    return Finding(case.path, True, f"unknown key '{shown(key)}'", suggestion(key, known, "known keys"), key, meant)
 
 
 def _missing(case: _Case) -> Finding:
@@ -214,7 +220,15 @@ def _wrong_choice(path: KeyPath, value: Any, known: list[str]) -> Finding:
     label = _label(path) or "the recipe"
     choices = ", ".join(known[:-1]) + f" or {known[-1]}" if len(known) > 1 else "".join(known)
     remedy = (did_you_mean(value, known) if isinstance(value, str) else "") or f"write {choices}"
-    return Finding(path, False, f"{label} must be {choices}, but {_given(value, None)} was given", remedy)
+    meant = (nearest(value, known) or "") if isinstance(value, str) else ""
+    return Finding(
+        path,
+        False,
+        f"{label} must be {choices}, but {_given(value, None)} was given",
+        remedy,
+        str(value) if meant else "",
+        meant,
+    )
 
 
 def _mismatch(alternatives: Sequence[_Case]) -> Finding:

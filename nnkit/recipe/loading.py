@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from nnkit.did_you_mean import suggestion
+from nnkit.did_you_mean import nearest, suggestion
 from nnkit.recipe.anchoring import anchored
 from nnkit.recipe.document import Document, in_order, load_document
 from nnkit.recipe.explain import Finding, explain, path_in, value_at
@@ -113,7 +113,8 @@ def _read_targets(
             continue
         if name not in target_models:
             remedy = suggestion(name, installed, "installed targets")
-            findings.append(Finding((*at, name), True, f"no target '{name}' is installed", remedy))
+            meant = nearest(name, installed) or ""
+            findings.append(Finding((*at, name), True, f"no target '{name}' is installed", remedy, name, meant))
             continue
         model = target_models[name]
         options = _read(model, document, (*at, name), findings, explain_with=model, empty=written is None)
@@ -187,10 +188,14 @@ def _unknown_rules(document: Document, known_rules: Collection[str] | None) -> l
         for index, rule in enumerate(rules if isinstance(rules, list) else []):
             if isinstance(rule, str) and rule not in known_rules and len(findings) < _MOST_RULES:
                 remedy = suggestion(rule, sorted(known_rules), "rules")
-                findings.append(Finding((*path, index), False, f"there is no rewrite rule '{rule}'", remedy))
+                meant = nearest(rule, known_rules) or ""
+                reason = f"there is no rewrite rule '{rule}'"
+                findings.append(Finding((*path, index), False, reason, remedy, rule, meant))
     return findings
 
 
 def _problems(document: Document, findings: list[Finding]) -> list[Problem]:
     placed = [(document.place(finding.path, key=finding.at_key), finding) for finding in findings]
-    return in_order(((place, Problem(str(place), f.reason, f.remedy)) for place, f in placed), document.file)
+    return in_order(
+        ((place, Problem(str(place), f.reason, f.remedy, f.written, f.answer)) for place, f in placed), document.file
+    )

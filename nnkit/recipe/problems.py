@@ -33,11 +33,16 @@ class Place:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong in a recipe: the place (`file:line:column`), what is wrong, what would be right."""
+    """One thing wrong in a recipe: the place (`file:line:column`), what is wrong, what would be right.
+
+    written, answer: the word at the place and the one that it was meant to be, where that is known.
+    """
 
     where: str
     reason: str
     remedy: str = ""
+    written: str = ""
+    answer: str = ""
 
     def __str__(self) -> str:
         remedy = f"\n    fix: {self.remedy}" if self.remedy else ""
@@ -50,6 +55,8 @@ MAX_SHOWN = 40
 
 class InvalidRecipeError(RecipeError):
     """A recipe is wrong in one or several places; `problems` lists them in the order of the files."""
+
+    code = "NK202"
 
     def __init__(self, problems: Sequence[Problem], *, file: str) -> None:
         self.problems = tuple(problems)

@@ -1,0 +1,34 @@
+"""`nnkit explain`: an error code looked up."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from nnkit.commands.common import print_json, print_line
+from nnkit.did_you_mean import suggestion
+from nnkit.error_codes import ERROR_CODES
+from nnkit.errors import UsageError
+
+
+def explain_command(code: str | None, *, json: bool) -> None:
+    """What a code means and what to do; all codes without one. Raises UsageError for an unknown one."""
+    if code is None:
+        if json:
+            print_json([asdict(each) for each in ERROR_CODES.values()])
+            return
+        for each in ERROR_CODES.values():
+            print_line(f"{each.code}  {each.title}")
+        return
+    wanted = code.upper() if code.upper().startswith("NK") else f"NK{code}"
+    if wanted not in ERROR_CODES:
+        raise UsageError(
+            f"there is no error code {code!r}", where="CODE", remedy=suggestion(wanted, list(ERROR_CODES), "codes")
+        )
+    found = ERROR_CODES[wanted]
+    if json:
+        print_json(asdict(found))
+        return
+    print_line(f"{found.code}: {found.title}")
+    print_line(found.meaning)
+    for step in found.steps:
+        print_line(f"  - {step}")

@@ -1,0 +1,58 @@
+"""`--watch`: a command again whenever the recipe, or a file that it names, has changed."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from nnkit.errors import NnkitError
+from nnkit.failures import write_error
+
+_LOOK_SECONDS = 0.3
+
+Marks = dict[str, tuple[int, int]]
+
+
+def watch(recipe: Path, action: Callable[[], None]) -> None:
+    """Run `action` now and after every change, until Ctrl-C; its errors are told and waited behind."""
+    while True:
+        files = _files(recipe)
+        before = _marks(files)
+        try:
+            action()
+            sys.stdout.flush()
+        except NnkitError as error:
+            sys.stdout.flush()
+            write_error(str(error), error.code)
+        files = _files(recipe)
+        sys.stderr.write(f"watching {len(files)} files; Ctrl-C ends\n")
+        sys.stderr.flush()
+        while _marks(files) == before or not _marks(files):
+            time.sleep(_LOOK_SECONDS)
+
+
+def _files(recipe: Path) -> Sequence[Path]:
+    """The recipe, its fragments, the model and its weights, as far as the recipe can be read."""
+    from nnkit.api.preparing import load
+
+    try:
+        loaded = load(recipe)
+    except NnkitError:
+        return [recipe]
+    section = loaded.model
+    named = [section.path.file, *([section.weights.file] if section.weights is not None else [])]
+    return [recipe, *loaded.sources[1:], *named]
+
+
+def _marks(files: Sequence[Path]) -> Marks:
+    """Time of the last change and size of each file that is there."""
+    marks: Marks = {}
+    for path in files:
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        marks[str(path)] = (status.st_mtime_ns, status.st_size)
+    return marks
