@@ -114,6 +114,16 @@ _ALL = (
         ("Restructure these layers, or write them as custom layers that run on the CPU.",),
     ),
     ErrorCode(
+        "NK304",
+        "The target cannot run layers of the network",
+        "They are listed, each with its reason; the message says which recipe lines were tried and would do, and "
+        "which targets take the network.",
+        (
+            "Paste one of the recipe lines of the message.",
+            "`nnkit targets show NAME` lists the operators that a target takes.",
+        ),
+    ),
+    ErrorCode(
         "NK401",
         "It does not fit the memory",
         "What must be live at once in the worst step is more than a memory region holds, or the weights exceed their "

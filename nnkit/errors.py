@@ -80,6 +80,8 @@ class ModelError(NnkitError):
 class LayersNotTakenError(ModelError):
     """Layers of the network that the hardware cannot run, all of them; `layers` has their names."""
 
+    code = "NK304"
+
     def __init__(self, reason: str, layers: Sequence[str], *, remedy: str = "") -> None:
         super().__init__(reason, remedy=remedy)
         self.layers = tuple(dict.fromkeys(layers))

@@ -96,7 +96,7 @@ def test_a_mistake_of_the_plugin_is_told_as_one(before: str, after: str, said: s
 def test_names_that_no_target_can_have_are_refused_with_one_that_can(tmp_path: Path) -> None:
     done = nnkit(tmp_path, "targets", "new", "My-NPU")
     assert done.returncode == 2
-    good = done.stderr.rsplit(": ", 1)[1].strip()
+    good = next(line for line in done.stderr.splitlines() if "  fix: " in line).rsplit(": ", 1)[1]
     assert nnkit(tmp_path, "targets", "new", good).returncode == 0
     again = nnkit(tmp_path, "targets", "new", good)
     assert (again.returncode, "exists already" in again.stderr) == (2, True)
