@@ -47,17 +47,17 @@ class RunOptions:
 def run_command(recipes: Sequence[Path], options: RunOptions) -> None:
     """Build every wanted target of every recipe.
 
-    Of one recipe, one build at a time, the first error ends the run and builds before it stay. Of several recipes, or
-    with several builds at a time, all are tried, and a table tells of each.
+    Of one recipe, one build at a time, the first error ends the run and builds before it stay. Of several recipes, of
+    one that spans a grid, or with several builds at a time, all are tried, and a table tells of each.
     """
-    from nnkit.commands.sweep import sweep
+    from nnkit.commands.sweep import jobs_of, sweep
     from nnkit.executors import check_choice
 
     check_choice(options.executor)
-    several = len(recipes) > 1 or options.jobs > 1
+    jobs = jobs_of(recipes, options)
     try:
-        if several:
-            sweep(recipes, options)
+        if len(recipes) > 1 or options.jobs > 1 or any(job.spanned for job in jobs):
+            sweep(jobs, options)
         else:
             _run_one(recipes[0], options)
     except KeyboardInterrupt:
@@ -94,8 +94,12 @@ def _run_one(path: Path, options: RunOptions) -> None:
 
 def wanted_builds(path: Path, options: RunOptions, progress: Progress) -> list[Build]:
     """One Build for each target of a recipe that is wanted."""
-    switches = Switches(options.cache, options.emulate, options.executor, options.trust)
-    return builds(load(path, options.settings), options.targets, progress, switches)
+    return builds(load(path, options.settings), options.targets, progress, switches(options))
+
+
+def switches(options: RunOptions) -> Switches:
+    """How builds are made."""
+    return Switches(options.cache, options.emulate, options.executor, options.trust)
 
 
 PROVE = "`nnkit doctor` tells what is missing and how to get it; then run again"

@@ -1,4 +1,5 @@
-"""Several builds at a time: recipes and their targets, on processes of this host or a Dask cluster.
+"""Several builds at a time: recipes, their targets and the grids that they span, on processes of this host or a Dask
+cluster.
 
 Each build runs by itself, one failure does not stop the others. On a cluster every worker must see the recipes' files
 and the output folder under the same paths.
@@ -8,29 +9,47 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from nnkit.api.building import run_build
+from nnkit.api.preparing import builds, load
 from nnkit.build_status import exit_code
 from nnkit.commands.common import print_json, print_line
-from nnkit.commands.run import RunOptions, failure_text, unproven_text, wanted_builds
-from nnkit.errors import ExitCode, NnkitError, UsageError
+from nnkit.commands.run import RunOptions, failure_text, switches, unproven_text
+from nnkit.commands.sweep_table import SweepTable
+from nnkit.errors import ExitCode, NnkitError, UsageError, cannot_be_written
 from nnkit.executors import THIS_HOST, Executor, ExecutorChoice, open_executor
 from nnkit.executors.local import InProcess, Processes
+from nnkit.owned_folder import owned_folder
+from nnkit.recipe.grid import Point, axes_of_recipe, points, spanned
+from nnkit.recipe.problems import InvalidRecipeError
+from nnkit.recipe.settings import Setting
+from nnkit.report.journal import Journal
 from nnkit.report.progress import Progress
 
 
 @dataclass(frozen=True)
 class Job:
-    """One build: a recipe, the key of one of its targets, and the recipe's name."""
+    """One build: a recipe, its name, and the point of its grid. settings: of the command line, before the point's.
+
+    spanned: whether the recipe spans a grid. journal: the file in which the build says where it is.
+    """
 
     recipe: Path
-    key: str
     name: str
+    point: Point
+    settings: tuple[Setting, ...] = ()
+    spanned: bool = False
+    journal: Path | None = None
+
+    @property
+    def key(self) -> str:
+        """The key under which it is built."""
+        return self.point.variant
 
 
 @dataclass(frozen=True)
@@ -46,30 +65,66 @@ class JobResult:
     log: str
 
 
-def sweep(recipes: Sequence[Path], options: RunOptions) -> None:
-    """Run all builds; print a table (or the reports as JSON).
+def jobs_of(recipes: Sequence[Path], options: RunOptions) -> list[Job]:
+    """The builds that recipes ask for. Raises what a recipe that cannot be read raises, UsageError for a target that
+    none of its builds is for."""
+    return [job for path in recipes for job in _jobs_of(path, options)]
 
-    Raises, before anything is built, what the first recipe that cannot be read raises, and UsageError where two
-    builds would go to one folder; SweepFailedError where builds failed, with the exit code of the first of them.
+
+def _jobs_of(path: Path, options: RunOptions) -> list[Job]:
+    fixed, spans = spanned(options.settings, lambda setting: _problems(path, setting))
+    recipe = load(path, fixed)
+    told = {setting.key for setting in fixed} | {axis.name for axis in spans}
+    axes = [*(axis for axis in axes_of_recipe(recipe) if axis.name not in told), *spans]
+    wanted = _wanted(points(recipe, axes), options.targets)
+    return [Job(path, recipe.name, point, fixed, spanned=bool(axes)) for point in wanted]
+
+
+def _wanted(every: Sequence[Point], targets: Sequence[str]) -> list[Point]:
+    """The points for the targets that are named: a target with all its builds, or one build."""
+    names = [{point.variant, point.key, point.key.partition("@")[0]} for point in every]
+    for target in targets:
+        if not any(target in each for each in names):
+            known = ", ".join(dict.fromkeys(point.variant for point in every))
+            raise UsageError(
+                f"the recipe has no target {target!r}", where="--target", remedy=f"its targets are: {known}"
+            )
+    return [point for point, mine in zip(every, names, strict=True) if not targets or mine & set(targets)]
+
+
+def _problems(path: Path, setting: Setting) -> int:
+    """How many problems a recipe has with one setting."""
+    try:
+        load(path, (setting,))
+    except InvalidRecipeError as error:
+        return len(error.problems)
+    return 0
+
+
+def sweep(jobs: Sequence[Job], options: RunOptions) -> None:
+    """Run all builds; print a table (or the reports as JSON), and write it as `sweep.csv` and `sweep.html`.
+
+    Raises UsageError, before anything is built, where two builds would go to one folder; SweepFailedError where
+    builds failed, with the exit code of the first of them.
     """
-    jobs = [
-        Job(path, build.key, build.recipe.name)
-        for path in recipes
-        for build in wanted_builds(path, options, _quiet())
-    ]
     _check_folders(jobs)
+    names = list(dict.fromkeys(job.name for job in jobs))
+    folder = options.out / names[0] if len(names) == 1 else options.out
     progress = Progress(verbose=options.verbose)
-    results: list[JobResult | None] = [None] * len(jobs)
-    shared = replace(options, executor=_inside(options), jobs=1)
-    with ExitStack() as stack, progress.stage("builds", len(jobs)) as step:
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            journals = stack.enter_context(owned_folder(folder, ".sweep-"))
+        except OSError as error:
+            raise cannot_be_written(folder, error) from error
+        jobs = [replace(job, journal=journals / f"{index}.jsonl") for index, job in enumerate(jobs)]
         executor = stack.enter_context(_opened(options, len(jobs)))
-        for index, result in executor.map(run_job, shared, jobs):
-            results[index] = result
-            step.advance()
-            progress.stream.write(f"  {result.status:<12} {jobs[index].recipe} for {jobs[index].key}\n")
-            if options.verbose or result.error:
-                progress.stream.write(result.log)
-    done = [result for result in results if result is not None]
+        table = SweepTable(folder, ", ".join(names), jobs, options.out, executor.dashboard)
+        if executor.dashboard:
+            progress.stream.write(f"  dashboard of Dask: {executor.dashboard}\n")
+        progress.stream.write(f"  {len(jobs)} builds; follow them in {table.page}\n")
+        done = _run(executor, jobs, options, table, progress)
+    progress.stream.write(f"  table        {table.csv}, {table.page}\n")
     if options.json:
         print_json([_as_json(result) for result in done])
         sys.stdout.flush()
@@ -80,7 +135,23 @@ def sweep(recipes: Sequence[Path], options: RunOptions) -> None:
         raise SweepFailedError(failed)
 
 
-def _check_folders(jobs: Sequence[Job]) -> None:
+def _run(
+    executor: Executor, jobs: Sequence[Job], options: RunOptions, table: SweepTable, progress: Progress
+) -> list[JobResult]:
+    results: list[JobResult | None] = [None] * len(jobs)
+    shared = replace(options, executor=_inside(options), jobs=1)
+    with progress.stage("builds", len(jobs)) as step, table.following(step):
+        for index, result in executor.map(run_job, shared, jobs):
+            results[index] = result
+            table.set(index, result.status, result.seconds, result.report, result.error)
+            step.advance()
+            progress.stream.write(f"  {result.status:<12} {jobs[index].recipe} for {jobs[index].key}\n")
+            if options.verbose or result.error:
+                progress.stream.write(result.log)
+    return [result for result in results if result is not None]
+
+
+def _check_folders(jobs: Iterable[Job]) -> None:
     """Raises UsageError where two builds would go to one folder."""
     first: dict[tuple[str, str], Job] = {}
     for job in jobs:
@@ -106,10 +177,11 @@ class SweepFailedError(NnkitError):
 
 def run_job(options: RunOptions, job: Job) -> JobResult:
     """One build, wherever it runs; errors for users become part of the result."""
-    progress = Progress(verbose=options.verbose, stream=io.StringIO())
+    journal = None if job.journal is None else Journal(job.journal)
+    progress = Progress(verbose=options.verbose, stream=io.StringIO(), journal=journal)
     try:
-        every = wanted_builds(job.recipe, replace(options, targets=()), progress)
-        build = next(build for build in every if build.key == job.key)
+        recipe = load(job.recipe, (*job.settings, *job.point.settings)).only(job.point.key, job.key)
+        (build,) = builds(recipe, (), progress, switches(options))
         outcome, seconds = run_build(build, options.out)
     except NnkitError as error:
         return JobResult(job, "failed", 0.0, None, str(error), int(error.exit_code), _log(progress))
@@ -125,7 +197,7 @@ def run_job(options: RunOptions, job: Job) -> JobResult:
 def _opened(options: RunOptions, jobs: int) -> AbstractContextManager[Executor]:
     """Where builds run: the cluster, or as many processes of this host as `--jobs` says."""
     if options.executor.name == "dask":
-        return open_executor(options.executor, jobs)
+        return open_executor(options.executor, jobs, dashboard=True)
     count = min(options.jobs, jobs)
     return nullcontext(Processes(count) if count > 1 else InProcess())
 
@@ -134,10 +206,6 @@ def _inside(options: RunOptions) -> ExecutorChoice:
     """For the stages of a build that shares the host or the cluster with others: one process."""
     alone = options.executor.name == "local" and options.jobs == 1
     return options.executor if alone else replace(THIS_HOST, workers=1)
-
-
-def _quiet() -> Progress:
-    return Progress(quiet=True, stream=io.StringIO())
 
 
 def _log(progress: Progress) -> str:

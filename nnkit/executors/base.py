@@ -34,11 +34,15 @@ THIS_HOST = ExecutorChoice()
 
 
 class Executor(Protocol):
-    """Runs parts. `workers` is how many at a time."""
+    """Runs parts. `workers` is how many at a time. dashboard: where a browser sees them run; None: nowhere."""
 
     @property
     def workers(self) -> int:
         """Parts that run at one time."""
+
+    @property
+    def dashboard(self) -> str | None:
+        """Address of a page that shows what runs."""
 
     def map(
         self, function: Callable[[Any, Any], Any], shared: Any, tasks: Sequence[Any]

@@ -25,10 +25,13 @@ _PARTS_PER_WORKER = 4
 
 
 @contextmanager
-def open_executor(choice: ExecutorChoice, parts: int, *, threads: int = 1) -> Iterator[Executor]:
+def open_executor(
+    choice: ExecutorChoice, parts: int, *, threads: int = 1, dashboard: bool = False
+) -> Iterator[Executor]:
     """An executor for so many parts. Unless told, as many workers as the host has cores and the work is worth.
 
     threads: cores that a part uses where no others run beside it. Unless told, more workers than that or none.
+    dashboard: whether a cluster that is made here serves Dask's.
 
     Raises UsageError as `check_choice`, ToolError (no scheduler answers).
     """
@@ -36,7 +39,7 @@ def open_executor(choice: ExecutorChoice, parts: int, *, threads: int = 1) -> It
     if choice.name == "dask":
         from nnkit.executors.dask_cluster import DaskExecutor
 
-        with DaskExecutor(choice.scheduler, choice.workers or usable_cores()) as executor:
+        with DaskExecutor(choice.scheduler, choice.workers or usable_cores(), dashboard=dashboard) as executor:
             yield executor
         return
     worth = min(usable_cores(), parts // _PARTS_PER_WORKER)

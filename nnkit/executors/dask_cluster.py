@@ -35,9 +35,11 @@ class DaskExecutor:
     Use as a context manager. Raises UsageError without the `dask` extra, ToolError where no scheduler answers.
     """
 
-    def __init__(self, scheduler: str | None, workers: int) -> None:
+    def __init__(self, scheduler: str | None, workers: int, *, dashboard: bool = False) -> None:
         self._scheduler = scheduler
         self.workers = workers
+        self.dashboard: str | None = None
+        self._serves_dashboard = dashboard
         self._stack = ExitStack()
         self._client: Any = None
 
@@ -65,7 +67,7 @@ class DaskExecutor:
                     n_workers=self.workers,
                     threads_per_worker=1,
                     processes=True,
-                    dashboard_address=None,
+                    dashboard_address="127.0.0.1:0" if self._serves_dashboard else None,
                     silence_logs=logging.CRITICAL,
                 )
                 self._stack.callback(cluster.close)
@@ -81,6 +83,8 @@ class DaskExecutor:
             ) from error
         self._stack.callback(self._client.close)
         self._wait_for_a_worker(distributed)
+        if self._scheduler is not None or self._serves_dashboard:
+            self.dashboard = self._client.dashboard_link
         if self._scheduler is not None:
             self.workers = max(1, len(self._client.scheduler_info()["workers"]))
         return self

@@ -26,6 +26,7 @@ class InProcess:
     """One part after another, here."""
 
     workers = 1
+    dashboard = None
 
     def map(
         self, function: Callable[[Any, Any], Any], shared: Any, tasks: Sequence[Any]
@@ -37,6 +38,8 @@ class InProcess:
 
 class Processes:
     """`workers` processes of this host."""
+
+    dashboard = None
 
     def __init__(self, workers: int) -> None:
         self.workers = workers

@@ -166,7 +166,7 @@ class _Builder:
     def put(self, setting: Setting, data: Any) -> None:
         """Replace or add one value; sections on the way to it are made where they are not there."""
         display = setting.display
-        self.folders[display] = os.getcwd()
+        self.folders[display] = os.getcwd() if setting.written is None else setting.written.folder
         self.set_here.add(display)
         place = Place(display, 0, 0, self.folders[display])
         try:

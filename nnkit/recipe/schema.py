@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr, SerializeAsAny, model_validator
 
@@ -48,6 +48,13 @@ class RecipeBody(RecipeModel):
     )
     verify: Verify = Field(default=Verify(), description="What each run verifies on, and its gates.")
     release: ReleaseSection = Field(default=ReleaseSection(), description="The release package.")
+    sweep: Mapping[str, tuple[Any, ...] | Mapping[str, Mapping[str, Any]]] = Field(
+        default={},
+        description="Values that `nnkit run` tries in all combinations, a build for each. By key of the recipe, with "
+        "dots: a list of its values (of `targets`: names); or by a name of your own: what to set together, by names "
+        "of these settings. See [sweeps](sweeps.md).",
+        examples=["{targets.gap8.precision: [int16, int8], targets.gap8.memory.l2: [256KiB, 512KiB]}"],
+    )
 
     @model_validator(mode="after")
     def _sections_agree(self) -> RecipeBody:
@@ -57,6 +64,7 @@ class RecipeBody(RecipeModel):
             *_stage_faults(self),
             *_verify_faults(self),
             *_task_faults(self.verify),
+            *_sweep_faults(self.sweep),
         ]
         if problems:
             raise faults(problems)
@@ -86,10 +94,21 @@ class Recipe(RecipeBody):
 
     def where(self, *path: str | int) -> str:
         """`file:line:column` of a value, e.g. `where("tags", "hp", 0)`; of its nearest parent if not written."""
-        for end in range(len(path), -1, -1):
-            if place := self._places.get(path[:end]):
-                return str(place)
-        return self._file
+        place = self.place(*path)
+        return self._file if place is None else str(place)
+
+    def place(self, *path: str | int) -> Place | None:
+        """The place of a value; of its nearest parent if not written; None for a recipe that was in no file."""
+        ways = (path[:end] for end in range(len(path), -1, -1))
+        return next((place for way in ways if (place := self._places.get(way))), None)
+
+    def only(self, key: str, variant: str) -> Recipe:
+        """The recipe of one build alone, without its sweep: the target `key` under the name of a variant."""
+        recipe = self.model_copy(update={"targets": {variant: self.targets[key]}, "sweep": {}})
+        at = ("targets", key)
+        moved = {("targets", variant, *path[2:]): place for path, place in self._places.items() if path[:2] == at}
+        recipe._places = {**self._places, **moved}
+        return recipe
 
     def restructure_for(self, target: str) -> tuple[RestructureEntry, ...] | None:
         """The rewrite rules and edits for a target; None stands for the target's default set."""
@@ -174,6 +193,29 @@ def _verify_faults(body: RecipeBody) -> Iterator[Fault]:
     elif images is not None and len(inputs) > 1:
         remedy = f"write images: {{{', '.join(f'{name}: ...' for name in inputs)}}}"
         yield Fault(("verify", "images"), f"the network has {len(inputs)} inputs", remedy)
+
+
+_NOT_SWEPT = ("nnkit", "name", "sweep", "release")
+
+
+def _sweep_faults(axes: Mapping[str, Sequence[Any] | Mapping[str, Mapping[str, Any]]]) -> Iterator[Fault]:
+    for name, values in axes.items():
+        at: KeyPath = ("sweep", name)
+        if not values:
+            yield Fault(at, f"'{name}' has no values to try", "write a list of them, or leave it out")
+            continue
+        if isinstance(values, Mapping):
+            for label, section in values.items():
+                if not section:
+                    yield Fault((*at, label), f"'{label}' sets nothing", "write KEY: VALUE, with the recipe's keys")
+        elif name == "targets" and not all(isinstance(value, str) for value in values):
+            yield Fault(at, "targets are swept by their names", "write targets: [NAME, ...]")
+        elif any(value in values[:index] for index, value in enumerate(values)):
+            yield Fault(at, f"a value of '{name}' is given twice", "keep one of the two")
+        keys = [key for section in values.values() for key in section] if isinstance(values, Mapping) else [name]
+        for key in keys:
+            if key.partition(".")[0] in _NOT_SWEPT:
+                yield Fault(at, f"'{key}' is the same for all builds of a recipe", "sweep other keys")
 
 
 _TASK_GATES = {

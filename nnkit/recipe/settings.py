@@ -7,23 +7,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnkit.errors import UsageError
-from nnkit.recipe.problems import KeyPath
+from nnkit.recipe.problems import KeyPath, Place
 
 
 @dataclass(frozen=True)
 class Setting:
     """A value for a key of the recipe, both as written: `targets.npu.precision` and `int8`.
 
-    The text is YAML: numbers, lists and sections can be given. Paths in it are relative to the working folder.
+    The text is YAML: numbers, lists and sections can be given. Paths in it are relative to the working folder, or to
+    that of the file where it is written.
     """
 
     key: str
     text: str
+    written: Place | None = None
 
     @property
     def display(self) -> str:
         """How messages name it."""
-        return f"--set {self.key}"
+        return f"--set {self.key}" if self.written is None else str(self.written)
 
     def path(self, data: Any) -> KeyPath:
         """The way to the value in a recipe's data; a key that holds a dot itself is found where it is written."""

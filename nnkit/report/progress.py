@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from nnkit.report.journal import Journal, StageEvent, StageState
+
 _SAY_SECONDS = 10.0
 _COLUMNS = 22  # of a stage's name and its time
 
@@ -24,12 +26,14 @@ class StageTiming:
 
 @dataclass
 class Progress:
-    """Writes to `stream` (stderr); keeps the timings for `run.json`. `quiet` writes nothing."""
+    """Writes to `stream` (stderr); keeps the timings for `run.json`. `quiet` writes nothing there. journal: for those
+    who watch from elsewhere."""
 
     quiet: bool = False
     verbose: bool = False
     stream: TextIO = field(default_factory=lambda: sys.stderr)
     timings: list[StageTiming] = field(default_factory=list)
+    journal: Journal | None = None
 
     @contextmanager
     def stage(self, name: str, total: int | None = None) -> Iterator[Step]:
@@ -65,6 +69,8 @@ class Step:
     def start(self) -> None:
         """Begin; shows a live bar where stderr is a terminal."""
         self._began = self._said = time.perf_counter()
+        if self._progress.journal is not None:
+            self._progress.journal.add(StageEvent(self._name, "running"))
         if self._progress.quiet or not self._progress.stream.isatty():
             return
         from rich.console import Console
@@ -123,6 +129,9 @@ class Step:
             self._stop_live()
         seconds = time.perf_counter() - self._began
         self._progress.timings.append(StageTiming(self._name, seconds, self.cached))
+        if self._progress.journal is not None:
+            state: StageState = "failed" if failed else "cached" if self.cached else "done"
+            self._progress.journal.add(StageEvent(self._name, state, round(seconds, 3), self.detail))
         if self._progress.quiet:
             return
         mark = "FAILED" if failed else ("cached" if self.cached else f"{seconds:6.2f} s")

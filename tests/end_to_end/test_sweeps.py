@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+import yaml
 from small_project import write_project
+
+from nnkit.commands.sweep import Job
+from nnkit.commands.sweep_table import SweepTable
+from nnkit.recipe.grid import Point
+from nnkit.report.journal import Journal, StageEvent
+from nnkit.report.progress import Progress
 
 
 def nnkit(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -38,6 +48,7 @@ def test_a_sweep_builds_everything_and_reports_what_failed(
     done = nnkit("run", *recipes, "--out", out, "--no-qemu", *how)
     assert done.returncode == 1, done.stderr
     assert "gate sqnr_db" in done.stderr
+    assert ("dashboard of Dask: http://127.0.0.1:" in done.stderr) == ("dask" in how)
     lines = [line.split() for line in done.stdout.splitlines()]
     assert lines[0][:3] == ["recipe", "target", "status"]
     assert [(Path(line[0]).name, line[1], line[2]) for line in lines[1:]] == [
@@ -89,3 +100,71 @@ def test_a_word_that_an_option_does_not_know_is_answered_with_those_it_knows(rec
     assert done.returncode == 2
     assert "'ray' is not one of 'local', 'dask'" in done.stderr
     assert "Value error" not in done.stderr
+
+
+SWEEP = """
+sweep:
+  targets.gap8.precision: [int16, int8]
+  targets.gap8.memory.l2: [512KiB, 2KiB]
+"""
+
+
+def test_a_grid_is_built_and_its_table_says_what_each_build_is(tmp_path: Path) -> None:
+    recipe = write_project(tmp_path)
+    recipe.write_text(recipe.read_text() + SWEEP)
+    out = tmp_path / "out"
+    done = nnkit("run", recipe, "--out", out, "--no-qemu", "--jobs", "2", "--set", "verify.gates.cosine=0.9")
+    assert done.returncode == 4, done.stderr
+    with (out / "small/sweep.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["target"], row["status"]) for row in rows] == [
+        ("gap8@int16-512KiB", "ok"),
+        ("gap8@int16-2KiB", "failed"),
+        ("gap8@int8-512KiB", "ok"),
+        ("gap8@int8-2KiB", "failed"),
+    ]
+    assert all("do not fit the 2,048 bytes of L2" in row["reason"] for row in rows[1::2])
+    for row in rows[::2]:
+        assert (out / "small" / row["page"]).is_file()
+        report = json.loads((out / "small" / row["target"] / "report.json").read_text())
+        assert int(row["l2_bytes"]) == report["memory"]["l2"]["peak_bytes"]
+        assert float(row["value"]) == report["verify"]["float_vs_program"]["cosine"]
+        assert [gate["limit"] for gate in report["verify"]["gates"] if gate["name"] == "cosine"] == [0.9]
+        assert {f"int{tensor['bits']}" for tensor in report["outputs"]} == {row["targets.gap8.precision"]}
+    page = (out / "small/sweep.html").read_text()
+    assert "All are done." in page
+    assert sorted(path.name for path in (out / "small").iterdir()) == [
+        "gap8@int16-512KiB",
+        "gap8@int8-512KiB",
+        "sweep.csv",
+        "sweep.html",
+    ]
+    one = nnkit("run", recipe, "--out", tmp_path / "one", "--no-qemu", "-t", "gap8@int8-512KiB", "--json")
+    assert one.returncode == 0, one.stderr
+    assert [report["target"] for report in json.loads(one.stdout)] == ["gap8@int8-512KiB"]
+
+
+def test_lists_of_set_span_a_grid_and_the_table_follows_what_runs(tmp_path: Path) -> None:
+    recipe = write_project(tmp_path)
+    options = ("--out", tmp_path / "out", "--no-qemu", "--set", "targets=[gap8, onnx_qdq]")
+    done = nnkit("run", recipe, *options, "--set", "calibration.headroom=[1, 2]")
+    assert done.returncode == 0, done.stderr
+    names = [line.split()[1] for line in done.stdout.splitlines()[1:5]]
+    assert names == ["gap8@headroom1", "gap8@headroom2", "onnx_qdq@headroom1", "onnx_qdq@headroom2"]
+    recipes = [(tmp_path / "out/small" / name / "recipe.yaml").read_text() for name in names]
+    assert [yaml.safe_load(text)["calibration"]["headroom"] for text in recipes] == [1, 2, 1, 2]
+
+
+def test_the_rows_of_running_builds_say_their_stage(tmp_path: Path) -> None:
+    jobs = [
+        Job(tmp_path / "r.yaml", "net", Point(key, key), journal=tmp_path / f"{key}.jsonl") for key in ("one", "two")
+    ]
+    table = SweepTable(tmp_path, "net", jobs, tmp_path, None)
+    progress = Progress(stream=io.StringIO())
+    with progress.stage("builds", 2) as step, table.following(step):
+        Journal(tmp_path / "two.jsonl").add(StageEvent("calibrate", "running"))
+        while "calibrate" not in table.page.read_text():
+            time.sleep(0.01)
+        assert "waiting" in table.csv.read_text().splitlines()[1]
+        assert "running" in table.csv.read_text().splitlines()[2]
+    assert "the sweep was ended before" in table.csv.read_text()

@@ -5,16 +5,19 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnkit.generated import packaged_text, template_environment
 from nnkit.report.html.files import PageFiles, read_page_files
 from nnkit.report.html.verdict import figures_of, peak_layers, verdict_of
 from nnkit.report.html.words import byte_size, cosine_in_words, count, decibel, decimal, share
 
-_HERE = "nnkit.report.html"
-_SCRIPTS = ("common.js", "tabs.js", "table.js", "layer.js", "memory.js", "graph.js", "accuracy.js")
-_LICENCES = ("echarts.NOTICE", "echarts.LICENSE", "zrender.LICENSE", "tslib.LICENSE", "dagre.LICENSE")
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+HERE = "nnkit.report.html"
+_SCRIPTS = ("common.js", "tabs.js", "sortable.js", "table.js", "layer.js", "memory.js", "graph.js", "accuracy.js")
+LICENCES = ("echarts.NOTICE", "echarts.LICENSE", "zrender.LICENSE", "tslib.LICENSE", "dagre.LICENSE")
 
 
 def write_page(build: Path) -> Path:
@@ -35,7 +38,37 @@ def write_page(build: Path) -> Path:
 
 def page_html(files: PageFiles) -> str:
     """The page's text."""
-    environment = template_environment(_HERE, "templates").overlay(autoescape=True)
+    report = files.report
+    return (
+        page_environment()
+        .get_template("page.html.j2")
+        .render(
+            report=report,
+            plan=files.plan,
+            graph=files.drawn.get("graph"),
+            task=files.drawn.get("task", {}),
+            tables=files.drawn.get("tables", []),
+            memories=files.drawn.get("memories", []),
+        timelines=files.drawn.get("timelines", []),
+            package=files.package,
+            pictures={name: _data_uri(content) for name, content in files.pictures.items()},
+            verdict=verdict_of(report),
+            figures=figures_of(files),
+            peaks={region: peak_layers(files.plan, region) for region in report["memory"]},
+            columns=_columns(report),
+            most=_most(report),
+            data=embedded({"report": _shown(report), "plan": files.plan, "drawn": files.drawn}),
+            style=packaged_text(HERE, "page.css"),
+            libraries=[packaged_text(HERE, "vendor", name) for name in ("echarts.min.js", "dagre.min.js")],
+            scripts=[packaged_text(HERE, "js", name) for name in _SCRIPTS],
+            licences=[(name, packaged_text(HERE, "vendor", f"{name}.txt")) for name in LICENCES],
+        )
+    )
+
+
+def page_environment() -> Environment:
+    """The pages' templates, which escape what they are given, with the filters for numbers."""
+    environment = template_environment(HERE, "templates").overlay(autoescape=True)
     environment.filters |= {
         "bytes": byte_size,
         "cosine": cosine_in_words,
@@ -44,28 +77,7 @@ def page_html(files: PageFiles) -> str:
         "decimal": decimal,
         "share": share,
     }
-    report = files.report
-    return environment.get_template("page.html.j2").render(
-        report=report,
-        plan=files.plan,
-        graph=files.drawn.get("graph"),
-        task=files.drawn.get("task", {}),
-        tables=files.drawn.get("tables", []),
-        memories=files.drawn.get("memories", []),
-        timelines=files.drawn.get("timelines", []),
-        package=files.package,
-        pictures={name: _data_uri(content) for name, content in files.pictures.items()},
-        verdict=verdict_of(report),
-        figures=figures_of(files),
-        peaks={region: peak_layers(files.plan, region) for region in report["memory"]},
-        columns=_columns(report),
-        most=_most(report),
-        data=_embedded({"report": _shown(report), "plan": files.plan, "drawn": files.drawn}),
-        style=packaged_text(_HERE, "page.css"),
-        libraries=[packaged_text(_HERE, "vendor", name) for name in ("echarts.min.js", "dagre.min.js")],
-        scripts=[packaged_text(_HERE, "js", name) for name in _SCRIPTS],
-        licences=[(name, packaged_text(_HERE, "vendor", f"{name}.txt")) for name in _LICENCES],
-    )
+    return environment
 
 
 def _data_uri(png: bytes) -> str:
@@ -77,7 +89,7 @@ def _shown(report: Any) -> dict[str, Any]:
     return {key: report[key] for key in ("target", "memory", "layers", "segments", "rewrites", "verify")}
 
 
-def _embedded(data: Any) -> str:
+def embedded(data: Any) -> str:
     """JSON that can stand in a script element: no `<`, nothing that ends a line for JavaScript alone."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

@@ -7,7 +7,7 @@ nnkit.escape = (text) => String(text).replace(/[&<>"']/g, (c) => `&#${c.charCode
 nnkit.colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 nnkit.count = (number) => (number == null ? "–" : Math.round(number).toLocaleString("en").replaceAll(",", THIN));
 nnkit.decibel = (value) => (value == null ? "–" : `${value.toFixed(1)}${THIN}dB`);
-nnkit.layers = nnkit.report.layers;
+nnkit.layers = nnkit.report?.layers ?? [];  // a page of several builds has none
 nnkit.layerByName = new Map(nnkit.layers.map((layer, index) => [layer.name, index]));
 
 nnkit.bytes = (size) => {

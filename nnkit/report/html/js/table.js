@@ -1,25 +1,8 @@
-// The table of layers: sorted by a click on a heading, filtered by text, op and placement.
+// The table of layers: filtered by text, op and placement; a row opens its layer.
 {
   const table = nnkit.element("layer-table");
   const body = table.tBodies[0];
   const rows = [...body.rows];
-  const headings = [...table.tHead.rows[0].cells];
-
-  headings.forEach((heading, column) => heading.firstElementChild.addEventListener("click", () => {
-    const down = heading.getAttribute("aria-sort") === "ascending";
-    headings.forEach((other) => other.removeAttribute("aria-sort"));
-    heading.setAttribute("aria-sort", down ? "descending" : "ascending");
-    const number = "number" in heading.firstElementChild.dataset;
-    const key = (row) => row.cells[column].dataset.value;
-    rows.sort((a, b) => {
-      const [x, y] = [key(a), key(b)];
-      if (x === "" || y === "") return (x === "") - (y === "");  // what was not measured is last either way
-      const order = number ? x - y : x.localeCompare(y, "en", { numeric: true });
-      return down ? -order : order;
-    });
-    body.append(...rows);
-  }));
-
   const [search, op, placement] = ["search", "op", "placement"].map((name) => nnkit.element(`layer-${name}`));
   const filter = () => {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
