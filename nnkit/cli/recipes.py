@@ -118,22 +118,22 @@ def init(
 
 @app.command(rich_help_panel=PANEL)
 def check(
-    recipe: RecipeArgument,
+    recipe: Annotated[list[Path], typer.Argument(metavar="RECIPE...", help="The recipe (YAML), or several.")],
     settings: SetOption = None,
     fix: Annotated[bool, typer.Option("--fix", help="Correct misspelt words in the recipe first.")] = False,
     watching: WatchOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Validate a recipe and the files it names; change nothing."""
-    from nnkit.commands.check import check_command
+    """Validate recipes and the files they name; change nothing."""
+    from nnkit.commands.check import check_commands
     from nnkit.recipe.settings import parse_settings
 
     values = parse_settings(settings or [])
 
     def action() -> None:
-        check_command(recipe, settings=values, fix=fix, json=json)
+        check_commands(recipe, settings=values, fix=fix, json=json)
 
-    _once_or_watching(recipe, action, watching)
+    _once_or_watching(recipe[0], action, watching)
 
 
 @app.command(rich_help_panel=PANEL)

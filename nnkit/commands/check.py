@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from nnkit.api.checking import check
 from nnkit.api.preparing import load
 from nnkit.commands.common import print_json, print_line
+from nnkit.errors import NnkitError, SeveralError
 from nnkit.recipe import InvalidRecipeError
 from nnkit.recipe.fixes import apply_fixes
 
@@ -18,6 +19,25 @@ if TYPE_CHECKING:
 
 
 _ROUNDS = 10
+
+
+def check_commands(
+    paths: Sequence[Path], *, settings: Sequence[Setting] = (), fix: bool = False, json: bool
+) -> None:
+    """As `check_command`, of several recipes: what is wrong with one keeps none of the others from being checked.
+
+    Raises what is wrong with the only recipe that is, and SeveralError for several.
+    """
+    failed: list[NnkitError] = []
+    for path in paths:
+        try:
+            check_command(path, settings=settings, fix=fix, json=json)
+        except NnkitError as error:
+            failed.append(error)
+    if len(failed) == 1:
+        raise failed[0]
+    if failed:
+        raise SeveralError(failed, where="recipes")
 
 
 def check_command(path: Path, *, settings: Sequence[Setting] = (), fix: bool = False, json: bool) -> None:

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from nnkit.errors import UsageError
 from nnkit.executors.base import Executor, ExecutorChoice
 from nnkit.executors.local import InProcess, Processes
+from nnkit.installation import install_command
 
 
 def check_choice(choice: ExecutorChoice) -> None:
@@ -17,7 +18,7 @@ def check_choice(choice: ExecutorChoice) -> None:
     if choice.scheduler is not None and choice.name != "dask":
         raise UsageError("a scheduler is for Dask", where="--scheduler", remedy="add --executor dask")
     if choice.name == "dask" and find_spec("distributed") is None:
-        raise UsageError("Dask is not installed", where="--executor dask", remedy="pip install 'nnkit[dask]'")
+        raise UsageError("Dask is not installed", where="--executor dask", remedy=install_command("dask"))
 
 
 _PARTS_PER_WORKER = 4

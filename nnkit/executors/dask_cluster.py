@@ -18,6 +18,7 @@ from typing import Any
 from nnkit.errors import ToolError, UsageError
 from nnkit.executors import fork_server
 from nnkit.executors.base import MAX_DEATHS
+from nnkit.installation import install_command
 from nnkit.keeper import keep
 from nnkit.trust import user_settings
 
@@ -56,7 +57,7 @@ class DaskExecutor:
                 import distributed
             except ImportError as error:
                 raise UsageError(
-                    "Dask is not installed", where="--executor dask", remedy="pip install 'nnkit[dask]'"
+                    "Dask is not installed", where="--executor dask", remedy=install_command("dask")
                 ) from error
         self._stack.enter_context(dask.config.set(_settings("forkserver" if forks else "spawn")))
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters to users we say ourselves

@@ -34,6 +34,7 @@ class MemorySearch(RecipeModel):
             ToolError: the recipe asks for the solvers, and they are not installed.
         """
         from nnkit.errors import ToolError
+        from nnkit.installation import install_command
         from nnkit.memory import race
         from nnkit.memory.engine import Effort
 
@@ -41,6 +42,6 @@ class MemorySearch(RecipeModel):
             raise ToolError(
                 "the recipe asks for the allocator's solvers, which are not installed",
                 where="memory_search",
-                remedy="pip install 'nnkit[solver]', or write memory_search: {solver: false}",
+                remedy=f"{install_command('solver')}\n    or write memory_search: {{solver: false}}",
             )
         return Effort.of_steps(self.steps, solver=self.solver)

@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from nnkit.installation import own_distribution
 from nnkit.recipe.json_schema import plain_json_schema
 from nnkit.recipe.loading import TargetModels
 
@@ -144,6 +145,8 @@ def _type(schema: dict[str, Any], titles: dict[str, str]) -> str:
         return f"[{_type(schema.get('items', {}), titles)}, ...]"
     if schema.get("type") == "object" and isinstance(schema.get("additionalProperties"), dict):
         return f"NAME: {_type(schema['additionalProperties'], titles)}"
+    if schema.get("type") == "object" and not schema.get("properties"):
+        return "KEY: any value"
     if schema.get("type") == "object":
         return ", ".join(_type(field, titles) for field in schema.get("properties", {}).values())
     return _TYPE_NAMES.get(schema.get("type", ""), "any value") + _bounds(schema)
@@ -169,7 +172,10 @@ def _bounds(schema: dict[str, Any]) -> str:
 def built_in_models() -> TargetModels:
     """The options models of the targets that come with nnkit; other installed plugins document themselves."""
     plugins = entry_points(group="nnkit.targets")
-    return {entry.name: entry.load().options for entry in plugins if entry.dist and entry.dist.name == "nnkit"}
+    own = own_distribution()
+    return {
+        entry.name: entry.load().options for entry in plugins if entry.dist and own and entry.dist.name == own.name
+    }
 
 
 def main(arguments: list[str]) -> int:

@@ -53,7 +53,7 @@ class RecipeBody(RecipeModel):
         description="Values that `nnkit run` tries in all combinations, a build for each. By key of the recipe, with "
         "dots: a list of its values (of `targets`: names); or by a name of your own: what to set together, by names "
         "of these settings. See [sweeps](sweeps.md).",
-        examples=["{targets.gap8.precision: [int16, int8], targets.gap8.memory.l2: [256KiB, 512KiB]}"],
+        examples=["{calibration.method: [max, mse], calibration.headroom: [1.0, 1.25]}"],
     )
 
     @model_validator(mode="after")

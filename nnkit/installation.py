@@ -1,0 +1,42 @@
+"""How this nnkit came to be installed, and with which words an extra of it is added."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from importlib.metadata import Distribution, entry_points
+from urllib.parse import unquote, urlparse
+
+COMMAND = "nnkit"
+NAME = "nnkit-release"
+"""On package indexes; the package that is imported and the command are `nnkit`."""
+
+
+def own_distribution() -> Distribution | None:
+    """What the command `nnkit` was installed with; None where it runs from sources that nobody installed."""
+    return next((entry.dist for entry in entry_points(group="console_scripts", name=COMMAND)), None)
+
+
+def install_command(extra: str) -> str:
+    """The command that adds an extra, such as `solver`, to the environment that is running.
+
+    Of an installed package it names that package: pip finds it there and adds what the extra needs. Of a checkout it
+    names the checkout.
+    """
+    distribution = own_distribution()
+    checkout = None if distribution is None else _checkout(distribution)
+    name = NAME if distribution is None else distribution.name
+    wanted = f"{name}[{extra}]" if checkout is None else f"{checkout}[{extra}]"
+    return f"{shlex.quote(sys.executable)} -m pip install {'-e ' if checkout else ''}{shlex.quote(wanted)}"
+
+
+def _checkout(distribution: Distribution) -> str | None:
+    """The folder that an editable install was made from; None for any other."""
+    text = distribution.read_text("direct_url.json")  # PEP 610
+    if not text:
+        return None
+    origin = json.loads(text)
+    if not origin.get("dir_info", {}).get("editable"):
+        return None
+    return unquote(urlparse(origin["url"]).path)
