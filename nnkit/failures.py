@@ -78,9 +78,11 @@ def _plugin_of(error: BaseException) -> tuple[str, str] | None:
     """
     from importlib.metadata import entry_points
 
-    modules: dict[str, str] = {}
+    from nnkit.installation import own_distribution
+
+    own, modules = own_distribution(), dict[str, str]()
     for entry in entry_points(group="nnkit.targets"):
-        if entry.dist is None or entry.dist.name != "nnkit":
+        if entry.dist is None or own is None or entry.dist.name != own.name:
             modules[entry.value.partition(":")[0].partition(".")[0]] = entry.name
     found = None
     trace = error.__traceback__

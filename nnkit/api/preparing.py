@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,8 +31,9 @@ class Switches:
     trust: bool = False
 
 
-def load(path: Path, settings: Sequence[Setting] = ()) -> Recipe:
+def load(path: Path, settings: Sequence[Setting] = (), environ: Mapping[str, str] | None = None) -> Recipe:
     """The recipe, validated against the installed targets and rules. settings: values that replace the file's.
+    environ: of its variables; the process environment by default.
 
     Raises InvalidRecipeError.
     """
@@ -40,7 +41,9 @@ def load(path: Path, settings: Sequence[Setting] = ()) -> Recipe:
     from nnkit.rewrite import known_names
     from nnkit.target import option_models
 
-    return load_recipe(path, target_models=option_models(), known_rules=known_names(), settings=settings)
+    return load_recipe(
+        path, target_models=option_models(), known_rules=known_names(), environ=environ, settings=settings
+    )
 
 
 def builds(recipe: Recipe, wanted: Sequence[str], progress: Progress, switches: Switches) -> list[Build]:

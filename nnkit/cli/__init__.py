@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from nnkit import __version__
-from nnkit.cli import builds, installation, packages, recipes, tables
+from nnkit.cli import builds, installation, packages, recipes, service, tables
 from nnkit.cli.help_words import help_command
 from nnkit.errors import ExitCode, NnkitError
 from nnkit.failures import INTERRUPTED, Interrupts, fail, fail_unexpected
@@ -22,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (recipes, builds):
+for group in (recipes, service, builds):
     app.add_typer(group.app)
 app.add_typer(packages.app, name="package", rich_help_panel=builds.PANEL)
 for group in (installation, tables):

@@ -1,0 +1,37 @@
+"""What one upload and one job may take, and where jobs compute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nnkit.executors import THIS_HOST, ExecutorChoice
+
+
+@dataclass(frozen=True)
+class Limits:
+    """upload_bytes: of one job, all files together. upload_seconds: for sending them. files: of one job.
+
+    job_seconds: a job that takes longer is ended. jobs_per_user: what waits, runs and is kept.
+    """
+
+    upload_bytes: int = 512 << 20
+    upload_seconds: float = 300.0
+    files: int = 2_000
+    job_seconds: float = 3_600.0
+    jobs_per_user: int = 50
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """tokens: name of each user by token; empty: anybody who reaches the address, each browser for itself.
+
+    slots: jobs at a time. hosts: names under which browsers may ask for this server.
+    """
+
+    folder: Path
+    tokens: dict[str, str] = field(default_factory=dict)
+    hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]")
+    slots: int = 1
+    executor: ExecutorChoice = THIS_HOST
+    limits: Limits = Limits()
