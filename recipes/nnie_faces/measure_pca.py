@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from nnkit.api.preparing import load
 from nnkit.builds import BuiltFolder, open_build
-from nnkit.commands.common import load
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.importers import import_onnx
