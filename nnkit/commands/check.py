@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 _ROUNDS = 10
 
 
-def check_commands(
-    paths: Sequence[Path], *, settings: Sequence[Setting] = (), fix: bool = False, json: bool
-) -> None:
+def check_commands(paths: Sequence[Path], *, settings: Sequence[Setting] = (), fix: bool = False, json: bool) -> None:
     """As `check_command`, of several recipes: what is wrong with one keeps none of the others from being checked.
 
     Raises what is wrong with the only recipe that is, and SeveralError for several.
