@@ -82,31 +82,17 @@ def import_onnx(
         ModelError: the model is broken, or cannot be imported.
         RecipeError: a glob matches no layer (`TagGlobError`), or a declared input contradicts the model.
     """
-    read = read_onnx_network(path, limits)
-    tagged = lift_tags(read.proto.graph, tag_globs)
-    declared = DeclaredInputs(inputs or {}, input_where, any_batch)
-    notes = [*read.notes, *settle_inputs(read, declared)]
-    proto, opset, where = read.proto, read.opset, read.where
-    _keep_known_domains(proto)
-    steps = ["check", "convert", *(["simplify"] if simplify else []), "finish"]
-    result = run_steps(proto, steps, where=where, limits=limits)
-    notes += result.notes
-    finished = result.model
-    tags, gone = follow_tags(tagged, finished.graph, where)
-    shapes = static_shapes(finished.graph, where)
-    model = Model(
-        onnx_bytes=finished.SerializeToString(deterministic=True),
-        tags=tags,
-        inputs=tuple(InputSpec(value.name, shapes[value.name]) for value in finished.graph.input),
-        outputs=tuple(OutputSpec(value.name, shapes[value.name]) for value in finished.graph.output),
-        opset=opset,
+    file = Path(path)
+    return import_read(
+        ReadModel(read_model_file(file), file),
+        inputs=inputs,
+        simplify=simplify,
+        tag_globs=tag_globs,
+        limits=limits,
+        input_where=input_where,
+        any_batch=any_batch,
+        channels_last=channels_last,
     )
-    if channels_last:
-        from nnkit.importers.channels_last import channels_first
-
-        model = channels_first(model, channels_last, input_where)
-        notes += [f"input '{name}' is taken as {list(_shape(model, name))}" for name in channels_last]
-    return ImportResult(model, (*notes, *gone), read.files)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,16 +115,7 @@ def read_onnx_network(path: str | os.PathLike[str], limits: ToolLimits = DEFAULT
     Raises UserFileError, ModelError.
     """
     file = Path(path)
-    return import_read(
-        ReadModel(read_model_file(file), file),
-        inputs=inputs,
-        simplify=simplify,
-        tag_globs=tag_globs,
-        limits=limits,
-        input_where=input_where,
-        any_batch=any_batch,
-        channels_last=channels_last,
-    )
+    return _checked(ReadModel(read_model_file(file), file), limits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +138,35 @@ def import_read(
     channels_last: Collection[str] = (),
 ) -> ImportResult:
     """As `import_onnx`, of a network that has been read; it is changed."""
+    network = _checked(read, limits)
+    tagged = lift_tags(network.proto.graph, tag_globs)
+    declared = DeclaredInputs(inputs or {}, input_where, any_batch)
+    notes = [*network.notes, *settle_inputs(network, declared)]
+    proto, opset, where = network.proto, network.opset, network.where
+    _keep_known_domains(proto)
+    steps = ["check", "convert", *(["simplify"] if simplify else []), "finish"]
+    result = run_steps(proto, steps, where=where, limits=limits)
+    notes += result.notes
+    finished = result.model
+    tags, gone = follow_tags(tagged, finished.graph, where)
+    shapes = static_shapes(finished.graph, where)
+    model = Model(
+        onnx_bytes=finished.SerializeToString(deterministic=True),
+        tags=tags,
+        inputs=tuple(InputSpec(value.name, shapes[value.name]) for value in finished.graph.input),
+        outputs=tuple(OutputSpec(value.name, shapes[value.name]) for value in finished.graph.output),
+        opset=opset,
+    )
+    if channels_last:
+        from nnkit.importers.channels_last import channels_first
+
+        model = channels_first(model, channels_last, input_where)
+        notes += [f"input '{name}' is taken as {list(_shape(model, name))}" for name in channels_last]
+    return ImportResult(model, (*notes, *gone), network.files)
+
+
+def _checked(read: ReadModel, limits: ToolLimits) -> ReadNetwork:
+    """What was read, with its data files, checked. Raises UserFileError, ModelError."""
     proto, file, where = read.proto, read.file, str(read.file)
     opset = check_versions(proto, where)
     data_files = load_external_data(proto, file)

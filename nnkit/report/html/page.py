@@ -49,7 +49,7 @@ def page_html(files: PageFiles) -> str:
             task=files.drawn.get("task", {}),
             tables=files.drawn.get("tables", []),
             memories=files.drawn.get("memories", []),
-        timelines=files.drawn.get("timelines", []),
+            timelines=files.drawn.get("timelines", []),
             package=files.package,
             pictures={name: _data_uri(content) for name, content in files.pictures.items()},
             verdict=verdict_of(report),
