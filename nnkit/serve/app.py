@@ -140,7 +140,7 @@ def _add_guard(app: FastAPI, options: ServeOptions) -> None:
             _remember(response, new)
         response.headers.setdefault("Content-Security-Policy", _PAGE_POLICY)
         response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Referrer-Policy"] = "no-referrer"
+        response.headers["Referrer-Policy"] = "same-origin"
         response.headers["X-Frame-Options"] = "DENY"
         response.headers.setdefault("Cache-Control", "no-store")
         return response
