@@ -147,7 +147,7 @@ def test_the_action_checks_the_recipes_that_it_is_given(tmp_path: Path) -> None:
             check=False,
         )
 
-    done = act("recipes/gap8_reid/recipe.yaml recipes/mcu_*/recipe.yaml")
+    done = act("recipes/gap8_reid/recipe.yaml recipes/mcu_key*/recipe.yaml")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(": valid") == 2
     assert act("recipes/none/*.yaml").returncode == 2
