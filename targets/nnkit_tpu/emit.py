@@ -42,7 +42,8 @@ from nnkit_tpu.compile import (
     write_sources,
 )
 from nnkit_tpu.exactness import largest_difference
-from nnkit_tpu.grouping import QUICK_CUTS, choose_groups, own_plan, without_groups
+from nnkit_tpu.grouping import QUICK_CUTS, choose_groups, own_plan, without_wrong_groups
+from nnkit_tpu.layer_group.injection import Outcome
 from nnkit_tpu.layer_group.report import audit_report
 from nnkit_tpu.lowered import TpuLowered
 from nnkit_tpu.mlir_reader import disagreements, read_lowered
@@ -152,8 +153,14 @@ def _compile(
         compiled = write_model(lowered, choice.outcome, how, work)
         wrong = _computed_otherwise(toolchain, deployment, compiled, how) if options.trace else ""
         if wrong:
-            deployment.say("the compiler without layer groups")
-            choice = without_groups(toolchain, lowered.ready, options, work / "alone", wrong)
+            deployment.say("the compiler without the layer groups that are wrong")
+            (work / "trial").mkdir()
+
+            def is_wrong(outcome: Outcome) -> bool:
+                trial = write_model(lowered, outcome, how, work / "trial")
+                return bool(_computed_otherwise(toolchain, deployment, trial, how))
+
+            choice = without_wrong_groups(toolchain, choice, options, work / "right", wrong, is_wrong)
             compiled = write_model(lowered, choice.outcome, how, work)
         build: dict[str, Any] = {
             "compiled": True,

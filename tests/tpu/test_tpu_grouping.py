@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,9 @@ from nnkit.calibrate.stats import ValueRange
 from nnkit.program import Window
 from nnkit_tpu.chip_model import run_on_chip_model
 from nnkit_tpu.compile import CompileOptions, lower_graph
-from nnkit_tpu.grouping import choose_groups, own_plan
+from nnkit_tpu.grouping import Choice, choose_groups, own_plan, without_wrong_groups
+from nnkit_tpu.layer_group.injection import Outcome, compile_groups
+from nnkit_tpu.layer_group.vendor_files import InjectedGroup
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.program import TpuConv, TpuGraph, TpuTensor
 from nnkit_tpu.quantize import Precision, graph_of, to_program
@@ -78,3 +81,34 @@ def test_quick_groups_compute_the_same_values(tpu_toolchain: Toolchain, tmp_path
     assert choice.report["choice"] == "as many layers as fit"
     assert np.ptp(outputs["vendor"]) > 0
     assert np.array_equal(outputs["vendor"], outputs["quick"])
+
+
+def test_only_the_group_that_computes_something_else_is_left_out(tpu_toolchain: Toolchain, tmp_path: Path) -> None:
+    graph = quantised("bm1684x")
+    ranges = dict.fromkeys(graph.tensors, RANGE)
+    program = lower_graph(tpu_toolchain, graph, CompileOptions("bm1684x"), tmp_path, ranges=ranges).ready
+    ops = [op.name for op in program.functions[0].graph.ops]
+    cut = ops.index("c1")
+    two = {program.functions[0].name: [InjectedGroup(0, cut, None), InjectedGroup(cut + 1, len(ops) - 1, None)]}
+    outcome = compile_groups(tpu_toolchain, program, two)
+    assert [len(groups) for groups in outcome.groups.values()] == [2]
+    options = TpuOptions(chip="bm1684x")
+    chosen = Choice(outcome, tmp_path, {}, program)
+
+    def wrong(first: int) -> Callable[[Outcome], bool]:
+        return lambda each: any(group.first == first for groups in each.groups.values() for group in groups)
+
+    for first, kept in ((0, cut + 1), (cut + 1, 0)):
+        found = without_wrong_groups(
+            tpu_toolchain, chosen, options, tmp_path / str(first), "refuted (a value)", wrong(first)
+        )
+        (groups,) = found.outcome.groups.values()
+        assert [group.first for group in groups] == [kept]
+        assert found.report["compiler_search"].startswith(
+            "refuted (a value): layers alone stand in for the groups of"
+        )
+        assert found.final.exists()
+    none = without_wrong_groups(
+        tpu_toolchain, chosen, options, tmp_path / "none", "refuted (a value)", lambda _: True
+    )
+    assert none.report["choice"] == "no groups"
