@@ -231,6 +231,11 @@ _TASK_GATES = {
 _LABELLED_GATES = {"top1_accuracy": "labels", "top5_accuracy": "labels", "mean_average_precision": "boxes"}
 
 
+def _example_task(kind: str, gate: str) -> str:
+    labels = f", {_LABELLED_GATES[gate]}: FILE" if gate in _LABELLED_GATES else ""
+    return f"{{kind: {kind}{labels}}}"
+
+
 def _task_faults(verify: Verify) -> Iterator[Fault]:
     """Gates that the recipe's task does not measure."""
     kind = verify.task.kind if verify.task is not None else None
@@ -241,7 +246,9 @@ def _task_faults(verify: Verify) -> Iterator[Fault]:
             yield Fault(at, "there is no task whose metrics could drop", "add verify: {task: {kind: ...}}")
         elif wanted is not None and wanted != kind:
             stated = f"the task is {kind}" if kind else "there is no task"
-            yield Fault(at, f"'{name}' is measured for {wanted}, but {stated}", f"add task: {{kind: {wanted}}}")
+            yield Fault(
+                at, f"'{name}' is measured for {wanted}, but {stated}", f"add task: {_example_task(wanted, name)}"
+            )
         elif name in _LABELLED_GATES and getattr(verify.task, _LABELLED_GATES[name]) is None:
             key = _LABELLED_GATES[name]
             yield Fault(at, f"'{name}' needs what is true of the images", f"add task: {{{key}: FILE}}")
