@@ -18,6 +18,7 @@ from nnkit.errors import NnkitError, RecipeError, SeveralError, UserFileError
 if TYPE_CHECKING:
     import onnx
 
+    from nnkit.importers import ImportResult
     from nnkit.preprocess import Preprocess
     from nnkit.recipe import InputSpec, Recipe
     from nnkit.recipe.settings import Setting
@@ -100,19 +101,23 @@ def check(path: str | Path, settings: Sequence[Setting] = ()) -> Checked:
 
 def _network(recipe: Recipe, findings: _Findings) -> Shapes:
     """The shapes of the network's inputs; as far as they can be told. Raises what its file has wrong first."""
-    from nnkit.importers import DeclaredInputs, read_onnx_network, settle_inputs
+    from nnkit.importers import DeclaredInputs, import_tflite, read_onnx_network, settle_inputs
     from nnkit.recipe.restructure import entry_name
 
     section = recipe.model
     model = section.path.existing_file("the model")
     if section.weights is not None:
         return _caffe_network(recipe, model, section.weights.existing_file("the model's weights"), findings)
+    if section.format == "tflite":
+        return _imported(
+            recipe, import_tflite(model, inputs=_shapes(recipe), input_where=_input_where(recipe)), findings
+        )
     read = read_onnx_network(model)
     _tags(recipe, read.proto.graph, findings)
     entries = [entry for key in recipe.targets for entry in recipe.restructure_for(key) or ()]
     declared = DeclaredInputs(
-        {name: spec.shape for name, spec in section.inputs.items() if spec.shape is not None},
-        lambda name: recipe.where("model", "inputs", name, "shape"),
+        _shapes(recipe),
+        _input_where(recipe),
         any(entry_name(entry) == "replace_input" for entry in entries),
     )
     _known_inputs(recipe, [value.name for value in read.proto.graph.input], findings)
@@ -141,13 +146,23 @@ def _caffe_network(recipe: Recipe, model: Path, weights: Path, findings: _Findin
 
     if recipe.model.custom_layers:  # their code is not run by a check
         return {}
-    inputs = {name: spec.shape for name, spec in recipe.model.inputs.items() if spec.shape is not None}
-    imported = import_caffe(
-        model, weights, inputs=inputs, input_where=lambda name: recipe.where("model", "inputs", name, "shape")
-    ).model
-    _tags(recipe, imported.proto().graph, findings)
-    _known_inputs(recipe, [spec.name for spec in imported.inputs], findings)
-    return {spec.name: spec.shape for spec in imported.inputs}
+    done = import_caffe(model, weights, inputs=_shapes(recipe), input_where=_input_where(recipe))
+    return _imported(recipe, done, findings)
+
+
+def _imported(recipe: Recipe, done: ImportResult, findings: _Findings) -> Shapes:
+    """The shapes of inputs of a network whose import takes no tool and no time."""
+    _tags(recipe, done.model.proto().graph, findings)
+    _known_inputs(recipe, [spec.name for spec in done.model.inputs], findings)
+    return {spec.name: spec.shape for spec in done.model.inputs}
+
+
+def _shapes(recipe: Recipe) -> Shapes:
+    return {name: spec.shape for name, spec in recipe.model.inputs.items() if spec.shape is not None}
+
+
+def _input_where(recipe: Recipe) -> Callable[[str], str]:
+    return lambda name: recipe.where("model", "inputs", name, "shape")
 
 
 def _known_inputs(recipe: Recipe, names: Sequence[str], findings: _Findings) -> None:

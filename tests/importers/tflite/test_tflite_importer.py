@@ -143,3 +143,5 @@ def test_init_writes_a_recipe(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["init", str(tmp_path / "net.tflite"), "--out", str(tmp_path / "r.yaml")])
     assert done.exit_code == 0, done.output
     assert "t0" in (tmp_path / "r.yaml").read_text()
+    done = CliRunner().invoke(app, ["check", str(tmp_path / "r.yaml")])
+    assert done.exit_code == 0, done.output
