@@ -81,7 +81,7 @@ def test_targets_override_whole_sections(load, minimal: str) -> None:
     assert recipe.restructure_for("toy") == ()
     assert recipe.restructure_for("other") is None
     assert recipe.calibration_for("toy").method == "mse"
-    assert recipe.calibration_for("other").method == "max"
+    assert recipe.calibration_for("other").method is None
     assert recipe.where_override("toy", "tags", "hp", 0) == "recipe.yaml:6:21"
     assert recipe.where_override("other", "tags", "hp", 0) == "recipe.yaml:1:1"
 

@@ -67,7 +67,7 @@ def test_it_is_the_same_on_another_machine(write: Write, target_models, monkeypa
 def test_every_default_is_written_out(load, minimal: str) -> None:
     data = yaml.safe_load(resolved_yaml(load(minimal)))
     assert data["calibration"] == {
-        "method": "max",
+        "method": None,
         "percentile": 99.99,
         "headroom": 1.25,
         "table": None,
