@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from importlib.metadata import Distribution, entry_points
+from importlib.metadata import Distribution, distributions, entry_points
 from urllib.parse import unquote, urlparse
 
 COMMAND = "nnkit"
@@ -14,8 +14,15 @@ NAME = "nnkit-release"
 
 
 def own_distribution() -> Distribution | None:
-    """What the command `nnkit` was installed with; None where it runs from sources that nobody installed."""
-    return next((entry.dist for entry in entry_points(group="console_scripts", name=COMMAND)), None)
+    """What the command `nnkit` was installed with; None where it runs from sources that nobody installed.
+
+    What setuptools leaves beside the sources (`egg-info`) is no installation, though Python lists it as one.
+    """
+    first = next((entry.dist for entry in entry_points(group="console_scripts", name=COMMAND)), None)
+    if first is None:
+        return None
+    installed = (each for each in distributions(name=first.name) if each.read_text("METADATA") is not None)
+    return next(installed, None)
 
 
 def install_command(extra: str) -> str:

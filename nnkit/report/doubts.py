@@ -32,7 +32,9 @@ def doubts(recipe: Recipe, imported: Model, score: Mapping[str, Any] | None, cal
     found = list(_of_the_task(score or {}))
     if calibration_images == 1:
         found.append("calibrated on one input, which says little of others: give some dozens, like the application's")
-    return [*found, *_of_the_scale(recipe, imported)]
+    if set(recipe.model.inputs) <= {spec.name for spec in imported.inputs}:  # others are made by restructuring
+        found += _of_the_scale(recipe, imported)
+    return found
 
 
 def _of_the_task(score: Mapping[str, Any]) -> Iterator[str]:

@@ -12,7 +12,7 @@ import pytest
 import nnkit.torch
 from nnkit.errors import ModelError, UsageError
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="CI cannot install it: PyTorch is heavier than all the rest")
 nn = torch.nn
 
 

@@ -25,7 +25,9 @@ from tests.gap8.clusters import cluster_options, write_cluster_artifact
 from tests.gap8.test_gap8_cluster import tiled_layers
 
 needs_compiler = pytest.mark.skipif(not has("riscv64-unknown-elf-gcc"), reason="no rv32 compiler")
-needs_gvsoc = pytest.mark.skipif(GvsocRunner().missing() is not None, reason=GvsocRunner().missing() or "")
+needs_gvsoc = pytest.mark.skipif(
+    GvsocRunner().missing() is not None, reason=f"CI cannot install it: {GvsocRunner().missing()}"
+)
 
 FAKE = """
 import pathlib, shutil, signal, os, sys, time

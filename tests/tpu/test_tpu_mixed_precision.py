@@ -31,11 +31,14 @@ def decibels(report: dict[str, Any]) -> float:
     return float(report["verify"]["float_vs_program"]["sqnr_db"])
 
 
+PLAIN = "calibration: {method: max, corrections: []}\n"
+
+
 @pytest.mark.parametrize(("chip", "high"), [("bm1684x", "F16"), ("cv181x", "BF16")])
 def test_the_search_finds_layers_for_a_gate(tpu_toolchain: Toolchain, tmp_path: Path, chip: str, high: str) -> None:
-    plain = built(tmp_path / "plain", "{}", "{cosine: 0.5}", f"chip: {chip}")
+    plain = built(tmp_path / "plain", "{}", "{cosine: 0.5}", f"chip: {chip}", PLAIN)
     limit = round(decibels(plain) + 1.0, 2)  # BF16 has no more bits than INT8 where a value is large
-    report = built(tmp_path / "auto", "{hp: auto}", f"{{sqnr_db: {limit}}}", f"chip: {chip}")
+    report = built(tmp_path / "auto", "{hp: auto}", f"{{sqnr_db: {limit}}}", f"chip: {chip}", PLAIN)
     names = [row["name"] for row in report["mixed_precision"]["chosen"]]
     assert 0 < len(names) < len(report["layers"])
     assert decibels(report) >= limit
@@ -44,7 +47,9 @@ def test_the_search_finds_layers_for_a_gate(tpu_toolchain: Toolchain, tmp_path: 
     sources = tmp_path / "auto" / "out" / "small" / "tpu" / "artifact" / "sources" / "net.qtable"
     table = dict(line.split() for line in sources.read_text().splitlines() if line and not line.startswith("#"))
     assert set(table.values()) == {high}
-    by_hand = built(tmp_path / "hand", f"{{hp: {json.dumps(names)}}}", f"{{sqnr_db: {limit}}}", f"chip: {chip}")
+    by_hand = built(
+        tmp_path / "hand", f"{{hp: {json.dumps(names)}}}", f"{{sqnr_db: {limit}}}", f"chip: {chip}", PLAIN
+    )
     assert by_hand["artifact"] == report["artifact"], "the same build by the names that were found"
 
 

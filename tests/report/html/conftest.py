@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 from small_project import make_build, write_project
 
 from nnkit.pipeline import run
@@ -18,18 +16,6 @@ def small_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A build for GAP8 that nothing emulated has run."""
     folder = tmp_path_factory.mktemp("page")
     return run(make_build(write_project(folder)), folder / "out").folder
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium on PATH")
-    with sync_playwright() as playwright:
-        options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        opened = playwright.chromium.launch(executable_path=chromium, args=options)
-        yield opened
-        opened.close()
 
 
 class Opened:
