@@ -25,7 +25,7 @@ from nnkit.program import Fixed, Program, Tensor
 
 if TYPE_CHECKING:
     from nnkit.recipe import Recipe
-    from nnkit.recipe.sections import CpuStage, Nms, Ssd
+    from nnkit.recipe.cpu_stages import CpuStage, Nms, Ssd
 
 _ROWS: dict[str, Callable[[int, int, Numbers], Softmax | ArgMax | L2Normalize]] = {
     "softmax": Softmax,

@@ -7,23 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nnkit.recipe.base import RecipeModel, fault
+    from nnkit.recipe.cpu_stages import DescriptorMatch, FaceCrop, PcaCombine
     from nnkit.recipe.inputs import CalibrationImages, CropRectangle, InputSpec, ModelSection, Preprocess, Resize
     from nnkit.recipe.json_schema import recipe_json_schema
     from nnkit.recipe.loading import load_recipe
     from nnkit.recipe.problems import InvalidRecipeError, Problem
     from nnkit.recipe.resolved import resolved_yaml
     from nnkit.recipe.schema import Recipe
-    from nnkit.recipe.sections import (
-        Calibration,
-        DescriptorMatch,
-        FaceCrop,
-        Gates,
-        PcaCombine,
-        ReleaseSection,
-        Tags,
-        TargetOptionsBase,
-        Verify,
-    )
+    from nnkit.recipe.sections import Calibration, Gates, ReleaseSection, Tags, TargetOptionsBase, Verify
     from nnkit.recipe.types import ByteSize, FileName, PathGlobs, RecipePath
 
 __all__ = [
@@ -64,12 +55,10 @@ _HOME = {
     "problems": ("InvalidRecipeError", "Problem"),
     "resolved": ("resolved_yaml",),
     "schema": ("Recipe",),
+    "cpu_stages": ("DescriptorMatch", "FaceCrop", "PcaCombine"),
     "sections": (
         "Calibration",
-        "DescriptorMatch",
-        "FaceCrop",
         "Gates",
-        "PcaCombine",
         "ReleaseSection",
         "Tags",
         "TargetOptionsBase",

@@ -9,19 +9,11 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr, SerializeAsAny, model_validator
 
 from nnkit.recipe.base import Fault, RecipeModel, faults
+from nnkit.recipe.cpu_stages import CpuStage, FaceCrop
 from nnkit.recipe.inputs import ModelSection
 from nnkit.recipe.problems import KeyPath, Place
 from nnkit.recipe.restructure import RestructureEntry, entry_faults
-from nnkit.recipe.sections import (
-    AUTO,
-    Calibration,
-    CpuStage,
-    FaceCrop,
-    ReleaseSection,
-    Tags,
-    TargetOptionsBase,
-    Verify,
-)
+from nnkit.recipe.sections import AUTO, Calibration, ReleaseSection, Tags, TargetOptionsBase, Verify
 from nnkit.recipe.types import FileName
 
 RECIPE_FORMAT = 1

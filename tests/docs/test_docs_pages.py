@@ -29,8 +29,8 @@ from nnkit.postprocess import (
 )
 from nnkit.program import Fixed
 from nnkit.quantize.float_builders import BUILDERS
-from nnkit.recipe.sections import DescriptorMatch as MatchSection
-from nnkit.recipe.sections import FaceCrop as CropSection
+from nnkit.recipe.cpu_stages import DescriptorMatch as MatchSection
+from nnkit.recipe.cpu_stages import FaceCrop as CropSection
 from nnkit.target import load_target
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -62,6 +62,7 @@ def test_files_become_a_report_and_a_package(
     with context.expect_page() as opening:
         page.click("a:text-is('Report')")
     report = opening.value
+    report.wait_for_selector("#tab-layers")  # it is there; a page on its way cannot be loaded anew
     watch(report, server, complaints)
     report.reload()
     report.click("#tab-layers")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small_project import make_build, write_project
 
-from nnkit.recipe.sections import Nms, Ssd
+from nnkit.recipe.cpu_stages import Nms, Ssd
 from nnkit.recipe.tasks import Detection
 from nnkit.verify.tasks import task_reading
 from nnkit.verify.tasks.decode import DecodedBoxes

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from nnkit.errors import RecipeError
 from nnkit.recipe import Recipe
-from nnkit.recipe.sections import Nms, Ssd
+from nnkit.recipe.cpu_stages import Nms, Ssd
 from nnkit.recipe.tasks import Classification, Detection, DetectionDecode, Verification
 from nnkit.verify.tasks.classification import score_classification
 from nnkit.verify.tasks.decode import DecodedBoxes

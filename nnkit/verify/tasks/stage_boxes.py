@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.custom_ops import DetectionOutput, PriorBox
-from nnkit.recipe.sections import Nms, Ssd
+from nnkit.recipe.cpu_stages import Nms, Ssd
 
 Array = NDArray[np.float32]
 
