@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nnkit.cpu_segments.sharing import Wish
 from nnkit.memory.placement_checker import check_placement
 from nnkit.memory.placing import place
 from nnkit.memory.plan import Region
 from nnkit.memory.problem import UNBOUNDED_BYTES, Alias, Diagonal, Problem, Request
+from nnkit.memory.sharing import Wish
 
 VALUE_BYTES = 4
 ALIGNMENT_BYTES = 16

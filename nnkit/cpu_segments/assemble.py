@@ -14,10 +14,10 @@ from nnkit.c.float.catalogue import code_of
 from nnkit.c.float.fusing import clip_struct, fused_activations
 from nnkit.c.text import float32_literal
 from nnkit.cpu_segments.arena import Arena, Buffer, plan_arena
-from nnkit.cpu_segments.sharing import Life, Wish, granted
 from nnkit.graph.refusal import Refusal, Refused, refusal_error
 from nnkit.graph.view import GraphView, Node
 from nnkit.memory.problem import Diagonal
+from nnkit.memory.sharing import Life, Wish, granted
 
 _PER_LINE = 8
 

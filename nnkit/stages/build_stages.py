@@ -351,7 +351,7 @@ def untried(build: Build) -> Untried:
     """What the recipe could still ask of its target for more accuracy."""
     asked = build.recipe.calibration_for(build.key).corrections or ()
     return Untried(
-        tuple(name for name in build.target.corrections if name not in asked),
+        tuple(name for name in build.target.corrections_with(build.options) if name not in asked),
         build.target.gains_from_sixteen_bits(build.options) and build.recipe.tags_for(build.key).hp != AUTO,
     )
 

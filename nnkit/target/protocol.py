@@ -295,6 +295,10 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
         """Whether to advise `hp: auto` where a build with these options fails its gates."""
         return False
 
+    def corrections_with(self, options: OptionsT) -> tuple[str, ...]:
+        """Those of `corrections` that there are with these options; all of them by default."""
+        return self.corrections
+
     def program_classes(self) -> tuple[type, ...]:
         """Dataclasses that its programs consist of beside those of `nnkit.program`, to read a build folder back."""
         return ()

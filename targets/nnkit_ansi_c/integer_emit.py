@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nnkit import __version__
-from nnkit.c.affine.catalogue import HEADER, header, kernels_source
+from nnkit.c.affine.catalogue import HEADER, header, kernel_files
 from nnkit.c.sources import TYPES_HEADER, c_environment, tidy_source, types_header
 from nnkit.c.text import int32_literal
 from nnkit.generated import write_sources
@@ -27,7 +27,6 @@ def emit_integer_library(
     Raises UserFileError where the folder cannot be written.
     """
     prefix, blob = network.prefix, options.weights == "blob"
-    prototypes, definitions = kernels_source(prefix, network.kernels)
     weights_file = f"{prefix}_weights.{'S' if blob else 'c'}"
     values: dict[str, Any] = {
         "prefix": prefix,
@@ -43,9 +42,6 @@ def emit_integer_library(
         "blob": blob,
         "constants": network.constants,
         "layers": network.layers,
-        "structures": network.structures,
-        "prototypes": prototypes,
-        "definitions": definitions,
         "sources": network.sources(),
         "stages": stages,
         "headers": (f"{prefix}_kernels.h", HEADER, TYPES_HEADER),
@@ -54,8 +50,6 @@ def emit_integer_library(
     templates = {
         f"{prefix}.h": "integer.h.j2",
         f"{prefix}.c": "integer.c.j2",
-        f"{prefix}_kernels.h": "integer_kernels.h.j2",
-        f"{prefix}_kernels.c": "integer_kernels.c.j2",
         weights_file: "weights.S.j2" if blob else "integer_weights.c.j2",
         "example.c": "integer_example.c.j2",
         "Makefile": "Makefile.j2",
@@ -65,6 +59,7 @@ def emit_integer_library(
     }
     environment = c_environment("nnkit_ansi_c", "templates")
     texts = {file: tidy_source(environment, template, values) for file, template in templates.items()}
+    texts |= kernel_files(prefix, network.kernels, network.structures)
     texts |= {HEADER: header(), TYPES_HEADER: types_header()}
     weights = b"".join(pool.tobytes() for pool in network.pools.values())
     build_id = build_id_of([texts[f"{prefix}.c"].encode(), texts[f"{prefix}_kernels.c"].encode(), weights])

@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.c.affine.call import Call, Code, Kernel, Table, TableKind, pixels_and_channels, suffix
+from nnkit.c.affine.call import Code, Kernel, TableKind, pixels_and_channels, suffix
 from nnkit.c.affine.catalogue import code_of
-from nnkit.c.text import float32_literal, identifier, int32_literal, unique_identifiers
+from nnkit.c.affine.layout import Layout, Place, Work, layout_of, work_of
+from nnkit.c.affine.statements import C_TYPES, TABLE_TYPES, Statements, byte_pointer, stored, table_pointer
+from nnkit.c.text import float32_literal, identifier, unique_identifiers
 from nnkit.errors import ModelError
 from nnkit.graph.refusal import Refusal, Refused
 from nnkit.program.affine import AffineProgram, AffineTensor
-from nnkit_ansi_c.integer_layout import Layout, Place, Work, layout_of, work_of
 
-_C_TYPES = {"i8": "signed char", "u8": "unsigned char", "i16": "short", "u16": "unsigned short"}
 _TAKEN = ("context", "arena", "weights", "layer", "values", "count", "bytes")
-_POOLS: Mapping[TableKind, np.dtype[Any]] = MappingProxyType(
-    {"ints": np.dtype("<i4"), "shorts": np.dtype("<i2"), "bytes": np.dtype("i1")}
-)
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,7 @@ class IntegerPort:
     @property
     def type(self) -> str:
         """C's name of the element."""
-        return _C_TYPES[suffix(self.tensor)]
+        return C_TYPES[suffix(self.tensor)]
 
     @property
     def count(self) -> int:
@@ -131,21 +127,20 @@ class IntegerNetwork:
         """Bytes of working memory."""
         return self.layout.placement.peaks["arena"].peak_bytes
 
-    @cached_property
+    @property
     def kernels(self) -> tuple[Kernel, ...]:
         """The functions that are called, by name."""
-        called = {call.kernel for step, call in enumerate(self.work.calls) if step not in self.layout.dropped}
-        return tuple(sorted(called, key=lambda kernel: kernel.name))
+        return self._statements.kernels
 
-    @cached_property
+    @property
     def structures(self) -> Mapping[str, tuple[str, ...]]:
         """The members of each structure of numbers."""
-        return {call.kernel.structure: tuple(call.numbers) for call in self.work.calls}
+        return self._statements.structures
 
     @cached_property
     def pools(self) -> Mapping[TableKind, NDArray[Any]]:
         """All tables: `ints`, `shorts`, `bytes`, none of them empty."""
-        return {kind: self._tables[kind][0] for kind in _POOLS}
+        return {kind: self._tables[kind][0] for kind in TABLE_TYPES}
 
     @property
     def weight_bytes(self) -> int:
@@ -155,12 +150,12 @@ class IntegerNetwork:
     @cached_property
     def _tables(self) -> Mapping[TableKind, tuple[NDArray[Any], Mapping[bytes, int]]]:
         """By kind the joined tables and the offset of each in elements."""
-        parts: dict[TableKind, list[NDArray[Any]]] = {kind: [] for kind in _POOLS}
-        offsets: dict[TableKind, dict[bytes, int]] = {kind: {} for kind in _POOLS}
-        sizes = dict.fromkeys(_POOLS, 0)
+        parts: dict[TableKind, list[NDArray[Any]]] = {kind: [] for kind in TABLE_TYPES}
+        offsets: dict[TableKind, dict[bytes, int]] = {kind: {} for kind in TABLE_TYPES}
+        sizes = dict.fromkeys(TABLE_TYPES, 0)
         for step, call in enumerate(self.work.calls):
             for table in call.tables.values() if step not in self.layout.dropped else ():
-                array = _stored(table)
+                array = stored(table)
                 key = array.tobytes()
                 if key not in offsets[table.kind]:
                     if table.kind == "bytes" and sizes["bytes"] % 4:  # rows of weights begin at words
@@ -169,24 +164,23 @@ class IntegerNetwork:
                     offsets[table.kind][key] = sizes[table.kind]
                     parts[table.kind].append(array)
                     sizes[table.kind] += array.size
-        joined = {kind: np.concatenate(parts[kind] or [np.zeros(1, form)]) for kind, form in _POOLS.items()}
+        joined = {kind: np.concatenate(parts[kind] or [np.zeros(1, form)]) for kind, form in TABLE_TYPES.items()}
         # A structure in C has no padding behind them then.
         joined["shorts"] = np.pad(joined["shorts"], (0, joined["shorts"].size % 2))
         joined["bytes"] = np.pad(joined["bytes"], (0, -joined["bytes"].size % 4))
-        return {kind: (joined[kind], offsets[kind]) for kind in _POOLS}
+        return {kind: (joined[kind], offsets[kind]) for kind in TABLE_TYPES}
 
-    @cached_property
+    @property
     def constants(self) -> tuple[str, ...]:
         """Definitions of the structures that the calls take."""
-        found = dict.fromkeys(self._constant(step) for step in self._made())
-        return tuple(f"static const {self.prefix}_{kind}_numbers {name} = {text};" for kind, name, text in found)
+        return self._statements.constants
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
         """An entry for each op."""
         by_op: dict[int, list[str]] = {}
-        for step in self._made():
-            by_op.setdefault(self.work.owners[step], []).append(self._statement(step))
+        for step in self._statements.steps:
+            by_op.setdefault(self.work.owners[step], []).append(self._statements.statement(step))
         layers = []
         for index, op in enumerate(self.program.ops):
             tensor, spot = self.program.tensors[op.output], self.layout.places[op.output]
@@ -198,7 +192,7 @@ class IntegerNetwork:
                     op.kind,
                     op.output,
                     tuple(by_op.get(index, ())),
-                    self._pointer(spot, tensor, const=True),
+                    self._pointer(spot, tensor, True),
                     pixels,
                     channels * size,
                     spot.stride * size,
@@ -230,73 +224,23 @@ class IntegerNetwork:
         """C files of the library, without the weights."""
         return [f"{self.prefix}.c", f"{self.prefix}_kernels.c"]
 
-    def _made(self) -> list[int]:
-        return [step for step in range(len(self.work.calls)) if step not in self.layout.dropped]
+    @cached_property
+    def _statements(self) -> Statements:
+        return Statements(self.program, self.work, self.layout, self.prefix, self._pointer, self._table, "bytes")
 
-    def _numbers(self, step: int) -> tuple[int, ...]:
+    def _table(self, step: int, name: str) -> str:
         call = self.work.calls[step]
-        numbers = dict(call.numbers)
-        join = self.work.joins.get(step)
-        if join is not None:
-            numbers["y_stride"] = pixels_and_channels(self.program.tensors[join.output].shape)[1]
-        elif call.strided:
-            numbers["y_stride"] = self.layout.places[call.write].stride
-        return tuple(numbers.values())
+        table = call.tables[name]
+        at = self._tables[table.kind][1][stored(table).tobytes()]
+        return table_pointer(f"weights->{table.kind} + {at}", call.kernel)
 
-    def _constant(self, step: int) -> tuple[str, str, str]:
-        """(structure, name, initialiser); calls of the same numbers share one."""
-        kind = self.work.calls[step].kernel.structure
-        numbers = self._numbers(step)
-        first = next(
-            other
-            for other in self._made()
-            if self.work.calls[other].kernel.structure == kind and self._numbers(other) == numbers
-        )
-        text = "{" + ", ".join(int32_literal(value) for value in numbers) + "}"
-        return kind, f"{kind}_{first}", text
-
-    def _statement(self, step: int) -> str:
-        call, join = self.work.calls[step], self.work.joins.get(step)
-        tensors, places = self.program.tensors, self.layout.places
-        written = places[call.write]
-        if join is not None:
-            shift = join.offset * tensors[call.write].format.bytes
-            written = Place(written.base, written.offset_bytes + shift, written.stride)
-        arguments = [f"&{self._constant(step)[1]}"]
-        arguments += [self._pointer(places[name], tensors[name], const=True) for name in call.reads]
-        arguments.append(self._pointer(written, tensors[call.write], const=False))
-        for table in call.tables.values():
-            at = self._tables[table.kind][1][_stored(table).tobytes()]
-            arguments.append(self._table(table.kind, at, call))
-        if call.scratch_bytes:
-            kind = dict(call.kernel.variant).get("x", "u8") if call.kernel.template == "depthwise" else "i16"
-            arguments.append(f"({_C_TYPES[kind]} *)(void *)(bytes + {self.layout.scratch[step]})")
-        return f"{self.prefix}_{call.kernel.name}({', '.join(arguments)});"
-
-    def _table(self, kind: TableKind, at: int, call: Call) -> str:
-        pointer = f"weights->{kind} + {at}"
-        if call.kernel.structure in ("lookup", "embedding"):  # of values, not of weights
-            stored = _C_TYPES[call.kernel.values["y"]]
-            if stored not in ("signed char", "short"):
-                return f"(const {stored} *)({pointer})"
-        return pointer
-
-    def _pointer(self, place: Place, tensor: AffineTensor, *, const: bool) -> str:
-        kind = _C_TYPES[suffix(tensor)]
+    def _pointer(self, place: Place, tensor: AffineTensor, const: bool) -> str:
         if not place.base:
-            pointer = f"bytes + {place.offset_bytes}" if place.offset_bytes else "bytes"
-            if kind == "unsigned char":
-                return pointer
-            return f"({'const ' if const else ''}{kind} *)(void *)({pointer})"
+            expression = f"bytes + {place.offset_bytes}" if place.offset_bytes else "bytes"
+            return byte_pointer(expression, tensor, const=const)
         port = next(each for each in (*self.inputs, *self.outputs) if each.name == place.base)
         offset = place.offset_bytes // tensor.format.bytes
         return f"{port.pointer} + {offset}" if offset else port.pointer
-
-
-def _stored(table: Table) -> NDArray[Any]:
-    """The table as the files have it; what does not fit its type is an unsigned number of as many bits."""
-    stored: NDArray[Any] = np.ascontiguousarray(table.values).reshape(-1).astype(np.int64)
-    return stored.astype(_POOLS[table.kind])
 
 
 def _described(port: IntegerPort) -> dict[str, Any]:

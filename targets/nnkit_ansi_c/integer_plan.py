@@ -30,7 +30,7 @@ def integer_plan(network: IntegerNetwork, limit_bytes: int | None) -> MemoryPlan
         group = [each for each in layout.rooms if outermost(each.name) == room.name]
         buffers[room.name] = Buffer(
             room.name,
-            "scratch" if room.scratch else "activation",
+            room.kind,
             ARENA,
             layout.placement.places[room.name].offset_bytes,
             room.size_bytes,

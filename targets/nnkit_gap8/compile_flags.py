@@ -14,6 +14,9 @@ OPTIMISATION = (
     "-fno-ipa-icf",
 )
 
+# Without it GCC would make a call of memmove of the loop in memmove.
+AFFINE_FLAGS = ("-fno-tree-loop-distribute-patterns",)
+
 PULP_FLAGS = (
     "-march=rv32imc_zicsr",
     "-mabi=ilp32",

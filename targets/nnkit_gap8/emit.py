@@ -102,7 +102,7 @@ def emit_artifact(
     generated = [*sources, *tile_files]
     network_sources = tuple(sorted([f"{network.stem}.c", *(path for path in generated if path.endswith(".c"))]))
     shared: dict[str, Any] = {"n": network, "layers": layers, "steps": steps, "sources": network_sources}
-    shared |= {"tilings": tilings.constants, "cluster": tiles is not None}
+    shared |= {"tilings": tilings.constants, "cluster": tiles is not None, "affine": False}
     shared |= {"optimisation": OPTIMISATION, "rv32_flags": RV32_FLAGS, "pulp_flags": PULP_FLAGS}
     environment = c_environment("nnkit_gap8", "templates")
     for path in (f"{network.stem}.h", f"{network.stem}.c", "README.md"):

@@ -36,6 +36,8 @@ def shared_files(env: Environment, values: Mapping[str, Any]) -> dict[str, bytes
     if values["cluster"]:
         # A port's files for the cluster stand beside the others, or in place of those of the same name.
         folders += [(folder, root / "cluster" / folder) for folder in _CLUSTER_FOLDERS]
+    if values["affine"]:
+        folders.append(("rv32", root / "affine" / "rv32"))
     for folder, place in folders:
         for entry in sorted(place.iterdir(), key=lambda item: item.name):
             if entry.name.endswith(".j2"):

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from nnkit.affine_build.options import AffineOptions
 from nnkit.c.fixed.machine import CoreMachine
 from nnkit.memory.plan import Region
 from nnkit.recipe import ByteSize, RecipeModel, RecipePath, TargetOptionsBase
@@ -43,10 +44,16 @@ class Gap8Cluster(RecipeModel):
 
 
 class Gap8Options(TargetOptionsBase):
-    """GreenWaves GAP8: 16-bit or 8-bit power-of-two fixed point, weights streamed from L3."""
+    """GreenWaves GAP8: 16-bit or 8-bit integers, weights streamed from L3."""
 
     precision: Literal["int16", "int8"] = Field(
         default="int16", description="Storage of activations and weights; layers tagged `hp` have 16 bits."
+    )
+    scheme: Literal["power_of_two", "affine"] = Field(
+        default="power_of_two",
+        description="`power_of_two`: fixed point, requantised by shifts. `affine`: scales and zero points, with a "
+        "multiplier for each output channel, which networks with depthwise layers need in 8 bits; one core computes "
+        "all layers.",
     )
     accumulate: Literal["wide", "running"] = Field(
         default="wide",
@@ -108,3 +115,8 @@ class Gap8Options(TargetOptionsBase):
         if self.cluster is not None:
             return CoreMachine(self.cluster.cores, self.cluster.l1)
         return CoreMachine(self.cores, self.memory.l1)
+
+    @property
+    def affine(self) -> AffineOptions:
+        """What the quantiser of the affine scheme is told."""
+        return AffineOptions(precision=self.precision, symmetric_activations=self.precision == "int16")

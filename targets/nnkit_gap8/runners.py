@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.boards.tools import QEMU_RV32, RV32_COMPILER, RV32_SIZE, missing_tools, require, run_in
+from nnkit.c.affine.call import logical, physical
 from nnkit.c.host_compiler import host_compiler
 from nnkit.errors import InternalError, ToolError
 from nnkit.owned_folder import temporary_folder
-from nnkit.program import Program
+from nnkit.program import Affine, Program
 from nnkit.reading import read_json_object
 from nnkit.target import Contract, RunResult
 from nnkit_gap8.call_stack import worst_stack_bytes
@@ -175,6 +176,7 @@ class _Rv32Build:
         if key not in self._objects:
             place = self.folder / f"{source.replace('/', '_')}{'.trace' if trace else ''}.o"
             flags = [*RV32_FLAGS, *self.optimisation, f"-DNNKIT_PARTS={self.parts}", "-fcallgraph-info=su"]
+            flags += self.description.get("flags", [])
             flags += ["-DNNKIT_TRACE"] if trace else []
             flags += [f"-I{self.artifact / 'rv32'}", f"-I{self.artifact}", "-c", "-o", str(place)]
             command = [require(RV32_COMPILER), *flags, str(self.artifact / source)]
@@ -242,17 +244,20 @@ def describe(artifact: Path) -> Mapping[str, Any]:
 
 def input_bytes(program: Program, inputs: Sequence[Mapping[str, NDArray[np.int64]]]) -> bytes:
     """inputs.bin: samples one after another, of each its inputs as stored integers."""
-    return b"".join(
-        np.ascontiguousarray(sample[name], dtype=program.tensors[name].fixed.dtype.newbyteorder("<")).tobytes()
-        for sample in inputs
-        for name in program.inputs
-    )
+    return b"".join(_stored(program, name, sample[name]) for sample in inputs for name in program.inputs)
+
+
+def _stored(program: Program, name: str, values: NDArray[Any]) -> bytes:
+    """Affine values lie pixel by pixel, all others channel by channel."""
+    form = program.tensors[name].format
+    lying = physical(values) if isinstance(form, Affine) else values
+    return np.ascontiguousarray(lying, dtype=form.dtype.newbyteorder("<")).tobytes()
 
 
 def _tensor(program: Program, name: str, data: bytes) -> NDArray[Any]:
     tensor = program.tensors[name]
-    stored = np.frombuffer(data, dtype=tensor.fixed.dtype.newbyteorder("<"))
-    return stored.astype(tensor.fixed.dtype).reshape(tensor.shape)
+    stored = np.frombuffer(data, dtype=tensor.format.dtype.newbyteorder("<")).astype(tensor.format.dtype)
+    return logical(stored, tensor.shape) if isinstance(tensor.format, Affine) else stored.reshape(tensor.shape)
 
 
 def split_outputs(program: Program, data: bytes, samples: int) -> list[dict[str, NDArray[Any]]]:

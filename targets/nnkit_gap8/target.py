@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 from nnkit_gap8.options import Gap8Options
 
 if TYPE_CHECKING:
+    from nnkit.graph import Model
     from nnkit.input_range import InputRange
     from nnkit.memory.plan import MemoryPlan
     from nnkit.program import Program
     from nnkit.quantize import FixedPointScheme
     from nnkit.quantize.lowered import LoweredLayers
-    from nnkit.target import Deployment, Machine, Quantization, Runner, Tool
+    from nnkit.quantize.used_ranges import UsedRanges
+    from nnkit.rewrite import RewriteLog
+    from nnkit.target import Deployment, Machine, PrecisionSearch, Quantization, Runner, Tool
 
+from nnkit.affine_build import CORRECTIONS
 from nnkit.rewrite import DEFAULT_RULES, INTEGER_FORM
 from nnkit.target import API_VERSION, FixedPointTarget
 
@@ -30,7 +34,7 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
     name = "gap8"
     summary = "GreenWaves GAP8: 16/8-bit fixed point C, weights streamed from L3 into 512 KiB of L2"
     options = Gap8Options
-    corrections = ("bias_correction",)
+    corrections = CORRECTIONS
     documentation = "docs/gap8.md"
     default_rules = DEFAULT_RULES
     writes_postprocess = True
@@ -50,8 +54,30 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         """Fully connected layers have no kernel of their own, and formats are chosen per fused layer."""
         return INTEGER_FORM
 
+    def lower(self, model: Model, log: RewriteLog, options: Gap8Options) -> LoweredLayers:
+        """`_cpu` layers run on the controller. Raises RecipeError for options of another scheme."""
+        if options.scheme == "power_of_two":
+            return super().lower(model, log, options)
+        from nnkit.quantize.affine.quantized_network import is_quantized, lower_quantized
+        from nnkit.quantize.lowered import LoweredLayers
+        from nnkit_gap8.affine_scheme import check_options
+
+        check_options(options)
+        if is_quantized(model):
+            return lower_quantized(model, self.documentation)
+        return LoweredLayers.of(model, log, self.documentation)
+
     def quantize(self, lowered: LoweredLayers, quantization: Quantization, options: Gap8Options) -> Program:
-        """Power-of-two fixed point; see `scheme`. The ops may come in another order; see `nnkit_gap8.op_order`."""
+        """Affine integers, or power-of-two fixed point; see `scheme`.
+
+        Of the latter the ops may come in another order; see `nnkit_gap8.op_order`.
+        """
+        if options.scheme == "affine":
+            from nnkit.affine_build.quantize import to_program
+
+            affine = to_program(lowered, quantization, options.affine)
+            return replace(affine, notes=(*affine.notes, *options.memory.beyond_the_chip()))
+        self._check_corrections(quantization, options)
         program = super().quantize(lowered, quantization, options)
         program = replace(program, notes=(*program.notes, *options.memory.beyond_the_chip()))
         if options.op_order == "given":
@@ -60,6 +86,44 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
 
         self.check(program, options)  # only what the kernels can run can be planned
         return with_least_peak(program, lambda candidate: self.plan(lowered, candidate, options))
+
+    def ranges_used(
+        self, lowered: LoweredLayers, quantization: Quantization, program: Program, options: Gap8Options
+    ) -> UsedRanges:
+        """Those of calibration, fitted to each tensor's format."""
+        if options.scheme == "power_of_two":
+            return super().ranges_used(lowered, quantization, program, options)
+        from nnkit.affine_build.quantize import ranges_taken
+        from nnkit_gap8.affine_scheme import of_scheme
+
+        return ranges_taken(lowered, quantization, of_scheme(program), options.affine)
+
+    def diagnosis(
+        self, reference: Model, lowered: LoweredLayers, quantization: Quantization, options: Gap8Options
+    ) -> PrecisionSearch:
+        """The network with any set of layers in 16 bits."""
+        if options.scheme == "power_of_two":
+            return super().diagnosis(reference, lowered, quantization, options)
+        from nnkit_gap8.affine_scheme import affine_diagnosis
+
+        return affine_diagnosis(reference, lowered, quantization, options)
+
+    def corrections_with(self, options: Gap8Options) -> tuple[str, ...]:
+        """All of them in the affine scheme; of powers of two that of biases."""
+        return self.corrections if options.scheme == "affine" else ("bias_correction",)
+
+    def _check_corrections(self, quantization: Quantization, options: Gap8Options) -> None:
+        from nnkit.errors import RecipeError
+
+        offered = self.corrections_with(options)
+        others = [name for name in quantization.calibration.corrections or () if name not in offered]
+        if others:
+            raise RecipeError(
+                f"target 'gap8' offers the correction {', '.join(others)} with `scheme: affine` alone",
+                where="calibration.corrections",
+                remedy=f"set `scheme: affine`, or remove it; with `scheme: {options.scheme}` there is "
+                f"{', '.join(offered)}",
+            )
 
     def gains_from_sixteen_bits(self, options: Gap8Options) -> bool:
         """Where layers have 8 bits."""
@@ -102,6 +166,10 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
 
     def plan(self, lowered: LoweredLayers, program: Program, options: Gap8Options) -> MemoryPlan:
         """L1 scratch, L2 activations and streamed weights, L3 weights; replayed by the checker."""
+        if options.scheme == "affine":
+            from nnkit_gap8.affine_scheme import memory_plan
+
+            return memory_plan(program, options)
         from nnkit_gap8.checked_plan import checked_plan
 
         return checked_plan(program, options)
@@ -114,9 +182,15 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         from nnkit_gap8.emit import emit_artifact
 
         recipe, program = deployment.recipe, deployment.program
-        machine = options.core_machine()
-        cluster = None if options.cluster is None else Cluster(program, machine)
-        files = emit_artifact(program, deployment.plan, machine, recipe.name, cluster)
+        if options.scheme == "affine":
+            from nnkit_gap8.affine_emit import emit_affine_artifact
+            from nnkit_gap8.affine_scheme import planned
+
+            files = emit_affine_artifact(planned(program, options))
+        else:
+            machine = options.core_machine()
+            cluster = None if options.cluster is None else Cluster(program, machine)
+            files = emit_artifact(program, deployment.plan, machine, recipe.name, cluster)
         for name, content in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)

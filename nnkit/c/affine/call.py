@@ -55,6 +55,7 @@ class Call:
     in_place: indices of `reads` that `write` may lie upon, where both have as many bytes.
     distance_bytes: how far above `write` the first of `reads` has to start, if they overlap; 0: they must not.
     strided: the kernel has a number `y_stride`, so that its pixels may lie between others'.
+    first_channel: how many elements into each pixel of `write` its own begin.
     """
 
     kernel: Kernel
@@ -66,6 +67,7 @@ class Call:
     in_place: frozenset[int] = frozenset()
     distance_bytes: int = 0
     strided: bool = False
+    first_channel: int = 0
 
 
 @dataclass(frozen=True)

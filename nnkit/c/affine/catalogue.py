@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from nnkit import __version__
 from nnkit.c.affine.call import Code, Kernel
 from nnkit.c.affine.conv import conv_call
 from nnkit.c.affine.depthwise import MOST_TAPS, depthwise_call, is_depthwise
@@ -12,7 +13,7 @@ from nnkit.c.affine.embedding import embedding_call
 from nnkit.c.affine.move import move_code
 from nnkit.c.affine.pool import pool_call
 from nnkit.c.affine.softmax import softmax_call
-from nnkit.c.sources import c_environment
+from nnkit.c.sources import c_environment, tidy_source
 from nnkit.generated import packaged_text
 from nnkit.graph.refusal import Refused
 from nnkit.program import OpBase
@@ -78,3 +79,18 @@ def kernels_source(prefix: str, kernels: Sequence[Kernel]) -> tuple[tuple[str, .
         prototypes += [str(module.signature(prefix, kernel)).strip() + ";" for kernel in mine]  # type: ignore[attr-defined]
         definitions.append(str(module.source(prefix, mine)))  # type: ignore[attr-defined]
     return tuple(prototypes), "\n".join(definitions)
+
+
+def kernel_files(prefix: str, kernels: Sequence[Kernel], structures: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """`<prefix>_kernels.h` and `<prefix>_kernels.c`. structures: the members of each structure of numbers."""
+    prototypes, definitions = kernels_source(prefix, kernels)
+    values = {
+        "prefix": prefix,
+        "macro": prefix.upper(),
+        "version": __version__,
+        "structures": structures,
+        "prototypes": prototypes,
+        "definitions": definitions,
+    }
+    environment = c_environment("nnkit", "c", "affine")
+    return {f"{prefix}_kernels.{end}": tidy_source(environment, f"kernels.{end}.j2", values) for end in ("h", "c")}

@@ -1,24 +1,30 @@
-"""Where the values of an integer program lie: which share bytes, and the arena that the rest is packed into."""
+"""Where the values of an affine program lie: which share bytes, and the region that the rest is packed into.
+
+Inputs and outputs are arrays of the caller, or lie in the region as well: then an input lives from the first call on,
+and an output to the end. Where a call's tables are streamed, they take bytes of the region while it runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from nnkit.c.affine.call import Call, Code, Join, Kernel, View, pixels_and_channels, suffix
-from nnkit.cpu_segments.sharing import Life, Wish, granted
+from nnkit.memory.engine import Effort
 from nnkit.memory.placement_checker import check_placement
 from nnkit.memory.placing import place
-from nnkit.memory.plan import Region
+from nnkit.memory.plan import BufferKind, Region
 from nnkit.memory.problem import UNBOUNDED_BYTES, Alias, Diagonal, Placement, Problem, Request
+from nnkit.memory.sharing import Life, Wish, granted
 from nnkit.program.affine import AffineProgram
 
-ALIGNMENT_BYTES = 4
+ARENA = Region("arena", UNBOUNDED_BYTES, 4)
+"""Where values lie that are not the caller's, unless another region is named."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A value: base is `""` for the arena, else the program input or output that holds it.
+    """A value: base is `""` for the region, else the program input or output that holds it.
 
     stride: elements from pixel to pixel, more than the channels for a part of a concatenation.
     """
@@ -30,24 +36,26 @@ class Place:
 
 @dataclass(frozen=True)
 class Room:
-    """A buffer of the arena, live from one call to another, both included."""
+    """A buffer of the region, live from one call to another, both included."""
 
     name: str
     size_bytes: int
     first_step: int
     last_step: int
-    scratch: bool
+    kind: BufferKind
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
     """places: of every tensor. scratch: offset by call. dropped: calls that need not be made.
 
-    rooms: all that lies in the arena; sharings: which of it lies inside others.
+    weights: offset of the tables by call, where they are streamed.
+    rooms: all that lies in the region; sharings: which of it lies inside others.
     """
 
     places: Mapping[str, Place]
     scratch: Mapping[int, int]
+    weights: Mapping[int, int]
     dropped: frozenset[int]
     rooms: tuple[Room, ...]
     sharings: tuple[Wish, ...]
@@ -70,18 +78,21 @@ class Work:
         return value
 
 
-def work_of(program: AffineProgram, codes: Sequence[Code]) -> Work:
-    """The calls of all ops, and what views come to."""
+def work_of(program: AffineProgram, codes: Sequence[Code], outside: Collection[str] | None = None) -> Work:
+    """The calls of all ops, and what views come to.
+
+    outside: values in arrays of the caller; None: all inputs and outputs.
+    """
     calls: list[Call] = []
     owners: list[int] = []
     joins: dict[int, Join] = {}
     roots: dict[str, str] = {}
-    outside = {*program.inputs, *program.outputs}
+    outside = {*program.inputs, *program.outputs} if outside is None else outside
     for index, code in enumerate(codes):
         for each in code:
             if isinstance(each, View):
                 held = Work((), (), {}, roots).root(each.source)
-                if each.output not in program.outputs:
+                if each.output not in outside:
                     roots[each.output] = each.source
                     continue
                 if held not in outside:  # what computes it writes into the caller's array
@@ -102,15 +113,33 @@ def _copied(program: AffineProgram, view: View) -> Call:
     return Call(kernel, numbers, (view.source,), view.output)
 
 
-def layout_of(program: AffineProgram, work: Work) -> Layout:
-    """Everything placed. Deterministic."""
-    outside = {*program.inputs, *program.outputs}
+def layout_of(
+    program: AffineProgram,
+    work: Work,
+    outside: Collection[str] | None = None,
+    region: Region = ARENA,
+    streamed_bytes: Mapping[int, int] | None = None,
+    effort: Effort | None = None,
+) -> Layout:
+    """Everything placed. Deterministic.
+
+    outside: as `work_of` was told. streamed_bytes: by call, of its tables; None: they lie elsewhere. effort: how long
+    addresses may be searched for.
+    """
+    outside = {*program.inputs, *program.outputs} if outside is None else outside
     lives: dict[str, list[int]] = {}
     for step, call in enumerate(work.calls):
         for name in (*call.reads, call.write):
             root = work.root(name)
             if root not in outside:
                 lives.setdefault(root, [step, step])[1] = step
+    for name in (*program.inputs, *program.outputs):
+        root = work.root(name)
+        if root not in outside:
+            life = lives.setdefault(root, [0, 0])
+            # Inputs are there before the first call, and outputs are fetched after the last.
+            life[0] = 0 if name in program.inputs else life[0]
+            life[1] = len(work.calls) if name in program.outputs else life[1]
     sizes = {name: program.tensors[name].size_bytes for name in lives}
     strided = {call.write for call in work.calls if call.strided}
     readers: dict[str, list[str]] = {}
@@ -120,8 +149,9 @@ def layout_of(program: AffineProgram, work: Work) -> Layout:
 
     def may_join(join: Join) -> bool:
         alone = readers.get(join.source, []) == [join.output] and work.root(join.source) == join.source
-        written = [call for call in work.calls if call.write == join.source]
-        return join.joins and alone and join.source in strided and join.source in lives and len(written) == 1
+        written = [step for step, call in enumerate(work.calls) if call.write == join.source]
+        in_parts = len(written) == 1 or not any(step in work.joins for step in written)
+        return join.joins and alone and join.source in strided and join.source in lives and in_parts
 
     wishes, fixed = [], dict[str, Join]()
     for step, call in enumerate(work.calls):
@@ -138,13 +168,14 @@ def layout_of(program: AffineProgram, work: Work) -> Layout:
     inner = {n: Life(sizes[n], *life) for n, life in lives.items() if n not in fixed}
     sharings = granted(inner, wishes)
     joined = {wish.inner for wish in sharings if not wish.over}
-    rooms = [Room(name, life.count, life.first_step, life.last_step, False) for name, life in inner.items()]
+    rooms = [Room(name, life.count, life.first_step, life.last_step, "activation") for name, life in inner.items()]
     scratches = [
-        Room(f"scratch of call {step}", call.scratch_bytes, step, step, True)
+        Room(f"scratch of call {step}", call.scratch_bytes, step, step, "scratch")
         for step, call in enumerate(work.calls)
         if call.scratch_bytes
     ]
-    placement = _placed([*rooms, *scratches], sharings, _diagonals(work, inner, joined))
+    streams = [Room(f"weights of call {s}", size, s, s, "weights") for s, size in (streamed_bytes or {}).items()]
+    placement = _placed([*rooms, *scratches, *streams], sharings, _diagonals(work, inner, joined), region, effort)
     offsets = {name: spot.offset_bytes for name, spot in placement.places.items()}
     strides = {work.joins[step].source: step for step in work.joins}
     places = {}
@@ -163,8 +194,8 @@ def layout_of(program: AffineProgram, work: Work) -> Layout:
         else:
             places[name] = Place("", offsets.get(root, 0), channels)
     dropped = frozenset(step for step, join in work.joins.items() if join.source in joined or join.source in fixed)
-    scratch = {room.first_step: offsets[room.name] for room in scratches}
-    return Layout(places, scratch, dropped, (*rooms, *scratches), sharings, placement)
+    scratch, weights = ({room.first_step: offsets[room.name] for room in kind} for kind in (scratches, streams))
+    return Layout(places, scratch, weights, dropped, (*rooms, *scratches, *streams), sharings, placement)
 
 
 def _over(call: Call, step: int, work: Work, lives: Mapping[str, list[int]], sizes: Mapping[str, int]) -> list[Wish]:
@@ -193,13 +224,19 @@ def _diagonals(work: Work, inner: Mapping[str, Life], joined: set[str]) -> list[
     return diagonals
 
 
-def _placed(rooms: Sequence[Room], sharings: Sequence[Wish], diagonals: Sequence[Diagonal]) -> Placement:
+def _placed(
+    rooms: Sequence[Room],
+    sharings: Sequence[Wish],
+    diagonals: Sequence[Diagonal],
+    region: Region,
+    effort: Effort | None,
+) -> Placement:
     problem = Problem(
-        (Region("arena", UNBOUNDED_BYTES, ALIGNMENT_BYTES),),
+        (region,),
         tuple(Request(room.name, room.size_bytes, room.first_step, room.last_step) for room in rooms),
         tuple(Alias(wish.inner, wish.outer, wish.offset) for wish in sharings),
         tuple(diagonals),
     )
-    placement = place(problem)
+    placement = place(problem, effort)
     check_placement(problem, placement)
     return placement

@@ -1,0 +1,77 @@
+"""The affine scheme: what it refuses of a recipe, and its artifact. The other scheme's modules know nothing of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nnkit.errors import InternalError, RecipeError
+from nnkit.memory.plan import MemoryPlan
+from nnkit.program import Program
+from nnkit.program.affine import AffineProgram
+from nnkit_gap8.affine_plan import AFFINE_STACK_BYTES, AffinePlan, affine_plan
+from nnkit_gap8.emit import CONTEXT_BYTES
+from nnkit_gap8.loads import MemoryMachine
+
+if TYPE_CHECKING:
+    from nnkit.graph import Model
+    from nnkit.quantize.lowered import LoweredLayers
+    from nnkit.target import PrecisionSearch, Quantization
+    from nnkit_gap8.options import Gap8Options
+
+_OF_POWERS_OF_TWO = {
+    "accumulate": "all sums are rounded once",
+    "accumulator_bits": "sums have the width that each layer needs",
+    "unsigned": "zero points take its place",
+    "formats": "pinned formats are powers of two",
+    "planner": "there is one planner",
+}
+_NO_CLUSTER = "the affine kernels run on one core; there are no tiles for the cluster"
+
+
+def check_options(options: Gap8Options) -> None:
+    """Raises RecipeError for options of power-of-two fixed point."""
+    if options.cluster is not None:
+        raise RecipeError(
+            f"`cluster` with `scheme: affine`: {_NO_CLUSTER}",
+            remedy="remove `cluster`, or set `scheme: power_of_two` (with `calibration: {method: mse, corrections: "
+            "[bias_correction]}` where 8 bits are too few)",
+        )
+    for name, reason in _OF_POWERS_OF_TWO.items():
+        if getattr(options, name) != type(options).model_fields[name].default:
+            raise RecipeError(
+                f"`{name}` is of `scheme: power_of_two`; with `scheme: affine` {reason}",
+                remedy=f"remove `{name}`, or set `scheme: power_of_two`",
+            )
+
+
+def planned(program: Program, options: Gap8Options) -> AffinePlan:
+    """Calls and addresses. Raises DoesNotFitError."""
+    machine = MemoryMachine(*options.regions(), context_bytes=CONTEXT_BYTES, stack_bytes=AFFINE_STACK_BYTES)
+    return affine_plan(of_scheme(program), machine, options.weight_budget, options.memory_search.effort())
+
+
+def memory_plan(program: Program, options: Gap8Options) -> MemoryPlan:
+    """See `planned`."""
+    return planned(program, options).plan
+
+
+def of_scheme(program: Program) -> AffineProgram:
+    """The program, which is affine by the options that it was made with."""
+    if not isinstance(program, AffineProgram):
+        raise InternalError(f"{type(program).__name__} is not of the affine scheme")
+    return program
+
+
+def affine_diagnosis(
+    reference: Model, lowered: LoweredLayers, quantization: Quantization, options: Gap8Options
+) -> PrecisionSearch:
+    """The network with any set of layers in 16 bits; raises RecipeError where all have them."""
+    from nnkit.affine_build.diagnosis import AffineDiagnosis
+    from nnkit.target import PrecisionSearch
+
+    settings = {
+        "target": "gap8",
+        "options": options.model_dump(mode="json"),
+        "calibration": quantization.calibration.model_dump(mode="json"),
+    }
+    return PrecisionSearch(settings, lambda: AffineDiagnosis(reference, lowered, quantization, options.affine))
