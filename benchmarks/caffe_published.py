@@ -31,7 +31,7 @@ _THINNED = ("enet", "res10", "squeezenet")
 """Whose concatenations are thinned as their parts are."""
 
 _ROOM_BYTES = 960 << 10
-"""Of both files together: mutations repeat pieces, and shall not always run into the largest size."""
+"""The most bytes of both files together: mutations repeat pieces, and shall not always run into the largest size."""
 _VARINT, _LENGTH_DELIMITED, _FIXED_BYTES = 0, 2, {1: 8, 5: 4}
 _LAYER_FIELDS = (2, 100)
 _TOKEN = re.compile(rb'#[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|[{}]')

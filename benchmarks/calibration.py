@@ -130,7 +130,7 @@ def measure(
 
 
 def cpu_seconds() -> float:
-    """Of this process and of those that it started and that have ended."""
+    """CPU time of this process and of the children that have ended, in seconds."""
     usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 

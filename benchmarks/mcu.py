@@ -101,7 +101,7 @@ class Library:
     inputs: dict[str, NDArray[Any]]
 
     def runner(self, on: str) -> Runner:
-        """Of the target, on the host with the flags that time is measured with."""
+        """The target's runner; on the host with the flags that time is measured with."""
         options = self.target.options(precision=self.precision)
         if on == "host":
             (here,) = self.target.runners(options)

@@ -24,7 +24,7 @@ from nnkit_ansi_c.stripes import Stripes
 
 CLASSES = 21
 PUBLISHED_BYTES = 24_200_000
-"""Of activations, in the table of the publication; the first layers are computed in stripes to stay below."""
+"""Bytes of activations in the table of the publication; the first layers are computed in stripes to stay below."""
 VGG = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 EXTRA = (("6", 256, 512, 2, 1), ("7", 128, 256, 2, 1), ("8", 128, 256, 1, 0), ("9", 128, 256, 1, 0))
 """Name, channels of the 1x1 layer, of the 3x3 layer, its stride and padding."""

@@ -68,7 +68,7 @@ release: {{version: 1.0.0}}
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one or several commands, their children included."""
+    """The time that one or several commands took, their children included."""
 
     wall_s: float
     cpu_s: float
@@ -164,7 +164,7 @@ def _text(found: Sequence[float]) -> str:
 
 
 def _cycles(folder: Path) -> int:
-    """Of the model in `folder`, by the compiler's simulator."""
+    """Cycles of the model in `folder`, by the compiler's simulator."""
     return read_profile((folder / "compiler_profile_0.txt").read_text(errors="replace")).end_cycles
 
 
@@ -271,7 +271,7 @@ def by_onnx_runtime(path: Path, inputs: Sequence[NDArray[np.float32]]) -> list[N
 def cosines(
     toolchain: Toolchain, model: Path, inputs: Sequence[NDArray[Any]], truth: Sequence[NDArray[Any]]
 ) -> list[float]:
-    """Of the model's only output on the chip model, against `truth`, for each input."""
+    """Cosine of the model's only output on the chip model against `truth`, for each input."""
     outputs = run_all_on_chip_model(toolchain, model, CHIP, [{"input": values} for values in inputs])
     found = []
     for given, expected in zip(outputs, truth, strict=True):

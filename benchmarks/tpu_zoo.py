@@ -218,7 +218,7 @@ def _by_vendor(
 
 
 def _cosine_of(model: Path, chip: str, exported: Exported) -> float | None:
-    """Of a compiled model's outputs on the chip model against ONNX Runtime's, over inputs that nobody has seen."""
+    """Cosine of a compiled model's outputs on the chip model against ONNX Runtime's, over unseen inputs."""
     samples = _unseen(exported)
     outputs = run_all_on_chip_model(require_toolchain(), model, chip, samples)
     session = onnxruntime.InferenceSession(str(exported.path), providers=["CPUExecutionProvider"])

@@ -27,7 +27,7 @@ def seeds(folder: Path) -> Seeds:
 
 
 def small_manifest() -> Manifest:
-    """Of a release without anything to say."""
+    """A manifest of a release that says nothing beyond what it must."""
     from nnkit.package.manifest import Manifest
 
     empty: dict[str, Any] = {"recipe": {}, "tools": {}, "memory": {}, "accuracy": {}, "inputs": (), "outputs": ()}

@@ -35,7 +35,7 @@ class NnkitError(Exception):
 
     exit_code: ExitCode = ExitCode.INTERNAL
     code: str = "NK700"
-    """Of `nnkit.error_codes`, which says more."""
+    """The number by which `nnkit explain` looks the error up; `nnkit.error_codes` holds the texts."""
 
     def __init__(self, reason: str, *, where: str = "", remedy: str = "") -> None:
         super().__init__(reason)

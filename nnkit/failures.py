@@ -84,14 +84,14 @@ def _plugin_of(error: BaseException) -> tuple[str, str] | None:
     for entry in entry_points(group="nnkit.targets"):
         if entry.dist is None or own is None or entry.dist.name != own.name:
             modules[entry.value.partition(":")[0].partition(".")[0]] = entry.name
-    found = None
+    last_place = None
     trace = error.__traceback__
     while trace is not None:
         top = str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
         if top in modules:
-            found = modules[top], f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+            last_place = modules[top], f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
         trace = trace.tb_next
-    return found
+    return last_place
 
 
 def fail(message: str, exit_code: ExitCode, code: str) -> NoReturn:

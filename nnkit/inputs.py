@@ -184,7 +184,9 @@ def verification_samples(recipe: Recipe, model: Model, most: int | None = None) 
                 where=recipe.where("verify", "images"),
                 remedy="add verify.images",
             )
-        files = {name: spread(found, recipe.verify.count) for name, found in calibration_files(recipe, model).items()}
+        files = {
+            name: spread(images, recipe.verify.count) for name, images in calibration_files(recipe, model).items()
+        }
     if most is not None:
         files = {name: paths[:most] for name, paths in files.items()}
     return VerificationSamples(model, files, preprocess, recipe.model.path.folder)

@@ -186,7 +186,7 @@ def _add(array: NDArray[Any], arrays: list[NDArray[Any]]) -> int:
 
 
 def _arrays(table: list[Any], body: memoryview) -> list[NDArray[Any]]:
-    found = []
+    arrays = []
     offset = 0
     for name, shape in table:
         dtype = np.dtype(str(name))
@@ -199,8 +199,8 @@ def _arrays(table: list[Any], body: memoryview) -> list[NDArray[Any]]:
         if size:
             array[...] = np.frombuffer(body[offset : offset + size], dtype=dtype).reshape(shape)
         array.setflags(write=False)
-        found.append(array)
+        arrays.append(array)
         offset += size
     if offset != len(body):
         raise DamagedValueError("the stored value is damaged: bytes are left over")
-    return found
+    return arrays

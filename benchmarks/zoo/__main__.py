@@ -74,7 +74,7 @@ def _is_there(path: Path | None) -> bool:
 
 
 def _bytes(network: Exported | str) -> int:
-    """Of the file and its external data; nothing where there is none."""
+    """Bytes of the file and its external data; 0 where there is none."""
     if isinstance(network, str):
         return 0
     return sum(path.stat().st_size for path in network.path.parent.glob(f"{network.path.name}*"))

@@ -199,14 +199,14 @@ def _tags(recipe: Recipe, graph: onnx.GraphProto, findings: _Findings) -> None:
 def _unusual(graph: onnx.GraphProto) -> list[str]:
     """Operators on the way from an input to an output that some target does not take."""
     reached = {value.name for value in graph.input} - {tensor.name for tensor in graph.initializer}
-    found: list[str] = []
+    unusual: list[str] = []
     for node in graph.node:
         if not any(name in reached for name in node.input) or node.op_type in ("Shape", "Size"):
             continue
         reached.update(node.output)
         if node.op_type not in TAKEN_BY_ALL:
-            found.append(node.op_type)
-    return found
+            unusual.append(node.op_type)
+    return unusual
 
 
 def _lower(recipe: Recipe, findings: _Findings) -> None:
@@ -251,7 +251,7 @@ def _pictures(recipe: Recipe, shapes: Shapes, findings: _Findings) -> dict[tuple
 def _unfit(
     files: Sequence[Path], preprocess: Preprocess, shape: tuple[int, ...], place: str
 ) -> Iterator[UserFileError]:
-    """Of every way in which heads of files do not fit, the first file's error, which says how many more there are."""
+    """One error for each way in which files do not fit, by their heads: the first file's, and how many more."""
     from nnkit.preprocess import check_header
     from nnkit.preprocess.files import spread
 
@@ -287,7 +287,7 @@ def _labels(recipe: Recipe, counts: Mapping[tuple[str, str], list[Path]]) -> Non
     from nnkit.verify.tasks.labels import read_boxes, read_classes, read_pairs
 
     task = recipe.verify.task
-    files = next((found for (kind, _), found in counts.items() if kind == "verification"), None)
+    files = next((images for (kind, _), images in counts.items() if kind == "verification"), None)
     files = files or next(iter(counts.values()), None)
     if task is None or files is None:
         return

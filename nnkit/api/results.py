@@ -114,8 +114,8 @@ class BuildResult:
     @property
     def package(self) -> Path | None:
         """The release package; None for a build that failed."""
-        found = sorted(self.folder.glob("*.nnpkg"))
-        return found[0] if found else None
+        packages = sorted(self.folder.glob("*.nnpkg"))
+        return packages[0] if packages else None
 
     @property
     def page(self) -> Path:
@@ -215,8 +215,8 @@ def _result_of(folder: Path, report: Mapping[str, Any]) -> BuildResult:
 
 
 def _metrics(verify: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    found: Sequence[Mapping[str, Any]] = verify.get("task", {}).get("metrics", ())
-    return found
+    metrics: Sequence[Mapping[str, Any]] = verify.get("task", {}).get("metrics", ())
+    return metrics
 
 
 def _layer(row: Mapping[str, Any]) -> Layer:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-# Of C and C++, and names of the standard library.
+# Keywords of C and C++, and names of the standard library.
 # fmt: off
 _KEYWORDS = frozenset((
     "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch",

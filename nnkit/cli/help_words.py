@@ -13,12 +13,12 @@ from nnkit.errors import UsageError
 
 def help_command(context: typer.Context, words: Sequence[str]) -> None:
     """Print the help of the command that `words` name, of all commands without any. Raises UsageError."""
-    found: Any = context.find_root()
+    command: Any = context.find_root()
     for word in words:
-        known = getattr(found.command, "commands", {})
+        known = getattr(command.command, "commands", {})
         if word not in known:
             raise UsageError(
                 f"there is no command {word!r}", where="help", remedy=suggestion(word, list(known), "commands")
             )
-        found = type(found)(known[word], info_name=word, parent=found)
-    typer.echo(found.get_help())
+        command = type(command)(known[word], info_name=word, parent=command)
+    typer.echo(command.get_help())

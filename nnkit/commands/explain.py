@@ -24,11 +24,11 @@ def explain_command(code: str | None, *, json: bool) -> None:
         raise UsageError(
             f"there is no error code {code!r}", where="CODE", remedy=suggestion(wanted, list(ERROR_CODES), "codes")
         )
-    found = ERROR_CODES[wanted]
+    entry = ERROR_CODES[wanted]
     if json:
-        print_json(asdict(found))
+        print_json(asdict(entry))
         return
-    print_line(f"{found.code}: {found.title}")
-    print_line(found.meaning)
-    for step in found.steps:
+    print_line(f"{entry.code}: {entry.title}")
+    print_line(entry.meaning)
+    for step in entry.steps:
         print_line(f"  - {step}")

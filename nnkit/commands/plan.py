@@ -83,5 +83,5 @@ def _print(plan: Plan) -> None:
 
 
 def _widths(rows: Sequence[tuple[str, ...]]) -> list[int]:
-    """Of the columns before the last: at least what a common network needs, so that two plans look alike."""
+    """Widths of the columns before the last: at least what a common network needs, so two plans look alike."""
     return [max((least, *(len(row[i]) for row in rows))) for i, least in enumerate((31, 17, 13, 9))]

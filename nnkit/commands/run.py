@@ -160,8 +160,8 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
     sqnr = "exact" if floats["max_abs"] == 0.0 else sqnr
     task = verify.get("task", {})
     if task.get("kind") == "detection":  # distances say nothing of a list of detections
-        found = f"{task['facts']['float_detections']:.0f} detections of the float network"
-        print_line(f"  accuracy by {found} on {floats['inputs']} inputs")
+        detections = f"{task['facts']['float_detections']:.0f} detections of the float network"
+        print_line(f"  accuracy by {detections} on {floats['inputs']} inputs")
     else:
         print_line(
             f"  accuracy cosine {floats['cosine']:.6f}, SQNR {sqnr} against float on {floats['inputs']} inputs"

@@ -91,12 +91,12 @@ class Custom(CustomOp):
                 f"its function '{self.function}' fails: {type(error).__name__}: {error}", remedy=remedy
             ) from error
         results = given if isinstance(given, tuple | list) else (given,)
-        found = [np.ascontiguousarray(each, np.float32) for each in results]
-        if tuple(each.shape for each in found) != self.shapes:
-            told = ", ".join(str(list(each.shape)) for each in found)
+        outputs = [np.ascontiguousarray(each, np.float32) for each in results]
+        if tuple(each.shape for each in outputs) != self.shapes:
+            told = ", ".join(str(list(each.shape)) for each in outputs)
             wanted = ", ".join(str(list(shape)) for shape in self.shapes)
             raise ModelError(f"its function '{self.function}' gives {told}, its shapes are {wanted}", remedy=remedy)
-        return tuple(found)
+        return tuple(outputs)
 
 
 def trust_source(source: str) -> None:

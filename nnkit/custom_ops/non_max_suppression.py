@@ -57,7 +57,7 @@ class NonMaxSuppression(CustomOp):
     def run(self, *arrays: FloatArray) -> tuple[FloatArray, ...]:
         shape = self.output_shapes([array.shape for array in arrays])[0]
         corners = self._corners(np.asarray(arrays[0][0], np.float32))
-        found: list[tuple[int, int, int]] = []
+        selected: list[tuple[int, int, int]] = []
         for label, scores in enumerate(np.asarray(arrays[1][0], np.float32)):
             candidates = np.flatnonzero(scores > np.float32(self.score_threshold))
             kept: list[int] = []
@@ -66,9 +66,9 @@ class NonMaxSuppression(CustomOp):
                     break
                 if not kept or not np.any(jaccard(corners[index], corners[kept]) > np.float32(self.iou_threshold)):
                     kept.append(int(index))
-            found += [(0, label, index) for index in kept]
+            selected += [(0, label, index) for index in kept]
         rows = np.full(shape, -1, np.float32)
-        rows[: len(found)] = np.array(found, np.float32).reshape(-1, 3)
+        rows[: len(selected)] = np.array(selected, np.float32).reshape(-1, 3)
         return (rows,)
 
     def _corners(self, boxes: FloatArray) -> FloatArray:

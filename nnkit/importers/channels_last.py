@@ -34,9 +34,9 @@ def channels_first(model: Model, inputs: Collection[str], where: Callable[[str],
     known = {spec.name: spec.shape for spec in model.inputs}
     for name in inputs:
         if len(known.get(name, ())) != 4:
-            found = f"has shape {list(known[name])}" if name in known else "is not there"
+            reason = f"has shape {list(known[name])}" if name in known else "is not there"
             raise RecipeError(
-                f"input '{name}' {found}, and no [1, height, width, channels]",
+                f"input '{name}' {reason}, and no [1, height, width, channels]",
                 where=where(name) if where else "",
                 remedy="remove `layout`" if name in known else f"its inputs are: {', '.join(known)}",
             )
@@ -96,7 +96,7 @@ def _check_same(before: Model, after: Model, turned: Collection[str]) -> None:
     feeds = {spec.name: generator.uniform(-1, 1, spec.shape).astype(np.float32) for spec in before.inputs}
     expected = FloatSession(before, feed_weights=True).run(feeds)
     moved = {name: array.transpose(_TO_FIRST) if name in turned else array for name, array in feeds.items()}
-    found = FloatSession(after, feed_weights=True).run(moved)
+    computed = FloatSession(after, feed_weights=True).run(moved)
     for name, values in expected.items():
-        if not np.array_equal(found[name], values, equal_nan=True):
+        if not np.array_equal(computed[name], values, equal_nan=True):
             raise InternalError(f"output '{name}' changed when the network's inputs were turned")

@@ -51,7 +51,7 @@ def definitions_of_layers(network: CaffeNetwork, definitions: Definitions) -> di
 
     Raises RecipeError for a glob that matches no layer, or one whose type nnkit knows.
     """
-    found: dict[str, CustomDefinition] = {}
+    defined: dict[str, CustomDefinition] = {}
     for glob, definition in definitions.items():
         matched = [layer for layer in network.layers if fnmatchcase(layer.name, glob)]
         wrong = next((layer for layer in matched if not is_custom_kind(layer.type)), None)
@@ -68,8 +68,8 @@ def definitions_of_layers(network: CaffeNetwork, definitions: Definitions) -> di
                 where=definition.where,
                 remedy=f"layers that can be defined: {own}" if own else "the network has no layer of its own type",
             )
-        found.update((layer.name, definition) for layer in matched)
-    return found
+        defined.update((layer.name, definition) for layer in matched)
+    return defined
 
 
 def convert_defined(context: LayerContext, definition: CustomDefinition) -> None:

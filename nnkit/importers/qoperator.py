@@ -32,8 +32,8 @@ _OF_RUNTIME = ("channels_last", "opset")
 def qoperators_to_qdq(graph: onnx.GraphProto) -> tuple[str, ...]:
     """Change the graph in place; notes for the user. Raises ModelError for what has no counterpart."""
     writers = {**dict.fromkeys(_ELEMENTWISE, _of_two), **dict.fromkeys(_OF_ONE, _of_one), **_WRITERS}
-    found = [node for node in graph.node if node.op_type in writers]
-    if not found:
+    quantised = [node for node in graph.node if node.op_type in writers]
+    if not quantised:
         return ()
     build = _Build(graph, {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}, [])
     for node in graph.node:
@@ -45,7 +45,7 @@ def qoperators_to_qdq(graph: onnx.GraphProto) -> tuple[str, ...]:
     del graph.node[:]
     graph.node.extend(build.nodes)
     del graph.value_info[:]
-    return (f"{len(found)} quantised operators (QOperator form) are read as QDQ",)
+    return (f"{len(quantised)} quantised operators (QOperator form) are read as QDQ",)
 
 
 @dataclass

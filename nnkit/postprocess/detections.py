@@ -138,7 +138,7 @@ class Detections:
 
     @property
     def working_bytes(self) -> int:
-        """Of `nnkit_detections`, results included: its rows are 12 or 16 bytes, its indices 2 or 4."""
+        """Bytes that `nnkit_detections` works in, results included: rows are 12 or 16 bytes, indices 2 or 4."""
         row = 14 if self.confidence.is_float else 10 + self.confidence.bits // 8
         align = 4 if self.confidence.is_float else 2
         index = 2 if self.boxes <= 1 << 16 else 4
@@ -185,14 +185,14 @@ def detect(location: NDArray[Any], confidence: NDArray[Any], params: Detections)
     params.confidence.centred(where, confidence, params.boxes * params.classes)
     shape = (params.classes, params.boxes) if params.classes_first else (params.boxes, params.classes)
     scores = confidence.reshape(shape) if params.classes_first else confidence.reshape(shape).T
-    found: list[Detected] = []
+    detections: list[Detected] = []
     for label in range(params.classes):
         if label != params.background:
             boxes = _decoded(read[:, 0 if params.shared else label], params)
-            found += _suppressed(boxes, scores[label], label, params)
-            ranked = sorted(found, key=lambda each: -each.score)[: params.keep]
-            found = sorted(ranked, key=lambda each: each.label)
-    return found
+            detections += _suppressed(boxes, scores[label], label, params)
+            ranked = sorted(detections, key=lambda each: -each.score)[: params.keep]
+            detections = sorted(ranked, key=lambda each: each.label)
+    return detections
 
 
 def _factor(real: float) -> Factor:
@@ -265,12 +265,12 @@ def _suppressed(boxes: NDArray[np.int64], scores: NDArray[Any], label: int, para
         kept.append(int(index))
         if params.eta < 1 and threshold > ONE // 2:
             threshold = (threshold * params.eta_fixed + ONE // 2) >> BOX_FRAC
-    found = []
+    detections = []
     for index in kept:
         x_min, y_min, x_max, y_max = (int(value) for value in boxes[index])
         score = float(scores[index]) if params.confidence.is_float else int(scores[index])
-        found.append(Detected(label, score, (x_min, y_min, x_max, y_max)))
-    return found
+        detections.append(Detected(label, score, (x_min, y_min, x_max, y_max)))
+    return detections
 
 
 def _exceed(box: NDArray[np.int64], others: NDArray[np.int64], threshold: int) -> NDArray[np.bool_]:

@@ -27,7 +27,7 @@ class Numbers:
 
     @classmethod
     def of(cls, where: str, number: Any) -> Numbers:
-        """Of a tensor's format: integers of 8 or 16 bits with one scale, or float32. Raises UsageError for others."""
+        """The numbers of a format: 8- or 16-bit integers with one scale, or float32. Raises UsageError for others."""
         if isinstance(number, Float) and number.bits == 32:
             return cls()
         if isinstance(number, Fixed) and number.bits in (8, 16):

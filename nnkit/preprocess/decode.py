@@ -76,7 +76,7 @@ def decode_image(path: Path) -> Image:
 def picture_size(path: Path) -> tuple[int, int]:
     """(height, width) of a picture, upright, from the head of its file. Raises UserFileError as `decode_image`."""
     with _opened(path) as opened:
-        # Of a PNG, Pillow decodes all to look behind the pixels for an orientation, which is rare there.
+        # Pillow would decode a whole PNG to look for an orientation behind the pixels, where it is rare.
         turned = opened.format != "PNG" and opened.getexif().get(_ORIENTATION, 1) in _ON_ITS_SIDE
         return (opened.width, opened.height) if turned else (opened.height, opened.width)
 

@@ -15,7 +15,7 @@ import numpy as np
 from nnkit.program.tensor import IntArray
 
 FRACTION_BITS = 20
-"""Of a normalised element."""
+"""Fraction bits of a normalised element."""
 
 
 def normalized_rows(x: IntArray, epsilon: int) -> IntArray:

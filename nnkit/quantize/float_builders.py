@@ -254,7 +254,7 @@ def _reshape(view: GraphView, node: Node, chain: Chain) -> FloatOp:
 
 
 _MOST_AXES = 4
-"""Of what is gathered, without the batch."""
+"""The most axes that a Gather's data may have, the batch left out."""
 
 
 def _check_axes(shape: tuple[int, ...]) -> None:
@@ -337,7 +337,7 @@ def _embedding(view: GraphView, node: Node, chain: Chain) -> FloatOp:
 
 
 MOST_ROWS = 1 << 16
-"""Of a table: the numbers of rows have 16 bits."""
+"""The most rows of an embedding's table: the index of a row has 16 bits."""
 BUILDERS: Mapping[str, Builder] = MappingProxyType(
     {
         "Conv": _conv,

@@ -228,7 +228,7 @@ class FloatTranspose(FloatOp):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FloatSlice(FloatOp):
-    """Of each axis without the batch, the elements from `starts` on by `steps`, as many as the result has."""
+    """A strided slice: on each axis but the batch, elements from `starts` on by `steps`; the result says how many."""
 
     starts: tuple[int, ...]
     steps: tuple[int, ...]

@@ -80,13 +80,13 @@ def choose(
             program = quantise(by_method(observed, method, percentile=percentile))
             if index == 0 and method == METHODS[0]:
                 left = most_judges(program)
-            found = program_sqnr_db(model, program, judging[:left])
-            shares[method].append(math.inf if math.isnan(found) else 10.0 ** (-found / 10.0))
+            sqnr_db = program_sqnr_db(model, program, judging[:left])
+            shares[method].append(math.inf if math.isnan(sqnr_db) else 10.0 ** (-sqnr_db / 10.0))
         judged_on += len(judging[:left])
         left -= len(judging)
         if left <= 0:
             break
-    trials = tuple(MethodTrial(method, _decibels(sum(found) / len(found))) for method, found in shares.items())
+    trials = tuple(MethodTrial(method, _decibels(sum(each) / len(each))) for method, each in shares.items())
     return RangeChoice(trials, judged_on, len(samples) > 1)
 
 

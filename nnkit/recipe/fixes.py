@@ -36,12 +36,12 @@ def apply_fixes(problems: Sequence[Problem]) -> list[Fix]:
         place = _PLACE.fullmatch(problem.where)
         if place is not None and problem.answer:
             by_file.setdefault(place["file"], []).append((int(place["line"]), int(place["column"]), problem))
-    for file, found in by_file.items():
+    for file, misspelt in by_file.items():
         path = Path(file)
         try:
             lines = path.read_bytes().decode("utf-8").splitlines(keepends=True)
             mark = "\ufeff" if lines and lines[0].startswith("\ufeff") else ""
-            for line, column, problem in sorted(found, key=lambda each: each[:2], reverse=True):
+            for line, column, problem in sorted(misspelt, key=lambda each: each[:2], reverse=True):
                 start = column - 1 + (len(mark) if line == 1 else 0)
                 fixed = _replaced(lines[line - 1], start, problem.written, problem.answer)
                 if fixed is not None:

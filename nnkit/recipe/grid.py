@@ -177,10 +177,10 @@ def points(recipe: Recipe, axes: Sequence[Axis]) -> tuple[Point, ...]:
         return tuple(Point(key, key) for key in recipe.targets)
     chosen = next((axis for axis in axes if axis.name == TARGETS), None)
     keys = [choice.label for choice in chosen.choices] if chosen else list(recipe.targets)
-    found = [
+    builds = [
         point for key in keys for point in _points_of(key, recipe, [axis for axis in axes if axis is not chosen])
     ]
-    return _named(found)
+    return _named(builds)
 
 
 def _points_of(key: str, recipe: Recipe, axes: Sequence[Axis]) -> Iterator[Point]:
@@ -209,12 +209,12 @@ def _concerns(path: KeyPath, key: str) -> bool:
     return path[0] != TARGETS or len(path) < 2 or path[1] == key
 
 
-def _named(found: Sequence[Point]) -> tuple[Point, ...]:
+def _named(builds: Sequence[Point]) -> tuple[Point, ...]:
     """The builds with keys of their own: made of their values, or numbered where these are long or equal."""
-    if len(found) > MOST_BUILDS:
+    if len(builds) > MOST_BUILDS:
         raise _too_many()
     result, taken = [], set()
-    for number, point in enumerate(found, 1):
+    for number, point in enumerate(builds, 1):
         base, _, variant = point.key.partition("@")
         name = "-".join(part for part in (variant, point.variant) if part)
         key = f"{base}@{name}" if name else point.key

@@ -40,7 +40,7 @@ class Advice:
 
 def advice_for(report: Mapping[str, Any], untried: Untried) -> list[Advice]:
     """The advice, the weightiest first."""
-    found = [
+    pieces = [
         *(Advice("high", _DOUBT, f"{text}.") for text in report["doubts"]),
         *_not_proven(report),
         *_accuracy(report, untried),
@@ -48,7 +48,7 @@ def advice_for(report: Mapping[str, Any], untried: Untried) -> list[Advice]:
         *_memory(report),
         *_gates(report),
     ]
-    return sorted(found, key=lambda advice: _ORDER.index(advice.weight))
+    return sorted(pieces, key=lambda advice: _ORDER.index(advice.weight))
 
 
 def _not_proven(report: Mapping[str, Any]) -> Iterator[Advice]:

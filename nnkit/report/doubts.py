@@ -29,12 +29,14 @@ def doubts(recipe: Recipe, imported: Model, score: Mapping[str, Any] | None, cal
     imported: the network as its file has it. score: of the task, as in the report. calibration_images: how many; 0: a
     table.
     """
-    found = list(_of_the_task(score or {}))
+    sentences = list(_of_the_task(score or {}))
     if calibration_images == 1:
-        found.append("calibrated on one input, which says little of others: give some dozens, like the application's")
+        sentences.append(
+            "calibrated on one input, which says little of others: give some dozens, like the application's"
+        )
     if set(recipe.model.inputs) <= {spec.name for spec in imported.inputs}:  # others are made by restructuring
-        found += _of_the_scale(recipe, imported)
-    return found
+        sentences += _of_the_scale(recipe, imported)
+    return sentences
 
 
 def _of_the_task(score: Mapping[str, Any]) -> Iterator[str]:

@@ -113,10 +113,10 @@ def _outcome(result: str, limit: float) -> dict[str, str]:
     if not result:
         reason = f"it was ended: it took longer than {limit:g} s, or more memory than there is"
         return {"state": "failed", "error": reason}
-    found = json.loads(result)
-    if "error" in found:
-        return {"state": "failed", "error": found["error"]}
-    return {"state": "done", "status": found["status"]}
+    outcome = json.loads(result)
+    if "error" in outcome:
+        return {"state": "failed", "error": outcome["error"]}
+    return {"state": "done", "status": outcome["status"]}
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

@@ -61,11 +61,11 @@ def new_session() -> str:
 
 def user_of_token(tokens: Mapping[str, str], given: str) -> str | None:
     """The owner of jobs for a token; None for one that is not known. In constant time."""
-    found = None
+    owner = None
     for token, name in tokens.items():
         if hmac.compare_digest(token.encode(), given.encode()):
-            found = _digest(f"token {name}")
-    return found
+            owner = _digest(f"token {name}")
+    return owner
 
 
 def user_of_session(cookie: str) -> str | None:

@@ -122,7 +122,7 @@ def taken(name: str, target: AnyTarget, options: TargetOptionsBase) -> Taken:
 
 
 def _first_reason(error: ModelError) -> str:
-    """Of the first layer that is refused, or the error's own."""
+    """The reason given for the first layer that is refused, or the error's own."""
     lines = error.reason.split("\n")
     return " ".join(lines[1].split()).partition("): ")[2] or lines[0] if len(lines) > 1 else lines[0]
 

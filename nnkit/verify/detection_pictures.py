@@ -33,24 +33,24 @@ def store_detections(
     lines = ["sample,class,score,x_min,y_min,x_max,y_max\n"]
     for index, values in enumerate(outputs):
         location, scores = (values[name] for name in tensors)
-        found = detect(location.astype(stage.location.dtype), scores.astype(stage.confidence.dtype), stage)
-        for each in found:
+        detections = detect(location.astype(stage.location.dtype), scores.astype(stage.confidence.dtype), stage)
+        for each in detections:
             corners = ",".join(f"{corner:.4f}" for corner in each.corners)
             lines.append(f"{index},{each.label},{float(stage.confidence.real(each.score)):.4f},{corners}\n")
         pixels = picture(index)
         if pixels is not None:
-            _drawn(pixels, found, stage).save(folder / FOLDER / f"{index}.png", optimize=True)
+            _drawn(pixels, detections, stage).save(folder / FOLDER / f"{index}.png", optimize=True)
     (folder / FOLDER / "detections.csv").write_text("".join(lines), encoding="utf-8")
 
 
-def _drawn(pixels: NDArray[np.uint8], found: Sequence[Detected], stage: Detections) -> Any:
+def _drawn(pixels: NDArray[np.uint8], detections: Sequence[Detected], stage: Detections) -> Any:
     from PIL import Image, ImageDraw
 
     image = Image.fromarray(pixels).convert("RGB")
     factor = max(1, _LONGER_SIDE // max(image.size))
     image = image.resize((image.width * factor, image.height * factor), Image.Resampling.NEAREST)
     draw = ImageDraw.Draw(image)
-    for each in found:
+    for each in detections:
         x_min, y_min, x_max, y_max = each.corners
         box = (x_min * image.width, y_min * image.height, x_max * image.width, y_max * image.height)
         if box[0] > box[2] or box[1] > box[3]:

@@ -27,8 +27,8 @@ class RequiredRunner:
 def required_runners(names: Sequence[str], artifacts: Sequence[ArtifactVerdict]) -> tuple[RequiredRunner, ...]:
     """What became of the required runners. Names that this target has no runner of are another target's."""
     verdicts = {verdict.how: verdict for verdict in artifacts}
-    found = [verdicts[name] for name in names if name in verdicts]
-    return tuple(RequiredRunner(verdict.how, verdict.ran, verdict.reason) for verdict in found)
+    run_here = [verdicts[name] for name in names if name in verdicts]
+    return tuple(RequiredRunner(verdict.how, verdict.ran, verdict.reason) for verdict in run_here)
 
 
 def status_of(

@@ -22,7 +22,10 @@ _TIMEOUT_S = 1200.0
 
 @dataclass(frozen=True)
 class _Measures:
-    """Of one program. runs: (instructions, bytes of stack) of each set of inputs; layers: instructions, in order."""
+    """What one program measured.
+
+    runs: (instructions, bytes of stack) of each set of inputs. layers: instructions, in order.
+    """
 
     runs: list[tuple[int, int]]
     layers: list[int]

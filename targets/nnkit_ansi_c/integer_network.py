@@ -42,7 +42,7 @@ class IntegerPort:
 
     @property
     def pixels(self) -> int:
-        """Of [C, H, W] H * W; otherwise 1."""
+        """H * W of a tensor [C, H, W]; 1 for every other shape."""
         return pixels_and_channels(self.tensor.shape)[0]
 
     @property
@@ -144,7 +144,7 @@ class IntegerNetwork:
 
     @property
     def weight_bytes(self) -> int:
-        """Of all tables."""
+        """Bytes of all tables of weights."""
         return sum(pool.nbytes for pool in self.pools.values())
 
     @cached_property

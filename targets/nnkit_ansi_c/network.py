@@ -32,7 +32,7 @@ class Port:
 
     @property
     def type(self) -> str:
-        """Of its values, in C."""
+        """The C type of its values."""
         return "float"
 
     @property

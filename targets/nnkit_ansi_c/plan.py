@@ -84,7 +84,7 @@ def _outermost(assembly: Assembly) -> dict[str, Buffer]:
 
 
 def _places(program: Program, assembly: Assembly, buffers: Mapping[str, Buffer]) -> dict[str, TensorPlace]:
-    """Of every tensor; one that shows another one's values lies there."""
+    """The place of every tensor; a view of another tensor lies where that one does."""
     parents = {wish.inner: wish.outer for wish in assembly.sharings}
     shifts = {wish.inner: wish.offset * VALUE_BYTES for wish in assembly.sharings}
     places = {}

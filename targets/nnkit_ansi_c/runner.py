@@ -127,7 +127,7 @@ def described(artifact: Path) -> dict[str, Any]:
 
 
 def layer_bound(program: Program, tensor: str) -> float:
-    """Of the layer that gives the tensor, see `nnkit_ansi_c.bounds`; inputs are equal."""
+    """The bound of the layer that gives the tensor, see `nnkit_ansi_c.bounds`; 0 for inputs, which are equal."""
     op = program.producer(tensor)
     return op.bound if isinstance(op, FloatLayer) else 0.0
 

@@ -101,7 +101,7 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
     def ranges_used(
         self, lowered: Lowered, quantization: Quantization, program: Program, options: AnsiCOptions
     ) -> UsedRanges:
-        """Of integers those of calibration, fitted to each tensor's format."""
+        """For integers the ranges of calibration, fitted to each tensor's format."""
         if options.precision == "float32":
             return super().ranges_used(lowered, quantization, program, options)
         from nnkit.affine_build.quantize import ranges_taken
@@ -115,7 +115,7 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
     def diagnosis(
         self, reference: Model, lowered: Lowered, quantization: Quantization, options: AnsiCOptions
     ) -> PrecisionSearch | None:
-        """Of integers the network with any set of layers in 16 bits."""
+        """For integers a search over sets of layers in 16 bits; nothing for float32."""
         if options.precision == "float32":
             return None
         from nnkit.affine_build.diagnosis import AffineDiagnosis

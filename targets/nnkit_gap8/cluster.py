@@ -67,7 +67,7 @@ class Cluster:
 
     def tile_plan(self, plan: MemoryPlan) -> TilePlan:
         """The tiles of every step: of its weight chunk's channels, or of all."""
-        found: dict[tuple[str, int], Tiling] = {}
+        tilings: dict[tuple[str, int], Tiling] = {}
         steps = {}
         for step in plan.steps:
             described = self.described[step.op]
@@ -78,12 +78,12 @@ class Cluster:
             if step.chunk is not None:
                 chunk = plan.chunks[step.chunk]
                 channels = min(op.channels - 4 * chunk.first_block, 4 * chunk.blocks)
-            if (op.name, channels) not in found:
+            if (op.name, channels) not in tilings:
                 tiling = best_tiling(op, tile_costs, channels, self.budget_bytes)
                 if tiling is None:
                     raise InternalError("no cut fits L1", where=op.name)
-                found[op.name, channels] = tiling
-            steps[step.index] = found[op.name, channels]
+                tilings[op.name, channels] = tiling
+            steps[step.index] = tilings[op.name, channels]
         fetches: dict[int, float] = {}
         for chunk in plan.chunks:
             fetches[chunk.fetch_step] = fetches.get(chunk.fetch_step, 0.0) + costs.l3_cycles(chunk.size_bytes)

@@ -44,9 +44,9 @@ def gvsoc_command() -> list[str] | None:
 def gvsoc_tool() -> Tool:
     """For `nnkit doctor`."""
     command = gvsoc_command()
-    found = None if command is None else shutil.which(command[0])
-    version = f"called as {shlex.join(command)}" if found and command else ""
-    return Tool("gvsoc", "simulates the cluster, in cycles", found, version, _INSTALL)
+    program = None if command is None else shutil.which(command[0])
+    version = f"called as {shlex.join(command)}" if program and command else ""
+    return Tool("gvsoc", "simulates the cluster, in cycles", program, version, _INSTALL)
 
 
 @dataclass(frozen=True)

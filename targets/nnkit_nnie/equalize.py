@@ -55,12 +55,12 @@ class Pair:
 def pairs_of(network: Network) -> tuple[Pair, ...]:
     """The pairs of a network, in its order."""
     given = {*network.graph.outputs, *(name for part in network.segments for name in part.outputs)}
-    found = []
+    pairs = []
     for layer in network.layers:
         pair = _pair(network, layer, given)
         if pair is not None:
-            found.append(pair)
-    return tuple(found)
+            pairs.append(pair)
+    return tuple(pairs)
 
 
 def equalize(

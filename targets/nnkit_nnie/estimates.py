@@ -82,7 +82,7 @@ def wk_bytes(works: Iterable[Work], nodes: int, *, compressed: bool) -> int:
 
 
 def milliseconds(works: Iterable[Work], speed: Speed, *, compressed: bool) -> float:
-    """Of one run on one core."""
+    """The estimated time of one run on one core, in milliseconds."""
     microseconds = sum(
         work.products / speed.products_per_us
         + work.weight_bytes(compressed=compressed) / speed.weight_bytes_per_us

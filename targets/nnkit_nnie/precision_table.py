@@ -95,9 +95,9 @@ def precision_table(
         return []
 
     def made(aligning: LayerSet) -> Choices:
-        found = statistics.of(Precision(MIXED, aligning))
+        ranges = statistics.of(Precision(MIXED, aligning))
         low, high = (
-            to_program(network, found, Precision(MIXED, layers), name="choice", inputs=inputs)
+            to_program(network, ranges, Precision(MIXED, layers), name="choice", inputs=inputs)
             for layers in (frozenset[str](), every)
         )
         return Choices(low, high)

@@ -22,10 +22,10 @@ def caffe_refusals(network: Network) -> Mapping[str, Refusal]:
     try:
         caffe_pair(network)
     except LayersRefused as error:
-        found: dict[str, Refusal] = {}
+        first: dict[str, Refusal] = {}
         for each in error.refusals:
-            found.setdefault(each.layer, each)
-        return found
+            first.setdefault(each.layer, each)
+        return first
     return {}
 
 

@@ -56,7 +56,7 @@ def report_details(deployment: Deployment[NnieLowered], options: NnieOptions, fo
         "precision_images": which,
         "compiled_numbers": dict(numbers),
         "summary": [
-            *(line for wk, found in numbers for line in numbers_in_words(wk, found)),
+            *(line for wk, comparison in numbers for line in numbers_in_words(wk, comparison)),
             estimate_line(estimated),
             *([f"choices {which}:"] if table else []),
             *table_lines(table),

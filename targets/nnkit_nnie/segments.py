@@ -44,10 +44,10 @@ def divide(model: Model, division: Division) -> Network:
     Raises ModelError naming at once everything that stands against it: limits of layers and of segments, rules for
     tags, what Caffe cannot express, and what there is no C for.
     """
-    found = divided(model, division)
-    if found.violations:
-        raise refusing_error(found.violations, found.network.layers)
-    return found.network
+    division_made = divided(model, division)
+    if division_made.violations:
+        raise refusing_error(division_made.violations, division_made.network.layers)
+    return division_made.network
 
 
 def divided(model: Model, division: Division) -> Divided:

@@ -157,8 +157,8 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
 
         bits = Precision.of(lowered.network, options.compile_mode).bits
         compressed = options.compress_mode == "normal"
-        found = estimates_of(lowered.network, bits, CHIPS[options.chip], compressed=compressed)
-        return {**found, "line": estimate_line(found)}
+        figures = estimates_of(lowered.network, bits, CHIPS[options.chip], compressed=compressed)
+        return {**figures, "line": estimate_line(figures)}
 
     def emit(self, deployment: Deployment[NnieLowered], options: NnieOptions, folder: Path) -> None:
         """The Caffe pair, its cfg and data, segments, CPU code, test cases; compiled where a mapper is at hand."""

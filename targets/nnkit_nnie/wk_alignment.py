@@ -81,7 +81,7 @@ class StoredLayer:
 
     @property
     def sizes_bytes(self) -> tuple[int, ...]:
-        """Of each of its records, as laid out plainly."""
+        """Bytes of each of its records, as laid out without compression."""
         return (self.layout.size_bytes,) * self.records
 
     def likeness(self, window: Sequence[WkRecord]) -> float:

@@ -81,7 +81,7 @@ class StoredFullyConnected:
 
     @property
     def sizes_bytes(self) -> tuple[int, ...]:
-        """Of each of its records."""
+        """Bytes of each of its records."""
         return tuple(self.layout.size_bytes(record) for record in range(self.records))
 
     def fits(self, records: Sequence[WkRecord]) -> bool:

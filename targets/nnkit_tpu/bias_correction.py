@@ -60,8 +60,8 @@ def corrected(
         raise too_few(len(samples), _FEWEST)
     shares: list[tuple[float, float]] = []
     for measured, judging in in_turns(samples):
-        found = (program_sqnr_db(model, each, judging) for each in (program, correct(measured)))
-        without, with_ = (10.0 ** (-decibels / 10.0) for decibels in found)
+        sqnrs_db = (program_sqnr_db(model, each, judging) for each in (program, correct(measured)))
+        without, with_ = (10.0 ** (-decibels / 10.0) for decibels in sqnrs_db)
         shares.append((without, with_))
     without_db, with_db = (
         -10.0 * float(np.log10(max(sum(each), 1e-40) / len(shares))) for each in zip(*shares, strict=True)

@@ -44,7 +44,7 @@ class _Rates:
     least: float = 5.1
 
     def row_cycles(self, size_bytes: int) -> float:
-        """Of one row of a product's weights."""
+        """Cycles that reading one row of a product's weights takes."""
         return max(self.least, self.row + size_bytes / (self.narrow if size_bytes < _WIDE else self.wide))
 
 

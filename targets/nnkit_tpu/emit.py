@@ -249,8 +249,13 @@ def _computed_otherwise(
     several = run_model(toolchain, compiled.model, program, _as_built(compiled, how), given, program.outputs)
     single = [simulate(program, each) for each in given[: len(samples)]]
     exact = not any(largest_difference(op, how.chip) for op in program.ops if isinstance(op, TpuOp))
-    for index, (name, found) in ((index, (name, each[name])) for index, each in enumerate(several) for name in each):
-        mine, theirs = single[index % len(single)][name].astype(np.float64).ravel(), found.astype(np.float64).ravel()
+    for index, (name, computed) in (
+        (index, (name, each[name])) for index, each in enumerate(several) for name in each
+    ):
+        mine, theirs = (
+            single[index % len(single)][name].astype(np.float64).ravel(),
+            computed.astype(np.float64).ravel(),
+        )
         differing = int(np.count_nonzero(mine != theirs))
         if differing if exact else np.linalg.norm(mine - theirs) > _LARGE * np.linalg.norm(mine):
             return f"refuted ({differing} of {mine.size} values of {name!r} are not as simulated)"

@@ -46,7 +46,7 @@ def shown(details: Mapping[str, Any]) -> Shown:
 
 
 def _timelines(compiled: Mapping[str, Any]) -> tuple[Timeline, ...]:
-    """Of the released model, where the compiler simulated one."""
+    """The released model's units over time, where the compiler simulated it."""
     cycles = (compiled.get("ours") or {}).get("cycles")
     lanes = tuple(
         Lane(name, tuple(Bar(*bar) for bar in bars))

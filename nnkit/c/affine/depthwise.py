@@ -11,7 +11,7 @@ from nnkit.c.affine.requantize import stage_of
 from nnkit.program.affine import AffineConv, AffineTensor
 
 MOST_TAPS = 49
-"""Of a window; the C holds where each of them lies on the stack. Larger ones are convolutions of groups."""
+"""The most taps of a window: the C keeps the place of each on the stack. Larger ones run as grouped convolutions."""
 _TOGETHER = 16  # channels whose weights lie together
 
 

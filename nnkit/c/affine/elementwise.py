@@ -136,13 +136,17 @@ def _rescaled(stage: Requantize, source: AffineTensor, output: AffineTensor, rea
         stage.negative_multiplier is not None and stage.negative_multiplier.size > 1
     )
     count = channels if per_channel else 1
-    found = stage_of(stage, output, count, source.reach, wide=True)
-    columns = [found.multiplier, found.shift, *([] if found.negative is None else [found.negative])]
+    requantized = stage_of(stage, output, count, source.reach, wide=True)
+    columns = [
+        requantized.multiplier,
+        requantized.shift,
+        *([] if requantized.negative is None else [requantized.negative]),
+    ]
     variant = (
         ("a", suffix(source)),
         ("y", suffix(output)),
-        ("clamp", found.clamp),
-        ("negative", "slopes" if found.negative is not None else ""),
+        ("clamp", requantized.clamp),
+        ("negative", "slopes" if requantized.negative is not None else ""),
     )
     return Call(
         Kernel("elementwise", "rescale", variant),
@@ -153,8 +157,8 @@ def _rescaled(stage: Requantize, source: AffineTensor, output: AffineTensor, rea
             "y_stride": channels,
             "a_zero": source.zero_point,
             "zero": output.zero_point,
-            "low": found.low,
-            "high": found.high,
+            "low": requantized.low,
+            "high": requantized.high,
         },
         (read,),
         write,

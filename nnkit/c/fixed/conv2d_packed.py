@@ -60,12 +60,12 @@ class PackedLayout:
 
     @property
     def block_bytes(self) -> int:
-        """Of four output channels."""
+        """Bytes of the packed weights of four output channels."""
         return self.head_bytes + self.groups * LANES * GROUP_BYTES
 
     @property
     def image_row_bytes(self) -> int:
-        """Of one row of the image."""
+        """Bytes of one row of the packed image."""
         return self.image_w * self.entry_groups * GROUP_BYTES
 
 

@@ -15,7 +15,7 @@ _TAKE_CLIP = {"Conv": conv.takes_clip, "Gemm": gemm.takes_clip}
 
 def fused_activations(graph: GraphView) -> Mapping[str, Node]:
     """The activation that a node's kernel takes in, by the node's output, which nobody else may read."""
-    found = {}
+    fused = {}
     for node in graph.nodes:
         if node.domain or node.op_type not in ("Relu", "Clip") or graph.read_counts[node.inputs[0]] != 1:
             continue
@@ -26,10 +26,10 @@ def fused_activations(graph: GraphView) -> Mapping[str, Node]:
         try:
             if takes is not None and takes(graph, before):
                 read_clip(graph, node)
-                found[before.output] = node
+                fused[before.output] = node
         except Refused:
             continue  # told where the C is made
-    return found
+    return fused
 
 
 def clip_struct(graph: GraphView, activation: Node) -> Struct:

@@ -238,13 +238,13 @@ def _options(tflite: Any, operator: Any) -> dict[str, Any]:
     options.Init(table.Bytes, table.Pos)
     names = [key for key in vars(kind) if key[0].isupper() and "GetRootAs" not in key and key != "Init"]
     vectors = {key.removesuffix("AsNumpy") for key in names if key.endswith("AsNumpy")}
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key in names:
         base = key.removesuffix("Length").removesuffix("IsNone").removesuffix("AsNumpy")
         if base in vectors or key.endswith("BufferHasIdentifier"):
             continue
-        found[key] = getattr(options, key)()
+        values[key] = getattr(options, key)()
     for key in vectors:
         if getattr(options, f"{key}Length")():
-            found[key] = tuple(int(each) for each in getattr(options, f"{key}AsNumpy")())
-    return found
+            values[key] = tuple(int(each) for each in getattr(options, f"{key}AsNumpy")())
+    return values

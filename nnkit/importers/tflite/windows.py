@@ -104,7 +104,7 @@ def fully_connected(build: Builder, operator: TfliteOperator) -> None:
 
 
 def _rows_by_convolution(build: Builder, operator: TfliteOperator, source: str, rows: int) -> None:
-    """Of integers: a 1x1 convolution, which is what the quantisers know, over `rows` pixels."""
+    """Write an integer FULLY_CONNECTED over `rows` rows as a 1x1 convolution over as many pixels."""
     weight, result = operator.inputs[1], operator.outputs[0]
     name, features = build.tensor(result).name, build.tensor(weight).shape[1]
     if rows == 1:

@@ -17,7 +17,9 @@ from nnkit.program.tensor import Array, Arrays, IntArray, Tensors
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AffineNormalizeRows(AffineOpBase):
-    """Of the last axis: z * gain + offset, shifted right with rounding; z as in `nnkit.program.row_arithmetic`.
+    """LayerNormalization over the last axis: z * gain + offset, shifted right with rounding.
+
+    z: as in `nnkit.program.row_arithmetic`.
 
     real_gain, real_offset, real_epsilon: what they came from, for exports.
     """

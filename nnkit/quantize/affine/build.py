@@ -126,7 +126,7 @@ def choose_tensors(layers: FloatProgram, stats: CalibrationStats, scheme: Affine
 
 
 def _shares_format(bits: Bits, *, symmetric: bool) -> Affine:
-    """Of shares of a whole, whose range is known: 0 to 1."""
+    """The format of probabilities, whose range is known: 0 to 1."""
     if symmetric:
         return Affine(bits, (2.0 ** -(bits - 1),), (0,), signed=True)
     return Affine(bits, (2.0**-bits,), (0,))

@@ -267,7 +267,7 @@ def _gated(graph: _Graph, op: AffineLookup, source: str, value: str) -> None:
 
 
 def _normalize(graph: _Graph, op: AffineNormalizeRows, source: str, value: str) -> None:
-    """Of operators of opset 13, which has no LayerNormalization."""
+    """Write a LayerNormalization with operators of opset 13, which has none of its own."""
 
     def node(kind: str, name: str, *inputs: str, **attributes: Any) -> str:
         return graph.node(kind, list(inputs), f"{op.output}.{name}", **attributes)

@@ -18,7 +18,7 @@ from nnkit.quantize.scheme import FixedPointScheme
 
 _STEP_BITS = {8: 0, 16: 6}
 _STEP_BITS_AT_A_POLE = 3
-"""Of functions of 16 bits that are bent most near 0; their tables hold the values that the input can have."""
+"""For functions in 16 bits that bend most near 0; their tables hold only the values that the input can have."""
 
 
 class LookupLowering(Lowering[FloatFunction]):

@@ -31,7 +31,7 @@ class TaskScorer:
 
 
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
-"""Of a network's outputs, without a batch axis."""
+"""Shapes of a network's outputs by name, without a batch axis."""
 
 
 def task_scorer(

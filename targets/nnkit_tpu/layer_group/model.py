@@ -126,11 +126,11 @@ class GroupGraph:
     @cached_property
     def readers(self) -> Mapping[str, tuple[GroupOp, ...]]:
         """By tensor, the ops that read it, in order."""
-        found: dict[str, list[GroupOp]] = {}
+        readers: dict[str, list[GroupOp]] = {}
         for op in self.ops:
             for name in dict.fromkeys(op.inputs):
-                found.setdefault(name, []).append(op)
-        return MappingProxyType({name: tuple(ops) for name, ops in found.items()})
+                readers.setdefault(name, []).append(op)
+        return MappingProxyType({name: tuple(ops) for name, ops in readers.items()})
 
     def group_inputs(self, ops: Sequence[GroupOp]) -> tuple[str, ...]:
         """Tensors that `ops` read and do not write, in the order of their first use."""

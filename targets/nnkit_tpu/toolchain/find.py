@@ -122,7 +122,7 @@ def _version_of(compiler: Path) -> str:
         return info.name.removeprefix("tpu_mlir-").removesuffix(".dist-info")
     try:
         with compiler.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            found = _BUILT_IN.search(content)
-            return found[1].decode() if found is not None else _UNKNOWN
+            match = _BUILT_IN.search(content)
+            return match[1].decode() if match is not None else _UNKNOWN
     except (OSError, ValueError):
         return _UNKNOWN

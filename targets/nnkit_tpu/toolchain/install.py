@@ -126,10 +126,10 @@ def _download(work: Path) -> Path:
 
 
 def _check_hash(wheel: Path) -> None:
-    found = _sha256(wheel)
-    if found != WHEEL_SHA256:
+    digest = _sha256(wheel)
+    if digest != WHEEL_SHA256:
         raise ToolError(
-            f"the SHA-256 of the wheel is {found}, {WHEEL_SHA256} is expected",
+            f"the SHA-256 of the wheel is {digest}, {WHEEL_SHA256} is expected",
             where=wheel.name,
             remedy="the index serves another file, or the download is damaged: try again, then ask its operator",
         )
