@@ -12,8 +12,11 @@ SOURCES = sorted(path for room in ("nnkit", "targets") for path in (ROOT / room)
 def complaints(source: str) -> list[tuple[int, str]]:
     """Line and reason of every name that says nothing and of every docstring without a subject."""
     wrong = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == "found":
+    nodes = list(ast.walk(ast.parse(source)))
+    fields = [node.target for node in nodes if isinstance(node, ast.AnnAssign) and node.value is None]
+    for node in nodes:
+        named = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in fields
+        if named and node.id == "found":
             wrong.append((node.lineno, "a variable named `found`: name what it holds"))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             text = node.value.value
