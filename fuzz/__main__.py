@@ -11,7 +11,10 @@ from pathlib import Path
 from fuzz.classes import CLASSES
 from fuzz.trial import Tally, try_inputs
 
-_CHUNK = 2000
+_CHUNK = 500
+"""Inputs between two writings of the checkpoint at first; more where they are quick."""
+_LARGEST_CHUNK = 20000
+_CHUNK_SECONDS = 30
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -60,12 +63,16 @@ def _tried(name: str, options: argparse.Namespace) -> tuple[Tally, float]:
     key = f"{name} {options.seed} {options.first}"
     stored = json.loads(options.checkpoint.read_text()) if options.checkpoint and options.checkpoint.exists() else {}
     done = stored.get(key, {"inputs": 0, "seconds": 0.0, "counts": {}, "findings": []})
+    chunk = _CHUNK if options.checkpoint else options.count
     while done["inputs"] < options.count:
         began = time.perf_counter()
-        count = min(_CHUNK if options.checkpoint else options.count, options.count - done["inputs"])
+        count = min(chunk, options.count - done["inputs"])
         tally = try_inputs(name, count, options.seed, options.first + done["inputs"])
         done["inputs"] += count
-        done["seconds"] += time.perf_counter() - began
+        seconds = time.perf_counter() - began
+        done["seconds"] += seconds
+        if seconds < _CHUNK_SECONDS:
+            chunk = min(4 * chunk, max(_LARGEST_CHUNK, chunk))
         done["findings"] += [list(finding) for finding in tally.findings]
         for kind, number in tally.counts.items():
             done["counts"][kind] = done["counts"].get(kind, 0) + number

@@ -9,7 +9,7 @@ from random import Random
 
 import numpy as np
 
-from fuzz.damage import damaged_bytes
+from fuzz.damage import LARGEST_INPUT_BYTES, damaged_bytes
 
 Seeds = dict[str, bytes]
 
@@ -39,7 +39,10 @@ def attempt(given: Seeds, chance: Random, folder: Path) -> None:
 
     name = chance.choice(sorted(given))
     path = folder / name
-    path.write_bytes(_other_png(given[name], chance) if name.endswith("png") else damaged_bytes(given[name], chance))
+    data = given[name]
+    for _ in range(chance.choice((1, 1, 2, 3))):
+        data = _other_png(data, chance) if name.endswith("png") and len(data) > 33 else damaged_bytes(data, chance)
+    path.write_bytes(data[:LARGEST_INPUT_BYTES])
     color = chance.choice(("gray", "rgb"))
     channels = 1 if color == "gray" else 3
     load_input(path, Preprocess(color=color, resize=Resize(8, 8, "bilinear")), (1, channels, 8, 8))

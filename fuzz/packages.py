@@ -40,7 +40,11 @@ def attempt(given: Seeds, chance: Random, folder: Path) -> None:
     from nnkit.package import extract_package, inspect_package, verify_package
 
     path = folder / "net.nnpkg"
-    path.write_bytes(_rewritten(given, chance) if chance.random() < 0.6 else damaged_bytes(given, chance))
+    data = _rewritten(given, chance) if chance.random() < 0.6 else given
+    if data is given or chance.random() < 0.3:
+        for _ in range(chance.choice((1, 1, 2, 3))):
+            data = damaged_bytes(data, chance)
+    path.write_bytes(data)
     command = chance.choice(("inspect", "verify", "extract"))
     if command == "inspect":
         inspect_package(path)

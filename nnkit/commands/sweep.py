@@ -120,8 +120,7 @@ def sweep(jobs: Sequence[Job], options: RunOptions) -> None:
         jobs = [replace(job, journal=journals / f"{index}.jsonl") for index, job in enumerate(jobs)]
         executor = stack.enter_context(_opened(options, len(jobs)))
         table = SweepTable(folder, ", ".join(names), jobs, options.out, executor.dashboard)
-        if executor.dashboard:
-            progress.stream.write(f"  dashboard of Dask: {executor.dashboard}\n")
+        progress.say_dashboard(executor.dashboard)
         progress.stream.write(f"  {len(jobs)} builds; follow them in {table.page}\n")
         done = _run(executor, jobs, options, table, progress)
     progress.stream.write(f"  table        {table.csv}, {table.page}\n")

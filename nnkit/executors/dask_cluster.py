@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import signal
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from multiprocessing import resource_tracker
 from typing import Any
@@ -18,12 +19,14 @@ from typing import Any
 from nnkit.errors import ToolError, UsageError
 from nnkit.executors import fork_server
 from nnkit.executors.base import MAX_DEATHS
+from nnkit.executors.dask_watch import WORKER_SECONDS, Watch
 from nnkit.installation import install_command
 from nnkit.keeper import keep
 from nnkit.trust import user_settings
 
 _CONNECT_SECONDS = 20
-_WORKER_SECONDS = 60
+_CLOSE_SECONDS = 5
+_POLL_SECONDS = 0.02
 _MALLOC = {"MALLOC_TRIM_THRESHOLD_": "134217728", "MALLOC_MMAP_THRESHOLD_": "134217728"}
 """Bytes: blocks below 128 MiB are kept by the process."""
 _ENVIRONMENT = _MALLOC | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -43,6 +46,7 @@ class DaskExecutor:
         self._serves_dashboard = dashboard
         self._stack = ExitStack()
         self._client: Any = None
+        self._watch: Watch
 
     def __enter__(self) -> DaskExecutor:
         keep()
@@ -82,8 +86,15 @@ class DaskExecutor:
                 where="--scheduler",
                 remedy="start one with `dask scheduler` and workers with `dask worker ADDRESS`",
             ) from error
-        self._stack.callback(self._client.close)
-        self._wait_for_a_worker(distributed)
+        self._stack.callback(self._close_client)
+        place = self._scheduler or "this host"
+        self._watch = Watch(self._client, place, own=self._scheduler is None)
+        try:
+            self._wait_for_a_worker(distributed)
+            self._watch.look(now=True)
+        except BaseException:
+            self._stack.close()
+            raise
         if self._scheduler is not None or self._serves_dashboard:
             self.dashboard = self._client.dashboard_link
         if self._scheduler is not None:
@@ -92,16 +103,16 @@ class DaskExecutor:
 
     def _wait_for_a_worker(self, distributed: Any) -> None:
         """A cluster without workers would take the work and say nothing. Raises ToolError."""
-        seconds = _WORKER_SECONDS * user_settings().time_factor
+        seconds = WORKER_SECONDS * user_settings().time_factor
         try:
             self._client.wait_for_workers(1, timeout=seconds)
         except (TimeoutError, distributed.TimeoutError) as error:
-            self._stack.close()
-            raise ToolError(
-                f"the Dask scheduler at {self._scheduler or 'this host'} has no workers ({seconds:g} s were waited)",
-                where="--scheduler",
-                remedy="start workers with `dask worker ADDRESS`, and look into their logs where they end at once",
-            ) from error
+            raise self._watch.without_workers(seconds) from error
+
+    def _close_client(self) -> None:
+        """Closing says goodbye to the scheduler, for which one that is gone or hangs leaves no time."""
+        with suppress(TimeoutError, OSError):
+            self._client.close(timeout=_CLOSE_SECONDS)
 
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
@@ -111,6 +122,7 @@ class DaskExecutor:
     ) -> Iterator[tuple[int, Any]]:
         """See `Executor`. What all parts share is sent once to each worker."""
         import distributed
+        from distributed.comm.core import CommClosedError
 
         # A task, not scattered data: where all workers that hold its result die, the scheduler makes it again.
         common = self._client.submit(_given, shared, pure=False)
@@ -119,23 +131,25 @@ class DaskExecutor:
             for index, task in enumerate(tasks)
         }
         try:
-            for future in distributed.as_completed(list(futures)):
+            for future in self._completed(distributed.as_completed(list(futures))):
                 yield futures[future], future.result()
                 future.release()
         except distributed.KilledWorker as error:
-            raise ToolError(
-                f"a part of the work killed {MAX_DEATHS} Dask workers",
-                where="executor dask",
-                remedy="is there enough memory on the workers? look for the input that does it in their logs",
-            ) from error
-        except (distributed.CancelledError, OSError) as error:
-            raise ToolError(
-                f"the Dask cluster was lost: {error}",
-                where="executor dask",
-                remedy="see the scheduler's log; what was finished is kept, run again to go on",
-            ) from error
+            raise self._watch.killed() from error
+        except (distributed.CancelledError, CommClosedError) as error:
+            raise self._watch.lost(error) from error
         finally:
-            self._client.cancel([*futures, common])
+            if self._client.status == "running":
+                self._client.cancel([*futures, common])
+
+    def _completed(self, futures: Any) -> Iterator[Any]:
+        """Futures as they are done, with a look at the cluster between them."""
+        while not futures.is_empty():
+            if futures.has_ready():
+                yield next(futures)
+            else:
+                time.sleep(_POLL_SECONDS)
+                self._watch.look()
 
 
 @contextmanager

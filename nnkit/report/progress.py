@@ -52,6 +52,11 @@ class Progress:
         if self.verbose and not self.quiet:
             self.stream.write(f"    {text}\n")
 
+    def say_dashboard(self, address: str | None) -> None:
+        """Where a browser sees what a cluster does; None says nothing."""
+        if address is not None and not self.quiet:
+            self.stream.write(f"  dashboard of Dask: {address}\n")
+
 
 class Step:
     """A running stage. `advance` moves the bar; `cached` and `detail` show in its final line."""

@@ -248,6 +248,7 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
             build.executor,
             checkpoint=Checkpoint(build.cache, replace(call, stage="calibrate-checkpoint").key(build)),
             progress=done,
+            opened=lambda executor: build.progress.say_dashboard(executor.dashboard),
         )
         step.detail = f"{stats.images} images" + (f", {len(stats.skipped)} unreadable" if stats.skipped else "")
         if sum(resumed):

@@ -119,4 +119,4 @@ def test_a_long_run_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: py
     (tmp_path / "again").touch()
     assert command.main(words) == 0
     assert command.main(words) == 0
-    assert tried == [(0, 2000), (2000, 2000), (4000, 1000)]
+    assert tried == [(0, 500), (500, 2000), (2500, 500), (3000, 2000)]

@@ -1,9 +1,9 @@
 """Write pooling over the whole of H and W in one form.
 
-Pattern: ReduceMean or ReduceMax over axes 2 and 3 of [1, C, H, W], with or without keepdims; AveragePool with one
+Pattern: ReduceMean or ReduceMax over axes 2 and 3 of [N, C, H, W], with or without keepdims; AveragePool with one
 window of HxW and no padding; GlobalMaxPool.
 Algebra: mean over H and W = GlobalAveragePool; maximum over H and W = MaxPool with an HxW window; without keepdims
-a Reshape to [1, C] follows.
+a Reshape to [N, C] follows.
 Declines when other axes are reduced too, or the axes are computed.
 """
 
@@ -54,7 +54,7 @@ def _check(editor: Editor, nodes: Nodes) -> ir.Node:
 
 def _rewrite(editor: Editor, node: ir.Node) -> None:
     value, result = data_input(node), node.outputs[0]
-    _, channels, height, width = editor.shape(value)
+    images, channels, height, width = editor.shape(value)
     if is_op(node, "ReduceMax", "GlobalMaxPool"):
         op_type = "MaxPool"
         attributes = {"kernel_shape": [height, width], "strides": [1, 1], "pads": [0, 0, 0, 0]}
@@ -63,7 +63,7 @@ def _rewrite(editor: Editor, node: ir.Node) -> None:
     if len(editor.shape(result)) == 4:
         editor.become(node, op_type, [value], attributes)
         return
-    compute_then_reshape(editor, node, op_type, [value], attributes, shape=(1, channels, 1, 1), label="pool")
+    compute_then_reshape(editor, node, op_type, [value], attributes, shape=(images, channels, 1, 1), label="pool")
 
 
 RULE = Rule("global_pool", True, "carries", __doc__ or "", _pattern, _check, _rewrite)

@@ -25,6 +25,12 @@ def test_reductions_over_h_and_w(graphs, opset, axes, keepdims, op, result):
     assert after.tags.of(pooled.output[0]).cpu
 
 
+def test_reductions_of_several_images_keep_their_number(graphs):
+    net = graphs.Net(opset=18, x=(2, 5, 6, 7))
+    after, _ = graphs.apply(net.model(net.op("ReduceMean", "x", net.ints(2, 3), keepdims=0, name="mean")), RULE)
+    assert graphs.ops(after) == ["GlobalAveragePool", "Reshape"]
+
+
 def test_whole_window_average_and_global_max(graphs):
     net = graphs.Net(x=(1, 5, 6, 7))
     outputs = [net.op("AveragePool", "x", kernel_shape=[6, 7]), net.op("GlobalMaxPool", "x")]
