@@ -11,6 +11,7 @@ import resource
 import shutil
 import signal
 import tempfile
+import time
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -24,9 +25,9 @@ from typing import Any, Literal, NoReturn
 from fuzz.classes import CLASSES
 
 LIMIT_SECONDS = 20
-"""Of the processor: what else runs on the machine makes no input hang. By the clock it may take `_BY_THE_CLOCK` times as
-long, for what waits instead of working."""
-_BY_THE_CLOCK = 15
+"""Of the processor: what else runs on the machine makes no input hang. By the clock it may take `_BY_THE_CLOCK` times
+as long, for what waits instead of working."""
+_BY_THE_CLOCK = 60
 LIMIT_BYTES = 1 << 30
 WARM_UP = 5
 """Inputs before the first, so that imports of libraries are not counted as one's own."""
@@ -78,12 +79,12 @@ def _block(tally: Tally, name: str, given: Any, numbers: tuple[int, int, int]) -
     process = context.Process(target=_work, args=(sender, name, given, seed, number, end))
     process.start()
     sender.close()
-    patience = _START_SECONDS
+    most_seconds = _START_SECONDS
     while number < end:
         try:
-            if not receiver.poll(patience):
+            if not _spoke(receiver, process.pid, most_seconds):
                 process.kill()
-                tally.add(number, "hang", f"nothing for {patience} seconds")
+                tally.add(number, "hang", f"nothing in {most_seconds} seconds of the processor")
                 number += 1
                 break
             at, kind, said = receiver.recv()
@@ -92,7 +93,7 @@ def _block(tally: Tally, name: str, given: Any, numbers: tuple[int, int, int]) -
             tally.add(number, "traceback", f"the process died with exit code {process.exitcode}")
             number += 1
             break
-        patience = LIMIT_SECONDS * _BY_THE_CLOCK + _GRACE_SECONDS
+        most_seconds = LIMIT_SECONDS + _GRACE_SECONDS
         tally.add(at, kind, said)
         number = at + 1
         if kind == "over_memory":  # its peak would hide the next one's
@@ -101,6 +102,28 @@ def _block(tally: Tally, name: str, given: Any, numbers: tuple[int, int, int]) -
     process.join()
     receiver.close()
     return number
+
+
+def _spoke(receiver: Connection, process: int | None, most_seconds: float) -> bool:
+    """Wait for a message, until the process has worked for so long, or waited `_BY_THE_CLOCK` times as long."""
+    began, before = time.monotonic(), _worked_seconds(process)
+    while not receiver.poll(1):
+        by_the_clock = time.monotonic() - began
+        if by_the_clock > most_seconds and _worked_seconds(process) - before > most_seconds:
+            return False
+        if by_the_clock > most_seconds * _BY_THE_CLOCK:
+            return False
+    return True
+
+
+def _worked_seconds(process: int | None) -> float:
+    """Of the processor, in all; 0 where the process has ended."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="ascii") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _work(sender: Connection, name: str, given: Any, seed: int, first: int, end: int) -> None:
@@ -163,7 +186,7 @@ def _empty(folder: Path) -> None:
 
 
 def _find_targets_once() -> None:
-    """Each command looks through the metadata of all installed packages for targets, here as often as there are inputs."""
+    """A command looks through the metadata of all installed packages for targets; here one look has to do for all."""
     from importlib import metadata
 
     from nnkit.target import loading

@@ -28,7 +28,7 @@ from nnkit.calibrate.run import (
     to_stats,
 )
 from nnkit.calibrate.stats import CalibrationStats
-from nnkit.executors import Executor, ExecutorChoice, open_executor
+from nnkit.executors import ExecutorChoice, open_executor
 from nnkit.graph.model import Model
 
 if TYPE_CHECKING:
@@ -45,12 +45,11 @@ def observe_in_parts(
     *,
     checkpoint: Checkpoint | None = None,
     progress: Callable[[int], object] = lambda images: None,
-    opened: Callable[[Executor], object] = lambda executor: None,
 ) -> Observations:
     """Observations of all samples, and the files that could not be used in the order of the samples.
 
     checkpoint: parts that it holds are not run again; it is kept up to date, and removed at the end.
-    progress: told how many samples more are done. opened: told what they are about to run on.
+    progress: told how many samples more are done.
 
     Raises:
         RecipeError, ModelError: as `observe`. UsageError, ToolError: as `open_executor` and `Executor.map`.
@@ -67,7 +66,6 @@ def observe_in_parts(
         if checkpoint is not None:
             stack.callback(checkpoint.close)
         executor = stack.enter_context(open_executor(choice, len(left), threads=LANES))
-        opened(executor)
         job = replace(job, lanes=None if choice.workers is None and executor.workers == 1 else 1)
         for turn, observations in executor.map(observe_part, job, [parts[index] for index in left]):
             finished = finished.with_part(left[turn], observations)
@@ -95,13 +93,12 @@ def calibrate_in_parts(
     *,
     checkpoint: Checkpoint | None,
     progress: Callable[[int], object],
-    opened: Callable[[Executor], object] = lambda executor: None,
 ) -> CalibrationStats:
     """`calibrate`, in parts. Raises also UserFileError where more files than allowed cannot be used."""
     total = check_sources(model, sources, where=naming.where)
     allowed = allowed_bad(settings.bad_images, total)
     job = Job(model, preprocess, settings.method not in ("max", None), allowed, naming)
-    observed = observe_in_parts(job, sources, choice, checkpoint=checkpoint, progress=progress, opened=opened)
+    observed = observe_in_parts(job, sources, choice, checkpoint=checkpoint, progress=progress)
     check_skipped(observed.skipped, total, allowed, naming.where)
     if settings.method == AUTO:
         return replace(to_stats(model, observed, method="max"), method=AUTO)

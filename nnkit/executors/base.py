@@ -21,12 +21,13 @@ class ExecutorChoice:
     """What the command line asks for.
 
     workers: each uses one core; None lets the amount of work and the host decide. scheduler: address of a Dask
-    scheduler; None makes a cluster on this host.
+    scheduler; None makes a cluster on this host. dashboard: told the address of a cluster's dashboard, or None.
     """
 
     name: ExecutorName = "local"
     workers: int | None = None
     scheduler: str | None = None
+    dashboard: Callable[[str | None], object] = lambda address: None
 
 
 THIS_HOST = ExecutorChoice()

@@ -41,6 +41,7 @@ def open_executor(
         from nnkit.executors.dask_cluster import DaskExecutor
 
         with DaskExecutor(choice.scheduler, choice.workers or usable_cores(), dashboard=dashboard) as executor:
+            choice.dashboard(executor.dashboard)
             yield executor
         return
     worth = min(usable_cores(), parts // _PARTS_PER_WORKER)

@@ -245,10 +245,9 @@ def calibrate(build: Build, restructured: Restructured) -> CalibrationStats:
             preprocess,
             settings,
             Naming(base, build.recipe.where("model", "inputs")),
-            build.executor,
+            replace(build.executor, dashboard=build.progress.say_dashboard),
             checkpoint=Checkpoint(build.cache, replace(call, stage="calibrate-checkpoint").key(build)),
             progress=done,
-            opened=lambda executor: build.progress.say_dashboard(executor.dashboard),
         )
         step.detail = f"{stats.images} images" + (f", {len(stats.skipped)} unreadable" if stats.skipped else "")
         if sum(resumed):
