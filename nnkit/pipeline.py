@@ -11,9 +11,13 @@ from pathlib import Path
 
 from nnkit import stages
 from nnkit.build_status import RELEASED, Status
+from nnkit.calibrate.stats import CalibrationStats
+from nnkit.memory.plan import MemoryPlan
+from nnkit.program import Program
 from nnkit.report.staging import staged_build
 from nnkit.stages import Build, Preview, Settled
 from nnkit.stages.packaging import signing_key
+from nnkit.stages.types import Imported, Restructured, Verdict
 from nnkit.trust import refuse_programs
 
 
@@ -31,25 +35,64 @@ def run(build: Build, out: Path) -> Outcome:
 
     Raises UsageError where the recipe names programs and is not trusted.
     """
-    refuse_programs([(path.text, path.where) for path in build.options.programs()], trusted=build.trusted)
-    signing_key(build.recipe)  # refused now, not when all is built
+    refuse(build)
     with staged_build(out / build.recipe.name / build.key) as staged:
-        imported = stages.import_model(build)
-        restructured = stages.restructure(build, imported)
-        build = stages.settle_task(build, restructured)
-        lowered = stages.lower(build, restructured)
-        statistics = stages.choose_method(build, lowered, stages.calibrate(build, restructured))
-        settled = stages.choose_precision(build, restructured, lowered, statistics)
-        settled, statistics = stages.correct(build, settled, statistics)
-        program = stages.quantize(build, settled, statistics)
-        plan = stages.plan(build, settled, program)
-        artifact = stages.emit(build, settled, statistics, program, plan, staged.folder)
-        verdict = stages.verify(build, restructured, artifact)
-        report = stages.report(build, imported, restructured, settled, artifact, verdict)
-        stages.package(build, verdict.status, staged.folder)
-        stages.page(build, staged.folder)
-        folder = staged.commit(failed=verdict.status not in RELEASED)
-    return Outcome(folder, verdict.status, report)
+        prepared = prepare(build)
+        finished = finish(prepared, staged.folder)
+        status = finished.verdict.status
+        stages.package(prepared.build, status, staged.folder)
+        stages.page(prepared.build, staged.folder)
+        folder = staged.commit(failed=status not in RELEASED)
+    return Outcome(folder, status, finished.report)
+
+
+def refuse(build: Build) -> None:
+    """What is refused before anything is computed: programs of a recipe that is not trusted, and a wrong key."""
+    refuse_programs([(path.text, path.where) for path in build.options.programs()], trusted=build.trusted)
+    signing_key(build.recipe)
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """What a build came to."""
+
+    plan: MemoryPlan
+    verdict: Verdict
+    report: dict[str, object]
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A network as it will be computed, before anything of it is placed."""
+
+    build: Build
+    imported: Imported
+    restructured: Restructured
+    settled: Settled
+    statistics: CalibrationStats
+    program: Program
+
+
+def prepare(build: Build) -> Prepared:
+    """From the recipe to the numbers of every layer."""
+    imported = stages.import_model(build)
+    restructured = stages.restructure(build, imported)
+    build = stages.settle_task(build, restructured)
+    lowered = stages.lower(build, restructured)
+    statistics = stages.choose_method(build, lowered, stages.calibrate(build, restructured))
+    settled = stages.choose_precision(build, restructured, lowered, statistics)
+    settled, statistics = stages.correct(build, settled, statistics)
+    return Prepared(build, imported, restructured, settled, statistics, stages.quantize(build, settled, statistics))
+
+
+def finish(prepared: Prepared, folder: Path) -> Finished:
+    """Placed, written into a folder, verified and reported."""
+    build, settled, program = prepared.build, prepared.settled, prepared.program
+    plan = stages.plan(build, settled, program)
+    artifact = stages.emit(build, settled, prepared.statistics, program, plan, folder)
+    verdict = stages.verify(build, prepared.restructured, artifact)
+    report = stages.report(build, prepared.imported, prepared.restructured, settled, artifact, verdict)
+    return Finished(plan, verdict, report)
 
 
 def preview(build: Build) -> Preview:

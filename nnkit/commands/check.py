@@ -12,6 +12,7 @@ from nnkit.api.preparing import load
 from nnkit.commands.common import print_json, print_line
 from nnkit.errors import NnkitError, SeveralError
 from nnkit.recipe import InvalidRecipeError
+from nnkit.recipe.deployment_loading import is_deployment
 from nnkit.recipe.fixes import apply_fixes
 
 if TYPE_CHECKING:
@@ -43,6 +44,11 @@ def check_command(path: Path, *, settings: Sequence[Setting] = (), fix: bool = F
 
     fix: words of the recipe of which it is known what they were meant to be are replaced first.
     """
+    if is_deployment(path, settings):
+        from nnkit.commands.deployment import check_deployment_command
+
+        check_deployment_command(path, settings, json=json)
+        return
     if fix:
         _fix(path, settings)
     checked = check(path, settings)

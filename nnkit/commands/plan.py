@@ -29,8 +29,14 @@ def plan_command(
 
     trust: calibration may run the Python of layers that the recipe defines.
     """
+    from nnkit.recipe.deployment_loading import is_deployment
     from nnkit.report.progress import Progress
 
+    if is_deployment(path, settings):
+        from nnkit.commands.deployment import plan_deployment_command
+
+        plan_deployment_command(path, targets, settings=settings, no_cache=no_cache, trust=trust, json=json)
+        return
     results = []
     recipe = load(path, settings)
     for build in planned_builds(recipe, targets, Progress(verbose=verbose), cache=not no_cache, trust=trust):

@@ -52,8 +52,14 @@ def run_command(recipes: Sequence[Path], options: RunOptions) -> None:
     """
     from nnkit.commands.sweep import jobs_of, sweep
     from nnkit.executors import check_choice
+    from nnkit.recipe.deployment_loading import is_deployment
 
     check_choice(options.executor)
+    if len(recipes) == 1 and is_deployment(recipes[0], options.settings):
+        from nnkit.commands.deployment import run_deployment_command
+
+        run_deployment_command(recipes[0], options)
+        return
     jobs = jobs_of(recipes, options)
     try:
         if len(recipes) > 1 or options.jobs > 1 or any(job.spanned for job in jobs):

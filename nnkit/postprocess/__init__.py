@@ -9,7 +9,9 @@ from nnkit.postprocess.detections import Detected, Detections, detect, prior_int
 from nnkit.postprocess.face_crop import Box, FaceCrop, crop_face
 from nnkit.postprocess.numbers import Numbers
 from nnkit.postprocess.pca_combine import PcaCombine, combine_halves, combine_stored
+from nnkit.postprocess.people import NoGalleryError, OtherNetworkError, People, PeopleStore
 from nnkit.postprocess.scores import ArgMax, L2Normalize, Softmax, TopK, argmax, l2_normalize, softmax, topk
+from nnkit.postprocess.shrink import Shrink, shrink
 
 Stage: TypeAlias = FaceCrop | DescriptorMatch | PcaCombine | Detections | Softmax | ArgMax | TopK | L2Normalize
 """Parameters of a stage."""
@@ -24,8 +26,13 @@ __all__ = [
     "Gallery",
     "L2Normalize",
     "Match",
+    "NoGalleryError",
     "Numbers",
+    "OtherNetworkError",
     "PcaCombine",
+    "People",
+    "PeopleStore",
+    "Shrink",
     "Softmax",
     "Stage",
     "TopK",
@@ -36,6 +43,7 @@ __all__ = [
     "detect",
     "l2_normalize",
     "prior_integers",
+    "shrink",
     "softmax",
     "topk",
 ]

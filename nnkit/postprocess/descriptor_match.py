@@ -122,6 +122,16 @@ class Gallery:
         self._count += 1
         return self._count - 1
 
+    @property
+    def entries(self) -> NDArray[Any]:
+        """What is compared: [entries, length], a copy."""
+        return self._entries[: self._count].copy()
+
+    def refill(self, entries: NDArray[Any]) -> None:
+        """Replaces all entries by [entries, length] of what is compared, at most `capacity` of them."""
+        self._count = len(entries)
+        self._entries[: self._count] = entries
+
     def match(self, descriptor: NDArray[Any]) -> Match:
         """Finds the entry nearest to descriptor [length].
 

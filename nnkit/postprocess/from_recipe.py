@@ -203,12 +203,17 @@ def _check_crop(recipe: Recipe, tensor: Tensor, size: tuple[int, int], place: st
             where=place,
             remedy="the crop is square and has one gray channel: write the network's size",
         )
+    check_raw_pixels(recipe, tensor, place, "face_crop")
+
+
+def check_raw_pixels(recipe: Recipe, tensor: Tensor, place: str, stage: str) -> None:
+    """Raise RecipeError where a network's preprocessing changes pixels: a stage on the CPU feeds them as they are."""
     spec = recipe.model.inputs.get(tensor.name)
     preprocess = spec.preprocess if spec is not None else None
     changes = preprocess.normalization if preprocess is not None else None
     if changes is not None and (set(changes.mean) != {0.0} or set(changes.scale) != {1.0}):
         raise RecipeError(
-            f"face_crop feeds pixels as they are, but the preprocessing of input '{tensor.name}' changes them",
+            f"{stage} feeds pixels as they are, but the preprocessing of input '{tensor.name}' changes them",
             where=place,
             remedy="normalise in the network (it folds into the first layer) and write mean: 0, scale: 1",
         )

@@ -8,11 +8,13 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 from pydantic_core import CoreSchema
 
+from nnkit.recipe.deployment import DEPLOYMENT, NOT_IN_A_DEPLOYMENT, DeploymentBody
 from nnkit.recipe.loading import TargetModels
 from nnkit.recipe.schema import Recipe, RecipeBody
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 VARIABLE = "variable"
+_DEPLOYMENT = "It stands in place of `model`; see [several networks](deployment.md)."
 _VARIABLE_SCHEMA = {
     "type": "string",
     "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^{}]*)?\}",
@@ -45,7 +47,11 @@ def recipe_json_schema(target_models: TargetModels) -> dict[str, Any]:
 def plain_json_schema(target_models: TargetModels) -> dict[str, Any]:
     """As `recipe_json_schema`, without variables: the source of the reference page."""
     mode: JsonSchemaMode = "validation"
-    models: list[type[BaseModel]] = [RecipeBody, *(target_models[name] for name in sorted(target_models))]
+    models: list[type[BaseModel]] = [
+        RecipeBody,
+        DeploymentBody,
+        *(target_models[name] for name in sorted(target_models)),
+    ]
     by_model, definitions = models_json_schema([(model, mode) for model in models], schema_generator=_Generator)
     defs = definitions["$defs"]
     root = defs.pop(by_model[RecipeBody, mode]["$ref"].rpartition("/")[2])
@@ -62,7 +68,13 @@ def plain_json_schema(target_models: TargetModels) -> dict[str, Any]:
         "additionalProperties": False,
         "minProperties": 1,
     }
-    root["required"] = [*root["required"], "targets"]
+    deployment = defs["DeploymentBody"]["properties"][DEPLOYMENT]
+    del defs["DeploymentBody"]
+    root["properties"][DEPLOYMENT] = deployment | {"description": f"{deployment['description']} {_DEPLOYMENT}"}
+    root["required"] = [*(key for key in root["required"] if key != "model"), "targets"]
+    root["if"] = {"required": [DEPLOYMENT]}
+    root["then"] = {"properties": dict.fromkeys(NOT_IN_A_DEPLOYMENT, False)}
+    root["else"] = {"required": ["model"]}
     root.update({"title": "nnkit recipe", "description": "One recipe, from a trained network to a verified release."})
     return {"$schema": DIALECT, **root, "$defs": {name: defs[name] for name in sorted(defs)}}
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from nnkit.did_you_mean import nearest, suggestion
 from nnkit.recipe.anchoring import anchored
+from nnkit.recipe.deployment import DEPLOYMENT
 from nnkit.recipe.document import Document, in_order, load_document
 from nnkit.recipe.explain import Finding, explain, path_in, value_at
 from nnkit.recipe.problems import InvalidRecipeError, KeyPath, Problem
@@ -66,9 +67,15 @@ def validate(
     if not isinstance(document.data, dict):
         problem = Problem(str(document.place(())), "a recipe is a section of keys", "begin with `nnkit: 1`")
         raise InvalidRecipeError([problem], file=document.file)
+    if DEPLOYMENT in document.data:
+        reason = "this is the recipe of a deployment: it has no network of its own"
+        remedy = "`nnkit run`, `plan` and `check` take it, alone; elsewhere name the recipe of one of its networks"
+        raise InvalidRecipeError(
+            [Problem(str(document.place((DEPLOYMENT,), key=True)), reason, remedy)], file=document.file
+        )
     findings: list[Finding] = []
-    body = _read(RecipeBody, document, (), findings, explain_with=Recipe, without="targets")
-    targets = _read_targets(document, target_models, findings)
+    body = read_section(RecipeBody, document, (), findings, explain_with=Recipe, without=("targets",))
+    targets = read_targets(document, target_models, findings)
     if body is not None:
         for name, options in targets.items():
             findings += [
@@ -76,7 +83,7 @@ def validate(
             ]
     findings += _unknown_rules(document, known_rules)
     if findings or body is None:
-        raise InvalidRecipeError(_problems(document, findings), file=document.file)
+        raise InvalidRecipeError(problems_of(document, findings), file=document.file)
     return _assembled(document, body, targets)
 
 
@@ -91,7 +98,7 @@ def _assembled(document: Document, body: RecipeBody, targets: Mapping[str, Targe
     return recipe
 
 
-def _read_targets(
+def read_targets(
     document: Document, target_models: TargetModels, findings: list[Finding]
 ) -> dict[str, TargetOptionsBase]:
     at: KeyPath = ("targets",)
@@ -117,20 +124,20 @@ def _read_targets(
             findings.append(Finding((*at, name), True, f"no target '{name}' is installed", remedy, name, meant))
             continue
         model = target_models[name]
-        options = _read(model, document, (*at, name), findings, explain_with=model, empty=written is None)
+        options = read_section(model, document, (*at, name), findings, explain_with=model, empty=written is None)
         if options is not None:
             targets[name] = options
     return targets
 
 
-def _read(
+def read_section(
     model: type[_Model],
     document: Document,
     at: KeyPath,
     findings: list[Finding],
     *,
     explain_with: type[BaseModel],
-    without: str = "",
+    without: Collection[str] = (),
     empty: bool = False,
 ) -> _Model | None:
     """Validate the section at a path of the document; on failure None, and `findings` grows.
@@ -141,8 +148,8 @@ def _read(
     take for tuples or sets: such a model is validated in lax mode.
     """
     section = {} if empty else copy.deepcopy(value_at(document.data, at))
-    if without and isinstance(section, dict):
-        section.pop(without, None)
+    if isinstance(section, dict):
+        section = {key: value for key, value in section.items() if key not in without}
     strict = True
     while True:
         try:
@@ -194,7 +201,7 @@ def _unknown_rules(document: Document, known_rules: Collection[str] | None) -> l
     return findings
 
 
-def _problems(document: Document, findings: list[Finding]) -> list[Problem]:
+def problems_of(document: Document, findings: list[Finding]) -> list[Problem]:
     placed = [(document.place(finding.path, key=finding.at_key), finding) for finding in findings]
     return in_order(
         ((place, Problem(str(place), f.reason, f.remedy, f.written, f.answer)) for place, f in placed), document.file

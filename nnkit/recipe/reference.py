@@ -101,6 +101,8 @@ def _section(title: str, schema: dict[str, Any], titles: dict[str, str], anchor:
     for key, field in schema.get("properties", {}).items():
         if key in schema.get("required", ()):
             default = "**required**"
+        elif key in schema.get("else", {}).get("required", ()):
+            default = f"**required** without `{schema['if']['required'][0]}`"
         elif "default" in field and not _is_section_default(field):
             default = f"`{json.dumps(field['default'], ensure_ascii=False)}`"
         else:

@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
+from nnkit.recipe.deployment import DeploymentRecipe
 from nnkit.recipe.restructure import RuleEntry
 from nnkit.recipe.scalars import tag_of
 from nnkit.recipe.schema import Recipe
@@ -22,7 +23,7 @@ _HEADER = """\
 """
 
 
-def resolved_yaml(recipe: Recipe) -> str:
+def resolved_yaml(recipe: Recipe | DeploymentRecipe) -> str:
     """The resolved recipe as YAML: the same recipe gives the same text on every machine.
 
     Paths stay as they were written, with their variables: the text holds no folder of this machine unless the

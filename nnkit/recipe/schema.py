@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, PrivateAttr, SerializeAsAny, model_validator
+from pydantic import Field, SerializeAsAny, model_validator
 
 from nnkit.recipe.base import Fault, RecipeModel, faults
 from nnkit.recipe.cpu_stages import CpuStage, FaceCrop
 from nnkit.recipe.inputs import ModelSection
-from nnkit.recipe.problems import KeyPath, Place
+from nnkit.recipe.placed import Placed
+from nnkit.recipe.problems import KeyPath
 from nnkit.recipe.restructure import RestructureEntry, entry_faults
 from nnkit.recipe.sections import AUTO, Calibration, ReleaseSection, Tags, TargetOptionsBase, Verify
 from nnkit.recipe.types import FileName
@@ -63,36 +63,13 @@ class RecipeBody(RecipeModel):
         return self
 
 
-class Recipe(RecipeBody):
+class Recipe(Placed, RecipeBody):
     """A valid recipe. Made by `nnkit.recipe.load_recipe`."""
 
     targets: Mapping[str, SerializeAsAny[TargetOptionsBase]] = Field(
         description="What to build for: by target name, that target's options. `NAME@VARIANT` is one more build "
         "for the same target, with options of its own."
     )
-    _places: Mapping[KeyPath, Place] = PrivateAttr(default_factory=dict)
-    _file: str = PrivateAttr(default="")
-    _sources: tuple[Path, ...] = PrivateAttr(default=())
-
-    @property
-    def file(self) -> str:
-        """The recipe file as named by the user."""
-        return self._file
-
-    @property
-    def sources(self) -> tuple[Path, ...]:
-        """The files that the recipe was read from: the recipe first, then its fragments."""
-        return self._sources
-
-    def where(self, *path: str | int) -> str:
-        """`file:line:column` of a value, e.g. `where("tags", "hp", 0)`; of its nearest parent if not written."""
-        place = self.place(*path)
-        return self._file if place is None else str(place)
-
-    def place(self, *path: str | int) -> Place | None:
-        """The place of a value; of its nearest parent if not written; None for a recipe that was in no file."""
-        ways = (path[:end] for end in range(len(path), -1, -1))
-        return next((place for way in ways if (place := self._places.get(way))), None)
 
     def only(self, key: str, variant: str) -> Recipe:
         """The recipe of one build alone, without its sweep: the target `key` under the name of a variant."""

@@ -7,10 +7,12 @@ from pathlib import Path
 from nnkit.build_status import RELEASED, Status
 from nnkit.errors import RecipeError, UserFileError
 from nnkit.recipe import Recipe
+from nnkit.recipe.deployment import DeploymentRecipe
+from nnkit.report.progress import Progress
 from nnkit.stages.types import Build
 
 
-def signing_key(recipe: Recipe) -> bytes | None:
+def signing_key(recipe: Recipe | DeploymentRecipe) -> bytes | None:
     """The private key of `release.key`, as its file holds it; None where releases are not signed.
 
     Raises RecipeError for a file that is not there or that no signature can be made with.
@@ -29,6 +31,11 @@ def signing_key(recipe: Recipe) -> bytes | None:
 
 
 def package(build: Build, status: Status, folder: Path) -> None:
+    """As `pack`, of one network's build."""
+    pack(build.progress, build.recipe, status, folder)
+
+
+def pack(progress: Progress, recipe: Recipe | DeploymentRecipe, status: Status, folder: Path) -> None:
     """Pack the build into `<name>-<version>-<target>.nnpkg`; only a build that passed is packed.
 
     Its manifest says whether anything has run it.
@@ -37,12 +44,12 @@ def package(build: Build, status: Status, folder: Path) -> None:
     """
     from nnkit.package import build_package, sign_package
 
-    with build.progress.stage("package") as step:
+    with progress.stage("package") as step:
         if status not in RELEASED:
             step.detail = "no release: the build did not pass"
             return
         archive = build_package(folder, manifest_extra={})
-        key = signing_key(build.recipe)
+        key = signing_key(recipe)
         if key is not None:
             sign_package(archive, key)
         step.detail = f"{archive.name}, {archive.stat().st_size:,} B" + (", signed" if key is not None else "")

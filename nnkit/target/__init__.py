@@ -3,6 +3,7 @@
 from nnkit.external_tool import Tool
 from nnkit.lowered import Lowered, Segment
 from nnkit.runner import Contract, LayerRunner, Runner, RunResult
+from nnkit.target.deployer import Deployer, PipelineRun, PipelineRunner
 from nnkit.target.fixed_point import FixedPointTarget
 from nnkit.target.loading import (
     GROUP,
@@ -43,6 +44,7 @@ __all__ = [
     "CompiledLayer",
     "Contract",
     "Corrected",
+    "Deployer",
     "Deployment",
     "DumpComparison",
     "FixedPointTarget",
@@ -54,6 +56,8 @@ __all__ = [
     "Machine",
     "NumberCount",
     "OptionModels",
+    "PipelineRun",
+    "PipelineRunner",
     "PrecisionSearch",
     "Quantization",
     "RunResult",

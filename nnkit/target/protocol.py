@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nnkit.rewrite import RewriteLog
     from nnkit.runner import Runner
     from nnkit.samples import Sample
+    from nnkit.target.deployer import Deployer
     from nnkit.target.shown import Shown
 
 API_VERSION = 3
@@ -330,6 +331,10 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
 
         It is what `nnkit validate` runs.
         """
+        return None
+
+    def deployer(self) -> Deployer | None:
+        """What puts several networks into one memory; None where the target runs one at a time alone."""
         return None
 
     def limits(self) -> tuple[str, ...]:

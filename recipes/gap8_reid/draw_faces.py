@@ -220,17 +220,24 @@ def render(
     face: Identity, look: Nuisance, *, size: int = 128, box_jitter: bool = True, align: bool = False
 ) -> ByteArray:
     """As `draw`, with the nuisance given: [size, size] uint8."""
-    texture, coverage = paint(face, look)
     x, y = _image_to_head(look, size, box_jitter, align)
-    u, v, depth = _turn_back(face, look, x, y)
-    gray = _sample(texture, u, v)
-    alpha = _sample(coverage, u, v)
+    lit, alpha = head(face, look, x, y, 2 * BOX_HALF_WIDTH / size)
     rng = np.random.default_rng(look.seed)
-    lit = gray * _shade(look, depth, 2 * BOX_HALF_WIDTH / size)
     scene = alpha * lit + (1 - alpha) * _background(rng, size)
     scene *= _cast_shadow(look, x, y)
     scene = np.clip(scene * look.gain, 0.0, 1.0) ** np.float32(look.gamma)
     return _camera(scene, look, rng)
+
+
+def head(
+    face: Identity, look: Nuisance, x: FloatArray, y: FloatArray, pixel: float
+) -> tuple[FloatArray, FloatArray]:
+    """The lit head at points x, y of its plane, in head units around the face's centre: grays in 0..1, and how far
+    the person covers what is behind. pixel: distance of two neighbouring points.
+    """
+    texture, coverage = paint(face, look)
+    u, v, depth = _turn_back(face, look, x, y)
+    return _sample(texture, u, v) * _shade(look, depth, pixel), _sample(coverage, u, v)
 
 
 def _image_to_head(look: Nuisance, size: int, box_jitter: bool, align: bool) -> tuple[FloatArray, FloatArray]:

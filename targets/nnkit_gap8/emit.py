@@ -87,7 +87,7 @@ def emit_artifact(
     operator_of = operator_c if cluster is None else cluster.operator
     tiles = None if cluster is None else cluster.tile_plan(plan)
     _check(program, plan, machine, operator_of)
-    network = _network(program, plan, machine, name or program.name)
+    network = network_of(program, plan, machine, name or program.name)
     files: dict[str, bytes] = {"weights.bin": _weights(program, plan, operator_of)}
     sources = kernel_sources(program, network.title, network.stem, operator_of)
     calls = _calls(program, machine, operator_of)
@@ -126,7 +126,7 @@ def _check(program: Program, plan: MemoryPlan, machine: CoreMachine, operator_of
                 raise InternalError(f"the plan lacks {needed_bytes} bytes of L1 scratch", where=op.name)
 
 
-def _network(program: Program, plan: MemoryPlan, machine: CoreMachine, name: str) -> Network:
+def network_of(program: Program, plan: MemoryPlan, machine: CoreMachine, name: str) -> Network:
     stem = identifier(name, _RESERVED)
     by_kind: dict[str, list[tuple[int, int]]] = {}
     for buffer in plan.buffers.values():

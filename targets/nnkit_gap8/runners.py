@@ -220,7 +220,7 @@ class _Rv32Build:
         work.mkdir()
         (work / "weights.bin").symlink_to(self.artifact / "weights.bin")
         (work / "inputs.bin").write_bytes(input_bytes(program, inputs))
-        run_in(work, [*_qemu_command(), "-kernel", str(elf)], _QEMU_TIMEOUT_S * len(inputs))
+        run_in(work, [*qemu_command(), "-kernel", str(elf)], _QEMU_TIMEOUT_S * len(inputs))
         values, by_op = _read_measures((work / "measures.txt").read_text(), len(program.ops))
         by_layer = {op.name: by_op[index] // len(inputs) for index, op in enumerate(program.ops)} if trace else {}
         tensors = _split_trace(program, work / "trace.bin", len(inputs)) if trace else []
@@ -228,7 +228,8 @@ class _Rv32Build:
         return _Rv32Run(outputs, tensors, values, by_layer)
 
 
-def _qemu_command() -> list[str]:
+def qemu_command() -> list[str]:
+    """QEMU with exact instruction counts; `-kernel ELF` is to follow."""
     return [
         require(QEMU_RV32),
         *("-machine", "virt", "-cpu", "rv32", "-m", "256M", "-smp", "1", "-bios", "none"),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nnkit.quantize.lowered import LoweredLayers
     from nnkit.quantize.used_ranges import UsedRanges
     from nnkit.rewrite import RewriteLog
-    from nnkit.target import Deployment, Machine, PrecisionSearch, Quantization, Runner, Tool
+    from nnkit.target import Deployer, Deployment, Machine, PrecisionSearch, Quantization, Runner, Tool
 
 from nnkit.affine_build import CORRECTIONS
 from nnkit.rewrite import DEFAULT_RULES, INTEGER_FORM
@@ -218,6 +218,12 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         from nnkit_gap8.gvsoc_runner import GvsocRunner
 
         return (HostRunner(), Rv32Runner(), GvsocRunner())
+
+    def deployer(self) -> Deployer:
+        """Several networks in one L2."""
+        from nnkit_gap8.deployer import Gap8Deployer
+
+        return Gap8Deployer()
 
     def tools(self) -> tuple[Tool, ...]:
         """Compilers and the emulator."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnkit.generated import packaged_text, template_environment
+from nnkit.report.html.deployment import deployment_page, is_deployment_report
 from nnkit.report.html.files import PageFiles, read_page_files
 from nnkit.report.html.verdict import figures_of, peak_layers, verdict_of
 from nnkit.report.html.words import byte_size, cosine_in_words, count, decibel, decimal, share
@@ -28,7 +29,11 @@ def write_page(build: Path) -> Path:
     from nnkit.errors import cannot_be_written
 
     path = build / "report.html"
-    page = page_html(read_page_files(build))
+    files = read_page_files(build)
+    if is_deployment_report(files.report):
+        page = deployment_page(build, files.report, page_environment(), HERE)
+    else:
+        page = page_html(files)
     try:
         path.write_text(page, encoding="utf-8")
     except OSError as error:

@@ -10,7 +10,7 @@ from nnkit.report.html.files import PageFiles
 from nnkit.report.html.words import byte_size, cosine_in_words, count, decibel, decimal, share
 from nnkit.verify.gates import GateResult, limit_in_words
 
-_WORDS = {"ok": "Passed", "unproven": "Not proven", "gate_failed": "Failed", "mismatch": "Failed"}
+WORDS = {"ok": "Passed", "unproven": "Not proven", "gate_failed": "Failed", "mismatch": "Failed"}
 _SIGNS = {"ok": "✓", "unproven": "?", "gate_failed": "✗", "mismatch": "✗"}
 
 
@@ -62,7 +62,7 @@ def verdict_of(report: Mapping[str, Any]) -> Verdict:
         (gate, limit_in_words(gate.name, gate.limit)) for gate in map(GateResult.from_json, verify["gates"])
     )
     proofs = tuple(_proof(entry) for entry in verify["program_vs_artifact"])
-    return Verdict(status, _WORDS.get(status, status), _SIGNS.get(status, ""), _why(report, proofs), proofs, gates)
+    return Verdict(status, WORDS.get(status, status), _SIGNS.get(status, ""), _why(report, proofs), proofs, gates)
 
 
 def _why(report: Mapping[str, Any], proofs: tuple[Proof, ...]) -> str:

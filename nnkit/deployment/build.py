@@ -1,0 +1,203 @@
+"""From the recipe of a deployment to a verified release: every network, then all together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nnkit.build_status import RELEASED, Status
+from nnkit.cache import StageCache
+from nnkit.deployed import Deployed, FaceMatchStages, NetworkPart
+from nnkit.deployed.face_match import face_match_of
+from nnkit.deployment.networks import Networks, check_names, network_recipes, with_options
+from nnkit.errors import RecipeError
+from nnkit.executors import THIS_HOST, ExecutorChoice
+from nnkit.pipeline import Finished, Prepared, finish, prepare, preview, refuse
+from nnkit.recipe.deployment import DeploymentRecipe
+from nnkit.report.progress import Progress
+from nnkit.report.staging import staged_build
+from nnkit.serialize import encode
+from nnkit.stages import Build
+from nnkit.target import AnyTarget, Deployer, check_required, load_target
+
+if TYPE_CHECKING:
+    from nnkit.memory.plan import MemoryPlan
+    from nnkit.stages import Preview
+
+
+@dataclass(frozen=True, eq=False)
+class DeploymentBuild:
+    """What a run of a deployment needs. networks: the build of each, in order."""
+
+    recipe: DeploymentRecipe
+    target: AnyTarget
+    deployer: Deployer
+    networks: Mapping[str, Build]
+    progress: Progress
+    emulate: bool
+
+    @property
+    def key(self) -> str:
+        """The target's key."""
+        return self.recipe.key
+
+    @property
+    def options(self) -> Any:
+        """The target's options that all networks share."""
+        return self.recipe.targets[self.key]
+
+
+@dataclass(frozen=True)
+class DeploymentOutcome:
+    """What a run left."""
+
+    folder: Path
+    status: Status
+    report: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class DeploymentPlan:
+    """What a dry run finds. previews: of each network."""
+
+    deployed: Deployed
+    previews: Mapping[str, Preview]
+
+
+def deployment_build(
+    recipe: DeploymentRecipe,
+    progress: Progress,
+    *,
+    cache: bool = True,
+    emulate: bool = True,
+    executor: ExecutorChoice = THIS_HOST,
+    trust: bool = False,
+) -> DeploymentBuild:
+    """Load the networks' recipes. Raises InvalidRecipeError, RecipeError for what does not go together."""
+    target = load_target(recipe.key)
+    deployer = deployer_of(recipe, target)
+    networks: Networks = network_recipes(recipe, deployer)
+    check_names(recipe)
+    store = StageCache.default() if cache else StageCache.disabled()
+    builds = {}
+    for name, (own, key) in networks.items():
+        check_required(own)
+        builds[name] = Build(own, key, target, own.targets[key], store, progress, emulate, executor, trusted=trust)
+    return DeploymentBuild(recipe, target, deployer, builds, progress, emulate)
+
+
+def deployer_of(recipe: DeploymentRecipe, target: AnyTarget) -> Deployer:
+    """What puts networks together. Raises RecipeError where the target has none."""
+    deployer = target.deployer()
+    if deployer is None:
+        raise RecipeError(
+            f"the target {recipe.key} runs one network at a time alone",
+            where=recipe.where("targets", recipe.key),
+            remedy="deploy for gap8, or build the networks one by one",
+        )
+    return deployer
+
+
+def run_deployment(build: DeploymentBuild, out: Path) -> DeploymentOutcome:
+    """Build in `out/<name>/<target>`: `networks/<network>` of each, `artifact` and reports of all."""
+    from nnkit.deployment.report import write_report
+    from nnkit.deployment.verify import verify_pipeline
+    from nnkit.stages.packaging import pack, signing_key
+
+    signing_key(build.recipe)
+    for network in build.networks.values():
+        refuse(network)
+    with staged_build(out / build.recipe.name / build.key) as staged:
+        prepared, stages = _prepared(build)
+        finished: dict[str, Finished] = {}
+        for name, each in prepared.items():
+            folder = staged.folder / "networks" / name
+            folder.mkdir(parents=True)
+            build.progress.stream.write(f"{name}: placed and written\n")
+            finished[name] = finish(each, folder)
+            _page(each.build, folder)
+        build.progress.stream.write(f"{build.recipe.name}: all together\n")
+        deployed = _joined(build, prepared, {name: each.plan for name, each in finished.items()}, stages)
+        artifact = staged.folder / "artifact"
+        artifact.mkdir()
+        with build.progress.stage("emit") as step:
+            build.deployer.emit(deployed, build.options, artifact)
+            step.detail = f"{sum(1 for path in artifact.rglob('*') if path.is_file())} files"
+        verdict = verify_pipeline(build, prepared, deployed, artifact, staged.folder)
+        report = write_report(build, deployed, finished, verdict, staged.folder)
+        status: Status = report["status"]
+        pack(build.progress, build.recipe, status, staged.folder)
+        _joint_page(build, staged.folder)
+        folder = staged.commit(failed=status not in RELEASED)
+    return DeploymentOutcome(folder, status, report)
+
+
+def plan_deployment(build: DeploymentBuild) -> DeploymentPlan:
+    """The dry run: every network up to its memory plan, and the plan of all; nothing is written.
+
+    Without calibration images of a network formats are not known, and the plan is that of the widest.
+    """
+    previews = {name: preview(network) for name, network in build.networks.items()}
+    parts = tuple(NetworkPart(name, each.program, build.networks[name].options) for name, each in previews.items())
+    stages = _stages_of(build, {name: each.program for name, each in previews.items()})
+    plans = {name: each.plan for name, each in previews.items()}
+    left = {name: build.deployer.network_options(network.options, stages) for name, network in build.networks.items()}
+    if any(left[name] != build.networks[name].options for name in left):
+        plans = {
+            name: build.target.plan(previews[name].settled.lowered, each.program, left[name])
+            for name, each in previews.items()
+        }
+        parts = tuple(replace(part, options=left[part.name]) for part in parts)
+    joint = build.deployer.join(parts, plans, stages, build.options)
+    return DeploymentPlan(Deployed(build.recipe.name, parts, stages, joint), previews)
+
+
+def _prepared(build: DeploymentBuild) -> tuple[dict[str, Prepared], FaceMatchStages | None]:
+    """The networks' programs, and their builds with the memory that is left to each."""
+    prepared = {}
+    for name, network in build.networks.items():
+        build.progress.stream.write(f"{name}\n")
+        prepared[name] = prepare(network)
+    stages = _stages_of(build, {name: each.program for name, each in prepared.items()})
+    for name, each in prepared.items():
+        options = build.deployer.network_options(each.build.options, stages)
+        recipe = with_options(each.build.recipe, name, each.build.key, options)
+        prepared[name] = replace(each, build=replace(each.build, options=options, recipe=recipe))
+    return prepared, stages
+
+
+def _stages_of(build: DeploymentBuild, programs: Mapping[str, Any]) -> FaceMatchStages | None:
+    classes = build.target.program_classes()
+    recipes = {name: network.recipe for name, network in build.networks.items()}
+    codes = {name: encode(program, classes) for name, program in programs.items()}
+    return face_match_of(build.recipe, recipes, programs, codes)
+
+
+def _joined(
+    build: DeploymentBuild,
+    prepared: Mapping[str, Prepared],
+    plans: Mapping[str, MemoryPlan],
+    stages: FaceMatchStages | None,
+) -> Deployed:
+    parts = tuple(NetworkPart(name, each.program, each.build.options) for name, each in prepared.items())
+    with build.progress.stage("plan") as step:
+        joint = build.deployer.join(parts, plans, stages, build.options)
+        step.detail = ", ".join(
+            f"{name} {use.peak_bytes:,} of {use.capacity_bytes:,} B" for name, use in joint.plan.regions.items()
+        )
+    return Deployed(build.recipe.name, parts, stages, joint)
+
+
+def _page(build: Build, folder: Path) -> None:
+    from nnkit.stages import page
+
+    page(build, folder)
+
+
+def _joint_page(build: DeploymentBuild, folder: Path) -> None:
+    from nnkit.report.html import write_page
+
+    with build.progress.stage("page") as step:
+        step.detail = f"{write_page(folder).stat().st_size:,} B"
