@@ -37,7 +37,7 @@ class Survivor:
 
 @dataclass(frozen=True)
 class Stage:
-    """What runs between networks. reads, writes: survivors, or `network/tensor`."""
+    """What runs between networks. reads, writes: survivors, or `network/tensor`, of one network in a stage."""
 
     name: str
     reads: tuple[str, ...]

@@ -86,7 +86,9 @@ def _ground(rng: np.random.Generator) -> NDArray[np.float32]:
         elif kind == 1:
             pen.ellipse(box, fill=gray, outline=edge)
         elif kind == 2:
-            pen.polygon([(float(x + a * side), float(y + b * side)) for a, b in rng.uniform(-0.5, 1, (4, 2))], fill=gray)
+            pen.polygon(
+                [(float(x + a * side), float(y + b * side)) for a, b in rng.uniform(-0.5, 1, (4, 2))], fill=gray
+            )
         elif kind == 3:
             pen.line((x, y, *(float(v) for v in rng.uniform(0, WIDTH, 2))), fill=gray, width=int(rng.integers(1, 9)))
         else:  # an oval with dark spots at any places

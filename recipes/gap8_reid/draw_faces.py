@@ -229,9 +229,7 @@ def render(
     return _camera(scene, look, rng)
 
 
-def head(
-    face: Identity, look: Nuisance, x: FloatArray, y: FloatArray, pixel: float
-) -> tuple[FloatArray, FloatArray]:
+def head(face: Identity, look: Nuisance, x: FloatArray, y: FloatArray, pixel: float) -> tuple[FloatArray, FloatArray]:
     """The lit head at points x, y of its plane, in head units around the face's centre: grays in 0..1, and how far
     the person covers what is behind. pixel: distance of two neighbouring points.
     """

@@ -1,0 +1,160 @@
+"""A deployment from end to end: the C of the whole pipeline equals its Python side, and a broken one is found out."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nnkit.deployed import Deployed
+from nnkit.deployed.session import ENROL, LOAD, REMOVE, SAVE, SEARCH, Command, Session, command_bytes, trace_bytes
+from nnkit.deployment import plan_deployment
+from nnkit.errors import ToolError
+from nnkit.simulate import simulate
+from nnkit_gap8.deployment_emit import deployment_files
+from nnkit_gap8.deployment_runners import HostPipelineRunner
+from tests.deployment.conftest import Project, build_of
+
+
+@pytest.fixture(scope="module")
+def deployed(project: Project) -> Deployed:
+    return plan_deployment(build_of(project.recipe)).deployed
+
+
+def python_session(deployed: Deployed) -> Session:
+    programs = {part.name: part.program for part in deployed.parts}
+    return Session(deployed.parts, deployed.stages, lambda name, inputs: simulate(programs[name], inputs))
+
+
+def commands(count: int = 6) -> list[Command]:
+    """Frames of all sorts: noise, gradients, black, white."""
+    rng = np.random.default_rng(11)
+    ramp = np.add.outer(np.arange(48) * 3, np.arange(64) * 2) % 256
+    frames = [rng.integers(0, 256, (48, 64)) for _ in range(count)]
+    frames += [ramp, np.zeros((48, 64)), np.full((48, 64), 255)]
+    pictures = [frame.astype(np.uint8) for frame in frames]
+    session = [Command(SEARCH, frame=pictures[0]), Command(LOAD)]
+    session += [
+        Command(ENROL, frame=each, name=name) for each, name in zip(pictures, ("a", "bb", "a", "ccc"), strict=False)
+    ]
+    session += [Command(SEARCH, frame=each) for each in pictures]
+    session += [
+        Command(SAVE),
+        Command(REMOVE, name="a"),
+        Command(REMOVE, name="nobody"),
+        Command(SAVE),
+        Command(LOAD),
+    ]
+    return [*session, Command(SEARCH, frame=pictures[1]), Command(SAVE)]
+
+
+def test_all_runners_agree_with_python_in_every_byte(project: Project) -> None:
+    report = project.outcome.report
+    assert report["status"] == "ok"
+    runs = {run["how"]: run for run in report["verify"]["program_vs_artifact"]}
+    assert {how: run["mismatches"] for how, run in runs.items()} == {"host": 0, "rv32": 0}
+    assert all(run["values"] > 5_000 for run in runs.values())
+    assert [network["status"] for network in report["networks"]] == ["ok", "ok"]
+    # What L2 really saw is what the plan says, and no more of the stack than the call graph allows.
+    assert runs["rv32"]["measured"]["l2_painted_bytes"] <= report["memory"]["l2"]["peak_bytes"]
+    assert runs["rv32"]["measured"]["stack_used_bytes"] <= runs["rv32"]["measured"]["stack_worst_bytes"]
+    taken = {stage["name"]: stage["measured"]["rv32"]["instructions"] for stage in report["stages"]}
+    assert list(taken) == ["shrink", "finder", "detect", "crop", "describer", "match"]
+    assert all(count > 50 for count in taken.values())
+
+
+def test_the_memory_is_the_largest_and_not_the_sum(project: Project) -> None:
+    report = project.outcome.report
+    l1, l2, l3 = (report["memory"][name] for name in ("l1", "l2", "l3"))
+    kept = sum(each["bytes"] for each in report["survivors"])
+    assert l1["peak_bytes"] == max(l1["alone_bytes"].values())
+    assert l2["peak_bytes"] <= max(l2["alone_bytes"].values()) + kept < sum(l2["alone_bytes"].values()) + kept
+    assert l2["lower_bound_bytes"] <= l2["peak_bytes"]
+    assert sum(l3["alone_bytes"].values()) <= l3["peak_bytes"] <= sum(l3["alone_bytes"].values()) + 4
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_frames_of_all_sorts(project: Project, deployed: Deployed, parts: int) -> None:
+    python = python_session(deployed)
+    wanted = [python.answer(command) for command in commands()]
+    statuses = {face.status for answer in wanted for face in answer.faces}
+    assert sum(len(answer.faces) for answer in wanted) > 10
+    assert 0 in statuses
+    sanitized = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    runner = HostPipelineRunner(flags=sanitized, parts=parts)
+    made = runner.run(project.outcome.folder / "artifact", deployed, _bytes(deployed))
+    assert made.results == b"".join(answer.result for answer in wanted)
+    assert made.trace == trace_bytes(python.trace)
+    assert python.store is not None
+    assert made.store == b"".join(python.store.slots)
+
+
+def _bytes(deployed: Deployed) -> bytes:
+    return command_bytes(deployed.parts, deployed.stages, commands())
+
+
+@pytest.mark.parametrize("buffer", ["FRAME", "DETECTIONS"])
+def test_a_buffer_that_does_not_survive_is_found_out(
+    project: Project, deployed: Deployed, tmp_path: Path, buffer: str
+) -> None:
+    artifact = tmp_path / "artifact"
+    shutil.copytree(project.outcome.folder / "artifact", artifact)
+    source = artifact / "tiny.c"
+    text, count = re.subn(rf"#define {buffer}_OFFSET \d+", f"#define {buffer}_OFFSET 0", source.read_text())
+    assert count == 1
+    source.write_text(text)
+    python = python_session(deployed)
+    wanted = b"".join(python.answer(command).result for command in commands())
+    try:
+        made = HostPipelineRunner().run(artifact, deployed, _bytes(deployed))
+    except ToolError:
+        return  # it crashed: found out too
+    assert (made.results, made.trace) != (wanted, trace_bytes(python.trace))
+
+
+def test_one_package_with_one_project(project: Project) -> None:
+    folder = project.outcome.folder
+    (package,) = folder.rglob("*.nnpkg")
+    with zipfile.ZipFile(package) as archive:
+        names = set(archive.namelist())
+    assert {"artifact/finder.h", "artifact/describer.h", "artifact/tiny.h", "artifact/weights.bin"} <= names
+    weights = sum(
+        json.loads((folder / f"networks/{name}/report.json").read_text())["planner"]["weight_bytes"]
+        for name in ("finder", "describer")
+    )
+    assert weights <= (folder / "artifact/weights.bin").stat().st_size <= weights + 4
+
+
+def test_the_same_deployment_gives_the_same_bytes(project: Project, deployed: Deployed) -> None:
+    files = deployment_files(deployed, build_of(project.recipe).options)
+    artifact = project.outcome.folder / "artifact"
+    assert {path.relative_to(artifact).as_posix() for path in artifact.rglob("*") if path.is_file()} == set(files)
+    assert all((artifact / name).read_bytes() == content for name, content in files.items())
+
+
+def test_the_page_shows_stages_memory_and_pictures(project: Project) -> None:
+    page = (project.outcome.folder / "report.html").read_text()
+    for text in (
+        "crop_lines",
+        "Shared memory",
+        "data:image/svg+xml;base64,",
+        "data:image/png;base64,",
+        "networks/finder",
+    ):
+        assert text in page
+    assert len(list((project.outcome.folder / "verify/frames").glob("*.png"))) == len(
+        project.outcome.report["pictures"]
+    )
+
+
+def test_the_description_says_where_all_lies(project: Project) -> None:
+    description: dict[str, Any] = json.loads((project.outcome.folder / "artifact/deployment.json").read_text())
+    assert [network["name"] for network in description["networks"]] == ["finder", "describer"]
+    survivors = {each["name"]: each["offset"] for each in project.outcome.report["survivors"]}
+    assert description["memory"]["offsets"] == survivors
