@@ -7,7 +7,7 @@
 | `calibration/` | from 600,000 | scenes at the detector's size |
 | `held_out/` | from 700,000 | the same for its test; `held_out.csv`: picture, class, corners as shares of the sides |
 | `enrol/` | 2,000,000 to 2,000,003 | one frame of each, named after the person |
-| `frames/` | the four, and others from 2,000,010 on | frames to search; `frames.csv`: picture, name, corners in pixels |
+| `frames/` | the four, and others from 2,000,010 on | to search; `frames.csv`: picture, name, corners in pixels |
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def _put(plane: NDArray[np.float32], person: int, look: Nuisance, x: float, y: f
 
 
 def _ground(rng: np.random.Generator) -> NDArray[np.float32]:
-    """What is behind: uneven light, and things of all sizes with straight and round edges, some like a face's oval."""
+    """What is behind: uneven light, things of all sizes with straight and round edges, some like an oval face."""
     cells = rng.integers(2, 12, 2)
     low, high = np.sort(rng.uniform(0, 255, 2))
     coarse = rng.uniform(low, high + 1, cells).astype(np.float32)

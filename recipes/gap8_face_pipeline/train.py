@@ -1,11 +1,11 @@
-"""Trains the face detector of this recipe on drawn scenes and writes it as `detector.onnx`. Needs the extra `[train]`.
+"""Trains this recipe's face detector on drawn scenes and writes it as `detector.onnx`. Needs the extra `[train]`.
 
     python train.py
 
 [1, 1, 120, 160] of pixels 0..255, a frame of 240x320 at half its size, to `location` [1, 800, 4], what moves each
 default box (x and y of the centre in its sides * 0.1, logarithms of the sides * 0.2), and `face` [1, 800, 1], how
-surely it holds a face. The default boxes are squares, two at each position of the maps of 15x20, 8x10 and 4x5. It also
-draws the pictures of the recipe. All is seeded; people and scenes of training, calibration and test differ.
+surely it holds a face. The default boxes are squares, two at each position of the maps of 15x20, 8x10 and 4x5. It
+also draws the pictures of the recipe. All is seeded; people and scenes of training, calibration and test differ.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 FACTOR = 2
 ROWS, COLUMNS = HEIGHT // FACTOR, WIDTH // FACTOR
 MAPS = ((15, 20, 8, 18.0, 26.0), (8, 10, 16, 38.0, 52.0), (4, 5, 32, 68.0, 92.0))
-"""Of each map: rows, columns, distance of its boxes, and the sides of the two at a position, in the network's pixels."""
+"""Of each map: rows, columns, distance of its boxes, and the sides of the two at a position, in its pixels."""
 WIDTHS = ((1, 8, 2), (8, 16, 2), (16, 24, 2), (24, 32, 1), (32, 48, 2), (48, 48, 1), (48, 64, 2), (64, 64, 1))
 TAPS = (3, 5, 7)
 """The layers whose maps the heads read."""
