@@ -24,6 +24,9 @@ def network_recipes(recipe: DeploymentRecipe, deployer: Deployer) -> dict[str, t
         path = network.recipe.existing_file(f"the recipe of '{name}'")
         own = load_recipe(path, target_models=option_models(), known_rules=known_names())
         key = _key(recipe, own, network.target, at)
+        refused = deployer.refusal(own.targets[key])
+        if refused is not None:
+            raise RecipeError(refused, where=own.where("targets", key), remedy="remove that line, or build it alone")
         found[name] = (with_options(own, name, key, own.targets[key].model_copy(update=shared)), key)
     return found
 

@@ -58,6 +58,10 @@ class Deployer(ABC):
 
     shared: ClassVar[tuple[str, ...]] = ()
 
+    def refusal(self, options: Any) -> str | None:
+        """Why a network with these options cannot be deployed with others; None: it can."""
+        return None
+
     @abstractmethod
     def network_options(self, options: Any, stages: FaceMatchStages | None) -> Any:
         """The options of one network with the memory that is left to it beside what lives between the stages."""

@@ -27,6 +27,10 @@ class Gap8Deployer(Deployer):
 
     shared = ("memory", "cluster", "cores")
 
+    def refusal(self, options: Gap8Options) -> str | None:
+        """Networks of the affine scheme are built alone."""
+        return None if options.scheme == "power_of_two" else f"`scheme: {options.scheme}` is for one network alone"
+
     def network_options(self, options: Gap8Options, stages: FaceMatchStages | None) -> Gap8Options:
         """L2 less the frame, the gallery and the like; context and stack of a network count once for all."""
         survivors = survivors_of(stages, context_bytes=CONTEXT_BYTES, stack_bytes=PIPELINE_STACK_BYTES)
