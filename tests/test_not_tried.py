@@ -14,12 +14,16 @@ BOTH = (
 )
 
 
-def _build(asked: tuple[str, ...] | None, hp: object, precision: str, *, mixes: bool = True) -> Any:
+def _build(
+    asked: tuple[str, ...] | None, hp: object, precision: str, *, mixes: bool = True, corrects: bool = False
+) -> Any:
     recipe = SimpleNamespace(
         calibration_for=lambda key: SimpleNamespace(corrections=asked), tags_for=lambda key: SimpleNamespace(hp=hp)
     )
     target = SimpleNamespace(
-        corrections=("a", "b"), gains_from_sixteen_bits=lambda options: mixes and options.precision == "int8"
+        corrections=("a", "b"),
+        corrects_by_default=corrects,
+        gains_from_sixteen_bits=lambda options: mixes and options.precision == "int8",
     )
     return SimpleNamespace(target=target, recipe=recipe, key="t", options=SimpleNamespace(precision=precision))
 
@@ -45,6 +49,12 @@ def _report(*gates: tuple[float, float | None]) -> dict[str, Any]:
 )
 def test_what_is_left_to_try(asked: tuple[str, ...] | None, hp: object, precision: str, expected: str | None) -> None:
     assert not_tried(_build(asked, hp, precision), _report((0.5, 0.95))) == expected
+
+
+def test_what_a_target_corrects_by_itself_is_not_left_to_try() -> None:
+    """Unless its layers were searched, which is done on the network as it is."""
+    found = [not_tried(_build(None, hp, "int8", corrects=True), _report((0.5, 0.95))) for hp in ((), "auto")]
+    assert found == [BOTH.partition("; ")[2], "calibration: {corrections: [...]} with a, b"]
 
 
 def test_a_target_of_one_precision_mixes_none() -> None:

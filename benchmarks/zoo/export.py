@@ -59,13 +59,8 @@ def inputs(entry: Entry, generator: np.random.Generator, images: int = 1) -> Seq
 
 def export(name: str, exporter: Exporter, folder: Path) -> Exported:
     """Write the network and its inputs into `folder`, which must exist. Errors are torch's own."""
-    entry, path = NETWORKS[name], folder / f"{name}.onnx"
-    names = tuple(f"input{index}" if index else "input" for index in range(len(entry.shapes)))
-    generator = np.random.default_rng(2)
-    for number in range(CALIBRATED + VERIFIED):
-        prefix = "" if number < CALIBRATED else "verify_"
-        for key, value in zip(names, inputs(entry, generator), strict=True):
-            np.save(folder / f"{prefix}{key}_{number}.npy", value)
+    entry, path, names = NETWORKS[name], folder / f"{name}.onnx", tuple(shapes_of(name))
+    write_inputs(name, folder, CALIBRATED, VERIFIED)
     example = tuple(torch.from_numpy(value) for value in inputs(entry, np.random.default_rng(3)))
     made = network(name)
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
@@ -73,6 +68,15 @@ def export(name: str, exporter: Exporter, folder: Path) -> Exported:
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
         torch.onnx.export(made, example, path, dynamo=exporter == "dynamo", input_names=list(names), verbose=False)
     return Exported(path, names)
+
+
+def write_inputs(name: str, folder: Path, calibrated: int, verified: int) -> None:
+    """Seeded random inputs of a network, so many to calibrate and so many to verify on."""
+    generator = np.random.default_rng(2)
+    for number in range(calibrated + verified):
+        prefix = "" if number < calibrated else "verify_"
+        for key, value in zip(shapes_of(name), inputs(NETWORKS[name], generator), strict=True):
+            np.save(folder / f"{prefix}{key}_{number}.npy", value)
 
 
 def shapes_of(name: str) -> Mapping[str, tuple[int, ...]]:

@@ -44,7 +44,7 @@ class Tags(RecipeModel):
 
 
 CalibrationMethod = Literal["auto", "max", "percentile", "mse", "kl"]
-Correction = Literal["equalize", "balance", "bias_correction", "refine_ranges", "adaround"]
+Correction = Literal["equalize", "balance", "raise_largest", "bias_correction", "refine_ranges", "adaround"]
 
 
 class Calibration(RecipeModel):
@@ -79,10 +79,11 @@ class Calibration(RecipeModel):
         default=None,
         description="What improves quantised weights, for targets that offer it. `equalize`: channels of "
         "neighbouring layers are scaled to equal widths of their weights; `balance`: channels are scaled so that all "
-        "use the range of their tensor; `bias_correction`: the shift of a layer's mean goes off its bias; "
-        "`refine_ranges`: what is added before a Relu gets no levels for what the Relu cuts off; `adaround`: weights "
-        "are rounded up or down as the layer's outputs need. One that harms is undone. `null`: the "
-        "target's own choice.",
+        "use the range of their tensor; `raise_largest`: the largest weight of a group, which rounding its scale "
+        "down would cut, is raised to the next code where that is nearer; `bias_correction`: the shift of a layer's "
+        "mean goes off its bias; `refine_ranges`: what is added before a Relu gets no levels for what the Relu cuts "
+        "off; `adaround`: weights are rounded up or down as the layer's outputs need. One that harms is undone. "
+        "`null`: the target's own choice.",
         examples=[["balance", "bias_correction", "refine_ranges", "adaround"]],
     )
     bad_images: float = Field(

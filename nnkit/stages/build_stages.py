@@ -35,8 +35,13 @@ class Case:
 
 
 def correct(build: Build, settled: Settled, statistics: CalibrationStats) -> tuple[Settled, CalibrationStats]:
-    """The network with the corrections of its float weights that the recipe asks for, and its statistics."""
+    """The network with the corrections of its float weights, and its statistics.
+
+    With `hp: auto` only those that the recipe asks for: the layers were chosen by the network as it is.
+    """
     wanted = quantization_of(build, settled.lowered, statistics)
+    if settled.search is not None and wanted.calibration.corrections is None:
+        return settled, statistics
     make = build.target.float_correction(settled.lowered, build.options, wanted.calibration)
     if make is None:
         return settled, statistics
@@ -349,9 +354,11 @@ def report(
 
 def untried(build: Build) -> Untried:
     """What the recipe could still ask of its target for more accuracy."""
-    asked = build.recipe.calibration_for(build.key).corrections or ()
+    asked, searched = build.recipe.calibration_for(build.key).corrections, build.recipe.tags_for(build.key).hp == AUTO
+    own = build.target.corrections if build.target.corrects_by_default and not searched else ()
+    tried = own if asked is None else asked
     return Untried(
-        tuple(name for name in build.target.corrections_with(build.options) if name not in asked),
+        tuple(name for name in build.target.corrections_with(build.options) if name not in tried),
         build.target.gains_from_sixteen_bits(build.options) and build.recipe.tags_for(build.key).hp != AUTO,
     )
 

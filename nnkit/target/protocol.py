@@ -207,7 +207,8 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
     options: the model of its options in a recipe.
     default_rules: rewrites of a recipe that names none.
     writes_postprocess: whether `emit` writes the C of the recipe's `postprocess`.
-    corrections: names that a recipe's `calibration.corrections` may hold.
+    corrections: names that a recipe's `calibration.corrections` may hold. corrects_by_default: whether a recipe that
+        says nothing of them has them, where they help.
     documentation: where its users read more, for remedies; a page in `docs/` or an address.
     """
 
@@ -217,6 +218,7 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
     options: type[OptionsT]
     default_rules: ClassVar[tuple[str, ...]] = ()
     corrections: ClassVar[tuple[str, ...]] = ()
+    corrects_by_default: ClassVar[bool] = False
     documentation: ClassVar[str] = ""
     writes_postprocess: ClassVar[bool] = False
 
@@ -242,7 +244,7 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
     ) -> Callable[[Quantization], Corrected[LoweredT]] | None:
         """What makes the recipe's corrections, where the artifact is written of float weights and has to have them.
 
-        None where none is asked for, or `quantize` makes them. It raises RecipeError.
+        None where none is wanted, or `quantize` makes them. It raises RecipeError.
         """
         return None
 

@@ -1,40 +1,47 @@
-"""Corrections of a network's weights and biases before the mapper quantises them: equalisation, bias correction.
+"""Corrections of a network's weights and biases before the mapper quantises them: equalised channels, raised largest
+weights, corrected biases.
 
 Each is measured on most of the calibration images and judged on the others, by what leaves the NNIE: where that is
-farther from the float network than without the correction, it is undone. What is kept is in the emitted pair.
+farther from the float network than without the correction, it is undone. What is kept is in the emitted pair. Where a
+recipe says nothing of them, all are tried if there are images enough and layers of 8 bits, and kept if they gain
+more than chance.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-import numpy as np
-
 from nnkit.calibrate.stats import CalibrationStats
-from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.program import Fixed, Float, Program
-from nnkit.program.inputs import quantized_inputs
-from nnkit.quantize.judge import FEWEST, outputs_sqnr_db, set_apart, too_few, verdict
+from nnkit.quantize.judge import FEWEST, set_apart, too_few
 from nnkit.samples import Sample
-from nnkit.simulate import simulate
 from nnkit.target import Corrected, Quantization
 from nnkit_nnie.bias_correction import correct_biases
 from nnkit_nnie.context import Division
 from nnkit_nnie.equalize import EQUALIZED, channel_peaks, equalize, pairs_of
+from nnkit_nnie.judging import Judge, Judging, clearly_better, no_worse
+from nnkit_nnie.largest_weights import raise_largest_weights
 from nnkit_nnie.lowered import NnieLowered
 from nnkit_nnie.options import NnieOptions
 from nnkit_nnie.quantize import Precision, input_formats, to_program
 from nnkit_nnie.stn_calibration import statistics_for
 from nnkit_nnie.weights_edit import WeightsEdit
 
-EQUALIZE, BIAS_CORRECTION = "equalize", "bias_correction"
-CORRECTIONS = (EQUALIZE, BIAS_CORRECTION)
+EQUALIZE, RAISE_LARGEST, BIAS_CORRECTION = "equalize", "raise_largest", "bias_correction"
+CORRECTIONS = (EQUALIZE, RAISE_LARGEST, BIAS_CORRECTION)
 """Their names in a recipe, in the order in which they are made."""
 
-_LABELS = {EQUALIZE: "equalisation", BIAS_CORRECTION: "bias correction"}
+_LABELS = {
+    EQUALIZE: "equalisation",
+    RAISE_LARGEST: "raising the largest weights",
+    BIAS_CORRECTION: "bias correction",
+}
 _SAMPLES = 32
+_PRODUCTS = 10e9  # of a recipe that says nothing, for all samples together; every second sample judges
+_ALIVE_BYTES = 1 << 30  # of feature maps, those of all samples together
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,19 +56,26 @@ class _Candidate:
 def correct(lowered: NnieLowered, quantization: Quantization, options: NnieOptions) -> Corrected[NnieLowered]:
     """The network with the corrections that the recipe asks for and that hold on images kept aside; notes say which.
 
-    Raises RecipeError where there are too few calibration images.
+    Raises RecipeError where it asks for some, and there are too few calibration images.
     """
-    wanted = quantization.calibration.corrections or ()
+    asked = quantization.calibration.corrections
+    wanted = CORRECTIONS if asked is None else asked
     samples = quantization.samples(_SAMPLES)
     if len(samples) < FEWEST:
+        if asked is None:
+            return Corrected(_with_notes(lowered, [_not_corrected(len(samples))]), quantization.statistics)
         raise too_few(len(samples))
-    measured, judging = set_apart(samples)
     work = _Work(quantization, options)
     best = work.candidate(lowered, quantization.statistics)
-    best_db = _left_db(lowered, best, judging)
+    samples = samples[: _affordable(best.program, by_default=asked is None)]
+    measured, kept_aside = (samples[::2], samples[1::2]) if asked is None else set_apart(samples)
+    judge: Judge = clearly_better if asked is None else no_worse
+    judging = Judging(lowered, kept_aside)
+    best_accuracy = judging.accuracy(best.program)
     notes: list[str] = []
     makers: Mapping[str, Callable[[_Candidate, Sequence[Sample]], _Candidate | None]] = {
         EQUALIZE: work.equalized,
+        RAISE_LARGEST: work.raised,
         BIAS_CORRECTION: work.bias_corrected,
     }
     for name in CORRECTIONS:
@@ -70,15 +84,38 @@ def correct(lowered: NnieLowered, quantization: Quantization, options: NnieOptio
         quantization.say(_LABELS[name])
         candidate = makers[name](best, measured)
         if candidate is None:
-            notes.append(f"{_LABELS[name]}: there is nothing that it could change")
+            if asked is not None:
+                notes.append(f"{_LABELS[name]}: there is nothing that it could change")
             continue
-        now_db = _left_db(lowered, candidate, judging)
-        kept, note = verdict(_LABELS[name], best_db, now_db)
+        accuracy = judging.accuracy(candidate.program)
+        kept, note = judge(_LABELS[name], best_accuracy, accuracy)
         notes.append(note)
         if kept:
-            best, best_db = candidate, now_db
-    network = replace(best.lowered.network, notes=(*best.lowered.network.notes, *notes))
-    return Corrected(replace(best.lowered, network=network), best.statistics)
+            best, best_accuracy = candidate, accuracy
+    return Corrected(_with_notes(best.lowered, notes), best.statistics)
+
+
+def _with_notes(lowered: NnieLowered, notes: Sequence[str]) -> NnieLowered:
+    return replace(lowered, network=replace(lowered.network, notes=(*lowered.network.notes, *notes)))
+
+
+def _not_corrected(images: int) -> str:
+    return f"weights are not corrected: that takes {FEWEST} calibration images, and there are {images}"
+
+
+def _affordable(program: Program, *, by_default: bool) -> int:
+    """As many samples as can have their feature maps in memory at once, and be computed in a few minutes by default;
+    at least `FEWEST`."""
+    last = {name: step for step, op in enumerate(program.ops) for name in op.inputs}
+    alive: dict[str, int] = {}
+    most = 1
+    for step, op in enumerate(program.ops):
+        tensor = program.tensors[op.output]
+        alive[op.output] = math.prod(tensor.shape) * tensor.format.dtype.itemsize
+        most = max(most, sum(alive.values()))
+        alive = {name: size for name, size in alive.items() if last.get(name, -1) > step}
+    products = sum(op.multiply_accumulates(program.tensors) for op in program.ops) if by_default else 0
+    return max(FEWEST, min(_ALIVE_BYTES // most, int(_PRODUCTS // max(1, products)) if by_default else _SAMPLES))
 
 
 class _Work:
@@ -113,6 +150,14 @@ class _Work:
         scaled = {name: again.ranges[name] for name in again.ranges if name.endswith(EQUALIZED)}
         return self.candidate(lowered, replace(before.statistics, ranges={**before.statistics.ranges, **scaled}))
 
+    def raised(self, before: _Candidate, measured: Sequence[Sample]) -> _Candidate | None:
+        """With the largest weights of groups at codes; None where none would be nearer."""
+        edit = WeightsEdit(before.lowered.model)
+        precision = Precision.of(before.lowered.network, self._options.compile_mode)
+        if not raise_largest_weights(before.lowered.network, edit, precision):
+            return None
+        return self.candidate(NnieLowered.of(edit.model(), Division.of(self._options)), before.statistics)
+
     def bias_corrected(self, before: _Candidate, measured: Sequence[Sample]) -> _Candidate | None:
         """With other biases; None where no layer has any of its own."""
         edit = WeightsEdit(before.lowered.model)
@@ -129,17 +174,3 @@ class _Work:
         sources = {spec.name: [sample.inputs[spec.name] for sample in given] for spec in lowered.model.inputs}
         settings: dict[str, Any] = {} if before.percentile is None else {"percentile": before.percentile}
         return calibrate(lowered.model, sources, {}, method=cast("Method", before.method), **settings)
-
-
-def _left_db(original: NnieLowered, candidate: _Candidate, samples: Sequence[Sample]) -> float:
-    """SQNR of what leaves the NNIE, outputs of the network and what the CPU is handed, to the original network."""
-    network, program = original.network, candidate.program
-    on_nnie = [part for part in network.segments if part.placement == "npu"]
-    names = [name for part in on_nnie for name in part.outputs if name in program.tensors]
-    session = FloatSession(network.graph.model, fetch=names)
-    expected = [session.run(sample.inputs) for sample in samples]
-    stored = [simulate(program, quantized_inputs(program, sample)) for sample in samples]
-    return outputs_sqnr_db(
-        {name: np.stack([program.tensors[name].format.dequantize(each[name]) for each in stored]) for name in names},
-        {name: np.stack([each[name].reshape(program.tensors[name].shape) for each in expected]) for name in names},
-    )

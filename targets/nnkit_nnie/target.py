@@ -46,7 +46,8 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
     options = NnieOptions
     default_rules = DEFAULT_RULES
     writes_postprocess = True
-    corrections = ("equalize", "bias_correction")
+    corrections = ("equalize", "raise_largest", "bias_correction")
+    corrects_by_default = True
     documentation = "docs/nnie.md"
 
     def program_classes(self) -> tuple[type, ...]:
@@ -90,10 +91,15 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
     def float_correction(
         self, lowered: NnieLowered, options: NnieOptions, calibration: Calibration
     ) -> Callable[[Quantization], Corrected[NnieLowered]] | None:
-        """Equalised channels and corrected biases, which the mapper has to read in the caffemodel."""
+        """What changes weights and biases, which the mapper has to read in the caffemodel; where the recipe says
+        nothing, that of networks with layers of 8 bits."""
         from nnkit_nnie.corrections import correct
+        from nnkit_nnie.quantize import Precision
 
-        if not calibration.corrections:
+        asked = calibration.corrections
+        precision = Precision.of(lowered.network, options.compile_mode)
+        low = any(layer.placement == "npu" and precision.bits(layer) == 8 for layer in lowered.network.layers)
+        if not (low if asked is None else asked):
             return None
         return lambda quantization: correct(lowered, quantization, options)
 

@@ -33,6 +33,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
     summary = "Sophgo TPU: layer groups, bmodel or cvimodel by the vendor's compiler, its chip model"
     options = TpuOptions
     corrections = ("bias_correction",)
+    corrects_by_default = True
     documentation = "docs/tpu.md"
     default_rules = tuple(rule for rule in DEFAULT_RULES if rule != "fc_to_conv")  # `dense.py` chooses by layer
 

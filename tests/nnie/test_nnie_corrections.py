@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from pathlib import Path
 
 import cv2
@@ -18,7 +19,10 @@ from nnkit.cli import app
 from nnkit.errors import RecipeError
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit_nnie import corrections
+from nnkit_nnie.judging import Accuracy, clearly_better
 from nnkit_nnie.ops import STORED, NnieWeighted
+
+PLAIN = "calibration: {corrections: []}\n"
 
 
 def project(folder: Path, more: str, *, images: int = 16, target: str = "", blocks: int = 3) -> Path:
@@ -33,10 +37,11 @@ def project(folder: Path, more: str, *, images: int = 16, target: str = "", bloc
     for index in range(images):
         pixels = cv2.resize(np.random.default_rng(index).integers(0, 256, (5, 5, 3), np.uint8), (16, 16))
         cv2.imwrite(str(folder / f"{index:02}.png"), pixels)
+    verified = "" if "verify" in more else "verify: {images: '*.png', count: 4}\n"
     (folder / "recipe.yaml").write_text(
         "nnkit: 1\nname: small\nmodel:\n  path: net.onnx\n  inputs:\n    image:\n"
         "      preprocess: {color: bgr, mean: 128, scale: 0.02}\n      calibration: {images: '*.png'}\n"
-        f"targets:\n  nnie: {{chip: hi3516cv500, precision_table: false{target}}}\n{more}"
+        f"targets:\n  nnie: {{chip: hi3516cv500, precision_table: false{target}}}\n{more}{verified}"
     )
     return folder / "recipe.yaml"
 
@@ -51,7 +56,7 @@ def report(folder: Path) -> dict:
 
 def test_both_help_and_the_pair_has_them(tmp_path: Path) -> None:
     """Each is judged, against what was kept before; the emitted pair, read again, gives the program's values."""
-    assert run(project(tmp_path, "")).exit_code == 0
+    assert run(project(tmp_path, PLAIN)).exit_code == 0
     plain = report(tmp_path)["verify"]["float_vs_program"]["sqnr_db"]
     done = run(project(tmp_path, "calibration: {corrections: [bias_correction, equalize]}\n"))
     assert done.exit_code == 0, done.output
@@ -82,12 +87,64 @@ def test_too_few_images(tmp_path: Path) -> None:
     assert "there are 5" in str(done.exception)
 
 
+def test_a_recipe_that_says_nothing_has_what_helps(tmp_path: Path) -> None:
+    """The same as of one that asks for all, but for what gains next to nothing; 16 bits are left alone."""
+    recipe = project(tmp_path, PLAIN)
+    assert run(recipe).exit_code == 0
+    plain = report(tmp_path)
+    assert not [note for note in plain["quantization_notes"] if "held-out" in note]
+    assert any("corrections" in each["recipe"] for each in plain["advice"])
+    recipe.write_text(recipe.read_text().replace(PLAIN, ""))
+    assert run(recipe).exit_code == 0
+    found = report(tmp_path)
+    notes = [note for note in found["quantization_notes"] if "held-out inputs" in note]
+    assert [note.split(":")[0].rsplit(" ", 1)[0] for note in notes] == list(corrections._LABELS.values())
+    assert "equalisation kept" in notes[0]
+    assert found["verify"]["float_vs_program"]["sqnr_db"] > plain["verify"]["float_vs_program"]["sqnr_db"] + 0.5
+    assert not any("corrections" in each["recipe"] for each in found["advice"])
+    recipe.write_text(recipe.read_text().replace("precision_table", "compile_mode: 1, precision_table"))
+    assert run(recipe).exit_code == 0
+    assert not [note for note in report(tmp_path)["quantization_notes"] if "held-out" in note]
+
+
+@pytest.mark.parametrize(
+    ("gains", "together", "kept"),
+    [
+        ([1.0, 1.2, 0.8, 1.0], 0.9, True),
+        ([3.0, -2.0, 4.0, -1.0], 1.0, False),  # as much as chance: a mean of 1 with a standard error of 1.47
+        ([3.0, -1.0, 4.0, -1.0], 1.0, False),  # 1.25 with 1.31
+        ([3.0, -1.0, 4.0, 0.0], 1.0, True),  # 1.5 with 1.19
+        ([0.06, 0.06, 0.06, 0.06], 0.06, False),
+        ([1.0, 1.2, 0.8, 1.0], -0.1, False),
+        ([-1.0, -1.2, -0.8, -1.0], -1.0, False),
+    ],
+)
+def test_what_is_clearly_better(gains: list[float], together: float, kept: bool) -> None:
+    without = Accuracy(10.0, np.asarray([12.0, 8.0, 10.0, 9.0]))
+    found, note = clearly_better("it", without, Accuracy(10.0 + together, without.each_db + gains))
+    assert found == kept
+    error = statistics.stdev(gains) / 2
+    assert note.endswith(f"{statistics.mean(gains):+.2f} dB on the mean input, with a standard error of {error:.2f}")
+
+
+def test_a_recipe_that_says_nothing_and_has_few_images(tmp_path: Path) -> None:
+    assert run(project(tmp_path, "", images=7)).exit_code == 0
+    notes = report(tmp_path)["quantization_notes"]
+    assert "weights are not corrected: that takes 8 calibration images, and there are 7" in notes
+
+
+def test_layers_are_searched_on_the_network_as_it_is(tmp_path: Path) -> None:
+    more = "tags: {hp: auto}\nverify: {gates: {cosine: 0.995}}\n"
+    assert run(project(tmp_path, more, target=", compile_mode: 2")).exit_code == 0
+    assert not [note for note in report(tmp_path)["quantization_notes"] if "held-out" in note]
+
+
 def test_what_harms_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def spoil(network, program, edit, samples, say) -> int:
         edit.set_constant("fc", 2, edit.constant("fc", 2) + 5.0)
         return 1
 
-    assert run(project(tmp_path, "")).exit_code == 0
+    assert run(project(tmp_path, PLAIN)).exit_code == 0
     plain = report(tmp_path)["verify"]["float_vs_program"]
     monkeypatch.setattr(corrections, "correct_biases", spoil)
     assert run(project(tmp_path, "calibration: {corrections: [bias_correction]}\n")).exit_code == 0
