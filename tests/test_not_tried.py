@@ -22,6 +22,7 @@ def _build(
     )
     target = SimpleNamespace(
         corrections=("a", "b"),
+        corrections_with=lambda options: ("a", "b"),
         corrects_by_default=corrects,
         gains_from_sixteen_bits=lambda options: mixes and options.precision == "int8",
     )
