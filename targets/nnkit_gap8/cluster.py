@@ -43,7 +43,7 @@ class Cluster:
         for op in self.program.ops:
             answer = describe(op, self.program, self.machine)
             if not isinstance(answer, str):
-                least = layout_of(answer[0], min(4, answer[0].channels), 1, answer[0].channels).peak_bytes
+                least = layout_of(answer[0], min(4, answer[0].channels), 1, answer[0].channels, False).peak_bytes
                 if least > self.budget_bytes:
                     answer = f"its smallest tile takes {least:,} bytes of L1"
             described[op.name] = answer

@@ -15,10 +15,12 @@ FORK_CYCLES = 300  # fork and join, and the kernel's entry
 TILE_CYCLES = 1500  # what the first core does between two tiles
 LAYER_CYCLES = 2500  # a layer's constants, read from L2, and code that runs for the first time
 
+DMA_BYTES = 7.9  # a cycle
+
 _GROUP_CYCLES = 25.0
 _ROW_CYCLES = 8.0  # of an inner loop: its set-up and the step to the next kernel row
-_BLOCK_CYCLES = 115.0  # 16 starts, 16 outputs, the block's parameters
-_PIXELS_CYCLES = 110.0  # addresses of four pixels
+_BLOCK_CYCLES = 99.0  # 16 starts, 16 outputs, the block's parameters
+_PIXELS_CYCLES = 90.0  # addresses of four pixels
 
 
 def ceil_div(count: int, size: int) -> int:
@@ -28,7 +30,7 @@ def ceil_div(count: int, size: int) -> int:
 
 def dma_cycles(size_bytes: int) -> float:
     """One transfer between L2 and L1."""
-    return 40 + size_bytes / 7.9
+    return 40 + size_bytes / DMA_BYTES
 
 
 def l3_cycles(size_bytes: int) -> float:
@@ -36,19 +38,38 @@ def l3_cycles(size_bytes: int) -> float:
     return 85 + 1.0 * size_bytes
 
 
-def packed_cycles(layout: PackedLayout, pixels: int, channels: int, pixel_parts: int, block_parts: int) -> float:
-    """The slowest part's work on a tile of so many pixels and output channels."""
-    fours = ceil_div(ceil_div(pixels, BLOCK_PIXELS), pixel_parts)
-    blocks = ceil_div(ceil_div(channels, LANES), block_parts)
-    block = layout.groups * _GROUP_CYCLES + layout.rows * _ROW_CYCLES + _BLOCK_CYCLES
-    return fours * (_PIXELS_CYCLES + blocks * block)
+def _block_cycles(layout: PackedLayout) -> float:
+    return layout.groups * _GROUP_CYCLES + layout.rows * _ROW_CYCLES + _BLOCK_CYCLES
 
 
-def image_cycles(layout: PackedLayout, rows: int, columns: int, cores: int) -> float:
+def packed_cycles(layout: PackedLayout, pixels: int, channels: int, cores: int) -> float:
+    """The slowest part's work on a tile of so many pixels and output channels: parts divide blocks of both."""
+    blocks = ceil_div(channels, LANES)
+    units = ceil_div(ceil_div(pixels, BLOCK_PIXELS) * blocks, cores)
+    fours = units // blocks if units % blocks == 0 else units // blocks + 1.5  # the first and last may be begun
+    return fours * _PIXELS_CYCLES + units * _block_cycles(layout)
+
+
+def least_packed_cycles(layout: PackedLayout, pixels: int, channels: int, cores: int) -> float:
+    """All of it in even parts."""
+    blocks = ceil_div(channels, LANES)
+    return pixels / BLOCK_PIXELS * (_PIXELS_CYCLES + blocks * _block_cycles(layout)) / cores
+
+
+def image_cycles(layout: PackedLayout, rows: int, columns: int, cores: int, same_type: bool) -> float:
     """The slowest part's work on the image of a tile: units are the lanes of one row, of `columns` a row."""
-    units = ceil_div(rows * columns, cores)
-    each = 11.0 if layout.folded else 4.0 + 2.0 * layout.lanes
-    return units * (45.0 + layout.image_w * each)
+    each = 4.0 + 2.0 * layout.lanes
+    if layout.folded:
+        each = 11.0
+    elif same_type:
+        each = 5.0
+    return ceil_div(rows * columns, cores) * (70.0 + layout.image_w * each)
+
+
+def pool_cycles(channels: int, rows: int, width: int, taps: int, quick: bool, cores: int) -> float:
+    """The slowest part's work where parts divide channels; quick: maxima of pairs of columns."""
+    each = 12.0 if quick else 4.0 + 3.0 * taps
+    return ceil_div(channels, cores) * (40.0 + rows * (110.0 + width * each))
 
 
 def elementwise_cycles(channels: int, elements: int, cores: int, each: float) -> float:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _PORT_HEADER = "nnkit_port.h"
-_CLUSTER = ("nnkit_dma.h", "nnkit_packed.h", "nnkit_tiles.c", "nnkit_tiles.h")
+_CLUSTER = ("nnkit_dma.h", "nnkit_packed.h", "nnkit_packed_xpulp.h", "nnkit_tiles.c", "nnkit_tiles.h")
 _FOLDERS = ("host", "rv32", "pmsis")
 _CLUSTER_FOLDERS = ("host", "pulp", "rv32")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -62,15 +63,32 @@ class TiledOp:
         """Rows that the first kernel makes for output rows `first` .. `last`: those in front of a pool."""
         return (first, last) if self.pool is None else self.pool.before(first, last)
 
-    def input_rows(self, index: int, first: int, last: int) -> int:
-        """Rows of an input that output rows `first` .. `last` need."""
-        begin, end = self.inputs[index].rows.before(*self.kernel_rows(first, last))
+    def new_rows(self, first: int, last: int, keeps: bool) -> tuple[int, int]:
+        """Rows that the first kernel makes; keeps: but those that the tile above has made, if there is one."""
+        begin, end = self.kernel_rows(first, last)
+        if keeps and first > 0 and self.pool is not None:
+            begin = max(begin, min(end, self.kernel_rows(0, first)[1]))
+        return begin, end
+
+    def input_rows(self, index: int, first: int, last: int, keeps: bool) -> int:
+        """Rows of an input that output rows `first` .. `last` need; keeps: as for `new_rows`."""
+        new = self.new_rows(first, last, keeps)
+        if new[0] == new[1]:
+            return 0
+        begin, end = self.inputs[index].rows.before(*new)
         return end - begin
+
+    def keeps_rows(self, by_rows: bool, across: int) -> bool:
+        """Whether a tile leaves rows in front of the pool to the next: it has the same channels below."""
+        return self.pool is not None and not (by_rows and across > 1)
 
 
 @dataclass(frozen=True)
 class L1Layout:
-    """Offsets of a layer's buffers in L1, in bytes; -1: there is none. Two of a kind take turns, or are the same."""
+    """Offsets of a layer's buffers in L1, in bytes; -1: there is none. Two of a kind take turns, or are the same.
+
+    band_rows: rows of each channel in the band. keeps: a tile leaves its last of them to the next.
+    """
 
     inputs: tuple[tuple[int, int], ...]
     weights: tuple[int, int]
@@ -80,22 +98,24 @@ class L1Layout:
     scratch: int
     spans: tuple[tuple[str, int, int], ...]
     peak_bytes: int
+    band_rows: int
+    keeps: bool
 
 
 @dataclass(frozen=True)
 class Tiling:
     """How a step of one layer is cut.
 
-    channels, rows: of the output, in a tile. by_rows: channels run inside rows. pixel_parts: of a packed convolution.
+    channels, rows: of the output, in a tile. by_rows: channels run inside rows.
     dma_bytes: both ways between L2 and L1. compute_cycles, dma_cycles: the sums; cycles: with their overlap.
-    candidates: how many cuts were compared; proven: whether none of the others can be better under the model.
+    candidates: how many cuts were compared: none of the others is better under the model, which is proven.
+    least_cycles: what no cut can do with less under the model, whatever the sizes of its tiles.
     """
 
     op: TiledOp
     channels: int
     rows: int
     by_rows: bool
-    pixel_parts: int
     layout: L1Layout
     tiles: int
     dma_bytes: int
@@ -103,7 +123,7 @@ class Tiling:
     dma_cycles: float
     cycles: float
     candidates: int
-    proven: bool
+    least_cycles: float
 
     @property
     def bound(self) -> str:
@@ -134,25 +154,45 @@ class TilePlan:
         return max((tiling.layout.peak_bytes for tiling in self.steps.values()), default=0)
 
 
-def buffer_bytes(op: TiledOp, channels: int, rows: int) -> dict[str, int]:
+def buffer_bytes(op: TiledOp, channels: int, rows: int, keeps: bool) -> dict[str, int]:
     """The largest tile's bytes of each kind of buffer; `input0`, `input1`, `weights`, `output`, `image`, `band`."""
-    spans = list(row_spans(op, rows))
+    most = most_rows(op, rows, keeps)
     sizes = {}
     for index, source in enumerate(op.inputs):
-        most = max(op.input_rows(index, first, last) for first, last in spans)
-        sizes[f"input{index}"] = (source.channels or channels) * most * source.row_bytes
+        sizes[f"input{index}"] = (source.channels or channels) * most.inputs[index] * source.row_bytes
     blocks = -(-channels // 4)
     sizes["weights"] = blocks * op.block_bytes
     # A packed convolution writes whole blocks of 4 channels.
     written = blocks * 4 if op.image_row_bytes else channels
     sizes["output"] = (channels if op.pool is not None else written) * rows * op.row_bytes
-    kernel = max(last - first for first, last in (op.kernel_rows(*span) for span in spans))
     sizes["image"] = 0
     if op.image_rows is not None:
-        sizes["image"] = ((kernel - 1) * op.image_rows.stride + op.image_rows.span) * op.image_row_bytes
-    sizes["band"] = written * kernel * op.band_row_bytes if op.pool is not None else 0
+        sizes["image"] = ((most.kernel - 1) * op.image_rows.stride + op.image_rows.span) * op.image_row_bytes
+    sizes["band"] = written * most.band * op.band_row_bytes
     sizes["scratch"] = op.scratch_bytes
     return sizes
+
+
+@dataclass(frozen=True)
+class MostRows:
+    """The most rows that a tile has: of each input, made by its first kernel, in front of the pool (0 without)."""
+
+    inputs: tuple[int, ...]
+    kernel: int
+    band: int
+
+
+@lru_cache(maxsize=8192)
+def most_rows(op: TiledOp, rows: int, keeps: bool) -> MostRows:
+    """What tiles of `rows` output rows need at most; keeps: as for `TiledOp.new_rows`."""
+    spans = list(row_spans(op, rows))
+    made = [op.new_rows(*span, keeps) for span in spans]
+    band = [op.kernel_rows(*span) for span in spans] if op.pool is not None else [(0, 0)]
+    return MostRows(
+        tuple(max(op.input_rows(i, *span, keeps) for span in spans) for i in range(len(op.inputs))),
+        max(last - first for first, last in made),
+        max(last - first for first, last in band),
+    )
 
 
 def row_spans(op: TiledOp, rows: int) -> Iterator[tuple[int, int]]:
@@ -161,10 +201,14 @@ def row_spans(op: TiledOp, rows: int) -> Iterator[tuple[int, int]]:
         yield first, min(first + rows, op.height)
 
 
-def layout_of(op: TiledOp, channels: int, rows: int, all_channels: int) -> L1Layout:
-    """Buffers one after another, each aligned to 4 bytes; two of what changes while it is in use."""
+def layout_of(op: TiledOp, channels: int, rows: int, all_channels: int, by_rows: bool) -> L1Layout:
+    """Buffers one after another, each aligned to 4 bytes; two of what changes while it is in use.
+
+    An input that becomes an image is in use only before the next one is asked for.
+    """
     down, across = -(-op.height // rows), -(-all_channels // channels)
-    sizes = buffer_bytes(op, channels, rows)
+    keeps = op.keeps_rows(by_rows, across)
+    sizes = buffer_bytes(op, channels, rows, keeps)
     spans: list[tuple[str, int, int]] = []
     end = 0
 
@@ -181,13 +225,14 @@ def layout_of(op: TiledOp, channels: int, rows: int, all_channels: int) -> L1Lay
         return places[0], places[-1]
 
     inputs = tuple(
-        take(f"input{index}", down > 1 or (across > 1 and source.channels is None))
+        take(f"input{index}", not op.image_row_bytes and (down > 1 or (across > 1 and source.channels is None)))
         for index, source in enumerate(op.inputs)
     )
     weights = take("weights", across > 1)
     outputs = take("output", down * across > 1)
     image, band, scratch = (take(name, False)[0] for name in ("image", "band", "scratch"))
-    return L1Layout(inputs, weights, outputs, image, band, scratch, tuple(spans), end)
+    band_rows = most_rows(op, rows, keeps).band
+    return L1Layout(inputs, weights, outputs, image, band, scratch, tuple(spans), end, band_rows, keeps)
 
 
 def check_tile_plan(plan: TilePlan) -> None:
@@ -200,7 +245,7 @@ def check_tile_plan(plan: TilePlan) -> None:
         for (name, _, end), (other, start, _) in pairwise(ordered):
             if start < end:
                 raise InternalError(f"{name} and {other} overlap in L1", where=op.name)
-        sizes = buffer_bytes(op, tiling.channels, tiling.rows)
+        sizes = buffer_bytes(op, tiling.channels, tiling.rows, layout.keeps)
         for name, start, end in layout.spans:
             if end - start < sizes[name.split(".")[0]] or end > layout.peak_bytes:
                 raise InternalError(f"{name} has {end - start} bytes", where=op.name)

@@ -64,7 +64,7 @@ def tile_details(tiles: TilePlan, plan: MemoryPlan, program: Program) -> dict[st
                 "l3_cycles": 0,
                 "modelled_cycles": 0,
                 "candidates": 0,
-                "proven_optimal": True,
+                "least_cycles": 0,
             },
         )
         row["tiles"] += tiling.tiles
@@ -75,7 +75,7 @@ def tile_details(tiles: TilePlan, plan: MemoryPlan, program: Program) -> dict[st
         row["dma_cycles"] += round(tiling.dma_cycles)
         row["modelled_cycles"] += round(tiling.cycles)
         row["candidates"] += tiling.candidates
-        row["proven_optimal"] &= tiling.proven
+        row["least_cycles"] += round(tiling.least_cycles)
     for chunk in plan.chunks:
         if chunk.op in rows:
             rows[chunk.op]["l3_cycles"] += round(costs.l3_cycles(chunk.size_bytes))

@@ -9,25 +9,28 @@ from nnkit.c.fixed.conv2d import conv2d_kernel
 from nnkit.c.fixed.conv2d_depthwise import is_depthwise
 from nnkit.c.fixed.conv2d_packed import PackedLayout, packed_layout, why_not_packed
 from nnkit.c.fixed.machine import CoreMachine
-from nnkit.c.fixed.types import chw
+from nnkit.c.fixed.types import chw, ctype
 from nnkit.c.fixed.weight_blocks import block_bytes
-from nnkit.program import Activation, Add, Conv2d, Lookup, Mul, OpBase, Pool, Program, Window
+from nnkit.program import Activation, Add, Conv2d, Fixed, Lookup, Mul, OpBase, Pool, Program, Window
 from nnkit_gap8 import cluster_costs as costs
 from nnkit_gap8.tile_plan import Rows, TiledOp, TileInput
 
 _SCRATCH_SHARE = 6  # of L1 goes to a depthwise kernel's bands
 
-Compute = Callable[[int, int, int, int], float]
-"""Cycles of a tile of channels, kernel rows, output rows, pixel parts; the image is apart."""
+Compute = Callable[[int, int, int], float]
+"""Cycles of a tile of channels, kernel rows, output rows; the image is apart."""
 
 
 @dataclass(frozen=True)
 class TileCosts:
-    """compute: of the kernels on a tile. image: of a new input's, by kernel rows. parts: choices of pixel parts."""
+    """compute: of the kernels on a tile. image: of a new input's, by kernel rows.
+
+    least: of all computation of so many channels, if every core worked without a pause on tiles of any size.
+    """
 
     compute: Compute
     image: Callable[[int], float]
-    parts: tuple[int, ...] = (1,)
+    least: Callable[[int], float]
 
 
 def describe(op: OpBase, program: Program, machine: CoreMachine) -> tuple[TiledOp, TileCosts] | str:
@@ -73,22 +76,35 @@ def _packed(op: Conv2d, program: Program, cores: int) -> tuple[TiledOp, TileCost
     )
     columns = channels * op.window.kernel_w if layout.folded else layout.entry_groups
 
-    def compute(tile_channels: int, kernel_rows: int, out_rows: int, pixel_parts: int) -> float:
-        block_parts = cores // pixel_parts
-        cycles = costs.FORK_CYCLES + costs.packed_cycles(
-            layout, kernel_rows * conv_w, tile_channels, pixel_parts, block_parts
-        )
+    same_type = ctype(x.fixed) == layout.lane
+    quick = op.pool is not None and op.pool.kind == "max" and _is_quick(op.pool.window, y.fixed)
+
+    def compute(tile_channels: int, kernel_rows: int, out_rows: int) -> float:
+        cycles = costs.FORK_CYCLES + costs.packed_cycles(layout, kernel_rows * conv_w, tile_channels, cores)
         if op.pool is not None:
-            taps = op.pool.window.kernel_h * op.pool.window.kernel_w
-            cycles += costs.FORK_CYCLES
-            cycles += costs.elementwise_cycles(tile_channels, out_rows * out_w, cores, 4.0 + 3.0 * taps)
+            window = op.pool.window
+            cycles += costs.FORK_CYCLES + costs.pool_cycles(
+                tile_channels, out_rows, out_w, window.kernel_h * window.kernel_w, quick, cores
+            )
         return cycles
 
     def image(kernel_rows: int) -> float:
         image_rows = (kernel_rows - 1) * rows.stride + rows.span
-        return costs.FORK_CYCLES + costs.image_cycles(layout, image_rows, columns, cores)
+        return costs.FORK_CYCLES + costs.image_cycles(layout, image_rows, columns, cores, same_type)
 
-    return tiled, TileCosts(compute, image, tuple(parts for parts in (8, 4, 2, 1) if parts <= cores))
+    def least(tile_channels: int) -> float:
+        made = tiled.kernel_rows(0, out_h)
+        image_rows = (made[1] - made[0] - 1) * rows.stride + rows.span
+        return costs.least_packed_cycles(layout, (made[1] - made[0]) * conv_w, tile_channels, cores) + (
+            costs.image_cycles(layout, image_rows * columns, 1, 1, same_type) / cores
+        )
+
+    return tiled, TileCosts(compute, image, least)
+
+
+def _is_quick(window: Window, storage: Fixed) -> bool:
+    sizes = (window.kernel_h, window.kernel_w, window.stride_w, window.dilation_h, window.dilation_w)
+    return sizes == (3, 3, 2, 1, 1) and storage.signed
 
 
 def _depthwise(op: Conv2d, program: Program, machine: CoreMachine) -> tuple[TiledOp, TileCosts] | str:
@@ -110,13 +126,13 @@ def _depthwise(op: Conv2d, program: Program, machine: CoreMachine) -> tuple[Tile
     )
     stride = op.window.stride_h * op.window.stride_w
 
-    def compute(tile_channels: int, kernel_rows: int, out_rows: int, pixel_parts: int) -> float:
+    def compute(tile_channels: int, kernel_rows: int, out_rows: int) -> float:
         # Parts divide blocks of four channels. A band's element costs a load and a store, a tap two and a half.
         blocks = costs.ceil_div(costs.ceil_div(tile_channels, 4), kernel.max_parts)
         each = 12.0 + 2.6 * taps + 2.6 * stride
         return costs.FORK_CYCLES + blocks * 4 * (180.0 + out_rows * (40.0 + out_w * each))
 
-    return tiled, TileCosts(compute, lambda rows: 0.0)
+    return tiled, _without_image(compute, out_h)
 
 
 def depthwise_machine(machine: CoreMachine) -> CoreMachine:
@@ -137,11 +153,11 @@ def _pool(op: Pool, program: Program, cores: int) -> tuple[TiledOp, TileCosts]:
         inputs=(TileInput(None, width * x.format.bytes, _rows(op.window, height)),),
     )
 
-    def compute(tile_channels: int, kernel_rows: int, out_rows: int, pixel_parts: int) -> float:
+    def compute(tile_channels: int, kernel_rows: int, out_rows: int) -> float:
         each = 6.0 + 3.2 * taps
         return costs.FORK_CYCLES + costs.elementwise_cycles(tile_channels, out_rows * out_w, cores, each)
 
-    return tiled, TileCosts(compute, lambda rows: 0.0)
+    return tiled, _without_image(compute, out_h)
 
 
 def _elementwise(op: OpBase, program: Program, cores: int) -> tuple[TiledOp, TileCosts] | str:
@@ -163,12 +179,12 @@ def _elementwise(op: OpBase, program: Program, cores: int) -> tuple[TiledOp, Til
         name=op.name, channels=channels, height=height, width=width, row_bytes=width * y.format.bytes, inputs=inputs
     )
 
-    def compute(tile_channels: int, kernel_rows: int, out_rows: int, pixel_parts: int) -> float:
+    def compute(tile_channels: int, kernel_rows: int, out_rows: int) -> float:
         if isinstance(op, Lookup):
             return costs.FORK_CYCLES + costs.ceil_div(tile_channels * out_rows * width, cores) * each
         return costs.FORK_CYCLES + costs.elementwise_cycles(tile_channels, out_rows * width, cores, each)
 
-    return tiled, TileCosts(compute, lambda rows: 0.0)
+    return tiled, _without_image(compute, height)
 
 
 def _operand(program: Program, name: str, channels: int, height: int, width: int) -> TileInput:
@@ -176,6 +192,15 @@ def _operand(program: Program, name: str, channels: int, height: int, width: int
     if tensor.elements == channels * height * width:
         return TileInput(None, width * tensor.format.bytes, Rows(height))
     return TileInput(None, tensor.format.bytes, Rows(1, stride=0))
+
+
+def _without_image(compute: Compute, height: int) -> TileCosts:
+    """The least is that of one tile with all rows: parts divide channels, whose number no cut changes."""
+
+    def least(channels: int) -> float:
+        return compute(channels, height, height) - costs.FORK_CYCLES
+
+    return TileCosts(compute, lambda rows: 0.0, least)
 
 
 def packed_of(op: OpBase, program: Program) -> PackedLayout | None:

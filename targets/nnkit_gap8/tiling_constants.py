@@ -11,11 +11,11 @@ from nnkit.program import Program
 from nnkit_gap8.tile_plan import Rows, TileInput, TilePlan, Tiling
 
 _FIELDS: Mapping[str, tuple[str, ...]] = {
-    "packed_conv": ("in_h", "out_h", "pad_top", "out_channels", "", "pixel_parts"),
-    "conv": ("in_h", "out_h", "window.pad_top", "groups", "", ""),
-    "pool": ("in_h", "out_h", "window.pad_top", "channels", "", ""),
-    "elementwise": ("", "", "", "channels", "plane", ""),
-    "lookup": ("", "", "", "", "elements", ""),
+    "packed_conv": ("in_h", "out_h", "pad_top", "out_channels", ""),
+    "conv": ("in_h", "out_h", "window.pad_top", "groups", ""),
+    "pool": ("in_h", "out_h", "window.pad_top", "channels", ""),
+    "elementwise": ("", "", "", "channels", "plane"),
+    "lookup": ("", "", "", "", "elements"),
 }
 """The fields that a tile changes, of each of the layers' structures."""
 
@@ -65,7 +65,6 @@ def _constant(name: str, tiling: Tiling, calls: tuple[Call, ...]) -> Constant:
         (f"&{pool.name}" if pool is not None else "0", "pool"),
         (_rows(op.pool or Rows(0)), "convolution rows of pooled rows"),
         (f"{tiling.channels}, {tiling.rows}", "output channels and rows of a tile"),
-        (f"{tiling.pixel_parts}", "parts that divide pixels"),
         (f"{int(tiling.by_rows)}", "channels run inside rows (1) or rows inside channels (0)"),
         (f"{op.channels}, {op.height}, {op.row_bytes}", "output channels, rows, bytes of a row"),
         (f"{op.width}", "elements of a row"),
@@ -78,7 +77,9 @@ def _constant(name: str, tiling: Tiling, calls: tuple[Call, ...]) -> Constant:
         ("{" + ", ".join(_pair(place) for place in places) + "}", f"in L1, {layout.peak_bytes} bytes: inputs"),
         (_pair(layout.weights), "weights"),
         (_pair(layout.outputs), "outputs"),
-        (f"{layout.image}, {layout.band}, {layout.scratch}", "image, rows in front of the pool, scratch"),
+        (f"{layout.image}, {layout.band}", "image, rows in front of the pool"),
+        (f"{layout.band_rows}, {op.band_row_bytes}", "most of these rows, bytes of one"),
+        (f"{layout.scratch}", "scratch"),
     )
     return Constant("struct nnkit_tiling", name, lines)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from nnkit.c.fixed.layer import Call, Constant, stage_lines
 from nnkit.c.fixed.machine import CoreMachine
 from nnkit.c.fixed.operator import Declaration, Function, OperatorC, Source
-from nnkit.c.fixed.pool import fused_pool_constant, fused_row, plain_pool
+from nnkit.c.fixed.pool import fused_pool_constant, fused_row, packed_pool
 from nnkit.c.fixed.types import CType, chw, ctype
 from nnkit.c.fixed.weight_blocks import LANES, wide_starts
 from nnkit.memory.needs import KernelNeeds
@@ -149,7 +149,7 @@ class PackedConv2dC(OperatorC[Conv2d]):
         convolution = PackedFunction(layout.lane, ctype(y), layout.leaky)
         if op.pool is None:
             return image, convolution
-        return image, convolution, plain_pool(op.pool, y), fused_row(op.pool, y)
+        return image, convolution, packed_pool(op.pool, y), fused_row(op.pool, y)
 
     def calls(self, op: Conv2d, program: Program, machine: CoreMachine, name: str) -> tuple[Call, ...]:
         """The calls in order; their layers are those of the whole tensor."""
@@ -235,9 +235,9 @@ def packed_source(functions: Collection[Function]) -> Source | None:
         ),
     )
     lanes = sorted({each.lane for each in variants})
-    return Source(
-        "packed", "conv2d_packed.c.j2", {"images": images, "variants": variants, "lanes": lanes}, declarations
-    )
+    quick = sorted({each.x for each in images if each.x == each.lane})
+    values = {"images": images, "variants": variants, "lanes": lanes, "quick_lanes": quick}
+    return Source("packed", "conv2d_packed.c.j2", values, declarations)
 
 
 def _constant(name: str, op: Conv2d, program: Program) -> Constant:
@@ -259,6 +259,6 @@ def _constant(name: str, op: Conv2d, program: Program) -> Constant:
             (f"{layout.row_groups}, {layout.pixel_groups}", "groups of a kernel row, from pixel to pixel"),
             (f"{layout.block_bytes}", "bytes of a block"),
             *stage_lines(op.stage, program.tensors[op.output].fixed),
-            ("1", "parts that divide pixels"),
+            (f"{out_h * out_w}", "elements of an output plane"),
         ),
     )

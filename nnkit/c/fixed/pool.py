@@ -56,14 +56,23 @@ class PoolRowFunction(Function):
 
 @dataclass(frozen=True, order=True)
 class PoolFunction(Function):
-    """A pooling layer's kernel. clamped: its clip is narrower than the storage type."""
+    """A pooling layer's kernel. clamped: its clip is narrower than the storage type.
+
+    packed: it works on the rows of a tile that a packed convolution has left: `struct nnkit_packed_pool`.
+    """
 
     row: PoolRow
     clamped: bool
+    packed: bool = False
 
     @property
     def name(self) -> str:
-        return f"{self.row.pool}_pool_{self.row.tag}{'_clamped' if self.clamped else ''}"
+        return f"{self.row.pool}_pool_{self.row.tag}{'_clamped' if self.clamped else ''}{'_packed' * self.packed}"
+
+    @property
+    def struct(self) -> str:
+        """The type of its parameters."""
+        return "struct nnkit_packed_pool" if self.packed else "struct nnkit_pool"
 
 
 @dataclass(frozen=True, order=True)
@@ -109,9 +118,9 @@ def fused_row(pool: FusedPool, storage: Fixed) -> PoolRowFunction:
     return PoolRowFunction(row, pool.window.kernel_h, pool.window.kernel_w)
 
 
-def plain_pool(pool: FusedPool, storage: Fixed) -> PoolFunction:
+def packed_pool(pool: FusedPool, storage: Fixed) -> PoolFunction:
     """The kernel of a pool behind a convolution where it runs by itself, on rows that the convolution has left."""
-    return PoolFunction(fused_row(pool, storage).row, clamped=False)
+    return PoolFunction(fused_row(pool, storage).row, clamped=False, packed=True)
 
 
 def fused_pool_constant(name: str, pool: FusedPool, conv_hw: tuple[int, int], output: Tensor) -> Constant:
@@ -136,9 +145,10 @@ def pool_source(functions: Collection[Function]) -> Source | None:
     pools = sorted({function for function in functions if isinstance(function, PoolFunction)})
     declarations = [
         *(_row_declaration(row) for row in rows),
-        *(Declaration(pool.name, f"struct nnkit_pool: {pool.row.pool} pool, {pool.row.tag}") for pool in pools),
+        *(Declaration(pool.name, f"{pool.struct}: {pool.row.pool} pool, {pool.row.tag}") for pool in pools),
     ]
-    return Source("pool", "pool.c.j2", {"pool_rows": rows, "pools": pools}, tuple(declarations))
+    packed = any(pool.packed for pool in pools)
+    return Source("pool", "pool.c.j2", {"pool_rows": rows, "pools": pools, "packed": packed}, tuple(declarations))
 
 
 def _sum_is_wide(pool: str, storage: Fixed, window: Window) -> bool:

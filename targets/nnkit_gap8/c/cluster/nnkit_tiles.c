@@ -24,7 +24,22 @@ static nnkit_i32 input_rows(const struct nnkit_tiling *tiling, const struct nnki
     nnkit_i32 last = tile->row + tile->rows;
 
     if (tiling->pool) rows_before(&tiling->pool_rows, tile->row, tile->rows, &first, &last);
+    first += tile->kept;
     return rows_before(&tiling->input[input].rows, first, last - first, begin, end);
+}
+
+/* The convolution rows of `tile` that the tile before it has made, and whether there are others. */
+static nnkit_i32 kept_rows(const struct nnkit_tiling *tiling, const struct nnkit_tile *before,
+    const struct nnkit_tile *tile, nnkit_i32 *more)
+{
+    nnkit_i32 begin, end, last_begin, last_end;
+
+    *more = 1;
+    if (!tiling->pool || before->channel != tile->channel || before->row + before->rows != tile->row) return 0;
+    rows_before(&tiling->pool_rows, before->row, before->rows, &last_begin, &last_end);
+    rows_before(&tiling->pool_rows, tile->row, tile->rows, &begin, &end);
+    *more = end > last_end;
+    return last_end > begin ? last_end - begin : 0;
 }
 
 static nnkit_i32 transfer(struct nnkit_tiles *tiles, nnkit_i32 l1, nnkit_u8 *l2, nnkit_i32 line_bytes, nnkit_i32 lines,
@@ -56,6 +71,7 @@ static void set_tile(const struct nnkit_tiles *tiles, nnkit_i32 index, const str
     const nnkit_i32 down = (tiling->out_h + tiling->rows - 1) / tiling->rows;
     const nnkit_i32 outer = index / (tiling->by_rows ? across : down);
     const nnkit_i32 inner = index - outer * (tiling->by_rows ? across : down);
+    nnkit_i32 more = 1;
     struct nnkit_tile last;
 
     last = *before;
@@ -64,8 +80,10 @@ static void set_tile(const struct nnkit_tiles *tiles, nnkit_i32 index, const str
     tile->rows = tiling->out_h - tile->row < tiling->rows ? tiling->out_h - tile->row : tiling->rows;
     tile->channels = tiles->all_channels - tile->channel;
     if (tile->channels > tiling->channels) tile->channels = tiling->channels;
+    tile->kept = index ? kept_rows(tiling, &last, tile, &more) : 0;
     /* An input with all channels changes with the rows alone, weights change with the channels alone. */
     tile->loads[0] = index == 0 || tile->row != last.row || (!tiling->input[0].channels && tile->channel != last.channel);
+    tile->loads[0] &= more;
     tile->loads[1] = tiling->block_bytes && (index == 0 || tile->channel != last.channel);
     tile->turn[0] = index && tile->loads[0] ? !last.turn[0] : last.turn[0];
     tile->turn[1] = index && tile->loads[1] ? !last.turn[1] : last.turn[1];
@@ -114,11 +132,12 @@ static void set_tasks(struct nnkit_tiles *tiles)
 
     if (tiling->pool) {
         pad = rows_before(&tiling->pool_rows, tile->row, tile->rows, &begin, &end);
-        tiles->pool.window.pad_top = pad;
-        tiles->pool.in_h = rows = end - begin;
-        tiles->pool.out_h = tile->rows;
-        tiles->pool.channels = tile->channels;
+        tiles->pool.pool.window.pad_top = pad;
+        tiles->pool.pool.in_h = end - begin;
+        tiles->pool.pool.out_h = tile->rows;
+        tiles->pool.pool.channels = tile->channels;
         tiles->pool_task.output = output;
+        rows = end - begin - tile->kept;
     }
     pad = input_rows(tiling, tile, 0, &begin, &end);
     change(tiles, 0, end - begin);
@@ -132,7 +151,12 @@ static void set_tasks(struct nnkit_tiles *tiles)
         tiles->image_task.input[0] = tiles->task.input[0];
         tiles->task.input[0] = tiles->image_task.output;
     }
-    tiles->task.output = tiling->pool ? tiles->l1 + tiling->l1_band : output;
+    tiles->task.output = output;
+    if (tiling->l1_image >= 0) tiles->layer.packed.out_plane = rows * tiles->layer.packed.out_w;
+    if (tiling->pool) {
+        tiles->layer.packed.out_plane = tiles->pool.in_plane;
+        tiles->task.output = tiles->l1 + tiling->l1_band + tile->kept * tiling->band_row_bytes;
+    }
     if (tiling->block_bytes) tiles->task.weights = tiles->l1 + tiling->l1_weights[tile->turn[1]];
     tiles->task.blocks = tiling->block_bytes ? (tile->channels + 3) / 4 : 0;
     tiles->fresh = tile->loads[0];
@@ -164,12 +188,12 @@ void nnkit_tiles_start(struct nnkit_tiles *tiles, const struct nnkit_tiling *til
     tiles->index = -1;
     tiles->storing[0] = tiles->storing[1] = -1;
     memcpy(tiles->layer.bytes, tiling->layer, (size_t)tiling->layer_bytes);
-    change(tiles, 5, tiling->pixel_parts);
     tiles->task.layer = tiles->image_task.layer = &tiles->layer;
     tiles->task.scratch = l1 + (tiling->l1_scratch < 0 ? 0 : tiling->l1_scratch);
     tiles->image_task.output = l1 + (tiling->l1_image < 0 ? 0 : tiling->l1_image);
     if (tiling->pool) {
-        tiles->pool = *tiling->pool;
+        tiles->pool.pool = *tiling->pool;
+        tiles->pool.in_plane = tiling->band_rows * tiling->pool->in_w;
         tiles->pool_task.layer = &tiles->pool;
         tiles->pool_task.input[0] = l1 + tiling->l1_band;
     }
@@ -205,10 +229,15 @@ nnkit_i32 nnkit_tiles_next(struct nnkit_tiles *tiles)
     }
     if (tiles->index == tiles->count) return 0;
     tiles->now = tiles->ahead;
-    if (tiles->index + 1 < tiles->count) {
-        set_tile(tiles, tiles->index + 1, &tiles->now, &tiles->ahead);
-        load(tiles, &tiles->ahead);
-    }
     set_tasks(tiles);
     return 1;
+}
+
+void nnkit_tiles_ahead(struct nnkit_tiles *tiles)
+{
+    tiles->pool.kept_rows = 0;
+    if (tiles->index + 1 == tiles->count) return;
+    set_tile(tiles, tiles->index + 1, &tiles->now, &tiles->ahead);
+    load(tiles, &tiles->ahead);
+    tiles->pool.kept_rows = tiles->ahead.kept;
 }

@@ -3,7 +3,11 @@
  * one's output on its way back. The same for every network.
  *
  *     nnkit_tiles_start(&tiles, ...);
- *     while (nnkit_tiles_next(&tiles)) run the layer's kernels on tiles.task;
+ *     while (nnkit_tiles_next(&tiles)) {
+ *         if (tiles.fresh) make the image of tiles.image_task, where the layer has one;
+ *         nnkit_tiles_ahead(&tiles);
+ *         run the layer's kernels on tiles.task;
+ *     }
  */
 #ifndef NNKIT_TILES_H
 #define NNKIT_TILES_H
@@ -28,29 +32,30 @@ struct nnkit_tile_input {
 struct nnkit_tiling {
     const void *layer;          /* parameters of the whole layer; a tile has a copy of its own */
     nnkit_i32 layer_bytes;
-    nnkit_i32 at[6];            /* offsets of fields that a tile changes, or -1: in_h, out_h, pad_top, channels, the elements
-                                   of a channel (without a field for channels: of the tile), pixel_parts */
+    nnkit_i32 at[5];            /* offsets of fields that a tile changes, or -1: in_h, out_h, pad_top, channels, the elements
+                                   of a channel (without a field for channels: of the tile) */
     const struct nnkit_pool *pool; /* behind a packed convolution, or 0 */
     struct nnkit_tile_rows pool_rows;
     nnkit_i32 channels, rows;   /* of the output, in a tile */
-    nnkit_i32 pixel_parts;
     nnkit_i32 by_rows;          /* the next tile has the next channels (1) or the next rows (0) */
     nnkit_i32 out_channels, out_h, out_row_bytes;
     nnkit_i32 out_w;            /* elements of a row */
     nnkit_i32 inputs;
     struct nnkit_tile_input input[2];
     nnkit_i32 block_bytes;      /* of the weights of 4 output channels; 0: no weights */
-    nnkit_i32 l1_input[2][2];   /* of each input, two in turn */
+    nnkit_i32 l1_input[2][2];   /* of each input, two in turn; one where there is an image, which is made of it at once */
     nnkit_i32 l1_weights[2];
     nnkit_i32 l1_output[2];
     nnkit_i32 l1_image;
     nnkit_i32 l1_band;          /* convolution rows in front of the pool */
+    nnkit_i32 band_rows, band_row_bytes; /* most of them; of one channel's row */
     nnkit_i32 l1_scratch;
 };
 
 /* A tile: output rows and channels, and which of the buffers hold what it needs. */
 struct nnkit_tile {
     nnkit_i32 channel, channels, row, rows;
+    nnkit_i32 kept;             /* convolution rows in front of the pool that the last tile has left */
     nnkit_i32 turn[2];          /* of inputs and weights */
     nnkit_i32 loads[2];
 };
@@ -77,7 +82,7 @@ struct nnkit_tiles {
         struct nnkit_lookup lookup;
         nnkit_u8 bytes[1];
     } layer;
-    struct nnkit_pool pool;
+    struct nnkit_packed_pool pool;
 };
 
 #define NNKIT_TILES_BYTES 1024 /* in front of the buffers in L1 */
@@ -89,6 +94,9 @@ void nnkit_tiles_start(struct nnkit_tiles *tiles, const struct nnkit_tiling *til
 
 /* Make the next tile ready: 1. When all are computed and stored: 0. */
 nnkit_i32 nnkit_tiles_next(struct nnkit_tiles *tiles);
+
+/* Let the tile after this one come. Its input may take the place of the one that an image has been made of. */
+void nnkit_tiles_ahead(struct nnkit_tiles *tiles);
 
 NNKIT_EXTERN_C_END
 
