@@ -12,7 +12,14 @@ from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 from nnkit.api.deploying import load_deployment_recipe
-from nnkit.deployment import DeploymentBuild, DeploymentOutcome, deployment_build, run_deployment
+from nnkit.deployed import Deployed
+from nnkit.deployment import (
+    DeploymentBuild,
+    DeploymentOutcome,
+    deployment_build,
+    plan_deployment,
+    run_deployment,
+)
 from nnkit.report.progress import Progress
 
 RECIPE = """\
@@ -164,3 +171,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     (folder / "recipe.yaml").write_text(RECIPE)
     build = build_of(folder / "recipe.yaml", emulate=True)
     return Project(folder / "recipe.yaml", build, run_deployment(build, folder / "out"))
+
+
+@pytest.fixture(scope="package")
+def deployed(project: Project) -> Deployed:
+    """Its programs, stages and joint plan."""
+    return plan_deployment(build_of(project.recipe)).deployed

@@ -9,49 +9,15 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from nnkit.deployed import Deployed
-from nnkit.deployed.session import ENROL, LOAD, REMOVE, SAVE, SEARCH, Command, Session, command_bytes, trace_bytes
-from nnkit.deployment import plan_deployment
+from nnkit.deployed.session import trace_bytes
 from nnkit.errors import ToolError
-from nnkit.simulate import simulate
 from nnkit_gap8.deployment_emit import deployment_files
 from nnkit_gap8.deployment_runners import HostPipelineRunner
 from tests.deployment.conftest import Project, build_of
-
-
-@pytest.fixture(scope="module")
-def deployed(project: Project) -> Deployed:
-    return plan_deployment(build_of(project.recipe)).deployed
-
-
-def python_session(deployed: Deployed) -> Session:
-    programs = {part.name: part.program for part in deployed.parts}
-    return Session(deployed.parts, deployed.stages, lambda name, inputs: simulate(programs[name], inputs))
-
-
-def commands(count: int = 6) -> list[Command]:
-    """Frames of all sorts: noise, gradients, black, white."""
-    rng = np.random.default_rng(11)
-    ramp = np.add.outer(np.arange(48) * 3, np.arange(64) * 2) % 256
-    frames = [rng.integers(0, 256, (48, 64)) for _ in range(count)]
-    frames += [ramp, np.zeros((48, 64)), np.full((48, 64), 255)]
-    pictures = [frame.astype(np.uint8) for frame in frames]
-    session = [Command(SEARCH, frame=pictures[0]), Command(LOAD)]
-    session += [
-        Command(ENROL, frame=each, name=name) for each, name in zip(pictures, ("a", "bb", "a", "ccc"), strict=False)
-    ]
-    session += [Command(SEARCH, frame=each) for each in pictures]
-    session += [
-        Command(SAVE),
-        Command(REMOVE, name="a"),
-        Command(REMOVE, name="nobody"),
-        Command(SAVE),
-        Command(LOAD),
-    ]
-    return [*session, Command(SEARCH, frame=pictures[1]), Command(SAVE)]
+from tests.deployment.sessions import commands, python_session, session_bytes
 
 
 def test_all_runners_agree_with_python_in_every_byte(project: Project) -> None:
@@ -88,15 +54,11 @@ def test_frames_of_all_sorts(project: Project, deployed: Deployed, parts: int) -
     assert 0 in statuses
     sanitized = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     runner = HostPipelineRunner(flags=sanitized, parts=parts)
-    made = runner.run(project.outcome.folder / "artifact", deployed, _bytes(deployed))
+    made = runner.run(project.outcome.folder / "artifact", deployed, session_bytes(deployed))
     assert made.results == b"".join(answer.result for answer in wanted)
     assert made.trace == trace_bytes(python.trace)
     assert python.store is not None
     assert made.store == b"".join(python.store.slots)
-
-
-def _bytes(deployed: Deployed) -> bytes:
-    return command_bytes(deployed.parts, deployed.stages, commands())
 
 
 @pytest.mark.parametrize("buffer", ["FRAME", "DETECTIONS"])
@@ -112,7 +74,7 @@ def test_a_buffer_that_does_not_survive_is_found_out(
     python = python_session(deployed)
     wanted = b"".join(python.answer(command).result for command in commands())
     try:
-        made = HostPipelineRunner().run(artifact, deployed, _bytes(deployed))
+        made = HostPipelineRunner().run(artifact, deployed, session_bytes(deployed))
     except ToolError:
         return  # it crashed: found out too
     assert (made.results, made.trace) != (wanted, trace_bytes(python.trace))

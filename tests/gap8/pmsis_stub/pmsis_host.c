@@ -155,8 +155,59 @@ void pi_ram_read_async(struct pi_device *device, uint32_t address, void *data, u
     ++read_count;
 }
 
-int pi_flash_open(struct pi_device *device) { (void)device; return 0; }
-void pi_flash_close(struct pi_device *device) { (void)device; }
+
+/* The last 4 MiB of a flash of 64 MiB, in sectors of 256 KiB. Whole sectors are erased, and only erased bytes are
+ * programmed; the flash is opened by one at a time, and nothing is done with one that is closed. */
+#define FLASH_START 0x3C00000u
+#define FLASH_SECTOR 0x40000u
+static unsigned char flash[4 << 20];
+static int flash_ready, flash_opened;
+
+int pi_flash_open(struct pi_device *device)
+{
+    (void)device;
+    if (flash_opened++) abort();
+    if (!flash_ready++) memset(flash, 255, sizeof flash);
+    return 0;
+}
+
+void pi_flash_close(struct pi_device *device)
+{
+    (void)device;
+    if (flash_opened-- != 1) abort();
+}
+
+static unsigned char *flash_at(uint32_t address, uint32_t size)
+{
+    if (!flash_opened || address < FLASH_START || size > sizeof flash || address - FLASH_START > sizeof flash - size) abort();
+    return flash + (address - FLASH_START);
+}
+
+void pi_flash_read(struct pi_device *device, uint32_t pi_flash_addr, void *data, uint32_t size)
+{
+    (void)device;
+    memcpy(data, flash_at(pi_flash_addr, size), size);
+}
+
+void pi_flash_program(struct pi_device *device, uint32_t pi_flash_addr, const void *data, uint32_t size)
+{
+    unsigned char *const to = flash_at(pi_flash_addr, size);
+    uint32_t i;
+
+    (void)device;
+    for (i = 0; i < size; ++i) {
+        if (to[i] != 255) abort();
+        to[i] = ((const unsigned char *)data)[i];
+    }
+}
+
+void pi_flash_erase(struct pi_device *device, uint32_t pi_flash_addr, int size)
+{
+    (void)device;
+    if (pi_flash_addr % FLASH_SECTOR || (uint32_t)size % FLASH_SECTOR) abort();
+    memset(flash_at(pi_flash_addr, (uint32_t)size), 255, (size_t)size);
+}
+
 int32_t pi_fs_mount(struct pi_device *device) { (void)device; return 0; }
 void pi_fs_unmount(struct pi_device *device) { (void)device; }
 
