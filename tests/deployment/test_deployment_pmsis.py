@@ -1,4 +1,4 @@
-"""The PMSIS side of a deployment, compiled without a warning against stub headers, and a session run through its calls.
+"""The PMSIS side of a deployment compiles without a warning against stub headers, and runs a session through them.
 
 The stub runs the cores in the wrong order, gives weights only when they are waited for, and aborts where a byte of
 flash is programmed that was not erased, or where a part of a sector is erased.
