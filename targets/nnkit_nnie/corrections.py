@@ -92,7 +92,10 @@ def correct(lowered: NnieLowered, quantization: Quantization, options: NnieOptio
         notes.append(note)
         if kept:
             best, best_accuracy = candidate, accuracy
-    return Corrected(_with_notes(best.lowered, notes), best.statistics)
+    corrected = _with_notes(best.lowered, notes)
+    if best.lowered is not lowered:
+        corrected = replace(corrected, uncorrected=lowered)
+    return Corrected(corrected, best.statistics)
 
 
 def _with_notes(lowered: NnieLowered, notes: Sequence[str]) -> NnieLowered:

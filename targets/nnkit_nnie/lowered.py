@@ -22,11 +22,13 @@ class NnieLowered(Lowered):
     """The network as it is divided between the NNIE and the CPU, every limit and tag rule checked.
 
     parts: the networks that the mapper compiles. cpu_code: C of each CPU segment, by the segment's index.
+    uncorrected: the network before its weights were corrected; None where they were not.
     """
 
     network: Network
     parts: tuple[Part, ...]
     cpu_code: Mapping[int, SegmentSource]
+    uncorrected: NnieLowered | None = None
 
     @classmethod
     def of(cls, model: Model, division: Division) -> NnieLowered:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 WORTHWHILE_DB = 3.0
 _DETECTION = "detection"
+AS_BUILT = "as_built"
 
 
 def usual_choices(network: Network, built: LayerSet) -> dict[str, LayerSet]:
@@ -44,7 +45,7 @@ def usual_choices(network: Network, built: LayerSet) -> dict[str, LayerSet]:
         choices["lastconv_hp"] = last_weighted(network)
     choices["firstconv_hp"] = frozenset(layer.name for layer in first_convolutions(network))
     choices["all"] = _on_the_nnie(network)
-    choices["as_built"] = built
+    choices[AS_BUILT] = built
     kept: dict[str, LayerSet] = {}
     for name, layers in choices.items():
         if layers not in kept.values():
@@ -77,19 +78,21 @@ def precision_table(
     samples: Sequence[Sample],
     scorer: TaskScorer | None = None,
     *,
-    built: LayerSet = frozenset(),
+    choices: Mapping[str, LayerSet] | None = None,
+    reference: Network | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[dict[str, Any]]:
-    """The usual choices side by side.
+    """The usual choices side by side, or those given.
 
     Rows are JSON data: layers, accuracy against float on `samples`, cost.
 
     scorer: of the recipe's task, for these samples; its metrics are then in each row's `task`.
-    built: the layers that have 16 bits in the build. say: is told which sample is computed.
+    choices: layers in 16 bits by name; None for the usual ones. reference: the float network, where the weights of
+    `network` are corrected. say: is told which sample is computed.
 
     Empty where there is nothing to measure on, or nothing runs on the NNIE.
     """
-    choices = usual_choices(network, built)
+    choices = usual_choices(network, frozenset()) if choices is None else choices
     every = _on_the_nnie(network)
     if not samples or not every:
         return []
@@ -104,7 +107,7 @@ def precision_table(
 
     programs = AlignedChoices(made, statistics.aligning) if statistics.aligning else made(frozenset())
     runner = TrialRunner(programs)
-    session = FloatSession(network.graph.model)
+    session = FloatSession((reference or network).graph.model)
     totals = {name: DistanceSum() for name in choices}
     pairs: dict[str, list[tuple[NDArray[Any], NDArray[Any]]]] = {name: [] for name in choices}
     for number, sample in enumerate(samples, start=1):
@@ -156,9 +159,12 @@ def table_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def better_choice(rows: Sequence[Mapping[str, Any]], built: LayerSet) -> str | None:
-    """The first convolutions in 16 bits, for people, where that measures `WORTHWHILE_DB` more than the build."""
+    """The first convolutions in 16 bits, for people, where that measures `WORTHWHILE_DB` more than the build.
+
+    A build whose weights are corrected has the last row, and its layers may have another, without corrections.
+    """
     first = next((row for row in rows if row["choice"] == "firstconv_hp"), None)
-    now = next((row for row in rows if frozenset(row["layers"]) == built), None)
+    now = next((row for row in reversed(rows) if frozenset(row["layers"]) == built), None)
     if first is None or now is None or first["sqnr_db"] is None or now["sqnr_db"] is None:
         return None
     if first.get("task_kind") == _DETECTION:

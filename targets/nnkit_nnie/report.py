@@ -17,7 +17,7 @@ from nnkit_nnie.lowered import NnieLowered
 from nnkit_nnie.network import Network, NnieSegment
 from nnkit_nnie.options import MIXED, NnieOptions
 from nnkit_nnie.precision import sixteen_bit_layers
-from nnkit_nnie.precision_table import better_choice, precision_table, table_lines
+from nnkit_nnie.precision_table import AS_BUILT, better_choice, precision_table, table_lines, usual_choices
 from nnkit_nnie.quantize import Precision, input_storage
 from nnkit_nnie.report_cost import cost_of
 from nnkit_nnie.stn_calibration import AlignedStatistics
@@ -74,12 +74,17 @@ def _precision(
     built: LayerSet,
 ) -> tuple[list[dict[str, Any]], str]:
     """The usual choices on the images that the build is verified on, or the first of them where they are many; and
-    which those are, in words."""
+    which those are, in words.
+
+    Corrections are made for the choice of the build alone: all others are measured without them, and the build has a
+    row of its own.
+    """
     from nnkit.inputs import verification_samples
     from nnkit.verify.tasks import task_scorer
 
     recipe, program = deployment.recipe, deployment.program
-    statistics = AlignedStatistics(deployment.lowered, deployment.statistics, formats, deployment.samples, options)
+    corrected = deployment.lowered
+    lowered = corrected.uncorrected or corrected
     samples = verification_samples(recipe, deployment.lowered.model)
     most = _TABLE_SAMPLES if recipe.verify.task is None else _TABLE_SCORED
     scorer = None
@@ -92,10 +97,17 @@ def _precision(
     else:
         which = f"on the first {most} of the {len(samples)} images that the build is verified on"
     first = [samples[index] for index in range(min(most, len(samples)))]
-    table = precision_table(
-        deployment.lowered.network, statistics, formats, first, scorer, built=built, say=deployment.say
-    )
-    return table, which
+
+    def rows(of: NnieLowered, choices: Mapping[str, LayerSet]) -> list[dict[str, Any]]:
+        statistics = AlignedStatistics(of, deployment.statistics, formats, deployment.samples, options)
+        given = of.network, statistics, formats, first, scorer
+        return precision_table(*given, choices=choices, reference=lowered.network, say=deployment.say)
+
+    if corrected is lowered:
+        return rows(lowered, usual_choices(lowered.network, built)), which
+    others = usual_choices(lowered.network, frozenset())
+    table = [*rows(lowered, others), *rows(corrected, {AS_BUILT: built})]
+    return table, f"{which}, {AS_BUILT} with corrected weights and the others without"
 
 
 def _network(entry: Mapping[str, Any]) -> dict[str, Any]:

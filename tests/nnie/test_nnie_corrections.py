@@ -107,6 +107,24 @@ def test_a_recipe_that_says_nothing_has_what_helps(tmp_path: Path) -> None:
     assert not [note for note in report(tmp_path)["quantization_notes"] if "held-out" in note]
 
 
+def test_the_choices_of_precision_are_without_corrections_and_the_build_is_with_them(tmp_path: Path) -> None:
+    """Each against the network as it came: rows of both builds are equal, and the build's is its verification."""
+    recipe = project(tmp_path, PLAIN)
+    recipe.write_text(recipe.read_text().replace(", precision_table: false", ""))
+    assert run(recipe).exit_code == 0
+    plain = report(tmp_path)
+    recipe.write_text(recipe.read_text().replace(PLAIN, ""))
+    assert run(recipe).exit_code == 0
+    found = report(tmp_path)
+    *others, own = found["details"]["precision"]
+    assert others == plain["details"]["precision"]
+    assert (own["choice"], own["layers"]) == ("as_built", [])
+    for each, row in ((plain, others[0]), (found, own)):
+        assert row["sqnr_db"] == pytest.approx(each["verify"]["float_vs_program"]["sqnr_db"], abs=1e-6)
+    assert own["sqnr_db"] > others[0]["sqnr_db"] + 0.5
+    assert found["details"]["precision_images"].endswith("as_built with corrected weights and the others without")
+
+
 @pytest.mark.parametrize(
     ("gains", "together", "kept"),
     [

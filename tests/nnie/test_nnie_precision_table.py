@@ -54,16 +54,17 @@ def test_the_usual_choices():
 
 def test_another_choice_of_the_build_has_a_row_of_its_own():
     given = measured(descriptor(), samples())
-    own = precision_table(*given, built=frozenset({"conv2"}))
+    own = precision_table(*given, choices=usual_choices(given[0], frozenset({"conv2"})))
     assert [(row["choice"], row["layers"]) for row in own[5:]] == [("as_built", ["conv2"])]
-    assert len(precision_table(*given, built=frozenset({"pca"}))) == 5
+    assert len(usual_choices(given[0], frozenset({"pca"}))) == 5
 
 
 def test_each_row_has_the_accuracy_of_such_a_build():
     """Against programs that are made and simulated one by one."""
     network, statistics, formats, given = measured(descriptor(), samples())
     session, said = FloatSession(network.graph.model), list[str]()
-    for row in precision_table(network, statistics, formats, given, built=frozenset({"conv2"}), say=said.append):
+    choices = usual_choices(network, frozenset({"conv2"}))
+    for row in precision_table(network, statistics, formats, given, choices=choices, say=said.append):
         precision = Precision(2, frozenset(row["layers"]))
         program = to_program(network, statistics.of(precision), precision, name="x", inputs=formats)
         total = DistanceSum()
