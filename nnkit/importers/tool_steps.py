@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from nnkit.custom_ops import DOMAIN, VERSION, infer_shapes, infer_shapes_anew, is_custom
 from nnkit.errors import ModelError
 from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
+from nnkit.graph.drawing import drawn_float32
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.graph.weights_aside import (
     Weights,
@@ -219,8 +220,8 @@ def _compare(state: StepState) -> None:
     """
     generator = np.random.default_rng(0)
     feeds = {
-        value.name: generator.uniform(-1, 1, [d.dim_value for d in value.type.tensor_type.shape.dim]).astype(
-            np.float32
+        value.name: drawn_float32(
+            lambda count: generator.uniform(-1, 1, count), [d.dim_value for d in value.type.tensor_type.shape.dim]
         )
         for value in state.proto.graph.input
     }

@@ -97,16 +97,25 @@ class Manifest:
         }
         content["files"] = {name: {"sha256": it.sha256, "bytes": it.bytes} for name, it in self.files.items()}
         content["format"] = FORMAT
-        try:
-            content = json.loads(_canonical(content))  # keys that are numbers become texts, and sort as such
-            content["digest"] = hashlib.sha256(_canonical(content)).hexdigest()
-            return _canonical(content)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise UsageError(
-                f"a value cannot be written as JSON: {error}",
-                where=MANIFEST_NAME,
-                remedy="use texts, finite numbers, true, false, null, lists, and mappings with texts as keys",
-            ) from error
+        content = json.loads(json_bytes(content, where=MANIFEST_NAME))  # keys that are numbers become texts
+        content["digest"] = hashlib.sha256(_canonical(content)).hexdigest()
+        return _canonical(content)
+
+
+def json_bytes(content: Any, *, where: str) -> bytes:
+    """A file of a package in the form of `manifest.json`. Raises UsageError where a value cannot be written as JSON.
+
+    where: the file in the message.
+    """
+    try:
+        return _canonical(content)
+    except (TypeError, ValueError, RecursionError) as error:
+        reason = "the keys of a mapping are of several types" if "not supported between" in str(error) else str(error)
+        raise UsageError(
+            f"a value cannot be written as JSON: {reason}",
+            where=where,
+            remedy="use texts, finite numbers, true, false, null, lists, and mappings with texts as keys",
+        ) from error
 
 
 def parse_manifest(data: bytes) -> Manifest:

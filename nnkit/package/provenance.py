@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from nnkit.package.manifest import FileRecord, Manifest
+from nnkit.package.manifest import FileRecord, Manifest, json_bytes
 
 PROVENANCE_NAME = "provenance.intoto.json"
 SBOM_NAME = "sbom.cdx.json"
@@ -20,9 +20,12 @@ _BUILD_TYPE = "urn:nnkit:build:1"
 
 def provenance(manifest: Manifest, files: Mapping[str, FileRecord], stages: Mapping[str, Any]) -> bytes:
     """The statement. files: all of the package but this one and the SBOM. stages: of the report: what the build was
-    made from and kept outside of the package, with SHA-256 by name."""
+    made from and kept outside of the package, with SHA-256 by name.
+
+    Raises UsageError where a value of the manifest cannot be written as JSON.
+    """
     kept = {name: entry for name, entry in sorted(stages.items()) if isinstance(entry, Mapping)}
-    return _bytes(
+    return json_bytes(
         {
             "_type": "https://in-toto.io/Statement/v1",
             "subject": [{"name": name, "digest": {"sha256": it.sha256}} for name, it in sorted(files.items())],
@@ -40,7 +43,8 @@ def provenance(manifest: Manifest, files: Mapping[str, FileRecord], stages: Mapp
                     "builder": {"id": "urn:nnkit", "version": {"nnkit": manifest.nnkit, **dict(manifest.tools)}}
                 },
             },
-        }
+        },
+        where=PROVENANCE_NAME,
     )
 
 
@@ -67,8 +71,5 @@ def sbom(manifest: Manifest, files: Mapping[str, FileRecord]) -> bytes:
         "dependencies": [{"ref": release["bom-ref"], "dependsOn": [each["bom-ref"] for each in components]}],
     }
     name = json.dumps(content, sort_keys=True)
-    return _bytes(content | {"serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, name)}"})
-
-
-def _bytes(content: Any) -> bytes:
-    return json.dumps(content, sort_keys=True, indent=2, ensure_ascii=True).encode("ascii") + b"\n"
+    serial = f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, name)}"
+    return json_bytes(content | {"serialNumber": serial}, where=SBOM_NAME)

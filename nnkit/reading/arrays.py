@@ -29,6 +29,7 @@ MAX_EXPANSION = 32
 """How many times as large as its file a compressed archive may be in memory."""
 MIN_EXPANDED_BYTES = 1 << 25
 """An archive may take this much, however small its file is."""
+_LAST_CHARACTER = 0x10FFFF  # of Unicode
 _MAX_AXES = 32
 _MAX_MEMBERS = 4096
 _ENCRYPTED = 1
@@ -129,6 +130,8 @@ def _array(stream: BinaryIO, size_bytes: int, kinds: str, check: HeaderCheck | N
     values = np.frombuffer(bytearray(expected_bytes), np.uint8)
     if stream.readinto(values.data) != expected_bytes:  # type: ignore[attr-defined]
         raise _DamagedError("it is cut off")
+    if dtype.kind == "U" and int(values.view(f"{dtype.byteorder}u4").max()) > _LAST_CHARACTER:
+        raise _DamagedError("it holds texts with a character that does not exist")  # numpy would not look
     return values.view(dtype).reshape(shape, order="F" if by_columns else "C")
 
 

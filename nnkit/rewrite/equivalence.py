@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.graph import Model
+from nnkit.graph.drawing import drawn_float32
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.samples import NetworkInputs
 
@@ -58,8 +59,12 @@ class Difference:
 def sample_inputs(model: Model) -> list[dict[str, NDArray[np.float32]]]:
     """Two deterministic sample inputs: standard normal, and uniform in 0..255 as raw pixels are."""
     rng = np.random.default_rng(20240229)
-    normal = {spec.name: rng.standard_normal(spec.shape).astype(np.float32) for spec in model.inputs}
-    pixels = {spec.name: rng.uniform(0.0, 255.0, spec.shape).astype(np.float32) for spec in model.inputs}
+    normal = {spec.name: drawn_float32(rng.standard_normal, spec.shape) for spec in model.inputs}
+
+    def raw(count: int) -> NDArray[np.float64]:
+        return rng.uniform(0.0, 255.0, count)
+
+    pixels = {spec.name: drawn_float32(raw, spec.shape) for spec in model.inputs}
     return [normal, pixels]
 
 

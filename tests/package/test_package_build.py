@@ -155,3 +155,11 @@ def test_a_link_in_the_artifact_is_refused(build_dir: Path) -> None:
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserFileError, match=r"has no report\.json"):
         build_package(tmp_path / "none", manifest_extra=EXTRA)
+
+
+def test_a_recipe_whose_keys_are_of_several_types_is_refused(build_dir: Path) -> None:
+    with (build_dir / "recipe.yaml").open("a") as file:
+        file.write("odd: {null: 1, text: 2}\n")
+    with pytest.raises(UsageError, match="the keys of a mapping are of several types") as caught:
+        build_package(build_dir, manifest_extra=EXTRA)
+    assert caught.value.remedy

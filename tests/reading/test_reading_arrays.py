@@ -109,3 +109,18 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     refused(tmp_path / "pipe", "not a regular file")
     (tmp_path / "loop").symlink_to("loop")
     refused(tmp_path / "loop", "symbolic links")
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_texts_with_a_character_beyond_unicode_are_refused(tmp_path: Path, order: str) -> None:
+    """Python makes a text of them that ends whatever looks at it with a SystemError."""
+    path = tmp_path / "a.npy"
+    np.save(path, np.asarray(["ab", "\U0010ffff"], f"{order}U2"))
+    given = {"what": "the file", "remedy": "save it again", "kinds": "U"}
+    assert read_array(path, **given).tolist() == ["ab", "\U0010ffff"]  # type: ignore[arg-type]
+    data = path.read_bytes()
+    last = (0x10FFFF).to_bytes(4, "little" if order == "<" else "big")
+    beyond = (0x110000).to_bytes(4, "little" if order == "<" else "big")
+    path.write_bytes(data.replace(last, beyond))
+    with pytest.raises(UserFileError, match="a character that does not exist"):
+        read_array(path, **given)  # type: ignore[arg-type]

@@ -133,6 +133,8 @@ def pad(build: Builder, operator: TfliteOperator) -> None:
     x, result = computed(build, operator, 0), operator.outputs[0]
     order, name = build.order_of(x), build.tensor(result).name
     pads = known(build, operator, 1)
+    if int(pads.min(initial=0)) < 0:  # ONNX would cut off; TFLite refuses it
+        raise Refused(f"it pads by {int(pads.min())}", "pad by 0 or more; cut off with a STRIDED_SLICE")
     numbers = [*in_order(order, pads[:, 0].tolist()), *in_order(order, pads[:, 1].tolist())]
     inputs = [build.read(x, order), build.array(f"{name}.pads", np.array(numbers, np.int64))]
     if operator.kind == "MIRROR_PAD":

@@ -107,6 +107,15 @@ def test_all_operators_that_cannot_be_imported_are_named(tmp_path: Path) -> None
     assert "2 layers cannot be imported (1 CEIL, 1 LOCAL_RESPONSE_NORMALIZATION)" in str(caught.value)
 
 
+def test_a_negative_padding_is_refused(tmp_path: Path) -> None:
+    """TFLite has none; in ONNX it cuts off, and a slice of what is then left of nothing ended the tools' process."""
+    net = TfliteFile("f4")
+    x = net.input(1, 4, 4, 2)
+    pads = net.pairs((0, 0), (-5, 0), (0, 0), (0, 0))
+    with pytest.raises(ModelError, match="it pads by -5"):
+        import_tflite(net.write(tmp_path / "net.tflite", net.op("PAD", [x, pads], (1, 1, 4, 2), "PadOptions")))
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
