@@ -136,14 +136,16 @@ def lowered_for(name: str, model: Model) -> None:
     target.lower(done.model, done.log, options)
 
 
-def steps_here(model: Any, steps: Sequence[str], *, where: str, limits: object) -> Any:
+def steps_here(
+    model: Any, steps: Sequence[str], *, where: str, limits: object, weights: dict[str, bytes] | None = None
+) -> Any:
     """As the import's process does, here: what a tool raises ends the import, and is no finding."""
     from nnkit.errors import ModelError, NnkitError
-    from nnkit.graph.weights_aside import put_weights, take_weights
+    from nnkit.graph.weights_aside import take_weights
     from nnkit.importers.tool_process import ToolResult
     from nnkit.importers.tool_steps import STEPS, StepState
 
-    weights = take_weights(model.graph)
+    weights = take_weights(model.graph) if weights is None else weights
     original = type(model).FromString(model.SerializeToString())
     state = StepState(model, weights, original, weights, where, [])
     try:
@@ -153,8 +155,7 @@ def steps_here(model: Any, steps: Sequence[str], *, where: str, limits: object) 
         raise
     except Exception as error:
         raise ModelError("the tools crashed on it", where=where, remedy="export it again") from error
-    put_weights(state.proto.graph, state.weights)
-    return ToolResult(state.proto, tuple(state.notes))
+    return ToolResult(state.proto, tuple(state.notes), state.weights)
 
 
 def _damaged(data: bytes, chance: Random) -> bytes:

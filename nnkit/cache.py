@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from nnkit.errors import InternalError
 from nnkit.owned_folder import is_left_behind, locked_file
@@ -28,6 +28,9 @@ MAX_BYTES = 2 * 2**30
 
 ENVIRONMENT_VARIABLE = "NNKIT_CACHE"
 """Names another cache folder."""
+
+Content: TypeAlias = bytes | tuple[bytes | memoryview, ...]
+"""Of a file; or what it is joined of, so that large contents need not be copied."""
 
 _MAGIC = b"nnkit-cache-2\n"
 _DIGEST_BYTES = 32
@@ -128,13 +131,14 @@ class StageCache:
             return files  # a cache that can only be read works too
         return files
 
-    def put(self, key: str, files: Mapping[str, bytes]) -> bool:
+    def put(self, key: str, files: Mapping[str, Content]) -> bool:
         """Store `files` under `key`, then evict down to the bound; whether it was stored."""
         if self.root is None:
             return False
-        data = _packed(key, files)
-        if len(data) > self.max_bytes:
-            self._note(f"a result of {len(data):,} bytes is over the bound of the cache and is not kept")
+        parts = _packed(key, files)
+        size = sum(map(len, parts))
+        if size > self.max_bytes:
+            self._note(f"a result of {size:,} bytes is over the bound of the cache and is not kept")
             return False
         path = self._path(key)
         temporary = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
@@ -143,7 +147,7 @@ class StageCache:
             handle = locked_file(temporary, 0o666)
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(data)
+                    file.writelines(parts)
                     file.flush()
                     os.replace(temporary, path)
             finally:
@@ -271,24 +275,30 @@ def _canonical(value: Any) -> Any:
     raise InternalError(f"an option of class {type(value).__name__} cannot be part of a cache key")
 
 
-def _packed(key: str, files: Mapping[str, bytes]) -> bytes:
-    """An entry: magic, SHA-256 of key and rest, header length, header [[name, bytes], ...], contents."""
-    header = json.dumps([[name, len(content)] for name, content in files.items()]).encode()
-    rest = b"".join([len(header).to_bytes(_LENGTH_BYTES, "little"), header, *files.values()])
-    return _MAGIC + hashlib.sha256(key.encode() + rest).digest() + rest
+def _packed(key: str, files: Mapping[str, Content]) -> tuple[bytes | memoryview, ...]:
+    """An entry in parts: magic, SHA-256 of key and rest, header length, header [[name, bytes], ...], contents."""
+    contents = [(content,) if isinstance(content, bytes) else content for content in files.values()]
+    header = json.dumps([[name, sum(map(len, parts))] for name, parts in zip(files, contents, strict=True)]).encode()
+    rest = (len(header).to_bytes(_LENGTH_BYTES, "little"), header, *(part for parts in contents for part in parts))
+    state = hashlib.sha256(key.encode())
+    for part in rest:
+        state.update(part)
+    return (_MAGIC, state.digest(), *rest)
 
 
 def _unpacked(key: str, data: bytes) -> dict[str, bytes] | None:
     """The files of an entry; None where it is damaged."""
     start = len(_MAGIC) + _DIGEST_BYTES
-    rest = data[start:]
-    if not data.startswith(_MAGIC) or hashlib.sha256(key.encode() + rest).digest() != data[len(_MAGIC) : start]:
+    rest = memoryview(data)[start:]
+    state = hashlib.sha256(key.encode())
+    state.update(rest)
+    if not data.startswith(_MAGIC) or state.digest() != data[len(_MAGIC) : start]:
         return None
     end = _LENGTH_BYTES + int.from_bytes(rest[:_LENGTH_BYTES], "little")
     files = {}
     try:
-        for name, size in json.loads(rest[_LENGTH_BYTES:end]):
-            files[str(name)] = rest[end : end + size]
+        for name, size in json.loads(bytes(rest[_LENGTH_BYTES:end])):
+            files[str(name)] = bytes(rest[end : end + size])
             end += size
     except (ValueError, TypeError, RecursionError):  # somebody's own entry, with the right sum
         return None

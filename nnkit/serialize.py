@@ -50,12 +50,16 @@ class Codec:
         Raises:
             InternalError: something in `value` is of a class that is not registered.
         """
+        return b"".join(self.parts(value))
+
+    def parts(self, value: Any) -> tuple[bytes | memoryview, ...]:
+        """What `encode` joins; the numbers of arrays are where they were."""
         arrays: list[NDArray[Any]] = []
         structure = self._plain(value, arrays)
         table = [[array.dtype.str, list(array.shape)] for array in arrays]
         header = json.dumps({"arrays": table, "value": structure}, separators=(",", ":"), allow_nan=False).encode()
-        body = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
-        return b"".join([MAGIC, len(header).to_bytes(_LENGTH_BYTES, "little"), header, body])
+        bodies = (np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for array in arrays)
+        return (MAGIC, len(header).to_bytes(_LENGTH_BYTES, "little"), header, *bodies)
 
     def decode(self, data: bytes) -> Any:
         """The value; its arrays are read-only.
@@ -171,6 +175,11 @@ def stage_codec(more: Iterable[type] = ()) -> Codec:
 def encode(value: Any, more: Iterable[type] = ()) -> bytes:
     """`value`, of what stages hand on, as bytes; see `Codec.encode`."""
     return stage_codec(more).encode(value)
+
+
+def encoded_parts(value: Any, more: Iterable[type] = ()) -> tuple[bytes | memoryview, ...]:
+    """What `encode` joins; see `Codec.parts`."""
+    return stage_codec(more).parts(value)
 
 
 def decode(data: bytes, more: Iterable[type] = ()) -> Any:

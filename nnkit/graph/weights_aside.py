@@ -7,7 +7,7 @@ Between processes they pass as one file of bytes, one tensor after the other.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 Weights: TypeAlias = Mapping[str, bytes | memoryview]
 """Data of initializers by their names, as in `raw_data`."""
 
+_GRAPH, _INITIALIZER, _NAME, _RAW_DATA = 7, 5, 8, 9
+"""Numbers of fields: of a model, of a graph, and two of a tensor (onnx.proto)."""
 _LEAST_BYTES = 4096  # smaller ones stay: tools read constants as scales, bounds and paddings
 
 
@@ -36,6 +38,88 @@ def put_weights(graph: onnx.GraphProto, weights: Weights) -> None:
     for tensor in graph.initializer:
         if tensor.name in weights and not tensor.raw_data:
             tensor.raw_data = bytes(weights[tensor.name])
+
+
+def bytes_with_weights(proto: onnx.ModelProto, weights: Weights) -> bytes:
+    """The model as a file, deterministic, with the data that `take_weights` took; `proto` stays without.
+
+    What `put_weights` and `SerializeToString` would give, but no number is held more than once beside the result:
+    protobuf's own buffer doubles as it grows. Written after the encoding of protobuf messages, whose fields stand in
+    ascending order: https://protobuf.dev/programming-guides/encoding/
+    """
+    parts: list[bytes | memoryview] = []
+    whole = memoryview(proto.SerializeToString(deterministic=True))
+    for number, start, body, end in _fields(whole):
+        if number != _GRAPH:
+            parts.append(whole[start:end])
+            continue
+        inner: list[bytes | memoryview] = []
+        graph = whole[body:end]
+        for within, first, content, last in _fields(graph):
+            if within == _INITIALIZER:
+                inner += _tensor(graph[content:last], graph[first:last], weights)
+            else:
+                inner.append(graph[first:last])
+        parts += [_key(_GRAPH, inner), *inner]
+    return b"".join(parts)
+
+
+def _tensor(tensor: memoryview, field: memoryview, weights: Weights) -> list[bytes | memoryview]:
+    """The field of an initializer, with its data where they were taken. tensor: its message; field: as it is."""
+    fields = list(_fields(tensor))
+    names = [bytes(tensor[body:end]).decode() for number, _, body, end in fields if number == _NAME]
+    data = weights.get(names[-1]) if names else None
+    if data is None:
+        return [field]
+    inner: list[bytes | memoryview] = []
+    taken = False
+    for number, start, body, end in fields:
+        if number == _RAW_DATA and body == end:
+            inner += [_key(_RAW_DATA, [data]), data]
+            taken = True
+        else:
+            inner.append(tensor[start:end])
+    return [_key(_INITIALIZER, inner), *inner] if taken else [field]
+
+
+def _fields(message: memoryview) -> Iterator[tuple[int, int, int, int]]:
+    """Of each field: its number, where it begins, where its content begins, and where it ends."""
+    at = 0
+    while at < len(message):
+        start = at
+        key, at = _number(message, at)
+        kind = key & 7
+        if kind == 0:
+            body = at
+            _, at = _number(message, at)
+        else:
+            size = {1: 8, 5: 4}.get(kind, 0)
+            if kind == 2:
+                size, at = _number(message, at)
+            body = at
+            at += size
+        yield key >> 3, start, body, at
+
+
+def _number(message: memoryview, at: int) -> tuple[int, int]:
+    """A number of seven bits a byte, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = message[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+
+
+def _key(field: int, parts: Iterable[bytes | memoryview]) -> bytes:
+    """What stands before a field's content: its number, and how long the content is."""
+    key = bytearray([field << 3 | 2])
+    size = sum(map(len, parts))
+    while size > 127:
+        key.append(size & 127 | 128)
+        size >>= 7
+    return bytes([*key, size])
 
 
 def with_weights_as_inputs(proto: onnx.ModelProto, names: Collection[str]) -> onnx.ModelProto:

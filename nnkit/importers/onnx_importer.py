@@ -138,20 +138,26 @@ def import_read(
     channels_last: Collection[str] = (),
 ) -> ImportResult:
     """As `import_onnx`, of a network that has been read; it is changed."""
+    from nnkit.graph.weights_aside import bytes_with_weights, take_weights
+
     network = _checked(read, limits)
+    del read
     tagged = lift_tags(network.proto.graph, tag_globs)
     declared = DeclaredInputs(inputs or {}, input_where, any_batch)
     notes = [*network.notes, *settle_inputs(network, declared)]
-    proto, opset, where = network.proto, network.opset, network.where
-    _keep_known_domains(proto)
+    opset, where, files = network.opset, network.where, network.files
+    _keep_known_domains(network.proto)
+    weights = take_weights(network.proto.graph)
+    light = network.proto.FromString(network.proto.SerializeToString())
+    del network  # a message keeps the memory of what it held until it goes itself
     steps = ["check", "convert", *(["simplify"] if simplify else []), "finish"]
-    result = run_steps(proto, steps, where=where, limits=limits)
+    result = run_steps(light, steps, where=where, limits=limits, weights=weights)
     notes += result.notes
     finished = result.model
     tags, gone = follow_tags(tagged, finished.graph, where)
     shapes = static_shapes(finished.graph, where)
     model = Model(
-        onnx_bytes=finished.SerializeToString(deterministic=True),
+        onnx_bytes=bytes_with_weights(finished, result.weights),
         tags=tags,
         inputs=tuple(InputSpec(value.name, shapes[value.name]) for value in finished.graph.input),
         outputs=tuple(OutputSpec(value.name, shapes[value.name]) for value in finished.graph.output),
@@ -162,7 +168,7 @@ def import_read(
 
         model = channels_first(model, channels_last, input_where)
         notes += [f"input '{name}' is taken as {list(_shape(model, name))}" for name in channels_last]
-    return ImportResult(model, (*notes, *gone), network.files)
+    return ImportResult(model, (*notes, *gone), files)
 
 
 def _checked(read: ReadModel, limits: ToolLimits) -> ReadNetwork:
@@ -237,6 +243,8 @@ def _inlined(proto: onnx.ModelProto, where: str, limits: ToolLimits) -> tuple[on
     """
     import onnx
 
+    from nnkit.graph.weights_aside import put_weights
+
     own = {(function.domain, function.name) for function in proto.functions}
     calls = onnx.GraphProto()
     calls.node.extend(node for node in proto.graph.node if (node.domain, node.op_type) in own)
@@ -248,6 +256,7 @@ def _inlined(proto: onnx.ModelProto, where: str, limits: ToolLimits) -> tuple[on
             remedy="tag layers inside by globs in the recipe, or export the network without functions",
         )
     result = run_steps(proto, ["inline"], where=where, limits=limits)
+    put_weights(result.model.graph, result.weights)
     return result.model, result.notes
 
 

@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,43 +50,50 @@ DEFAULT_LIMITS = ToolLimits()
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What came of the steps: the model, and notes for the user."""
+    """What came of the steps: the model, notes for the user, and the large weights, which the model is without
+    (`weights_aside`)."""
 
     model: onnx.ModelProto
     notes: tuple[str, ...]
+    weights: Weights = field(default_factory=dict)
 
 
 def run_steps(
-    model: onnx.ModelProto, steps: Sequence[str], *, where: str, limits: ToolLimits = DEFAULT_LIMITS
+    model: onnx.ModelProto,
+    steps: Sequence[str],
+    *,
+    where: str,
+    limits: ToolLimits = DEFAULT_LIMITS,
+    weights: dict[str, bytes] | None = None,
 ) -> ToolResult:
     """Run `steps` (names in `tool_steps.STEPS`) on `model`, which loses its large weights to the result.
+
+    weights: those that `take_weights` took from it before; the dictionary is empty afterwards, so that they are in
+        memory once at most.
 
     Raises:
         ModelError: a step refused the model, crashed on it, or went over a limit; `simplify` excepted.
         UserFileError: there is no room for temporary files.
     """
-    from nnkit.graph.weights_aside import put_weights, take_weights, write_weights
+    from nnkit.graph.weights_aside import take_weights, write_weights
 
-    weights = take_weights(model.graph)
+    weights = take_weights(model.graph) if weights is None else weights
     try:
         with temporary_folder("nnkit-import-") as folder:
             (folder / _ORIGINAL).write_bytes(model.SerializeToString(deterministic=True))
             sizes = write_weights(folder / _WEIGHTS, weights)
-            result, changed = _run(folder, list(steps), sizes, where, limits)
+            weights.clear()
+            return _run(folder, list(steps), sizes, where, limits)
     except OSError as error:
         raise UserFileError(
             f"temporary files cannot be written: {error.strerror or error}",
             where=tempfile.gettempdir(),
             remedy="free some space there, or set TMPDIR to another folder",
         ) from error
-    put_weights(result.model.graph, changed if changed is not None else weights)
-    return result
 
 
-def _run(
-    folder: Path, steps: list[str], sizes: Mapping[str, int], where: str, limits: ToolLimits
-) -> tuple[ToolResult, Weights | None]:
-    """The result without its large weights, and these where the tools changed them."""
+def _run(folder: Path, steps: list[str], sizes: Mapping[str, int], where: str, limits: ToolLimits) -> ToolResult:
+    """The result, its large weights as the tools left them."""
     import onnx
 
     from nnkit.graph.weights_aside import read_weights
@@ -108,9 +115,10 @@ def _run(
             raise ModelError(refused["reason"], where=refused["where"], remedy=refused["remedy"])
         model, notes = report.get("model", model), report.get("notes", notes)
         if ended is None and report.get("done") == steps:
-            changed = read_weights(folder / NEW_WEIGHTS, report["weights"]) if report["weights"] else None
+            changed = report["weights"]
+            left = read_weights(folder / (NEW_WEIGHTS if changed else _WEIGHTS), changed or sizes)
             result = onnx.load_model_from_string((folder / model).read_bytes())
-            return ToolResult(result, tuple(notes)), changed
+            return ToolResult(result, tuple(notes), left)
         failed = report.get("step", "")
         why = "it took more memory than it may" if report.get("out_of_memory") else ended or "the tools crashed on it"
         if failed != _OPTIONAL:

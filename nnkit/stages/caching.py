@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, TypeVar
 
+from nnkit.cache import Content
 from nnkit.report.progress import Step
 from nnkit.stages.types import Build, Imported, Restructured
 
@@ -17,7 +18,7 @@ T = TypeVar("T")
 class Codec:
     """How a stage's result becomes cache files and back."""
 
-    encode: Callable[[Any], Mapping[str, bytes]]
+    encode: Callable[[Any], Mapping[str, Content]]
     decode: Callable[[Mapping[str, bytes]], Any]
 
 
@@ -54,12 +55,13 @@ def cached(build: Build, call: StageCall, codec: Codec, compute: Callable[[Step]
                 step.cached = True
                 return result
         result = compute(step)
-        build.cache.put(key, dict(codec.encode(result)))
+        if build.cache.root is not None:
+            build.cache.put(key, dict(codec.encode(result)))
         return result
 
 
 def object_codec() -> Codec:
-    from nnkit.serialize import decode, encode
+    from nnkit.serialize import decode, encoded_parts
 
     results = (Imported, Restructured)
-    return Codec(lambda value: {"value": encode(value, results)}, lambda files: decode(files["value"], results))
+    return Codec(lambda value: {"value": encoded_parts(value, results)}, lambda files: decode(files["value"], results))

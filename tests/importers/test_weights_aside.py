@@ -12,6 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from nnkit.graph.weights_aside import (
+    bytes_with_weights,
     put_weights,
     read_weights,
     take_weights,
@@ -60,6 +61,16 @@ def test_weights_come_back_through_a_file(folding: onnx.ModelProto, tmp_path: Pa
     put_weights(folding.graph, read_weights(tmp_path / "weights", sizes))
     found = _arrays(folding.graph)
     assert all(np.array_equal(found[name], array) for name, array in _CONSTANTS.items())
+
+
+def test_bytes_with_weights_are_those_of_the_whole_model(folding: onnx.ModelProto) -> None:
+    folding.graph.initializer[0].doc_string = "behind the data, by the number of its field"
+    folding.metadata_props.add(key="behind", value="the graph")
+    folding.training_info.add()
+    whole = folding.SerializeToString(deterministic=True)
+    taken = take_weights(folding.graph)
+    assert bytes_with_weights(folding, taken) == whole
+    assert not folding.graph.initializer[0].raw_data
 
 
 def test_a_file_that_was_cut_is_refused(folding: onnx.ModelProto, tmp_path: Path) -> None:
