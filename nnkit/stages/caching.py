@@ -64,4 +64,6 @@ def object_codec() -> Codec:
     from nnkit.serialize import decode, encoded_parts
 
     results = (Imported, Restructured)
-    return Codec(lambda value: {"value": encoded_parts(value, results)}, lambda files: decode(files["value"], results))
+    return Codec(
+        lambda value: {"value": encoded_parts(value, results)}, lambda files: decode(files["value"], results)
+    )
