@@ -78,6 +78,8 @@ def _as_json(target: str, planned: Preview) -> dict[str, Any]:
         "rewrites": planned.restructured.log.report(),
         "segments": [{"placement": s.placement, "layers": list(s.layers)} for s in planned.settled.lowered.segments],
         "formats": {name: str(t.format) for name, t in tensors.items()} if planned.calibrated else {},
-        "layers": [dict(row) for row in layer_table(planned.program, planned.plan)],
+        "layers": [
+            row if planned.calibrated else row | {"format": ""} for row in layer_table(planned.program, planned.plan)
+        ],
         "plan": plan_to_json(planned.plan),
     }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape as escape_markup
 
+from nnkit.memory.local import LocalMemory
 from nnkit.memory.plan import MemoryPlan
 
 _PLOT_HEIGHT = 480
@@ -42,29 +43,46 @@ def memory_map_svg(plan: MemoryPlan, region: str) -> str:
         KeyError: the plan has no such region.
     """
     use = plan.regions[region]
-    boxes = _boxes(plan, region)
-    steps = max(len(plan.steps), 1)
+    title = (
+        f"{region}: {use.peak_bytes:,} of {use.capacity_bytes:,} bytes"
+        f"{_proof(use.peak_bytes, use.lower_bound_bytes, use.proven_optimal)}"
+    )
+    return _picture(title, _boxes(plan, region), [step.op for step in plan.steps], use.peak_bytes, use.capacity_bytes)
+
+
+def local_memory_svg(memory: LocalMemory, layers: Sequence[str]) -> str:
+    """A memory that a target's own tool plans as SVG text, a box for each span. layers: in order of execution."""
+    at = {name: index for index, name in enumerate(layers)}
+    boxes = [_Box(s.name, s.kind, 0, s.size_bytes, at[s.first_layer], at[s.last_layer]) for s in memory.spans]
+    peak = max((box.size_bytes for box in boxes), default=0)
+    of = "" if memory.capacity_bytes is None else f" of {memory.capacity_bytes:,}"
+    return _picture(f"{memory.title}: {peak:,}{of} bytes", boxes, layers, peak, memory.capacity_bytes)
+
+
+def _picture(title: str, boxes: Sequence[_Box], ops: Sequence[str], peak: int, capacity: int | None) -> str:
+    """ops: the layer of each step."""
+    steps = max(len(ops), 1)
     step_width = max(_MIN_STEP_WIDTH, min(_MAX_STEP_WIDTH, _PLOT_WIDTH / steps))
     # The capacity belongs into the picture unless it would squeeze everything else to a stripe.
-    top_bytes = max(use.peak_bytes, use.capacity_bytes if use.capacity_bytes <= 2.5 * use.peak_bytes else 0, 1)
+    top_bytes = max(peak, capacity if capacity is not None and capacity <= 2.5 * peak else 0, 1)
     scale = _PLOT_HEIGHT / (top_bytes * 1.04)
     width, height = _LEFT + steps * step_width + _RIGHT, _TOP + _PLOT_HEIGHT + _BOTTOM
+    width = max(width, _LEFT + 8.5 * len(title))  # the title's letters are larger than the labels'
     frame = _Frame(step_width, scale)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" '
         f'viewBox="0 0 {width:.0f} {height}" font-family="sans-serif" font-size="10">',
         f'<rect width="{width:.0f}" height="{height}" fill="#ffffff"/>',
-        f'<text x="{_LEFT}" y="20" font-size="14" font-weight="bold">{_text(region)}: {use.peak_bytes:,} of '
-        f"{use.capacity_bytes:,} bytes{_proof(use.peak_bytes, use.lower_bound_bytes, use.proven_optimal)}</text>",
+        f'<text x="{_LEFT}" y="20" font-size="14" font-weight="bold">{_text(title)}</text>',
         *_legend(boxes),
         *_address_axis(frame, top_bytes, steps),
-        *_step_axis(plan, frame),
+        *_step_axis(ops, frame),
     ]
     for box in boxes:
         lines.extend(_draw(box, frame))
-    lines.extend(_level(frame, use.peak_bytes, steps, "peak", "#b02020"))
-    if use.capacity_bytes <= top_bytes and use.capacity_bytes != use.peak_bytes:
-        lines.extend(_level(frame, use.capacity_bytes, steps, "capacity", "#202020"))
+    lines.extend(_level(frame, peak, steps, "peak", "#b02020"))
+    if capacity is not None and capacity <= top_bytes and capacity != peak:
+        lines.extend(_level(frame, capacity, steps, "capacity", "#202020"))
     lines.append("</svg>")
     return "\n".join(lines) + "\n"
 
@@ -104,7 +122,7 @@ def _proof(peak: int, bound: int, proven: bool) -> str:
     )
 
 
-def _legend(boxes: list[_Box]) -> Iterator[str]:
+def _legend(boxes: Sequence[_Box]) -> Iterator[str]:
     x = float(_LEFT)
     for kind, (fill, stroke) in _COLOURS.items():
         if any(box.kind == kind for box in boxes):
@@ -124,21 +142,21 @@ def _address_axis(frame: _Frame, top_bytes: int, steps: int) -> Iterator[str]:
         yield f'<text x="{_LEFT - 6}" y="{y + 3.5:.1f}" text-anchor="end">{label}</text>'
 
 
-def _step_axis(plan: MemoryPlan, frame: _Frame) -> Iterator[str]:
+def _step_axis(ops: Sequence[str], frame: _Frame) -> Iterator[str]:
     """Each layer's name under its first step, and a thin line where a layer begins."""
     bottom = _TOP + _PLOT_HEIGHT
     previous = None
-    for step in plan.steps:
-        if step.op == previous:
+    for step, op in enumerate(ops):
+        if op == previous:
             continue
-        previous = step.op
-        x = frame.x(step.index)
+        previous = op
+        x = frame.x(step)
         yield f'<line x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{bottom}" stroke="#f2f2f2"/>'
         at = x + min(frame.step_width, _MIN_STEP_WIDTH) / 2 + 3
-        name = _shorten(step.op, 22)
+        name = shortened(op, 22)
         yield (
             f'<text x="{at:.1f}" y="{bottom + 10}" text-anchor="end" '
-            f'transform="rotate(-60 {at:.1f} {bottom + 10})">{_text(name)}<title>{_text(step.op)}</title></text>'
+            f'transform="rotate(-60 {at:.1f} {bottom + 10})">{_text(name)}<title>{_text(op)}</title></text>'
         )
 
 
@@ -158,10 +176,10 @@ def _draw(box: _Box, frame: _Frame) -> Iterator[str]:
     across = int((width - 4) / _CHARACTER_WIDTH) if height >= 11 else 0
     along = int((height - 4) / _CHARACTER_WIDTH) if width >= 11 else 0
     if across >= min(len(box.name), along) and across >= 4:
-        yield _label(middle_x, middle_y + 3.5, _shorten(box.name, across), "")
+        yield _label(middle_x, middle_y + 3.5, shortened(box.name, across), "")
     elif along >= 4:
         turn = f' transform="rotate(-90 {middle_x:.1f} {middle_y:.1f})"'
-        yield _label(middle_x, middle_y + 3.5, _shorten(box.name, along), turn)
+        yield _label(middle_x, middle_y + 3.5, shortened(box.name, along), turn)
 
 
 def _label(x: float, y: float, text: str, turn: str) -> str:
@@ -185,5 +203,10 @@ def _text(text: str) -> str:
     return escape_markup("".join(c if c.isprintable() else "?" for c in text))
 
 
-def _shorten(text: str, room: int) -> str:
-    return text if len(text) <= room else text[: max(room - 1, 1)] + "…"
+def shortened(text: str, room: int) -> str:
+    """The text in so many characters; cut in the middle, because names of layers differ at both ends."""
+    if len(text) <= room:
+        return text
+    kept = max(room - 1, 1)
+    head = (kept + 1) // 2
+    return f"{text[:head]}…{text[len(text) - (kept - head) :]}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from nnkit.mixed_precision.tried import listed
 from nnkit.report.untried import Untried
 
 Weight: TypeAlias = Literal["high", "medium", "low"]
@@ -20,22 +21,31 @@ UNSEEN_FACTOR = 1.25
 _FEW_IMAGES = 16
 _FULL = 0.9
 _DOUBT = "See whether the network is fed and judged as it was trained."
+_AUTO_WITH_A_GATE = "tags: {hp: auto}\nverify: {gates: {cosine: 0.999}}   # the search needs a gate to meet"
+_NOTHING_TO_GAIN_DB = 55.0
+"""Above it, and with all gates met, nothing that is left of the error is worth a word: 9 bits of every value."""
+
+WORTHWHILE_DB = 3.0
 _WEAK_BELOW_DB = 6.0  # a layer that much below the median of all is where accuracy is lost
 _NAMED = 3
 
 
 @dataclass(frozen=True)
 class Advice:
-    """title: what to do. why: the figures behind it. recipe: lines to paste, empty where no line does it."""
+    """title: what to do. why: the figures behind it. recipe: lines to paste, empty where no line does it.
+
+    gain: what it would bring, in figures of this run; empty where nothing that was run tells.
+    """
 
     weight: Weight
     title: str
     why: str
     recipe: str = ""
+    gain: str = ""
 
     def as_json(self) -> dict[str, str]:
         """The entry of `advice` in a report."""
-        return {"weight": self.weight, "title": self.title, "why": self.why, "recipe": self.recipe}
+        return {"weight": self.weight, "title": self.title, "why": self.why, "gain": self.gain, "recipe": self.recipe}
 
 
 def advice_for(report: Mapping[str, Any], untried: Untried) -> list[Advice]:
@@ -82,6 +92,10 @@ def _accuracy(report: Mapping[str, Any], untried: Untried) -> Iterator[Advice]:
     weight: Weight = "high" if failed else "low"
     reason = f"Gate {', '.join(failed)} fails. " if failed else ""
     integer = [layer for layer in report["layers"] if not layer["formats"]["output"].startswith(("f", "bf"))]
+    reached = report["verify"]["float_vs_program"].get("sqnr_db")
+    if not integer or (not failed and reached is not None and reached > _NOTHING_TO_GAIN_DB):
+        return
+    yield from _sixteen_bits(untried, weight, reason)
     if untried.corrections:
         names = ", ".join(untried.corrections)
         yield Advice(
@@ -95,7 +109,7 @@ def _accuracy(report: Mapping[str, Any], untried: Untried) -> Iterator[Advice]:
             weight,
             "Let nnkit find the layers that need 16 bits.",
             f"{reason}The search takes the fewest layers with which the gates hold.",
-            "tags: {hp: auto}",
+            "tags: {hp: auto}" if report["verify"]["gates"] else _AUTO_WITH_A_GATE,
         )
     weak = _weakest(integer)
     if weak and untried.sixteen_bits:
@@ -104,7 +118,8 @@ def _accuracy(report: Mapping[str, Any], untried: Untried) -> Iterator[Advice]:
             weight,
             f"Look at {layer['name']} first.",
             f"{reason}Alone it has {layer['isolated_sqnr_db']:.1f} dB; half of the layers have {median:.1f} or more.",
-            f"tags: {{hp: [{layer['name']}]}}",
+            f"tags: {{hp: {listed([layer['name']])}}}",
+            _cost(layer),
         )
     clipped = [layer for layer in integer if layer.get("clip_rate", 0.0) >= CLIPPED_SHARE]
     if clipped:
@@ -118,6 +133,31 @@ def _accuracy(report: Mapping[str, Any], untried: Untried) -> Iterator[Advice]:
             f"{most['name']} {most['clip_rate']:.2%}.",
             widen,
         )
+
+
+def _sixteen_bits(untried: Untried, weight: Weight, reason: str) -> Iterator[Advice]:
+    """The cheapest set of 16-bit layers that the run has measured to be clearly better than the build."""
+    built = next((each for each in untried.tried if each.built), None)
+    if built is None:
+        return
+    better = [each for each in untried.tried if each.sqnr_db >= built.sqnr_db + WORTHWHILE_DB]
+    if not better:
+        return
+    best = min(better, key=lambda each: (each.weight_bytes, -each.sqnr_db))
+    extra = best.weight_bytes - built.weight_bytes
+    cost = f"{extra:,} bytes more of weights" if extra > 0 else "no bytes more of weights"
+    yield Advice(
+        weight,
+        f"Give 16 bits to {_named([name for name in best.layers if name not in built.layers])}.",
+        f"{reason}This run has measured it beside the build.",
+        best.recipe,
+        f"{best.sqnr_db:.1f} dB instead of {built.sqnr_db:.1f} dB, for {cost}",
+    )
+
+
+def _cost(layer: Mapping[str, Any]) -> str:
+    size = layer.get("weight_bytes")
+    return f"not measured in this run; it costs about {size:,} bytes more of weights" if size else ""
 
 
 def _weakest(layers: list[Any]) -> tuple[Mapping[str, Any], float] | None:
@@ -146,6 +186,7 @@ def _inputs(report: Mapping[str, Any]) -> Iterator[Advice]:
             f"{_layers(len(far))} met values up to {most['unseen']['factor']:.2f} times as large as calibration saw "
             f"({most['name']} most), on {_named(inputs)}; these themselves are for verification.",
             f"model: {{inputs: {{{name}: {{calibration: {{images: [<as now>, more/*.png]}}}}}}}}",
+            _beside_all(report, inputs),
         )
     calibration = report["calibration"]
     if calibration["method"] not in ("table", "formats") and calibration["images"] < _FEW_IMAGES:
@@ -167,6 +208,18 @@ def _inputs(report: Mapping[str, Any]) -> Iterator[Advice]:
         yield Advice("medium", "Mend the calibration files that were left out.", f"{_named(names)}: see Provenance.")
 
 
+def _beside_all(report: Mapping[str, Any], inputs: list[str]) -> str:
+    """What the inputs that went beyond measure by themselves, where they are among the worst."""
+    overall = report["verify"]["float_vs_program"].get("sqnr_db")
+    worst = [e for e in report["verify"].get("worst", ()) if e["input"] in inputs and e["sqnr_db"] is not None]
+    if overall is None or not worst:
+        return ""
+    lowest = min(worst, key=lambda entry: float(entry["sqnr_db"]))
+    if lowest["sqnr_db"] >= overall:
+        return ""
+    return f"{lowest['input']} alone has {lowest['sqnr_db']:.1f} dB, all inputs together {overall:.1f} dB"
+
+
 def _memory(report: Mapping[str, Any]) -> Iterator[Advice]:
     for name, use in report["memory"].items():
         full = use["peak_bytes"] / use["capacity_bytes"] if use["capacity_bytes"] else 0.0
@@ -181,8 +234,9 @@ def _memory(report: Mapping[str, Any]) -> Iterator[Advice]:
             yield Advice(
                 "low",
                 f"A better plan of {name} may exist.",
-                f"It takes {use['peak_bytes'] - use['lower_bound_bytes']:,} bytes more than the lower bound; the "
-                "solver of the extra `solver` looks further.",
+                "No proof was found that none takes less; the solver of the extra `solver` looks further.",
+                gain=f"at most {use['peak_bytes'] - use['lower_bound_bytes']:,} bytes of {name}, as far as its lower "
+                "bound",
             )
 
 

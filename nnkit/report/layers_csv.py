@@ -1,86 +1,111 @@
-"""`layers.csv`: what each layer takes in memory, and where."""
+"""`layers.csv`: what each layer is, what it takes in memory and where, and what was measured of it."""
 
 from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nnkit.memory.plan import MemoryPlan
-from nnkit.program import Concat, OpBase, Program, Reshape
+from nnkit.program import Concat, OpBase, Program, Reshape, macs
 
-COLUMNS = (
+PLANNED = (
     "layer",
     "op",
-    "first_step",
-    "last_step",
+    "placement",
+    "tags",
+    "shape",
+    "format",
+    "macs",
     "input_bytes",
     "output_bytes",
     "weight_bytes",
+    "first_step",
+    "last_step",
+    "peak_bytes",
+    "scratch_bytes",
     "weight_chunks",
     "chunk_bytes",
-    "scratch_bytes",
+    "in_place",
     "input_addresses",
     "output_address",
     "weight_addresses",
-    "in_place",
-    "peak_bytes",
 )
+"""What is known before anything has run: the keys of `layer_table`."""
+
+MEASURED = ("accumulator", "proof", "instructions", "sqnr_db", "isolated_sqnr_db", "clip_rate")
+"""What a run adds, as a report's layers have it."""
+
+COLUMNS = PLANNED + MEASURED
+"""Of `layers.csv`: the same for every target."""
 
 
 def layer_table(program: Program, plan: MemoryPlan) -> list[dict[str, Any]]:
-    """One row per layer in order of execution, with the keys of `COLUMNS`.
+    """One row per layer in order of execution, with the keys of `PLANNED`, whatever the target.
 
-    What nnkit does not place itself (the vendor's tool does) has empty entries there.
+    What nnkit does not place itself (the vendor's tool does) has no addresses: these cells are empty, and a step is
+    the place in the order of execution.
 
+    shape: of the output, without the batch axis. weight_bytes: as stored, with all packing where there is a plan.
     chunk_bytes: the largest weight chunk. scratch_bytes: over all regions. Addresses: region and offset in bytes.
     in_place: nothing is computed or moved (a reshape, a concatenation whose parts were written in place).
     peak_bytes: the most that the layer's steps take of the region where its output lies.
     """
-    rows = []
-    for op in program.ops:
-        steps = [step.index for step in plan.steps if step.op == op.name]
-        chunks = [chunk for chunk in plan.chunks if chunk.op == op.name]
-        sizes = {
-            "layer": op.name,
-            "op": op.kind,
-            "input_bytes": sum(program.tensors[name].size_bytes for name in op.inputs),
-            "output_bytes": program.tensors[op.output].size_bytes,
-        }
-        if op.output not in plan.places or not steps:
-            rows.append({column: sizes.get(column, "") for column in COLUMNS})
-            continue
-        scratch = [
-            buffer
-            for buffer in plan.buffers.values()
-            if buffer.kind == "scratch" and buffer.first_step <= steps[0] and steps[-1] <= buffer.last_step
-        ]
-        region = plan.buffers[plan.places[op.output].buffer].region
-        rows.append(
-            sizes
-            | {
-                "first_step": steps[0],
-                "last_step": steps[-1],
-                "weight_bytes": sum(chunk.size_bytes for chunk in chunks),
-                "weight_chunks": len(chunks),
-                "chunk_bytes": max((chunk.size_bytes for chunk in chunks), default=0),
-                "scratch_bytes": sum(buffer.size_bytes for buffer in scratch),
-                "input_addresses": " ".join(_address(plan, name) for name in op.inputs),
-                "output_address": _address(plan, op.output),
-                "weight_addresses": " ".join(_buffer_address(plan, chunk.buffer) for chunk in chunks),
-                "in_place": "yes" if _moves_nothing(op, program, plan) else "no",
-                "peak_bytes": max(plan.step_peak_bytes(region, step) for step in steps),
-            }
-        )
-    return rows
+    return [_planned(op, index, program, plan) for index, op in enumerate(program.ops)]
 
 
-def layer_table_csv(program: Program, plan: MemoryPlan) -> str:
-    """`layer_table` as CSV with a heading line; lines end in a line feed."""
+def _planned(op: OpBase, index: int, program: Program, plan: MemoryPlan) -> dict[str, Any]:
+    steps = [step.index for step in plan.steps if step.op == op.name]
+    chunks = [chunk for chunk in plan.chunks if chunk.op == op.name]
+    output = program.tensors[op.output]
+    placed = op.output in plan.places and bool(steps)
+    row: dict[str, Any] = dict.fromkeys(PLANNED, "") | {
+        "layer": op.name,
+        "op": op.kind,
+        "placement": op.placement,
+        "tags": " ".join(op.tags),
+        "shape": "x".join(str(side) for side in output.shape),
+        "format": str(output.format),
+        "macs": macs(op, program),
+        "input_bytes": sum(program.tensors[name].size_bytes for name in op.inputs),
+        "output_bytes": output.size_bytes,
+        "weight_bytes": sum(chunk.size_bytes for chunk in chunks) if placed else op.weight_bytes(),
+        "first_step": steps[0] if steps else index,
+        "last_step": steps[-1] if steps else index,
+    }
+    if not placed:
+        return row
+    scratch = [
+        buffer
+        for buffer in plan.buffers.values()
+        if buffer.kind == "scratch" and buffer.first_step <= steps[0] and steps[-1] <= buffer.last_step
+    ]
+    region = plan.buffers[plan.places[op.output].buffer].region
+    return row | {
+        "peak_bytes": max(plan.step_peak_bytes(region, step) for step in steps),
+        "scratch_bytes": sum(buffer.size_bytes for buffer in scratch),
+        "weight_chunks": len(chunks),
+        "chunk_bytes": max((chunk.size_bytes for chunk in chunks), default=0),
+        "in_place": "yes" if _moves_nothing(op, program, plan) else "no",
+        "input_addresses": " ".join(_address(plan, name) for name in op.inputs),
+        "output_address": _address(plan, op.output),
+        "weight_addresses": " ".join(_buffer_address(plan, chunk.buffer) for chunk in chunks),
+    }
+
+
+def layer_table_csv(program: Program, plan: MemoryPlan, measured: Sequence[Mapping[str, Any]] = ()) -> str:
+    """`layer_table` with what the run has measured, as CSV with a heading line; lines end in a line feed.
+
+    measured: the layers of the report; without them these cells are empty.
+    """
+    found = {layer["name"]: layer for layer in measured}
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(layer_table(program, plan))
+    for row in layer_table(program, plan):
+        layer = found.get(row["layer"], {})
+        writer.writerow(row | {key: layer[key] for key in MEASURED if layer.get(key) is not None})
     return text.getvalue()
 
 

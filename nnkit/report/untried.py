@@ -1,13 +1,19 @@
-"""What a recipe could still ask of its target for more accuracy."""
+"""What a recipe could still ask of its target for more accuracy, and what the run knows of that already."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nnkit.mixed_precision.tried import TriedLayers
+
 
 @dataclass(frozen=True)
 class Untried:
-    """corrections: that the target offers and the recipe has not asked for. sixteen_bits: `hp: auto` may help."""
+    """corrections: that the target offers and the recipe has not asked for. sixteen_bits: `hp: auto` may help.
+
+    tried: sets of layers in 16 bits that the run has measured beside the build.
+    """
 
     corrections: tuple[str, ...] = ()
     sixteen_bits: bool = False
+    tried: tuple[TriedLayers, ...] = ()

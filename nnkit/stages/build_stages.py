@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import InternalError, ToolError
 from nnkit.memory.plan import MemoryPlan
+from nnkit.mixed_precision.tried import TriedLayers, tried_in_search
 from nnkit.program import Program
 from nnkit.recipe import Calibration
 from nnkit.recipe.sections import AUTO
@@ -20,7 +21,7 @@ from nnkit.report.untried import Untried
 from nnkit.samples import Sample
 from nnkit.stages.task import boxes_note
 from nnkit.stages.types import Artifact, Build, Imported, Restructured, Settled, Verdict, returned
-from nnkit.target import Deployment, Lowered, Quantization, Runner
+from nnkit.target import Deployment, Lowered, Quantization, Runner, Shown
 from nnkit.verify.artifact import ArtifactVerdict
 
 _STRESS_INPUTS = 2  # full-range inputs beside the real ones, so that saturation and extremes are compared too
@@ -280,7 +281,7 @@ def report(
     verdict: Verdict,
 ) -> dict[str, Any]:
     """Write report.json and the files beside it; returns the report's data."""
-    from nnkit.memory import memory_map_svg, plan_to_json
+    from nnkit.memory import local_memory_svg, memory_map_svg, plan_to_json
     from nnkit.recipe import resolved_yaml
     from nnkit.report.advice import advice_for
     from nnkit.report.build import Reported, build_report, write_json
@@ -331,7 +332,7 @@ def report(
         data["speed"] = [each.as_json() for each in (*clocked(verdict.artifacts, clock_hz), *shown.speed)]
         score = data["verify"].get("task")
         data["doubts"] = doubts(build.recipe, imported.model, score, data["calibration"]["images"])
-        advice = advice_for(data, untried(build))
+        advice = advice_for(data, replace(untried(build), tried=_tried(build, data, shown)))
         data["advice"] = [each.as_json() for each in advice]
         write_json(folder / "report.json", data)
         write_json(folder / "plan.json", plan_to_json(plan))
@@ -340,9 +341,12 @@ def report(
         drawn |= {"memories": [asdict(memory) for memory in shown.memories]}
         drawn |= {"timelines": [asdict(timeline) for timeline in shown.timelines]}
         write_page_data(folder / "page.json", drawn)
-        (folder / "layers.csv").write_text(layer_table_csv(program, plan), encoding="utf-8")
+        (folder / "layers.csv").write_text(layer_table_csv(program, plan, data["layers"]), encoding="utf-8")
         for region in plan.regions:
             (folder / f"memory_{region}.svg").write_text(memory_map_svg(plan, region), encoding="utf-8")
+        for memory in shown.memories:
+            drawing = local_memory_svg(memory, [op.name for op in program.ops])
+            (folder / f"memory_{memory.name}.svg").write_text(drawing, encoding="utf-8")
         for name, content in stages.items():
             (folder / name).write_bytes(content)
         (folder / "recipe.yaml").write_text(resolved_yaml(build.recipe), encoding="utf-8")
@@ -361,6 +365,12 @@ def untried(build: Build) -> Untried:
         tuple(name for name in build.target.corrections_with(build.options) if name not in tried),
         build.target.gains_from_sixteen_bits(build.options) and build.recipe.tags_for(build.key).hp != AUTO,
     )
+
+
+def _tried(build: Build, report: Mapping[str, Any], shown: Shown) -> tuple[TriedLayers, ...]:
+    """Sets of 16-bit layers that this run has measured: by `hp: auto`, or by the target itself."""
+    searched = report.get("mixed_precision")
+    return shown.tried if searched is None else tried_in_search(searched, build.key)
 
 
 def tool_versions(build: Build) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from nnkit.external_tool import Tool
 from nnkit.lowered import Lowered, Segment
+from nnkit.memory.local import LocalMemory, Span
 from nnkit.runner import Contract, LayerRunner, Runner, RunResult
 from nnkit.target.deployer import Deployer, PipelineRun, PipelineRunner
 from nnkit.target.fixed_point import FixedPointTarget
@@ -33,7 +34,7 @@ from nnkit.target.protocol import (
     Quantization,
     Target,
 )
-from nnkit.target.shown import Bar, Lane, LocalMemory, Shown, Span, Table, Timeline
+from nnkit.target.shown import Bar, Lane, Shown, Table, Timeline
 
 __all__ = [
     "API_VERSION",

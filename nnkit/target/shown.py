@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nnkit.memory.local import LocalMemory
+from nnkit.mixed_precision.tried import TriedLayers
 from nnkit.runner import Speed
 
 
@@ -14,25 +16,6 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str | int | float, ...], ...]
-
-
-@dataclass(frozen=True)
-class Span:
-    """Layers, from the first to the last by name, that lie in a memory together, and the bytes that they take."""
-
-    name: str
-    first_layer: str
-    last_layer: str
-    size_bytes: int
-
-
-@dataclass(frozen=True)
-class LocalMemory:
-    """A memory that the target's own tool plans, over the layers."""
-
-    title: str
-    capacity_bytes: int
-    spans: tuple[Span, ...]
 
 
 @dataclass(frozen=True)
@@ -64,9 +47,10 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Shown:
-    """All that a target adds; empty where it has nothing to add."""
+    """All that a target adds; empty where it has nothing to add. tried: what the build measured beside itself."""
 
     speed: tuple[Speed, ...] = ()
     tables: tuple[Table, ...] = ()
     memories: tuple[LocalMemory, ...] = ()
     timelines: tuple[Timeline, ...] = ()
+    tried: tuple[TriedLayers, ...] = ()

@@ -115,11 +115,14 @@ def _work(network: Network, layer: Layer, bits: int) -> Work:
 def temporary_bytes(network: Network, bits: Callable[[Layer], int]) -> int:
     """The most of any segment: the temporary buffer serves one after another."""
     npu = [segment for segment in network.segments if segment.placement == "npu"]
-    return max((_alive(network, segment, bits) for segment in npu), default=0)
+    return max((alive_bytes(network, segment, bits) for segment in npu), default=0)
 
 
-def _alive(network: Network, segment: NnieSegment, bits: Callable[[Layer], int]) -> int:
-    """The largest sum of maps that are alive at once; what enters or leaves the segment has blobs of its own."""
+def alive_bytes(network: Network, segment: NnieSegment, bits: Callable[[Layer], int]) -> int:
+    """The largest sum of maps of a segment that are alive at once; what enters or leaves it has blobs of its own.
+
+    bits: in which a layer reads.
+    """
     last, width = {}, dict[str, int]()
     for step, layer in enumerate(segment.layers):
         for name in layer.inputs:

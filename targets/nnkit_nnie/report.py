@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ from nnkit.target import Deployment
 from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.compiled_report import compared_numbers, numbers_in_words
 from nnkit_nnie.emit import read_build_file
-from nnkit_nnie.estimates import estimate_line, estimates_of
+from nnkit_nnie.estimates import alive_bytes, estimate_line, estimates_of
+from nnkit_nnie.layers import Layer
 from nnkit_nnie.lowered import NnieLowered
 from nnkit_nnie.network import Network, NnieSegment
 from nnkit_nnie.options import MIXED, NnieOptions
@@ -37,6 +38,7 @@ def report_details(deployment: Deployment[NnieLowered], options: NnieOptions, fo
     estimated = estimates_of(network, Precision.of(network, options.compile_mode).bits, chip, compressed=compressed)
     for row in table:
         bits = Precision(MIXED, frozenset(row["layers"])).bits
+        row["built"] = frozenset(row["layers"]) == built
         row["estimate"] = estimates_of(network, bits, chip, compressed=compressed)
     better = better_choice(table, built)
     numbers = [
@@ -49,7 +51,7 @@ def report_details(deployment: Deployment[NnieLowered], options: NnieOptions, fo
         "nnie": chip.generation,
         "compile_mode": options.compile_mode,
         "networks": [_network(each) for each in build["networks"]],
-        "segments": [_segment(segment, network, build["networks"]) for segment in network.segments],
+        "segments": [_segment(segment, network, build["networks"], options) for segment in network.segments],
         "cost": cost_of(program),
         "estimate": estimated,
         "precision": table,
@@ -126,13 +128,25 @@ def _mapper(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     return compiled if compiled is not None else {"status": entry["not_compiled"]}
 
 
-def _segment(segment: NnieSegment, network: Network, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What runs where, in order. `what`: the part of a split network, or its warp."""
+def _bits(segment: NnieSegment, network: Network, options: NnieOptions) -> Callable[[Layer], int]:
+    """In which a layer reads; the CPU computes in binary32."""
+    if segment.placement == "cpu":
+        return lambda layer: 32
+    return Precision.of(network, options.compile_mode).bits
+
+
+def _segment(
+    segment: NnieSegment, network: Network, entries: Sequence[Mapping[str, Any]], options: NnieOptions
+) -> dict[str, Any]:
+    """What runs where, in order. `what`: the part of a split network, or its warp. alive_bytes: an estimate."""
     names = {layer.name for layer in segment.layers}
     what = [entry["name"] for entry in entries if names & set(entry["layers"])]
     what += ["warp"] if network.split_at in names else []
     return {
         "runs_on": "nnie" if segment.placement == "npu" else "cpu",
         "layers": len(segment.layers),
+        "first": segment.layers[0].name,
+        "last": segment.layers[-1].name,
+        "alive_bytes": alive_bytes(network, segment, _bits(segment, network, options)),
         **({"what": ", ".join(what)} if network.split_at is not None else {}),
     }

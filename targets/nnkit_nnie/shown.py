@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nnkit.target import Shown, Table
+from nnkit.mixed_precision.tried import TriedLayers, listed
+from nnkit.runner import Speed
+from nnkit.target import LocalMemory, Shown, Span, Table
 
 
 def shown(details: Mapping[str, Any]) -> Shown:
@@ -32,4 +34,56 @@ def shown(details: Mapping[str, Any]) -> Shown:
         Table("Networks for the mapper", ("network", "layers", "mapper"), networks),
         Table("Choices of precision", ("16 bits in", "cosine", "SQNR", "weight bytes", "16-bit MACs"), choices),
     )
-    return Shown(tables=tuple(table for table in tables if table.rows))
+    return Shown(
+        speed=(_speed(details),),
+        tables=tuple(table for table in tables if table.rows),
+        memories=_memories(details["segments"]),
+        tried=_tried(details),
+    )
+
+
+def _speed(details: Mapping[str, Any]) -> Speed:
+    estimate = details["estimate"]
+    source = "fitted to public measurements of" if estimate["speed_measured"] else "scaled from another chip to"
+    how = f"nnkit's model of products, weight transfers and layers, {source} the {details['chip']}, without the CPU"
+    return Speed("time on the NNIE", estimate["milliseconds"], "ms", "estimate", how)
+
+
+def _memories(segments: Sequence[Mapping[str, Any]]) -> tuple[LocalMemory, ...]:
+    """Maps that are alive at once in each segment, which the mapper and the CPU's code place."""
+    spans = tuple(
+        Span(
+            f"segment {number} ({each['runs_on']})",
+            each["first"],
+            each["last"],
+            each["alive_bytes"],
+            "activation" if each["runs_on"] == "nnie" else "weights",
+        )
+        for number, each in enumerate(segments, 1)
+    )
+    title = "Feature maps alive at once, by segment (estimate)"
+    return (LocalMemory("segments", title, None, spans),) if any(span.size_bytes for span in spans) else ()
+
+
+def _tried(details: Mapping[str, Any]) -> tuple[TriedLayers, ...]:
+    """The usual choices of precision; of lists of detections distances say nothing, and no build is advised there."""
+    rows = details["precision"]
+    if any(row.get("task_kind") == "detection" for row in rows):
+        return ()
+    return tuple(
+        TriedLayers(
+            tuple(row["layers"]),
+            row["sqnr_db"],
+            row["weight_bytes"],
+            row["built"],
+            _recipe(row["choice"], row["layers"]),
+        )
+        for row in rows
+        if row["sqnr_db"] is not None
+    )
+
+
+def _recipe(choice: str, layers: Sequence[str]) -> str:
+    if choice == "all":
+        return "targets: {nnie: {compile_mode: 1}}"
+    return f"targets: {{nnie: {{compile_mode: 2, tags: {{hp: {listed(layers)}}}}}}}"

@@ -21,7 +21,9 @@ class Chip:
     eu_bytes: bytes a lane works on at once. lane_bytes: local memory of one lane. dma_bytes_per_cycle and
     dma_start_cycles: a transfer of b bytes takes start + b / rate cycles, and `dma_floor_cycles` at least.
     conv_pixels_per_cycle: output pixels of INT8 convolution per cycle, of one tap, one output channel a lane and
-    `lanes` input channels. cores: processors that share one global memory. cost_unit: what its costs are compared in.
+    `lanes` input channels. cores: processors that share one global memory. clock_hz: of the arithmetic units, as the
+    vendor's profiler reckons; None for the cv18xx. operations_per_second: what the maker states for INT8, a
+    multiplication and an addition each; None where it is not needed or not known to us.
     Source of the sizes: the vendor's public chip table; of the rates: its simulator's profiles.
     """
 
@@ -35,6 +37,8 @@ class Chip:
     dma_floor_cycles: int
     conv_pixels_per_cycle: int
     cores: int = 1
+    clock_hz: int | None = None
+    operations_per_second: float | None = None
 
     @property
     def is_cv(self) -> bool:
@@ -50,11 +54,11 @@ class Chip:
 # Rates: bm1684x reads 54 bytes a cycle and is never done before 303; bm1688 16.7 after 289. The cv18xx have no
 # simulator that tells cycles: their rates are those of a 64-bit memory at the processor's clock.
 _TABLE = (
-    Chip("bm1684x", 64, 64, 256 << 10, 16, 54.0, 0, 303, 4, 1),
-    Chip("bm1688", 32, 16, 128 << 10, 16, 16.7, 289, 392, 4, 2),
+    Chip("bm1684x", 64, 64, 256 << 10, 16, 54.0, 0, 303, 4, 1, clock_hz=1_000_000_000),
+    Chip("bm1688", 32, 16, 128 << 10, 16, 16.7, 289, 392, 4, 2, clock_hz=900_000_000),
     Chip("cv183x", 32, 16, 32 << 10, 8, 8.0, 100, 100, 1, 1),
     Chip("cv182x", 8, 16, 32 << 10, 8, 8.0, 100, 100, 1, 1),
-    Chip("cv181x", 8, 16, 32 << 10, 8, 8.0, 100, 100, 1, 1),
+    Chip("cv181x", 8, 16, 32 << 10, 8, 8.0, 100, 100, 1, 1, operations_per_second=0.5e12),
     Chip("cv180x", 2, 16, 32 << 10, 8, 8.0, 100, 100, 1, 1),
 )
 CHIPS: Mapping[str, Chip] = MappingProxyType({chip.name: chip for chip in _TABLE})

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nnkit.program import macs
 from nnkit.target import Deployment
 from nnkit_tpu.emit import read_build, source_files
 from nnkit_tpu.exactness import inexact_reason
@@ -27,6 +28,7 @@ def report_details(deployment: Deployment[TpuLowered], options: TpuOptions, fold
         "sources": source_files(folder),
         "model": build.get("model"),
         "batch": build["batch"],
+        "macs": sum(macs(op, deployment.program) for op in deployment.program.ops),
         "pixels": build["pixels"] or None,
         "not_compiled": build.get("not_compiled"),
         "compiler": build.get("compiler"),

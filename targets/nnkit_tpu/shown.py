@@ -7,6 +7,7 @@ from typing import Any
 
 from nnkit.runner import Speed
 from nnkit.target import Bar, Lane, LocalMemory, Shown, Span, Table, Timeline
+from nnkit_tpu.chips import Chip, chip_named
 
 
 def shown(details: Mapping[str, Any]) -> Shown:
@@ -38,9 +39,9 @@ def shown(details: Mapping[str, Any]) -> Shown:
     )
     lane = groups[0]["lane"]["capacity_bytes"] if groups else 0
     return Shown(
-        speed=(_speed(details),),
+        speed=_speed(details),
         tables=(Table("Layer groups, as nnkit plans them", columns, rows),) if rows else (),
-        memories=(LocalMemory("Local memory of a lane, by layer group", lane, spans),) if spans else (),
+        memories=(LocalMemory("lane", "Local memory of a lane, by layer group", lane, spans),) if spans else (),
         timelines=_timelines(details.get("layer_groups") or {}),
     )
 
@@ -58,15 +59,36 @@ def _timelines(compiled: Mapping[str, Any]) -> tuple[Timeline, ...]:
     return (Timeline("Layers over time, by the compiler's simulator", "cycles", cycles, lanes),)
 
 
-def _speed(details: Mapping[str, Any]) -> Speed:
+def _speed(details: Mapping[str, Any]) -> tuple[Speed, ...]:
+    """Milliseconds, then the cycles that they come from; of the cv18xx, whose cycles no one tells, a bound."""
+    chip = chip_named(details["chip"])
+    if chip.is_cv:
+        return _least_time(chip, details)
+    images = details.get("batch", 1)
+    of = "" if images == 1 else f", {images} images at a time"
     compiled = details.get("layer_groups") or {}
     for whose in ("ours", "vendor"):
         cycles = (compiled.get(whose) or {}).get("cycles")
         if cycles is not None:
-            images = details.get("batch", 1)
-            of = "" if images == 1 else f", {images} images at a time"
-            how = f"the compiler's simulator of the compiled model{of}"
-            return Speed("time", cycles, "cycles", "estimate", how)
-    return Speed(
-        "time", details["plan"]["estimated_cycles"], "cycles", "estimate", "nnkit's model of the layer groups"
+            return _clocked(chip, cycles, f"the compiler's simulator of the compiled model{of}")
+    return _clocked(chip, details["plan"]["estimated_cycles"], "nnkit's model of the layer groups")
+
+
+def _clocked(chip: Chip, cycles: int, how: str) -> tuple[Speed, ...]:
+    counted = Speed("cycles", cycles, "cycles", "estimate", how)
+    if chip.clock_hz is None:
+        return (counted,)
+    at = f"these cycles at {chip.clock_hz / 1e6:g} MHz, on one core, memory as fast as the simulator has it"
+    return Speed("time", 1e3 * cycles / chip.clock_hz, "ms", "estimate", at), counted
+
+
+def _least_time(chip: Chip, details: Mapping[str, Any]) -> tuple[Speed, ...]:
+    """What the multiplications alone take at the rate that the maker states; transfers come on top."""
+    macs = details.get("macs")
+    if chip.operations_per_second is None or not macs or details["precision"] != "int8":
+        return ()
+    how = (
+        f"a lower bound: {macs:,} multiply-accumulates at the {chip.operations_per_second / 1e12:g} TOPS that the "
+        "maker states, without transfers"
     )
+    return (Speed("time, at least", 2e3 * macs / chip.operations_per_second, "ms", "estimate", how),)

@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from program_builder import ProgramBuilder, block_needs, face_network
 from random_programs import random_programs
 
-from nnkit.memory import memory_map_svg, plan_to_json
+from nnkit.memory import local_memory_svg, memory_map_svg, plan_to_json
+from nnkit.memory.drawing import shortened
+from nnkit.memory.local import LocalMemory, Span
 from nnkit.memory.plan import Region
 from nnkit.program import Program
 from nnkit_gap8.loads import MemoryMachine
@@ -118,3 +120,20 @@ def test_names_are_escaped() -> None:
     net = ProgramBuilder()
     program = net.build(net.conv(net.input(2, 4, 4), 2, name='<a & "b">'))
     assert any('<a & "b">' in name for name in boxes(memory_map_svg(plan(program, block_needs, MACHINE), "l2")))
+
+
+def test_a_long_name_keeps_both_of_its_ends() -> None:
+    assert shortened("features.12.expand3x3.conv", 11) == "featu….conv"
+    assert len(shortened("features.12.expand3x3.conv", 4)) == 4
+    assert shortened("conv1", 5) == "conv1"
+
+
+def test_a_memory_of_the_targets_own_tool_has_a_box_for_each_span_in_proportion() -> None:
+    spans = (Span("group 1", "a", "b", 600), Span("group 2", "c", "c", 300, "weights"))
+    svg = local_memory_svg(LocalMemory("lane", "Local memory", 1000, spans), ["a", "b", "c"])
+    (x, _, width, height), (right, _, narrow, low) = (boxes(svg)[name] for name in ("group 1", "group 2"))
+    assert (x + width, width / narrow, height / low) == pytest.approx((right, 2, 2), rel=1e-3)
+    assert "Local memory: 600 of 1,000 bytes" in svg
+    assert "Local memory: 600 bytes" in local_memory_svg(
+        LocalMemory("x", "Local memory", None, spans), ["a", "b", "c"]
+    )

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import yaml
+
 from nnkit_nnie.shown import shown
 
 DETAILS = {
-    "segments": [{"runs_on": "nnie", "layers": 3}, {"runs_on": "cpu", "layers": 1, "what": "warp"}],
+    "chip": "Hi3516DV300",
+    "estimate": {"milliseconds": 1.25, "speed_measured": True},
+    "segments": [
+        {"runs_on": "nnie", "layers": 3, "first": "a", "last": "c", "alive_bytes": 96},
+        {"runs_on": "cpu", "layers": 1, "what": "warp", "first": "d", "last": "d", "alive_bytes": 0},
+    ],
     "networks": [{"name": "net", "layers": 3, "mapper": {"status": "never compiled"}}],
     "precision": [],
 }
@@ -16,4 +23,30 @@ def test_segments_networks_and_no_table_without_rows() -> None:
     assert segments.rows == ((1, "nnie", 3, ""), (2, "cpu", 1, "warp"))
     assert networks.rows == (("net", 3, "never compiled"),)
     choice = {"choice": "all", "cosine": 1.0, "sqnr_db": None, "weight_bytes": 8, "macs": 4, "macs_16_bit": 1}
+    choice |= {"layers": ["a"], "built": False}
     assert shown({**DETAILS, "precision": [choice]}).tables[2].rows == (("all", "1.000000", "-", 8, "25.0%"),)
+
+
+def test_milliseconds_are_an_estimate_with_its_model_and_segments_lie_over_their_layers() -> None:
+    page = shown(DETAILS)
+    (speed,) = page.speed
+    assert (speed.value, speed.unit, speed.kind) == (1.25, "ms", "estimate")
+    assert "fitted to public measurements of the Hi3516DV300" in speed.how
+    (memory,) = page.memories
+    assert memory.capacity_bytes is None
+    assert [(span.first_layer, span.last_layer, span.size_bytes, span.kind) for span in memory.spans] == [
+        ("a", "c", 96, "activation"),
+        ("d", "d", 0, "weights"),
+    ]
+
+
+def test_choices_that_the_run_measured_come_with_the_lines_that_ask_for_them() -> None:
+    row = {"cosine": 1.0, "macs": 4, "macs_16_bit": 1}
+    rows = [
+        {**row, "choice": "no_hp", "layers": [], "sqnr_db": 15.0, "weight_bytes": 8, "built": True},
+        {**row, "choice": "firstconv_hp", "layers": ["a"], "sqnr_db": 25.0, "weight_bytes": 10, "built": False},
+    ]
+    built, first = shown({**DETAILS, "precision": rows}).tried
+    assert (built.built, first.built, first.sqnr_db) == (True, False, 25.0)
+    assert yaml.safe_load(first.recipe) == {"targets": {"nnie": {"compile_mode": 2, "tags": {"hp": ["a"]}}}}
+    assert shown({**DETAILS, "precision": [{**each, "task_kind": "detection"} for each in rows]}).tried == ()

@@ -7,8 +7,8 @@ import io
 
 from program_builder import block_needs, face_network
 
-from nnkit.memory.plan import Region
-from nnkit.report.layers_csv import layer_table, layer_table_csv
+from nnkit.memory.plan import Region, nothing_placed
+from nnkit.report.layers_csv import COLUMNS, PLANNED, layer_table, layer_table_csv
 from nnkit_gap8.loads import MemoryMachine
 from nnkit_gap8.planner import plan
 
@@ -43,7 +43,23 @@ def test_the_largest_row_is_the_peak() -> None:
     assert min(row["peak_bytes"] for row in rows) < PLAN.regions["l2"].peak_bytes
 
 
-def test_csv_holds_the_rows_in_order() -> None:
-    rows = list(csv.DictReader(io.StringIO(layer_table_csv(FACE, PLAN))))
+def test_csv_holds_the_rows_in_order_with_what_was_measured() -> None:
+    measured = [{"name": op.name, "sqnr_db": None, "clip_rate": 0.5, "proof": "proven"} for op in FACE.ops]
+    rows = list(csv.DictReader(io.StringIO(layer_table_csv(FACE, PLAN, measured))))
+    assert tuple(rows[0]) == COLUMNS
     assert [row["layer"] for row in rows] == [op.name for op in FACE.ops]
-    assert [{k: str(v) for k, v in row.items()} for row in layer_table(FACE, PLAN)] == rows
+    assert [{k: str(v) for k, v in row.items()} for row in layer_table(FACE, PLAN)] == [
+        {key: row[key] for key in PLANNED} for row in rows
+    ]
+    assert {(row["sqnr_db"], row["clip_rate"], row["proof"]) for row in rows} == {("", "0.5", "proven")}
+
+
+def test_a_target_that_places_nothing_has_the_same_columns_and_most_of_them_filled() -> None:
+    rows = layer_table(FACE, nothing_placed("vendor"))
+    assert all(tuple(row) == PLANNED for row in rows)
+    conv = next(row for row in rows if row["layer"] == "fire3.expand3x3")
+    assert (conv["shape"], conv["macs"]) == ("128x15x15", 128 * 15 * 15 * 32 * 9)
+    assert conv["weight_bytes"] == 128 * (32 * 9 * 2 + 4)
+    assert [row["first_step"] for row in rows] == list(range(len(rows)))
+    empty = sum(value == "" for row in rows for key, value in row.items() if key != "tags")
+    assert empty < len(rows) * len(PLANNED) / 2

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from nnkit.mixed_precision.tried import TriedLayers
 from nnkit.report.advice import Advice, advice_for
 from nnkit.report.untried import Untried
 
@@ -70,6 +71,44 @@ def test_the_weakest_layer_is_named_where_it_stands_out() -> None:
     assert "tags: {hp: [weak]}" in [each.recipe for each in advice_for(report(*layers), known)]
     layers[1]["isolated_sqnr_db"] = 39.0
     assert not any("[weak]" in each.recipe for each in advice_for(report(*layers), known))
+
+
+def test_a_set_of_16_bit_layers_that_the_run_measured_comes_with_its_gain_and_cost() -> None:
+    built = TriedLayers((), 15.0, 1000, built=True)
+    dear = TriedLayers(("a", "b"), 40.0, 1900, recipe="tags: {hp: [a, b]}")
+    cheap = TriedLayers(("a",), 25.0, 1200, recipe="tags: {hp: [a]}")
+    poor = TriedLayers(("b",), 16.0, 1100, recipe="tags: {hp: [b]}")
+    found = only(advice_for(report(), Untried(tried=(built, poor, dear, cheap))))
+    assert found.gain == "25.0 dB instead of 15.0 dB, for 200 bytes more of weights"
+    assert (found.recipe, found.as_json()["gain"]) == ("tags: {hp: [a]}", found.gain)
+    assert advice_for(report(), Untried(tried=(built, poor))) == []
+
+
+def test_no_accuracy_is_advised_to_a_network_of_floats_or_to_one_that_is_nearly_exact() -> None:
+    known = Untried(("bias_correction",), sixteen_bits=True)
+    assert advice_for(report(layer("a", formats={"output": "f32"})), known) == []
+    exact = report()
+    exact["verify"]["float_vs_program"]["sqnr_db"] = 70.0
+    assert advice_for(exact, known) == []
+    exact["verify"]["gates"][0]["passed"] = False
+    assert advice_for(exact, known) != []
+
+
+def test_the_search_for_16_bit_layers_comes_with_a_gate_where_the_recipe_has_none() -> None:
+    free = report()
+    free["verify"]["gates"] = []
+    lines = [
+        yaml.safe_load(each.recipe) for each in advice_for(free, Untried(sixteen_bits=True)) if "auto" in each.recipe
+    ]
+    assert lines == [{"tags": {"hp": "auto"}, "verify": {"gates": {"cosine": 0.999}}}]
+
+
+def test_inputs_that_went_beyond_are_told_with_what_they_measure() -> None:
+    unseen = {"factor": 2.0, "share": 0.1, "input": "dark.png"}
+    dark = report(layer("a", unseen=unseen))
+    dark["verify"]["float_vs_program"]["sqnr_db"] = 30.0
+    dark["verify"]["worst"] = [{"input": "dark.png", "sqnr_db": 12.0}]
+    assert only(advice_for(dark, NOTHING)).gain == "dark.png alone has 12.0 dB, all inputs together 30.0 dB"
 
 
 @pytest.mark.parametrize(("method", "recipe"), [("max", {"headroom": 1.25}), ("percentile", {"method": "max"})])

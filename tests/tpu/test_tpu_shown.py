@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from nnkit_tpu.shown import shown
+
+CHIP = {"chip": "bm1688", "precision": "int8"}
 
 
 def group(ops: list[str], live_bytes: int) -> dict[str, Any]:
@@ -15,25 +19,36 @@ def group(ops: list[str], live_bytes: int) -> dict[str, Any]:
 
 def test_groups_become_spans_and_compiled_cycles_go_before_planned_ones() -> None:
     plan = {"groups": [group(["a", "b"], 600), group(["c"], 400)], "estimated_cycles": 14}
-    planned = shown({"plan": plan})
+    planned = shown({**CHIP, "plan": plan})
     (memory,) = planned.memories
     assert memory.capacity_bytes == 1000
     assert [(s.first_layer, s.last_layer, s.size_bytes) for s in memory.spans] == [("a", "b", 600), ("c", "c", 400)]
     assert [row[1:5] for row in planned.tables[0].rows] == [("a", "b", 2, "1 x 2"), ("c", "c", 1, "1 x 2")]
-    assert (planned.speed[0].value, planned.speed[0].unit) == (14, "cycles")
-    compiled = shown({"plan": plan, "layer_groups": {"ours": {"cycles": None}, "vendor": {"cycles": 12}}})
-    assert compiled.speed[0].value == 12
-    assert shown({"plan": {**plan, "groups": []}}).memories == ()
+    time, cycles = planned.speed
+    assert (cycles.value, cycles.unit) == (14, "cycles")
+    assert time.value == pytest.approx(14 / 900e3)
+    assert (time.unit, time.kind, "900 MHz" in time.how) == ("ms", "estimate", True)
+    compiled = shown({**CHIP, "plan": plan, "layer_groups": {"ours": {"cycles": None}, "vendor": {"cycles": 12}}})
+    assert compiled.speed[1].value == 12
+    assert shown({**CHIP, "plan": {**plan, "groups": []}}).memories == ()
 
 
 def test_the_released_models_commands_become_a_timeline() -> None:
     plan = {"groups": [], "estimated_cycles": 14}
     lanes = {"compute": [["a", 2, 9]], "transfers": [["load", 0, 2], ["store", 9, 12]]}
-    (timeline,) = shown({"plan": plan, "layer_groups": {"ours": {"cycles": 12}, "timeline": lanes}}).timelines
+    (timeline,) = shown({**CHIP, "plan": plan, "layer_groups": {"ours": {"cycles": 12}, "timeline": lanes}}).timelines
     assert (timeline.length, timeline.unit) == (12, "cycles")
     assert [(lane.name, [(bar.label, bar.start, bar.end) for bar in lane.bars]) for lane in timeline.lanes] == [
         ("compute", [("a", 2, 9)]),
         ("transfers", [("load", 0, 2), ("store", 9, 12)]),
     ]
     no_simulator = {"ours": {"cycles": None}, "timeline": {"compute": [], "transfers": []}}
-    assert shown({"plan": plan, "layer_groups": no_simulator}).timelines == ()
+    assert shown({**CHIP, "plan": plan, "layer_groups": no_simulator}).timelines == ()
+
+
+def test_a_chip_without_a_simulator_of_cycles_has_a_bound_by_its_stated_rate() -> None:
+    plan = {"groups": [], "estimated_cycles": 14}
+    (bound,) = shown({"chip": "cv181x", "precision": "int8", "macs": 1_000_000_000, "plan": plan}).speed
+    assert (bound.value, bound.unit, bound.kind) == (4.0, "ms", "estimate")  # 2e9 operations at 0.5e12 a second
+    assert "lower bound" in bound.how
+    assert shown({"chip": "cv182x", "precision": "int8", "macs": 10, "plan": plan}).speed == ()

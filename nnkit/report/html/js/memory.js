@@ -45,9 +45,9 @@
   // A memory that the target's own tool plans: a box for each span of layers.
   const spans = (memory) => {
     const peak = Math.max(...memory.spans.map((span) => span.size_bytes));
-    const found = memory.spans.map((span) => ({ name: span.name, kind: "scratch", offset_bytes: 0, size_bytes: span.size_bytes,
+    const found = memory.spans.map((span) => ({ name: span.name, kind: span.kind, offset_bytes: 0, size_bytes: span.size_bytes,
       first_step: nnkit.layerByName.get(span.first_layer), last_step: nnkit.layerByName.get(span.last_layer) }));
-    const use = { peak_bytes: peak, capacity_bytes: memory.capacity_bytes, proven_optimal: true };
+    const use = { peak_bytes: peak, capacity_bytes: memory.capacity_bytes ?? 0, proven_optimal: true };
     return options(use, found, nnkit.layers.map((layer) => ({ op: layer.name })), nnkit.layers.map((layer, index) => index).concat(nnkit.layers.length));
   };
 
