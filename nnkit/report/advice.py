@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from nnkit.mixed_precision.tried import listed
+from nnkit.mixed_precision.tried import listed, recipe_line
 from nnkit.report.untried import Untried
 
 Weight: TypeAlias = Literal["high", "medium", "low"]
@@ -51,7 +51,7 @@ class Advice:
 def advice_for(report: Mapping[str, Any], untried: Untried) -> list[Advice]:
     """The advice, the weightiest first."""
     pieces = [
-        *(Advice("high", _DOUBT, f"{text}.") for text in report["doubts"]),
+        *(Advice("high", _DOUBT, f"{text[:1].upper()}{text[1:]}.") for text in report["doubts"]),
         *_not_proven(report),
         *_accuracy(report, untried),
         *_inputs(report),
@@ -95,7 +95,7 @@ def _accuracy(report: Mapping[str, Any], untried: Untried) -> Iterator[Advice]:
     reached = report["verify"]["float_vs_program"].get("sqnr_db")
     if not integer or (not failed and reached is not None and reached > _NOTHING_TO_GAIN_DB):
         return
-    yield from _sixteen_bits(untried, weight, reason)
+    yield from _sixteen_bits(report, untried, weight, reason)
     if untried.corrections:
         names = ", ".join(untried.corrections)
         yield Advice(
@@ -118,7 +118,7 @@ def _accuracy(report: Mapping[str, Any], untried: Untried) -> Iterator[Advice]:
             weight,
             f"Look at {layer['name']} first.",
             f"{reason}Alone it has {layer['isolated_sqnr_db']:.1f} dB; half of the layers have {median:.1f} or more.",
-            f"tags: {{hp: {listed([layer['name']])}}}",
+            f"tags: {{hp: {listed([layer['name'] if layer['name'] in layer['origins'] else layer['origins'][0]])}}}",
             _cost(layer),
         )
     clipped = [layer for layer in integer if layer.get("clip_rate", 0.0) >= CLIPPED_SHARE]
@@ -135,7 +135,7 @@ def _accuracy(report: Mapping[str, Any], untried: Untried) -> Iterator[Advice]:
         )
 
 
-def _sixteen_bits(untried: Untried, weight: Weight, reason: str) -> Iterator[Advice]:
+def _sixteen_bits(report: Mapping[str, Any], untried: Untried, weight: Weight, reason: str) -> Iterator[Advice]:
     """The cheapest set of 16-bit layers that the run has measured to be clearly better than the build."""
     built = next((each for each in untried.tried if each.built), None)
     if built is None:
@@ -146,11 +146,14 @@ def _sixteen_bits(untried: Untried, weight: Weight, reason: str) -> Iterator[Adv
     best = min(better, key=lambda each: (each.weight_bytes, -each.sqnr_db))
     extra = best.weight_bytes - built.weight_bytes
     cost = f"{extra:,} bytes more of weights" if extra > 0 else "no bytes more of weights"
+    origins = {layer["name"]: layer["origins"] for layer in report["layers"]}
     yield Advice(
         weight,
         f"Give 16 bits to {_named([name for name in best.layers if name not in built.layers])}.",
         f"{reason}This run has measured it beside the build.",
-        best.recipe,
+        recipe_line(
+            best, report["target"], {each["name"]: each["origins"] for each in report["layers"]}, untried.cpu
+        ),
         f"{best.sqnr_db:.1f} dB instead of {built.sqnr_db:.1f} dB, for {cost}",
     )
 

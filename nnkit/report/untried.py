@@ -11,9 +11,11 @@ from nnkit.mixed_precision.tried import TriedLayers
 class Untried:
     """corrections: that the target offers and the recipe has not asked for. sixteen_bits: `hp: auto` may help.
 
-    tried: sets of layers in 16 bits that the run has measured beside the build.
+    tried: sets of layers in 16 bits that the run has measured beside the build. cpu: the globs of layers that the
+    recipe keeps on the CPU.
     """
 
     corrections: tuple[str, ...] = ()
     sixteen_bits: bool = False
     tried: tuple[TriedLayers, ...] = ()
+    cpu: tuple[str, ...] = ()

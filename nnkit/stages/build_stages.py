@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import InternalError, ToolError
 from nnkit.memory.plan import MemoryPlan
-from nnkit.mixed_precision.tried import TriedLayers, tried_in_search
+from nnkit.mixed_precision.tried import tried_in_search
 from nnkit.program import Program
 from nnkit.recipe import Calibration
 from nnkit.recipe.sections import AUTO
@@ -21,7 +21,7 @@ from nnkit.report.untried import Untried
 from nnkit.samples import Sample
 from nnkit.stages.task import boxes_note
 from nnkit.stages.types import Artifact, Build, Imported, Restructured, Settled, Verdict, returned
-from nnkit.target import Deployment, Lowered, Quantization, Runner, Shown
+from nnkit.target import Deployment, Lowered, Quantization, Runner
 from nnkit.verify.artifact import ArtifactVerdict
 
 _STRESS_INPUTS = 2  # full-range inputs beside the real ones, so that saturation and extremes are compared too
@@ -332,7 +332,10 @@ def report(
         data["speed"] = [each.as_json() for each in (*clocked(verdict.artifacts, clock_hz), *shown.speed)]
         score = data["verify"].get("task")
         data["doubts"] = doubts(build.recipe, imported.model, score, data["calibration"]["images"])
-        advice = advice_for(data, replace(untried(build), tried=_tried(build, data, shown)))
+        searched = settled.search
+        advice = advice_for(
+            data, replace(untried(build), tried=shown.tried if searched is None else tried_in_search(searched))
+        )
         data["advice"] = [each.as_json() for each in advice]
         write_json(folder / "report.json", data)
         write_json(folder / "plan.json", plan_to_json(plan))
@@ -364,13 +367,8 @@ def untried(build: Build) -> Untried:
     return Untried(
         tuple(name for name in build.target.corrections_with(build.options) if name not in tried),
         build.target.gains_from_sixteen_bits(build.options) and build.recipe.tags_for(build.key).hp != AUTO,
+        cpu=build.recipe.tags_for(build.key).cpu,
     )
-
-
-def _tried(build: Build, report: Mapping[str, Any], shown: Shown) -> tuple[TriedLayers, ...]:
-    """Sets of 16-bit layers that this run has measured: by `hp: auto`, or by the target itself."""
-    searched = report.get("mixed_precision")
-    return shown.tried if searched is None else tried_in_search(searched, build.key)
 
 
 def tool_versions(build: Build) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
@@ -21,14 +22,18 @@ if TYPE_CHECKING:
 class NnieLowered(Lowered):
     """The network as it is divided between the NNIE and the CPU, every limit and tag rule checked.
 
-    parts: the networks that the mapper compiles. cpu_code: C of each CPU segment, by the segment's index.
+    parts: the networks that the mapper compiles.
     uncorrected: the network before its weights were corrected; None where they were not.
     """
 
     network: Network
     parts: tuple[Part, ...]
-    cpu_code: Mapping[int, SegmentSource]
     uncorrected: NnieLowered | None = None
+
+    @cached_property
+    def cpu_code(self) -> Mapping[int, SegmentSource]:
+        """C of each CPU segment, by the segment's index; made when it is first asked for, which a check never does."""
+        return _cpu_code(self.network)
 
     @classmethod
     def of(cls, model: Model, division: Division) -> NnieLowered:
@@ -40,8 +45,7 @@ class NnieLowered(Lowered):
         segments = tuple(
             Segment(segment.placement, tuple(layer.name for layer in segment.layers)) for segment in network.segments
         )
-        cpu_code = _cpu_code(network)
-        return cls(model, segments, network, parts_of(network, division), cpu_code)
+        return cls(model, segments, network, parts_of(network, division))
 
     def with_sixteen_bits(self, values: Sequence[str]) -> Self:
         """The network with the layers that make these values in 16 bits, beside those that are tagged so."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nnkit.mixed_precision.tried import TriedLayers, listed
+from nnkit.mixed_precision.tried import TriedLayers
 from nnkit.runner import Speed
 from nnkit.target import LocalMemory, Shown, Span, Table
 
@@ -76,14 +76,9 @@ def _tried(details: Mapping[str, Any]) -> tuple[TriedLayers, ...]:
             row["sqnr_db"],
             row["weight_bytes"],
             row["built"],
-            _recipe(row["choice"], row["layers"]),
+            everywhere=row["choice"] == "all",
+            options="compile_mode: 1" if row["choice"] == "all" else "compile_mode: 2",
         )
         for row in rows
         if row["sqnr_db"] is not None
     )
-
-
-def _recipe(choice: str, layers: Sequence[str]) -> str:
-    if choice == "all":
-        return "targets: {nnie: {compile_mode: 1}}"
-    return f"targets: {{nnie: {{compile_mode: 2, tags: {{hp: {listed(layers)}}}}}}}"

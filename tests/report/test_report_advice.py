@@ -15,7 +15,14 @@ NOTHING = Untried()
 
 
 def layer(name: str, **values: Any) -> dict[str, Any]:
-    return {"name": name, "formats": {"output": "s8.4"}, "proof": "proven", "isolated_sqnr_db": 40.0, **values}
+    return {
+        "name": name,
+        "origins": [f"conv_{name}", "relu"],
+        "formats": {"output": "s8.4"},
+        "proof": "proven",
+        "isolated_sqnr_db": 40.0,
+        **values,
+    }
 
 
 def report(*layers: dict[str, Any], **values: Any) -> dict[str, Any]:
@@ -23,6 +30,7 @@ def report(*layers: dict[str, Any], **values: Any) -> dict[str, Any]:
     return {
         "status": "ok",
         "doubts": [],
+        "target": "tiny",
         "inputs": [{"name": "image"}],
         "layers": list(layers) or [layer("a")],
         "calibration": {"method": "max", "images": 40, "skipped": []},
@@ -68,19 +76,21 @@ def test_what_was_not_tried_weighs_more_where_a_gate_fails() -> None:
 def test_the_weakest_layer_is_named_where_it_stands_out() -> None:
     known = Untried(sixteen_bits=True)
     layers = [layer("a"), layer("weak", isolated_sqnr_db=20.0), layer("c")]
-    assert "tags: {hp: [weak]}" in [each.recipe for each in advice_for(report(*layers), known)]
+    assert "tags: {hp: [conv_weak]}" in [each.recipe for each in advice_for(report(*layers), known)]
     layers[1]["isolated_sqnr_db"] = 39.0
-    assert not any("[weak]" in each.recipe for each in advice_for(report(*layers), known))
+    assert not any("weak" in each.recipe for each in advice_for(report(*layers), known))
 
 
 def test_a_set_of_16_bit_layers_that_the_run_measured_comes_with_its_gain_and_cost() -> None:
     built = TriedLayers((), 15.0, 1000, built=True)
-    dear = TriedLayers(("a", "b"), 40.0, 1900, recipe="tags: {hp: [a, b]}")
-    cheap = TriedLayers(("a",), 25.0, 1200, recipe="tags: {hp: [a]}")
-    poor = TriedLayers(("b",), 16.0, 1100, recipe="tags: {hp: [b]}")
-    found = only(advice_for(report(), Untried(tried=(built, poor, dear, cheap))))
+    dear = TriedLayers(("a", "b"), 40.0, 1900)
+    cheap = TriedLayers(("a",), 25.0, 1200, options="compile_mode: 2")
+    poor = TriedLayers(("b",), 16.0, 1100)
+    found = only(advice_for(report(), Untried(tried=(built, poor, dear, cheap), cpu=("*_permute",))))
     assert found.gain == "25.0 dB instead of 15.0 dB, for 200 bytes more of weights"
-    assert (found.recipe, found.as_json()["gain"]) == ("tags: {hp: [a]}", found.gain)
+    assert found.as_json()["gain"] == found.gain
+    tags = {"hp": ["conv_a"], "cpu": ["*_permute"]}  # by the imported name; tags of a target replace the recipe's
+    assert yaml.safe_load(found.recipe) == {"targets": {"tiny": {"compile_mode": 2, "tags": tags}}}
     assert advice_for(report(), Untried(tried=(built, poor))) == []
 
 

@@ -11,7 +11,7 @@ from nnkit.generated import packaged_text, template_environment
 from nnkit.report.html.deployment import deployment_page, is_deployment_report
 from nnkit.report.html.files import PageFiles, read_page_files
 from nnkit.report.html.verdict import figures_of, peak_layers, verdict_of
-from nnkit.report.html.words import byte_size, cosine_in_words, count, decibel, decimal, share
+from nnkit.report.html.words import byte_size, coded, cosine_in_words, count, decibel, decimal, share
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -76,6 +76,7 @@ def page_environment() -> Environment:
     environment = template_environment(HERE, "templates").overlay(autoescape=True)
     environment.filters |= {
         "bytes": byte_size,
+        "coded": coded,
         "cosine": cosine_in_words,
         "count": count,
         "decibel": decibel,

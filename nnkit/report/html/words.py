@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
 _THIN = "\u2009"
 
 
@@ -45,3 +50,14 @@ def cosine_in_words(value: float | None) -> str:
     if value is None or value == 1.0:
         return decimal(value)
     return next((text for d in range(4, 15) if float(text := f"{value:.{d}g}") != 1.0), "1")
+
+
+def coded(text: str) -> Markup:
+    """A sentence in which what stands between backticks is code."""
+    from markupsafe import Markup, escape
+
+    parts = str(text).split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    marked = (f"<code>{escape(part)}</code>" if index % 2 else escape(part) for index, part in enumerate(parts))
+    return Markup("".join(marked))
