@@ -151,9 +151,7 @@ def _sixteen_bits(report: Mapping[str, Any], untried: Untried, weight: Weight, r
         weight,
         f"Give 16 bits to {_named([name for name in best.layers if name not in built.layers])}.",
         f"{reason}This run has measured it beside the build.",
-        recipe_line(
-            best, report["target"], {each["name"]: each["origins"] for each in report["layers"]}, untried.cpu
-        ),
+        recipe_line(best, report["target"], origins, untried.cpu),
         f"{best.sqnr_db:.1f} dB instead of {built.sqnr_db:.1f} dB, for {cost}",
     )
 

@@ -332,10 +332,8 @@ def report(
         data["speed"] = [each.as_json() for each in (*clocked(verdict.artifacts, clock_hz), *shown.speed)]
         score = data["verify"].get("task")
         data["doubts"] = doubts(build.recipe, imported.model, score, data["calibration"]["images"])
-        searched = settled.search
-        advice = advice_for(
-            data, replace(untried(build), tried=shown.tried if searched is None else tried_in_search(searched))
-        )
+        tried = shown.tried if settled.search is None else tried_in_search(settled.search)
+        advice = advice_for(data, replace(untried(build), tried=tried))
         data["advice"] = [each.as_json() for each in advice]
         write_json(folder / "report.json", data)
         write_json(folder / "plan.json", plan_to_json(plan))

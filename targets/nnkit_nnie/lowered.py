@@ -32,7 +32,7 @@ class NnieLowered(Lowered):
 
     @cached_property
     def cpu_code(self) -> Mapping[int, SegmentSource]:
-        """C of each CPU segment, by the segment's index; made when it is first asked for, which a check never does."""
+        """C of each CPU segment, by the segment's index; made when first asked for, which a check never does."""
         return _cpu_code(self.network)
 
     @classmethod
