@@ -38,7 +38,7 @@ MEASURED = ("accumulator", "proof", "instructions", "sqnr_db", "isolated_sqnr_db
 """What a run adds, as a report's layers have it."""
 
 COLUMNS = PLANNED + MEASURED
-"""Of `layers.csv`: the same for every target."""
+"""The columns of `layers.csv`, the same for every target."""
 
 
 def layer_table(program: Program, plan: MemoryPlan) -> list[dict[str, Any]]:
@@ -99,12 +99,12 @@ def layer_table_csv(program: Program, plan: MemoryPlan, measured: Sequence[Mappi
 
     measured: the layers of the report; without them these cells are empty.
     """
-    found = {layer["name"]: layer for layer in measured}
+    by_name = {layer["name"]: layer for layer in measured}
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
     for row in layer_table(program, plan):
-        layer = found.get(row["layer"], {})
+        layer = by_name.get(row["layer"], {})
         writer.writerow(row | {key: layer[key] for key in MEASURED if layer.get(key) is not None})
     return text.getvalue()
 
