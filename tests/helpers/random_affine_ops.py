@@ -14,8 +14,10 @@ from nnkit.program.affine import (
     AffineConv,
     AffineEmbedding,
     AffineLookup,
+    AffineMatMul,
     AffineMove,
     AffineMul,
+    AffineNormalizeRows,
     AffineOp,
     AffinePool,
     AffineProgram,
@@ -24,8 +26,9 @@ from nnkit.program.affine import (
     Requantize,
 )
 from nnkit.program.formats import Affine
-from nnkit.quantize.affine.accumulators import conv_accumulator, output_rows
+from nnkit.quantize.affine.accumulators import conv_accumulator, output_rows, sum_accumulator
 from nnkit.quantize.affine.multipliers import multiplier_and_shift
+from nnkit.quantize.row_constants import RowConstants
 
 
 class RandomOps:
@@ -159,12 +162,47 @@ class RandomOps:
         table = self.rng.integers(low, high + 1, (200, 5)).astype(output.format.dtype)
         self.ops.append(AffineEmbedding(**self._fields((source,), output), table=table))
 
-    def softmax(self, *, bits: int = 8, image: bool) -> None:
-        source = self._input(self._shape() if image else (int(self.rng.integers(1, 40)),), bits)
+    def softmax(self, *, bits: int = 8, axis: int = 0, rank: int = 3) -> None:
+        """Over one of the axes of a map, or over the last axis of anything else."""
+        source = self._input(self._shape() if rank == 3 else self._sizes(rank), bits)
         output = self._tensor(source.shape, bits)
         coarse, fine, numerator = AffineSoftmax.tables(source, output)
         self.ops.append(
-            AffineSoftmax(**self._fields((source,), output), axis=0, coarse=coarse, fine=fine, numerator=numerator)
+            AffineSoftmax(**self._fields((source,), output), axis=axis, coarse=coarse, fine=fine, numerator=numerator)
+        )
+
+    def matmul(self, *, bits: int = 8, rank: int = 3) -> None:
+        """[..., m, k] times [..., k, n]."""
+        *outer, rows, depth = self._sizes(rank)
+        columns = int(self.rng.integers(1, 11))
+        a, b = (self._input((*outer, *each), bits) for each in ((rows, depth), (depth, columns)))
+        output = self._tensor((*outer, rows, columns), bits)
+        factor = output.format.qmax / (a.reach * b.reach * np.sqrt(depth))
+        self.ops.append(
+            AffineMatMul(
+                **self._fields((a, b), output),
+                requantize=self._stage(np.array([factor]), output),
+                accumulator=sum_accumulator(depth * a.reach * b.reach),
+            )
+        )
+
+    def normalize(self, *, bits: int = 8, rank: int = 2) -> None:
+        """The last axis."""
+        source = self._input(self._sizes(rank), bits)
+        output = self._tensor(source.shape, bits)
+        gain, offset = (self.rng.normal(0.5, 0.3, source.shape[-1]) for _ in range(2))
+        constants = RowConstants.of(gain, offset, 1e-5, source.scale, output.scale)
+        self.ops.append(
+            AffineNormalizeRows(
+                **self._fields((source,), output),
+                epsilon=constants.epsilon,
+                gain=constants.gain,
+                offset=constants.offset,
+                shift=constants.shift,
+                real_gain=gain.astype(np.float32),
+                real_offset=offset.astype(np.float32),
+                real_epsilon=1e-5,
+            )
         )
 
     def concat(self) -> None:
@@ -198,6 +236,9 @@ class RandomOps:
     def _shape(self) -> tuple[int, int, int]:
         channels, height, width = (int(each) for each in self.rng.integers(1, 9, 3))
         return channels, height, width
+
+    def _sizes(self, rank: int) -> tuple[int, ...]:
+        return tuple(int(each) for each in self.rng.integers(1, 9, rank))
 
     def _input(self, shape: tuple[int, ...], bits: int) -> AffineTensor:
         tensor = self._tensor(shape, bits)

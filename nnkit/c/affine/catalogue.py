@@ -12,6 +12,7 @@ from nnkit.c.affine.elementwise import activation_call, add_call, concat_code, l
 from nnkit.c.affine.embedding import embedding_call
 from nnkit.c.affine.move import move_code
 from nnkit.c.affine.pool import pool_call
+from nnkit.c.affine.rows import matmul_call, normalize_call
 from nnkit.c.affine.softmax import softmax_call
 from nnkit.c.sources import c_environment, tidy_source
 from nnkit.generated import packaged_text
@@ -24,8 +25,10 @@ from nnkit.program.affine import (
     AffineConv,
     AffineEmbedding,
     AffineLookup,
+    AffineMatMul,
     AffineMove,
     AffineMul,
+    AffineNormalizeRows,
     AffinePool,
     AffineSoftmax,
     AffineTensor,
@@ -54,6 +57,10 @@ def code_of(op: OpBase, tensors: Mapping[str, AffineTensor]) -> Code:
             return [lookup_call(op, sources[0], output)]
         case AffineEmbedding():
             return [embedding_call(op, sources[0], output)]
+        case AffineMatMul():
+            return [matmul_call(op, sources, output)]
+        case AffineNormalizeRows():
+            return [normalize_call(op, sources[0], output)]
         case AffineSoftmax():
             return [softmax_call(op, sources[0], output)]
         case AffineConcat():

@@ -5,20 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from nnkit.c.affine.call import Call, Kernel, Table, suffix
-from nnkit.graph.refusal import Refused
+from nnkit.c.affine.rows import rows_around
 from nnkit.program.affine import AffineSoftmax, AffineTensor
 
 
 def softmax_call(op: AffineSoftmax, source: AffineTensor, output: AffineTensor) -> Call:
-    """The one call. Raises Refused for an axis whose elements do not lie side by side."""
-    if op.axis != (0 if len(source.shape) == 3 else len(source.shape) - 1):
-        raise Refused("it goes over an axis whose elements do not lie side by side")
-    length = source.shape[op.axis]
+    """The one call."""
+    outer, inner = rows_around(source.shape, op.axis)
     return Call(
         Kernel("softmax", "softmax", (("x", suffix(source)), ("y", suffix(output)))),
         {
-            "rows": source.elements // length,
-            "length": length,
+            "outer": outer,
+            "inner": inner,
+            "length": source.shape[op.axis],
             "numerator": op.numerator,
             "zero": output.zero_point,
             "low": output.format.qmin,
@@ -27,4 +26,5 @@ def softmax_call(op: AffineSoftmax, source: AffineTensor, output: AffineTensor) 
         op.inputs,
         op.output,
         {"tables": Table("ints", np.concatenate([op.fine, op.coarse]))},
+        in_place=frozenset({0} if source.size_bytes == output.size_bytes else ()),
     )

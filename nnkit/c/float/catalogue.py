@@ -14,10 +14,12 @@ from nnkit.c.float import (
     conv,
     conv_transpose,
     expand,
+    gelu,
     gemm,
     lp_normalization,
     lrn,
     matmul,
+    normalization,
     pad,
     pool,
     reduce,
@@ -55,10 +57,12 @@ ONNX_OPS: Mapping[str, Callable[[GraphView, Node], Code]] = MappingProxyType(
     | conv.LOWERINGS
     | conv_transpose.LOWERINGS
     | expand.LOWERINGS
+    | gelu.LOWERINGS
     | gemm.LOWERINGS
     | lp_normalization.LOWERINGS
     | lrn.LOWERINGS
     | matmul.LOWERINGS
+    | normalization.LOWERINGS
     | pad.LOWERINGS
     | pool.LOWERINGS
     | reduce.LOWERINGS

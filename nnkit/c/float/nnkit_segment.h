@@ -60,7 +60,9 @@ typedef enum nnkit_unary_op {
     NNKIT_NEG,
     NNKIT_RECIPROCAL,
     NNKIT_FLOOR,
-    NNKIT_CEIL
+    NNKIT_CEIL,
+    NNKIT_SOFTSIGN,
+    NNKIT_MISH
 } nnkit_unary_op;
 
 typedef enum nnkit_binary_op {
@@ -121,6 +123,16 @@ void nnkit_reduce(nnkit_reduce_op op, const float *x, float *y, const nnkit_grid
 /* x [outer, size, inner]; in place is allowed. */
 void nnkit_softmax(const float *x, float *y, int outer, int size, int inner);
 void nnkit_log_softmax(const float *x, float *y, int outer, int size, int inner);
+/* In place is allowed. */
+void nnkit_erf(const float *x, float *y, int count);
+void nnkit_gelu(const float *x, float *y, int count);
+void nnkit_gelu_tanh(const float *x, float *y, int count);
+/*
+ * x [rows, size] to mean 0 and variance 1 by row, then by scale and bias: `each` values in a line share one, every
+ * `cycle` rows they begin anew; in place is allowed.
+ */
+void nnkit_normalization(const float *x, const float *scale, const float *bias, float *y, int rows, int size, int cycle,
+                         int each, float epsilon);
 void nnkit_lp_normalization(const float *x, float *y, int outer, int size, int inner, int p);
 /* y = x * scale + shift by channel; in place is allowed. */
 void nnkit_scale_shift(const float *x, const float *scale, const float *shift, float *y, int channels, int inner);

@@ -29,6 +29,8 @@ _ENUMERATORS = {
     "Reciprocal": "NNKIT_RECIPROCAL",
     "Floor": "NNKIT_FLOOR",
     "Ceil": "NNKIT_CEIL",
+    "Softsign": "NNKIT_SOFTSIGN",
+    "Mish": "NNKIT_MISH",
 }
 
 

@@ -58,9 +58,14 @@ def others(bits: int) -> AffineProgram:
     draw.mul(bits=bits, by_channel=True)
     draw.mul(bits=bits, by_channel=False)
     draw.activation(bits=bits)
-    draw.softmax(bits=bits, image=True)
+    for axis in range(3):
+        draw.softmax(bits=bits, axis=axis)
     draw.embedding(bits=bits)
-    draw.softmax(bits=bits, image=False)
+    draw.softmax(bits=bits, axis=0, rank=1)
+    draw.softmax(bits=bits, axis=1, rank=2)
+    for rank in (2, 3, 4):
+        draw.matmul(bits=bits, rank=rank)
+        draw.normalize(bits=bits, rank=rank)
     draw.lookup(bits=bits)
     draw.concat()
     for move in ("reshape", "reshape", "upsample", "transpose", "slice", "pad"):
