@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nnkit.custom_ops.base import DOMAIN, VERSION, CustomOp, FloatArray, attribute_values
 from nnkit.custom_ops.custom import Custom
 from nnkit.custom_ops.detection_output import DetectionOutput
+from nnkit.custom_ops.embedding import Embedding
 from nnkit.custom_ops.non_max_suppression import NonMaxSuppression
 from nnkit.custom_ops.normalize import Normalize
 from nnkit.custom_ops.pass_through import PassThrough
@@ -36,6 +37,7 @@ CUSTOM_OPS: dict[str, type[CustomOp]] = {
         PassThrough,
         Reorg,
         WarpPerspective,
+        Embedding,
         Custom,
     )
 }

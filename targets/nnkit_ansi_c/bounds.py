@@ -30,6 +30,7 @@ EXACT_OPS = frozenset((
     "Reshape", "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Transpose", "Unsqueeze",
 ))
 # fmt: on
+EXACT_CUSTOM_OPS = frozenset(("Embedding", "PassThrough", "Reorg"))
 _AVERAGES = ("AveragePool", "GlobalAveragePool", "ReduceMean", "Mean")
 _SUMS = ("ReduceSum", "ReduceL1", "Sum")
 _PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -37,7 +38,7 @@ _PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 def bound(graph: GraphView, node: Node, magnitudes: Mapping[str, float]) -> float:
     """For every output of the node. magnitudes: the largest that calibration saw of each computed value."""
-    if not node.domain and node.op_type in EXACT_OPS:
+    if node.op_type in (EXACT_CUSTOM_OPS if node.domain else EXACT_OPS):
         return 0.0
     seen = [magnitudes.get(name, 0.0) for name in graph.data_inputs(node)]
     if node.is_op(*_PRODUCTS):

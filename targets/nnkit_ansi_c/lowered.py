@@ -48,8 +48,9 @@ class AnsiCLowered(Lowered):
         stripes: in how many the first layers are computed; None: in one.
         """
         from nnkit.graph.view import GraphView
+        from nnkit_ansi_c.embeddings import with_embeddings
 
-        constant = with_known_values(model)
+        constant = with_known_values(with_embeddings(model))
         graph = GraphView.of(constant)
         fixed = [name for name in graph.outputs if name in graph.constants or name in graph.inputs]
         if fixed or not graph.nodes:

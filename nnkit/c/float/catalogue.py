@@ -33,6 +33,7 @@ from nnkit.c.float import (
 from nnkit.c.float.calls import Code
 from nnkit.c.float.custom import custom
 from nnkit.c.float.detection_output import detection_output
+from nnkit.c.float.embedding import embedding
 from nnkit.c.float.non_max_suppression import non_max_suppression
 from nnkit.c.float.normalize import normalize
 from nnkit.c.float.operands import check_float32
@@ -79,6 +80,7 @@ CUSTOM_OPS: Mapping[str, Callable[[GraphView, Node, Any], Code]] = MappingProxyT
     {
         "Custom": custom,
         "DetectionOutput": detection_output,
+        "Embedding": embedding,
         "NonMaxSuppression": non_max_suppression,
         "Normalize": normalize,
         "PSROIPooling": psroi_pooling,

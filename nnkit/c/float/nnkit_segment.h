@@ -134,6 +134,8 @@ void nnkit_gelu_tanh(const float *x, float *y, int count);
 void nnkit_normalization(const float *x, const float *scale, const float *bias, float *y, int rows, int size, int cycle,
                          int each, float epsilon);
 void nnkit_lp_normalization(const float *x, float *y, int outer, int size, int inner, int p);
+/* Rows of table [rows, features] by `count` numbers, which are kept within it. */
+void nnkit_embedding(const float *ids, const float *table, float *y, int count, int rows, int features);
 /* y = x * scale + shift by channel; in place is allowed. */
 void nnkit_scale_shift(const float *x, const float *scale, const float *shift, float *y, int channels, int inner);
 void nnkit_lrn(const float *x, float *y, int channels, int inner, int size, float alpha, float beta, float bias);
