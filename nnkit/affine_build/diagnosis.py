@@ -42,7 +42,12 @@ class AffineDiagnosis(Diagnosis):
     def __init__(
         self, original: Model, lowered: LoweredLayers, quantization: Quantization, options: AffineOptions
     ) -> None:
-        """Raises RecipeError where every layer has 16 bits already, ModelError as the quantiser."""
+        """Raises RecipeError where there is nothing to choose, ModelError as the quantiser."""
+        if lowered.layers.formats:
+            raise RecipeError(
+                "`hp: auto` chooses 16-bit layers, but the network is quantised already and keeps its formats",
+                remedy="remove `hp: auto`, or give the float network",
+            )
         if options.precision == "int16":
             raise RecipeError(
                 "`hp: auto` chooses 16-bit layers, but every layer has 16 bits already",

@@ -182,7 +182,10 @@ def _search(
     from nnkit.verify.gates import beyond_the_float_network, check_gates
     from nnkit.verify.tasks import output_pairs
 
-    diagnosis = diagnose()
+    try:
+        diagnosis = diagnose()
+    except RecipeError as error:
+        raise RecipeError(error.reason, where=error.where or where, remedy=error.remedy) from error
     images = [sample.image for sample in samples[_VERIFICATION]]
     count = 0
     unreachable: dict[str, GateResult] = {}

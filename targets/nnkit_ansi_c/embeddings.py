@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def with_embeddings(model: Model) -> Model:
-    """Each such Gather as an Embedding of `ai.nnkit`, without the Clip and Cast in front of it, which it makes up for."""
+    """Each such Gather as an Embedding of `ai.nnkit`, without the Clip and Cast in front of it."""
     from onnx import helper
 
     from nnkit.custom_ops import DOMAIN, VERSION, Embedding

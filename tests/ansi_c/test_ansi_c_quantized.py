@@ -109,3 +109,11 @@ def test_corrections_of_a_quantised_network_are_refused(project: Path) -> None:
     project.write_text(project.read_text() + "calibration: {corrections: [bias_correction]}\n")
     with pytest.raises(RecipeError, match="quantised already"):
         pipeline.run(make_build(project, target="ansi_c"), project.parent / "out")
+
+
+def test_a_choice_of_sixteen_bits_of_a_quantised_network_is_refused(project: Path) -> None:
+    project.write_text(project.read_text() + "tags: {hp: auto}\n")
+    with pytest.raises(RecipeError, match="quantised already") as refused:
+        pipeline.run(make_build(project, target="ansi_c"), project.parent / "out")
+    assert "remove `hp: auto`" in (refused.value.remedy or "")
+    assert "recipe.yaml" in (refused.value.where or "")

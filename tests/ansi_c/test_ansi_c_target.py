@@ -79,18 +79,18 @@ def test_an_arena_that_is_too_small_is_told_with_the_layer(tmp_path: Path) -> No
 
 def test_layers_without_c_are_named_all_at_once() -> None:
     target = load_target("ansi_c")
-    nodes = [helper.make_node("Erf", ["x"], ["a"], name="strange"), helper.make_node("Sin", ["a"], ["y"], name="odd")]
+    nodes = [helper.make_node("Cos", ["x"], ["a"], name="strange"), helper.make_node("Sin", ["a"], ["y"], name="odd")]
     model = model_of(nodes, {"x": (1, 3, 8, 8)}, {}, ["y"])
     with pytest.raises(ModelError) as caught:
         target.lower(model, RewriteLog(), target.options())
-    assert "strange (Erf)" in caught.value.reason
+    assert "strange (Cos)" in caught.value.reason
     assert "odd (Sin)" in caught.value.reason
 
 
 def test_limits_are_those_of_the_kernels() -> None:
     (_, operators, *_) = load_target("ansi_c").limits()
     assert "Conv," in operators
-    assert "Erf" not in operators
+    assert "Sin" not in operators
 
 
 @pytest.mark.parametrize("name", ["x", "k"])

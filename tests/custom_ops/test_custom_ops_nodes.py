@@ -16,6 +16,7 @@ from nnkit.custom_ops import (
     Custom,
     CustomOp,
     DetectionOutput,
+    Embedding,
     NonMaxSuppression,
     Normalize,
     PassThrough,
@@ -44,6 +45,7 @@ OPS: list[CustomOp] = [
     WarpPerspective("forward", "nearest", "replicate", 0.5, 96, 112),
     Custom.of([(1, 3), (1, 4, 5)], "MyLayer", 'my_param { text: "x" }'),
     NonMaxSuppression(20, 0.5, 0.25, True),
+    Embedding(),
 ]
 
 
