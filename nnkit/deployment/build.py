@@ -95,7 +95,7 @@ def deployer_of(recipe: DeploymentRecipe, target: AnyTarget) -> Deployer:
         raise RecipeError(
             f"the target {recipe.key} runs one network at a time alone",
             where=recipe.where("targets", recipe.key),
-            remedy="deploy for gap8, or build the networks one by one",
+            remedy="build its networks one by one",
         )
     return deployer
 

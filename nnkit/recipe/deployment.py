@@ -32,7 +32,7 @@ class DeployedNetwork(RecipeModel):
         default=None,
         description="Which of that recipe's `targets`, where several are for the deployment's target; `null`: the "
         "only one.",
-        examples=["gap8@int8"],
+        examples=["my_npu@int8"],
     )
 
 

@@ -1,6 +1,6 @@
 /*
  * nnkit_store.h: where a gallery is kept without power: two slots, which a port of the application reads and writes.
- * host/ keeps them in a file, pmsis/ in the flash.
+ * The host's port keeps them in a file, a board's in its flash.
  */
 #ifndef NNKIT_STORE_H
 #define NNKIT_STORE_H
