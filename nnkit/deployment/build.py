@@ -11,7 +11,7 @@ from nnkit.build_status import RELEASED, Status
 from nnkit.cache import StageCache
 from nnkit.deployed import Deployed, FaceMatchStages, NetworkPart
 from nnkit.deployed.face_match import face_match_of
-from nnkit.deployment.networks import Networks, check_names, network_recipes, with_options
+from nnkit.deployment.networks import Networks, check_names, network_recipes, with_options, within_what_is_left
 from nnkit.errors import RecipeError
 from nnkit.executors import THIS_HOST, ExecutorChoice
 from nnkit.pipeline import Finished, Prepared, finish, prepare, preview, refuse
@@ -116,7 +116,8 @@ def run_deployment(build: DeploymentBuild, out: Path) -> DeploymentOutcome:
             folder = staged.folder / "networks" / name
             folder.mkdir(parents=True)
             build.progress.stream.write(f"{name}: placed and written\n")
-            finished[name] = finish(each, folder)
+            with within_what_is_left(name):
+                finished[name] = finish(each, folder)
             _page(each.build, folder)
         build.progress.stream.write(f"{build.recipe.name}: all together\n")
         deployed = _joined(build, prepared, {name: each.plan for name, each in finished.items()}, stages)
@@ -145,10 +146,10 @@ def plan_deployment(build: DeploymentBuild) -> DeploymentPlan:
     plans = {name: each.plan for name, each in previews.items()}
     left = {name: build.deployer.network_options(network.options, stages) for name, network in build.networks.items()}
     if any(left[name] != build.networks[name].options for name in left):
-        plans = {
-            name: build.target.plan(previews[name].settled.lowered, each.program, left[name])
-            for name, each in previews.items()
-        }
+        plans = {}
+        for name, each in previews.items():
+            with within_what_is_left(name):
+                plans[name] = build.target.plan(each.settled.lowered, each.program, left[name])
         parts = tuple(replace(part, options=left[part.name]) for part in parts)
     joint = build.deployer.join(parts, plans, stages, build.options)
     return DeploymentPlan(Deployed(build.recipe.name, parts, stages, joint), previews)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
-from nnkit.errors import RecipeError
+from nnkit.errors import DoesNotFitError, RecipeError
 from nnkit.recipe import Recipe, load_recipe
 from nnkit.recipe.deployment import DeploymentRecipe
 from nnkit.recipe.sections import TargetOptionsBase
@@ -73,6 +74,20 @@ def check_names(recipe: DeploymentRecipe) -> None:
                 where=recipe.where("deployment", "networks", name),
                 remedy="give one of them another name",
             )
+
+
+@contextmanager
+def within_what_is_left(name: str) -> Iterator[None]:
+    """A network that does not fit is named, and its remedy says that sizes are of what is left to it."""
+    try:
+        yield
+    except DoesNotFitError as error:
+        raise DoesNotFitError(
+            f"in the network '{name}': {error.reason}",
+            where=error.where,
+            remedy=f"{error.remedy}; sizes are of what is left to one network: what lives between them comes on top "
+            "in the deployment's `memory`",
+        ) from error
 
 
 Networks = Mapping[str, tuple[Recipe, str]]

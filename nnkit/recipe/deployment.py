@@ -130,12 +130,12 @@ def _pipeline_faults(deployment: Deployment) -> Iterator[Fault]:
             yield Fault((*at, role), reason, f"write one of {known}")
     if pipeline.detector == pipeline.descriptor:
         yield Fault((*at, "descriptor"), f"'{pipeline.descriptor}' is the detector", "name another network")
-    for name in names:
-        if name not in (pipeline.detector, pipeline.descriptor):
+    both = {pipeline.detector, pipeline.descriptor}
+    for name in names if len(both) == 2 and both <= set(names) else ():
+        if name not in both:
             reason = f"the pipeline does not use the network '{name}'"
             yield Fault((DEPLOYMENT, "networks", name), reason, "remove it, or deploy it without a pipeline")
-    both = pipeline.detector in names and pipeline.descriptor in names
-    if both and names.index(pipeline.detector) > names.index(pipeline.descriptor):
+    if both <= set(names) and names.index(pipeline.detector) > names.index(pipeline.descriptor):
         reason = f"'{pipeline.descriptor}' runs before '{pipeline.detector}'"
         yield Fault((DEPLOYMENT, "networks"), reason, "write the detector first")
     for person in pipeline.verify.enrol if pipeline.verify is not None else ():
