@@ -8,19 +8,24 @@ weights lose about 5 % to each other in L1's banks.
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 from nnkit.c.fixed.conv2d_packed import BLOCK_PIXELS, PackedLayout
 from nnkit.c.fixed.weight_blocks import LANES
 
+PoolCost: TypeAlias = Literal["pairs", "max", "average"]
+"""Maxima of pairs of columns (3x3 with stride 2), other maxima, averages."""
+
 FORK_CYCLES = 300  # fork and join, and the kernel's entry
 TILE_CYCLES = 1500  # what the first core does between two tiles
-LAYER_CYCLES = 2500  # a layer's constants, read from L2, and code that runs for the first time
+LAYER_CYCLES = 4500  # a layer's constants, read from L2, and code that runs for the first time
 
 DMA_BYTES = 7.9  # a cycle
 
 _GROUP_CYCLES = 25.0
 _ROW_CYCLES = 8.0  # of an inner loop: its set-up and the step to the next kernel row
 _BLOCK_CYCLES = 99.0  # 16 starts, 16 outputs, the block's parameters
-_PIXELS_CYCLES = 90.0  # addresses of four pixels
+_PIXELS_CYCLES = 250.0  # addresses of four pixels, in code that a core's first cache does not hold beside the loop
 
 
 def ceil_div(count: int, size: int) -> int:
@@ -58,20 +63,35 @@ def least_packed_cycles(layout: PackedLayout, pixels: int, channels: int, cores:
 
 def image_cycles(layout: PackedLayout, rows: int, columns: int, cores: int, same_type: bool) -> float:
     """The slowest part's work on the image of a tile: units are the lanes of one row, of `columns` a row."""
-    each = 4.0 + 2.0 * layout.lanes
+    unit, each = 70.0, 4.0 + 2.0 * layout.lanes
     if layout.folded:
-        each = 11.0
-    elif same_type:
-        each = 5.0
-    return ceil_div(rows * columns, cores) * (70.0 + layout.image_w * each)
+        unit, each = 120.0, 14.0
+    elif same_type:  # as many pixels as lanes at once, the rest one by one
+        unit, each = 165.0 + 10.0 * (layout.image_w % layout.lanes), 2.5 + 0.5 * layout.lanes
+    return ceil_div(rows * columns, cores) * (unit + layout.image_w * each)
 
 
-def pool_cycles(channels: int, rows: int, width: int, taps: int, quick: bool, cores: int) -> float:
-    """The slowest part's work where parts divide channels; quick: maxima of pairs of columns."""
-    each = 12.0 if quick else 4.0 + 3.0 * taps
-    return ceil_div(channels, cores) * (40.0 + rows * (110.0 + width * each))
+def pool_cycles(channels: int, rows: int, width: int, taps: int, kind: PoolCost, cores: int) -> float:
+    """The slowest part's work where parts divide channels."""
+    each = {"pairs": 12.0, "max": 4.0 + 3.0 * taps, "average": 10.0 + 11.5 * taps}[kind]
+    return ceil_div(channels, cores) * (40.0 + rows * (210.0 + width * each))
+
+
+def kept_cycles(channels: int, elements: int, cores: int) -> float:
+    """The slowest part's work on the rows that a tile leaves to the next."""
+    return ceil_div(channels, cores) * (10.0 + elements * 5.0)
+
+
+def depthwise_cycles(channels: int, rows: int, width: int, taps: int, stride: int, cores: int) -> float:
+    """The slowest part's work: parts divide blocks of channels, a row's pixels are computed four at a time.
+
+    stride: down times across. The more of it, the more of a channel's band is copied for an output.
+    """
+    each = 12.0 + 4.5 * taps + 8.5 * (stride - 1)
+    pixels = ceil_div(width, BLOCK_PIXELS) * BLOCK_PIXELS
+    return ceil_div(ceil_div(channels, LANES), cores) * LANES * (495.0 + rows * (87.0 + pixels * each))
 
 
 def elementwise_cycles(channels: int, elements: int, cores: int, each: float) -> float:
     """The slowest part's work where parts divide channels of so many elements."""
-    return ceil_div(channels, cores) * (30.0 + elements * each)
+    return ceil_div(channels, cores) * (60.0 + elements * each)

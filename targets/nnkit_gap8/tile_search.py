@@ -149,7 +149,7 @@ class _Walk:
         down, across = -(-op.height // cut.rows), -(-self.all_channels // cut.channels)
         last = self.all_channels - (across - 1) * cut.channels
         whole = op.inputs[0].channels is not None  # every tile of the same rows reads the same input
-        inputs = 1 if whole and (cut.by_rows or across == 1) else across
+        inputs = 1 if whole and (cut.by_rows or across == 1 or down == 1) else across
         compute = moved = 0.0
         for span, count in spans.items():
             for channels, times in ((cut.channels, across - 1), (last, 1)):

@@ -77,15 +77,17 @@ def _packed(op: Conv2d, program: Program, cores: int) -> tuple[TiledOp, TileCost
     columns = channels * op.window.kernel_w if layout.folded else layout.entry_groups
 
     same_type = ctype(x.fixed) == layout.lane
-    quick = op.pool is not None and op.pool.kind == "max" and _is_quick(op.pool.window, y.fixed)
+    cost = _pool_cost(op.pool.kind, op.pool.window, y.fixed) if op.pool is not None else "max"
 
     def compute(tile_channels: int, kernel_rows: int, out_rows: int) -> float:
         cycles = costs.FORK_CYCLES + costs.packed_cycles(layout, kernel_rows * conv_w, tile_channels, cores)
         if op.pool is not None:
             window = op.pool.window
             cycles += costs.FORK_CYCLES + costs.pool_cycles(
-                tile_channels, out_rows, out_w, window.kernel_h * window.kernel_w, quick, cores
+                tile_channels, out_rows, out_w, window.kernel_h * window.kernel_w, cost, cores
             )
+            overlap = max(0, window.span_h - window.stride_h)
+            cycles += costs.kept_cycles(tile_channels, overlap * conv_w, cores)
         return cycles
 
     def image(kernel_rows: int) -> float:
@@ -102,9 +104,11 @@ def _packed(op: Conv2d, program: Program, cores: int) -> tuple[TiledOp, TileCost
     return tiled, TileCosts(compute, image, least)
 
 
-def _is_quick(window: Window, storage: Fixed) -> bool:
+def _pool_cost(kind: str, window: Window, storage: Fixed) -> costs.PoolCost:
+    if kind != "max":
+        return "average"
     sizes = (window.kernel_h, window.kernel_w, window.stride_w, window.dilation_h, window.dilation_w)
-    return sizes == (3, 3, 2, 1, 1) and storage.signed
+    return "pairs" if sizes == (3, 3, 2, 1, 1) and storage.signed else "max"
 
 
 def _depthwise(op: Conv2d, program: Program, machine: CoreMachine) -> tuple[TiledOp, TileCosts] | str:
@@ -127,10 +131,9 @@ def _depthwise(op: Conv2d, program: Program, machine: CoreMachine) -> tuple[Tile
     stride = op.window.stride_h * op.window.stride_w
 
     def compute(tile_channels: int, kernel_rows: int, out_rows: int) -> float:
-        # Parts divide blocks of four channels. A band's element costs a load and a store, a tap two and a half.
-        blocks = costs.ceil_div(costs.ceil_div(tile_channels, 4), kernel.max_parts)
-        each = 12.0 + 2.6 * taps + 2.6 * stride
-        return costs.FORK_CYCLES + blocks * 4 * (180.0 + out_rows * (40.0 + out_w * each))
+        return costs.FORK_CYCLES + costs.depthwise_cycles(
+            tile_channels, out_rows, out_w, taps, stride, kernel.max_parts
+        )
 
     return tiled, _without_image(compute, out_h)
 
@@ -153,9 +156,10 @@ def _pool(op: Pool, program: Program, cores: int) -> tuple[TiledOp, TileCosts]:
         inputs=(TileInput(None, width * x.format.bytes, _rows(op.window, height)),),
     )
 
+    kind: costs.PoolCost = "max" if op.pool == "max" else "average"
+
     def compute(tile_channels: int, kernel_rows: int, out_rows: int) -> float:
-        each = 6.0 + 3.2 * taps
-        return costs.FORK_CYCLES + costs.elementwise_cycles(tile_channels, out_rows * out_w, cores, each)
+        return costs.FORK_CYCLES + costs.pool_cycles(tile_channels, out_rows, out_w, taps, kind, cores)
 
     return tiled, _without_image(compute, out_h)
 
@@ -174,7 +178,7 @@ def _elementwise(op: OpBase, program: Program, cores: int) -> tuple[TiledOp, Til
         each = 16.0 if op.step_bits else 20.0
     else:
         inputs = tuple(_operand(program, name, channels, height, width) for name in op.inputs)
-        each = 14.0
+        each = 22.0
     tiled = TiledOp(
         name=op.name, channels=channels, height=height, width=width, row_bytes=width * y.format.bytes, inputs=inputs
     )
