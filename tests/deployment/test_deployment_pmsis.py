@@ -17,7 +17,8 @@ import pytest
 
 from nnkit.deployed import Deployed
 from nnkit.deployed.session import LOAD, SEARCH, Command, trace_bytes
-from tests.deployment.conftest import Project
+from nnkit.deployment import plan_deployment
+from tests.deployment.conftest import RECIPE, Project, build_of, write_networks
 from tests.deployment.sessions import commands, python_session, session_bytes
 from tests.gap8.artifacts import STRICT, compile_only, has
 
@@ -99,3 +100,28 @@ def test_the_example_application_runs(artifact: Path, deployed: Deployed, tmp_pa
     assert lines[0] == f"gallery: {status}, 0 entries"
     assert re.fullmatch(rf"tiny: status 0, \d+ cycles, {len(faces)} faces", lines[1])
     assert lines[2:] == [f"somebody at {face.box.x},{face.box.y}" for face in faces]
+
+
+def test_a_session_as_a_task_of_the_cluster(tmp_path: Path) -> None:
+    """With `cluster`: tiles moved by the stub's DMA, which takes addresses of 32 bits."""
+    write_networks(tmp_path)
+    (tmp_path / "recipe.yaml").write_text(RECIPE.replace("cores: 3", "cluster: {l1: 16KiB}"))
+    build = build_of(tmp_path / "recipe.yaml")
+    deployed = plan_deployment(build).deployed
+    artifact, work = tmp_path / "artifact", tmp_path / "work"
+    build.deployer.emit(deployed, build.options, artifact)
+    work.mkdir()
+    relaxed = [flag for flag in STRICT if flag != "-pedantic"]
+    files = [*sources(artifact), artifact / "pmsis/main.c"]
+    assert compile_only(("gcc", "-std=gnu99"), files, includes(artifact), work, relaxed) == ""
+    python = python_session(deployed)
+    wanted = b"".join(python.answer(command).result for command in commands())
+    (work / "commands.bin").write_bytes(session_bytes(deployed))
+    files = [*sources(artifact, "session/session.c"), HARNESS]
+    flags = ("-no-pie", "-fno-sanitize=all", "-DSTUB_LOW_MEMORY", "-DNNKIT_PORT_PARALLEL", "-DNNKIT_STAGES")
+    done = run(artifact, work, files, *flags)
+    assert done.returncode == 0, done.stderr
+    assert (work / "results.bin").read_bytes() == wanted
+    assert (work / "trace.bin").read_bytes() == trace_bytes(python.trace)
+    assert python.store is not None
+    assert (work / "store.bin").read_bytes() == b"".join(python.store.slots)
