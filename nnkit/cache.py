@@ -30,7 +30,7 @@ ENVIRONMENT_VARIABLE = "NNKIT_CACHE"
 """Names another cache folder."""
 
 Content: TypeAlias = bytes | tuple[bytes | memoryview, ...]
-"""Of a file; or what it is joined of, so that large contents need not be copied."""
+"""The content of a file, whole or in pieces, so that large contents need not be copied."""
 
 _MAGIC = b"nnkit-cache-2\n"
 _DIGEST_BYTES = 32

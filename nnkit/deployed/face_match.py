@@ -84,34 +84,34 @@ class FaceMatchStages:
 
     @property
     def people_bytes(self) -> int:
-        """Of the gallery with its names."""
+        """Bytes of the gallery with its names."""
         entries = self.match.capacity * self.match.length * self.value_bytes
         return _up(4 + entries + self.match.capacity * self.name_bytes)
 
     @property
     def value_bytes(self) -> int:
-        """Of a value of a descriptor as it is compared."""
+        """Bytes of one value of a descriptor as it is compared."""
         return 2 if self.match.normalize else self.match.numbers.bits // 8
 
     @property
     def results_bytes(self) -> int:
-        """Of what a frame gives."""
+        """Bytes of what a frame gives."""
         return 4 + self.faces * _RESULT_BYTES
 
     @property
     def matched_bytes(self) -> int:
-        """Of one match."""
+        """Bytes that one match works in."""
         return _up(_MATCH_BYTES + (2 * self.match.length if self.match.normalize else 0))
 
     @property
     def store_bytes(self) -> int:
-        """Of a slot of the store, with every place of the gallery taken."""
+        """Bytes of a slot of the store, with every place of the gallery taken."""
         return 40 + self.match.capacity * (self.name_bytes + self.match.length * self.value_bytes)
 
-    def box(self, found: Detected) -> Box:
+    def box(self, detecting: Detected) -> Box:
         """A detection in pixels of the frame."""
         height, width = self.frame
-        x_min, y_min, x_max, y_max = found.box
+        x_min, y_min, x_max, y_max = detecting.box
         left, right = (_pixel(each, width) for each in (x_min, x_max))
         top, bottom = (_pixel(each, height) for each in (y_min, y_max))
         return Box(left, top, right - left, bottom - top)
@@ -133,9 +133,9 @@ def face_match_of(
         return None
     detector, descriptor = pipeline.detector, pipeline.descriptor
     at = ("deployment", "pipeline")
-    found = _stages(recipes[detector], programs[detector])
+    detecting = _stages(recipes[detector], programs[detector])
     described = _stages(recipes[descriptor], programs[descriptor])
-    written, detect = _one(found, Detections, recipe, (*at, "detector"), "`ssd` or `nms`")
+    written, detect = _one(detecting, Detections, recipe, (*at, "detector"), "`ssd` or `nms`")
     names = (written.location, written.confidence) if written.kind == "ssd" else (written.boxes, written.scores)
     faces = detect.classes - (0 <= detect.background < detect.classes)
     if faces != 1:

@@ -156,8 +156,8 @@ class Session:
         for name in program.outputs:
             self.trace.append(Traced(1, stored_bytes(program, name, outputs[name])))
         flat = {name: np.asarray(outputs[name]).reshape(-1) for name in program.outputs}
-        found = detect(flat[stages.boxes], flat[stages.scores], stages.detect)
-        return [(stages.box(each), int(each.score)) for each in found[: stages.faces]]
+        detections = detect(flat[stages.boxes], flat[stages.scores], stages.detect)
+        return [(stages.box(each), int(each.score)) for each in detections[: stages.faces]]
 
     def _description(self, frame: NDArray[np.uint8], box: Box) -> tuple[int, NDArray[Any] | None]:
         """Status of the crop, and the descriptor."""
@@ -193,10 +193,10 @@ class Session:
 
     def _enrol(self, name: str, frame: NDArray[np.uint8]) -> int:
         people = self._pipeline()[1]
-        found = self._detections(frame)
-        if not found:
+        detections = self._detections(frame)
+        if not detections:
             return ERROR_NO_FACE
-        status, descriptor = self._description(frame, found[0][0])
+        status, descriptor = self._description(frame, detections[0][0])
         if descriptor is None:
             return status
         return OK if people.enrol(name, descriptor) else ERROR_FULL

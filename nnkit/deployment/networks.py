@@ -14,12 +14,12 @@ from nnkit.target import Deployer, option_models, plugin_name
 
 
 def network_recipes(recipe: DeploymentRecipe, deployer: Deployer) -> dict[str, tuple[Recipe, str]]:
-    """Of each network its recipe, with its one target, and that target's key; its name is the deployment's.
+    """Each network's recipe with its one target, and that target's key, by the network's name in the deployment.
 
     Raises InvalidRecipeError of a network's recipe, RecipeError where it is not for the deployment's target.
     """
     shared = {name: getattr(recipe.targets[recipe.key], name) for name in deployer.shared}
-    found = {}
+    recipes = {}
     for name, network in recipe.deployment.networks.items():
         at = ("deployment", "networks", name)
         path = network.recipe.existing_file(f"the recipe of '{name}'")
@@ -28,8 +28,8 @@ def network_recipes(recipe: DeploymentRecipe, deployer: Deployer) -> dict[str, t
         refused = deployer.refusal(own.targets[key])
         if refused is not None:
             raise RecipeError(refused, where=own.where("targets", key), remedy="remove that line, or build it alone")
-        found[name] = (with_options(own, name, key, own.targets[key].model_copy(update=shared)), key)
-    return found
+        recipes[name] = (with_options(own, name, key, own.targets[key].model_copy(update=shared)), key)
+    return recipes
 
 
 def with_options(recipe: Recipe, name: str, key: str, options: TargetOptionsBase) -> Recipe:

@@ -130,9 +130,9 @@ def stage_rows(
 def _status(finished: Mapping[str, Finished], verdict: PipelineVerdict) -> Status:
     """The worst of the networks' and of the pipeline's."""
     own = status_of((), verdict.runs, ())
-    found = [own, *(each.verdict.status for each in finished.values())]
+    statuses = [own, *(each.verdict.status for each in finished.values())]
     order: tuple[Status, ...] = ("mismatch", "gate_failed", "unproven", "ok")
-    return min(found, key=order.index)
+    return min(statuses, key=order.index)
 
 
 def _network(name: str, finished: Finished) -> dict[str, Any]:
@@ -153,11 +153,11 @@ def _network(name: str, finished: Finished) -> dict[str, Any]:
 
 
 def _tensors(finished: Mapping[str, Finished], which: str) -> list[dict[str, Any]]:
-    found = []
+    tensors = []
     for name, each in finished.items():
         report: Any = each.report
-        found += [{**tensor, "name": f"{name}/{tensor['name']}"} for tensor in report[which]]
-    return found
+        tensors += [{**tensor, "name": f"{name}/{tensor['name']}"} for tensor in report[which]]
+    return tensors
 
 
 def _faces(verdict: PipelineVerdict) -> list[dict[str, Any]]:

@@ -18,11 +18,14 @@ ANSWER_SECONDS = 60
 """So long a scheduler may take to answer."""
 LOOK_SECONDS = 2.0
 SAME_PACKAGES = ("numpy", "onnx", "onnxruntime", "pillow", "distributed", "cloudpickle")
-"""Of other versions of these, results differ in their last bits, or what is sent is not understood."""
+"""Where versions of these differ, results differ in their last bits, or what is sent is not understood."""
 
 
 class Watch:
-    """Of one client; `place` is what messages call its cluster. own: the workers were started by this process."""
+    """Watches the cluster of one client.
+
+    place: what messages call it. own: the workers were started by this process.
+    """
 
     def __init__(self, client: Any, place: str, *, own: bool) -> None:
         self._client = client
@@ -92,12 +95,12 @@ class Watch:
     def _check_versions(self) -> None:
         """Raises ToolError where a worker's results could differ from this process's, or it could compute none."""
         try:
-            found = self._client.get_versions(packages=list(SAME_PACKAGES))
+            versions = self._client.get_versions(packages=list(SAME_PACKAGES))
             own = self._client.run(_nnkit_version, on_error="return")
         except (OSError, TimeoutError, ValueError) as error:
             raise self.lost(error) from error
-        here = found["client"]["packages"]
-        for address, worker in sorted(found["workers"].items()):
+        here = versions["client"]["packages"]
+        for address, worker in sorted(versions["workers"].items()):
             there = worker["packages"]
             wrong = [
                 f"{name} {there.get(name) or 'not at all'} instead of {here[name]}"

@@ -83,7 +83,7 @@ def _tensor(tensor: memoryview, field: memoryview, weights: Weights) -> list[byt
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, int, int, int]]:
-    """Of each field: its number, where it begins, where its content begins, and where it ends."""
+    """Each field's number, where it begins, where its content begins, and where it ends."""
     at = 0
     while at < len(message):
         start = at

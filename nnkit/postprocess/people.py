@@ -130,14 +130,14 @@ class PeopleStore:
         raise NoGalleryError
 
     def _newest(self, people: People) -> tuple[int | None, int]:
-        found: list[tuple[int, int]] = []
+        readable: list[tuple[int, int]] = []
         for slot, stored in enumerate(self.slots):
             trial = People(people.gallery.params, people.name_bytes, people.network)
             try:
-                found.append((trial.read(stored), slot))
+                readable.append((trial.read(stored), slot))
             except (NoGalleryError, OtherNetworkError):
                 continue
-        if not found:
+        if not readable:
             return None, 0
-        sequence, slot = max(found)
+        sequence, slot = max(readable)
         return slot, sequence

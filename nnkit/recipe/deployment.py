@@ -21,7 +21,7 @@ NOT_IN_A_DEPLOYMENT = ("model", "restructure", "tags", "calibration", "postproce
 _NETWORK_NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 
 Side = Annotated[int, Field(ge=1, le=8_192)]
-"""Of a frame; a box may reach as far again beyond it, and stay within what the crop takes."""
+"""A side of a frame; a box may reach as far again beyond it, and stay within what the crop takes."""
 
 
 class DeployedNetwork(RecipeModel):

@@ -19,7 +19,7 @@ from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
 from nnkit_gap8.options import Gap8Options
 
 PIPELINE_STACK_BYTES = STACK_BYTES + 256
-"""Of a network, and of the functions that call it; `runners.Rv32Runner` proves that the code stays inside."""
+"""Stack of a network and of the functions that call it; `runners.Rv32Runner` proves that the code stays inside."""
 
 
 class Gap8Deployer(Deployer):

@@ -47,10 +47,10 @@ class Judging:
         self._expected = [session.run(sample.inputs) for sample in samples]
 
     def accuracy(self, program: Program) -> Accuracy:
-        """Of a program, which may have the network's values in other layers than the network."""
+        """The accuracy of a program, which may have the network's values in other layers than the network."""
         names = [name for name in self._left if name in program.tensors]
         stored = [simulate(program, quantized_inputs(program, sample)) for sample in self._samples]
-        found = {
+        reals = {
             name: np.stack([program.tensors[name].format.dequantize(each[name]) for each in stored]) for name in names
         }
         expected = {
@@ -60,11 +60,11 @@ class Judging:
         each_db = [
             min(
                 _EXACT_DB,
-                outputs_sqnr_db({n: found[n][i] for n in names}, {n: expected[n][i] for n in names}),
+                outputs_sqnr_db({n: reals[n][i] for n in names}, {n: expected[n][i] for n in names}),
             )
             for i in range(len(stored))
         ]
-        return Accuracy(outputs_sqnr_db(found, expected), np.asarray(each_db))
+        return Accuracy(outputs_sqnr_db(reals, expected), np.asarray(each_db))
 
 
 def no_worse(correction: str, without: Accuracy, with_it: Accuracy) -> Verdict:

@@ -48,14 +48,14 @@ def deployment_page(build: Path, report: Mapping[str, Any], environment: Environ
 
 def _columns(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Runners that count, with what they count."""
-    found = [
+    columns = [
         (how, unit)
         for stage in report["stages"]
         for how, values in stage.get("measured", {}).items()
         for unit in values
         if unit != "runs"
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(columns))
 
 
 def _data_uri(kind: str, content: bytes) -> str:
