@@ -7,7 +7,7 @@ parts: so a result does not depend, not in the last bit, on where and how many a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 ExecutorName: TypeAlias = Literal["local", "dask"]
@@ -27,7 +27,7 @@ class ExecutorChoice:
     name: ExecutorName = "local"
     workers: int | None = None
     scheduler: str | None = None
-    dashboard: Callable[[str | None], object] = lambda address: None
+    dashboard: Callable[[str | None], object] = field(default=lambda address: None, repr=False)
 
 
 THIS_HOST = ExecutorChoice()
