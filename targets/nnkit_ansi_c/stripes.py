@@ -30,7 +30,11 @@ MARK = ".rows"
 _COUNTS = (2, 3, 4, 6, 8, 12, 16)
 _MOST_ENDS = 4
 _WINDOWS = ("Conv", "MaxPool", "AveragePool")
-_ELEMENTWISE = ("Relu", "Clip", "LeakyRelu", "Sigmoid", "HardSigmoid", "Tanh", "Elu", "Sub", "Add", "Mul", "Div")
+# fmt: off
+_ELEMENTWISE = (
+    "Relu", "Clip", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Elu", "Sub", "Add", "Mul", "Div",
+)
+# fmt: on
 
 
 T = TypeVar("T")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-_FLOAT_FORM = ("hard_swish_to_product", "unroll_recurrent", "depth_to_space_to_transpose")
+_FLOAT_FORM = ("unroll_recurrent",)
 """What has no C in float as it is."""
 
 

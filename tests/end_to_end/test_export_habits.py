@@ -176,7 +176,7 @@ def test_build(tmp_path: Path, name: str, target: str, least_db: float) -> None:
     assert float(str(made["sqnr_db"])) > least_db
 
 
-def test_float_build_of_what_has_no_c_of_its_own(tmp_path: Path) -> None:
+def test_float_build_of_recurrent_layers_and_shuffled_pixels(tmp_path: Path) -> None:
     net = _Net(1, 2, 8, 8)
     recurrent = _recurrent("GRU")(net)
     x = net.op("HardSwish", net.conv("input", 4, 2))

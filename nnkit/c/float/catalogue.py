@@ -13,6 +13,7 @@ from nnkit.c.float import (
     constant,
     conv,
     conv_transpose,
+    depth_to_space,
     expand,
     gelu,
     gemm,
@@ -57,6 +58,7 @@ ONNX_OPS: Mapping[str, Callable[[GraphView, Node], Code]] = MappingProxyType(
     | constant.LOWERINGS
     | conv.LOWERINGS
     | conv_transpose.LOWERINGS
+    | depth_to_space.LOWERINGS
     | expand.LOWERINGS
     | gelu.LOWERINGS
     | gemm.LOWERINGS

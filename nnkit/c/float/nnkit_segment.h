@@ -50,6 +50,7 @@ typedef enum nnkit_unary_op {
     NNKIT_CLIP,       /* p: least, q: most */
     NNKIT_SIGMOID,
     NNKIT_HARD_SIGMOID, /* p: slope, q: offset */
+    NNKIT_HARD_SWISH,
     NNKIT_TANH,
     NNKIT_ELU, /* p: alpha */
     NNKIT_SOFTPLUS,

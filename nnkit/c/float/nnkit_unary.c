@@ -17,6 +17,9 @@ static float apply(nnkit_unary_op op, float x, float p, float q)
     case NNKIT_HARD_SIGMOID:
         x = p * x + q;
         return x < 0.0f ? 0.0f : (x > 1.0f ? 1.0f : x);
+    case NNKIT_HARD_SWISH: /* x times the hard sigmoid of slope 1 / 6 and offset 1 / 2 */
+        p = x * (1.0f / 6.0f) + 0.5f;
+        return x * (p < 0.0f ? 0.0f : (p > 1.0f ? 1.0f : p));
     case NNKIT_TANH:
         return nnkit_tanhf(x);
     case NNKIT_ELU:

@@ -18,6 +18,7 @@ _ENUMERATORS = {
     "LeakyRelu": "NNKIT_LEAKY_RELU",
     "Sigmoid": "NNKIT_SIGMOID",
     "HardSigmoid": "NNKIT_HARD_SIGMOID",
+    "HardSwish": "NNKIT_HARD_SWISH",
     "Tanh": "NNKIT_TANH",
     "Elu": "NNKIT_ELU",
     "Softplus": "NNKIT_SOFTPLUS",

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnkit.graph.read.depth_to_space import read_depth_to_space
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import as_node, data_input, is_op
+from nnkit.rewrite.reading import data_input, is_op, read
 from nnkit.rewrite.reshaping import reshaped
 from nnkit.rewrite.rule import Nodes, Rule
 
@@ -29,23 +30,13 @@ def _check(editor: Editor, nodes: Nodes) -> ir.Node:
 
 
 def _rewrite(editor: Editor, node: ir.Node) -> None:
-    name, value, read = editor.layer(node), data_input(node), as_node(node)
-    block = read.integer("blocksize", 1)
-    images, channels, height, width = editor.shape(value)
-    if is_op(node, "SpaceToDepth"):
-        parted = [images, channels, height // block, block, width // block, block]
-        order = [0, 3, 5, 1, 2, 4]
-    elif read.text("mode", "DCR") == "DCR":
-        parted, order = [images, block, block, channels // block**2, height, width], [0, 3, 4, 1, 5, 2]
-    else:
-        parted, order = [images, channels // block**2, block, block, height, width], [0, 1, 4, 2, 5, 3]
-    part = reshaped(editor, node, value, tuple(parted), f"{name}_blocks")
-    turned = editor.insert(
-        node, "Transpose", [part], {"perm": order}, shape=[parted[i] for i in order], name=f"{name}_turned"
-    )
+    name, blocks = editor.layer(node), read(editor, node, read_depth_to_space)
+    part = reshaped(editor, node, data_input(node), blocks.parted, f"{name}_blocks")
+    shape = tuple(blocks.parted[axis] for axis in blocks.order)
+    turned = editor.insert(node, "Transpose", [part], {"perm": blocks.order}, shape=shape, name=f"{name}_turned")
     editor.copy_tags(node, [part, turned])
-    shape = editor.constant(f"{name}.shape", np.array(editor.shape(node.outputs[0]), np.int64))
-    editor.become(node, "Reshape", [turned, shape], {})
+    joined = editor.constant(f"{name}.shape", np.array(editor.shape(node.outputs[0]), np.int64))
+    editor.become(node, "Reshape", [turned, joined], {})
 
 
 RULE = Rule("depth_to_space_to_transpose", True, "carries", __doc__ or "", _pattern, _check, _rewrite)
