@@ -20,7 +20,7 @@ FORMAT = 2
 MANIFEST_NAME = "manifest.json"
 MAX_MANIFEST_BYTES = 16 << 20
 _IDENTIFIER = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._+@-]{0,78}[A-Za-z0-9])?")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class ManifestError(Exception):
@@ -175,7 +175,7 @@ def _file_record(name: str, record: Any) -> FileRecord:
     match record:
         case {"sha256": str(sha256), "bytes": int(size_bytes), **rest}:
             well_formed = (
-                _SHA256.fullmatch(sha256) and size_bytes >= 0 and not isinstance(size_bytes, bool) and not rest
+                SHA256.fullmatch(sha256) and size_bytes >= 0 and not isinstance(size_bytes, bool) and not rest
             )
         case _:
             well_formed = None

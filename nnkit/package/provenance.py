@@ -11,20 +11,22 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from nnkit.package.manifest import FileRecord, Manifest, json_bytes
+from nnkit.errors import UserFileError
+from nnkit.package.manifest import SHA256, FileRecord, Manifest, json_bytes
 
 PROVENANCE_NAME = "provenance.intoto.json"
 SBOM_NAME = "sbom.cdx.json"
 _BUILD_TYPE = "urn:nnkit:build:1"
+_BUILDER = "urn:nnkit:builder:1"
 
 
 def provenance(manifest: Manifest, files: Mapping[str, FileRecord], stages: Mapping[str, Any]) -> bytes:
     """The statement. files: all of the package but this one and the SBOM. stages: of the report: what the build was
     made from and kept outside of the package, with SHA-256 by name.
 
-    Raises UsageError where a value of the manifest cannot be written as JSON.
+    Raises UsageError where a value of the manifest cannot be written as JSON, UserFileError where a stage has no
+    SHA-256: in-toto knows no dependency with an empty digest.
     """
-    kept = {name: entry for name, entry in sorted(stages.items()) if isinstance(entry, Mapping)}
     return json_bytes(
         {
             "_type": "https://in-toto.io/Statement/v1",
@@ -36,16 +38,28 @@ def provenance(manifest: Manifest, files: Mapping[str, FileRecord], stages: Mapp
                     "externalParameters": {"recipe": manifest.recipe, "target": manifest.target},
                     "internalParameters": {"status": manifest.status},
                     "resolvedDependencies": [
-                        {"name": name, "digest": {"sha256": entry.get("sha256")}} for name, entry in kept.items()
+                        {"name": name, "digest": {"sha256": _sha256(name, entry)}}
+                        for name, entry in sorted(stages.items())
                     ],
                 },
                 "runDetails": {
-                    "builder": {"id": "urn:nnkit", "version": {"nnkit": manifest.nnkit, **dict(manifest.tools)}}
+                    "builder": {"id": _BUILDER, "version": {"nnkit": manifest.nnkit, **dict(manifest.tools)}}
                 },
             },
         },
         where=PROVENANCE_NAME,
     )
+
+
+def _sha256(name: str, entry: Any) -> str:
+    digest = entry.get("sha256") if isinstance(entry, Mapping) else None
+    if not isinstance(digest, str) or not SHA256.fullmatch(digest):
+        raise UserFileError(
+            f"the report has no SHA-256 of {name}",
+            where="report.json",
+            remedy="run the recipe again: nnkit run RECIPE",
+        )
+    return digest
 
 
 def sbom(manifest: Manifest, files: Mapping[str, FileRecord]) -> bytes:

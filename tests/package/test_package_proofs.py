@@ -12,7 +12,7 @@ from small_project import make_build, write_project
 
 from nnkit import pipeline
 from nnkit.c.host_compiler import host_compiler
-from nnkit.errors import GateFailedError
+from nnkit.errors import GateFailedError, UserFileError
 from nnkit.package import build_package
 from nnkit.package.proofs import check_proofs
 from nnkit.package.provenance import PROVENANCE_NAME, SBOM_NAME
@@ -90,6 +90,12 @@ def test_a_proof_that_does_not_hold_is_found(
 ) -> None:
     with pytest.raises(GateFailedError, match=reason):
         check_proofs(repacked(build, tmp_path / "b", name, change))
+
+
+@pytest.mark.parametrize("entry", [None, {}, {"sha256": None}, {"sha256": "AB" * 32}])
+def test_a_stage_without_a_digest_is_not_packed(build: Path, tmp_path: Path, entry: Any) -> None:
+    with pytest.raises(UserFileError, match=r"no SHA-256 of float\.onnx"):
+        repacked(build, tmp_path / "b", "report.json", lambda report: report["stages"].update({"float.onnx": entry}))
 
 
 def test_provenance_and_materials_name_every_file_and_no_time(build: Path, tmp_path: Path) -> None:
