@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnkit.graph.read.depth_to_space import read_depth_to_space
+from nnkit.graph.read.depth_to_space import Blocks, read_depth_to_space
 from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.reading import data_input, is_op, read
 from nnkit.rewrite.reshaping import reshaped
@@ -25,12 +25,13 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     return (node,) if is_op(node, "DepthToSpace", "SpaceToDepth") else None
 
 
-def _check(editor: Editor, nodes: Nodes) -> ir.Node:
-    return nodes[0]
+def _check(editor: Editor, nodes: Nodes) -> tuple[ir.Node, Blocks]:
+    return nodes[0], read(editor, nodes[0], read_depth_to_space)
 
 
-def _rewrite(editor: Editor, node: ir.Node) -> None:
-    name, blocks = editor.layer(node), read(editor, node, read_depth_to_space)
+def _rewrite(editor: Editor, match: tuple[ir.Node, Blocks]) -> None:
+    node, blocks = match
+    name = editor.layer(node)
     part = reshaped(editor, node, data_input(node), blocks.parted, f"{name}_blocks")
     shape = tuple(blocks.parted[axis] for axis in blocks.order)
     turned = editor.insert(node, "Transpose", [part], {"perm": blocks.order}, shape=shape, name=f"{name}_turned")
