@@ -36,7 +36,8 @@ class Tool:
     """An external program: where it was found, its version, or how to get it.
 
     damage: what is wrong with the one that was found, empty where nothing is; `nnkit doctor` asks, as it may take a
-    second.
+    second. in_report: whether `report.json` names its version. False where no byte and no figure of a build comes
+    from it, as with the C compiler that runs generated code on this machine: `run.json` alone names that.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Tool:
     version: str
     install: str
     damage: Callable[[], str] = lambda: ""
+    in_report: bool = True
 
 
 @dataclass(frozen=True)

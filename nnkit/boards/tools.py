@@ -27,12 +27,8 @@ INSTALL = {
 
 def found_tool(name: str, purpose: str) -> Tool:
     """One of the tools above, with path and version where it is on PATH."""
-    return described_tool(name, shutil.which(name), purpose, INSTALL[name])
-
-
-def described_tool(name: str, path: str | None, purpose: str, install: str) -> Tool:
-    """A tool by its path; its version is the first line that `--version` prints."""
-    return Tool(name, purpose, path, tool_version(path) if path else "", install)
+    path = shutil.which(name)
+    return Tool(name, purpose, path, tool_version(path) if path else "", INSTALL[name])
 
 
 def missing_tools(names: Sequence[str]) -> str | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 
+from nnkit.external_tool import Tool, tool_version
+
 _COMPILERS = ("cc", "gcc", "clang")
 
 
@@ -13,3 +15,10 @@ def host_compiler() -> str | None:
     chosen = os.environ.get("CC")
     candidates = (chosen,) if chosen else _COMPILERS
     return next((path for path in map(shutil.which, candidates) if path is not None), None)
+
+
+def host_compiler_tool(purpose: str) -> Tool:
+    """The C compiler as `nnkit doctor` and `run.json` name it. purpose: what the target needs it for."""
+    path = host_compiler()
+    version = tool_version(path) if path else ""
+    return Tool("C compiler", purpose, path, version, "apt-get install gcc", in_report=False)

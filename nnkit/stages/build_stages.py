@@ -370,9 +370,9 @@ def untried(build: Build) -> Untried:
 
 
 def tool_versions(build: Build) -> dict[str, str]:
-    """Versions of the packages and external tools that had a part in the build."""
+    """Versions of the packages and external tools that the bytes or figures of a build come from."""
     from nnkit.cache import installed_version
 
     names = ("numpy", "onnx", "onnxruntime", "onnxsim", "pillow")
     versions = {name: installed_version(name) for name in names}
-    return versions | {tool.name: tool.version for tool in build.target.tools() if tool.found}
+    return versions | {tool.name: tool.version for tool in build.target.tools() if tool.found and tool.in_report}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from nnkit.c.host_compiler import host_compiler
-from nnkit.external_tool import tool_version
+from nnkit.c.host_compiler import host_compiler_tool
 from nnkit.target import Tool
 from nnkit_nnie.chips import CHIPS
 
@@ -14,8 +13,6 @@ _MAPPER_SOURCE = "part of the vendor's SDK for the chip; not to be downloaded fr
 
 def found_tools() -> tuple[Tool, ...]:
     """All tools with their path; a missing one says how to get it."""
-    compiler = host_compiler()
-    version = tool_version(compiler) if compiler else ""
     mappers = {chip.mapper: chip.generation for chip in CHIPS.values()}
     return (
         *(
@@ -23,5 +20,5 @@ def found_tools() -> tuple[Tool, ...]:
             Tool(name, f"compiles networks for NNIE {generation}", shutil.which(name), "", _MAPPER_SOURCE)
             for name, generation in sorted(mappers.items())
         ),
-        Tool("C compiler", "runs the C of CPU segments on this machine", compiler, version, "apt-get install gcc"),
+        host_compiler_tool("runs the C of CPU segments on this machine"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -69,3 +70,12 @@ def report_of(folder: Path) -> dict[str, Any]:
     """The build's report."""
     report: dict[str, Any] = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     return report
+
+
+def fingerprint(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file below a folder, by its path."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }

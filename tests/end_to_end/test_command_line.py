@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -17,7 +16,7 @@ import onnx
 import pytest
 import small_project
 
-from .conftest import Command, report_of
+from .conftest import Command, fingerprint, report_of
 from .networks import Net
 
 RECIPE = small_project.RECIPE.replace("gap8: {}", "gap8: {memory: {l2: 512KiB}}")
@@ -28,14 +27,6 @@ def project(tmp_path: Path) -> Path:
     """A folder with a small network, images and a recipe."""
     small_project.write_project(tmp_path, RECIPE)
     return tmp_path
-
-
-def fingerprint(folder: Path) -> dict[str, str]:
-    return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
 
 
 def test_help_is_quick_and_complete(nnkit: Command) -> None:
