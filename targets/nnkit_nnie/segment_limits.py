@@ -13,7 +13,8 @@ from nnkit_nnie.tag_rules import cpu_does_not_follow_data
 
 def segments_are_few(segments: Sequence[NnieSegment], context: Context) -> str | None:
     """a network has at most {max_segments} segments
-    fix: move layers between the NNIE and the CPU so that the sides change less often"""
+    fix: name layers that lie between two segments of the CPU in the option `custom`: the CPU runs them too, and the
+    segments join"""
     return f"{len(segments)}" if len(segments) > context.limits.max_segments else None
 
 
