@@ -77,7 +77,11 @@ def show_command(name: str, *, json: bool) -> None:
     _print_operators(operators)
     print_line(f"runs on: {', '.join(runners)}")
     print_line(f"default rewrites: {', '.join(target.default_rules)}")
-    print_line(f"corrections: {', '.join(target.corrections) or 'none'}")
+    offered = target.corrections_with(options)
+    others = [name for name in target.corrections if name not in offered]
+    print_line(f"corrections: {', '.join(offered) or 'none'}")
+    if others:
+        print_line(f"corrections with other options: {', '.join(others)}")
 
 
 def _print_operators(operators: Sequence[Taken]) -> None:

@@ -186,12 +186,14 @@ def check_corrections(recipe: Recipe, key: str, target: AnyTarget) -> None:
     key: of the build in the recipe's `targets`.
     """
     asked = recipe.calibration_for(key).corrections or ()
-    offered = target.corrections
+    offered = target.corrections_with(recipe.targets[key])
     lacking = [name for name in asked if name not in offered]
     if lacking:
         offer = f"it offers: {', '.join(offered)}" if offered else "it offers none"
+        elsewhere = all(name in target.corrections for name in lacking)
         raise RecipeError(
-            f"target {target.name!r} does not offer the correction {', '.join(lacking)}",
+            f"target {target.name!r} does not offer the correction {', '.join(lacking)}"
+            f"{' with these options' if elsewhere else ''}",
             where=recipe.where_override(key, "calibration", "corrections"),
             remedy=f"{offer}; remove it, or give this target a `calibration` of its own",
         )

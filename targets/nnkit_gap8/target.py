@@ -77,7 +77,6 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
 
             affine = to_program(lowered, quantization, options.affine)
             return replace(affine, notes=(*affine.notes, *options.memory.beyond_the_chip()))
-        self._check_corrections(quantization, options)
         program = super().quantize(lowered, quantization, options)
         program = replace(program, notes=(*program.notes, *options.memory.beyond_the_chip()))
         if options.op_order == "given":
@@ -111,19 +110,6 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
     def corrections_with(self, options: Gap8Options) -> tuple[str, ...]:
         """All of them in the affine scheme; of powers of two that of biases."""
         return self.corrections if options.scheme == "affine" else ("bias_correction",)
-
-    def _check_corrections(self, quantization: Quantization, options: Gap8Options) -> None:
-        from nnkit.errors import RecipeError
-
-        offered = self.corrections_with(options)
-        others = [name for name in quantization.calibration.corrections or () if name not in offered]
-        if others:
-            raise RecipeError(
-                f"target 'gap8' offers the correction {', '.join(others)} with `scheme: affine` alone",
-                where="calibration.corrections",
-                remedy=f"set `scheme: affine`, or remove it; with `scheme: {options.scheme}` there is "
-                f"{', '.join(offered)}",
-            )
 
     def gains_from_sixteen_bits(self, options: Gap8Options) -> bool:
         """Where layers have 8 bits."""
