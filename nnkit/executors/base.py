@@ -16,6 +16,10 @@ MAX_DEATHS = 3
 """A part whose worker died so often is not tried again: it is what kills them."""
 
 
+def _tell_nobody(address: str | None) -> None:
+    """What is done with a dashboard's address where nothing was asked for; a function, so that it can be sent."""
+
+
 @dataclass(frozen=True)
 class ExecutorChoice:
     """What the command line asks for.
@@ -27,7 +31,7 @@ class ExecutorChoice:
     name: ExecutorName = "local"
     workers: int | None = None
     scheduler: str | None = None
-    dashboard: Callable[[str | None], object] = field(default=lambda address: None, repr=False)
+    dashboard: Callable[[str | None], object] = field(default=_tell_nobody, repr=False)
 
 
 THIS_HOST = ExecutorChoice()
