@@ -18,7 +18,8 @@ def _build(
     asked: tuple[str, ...] | None, hp: object, precision: str, *, mixes: bool = True, corrects: bool = False
 ) -> Any:
     recipe = SimpleNamespace(
-        calibration_for=lambda key: SimpleNamespace(corrections=asked), tags_for=lambda key: SimpleNamespace(hp=hp)
+        calibration_for=lambda key: SimpleNamespace(corrections=asked),
+        tags_for=lambda key: SimpleNamespace(hp=hp, cpu=()),
     )
     target = SimpleNamespace(
         corrections=("a", "b"),
