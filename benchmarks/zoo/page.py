@@ -25,7 +25,7 @@ of a target with the options of `benchmarks/zoo/rows.py`. A number: the artifact
 Program under the target's contract; it is the SQNR in dB of the outputs against the float network's (`exact` where
 nothing differs or the arithmetic is float itself). `refused`, with the operators that are to blame: told before
 anything is measured, with what would do. Networks that are not in the table were not reached by the run, and say
-nothing.
+nothing. A run goes on from the rows that are there: a row says what held when its network was last run.
 
 """
 
