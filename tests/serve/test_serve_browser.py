@@ -59,12 +59,10 @@ def test_files_become_a_report_and_a_package(
     verified = subprocess.run([sys.executable, "-m", "nnkit", "package", "verify", str(package)], check=False)
     assert verified.returncode == 0
 
+    context.on("page", lambda opened: watch(opened, server, complaints))
     with context.expect_page() as opening:
         page.click("a:text-is('Report')")
     report = opening.value
-    report.wait_for_selector("#tab-layers")  # it is there; a page on its way cannot be loaded anew
-    watch(report, server, complaints)
-    report.reload()
     report.click("#tab-layers")
     assert report.locator("#layers").is_visible()
     assert report.evaluate("self.origin") == "null"  # of its own: it can read nothing of the server
