@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from nnkit.did_you_mean import close_to, did_you_mean, suggestion
 from nnkit.errors import RecipeError, ToolError, UsageError
@@ -190,10 +190,23 @@ def check_corrections(recipe: Recipe, key: str, target: AnyTarget) -> None:
     lacking = [name for name in asked if name not in offered]
     if lacking:
         offer = f"it offers: {', '.join(offered)}" if offered else "it offers none"
-        elsewhere = all(name in target.corrections for name in lacking)
+        choice = _choice_that_offers(target, recipe.targets[key], lacking)
+        if choice:
+            offer += f"; with `{choice}` also {', '.join(lacking)}"
         raise RecipeError(
             f"target {target.name!r} does not offer the correction {', '.join(lacking)}"
-            f"{' with these options' if elsewhere else ''}",
+            f"{' with these options' if choice else ''}",
             where=recipe.where_override(key, "calibration", "corrections"),
             remedy=f"{offer}; remove it, or give this target a `calibration` of its own",
         )
+
+
+def _choice_that_offers(target: AnyTarget, options: TargetOptionsBase, corrections: Sequence[str]) -> str:
+    """The one option, as a recipe writes it, with which the target offers these corrections; empty where none does."""
+    for name, field in target.options.model_fields.items():
+        for choice in get_args(field.annotation):
+            if isinstance(choice, str):
+                offered = target.corrections_with(options.model_copy(update={name: choice}))
+                if set(corrections) <= set(offered):
+                    return f"{name}: {choice}"
+    return ""
