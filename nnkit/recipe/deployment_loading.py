@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from nnkit.recipe.anchoring import anchored
 from nnkit.recipe.deployment import DEPLOYMENT, NOT_IN_A_DEPLOYMENT, DeploymentBody, DeploymentRecipe
 from nnkit.recipe.document import Document, load_document
 from nnkit.recipe.explain import Finding
-from nnkit.recipe.loading import TargetModels, problems_of, read_section, read_targets
+from nnkit.recipe.loading import TargetModels, assembled, problems_of, read_section, read_targets
 from nnkit.recipe.problems import InvalidRecipeError
-from nnkit.recipe.sections import TargetOptionsBase
 from nnkit.recipe.settings import Setting
 
 _OF_ONE_NETWORK = ("restructure", "tags", "calibration")
@@ -38,7 +36,7 @@ def load_deployment(
     findings += _target_findings(document)
     if findings or body is None:
         raise InvalidRecipeError(problems_of(document, findings), file=document.file)
-    return _assembled(document, body, targets)
+    return assembled(DeploymentRecipe, document, body, targets)
 
 
 def _misplaced(document: Document) -> Iterator[Finding]:
@@ -60,14 +58,3 @@ def _target_findings(document: Document) -> Iterator[Finding]:
             if isinstance(options, dict) and key in options:
                 reason = f"'{key}' belongs to one network"
                 yield Finding(("targets", name, key), True, reason, "write it in that network's own recipe")
-
-
-def _assembled(document: Document, body: DeploymentBody, targets: dict[str, TargetOptionsBase]) -> DeploymentRecipe:
-    body = anchored(body, document)
-    fields = {name: getattr(body, name) for name in type(body).model_fields}
-    options = {name: anchored(target, document, ("targets", name)) for name, target in targets.items()}
-    recipe = DeploymentRecipe.model_construct({*body.model_fields_set, "targets"}, **fields, targets=options)
-    recipe._places = document.values
-    recipe._file = document.file
-    recipe._sources = document.sources
-    return recipe

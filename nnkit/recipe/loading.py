@@ -13,9 +13,11 @@ from pydantic import BaseModel, ValidationError
 
 from nnkit.did_you_mean import nearest, suggestion
 from nnkit.recipe.anchoring import anchored
+from nnkit.recipe.base import RecipeModel
 from nnkit.recipe.deployment import DEPLOYMENT
 from nnkit.recipe.document import Document, in_order, load_document
 from nnkit.recipe.explain import Finding, explain, path_in, value_at
+from nnkit.recipe.placed import Placed
 from nnkit.recipe.problems import InvalidRecipeError, KeyPath, Problem
 from nnkit.recipe.scalars import resolve
 from nnkit.recipe.schema import Recipe, RecipeBody, target_faults
@@ -23,6 +25,7 @@ from nnkit.recipe.sections import TargetOptionsBase
 from nnkit.recipe.settings import Setting
 
 _Model = TypeVar("_Model", bound=BaseModel)
+_Recipe = TypeVar("_Recipe", bound=Placed)
 
 VARIANT_NAME = re.compile(r"[^@/\\]+(@[A-Za-z0-9]([A-Za-z0-9_.-]{0,38}[A-Za-z0-9])?)?")
 """Keys of `targets`: a target, or one of several builds for it."""
@@ -84,14 +87,17 @@ def validate(
     findings += _unknown_rules(document, known_rules)
     if findings or body is None:
         raise InvalidRecipeError(problems_of(document, findings), file=document.file)
-    return _assembled(document, body, targets)
+    return assembled(Recipe, document, body, targets)
 
 
-def _assembled(document: Document, body: RecipeBody, targets: Mapping[str, TargetOptionsBase]) -> Recipe:
+def assembled(
+    kind: type[_Recipe], document: Document, body: RecipeModel, targets: Mapping[str, TargetOptionsBase]
+) -> _Recipe:
+    """The recipe of its checked sections, which knows where in the document each of them stands."""
     body = anchored(body, document)
     fields = {name: getattr(body, name) for name in type(body).model_fields}
     options = {name: anchored(target, document, ("targets", name)) for name, target in targets.items()}
-    recipe = Recipe.model_construct({*body.model_fields_set, "targets"}, **fields, targets=options)
+    recipe = kind.model_construct({*body.model_fields_set, "targets"}, **fields, targets=options)
     recipe._places = document.values
     recipe._file = document.file
     recipe._sources = document.sources

@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.c.affine.call import Code, Kernel, TableKind, pixels_and_channels, suffix
-from nnkit.c.affine.catalogue import code_of
+from nnkit.c.affine.call import Kernel, TableKind, pixels_and_channels, suffix
+from nnkit.c.affine.catalogue import codes_of
 from nnkit.c.affine.layout import Layout, Place, Work, layout_of, work_of
 from nnkit.c.affine.statements import C_TYPES, TABLE_TYPES, Statements, byte_pointer, stored, table_pointer
 from nnkit.c.text import float32_literal, identifier, unique_identifiers
-from nnkit.errors import ModelError
-from nnkit.graph.refusal import Refusal, Refused
 from nnkit.program.affine import AffineProgram, AffineTensor
 
 _TAKEN = ("context", "arena", "weights", "layer", "values", "count", "bytes")
@@ -95,18 +93,7 @@ class IntegerNetwork:
     @staticmethod
     def of(program: AffineProgram) -> IntegerNetwork:
         """Deterministic. Raises ModelError naming every op that there is no C for."""
-        codes: list[Code] = []
-        refusals = []
-        for op in program.ops:
-            try:
-                codes.append(code_of(op, program.tensors))
-            except Refused as error:
-                refusals.append(Refusal(op.name, op.kind, error.reason, error.remedy))
-        if refusals:
-            raise ModelError(
-                "these layers have no C of integers:\n  " + "\n  ".join(map(str, refusals)),
-                remedy="set precision: float32, or replace them",
-            )
+        codes = codes_of(program, "integers", "set precision: float32, or replace them")
         prefix = identifier(program.name)
         names = (*program.inputs, *program.outputs)
         own = {name for name in map(identifier, names) if name.startswith(("nnkit_", f"{prefix}_"))}

@@ -16,18 +16,11 @@ def integer_plan(network: IntegerNetwork, limit_bytes: int | None) -> MemoryPlan
         Step(index, program.ops[work.owners[index]].name, None, call.reads, (call.write,))
         for index, call in enumerate(work.calls)
     )
-    parents = {wish.inner: wish.outer for wish in layout.sharings}
-
-    def outermost(name: str) -> str:
-        while name in parents:
-            name = parents[name]
-        return name
-
     buffers: dict[str, Buffer] = {}
     for room in layout.rooms:
-        if room.name in parents:
+        if room.name in layout.inside:
             continue
-        group = [each for each in layout.rooms if outermost(each.name) == room.name]
+        group = [each for each in layout.rooms if layout.outermost(each.name) == room.name]
         buffers[room.name] = Buffer(
             room.name,
             room.kind,
@@ -55,7 +48,7 @@ def integer_plan(network: IntegerNetwork, limit_bytes: int | None) -> MemoryPlan
         caller_bytes += size
     places = {}
     for name, spot in layout.places.items():
-        holder = spot.base or outermost(work.root(name))
+        holder = spot.base or layout.outermost(work.root(name))
         start = 0 if spot.base else buffers[holder].offset_bytes
         places[name] = TensorPlace(name, holder, spot.offset_bytes - start, program.tensors[name].size_bytes)
     regions = {

@@ -11,12 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from nnkit.c.affine.call import Call, Code, Join, Table, View
-from nnkit.c.affine.catalogue import code_of
 from nnkit.c.affine.layout import Layout, Place, Work, layout_of, work_of
 from nnkit.c.affine.statements import TABLE_TYPES, Statements, byte_pointer, stored, table_pointer
 from nnkit.c.text import identifier
-from nnkit.errors import ModelError
-from nnkit.graph.refusal import Refusal, Refused
 from nnkit.memory.engine import Effort
 from nnkit.memory.packing import align_up
 from nnkit.memory.plan import Region
@@ -28,22 +25,6 @@ L2 = Region("l2", UNBOUNDED_BYTES, 4)
 RESERVED = frozenset(("context", "l1", "l2", "port", "task", "tiles"))
 """Names that the generated code uses."""
 _TABLE_ORDER = ("ints", "shorts", "bytes")  # of a call's tables in weights.bin, so that none needs padding before it
-
-
-def codes_of(program: AffineProgram) -> list[Code]:
-    """The C of every op. Raises ModelError naming those that have none."""
-    codes, refusals = [], []
-    for op in program.ops:
-        try:
-            codes.append(code_of(op, program.tensors))
-        except Refused as error:
-            refusals.append(Refusal(op.name, op.kind, error.reason, error.remedy))
-    if refusals:
-        raise ModelError(
-            "these layers have no C of affine integers:\n  " + "\n  ".join(map(str, refusals)),
-            remedy="set `scheme: power_of_two`, or replace them",
-        )
-    return codes
 
 
 def channel_bytes(call: Call) -> int:

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from nnkit.c.affine.call import Call, Code
+from nnkit.c.affine.catalogue import codes_of
 from nnkit.errors import DoesNotFitError, InternalError
 from nnkit.memory.engine import Effort
 from nnkit.memory.packing import align_up
 from nnkit.memory.plan import Buffer, MemoryPlan, Region, RegionUse, Step, TensorPlace, WeightChunk
 from nnkit.program.affine import AffineProgram
-from nnkit_gap8.affine_network import AffineNetwork, channel_bytes, codes_of, streamed_bytes
+from nnkit_gap8.affine_network import AffineNetwork, channel_bytes, streamed_bytes
 from nnkit_gap8.loads import MemoryMachine, with_reserved
 from nnkit_gap8.streaming import ChunkJob, ChunkPlace, place_chunks
 
@@ -39,7 +40,8 @@ def affine_plan(
     program: AffineProgram, machine: MemoryMachine, weight_budget_bytes: int | None, effort: Effort | None = None
 ) -> AffinePlan:
     """Raises DoesNotFitError where L2, L3 or the budget of weights is exceeded, ModelError for what has no C."""
-    network, limited = _fitting(program, codes_of(program), machine, effort)
+    codes = codes_of(program, "affine integers", "set `scheme: power_of_two`, or replace them")
+    network, limited = _fitting(program, codes, machine, effort)
     jobs, offsets = [], []
     position = 0
     steps = network.layout.weights
@@ -162,19 +164,12 @@ def _memory_plan(
     weight_bytes: int,
 ) -> MemoryPlan:
     program, layout, work = network.program, network.layout, network.work
-    parents = {wish.inner: wish.outer for wish in layout.sharings}
-
-    def outermost(name: str) -> str:
-        while name in parents:
-            name = parents[name]
-        return name
-
     buffers: dict[str, Buffer] = {}
     last = max(len(work.calls) - 1, 0)
     for room in layout.rooms:
-        if room.kind == "weights" or room.name in parents:
+        if room.kind == "weights" or room.name in layout.inside:
             continue
-        group = [each for each in layout.rooms if outermost(each.name) == room.name]
+        group = [each for each in layout.rooms if layout.outermost(each.name) == room.name]
         first, end = min(each.first_step for each in group), max(each.last_step for each in group)
         offset = layout.placement.places[room.name].offset_bytes
         buffers[room.name] = Buffer(room.name, room.kind, "l2", offset, room.size_bytes, first, min(end, last))
@@ -196,7 +191,7 @@ def _memory_plan(
         end = align_up(end + size, 4)
     places = {}
     for name, spot_of in layout.places.items():
-        holder = outermost(work.root(name))
+        holder = layout.outermost(work.root(name))
         size = program.tensors[name].size_bytes
         places[name] = TensorPlace(name, holder, spot_of.offset_bytes - buffers[holder].offset_bytes, size)
     steps = tuple(

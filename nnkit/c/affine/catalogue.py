@@ -15,8 +15,9 @@ from nnkit.c.affine.pool import pool_call
 from nnkit.c.affine.rows import matmul_call, normalize_call
 from nnkit.c.affine.softmax import softmax_call
 from nnkit.c.sources import c_environment, tidy_source
+from nnkit.errors import ModelError
 from nnkit.generated import packaged_text
-from nnkit.graph.refusal import Refused
+from nnkit.graph.refusal import Refusal, Refused
 from nnkit.program import OpBase
 from nnkit.program.affine import (
     AffineActivation,
@@ -30,6 +31,7 @@ from nnkit.program.affine import (
     AffineMul,
     AffineNormalizeRows,
     AffinePool,
+    AffineProgram,
     AffineSoftmax,
     AffineTensor,
 )
@@ -68,6 +70,23 @@ def code_of(op: OpBase, tensors: Mapping[str, AffineTensor]) -> Code:
         case AffineMove():
             return move_code(op, sources[0], output)
     raise Refused(f"there is no C for {type(op).__name__}")
+
+
+def codes_of(program: AffineProgram, arithmetic: str, remedy: str) -> list[Code]:
+    """The C of every op, in order. Raises ModelError naming all that have none.
+
+    arithmetic: what the message calls the C's integers. remedy: what its user can do instead.
+    """
+    codes, refusals = [], []
+    for op in program.ops:
+        try:
+            codes.append(code_of(op, program.tensors))
+        except Refused as error:
+            refusals.append(Refusal(op.name, op.kind, error.reason, error.remedy))
+    if refusals:
+        reason = f"these layers have no C of {arithmetic}:\n  " + "\n  ".join(map(str, refusals))
+        raise ModelError(reason, remedy=remedy)
+    return codes
 
 
 def header() -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from nnkit.c.affine.call import Call, Code, Join, Kernel, View, pixels_and_channels, suffix
 from nnkit.memory.engine import Effort
@@ -60,6 +61,17 @@ class Layout:
     rooms: tuple[Room, ...]
     sharings: tuple[Wish, ...]
     placement: Placement
+
+    @cached_property
+    def inside(self) -> Mapping[str, str]:
+        """The room that each shared one lies in, by name."""
+        return {wish.inner: wish.outer for wish in self.sharings}
+
+    def outermost(self, name: str) -> str:
+        """The room that holds this one and lies in no other."""
+        while name in self.inside:
+            name = self.inside[name]
+        return name
 
 
 @dataclass(frozen=True, eq=False)
