@@ -202,7 +202,7 @@ def check_corrections(recipe: Recipe, key: str, target: AnyTarget) -> None:
 
 
 def _choice_that_offers(target: AnyTarget, options: TargetOptionsBase, corrections: Sequence[str]) -> str:
-    """The one option, as a recipe writes it, with which the target offers these corrections; empty where none does."""
+    """An option, as a recipe writes it, with which the target offers these corrections; empty where none does."""
     for name, field in target.options.model_fields.items():
         for choice in get_args(field.annotation):
             if isinstance(choice, str):
