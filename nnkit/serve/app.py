@@ -127,8 +127,10 @@ def _add_guard(app: FastAPI, options: ServeOptions) -> None:
         else:
             owner = users.user_of_session(cookie)
             if owner is None:
-                new = users.new_session()
-                owner = users.user_of_session(new)
+                session = users.new_session()
+                owner = users.user_of_session(session)
+                # What another site's page asks for may come without the cookie: it must not replace the browser's.
+                new = session if request.headers.get("sec-fetch-site") != "cross-site" else ""
         if owner is None and not request.url.path.startswith(open_paths):
             if "text/html" in request.headers.get("accept", ""):
                 return RedirectResponse("/login", 303)
@@ -153,7 +155,12 @@ def _is_small(request: Request) -> bool:
 
 
 def _remember(response: Response, value: str) -> None:
-    response.set_cookie(users.COOKIE, value, max_age=365 * 24 * 3600, httponly=True, samesite="strict")
+    """Give a browser its cookie.
+
+    It is `lax`: a report has an origin of its own, so for the browser its reload is another site's request, which comes
+    without a `strict` cookie. What changes anything is no GET, and has its Origin checked.
+    """
+    response.set_cookie(users.COOKIE, value, max_age=365 * 24 * 3600, httponly=True, samesite="lax")
 
 
 def _add_pages(app: FastAPI, options: ServeOptions) -> None:

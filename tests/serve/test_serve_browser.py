@@ -66,7 +66,11 @@ def test_files_become_a_report_and_a_package(
     report.click("#tab-layers")
     assert report.locator("#layers").is_visible()
     assert report.evaluate("self.origin") == "null"  # of its own: it can read nothing of the server
+    report.reload()
+    assert report.locator("#layers").is_visible()  # the same tab of it as before
     report.close()
+    page.reload()
+    page.wait_for_selector("#jobs .state:text-is('passed')")  # still the same user
 
     page.click("button:text-is('Remove')")
     page.wait_for_selector("#none:not([hidden])")
