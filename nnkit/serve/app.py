@@ -157,8 +157,8 @@ def _is_small(request: Request) -> bool:
 def _remember(response: Response, value: str) -> None:
     """Give a browser its cookie.
 
-    It is `lax`: a report has an origin of its own, so for the browser its reload is another site's request, which comes
-    without a `strict` cookie. What changes anything is no GET, and has its Origin checked.
+    It is `lax`: a report has an origin of its own, so for the browser its reload is another site's request, which
+    comes without a `strict` cookie. What changes anything is no GET, and has its Origin checked.
     """
     response.set_cookie(users.COOKIE, value, max_age=365 * 24 * 3600, httponly=True, samesite="lax")
 
