@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from nnkit.errors import RecipeError
 from nnkit.memory.joint_plan import Stage, Survivor
 from nnkit.postprocess import Box, DescriptorMatch, Detected, Detections, FaceCrop, Shrink
-from nnkit.postprocess.detections import ONE
+from nnkit.postprocess.boxes import ONE
 from nnkit.postprocess.from_recipe import check_raw_pixels, stages_of
 from nnkit.program import Fixed, Program
 

@@ -1,12 +1,8 @@
 """Boxes and scores to detections, in integers: the box decoding and non-maximum suppression of an SSD.
 
-Coordinates are fractions of the image with 14 fraction bits (16384 is the right or lower edge), kept within
-[-16384, 32767], or with `clip` within [0, 16384]. What is read, v = stored - zero, is multiplied by a constant m:
-
-    scaled(v) = (v * high + ((v * low + 2^13) >> 14) + 2^(s-1)) >> s,    m = (high * 2^14 + low) * 2^-(14+s)
-
-with high and low below 2^14; a float is rounded half up instead, floor(v * m + 1/2). Shifts t have 13 fraction bits
-and stay within +-65535. A box of a prior of side w, by `code`:
+Coordinates, and what is read multiplied by a constant (`scaled`), are those of `nnkit.postprocess.boxes`, kept within
+[-16384, 32767], or with `clip` within [0, 16384]. Shifts t have 13 fraction bits and stay within +-65535. A box of a
+prior of side w, by `code`:
 
     center_size   centre + ((t * w + 2^12) >> 13);  half a side = (E(f) * w + 2^(14-k)) >> (15 - k), where
                   u = t * log2(e) with 13 fraction bits, within [-122880, 49151], k = u >> 13, f = u & 8191, and
@@ -33,28 +29,26 @@ from numpy.typing import NDArray
 
 from nnkit.errors import UsageError
 from nnkit.postprocess._checks import require_range
+from nnkit.postprocess.boxes import (
+    BOX_FRAC,
+    BOX_LEAST,
+    BOX_MOST,
+    EXP_LEAST,
+    EXP_MOST,
+    ONE,
+    SHIFT_FRAC,
+    SHIFT_MOST,
+    Detected,
+    Factor,
+    half_sides,
+    overlap,
+    scaled,
+)
 from nnkit.postprocess.numbers import Numbers
 
 Code: TypeAlias = Literal["center_size", "corner", "corner_size", "corners", "center"]
 
-BOX_FRAC, SHIFT_FRAC, EXP_POINTS = 14, 13, 64
-ONE = 1 << BOX_FRAC
 MAX_BOXES, MAX_CLASSES = 1 << 20, 32767
-_SHIFT_MOST, _EXP_LEAST, _EXP_MOST = 65535, -15 << SHIFT_FRAC, (6 << SHIFT_FRAC) - 1
-_BOX_LEAST, _BOX_MOST = -ONE, 2 * ONE - 1
-
-EXP2 = tuple(round(2.0 ** (i / EXP_POINTS) * (1 << BOX_FRAC)) for i in range(EXP_POINTS + 1))
-"""2^(i / 64) with 14 fraction bits."""
-
-
-@dataclass(frozen=True)
-class Factor:
-    """A constant that stored values are multiplied by, as the C has it; real: for floats."""
-
-    high: int
-    low: int
-    shift: int
-    real: float
 
 
 @dataclass(frozen=True)
@@ -117,7 +111,7 @@ class Detections:
         frac = SHIFT_FRAC if self.priors else BOX_FRAC
         sides = math.log2(math.e) if self.code == "center_size" else 1.0
         return tuple(
-            _factor(self.location.scale * unit * 2**frac * (sides if i >= 2 else 1.0))
+            Factor.of(self.location.scale * unit * 2**frac * (sides if i >= 2 else 1.0))
             for i, unit in enumerate(self.unit)
         )
 
@@ -144,21 +138,6 @@ class Detections:
         index = 2 if self.boxes <= 1 << 16 else 4
         total = 4 + self.rows * -(-row // align) * align + self.top_k * index
         return -(-total // 4) * 4
-
-
-@dataclass(frozen=True)
-class Detected:
-    """label: class. score: as stored. box: x_min, y_min, x_max, y_max with 14 fraction bits."""
-
-    label: int
-    score: int | float
-    box: tuple[int, int, int, int]
-
-    @property
-    def corners(self) -> tuple[float, float, float, float]:
-        """The box as fractions of the image."""
-        x_min, y_min, x_max, y_max = (each / ONE for each in self.box)
-        return x_min, y_min, x_max, y_max
 
 
 def prior_integers(code: Code, corners: NDArray[Any]) -> tuple[tuple[int, int, int, int], ...]:
@@ -195,32 +174,14 @@ def detect(location: NDArray[Any], confidence: NDArray[Any], params: Detections)
     return detections
 
 
-def _factor(real: float) -> Factor:
-    mantissa, exponent = math.frexp(real)  # real = mantissa * 2^exponent, mantissa in [0.5, 1)
-    whole = min(round(mantissa * (1 << 28)), (1 << 28) - 1)
-    shift = 14 - exponent
-    return Factor(0, 0, 1, real) if shift > 30 else Factor(whole >> 14, whole & 16383, shift, real)
-
-
-def _scaled(values: NDArray[Any], factor: Factor, low: int, high: int) -> NDArray[np.int64]:
-    if values.dtype == np.float64:
-        with np.errstate(invalid="ignore", over="ignore"):
-            rounded = np.floor(values * factor.real + 0.5)
-        kept: NDArray[np.int64] = np.where(rounded > low, np.minimum(rounded, high), low).astype(np.int64)  # NaN: low
-        return kept
-    product = values * factor.high + ((values * factor.low + (1 << 13)) >> 14)
-    scaled: NDArray[np.int64] = np.clip((product + (1 << (factor.shift - 1))) >> factor.shift, low, high)
-    return scaled
-
-
 def _decoded(read: NDArray[Any], params: Detections) -> NDArray[np.int64]:
     """Corners [boxes, 4]."""
     priors = np.array(params.priors, np.int64).reshape(-1, 4)
     exponents = params.code == "center_size"
     columns = []
     for i, factor in enumerate(params.factors):
-        low, high = (_EXP_LEAST, _EXP_MOST) if exponents and i >= 2 else (-_SHIFT_MOST, _SHIFT_MOST)
-        columns.append(_scaled(read[:, i], factor, low, high))
+        low, high = (EXP_LEAST, EXP_MOST) if exponents and i >= 2 else (-SHIFT_MOST, SHIFT_MOST)
+        columns.append(scaled(read[:, i], factor, low, high))
     shift = np.stack(columns, axis=1)
     if params.code == "corners":
         boxes = shift
@@ -234,18 +195,9 @@ def _decoded(read: NDArray[Any], params: Detections) -> NDArray[np.int64]:
         boxes = priors + ((shift * sides + 4096) >> SHIFT_FRAC)
     else:
         centres = priors[:, :2] + ((shift[:, :2] * priors[:, 2:] + 4096) >> SHIFT_FRAC)
-        halves = _half_sides(shift[:, 2:], priors[:, 2:])
+        halves = half_sides(shift[:, 2:], priors[:, 2:])
         boxes = np.concatenate([centres - halves, centres + halves], axis=1)
-    return np.clip(boxes, 0, ONE) if params.clip else np.clip(boxes, _BOX_LEAST, _BOX_MOST)
-
-
-def _half_sides(exponents: NDArray[np.int64], sides: NDArray[np.int64]) -> NDArray[np.int64]:
-    whole, fraction = exponents >> SHIFT_FRAC, exponents & ((1 << SHIFT_FRAC) - 1)
-    points = np.array(EXP2, np.int64)
-    index, rest = fraction >> 7, fraction & 127
-    power = points[index] + (((points[index + 1] - points[index]) * rest + 64) >> 7)
-    halves: NDArray[np.int64] = (power * sides + (1 << (14 - whole))) >> (15 - whole)
-    return halves
+    return np.clip(boxes, 0, ONE) if params.clip else np.clip(boxes, BOX_LEAST, BOX_MOST)
 
 
 def _suppressed(boxes: NDArray[np.int64], scores: NDArray[Any], label: int, params: Detections) -> list[Detected]:
@@ -260,7 +212,7 @@ def _suppressed(boxes: NDArray[np.int64], scores: NDArray[Any], label: int, para
     for index in order:
         if len(kept) == params.keep:
             break
-        if kept and bool(np.any(_exceed(boxes[index], boxes[kept], threshold))):
+        if kept and bool(np.any(overlap(boxes[index], boxes[kept], threshold))):
             continue
         kept.append(int(index))
         if params.eta < 1 and threshold > ONE // 2:
@@ -271,18 +223,3 @@ def _suppressed(boxes: NDArray[np.int64], scores: NDArray[Any], label: int, para
         score = float(scores[index]) if params.confidence.is_float else int(scores[index])
         detections.append(Detected(label, score, (x_min, y_min, x_max, y_max)))
     return detections
-
-
-def _exceed(box: NDArray[np.int64], others: NDArray[np.int64], threshold: int) -> NDArray[np.bool_]:
-    sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
-    inside = (sides > 0).all(axis=1)
-    common = sides[:, 0] * sides[:, 1]
-    areas = _area(others) + _area(box[None])
-    exceeds: NDArray[np.bool_] = inside & (common * (ONE + threshold) > areas * threshold)
-    return exceeds
-
-
-def _area(boxes: NDArray[np.int64]) -> NDArray[np.int64]:
-    sides = boxes[:, 2:] - boxes[:, :2]
-    areas: NDArray[np.int64] = np.where((sides < 0).any(axis=1), 0, sides[:, 0] * sides[:, 1])
-    return areas

@@ -18,14 +18,19 @@ from nnkit.postprocess import (
     Softmax,
     Stage,
     TopK,
+    Yolo,
+    YoloHead,
     prior_integers,
 )
+from nnkit.postprocess.boxes import ONE
 from nnkit.postprocess.scores import check_rows
+from nnkit.postprocess.yolo import BOX_VALUES
 from nnkit.program import Fixed, Program, Tensor
 
 if TYPE_CHECKING:
     from nnkit.recipe import Recipe
-    from nnkit.recipe.cpu_stages import CpuStage, Nms, Ssd
+    from nnkit.recipe.cpu_stages import CpuStage, Nms, Ssd, YoloMap
+    from nnkit.recipe.cpu_stages import Yolo as WrittenYolo
 
 _ROWS: dict[str, Callable[[int, int, Numbers], Softmax | ArgMax | L2Normalize]] = {
     "softmax": Softmax,
@@ -38,7 +43,7 @@ def stages_of(recipe: Recipe, program: Program) -> list[Stage]:
     """Parameters of every stage, in the recipe's order.
 
     The crop writes the network's input (one gray channel, square), the match reads the descriptor, both in that
-    tensor's own format; so do words on scores, and `ssd` and `nms` on boxes.
+    tensor's own format; so do words on scores, and `ssd`, `nms` and `yolo` on boxes.
     Raises RecipeError where a stage names a tensor that is not there, or one of another shape or format, or where
     the crop's gray levels are not what the network takes.
     """
@@ -59,6 +64,9 @@ def _stage(recipe: Recipe, program: Program, written: CpuStage, place: str) -> S
     if written.kind == "ssd" or written.kind == "nms":
         with _placed(place):
             return _ssd(program, written, place) if written.kind == "ssd" else _nms(program, written, place)
+    if written.kind == "yolo":
+        with _placed(place):
+            return _yolo(program, written, place)
     tensor = _tensor(program, program.outputs, written.output, place, "output")
     with _placed(place):
         if written.kind == "match":
@@ -147,6 +155,50 @@ def _nms(program: Program, written: Nms, place: str) -> Detections:
         classes_first=scores.shape[-1] == count and classes != count and classes > 1,
         background=-1 if written.background is None else written.background,
         clip=written.clip,
+    )
+
+
+def _yolo(program: Program, written: WrittenYolo, place: str) -> Yolo:
+    """Raises UsageError where the outputs do not go with the maps."""
+    names = tuple(dict.fromkeys(each.output for each in written.heads))
+    tensors = [_tensor(program, program.outputs, name, place, "output") for name in names]
+    heads = tuple(
+        YoloHead(names.index(each.output), *each.map, _anchors(each, written.image)) for each in written.heads
+    )
+    counts = [sum(head.rows for head in heads if head.output == index) for index in range(len(names))]
+    values = {tensor.elements / count for tensor, count in zip(tensors, counts, strict=True)}
+    if len(values) > 1 or min(values) != int(min(values)) or min(values) <= BOX_VALUES:
+        told = ", ".join(
+            f"'{tensor.name}' has {tensor.elements} values for {count} rows"
+            for tensor, count in zip(tensors, counts, strict=True)
+        )
+        raise UsageError(
+            f"{told}: a row takes {BOX_VALUES} and one for each class, as many in all outputs",
+            where="yolo.heads",
+            remedy="correct map and anchors",
+        )
+    return Yolo(
+        written.code,
+        heads,
+        int(min(values)) - BOX_VALUES,
+        tuple(_numbers("yolo", tensor) for tensor in tensors),
+        written.score_threshold,
+        written.iou_threshold,
+        written.top_k,
+        written.keep,
+        written.scale_xy or (2.0 if written.code == "v5" else 1.0),
+        written.order == "anchors",
+        written.activated,
+        written.clip,
+    )
+
+
+def _anchors(written: YoloMap, image: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+    """Width and height with 14 fraction bits of the image; without anchors those of a cell."""
+    cell = (image[1] / written.map[1], image[0] / written.map[0])
+    return tuple(
+        (round(width / image[1] * ONE), round(height / image[0] * ONE))
+        for width, height in written.anchors or (cell,)
     )
 
 

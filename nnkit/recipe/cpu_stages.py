@@ -134,6 +134,61 @@ class Nms(RecipeModel):
     clip: bool = Field(default=False, description="End boxes at the edges of the image.")
 
 
+class YoloMap(RecipeModel):
+    """One map of a YOLO network: the grid of cells that its rows are of."""
+
+    output: str = Field(description="Output with the rows; rows of several maps in one output follow one another.")
+    map: tuple[MapSide, MapSide] = Field(description="Height and width in cells.", examples=[[13, 13]])
+    anchors: tuple[tuple[float, float], ...] = Field(
+        default=(),
+        description="Width and height of each anchor in pixels of the image; with `code: x` there are none.",
+        examples=[[[10, 14], [23, 27], [37, 58]]],
+    )
+
+
+class Yolo(RecipeModel):
+    """CPU stage after the network: rows of 4 box values, objectness and classes to detections."""
+
+    kind: Literal["yolo"] = Field(description="What this stage is.")
+    code: Literal["v3", "v5", "x"] = Field(
+        description="How boxes are written: as YOLOv3 and v4, as YOLOv5 and v7, or as YOLOX."
+    )
+    image: tuple[MapSide, MapSide] = Field(
+        description="Height and width of the network's input.", examples=[[416, 416]]
+    )
+    heads: tuple[YoloMap, ...] = Field(min_length=1, description="The maps, in order.")
+    order: Literal["anchors", "cells"] = Field(
+        default="anchors",
+        description="What comes first in the rows: all cells of an anchor, or all anchors of a cell.",
+    )
+    activated: bool = Field(default=False, description="The logistic functions are in the network already.")
+    scale_xy: float | None = Field(
+        default=None,
+        ge=1.0,
+        le=4.0,
+        description="How far a centre reaches, in cells around its own; `null`: 1 for v3, 2 for v5.",
+    )
+    score_threshold: float = Field(default=0.3, ge=0.0, le=1.0, description="Scores count that are above it.")
+    iou_threshold: float = Field(
+        default=0.45, ge=0.0, le=1.0, description="Largest overlap of two of a class that stay."
+    )
+    top_k: int = Field(default=400, ge=1, le=1 << 16, description="Most rows and classes that are looked at.")
+    keep: int = Field(default=100, ge=1, le=1 << 16, description="Most detections in all.")
+    clip: bool = Field(default=False, description="End boxes at the edges of the image.")
+
+    @model_validator(mode="after")
+    def _anchors(self) -> Yolo:
+        for index, head in enumerate(self.heads):
+            at = ("heads", index, "anchors")
+            if self.code == "x" and head.anchors:
+                raise fault("`code: x` has no anchors", "remove anchors, or write code: v3 or v5", at)
+            if self.code != "x" and not head.anchors:
+                raise fault(f"`code: {self.code}` needs anchors", "write [[width, height], ...] in pixels", at)
+        if self.code == "x" and self.scale_xy is not None:
+            raise fault("`code: x` has no scale_xy", "remove it", ("scale_xy",))
+        return self
+
+
 class _OfRows(RecipeModel):
     output: str | None = Field(default=None, description="Output that it reads; `null`: the only one.")
     classes: int | None = Field(
@@ -167,6 +222,6 @@ class L2Normalize(_OfRows):
 
 
 CpuStage = Annotated[
-    FaceCrop | DescriptorMatch | PcaCombine | Ssd | Nms | Softmax | ArgMax | TopK | L2Normalize,
+    FaceCrop | DescriptorMatch | PcaCombine | Ssd | Nms | Yolo | Softmax | ArgMax | TopK | L2Normalize,
     Field(discriminator="kind"),
 ]

@@ -220,19 +220,17 @@ def _store_detections(
     outputs: Sequence[Mapping[str, NDArray[Any]]],
     picture: Callable[[int], NDArray[np.uint8] | None],
 ) -> None:
-    """Pictures of the boxes that the recipe's `ssd` or `nms` makes of the Program's outputs."""
-    from nnkit.postprocess import Detections
+    """Pictures of the boxes that the recipe's `ssd`, `nms` or `yolo` makes of the Program's outputs."""
     from nnkit.postprocess.from_recipe import stages_of
     from nnkit.verify.detection_pictures import store_detections
+    from nnkit.verify.tasks.stage_boxes import StageBoxes
 
     if not build.target.writes_postprocess:
         return
     stages = stages_of(build.recipe, artifact.deployment.program)
     for written, stage in zip(build.recipe.postprocess, stages, strict=True):
-        if isinstance(stage, Detections) and (written.kind == "ssd" or written.kind == "nms"):
-            names = (
-                (written.location, written.confidence) if written.kind == "ssd" else (written.boxes, written.scores)
-            )
+        if written.kind == "ssd" or written.kind == "nms" or written.kind == "yolo":
+            names = StageBoxes(written).outputs
             store_detections(artifact.build_folder / "verify", stage, names, outputs, picture)
 
 

@@ -59,7 +59,7 @@ def boxes_note(recipe: Recipe, model: Model) -> str | None:
     """For a recipe without a task: what to write where the network's outputs look like a detector's."""
     if recipe.verify.task is not None:
         return None
-    staged = any(stage.kind in ("ssd", "nms") for stage in recipe.postprocess)
+    staged = any(stage.kind in ("ssd", "nms", "yolo") for stage in recipe.postprocess)
     return raw_boxes_note(model, staged=staged)
 
 

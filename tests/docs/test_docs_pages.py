@@ -26,6 +26,8 @@ from nnkit.postprocess import (
     Softmax,
     Stage,
     TopK,
+    Yolo,
+    YoloHead,
 )
 from nnkit.program import Fixed
 from nnkit.quantize.float_builders import BUILDERS
@@ -213,7 +215,7 @@ def test_the_cpu_side_page_lists_the_return_codes_of_the_header() -> None:
 
 
 def test_the_c_of_the_cpu_side_page_compiles(tmp_path: Path) -> None:
-    crop, combine, match, detect, words = re.findall(
+    crop, combine, match, detect, yolo, words = re.findall(
         r"^```c\n(.*?)^```$", read("cpu_side.md"), re.MULTILINE | re.DOTALL
     )
     stages: list[Stage] = [
@@ -225,10 +227,12 @@ def test_the_c_of_the_cpu_side_page_compiles(tmp_path: Path) -> None:
     boxes = (0.1, 0.1, 0.2, 0.2)
     stages.append(Detections("nms", "corners", 20, 3, stored, stored, boxes, 0.5, 0.45, 20, 9))
     stages += [Softmax(1, 9, stored), ArgMax(1, 9, stored), TopK(1, 9, stored, 3), L2Normalize(1, 9, stored)]
+    head = YoloHead(0, 2, 2, ((4096, 4096),))
+    stages.append(Yolo("v5", (head,), 3, (stored,), 0.3, 0.45, 9, 9))
     emit_postprocess(stages, tmp_path)
     (tmp_path / "use.c").write_text(
         '#include "nnkit_face_crop.h"\n#include "nnkit_match.h"\n#include "nnkit_pca_combine.h"\n'
-        '#include "nnkit_detect.h"\n#include "nnkit_scores.h"\n'
+        '#include "nnkit_detect.h"\n#include "nnkit_yolo.h"\n#include "nnkit_scores.h"\n'
         "int crop(nnkit_u8 *pixels, int x, int y, int width, int height, nnkit_i16 *image);\n"
         "int crop(nnkit_u8 *pixels, int x, int y, int width, int height, nnkit_i16 *image)\n"
         f"{{\nint status;\n{crop}\nreturn status;\n}}\n"
@@ -239,6 +243,8 @@ def test_the_c_of_the_cpu_side_page_compiles(tmp_path: Path) -> None:
         f"int compare(nnkit_i16 *descriptor)\n{{\nint status;\n{match}\nreturn status + match.known;\n}}\n"
         "int boxes(nnkit_i8 *location, nnkit_i8 *scores);\n"
         f"int boxes(nnkit_i8 *location, nnkit_i8 *scores)\n{{\nint status;\n{detect}\nreturn status;\n}}\n"
+        "int rows(nnkit_i8 *rows_of_map);\n"
+        f"int rows(nnkit_i8 *rows_of_map)\n{{\nint status;\n{yolo}\nreturn status;\n}}\n"
         "void words(nnkit_i8 *values, float *probabilities, float *unit, nnkit_u32 *indices);\n"
         "void words(nnkit_i8 *values, float *probabilities, float *unit, nnkit_u32 *indices)\n"
         f"{{\n{words}\n}}\n"

@@ -9,7 +9,7 @@ import pytest
 
 from nnkit.custom_ops import PriorBox
 from nnkit.errors import RecipeError
-from nnkit.postprocess import ArgMax, DescriptorMatch, Detections, L2Normalize, Numbers, Softmax, TopK
+from nnkit.postprocess import ArgMax, DescriptorMatch, Detections, L2Normalize, Numbers, Softmax, TopK, Yolo, YoloHead
 from nnkit.postprocess.from_recipe import stages_of
 from nnkit.program import Affine, Float, Program, Tensor
 from nnkit.recipe import TargetOptionsBase, load_recipe
@@ -28,6 +28,8 @@ TENSORS = {
     "rows": ((5, 9), U8),
     "map": ((3, 4, 5), U8),
     "face": ((16,), F32),
+    "grid": ((12, 8), U8),
+    "fine": ((1, 1, 48, 8), U8),
     "wide": ((16,), Affine(32, (0.1,), (0,), signed=True)),
 }
 
@@ -65,6 +67,32 @@ def test_nms_reads_boxes_in_units_of_the_image(tmp_path: Path) -> None:
     assert (stage.code, stage.unit, stage.background) == ("center", (1 / 64, 1 / 32, 1 / 64, 1 / 32), 0)
 
 
+YOLO = (
+    "{kind: yolo, code: v5, image: [32, 64], heads: [{output: fine, map: [4, 6], anchors: [[16, 8], [32, 32]]}, "
+    "{output: grid, map: [2, 3], anchors: [[64, 16], [1, 1]]}]}"
+)
+
+
+def test_yolo_takes_classes_and_formats_from_the_outputs(tmp_path: Path) -> None:
+    (stage,) = stages(tmp_path, YOLO)
+    assert isinstance(stage, Yolo)
+    assert stage.heads == (
+        YoloHead(0, 4, 6, ((4096, 4096), (8192, 16384))),
+        YoloHead(1, 2, 3, ((16384, 8192), (256, 512))),
+    )
+    assert (stage.classes, stage.scale_xy, stage.outputs) == (3, 2.0, (Numbers(8, False, 0.02, 7),) * 2)
+
+
+def test_two_maps_of_a_yolo_may_lie_in_one_output(tmp_path: Path) -> None:
+    maps = "{output: fine, map: [5, 8]}, {output: fine, map: [2, 4]}"
+    (stage,) = stages(tmp_path, f"{{kind: yolo, code: x, image: [64, 64], heads: [{maps}]}}")
+    assert isinstance(stage, Yolo)
+    assert [(head.output, head.rows, head.anchors) for head in stage.heads] == [
+        (0, 40, ((2048, 3277),)),
+        (0, 8, ((4096, 8192),)),
+    ]
+
+
 def test_words_on_rows(tmp_path: Path) -> None:
     words = (
         "{kind: softmax, output: rows}, {kind: argmax, output: rows, classes: 15}, {kind: topk, output: rows, k: 2}, "
@@ -94,7 +122,11 @@ def test_words_on_rows(tmp_path: Path) -> None:
         ("{kind: argmax, output: rows, classes: 7}", "45 values, which are no rows of 7"),
         ("{kind: l2_normalize, output: wide}", "is not supported"),
         ("{kind: match, output: face, threshold: 0.5}", "floats are compared at unit length alone"),
-        ("{kind: argmax}", "the network has 8 outputs"),
+        ("{kind: argmax}", "the network has 10 outputs"),
+        (YOLO.replace("[4, 6]", "[4, 5]"), "'fine' has 384 values for 40 rows"),
+        (YOLO.replace(", [1, 1]", ""), "'grid' has 96 values for 6 rows"),
+        (YOLO.replace("v5", "x"), "`code: x` has no anchors"),
+        (YOLO.replace(", anchors: [[64, 16], [1, 1]]", ""), "`code: v5` needs anchors"),
         (f"{SSD}, {NMS}", "there are both ssd and nms"),
     ],
 )

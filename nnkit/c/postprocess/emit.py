@@ -22,8 +22,9 @@ from nnkit.postprocess import (
     Softmax,
     Stage,
     TopK,
+    Yolo,
 )
-from nnkit.postprocess.detections import EXP2
+from nnkit.postprocess.boxes import EXP2, Factor
 from nnkit.postprocess.scores import TERMS
 from nnkit.program import Fixed
 
@@ -32,6 +33,7 @@ _NAMES: dict[type[Stage], str] = {
     DescriptorMatch: "match",
     PcaCombine: "pca_combine",
     Detections: "ssd or nms",
+    Yolo: "yolo",
     Softmax: "softmax",
     ArgMax: "argmax",
     TopK: "topk",
@@ -42,7 +44,8 @@ _SOURCES: dict[type, tuple[str, ...]] = {
     FaceCrop: ("nnkit_face_crop.c", "nnkit_face_crop.h"),
     DescriptorMatch: ("nnkit_match.c", "nnkit_match.h"),
     PcaCombine: ("nnkit_pca_combine.c", "nnkit_pca_combine.h"),
-    Detections: ("nnkit_detect.c", "nnkit_detect.h"),
+    Detections: ("nnkit_detect.c", "nnkit_detect.h", "nnkit_boxes.h"),
+    Yolo: ("nnkit_yolo.c", "nnkit_yolo.h", "nnkit_boxes.h"),
     Softmax: _SCORES,
     ArgMax: _SCORES,
     TopK: _SCORES,
@@ -55,6 +58,7 @@ _ROWS: dict[type[Stage], str] = {
     L2Normalize: "L2_NORMALIZE",
 }
 _CODES = ("center_size", "corner", "corner_size", "corners", "center")
+_YOLO_CODES = ("v3", "v5", "x")
 PRIORS_HEADER = "nnkit_detect_priors.h"
 
 
@@ -116,9 +120,13 @@ def _config_header(by_type: dict[type[Stage], Stage]) -> str:
     if isinstance(detect, Detections):
         values |= {
             "detect_code": _CODES.index(detect.code),
-            "detect_factors": _factors(detect),
+            "detect_factors": _factors(detect.factors, detect.location),
             "detect_above": _above(detect.confidence, detect.score_threshold),
         }
+    yolo = by_type.get(Yolo)
+    values["yolo"] = yolo
+    if isinstance(yolo, Yolo):
+        values |= _yolo_values(yolo)
     return template.render(values)
 
 
@@ -130,10 +138,27 @@ def _type_of(numbers: Numbers) -> str:
     return "float" if numbers.is_float else integer_type(numbers.bits, numbers.signed)
 
 
-def _factors(detect: Detections) -> str:
-    if detect.location.is_float:
-        return _listed(_double(each.real) for each in detect.factors)
-    return _listed(braces((each.high, each.low, each.shift)) for each in detect.factors)
+def _factors(factors: Iterable[Factor], numbers: Numbers) -> str:
+    if numbers.is_float:
+        return _listed(_double(each.real) for each in factors)
+    return _listed(braces((each.high, each.low, each.shift)) for each in factors)
+
+
+def _yolo_values(yolo: Yolo) -> dict[str, Any]:
+    """Tables of the maps: a map's rows follow those of the maps before it in its output, and so do its anchors."""
+    maps, rows, anchors = [], [0] * len(yolo.outputs), 0
+    for head in yolo.heads:
+        maps.append((head.output, rows[head.output], head.height, head.width, len(head.anchors), anchors))
+        rows[head.output] += head.rows
+        anchors += len(head.anchors)
+    pairs = zip(yolo.factors, yolo.outputs, strict=True)
+    return {
+        "yolo_code": _YOLO_CODES.index(yolo.code),
+        "yolo_maps": _listed(map(braces, maps)),
+        "yolo_anchors": _listed(braces(anchor) for head in yolo.heads for anchor in head.anchors),
+        "yolo_zeros": braces(tuple(each.zero for each in yolo.outputs)),
+        "yolo_factors": _listed(_factors(factors, numbers) for factors, numbers in pairs),
+    }
 
 
 def _listed(texts: Iterable[str]) -> str:

@@ -1,6 +1,9 @@
 /* nnkit_detect.c: see the header, and docs/cpu_side.md for the arithmetic. */
 #include "nnkit_detect.h"
 
+#define NNKIT_BOXES_EXP2 (NNKIT_DETECT_CODE == 0)
+#include "nnkit_boxes.h"
+
 #if NNKIT_DETECT_LOCATION_FLOAT
 #include <math.h>
 #endif
@@ -14,11 +17,6 @@
 #define CENTER 4
 #define CODE NNKIT_DETECT_CODE
 #define SETS (NNKIT_DETECT_SHARED ? 1 : CLASSES)
-#define SHIFT_MOST 65535
-#define EXP_LEAST (-15 * 8192)
-#define EXP_MOST (6 * 8192 - 1)
-#define BOX_LEAST (NNKIT_DETECT_CLIP ? 0 : -NNKIT_DETECT_ONE)
-#define BOX_MOST (NNKIT_DETECT_CLIP ? NNKIT_DETECT_ONE : 2 * NNKIT_DETECT_ONE - 1)
 
 #if CODE <= CORNER_SIZE
 /* By box: centre and sides, or corners. */
@@ -32,11 +30,6 @@ typedef float wide_score;
 #else
 typedef nnkit_i32 wide_score;
 #endif
-
-static nnkit_i32 clamped(nnkit_i32 value, nnkit_i32 low, nnkit_i32 high)
-{
-    return value < low ? low : value > high ? high : value;
-}
 
 #if NNKIT_DETECT_LOCATION_FLOAT
 
@@ -63,17 +56,6 @@ static nnkit_i32 scaled(nnkit_box_value value, int i, nnkit_i32 low, nnkit_i32 h
 
 #endif
 
-#if CODE == CENTER_SIZE
-static nnkit_i32 half_side(nnkit_i32 exponent, nnkit_i32 side)
-{
-    static const nnkit_u16 points[65] = NNKIT_DETECT_EXP2;
-    const nnkit_i32 whole = exponent >> 13, index = (exponent & 8191) >> 7, rest = exponent & 127;
-    const nnkit_i32 step = (nnkit_i32)points[index + 1] - (nnkit_i32)points[index];
-    const nnkit_i32 power = (nnkit_i32)points[index] + ((step * rest + 64) >> 7);
-    return (power * side + ((nnkit_i32)1 << (14 - whole))) >> (15 - whole);
-}
-#endif
-
 static void decode(const nnkit_box_value *value, nnkit_i32 index, nnkit_i16 *box)
 {
     int i;
@@ -86,7 +68,8 @@ static void decode(const nnkit_box_value *value, nnkit_i32 index, nnkit_i16 *box
         nnkit_i32 low, high;
         nnkit_i32 a = scaled(value[i], i, -SHIFT_MOST, SHIFT_MOST);
 #if CODE == CENTER_SIZE
-        const nnkit_i32 b = half_side(scaled(value[i + 2], i + 2, EXP_LEAST, EXP_MOST), prior[i + 2]);
+        const nnkit_i32 exponent = scaled(value[i + 2], i + 2, EXP_LEAST, EXP_MOST);
+        const nnkit_i32 b = HALF_SIDE(exponent, prior[i + 2]);
         a = prior[i] + ((a * prior[i + 2] + 4096) >> 13);
         low = a - b;
         high = a + b;
@@ -106,34 +89,9 @@ static void decode(const nnkit_box_value *value, nnkit_i32 index, nnkit_i16 *box
         high = prior[i + 2] + ((b * (prior[i + 2] - prior[i]) + 4096) >> 13);
 #endif
 #endif
-        box[i] = (nnkit_i16)clamped(low, BOX_LEAST, BOX_MOST);
-        box[i + 2] = (nnkit_i16)clamped(high, BOX_LEAST, BOX_MOST);
+        box[i] = (nnkit_i16)clamped(low, NNKIT_BOX_LEAST(NNKIT_DETECT_CLIP), NNKIT_BOX_MOST(NNKIT_DETECT_CLIP));
+        box[i + 2] = (nnkit_i16)clamped(high, NNKIT_BOX_LEAST(NNKIT_DETECT_CLIP), NNKIT_BOX_MOST(NNKIT_DETECT_CLIP));
     }
-}
-
-static nnkit_u32 area(const nnkit_i16 *box)
-{
-    const nnkit_i32 width = box[2] - box[0], height = box[3] - box[1];
-    return width < 0 || height < 0 ? 0 : (nnkit_u32)width * (nnkit_u32)height;
-}
-
-/* Whether common / (area a + area b - common) is above the threshold, in products of 48 bits. */
-static int overlaps(const nnkit_i16 *a, const nnkit_i16 *b, nnkit_u32 threshold)
-{
-    const nnkit_i32 width = (a[2] < b[2] ? a[2] : b[2]) - (a[0] > b[0] ? a[0] : b[0]);
-    const nnkit_i32 height = (a[3] < b[3] ? a[3] : b[3]) - (a[1] > b[1] ? a[1] : b[1]);
-    nnkit_u32 common, first, second, high, low, least_high, least_low;
-    if (width <= 0 || height <= 0) {
-        return 0;
-    }
-    common = (nnkit_u32)width * (nnkit_u32)height;
-    first = area(a);
-    second = area(b);
-    low = (common & 0xFFFFU) * (NNKIT_DETECT_ONE + threshold);
-    high = (common >> 16) * (NNKIT_DETECT_ONE + threshold) + (low >> 16);
-    least_low = (first & 0xFFFFU) * threshold + (second & 0xFFFFU) * threshold;
-    least_high = (first >> 16) * threshold + (second >> 16) * threshold + (least_low >> 16);
-    return high != least_high ? high > least_high : (low & 0xFFFFU) > (least_low & 0xFFFFU);
 }
 
 #if NNKIT_DETECT_CLASSES_FIRST

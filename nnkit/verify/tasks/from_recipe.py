@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from nnkit.errors import RecipeError
 from nnkit.recipe import Recipe
-from nnkit.recipe.cpu_stages import Nms, Ssd
+from nnkit.recipe.cpu_stages import Nms, Ssd, Yolo
 from nnkit.recipe.tasks import Classification, Detection, DetectionDecode, Verification
 from nnkit.verify.tasks.classification import score_classification
 from nnkit.verify.tasks.decode import DecodedBoxes
@@ -61,7 +61,7 @@ def task_reading(recipe: Recipe, outputs: Shapes, inputs: Iterable[tuple[int, ..
     if isinstance(task, Detection) and task.decode is not None:
         return _decoded(recipe, task.decode, outputs, inputs)
     if isinstance(task, Detection) and task.output is None:
-        stage = next((each for each in recipe.postprocess if isinstance(each, Ssd | Nms)), None)
+        stage = next((each for each in recipe.postprocess if isinstance(each, Ssd | Nms | Yolo)), None)
         if stage is not None and set(StageBoxes(stage).outputs) <= set(outputs):
             return StageBoxes(stage)
     where = recipe.where("verify", "task", "output")

@@ -1,4 +1,4 @@
-"""Detections by the recipe's CPU stage `ssd` or `nms`, in floating point: what the application makes of the outputs.
+"""Detections by the recipe's CPU stage `ssd`, `nms` or `yolo`, in floating point, as the application makes them.
 
 The stage's own integer arithmetic is the application's; here both networks are read alike, by DetectionOutput.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.custom_ops import DetectionOutput, PriorBox
-from nnkit.recipe.cpu_stages import Nms, Ssd
+from nnkit.recipe.cpu_stages import Nms, Ssd, Yolo, YoloMap
 
 Array = NDArray[np.float32]
 
@@ -22,17 +22,22 @@ Array = NDArray[np.float32]
 class StageBoxes:
     """Reads the detections out of a network's outputs as the stage has it."""
 
-    stage: Ssd | Nms
+    stage: Ssd | Nms | Yolo
 
     @property
-    def outputs(self) -> tuple[str, str]:
-        """The outputs that it reads: boxes and scores."""
+    def outputs(self) -> tuple[str, ...]:
+        """The outputs that it reads: boxes and scores, or rows."""
         stage = self.stage
+        if isinstance(stage, Yolo):
+            return tuple(dict.fromkeys(each.output for each in stage.heads))
         return (stage.location, stage.confidence) if isinstance(stage, Ssd) else (stage.boxes, stage.scores)
 
     def __call__(self, values: Mapping[str, NDArray[Any]]) -> Array:
         """[1, 1, n, 7] rows of image, class, score and corners, as `DetectionOutput` gives them."""
-        boxes, scores = (np.asarray(values[name], np.float32) for name in self.outputs)
+        read = [np.asarray(values[name], np.float32) for name in self.outputs]
+        if isinstance(self.stage, Yolo):
+            return _of_yolo(self.stage, dict(zip(self.outputs, read, strict=True)))
+        boxes, scores = read
         return (
             _of_ssd(self.stage, boxes, scores) if isinstance(self.stage, Ssd) else _of_nms(self.stage, boxes, scores)
         )
@@ -76,9 +81,50 @@ def _of_nms(stage: Nms, boxes: Array, scores: Array) -> Array:
     if stage.format == "center":
         boxes = np.concatenate([boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2], axis=1)
     rows = scores.reshape(len(boxes), -1) if scores.shape[-1] != len(boxes) else scores.reshape(-1, len(boxes)).T
+    return _suppressed(stage, boxes, rows, -1 if stage.background is None else stage.background)
+
+
+def _of_yolo(stage: Yolo, outputs: dict[str, Array]) -> Array:
+    """By the formulas of `nnkit.postprocess.yolo`, in floating point."""
+    used = dict.fromkeys(outputs, 0)
+    rows_of = {name: sum(_rows(each) for each in stage.heads if each.output == name) for name in outputs}
+    boxes, scores = [], []
+    for head in stage.heads:
+        rows = outputs[head.output].reshape(rows_of[head.output], -1).astype(np.float64)
+        rows = rows[used[head.output] : used[head.output] + _rows(head)]
+        used[head.output] += _rows(head)
+        active = rows if stage.activated else 1 / (1 + np.exp(-rows))
+        boxes.append(_yolo_boxes(stage, head, rows, active))
+        scores.append(active[:, 4:5] * active[:, 5:])
+    return _suppressed(stage, np.concatenate(boxes).astype(np.float32), np.concatenate(scores), -1)
+
+
+def _rows(head: YoloMap) -> int:
+    return head.map[0] * head.map[1] * max(len(head.anchors), 1)
+
+
+def _yolo_boxes(stage: Yolo, head: YoloMap, rows: NDArray[Any], active: NDArray[Any]) -> NDArray[np.float64]:
+    """Corners [rows, 4] as fractions of the image."""
+    height, width = head.map
+    size = np.array([stage.image[1], stage.image[0]])
+    step = 1 / np.array([width, height])
+    anchors = np.array(head.anchors).reshape(-1, 2) / size if head.anchors else step[None]
+    grid = np.stack(np.meshgrid(np.arange(width), np.arange(height)), axis=-1).reshape(-1, 2)
+    if stage.order == "anchors":
+        cells, sides = np.tile(grid, (len(anchors), 1)), np.repeat(anchors, len(grid), axis=0)
+    else:
+        cells, sides = np.repeat(grid, len(anchors), axis=0), np.tile(anchors, (len(grid), 1))
+    scale = stage.scale_xy or (2.0 if stage.code == "v5" else 1.0)
+    moves = rows[:, :2] if stage.code == "x" else scale * active[:, :2] - (scale - 1) / 2
+    factors = (2 * active[:, 2:4]) ** 2 if stage.code == "v5" else np.exp(rows[:, 2:4])
+    centres, halves = (cells + moves) * step, sides * factors / 2
+    return np.concatenate([centres - halves, centres + halves], axis=1)
+
+
+def _suppressed(stage: Nms | Yolo, boxes: Array, rows: NDArray[Any], background: int) -> Array:
     layer = DetectionOutput(
         num_classes=rows.shape[1],
-        background_label_id=-1 if stage.background is None else stage.background,
+        background_label_id=background,
         nms_threshold=stage.iou_threshold,
         top_k=stage.top_k or -1,
         keep_top_k=stage.keep,
@@ -86,4 +132,4 @@ def _of_nms(stage: Nms, boxes: Array, scores: Array) -> Array:
         clip=stage.clip,
     )
     priors = np.stack([np.zeros(boxes.size, np.float32), np.ones(boxes.size, np.float32)])[np.newaxis]
-    return layer.run(boxes.reshape(1, -1), rows.reshape(1, -1), priors)[0]
+    return layer.run(boxes.reshape(1, -1), rows.astype(np.float32).reshape(1, -1), priors)[0]

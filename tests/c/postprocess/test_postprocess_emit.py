@@ -19,11 +19,14 @@ from nnkit.postprocess import (
     Numbers,
     Softmax,
     TopK,
+    Yolo,
+    YoloHead,
 )
 from nnkit.program import Affine, Fixed, Float
 
 BOTH = [FaceCrop(), DescriptorMatch(length=512, format=Fixed(16, 10), capacity=16, threshold=1.25)]
 S8, U16 = Numbers(8, True, 0.02, 7), Numbers(16, False, 0.001, 30_000)
+HEADS = (YoloHead(0, 9, 7, ((99, 44), (800, 900))), YoloHead(1, 300, 200, ((9000, 8000), (1, 1))))
 VARIANTS = {
     "raw": BOTH,
     "unit": [
@@ -39,6 +42,7 @@ VARIANTS = {
         Detections("ssd", "center_size", 2, 3, S8, S8, (0.1,) * 4, 0.5, 0.45, 2, 2, ((8192, 8192, 999, 900),) * 2),
         *(word(4, 9, U16) for word in (Softmax, ArgMax, L2Normalize)),
         TopK(4, 9, Numbers(), 3),
+        Yolo("v3", HEADS, 4, (S8, S8), 0.5, 0.45, 9, 4),
     ],
     "floats": [
         Detections(
@@ -46,10 +50,12 @@ VARIANTS = {
         ),
         *(word(4, 9, Numbers()) for word in (Softmax, ArgMax, L2Normalize)),
         DescriptorMatch(64, Float(32), 4, 0.5, normalize=True),
+        Yolo("x", HEADS[:1], 4, (Numbers(),), 0.5, 0.45, 9, 4, clip=True),
     ],
     "always": [  # comparisons that are always true or false
         Detections("nms", "corners", 9, 1, U16, S8, (0.01,) * 4, -99.0, 0.0, 9, 2, background=0, clip=True),
         DescriptorMatch(64, Affine(8, (0.1,), (128,)), 4, 0.5, normalize=True),
+        Yolo("v5", HEADS[:1], 1, (S8,), 0.0, 0.0, 1, 1, activated=True),
     ],
 }
 RV32 = ["-march=rv32imc", "-mabi=ilp32", "-ffreestanding"]
