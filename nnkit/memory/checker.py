@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from nnkit.memory.claims import check_regions, wrong
 from nnkit.memory.needs import KernelNeeds
 from nnkit.memory.plan import Buffer, MemoryPlan, Step, WeightChunk
-from nnkit.program import Activation, Add, Concat, Lookup, Mul, OpBase, Program, Reshape
+from nnkit.program import Activation, Add, Concat, Convolution, Lookup, Mul, OpBase, Program, Reshape
 
 Labels = NDArray[np.int64]
 _INDEX_BITS = 36  # a label is (owner << 36) + byte index
@@ -98,8 +98,14 @@ def _check_chunks(program: Program, plan: MemoryPlan, needs: Callable[[OpBase], 
     if sum(len(chunks) for chunks in by_op.values()) != len(plan.chunks):
         raise wrong("a weight chunk is never used, or used twice", program.name)
     l3_end = 0
+    stored: dict[int, tuple[OpBase, int]] = {}
     for op in program.ops:
         chunks = by_op.get(op.name, [])
+        shared = stored.get(chunks[0].l3_offset_bytes) if chunks else None
+        if shared is not None and not _same_weights(op, shared[0]):
+            raise wrong(f"its weights lie on those of {shared[0].name!r}", op.name)
+        if shared is not None and chunks[-1].l3_offset_bytes + chunks[-1].size_bytes != shared[1]:
+            raise wrong(f"its weights end elsewhere than those of {shared[0].name!r}", op.name)
         for before, chunk in zip([None, *chunks], chunks, strict=False):
             expected_block = before.first_block + before.blocks if before else 0
             follows = before is None or chunk.l3_offset_bytes == before.l3_offset_bytes + before.size_bytes
@@ -107,10 +113,12 @@ def _check_chunks(program: Program, plan: MemoryPlan, needs: Callable[[OpBase], 
                 chunk.first_block != expected_block
                 or chunk.blocks < 1
                 or not follows
-                or chunk.l3_offset_bytes < l3_end
+                or (shared is None and chunk.l3_offset_bytes < l3_end)
             ):
                 raise wrong(f"the chunk from block {chunk.first_block} does not follow the one before", op.name)
-            l3_end = chunk.l3_offset_bytes + chunk.size_bytes
+            l3_end = max(l3_end, chunk.l3_offset_bytes + chunk.size_bytes)
+        if chunks and shared is None:
+            stored[chunks[0].l3_offset_bytes] = op, l3_end
         if needs is not None:
             blocks = needs(op).weight_block_bytes
             sizes = [sum(blocks[c.first_block : c.first_block + c.blocks]) for c in chunks]
@@ -124,6 +132,27 @@ def _check_chunks(program: Program, plan: MemoryPlan, needs: Callable[[OpBase], 
             raise wrong(f"chunk at block {chunk.first_block} has no buffer of its size", chunk.op)
         if buffer.first_step > chunk.fetch_step or buffer.last_step < chunk.step:
             raise wrong(f"{buffer.name!r} does not live from the copy's issue to its use", f"step {chunk.step}")
+
+
+def _same_weights(op: OpBase, other: OpBase) -> bool:
+    """Whether the stored blocks of two layers may be the same bytes: numbers, and what a block's start is made of."""
+    if not isinstance(op, Convolution) or not isinstance(other, Convolution) or type(op) is not type(other):
+        return False
+    leaky, leaky_there = op.stage.leaky, other.stage.leaky
+    slopes = leaky is leaky_there or (
+        leaky is not None and leaky_there is not None and np.array_equal(leaky.slopes, leaky_there.slopes)
+    )
+    mine = op.weight_bits, op.bias_shift, op.stage.shift, op.groups, op.accumulator, op.weight.shape
+    theirs = (
+        other.weight_bits,
+        other.bias_shift,
+        other.stage.shift,
+        other.groups,
+        other.accumulator,
+        other.weight.shape,
+    )
+    numbers = np.array_equal(op.weight, other.weight) and np.array_equal(op.bias, other.bias)
+    return numbers and slopes and mine == theirs
 
 
 def _check_scratch(program: Program, plan: MemoryPlan, needs: Callable[[OpBase], KernelNeeds] | None) -> None:

@@ -101,9 +101,10 @@ def _check_apart(buffers: Sequence[Buffer]) -> None:
 def _check_weights(joint: JointPlan) -> None:
     end = 0
     for network, plan in joint.networks.items():
+        start = end
         for chunk in plan.chunks:
-            if chunk.l3_offset_bytes < end:
+            if chunk.l3_offset_bytes < start:
                 raise wrong(f"weights of {network!r} lie over others", chunk.op)
-            end = chunk.l3_offset_bytes + chunk.size_bytes
+            end = max(end, chunk.l3_offset_bytes + chunk.size_bytes)
     if end > joint.plan.l3_weight_bytes:
         raise wrong(f"weights end at {end}, beyond {joint.plan.l3_weight_bytes}", "joint plan")

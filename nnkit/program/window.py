@@ -46,6 +46,10 @@ class Window:
         """Input columns from the first to the last tap."""
         return (self.kernel_w - 1) * self.dilation_w + 1
 
+    def rows_behind(self, first: int, last: int) -> tuple[int, int]:
+        """Input rows that rows first .. last - 1 of the output read; those outside the input are padding."""
+        return first * self.stride_h - self.pad_top, (last - 1) * self.stride_h - self.pad_top + self.span_h
+
     @property
     def has_padding(self) -> bool:
         """Whether any padded element is read."""

@@ -24,6 +24,7 @@ _OF_POWERS_OF_TWO = {
     "unsigned": "zero points take its place",
     "formats": "pinned formats are powers of two",
     "planner": "there is one planner",
+    "stripes": "all layers run whole",
 }
 _NO_CLUSTER = "the affine kernels run on one core; there are no tiles for the cluster"
 

@@ -8,6 +8,7 @@ from nnkit.memory.lifetimes import Storages
 from nnkit.memory.packing import align_up
 from nnkit.memory.placing import lower_bound_bytes
 from nnkit.memory.plan import Buffer, MemoryPlan, RegionUse, Step, TensorPlace, WeightChunk
+from nnkit.memory.same_weights import first_with_same_weights
 from nnkit.program import Program
 from nnkit_gap8 import streaming
 from nnkit_gap8.l2_problem import l2_problem
@@ -100,16 +101,19 @@ def _weights(
     buffers: dict[str, Buffer],
 ) -> tuple[list[WeightChunk], int]:
     """The chunks in order of their steps, and the bytes of all weights in L3. Adds the chunks' buffers."""
-    jobs, heads, l3_offset = [], [], 0
+    jobs, heads, end = [], [], 0
+    sources, starts = first_with_same_weights(program), list[int]()
     for index, (op, load) in enumerate(zip(program.ops, loads, strict=True)):
-        l3_offset = align_up(l3_offset, machine.l3.alignment_bytes)
-        first_block = 0
+        first_user = sources[index]
+        starts.append(align_up(end, machine.l3.alignment_bytes) if first_user == index else starts[first_user])
+        l3_offset, first_block = starts[index], 0
         for number, part in enumerate(parts(load.blocks, counts[index])):
             step = time.first[index] + number
             jobs.append(streaming.ChunkJob(sum(part), step, time.busy_steps_before(step, machine.prefetch_steps)))
             heads.append((op.name, number, first_block, len(part), l3_offset))
             l3_offset += sum(part)
             first_block += len(part)
+        end = max(end, l3_offset)
     places = streaming.place_chunks(
         jobs,
         [_spans_at(placed, loads, index) for index in time.ops],
@@ -124,7 +128,7 @@ def _weights(
         chunks.append(
             WeightChunk(op_name, first_block, blocks, offset, job.size_bytes, name, place.fetch_step, job.step)
         )
-    return chunks, l3_offset
+    return chunks, end
 
 
 def _steps(program: Program, time: Timeline, chunks: Sequence[WeightChunk]) -> tuple[Step, ...]:

@@ -12,7 +12,7 @@ from nnkit.memory.plan import MemoryPlan
 from nnkit.program import OpBase, Program
 from nnkit_gap8.cluster import Cluster
 from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
-from nnkit_gap8.loads import MemoryMachine
+from nnkit_gap8.loads import MemoryMachine, OpLoad, op_loads
 from nnkit_gap8.options import Gap8Options
 from nnkit_gap8.planner import plan
 
@@ -31,8 +31,21 @@ def checked_plan(program: Program, options: Gap8Options) -> MemoryPlan:
     return _planned(program, options, lambda op: cluster.needs(op, tiles))
 
 
+def loads_of(program: Program, options: Gap8Options) -> list[OpLoad]:
+    """What the ops of a program need beside activations."""
+    machine, cores = memory_machine(options), options.core_machine()
+    if options.cluster is None:
+        return op_loads(program, lambda op: operator_c(op).needs(op, program, cores), machine)
+    return op_loads(program, Cluster(program, cores).needs, machine)
+
+
+def memory_machine(options: Gap8Options) -> MemoryMachine:
+    """The memories as the options size them, with what is kept in L2 for context and stack."""
+    return MemoryMachine(*options.regions(), context_bytes=CONTEXT_BYTES, stack_bytes=STACK_BYTES)
+
+
 def _planned(program: Program, options: Gap8Options, needs: Callable[[OpBase], KernelNeeds]) -> MemoryPlan:
-    machine = MemoryMachine(*options.regions(), context_bytes=CONTEXT_BYTES, stack_bytes=STACK_BYTES)
+    machine = memory_machine(options)
     if options.cluster is not None:
         pool_bytes = machine.l2.capacity_bytes - CONTEXT_BYTES - STACK_BYTES - _CODE_BYTES
         machine = replace(machine, prefetch_steps=_PREFETCH_STEPS, prefetch_pool_bytes=max(0, pool_bytes))

@@ -182,7 +182,7 @@ def _port(
 
 def _weights(program: Program, plan: MemoryPlan, operator_of: OperatorOf) -> bytes:
     """weights.bin: every op's blocks where the plan's chunks expect them."""
-    image = bytearray(plan.l3_weight_bytes)
+    image, written = bytearray(plan.l3_weight_bytes), bytearray(plan.l3_weight_bytes)
     blocks = {op.name: operator_of(op).weight_blocks(op) for op in program.ops}
     for chunk in plan.chunks:
         data = b"".join(blocks[chunk.op][chunk.first_block : chunk.first_block + chunk.blocks])
@@ -191,7 +191,11 @@ def _weights(program: Program, plan: MemoryPlan, operator_of: OperatorOf) -> byt
                 f"{len(data)} bytes of weights packed, {chunk.size_bytes} planned at {chunk.l3_offset_bytes}",
                 where=chunk.op,
             )
-        image[chunk.l3_offset_bytes : chunk.l3_offset_bytes + len(data)] = data
+        end = chunk.l3_offset_bytes + len(data)
+        if any(written[chunk.l3_offset_bytes : end]) and image[chunk.l3_offset_bytes : end] != data:
+            raise InternalError("the plan stores other weights where these belong", where=chunk.op)
+        image[chunk.l3_offset_bytes : end] = data
+        written[chunk.l3_offset_bytes : end] = b"\1" * len(data)
     return bytes(image)
 
 

@@ -10,6 +10,7 @@ from nnkit.errors import DoesNotFitError
 from nnkit.memory.lifetimes import Storages, choose_storages
 from nnkit.memory.packing import align_up
 from nnkit.memory.plan import Region
+from nnkit.memory.same_weights import first_with_same_weights
 from nnkit.program import Conv2d, Convolution, Fixed, Pool, Program
 from nnkit_gap8.loads import MemoryMachine, OpLoad, with_reserved
 
@@ -18,11 +19,13 @@ _SHOWN = 6
 
 def check_weights(program: Program, loads: Sequence[OpLoad], l3: Region, budget_bytes: int | None) -> None:
     """Raise DoesNotFitError where all weights together exceed the budget or L3."""
-    total = sum(align_up(sum(load.blocks), l3.alignment_bytes) for load in loads)
+    sources = first_with_same_weights(program)
+    own = [(op, load) for i, (op, load) in enumerate(zip(program.ops, loads, strict=True)) if sources[i] == i]
+    total = sum(align_up(sum(load.blocks), l3.alignment_bytes) for _, load in own)
     for limit, what in ((budget_bytes, "the weight budget"), (l3.capacity_bytes, "L3")):
         if limit is not None and total > limit:
-            largest = sorted(zip(loads, program.ops, strict=True), key=lambda pair: -sum(pair[0].blocks))[:3]
-            names = ", ".join(f"{op.name} {sum(load.blocks):,}" for load, op in largest)
+            largest = sorted(own, key=lambda pair: -sum(pair[1].blocks))[:3]
+            names = ", ".join(f"{op.name} {sum(load.blocks):,}" for op, load in largest)
             raise DoesNotFitError(
                 f"the weights take {total:,} bytes, {total - limit:,} more than {what} of {limit:,} "
                 f"(largest: {names})",

@@ -86,6 +86,12 @@ class Gap8Options(TargetOptionsBase):
         description="`search`: the ops run in another order where that lowers the L2 peak; every value stays the "
         "same. `given`: in the network's order.",
     )
+    stripes: Literal["auto", "never", "least"] = Field(
+        default="auto",
+        description="Layers in stripes of rows, so that wide tensors between them are never whole in L2. Rows that "
+        "two stripes need are computed twice; every value stays the same. `auto`: where the network does not fit "
+        "otherwise, the cheapest. `least`: those with the least L2 peak.",
+    )
     weight_budget: ByteSize | None = Field(
         default=None,
         description="Most bytes that all weights may take; more ends with exit code 4.",

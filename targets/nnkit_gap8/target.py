@@ -70,7 +70,8 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
     def quantize(self, lowered: LoweredLayers, quantization: Quantization, options: Gap8Options) -> Program:
         """Affine integers, or power-of-two fixed point; see `scheme`.
 
-        Of the latter the ops may come in another order; see `nnkit_gap8.op_order`.
+        Of the latter the ops may come in another order, or in stripes of rows; see `nnkit_gap8.op_order` and
+        `nnkit_gap8.stripe_search`.
         """
         if options.scheme == "affine":
             from nnkit.affine_build.quantize import to_program
@@ -79,12 +80,21 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
             return replace(affine, notes=(*affine.notes, *options.memory.beyond_the_chip()))
         program = super().quantize(lowered, quantization, options)
         program = replace(program, notes=(*program.notes, *options.memory.beyond_the_chip()))
-        if options.op_order == "given":
+        if options.op_order == "given" and options.stripes == "never":
             return program
+        from nnkit_gap8.checked_plan import checked_plan, loads_of, memory_machine
         from nnkit_gap8.op_order import with_least_peak
+        from nnkit_gap8.stripe_search import with_stripes
+
+        def plan(candidate: Program) -> MemoryPlan:
+            return checked_plan(candidate, options)
 
         self.check(program, options)  # only what the kernels can run can be planned
-        return with_least_peak(program, lambda candidate: self.plan(lowered, candidate, options))
+        if options.op_order == "search":
+            program = with_least_peak(program, plan)
+        return with_stripes(
+            program, options.stripes, memory_machine(options), lambda part: loads_of(part, options), plan
+        )
 
     def ranges_used(
         self, lowered: LoweredLayers, quantization: Quantization, program: Program, options: Gap8Options

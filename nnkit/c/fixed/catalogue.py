@@ -14,6 +14,7 @@ from nnkit.c.fixed.conv2d_depthwise import depthwise_source
 from nnkit.c.fixed.conv2d_packed import packed_source
 from nnkit.c.fixed.conv_transpose2d import ConvTranspose2dC, transposed_source
 from nnkit.c.fixed.elementwise import elementwise_source
+from nnkit.c.fixed.join_rows import JoinRowsC
 from nnkit.c.fixed.limits import KernelLimits, tensor_is_addressable, window_is_small
 from nnkit.c.fixed.lookup import LookupC, lookup_source
 from nnkit.c.fixed.matmul import MatMulC
@@ -39,6 +40,7 @@ from nnkit.program import (
     Concat,
     Conv2d,
     ConvTranspose2d,
+    JoinRows,
     Lookup,
     MatMul,
     Mul,
@@ -74,6 +76,7 @@ _OPERATORS: Mapping[type[OpBase], OperatorC[Any]] = MappingProxyType(
         Softmax: SoftmaxC(),
         NormalizeRows: NormalizeRowsC(),
         MatMul: MatMulC(),
+        JoinRows: JoinRowsC(),
     }
 )
 

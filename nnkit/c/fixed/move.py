@@ -1,5 +1,5 @@
-"""What moves elements without looking at them: `upsample`, `pad`, copies (`reshape`, parts of `concat`), and `gather`
-(`transpose`, `slice`)."""
+"""What moves elements without looking at them: `upsample`, `pad`, copies (`reshape`, parts of `concat`), stripes of
+rows (`join_rows`), and `gather` (`transpose`, `slice`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nnkit.c.fixed.operator import Declaration, Function, OneCallC, Source
 from nnkit.c.fixed.types import CType, raw_type
 from nnkit.program import Pad, Program, Tensor, Upsample
 
-Kind: TypeAlias = Literal["copy", "upsample", "pad", "gather"]
+Kind: TypeAlias = Literal["copy", "upsample", "pad", "gather", "rows"]
 OpT = TypeVar("OpT", Upsample, Pad)
 
 

@@ -21,6 +21,7 @@ from nnkit.program.fixed.concat import Concat
 from nnkit.program.fixed.conv2d import Conv2d
 from nnkit.program.fixed.conv_transpose2d import ConvTranspose2d
 from nnkit.program.fixed.convolution import Convolution
+from nnkit.program.fixed.join_rows import JoinRows
 from nnkit.program.fixed.lookup import Lookup
 from nnkit.program.fixed.matmul import MatMul
 from nnkit.program.fixed.mul import Mul
@@ -51,6 +52,7 @@ Op: TypeAlias = (
     | Softmax
     | NormalizeRows
     | MatMul
+    | JoinRows
 )
 
 __all__ = [
@@ -61,6 +63,7 @@ __all__ = [
     "ConvTranspose2d",
     "Convolution",
     "FusedPool",
+    "JoinRows",
     "Leaky",
     "Lookup",
     "MatMul",

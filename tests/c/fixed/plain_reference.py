@@ -18,6 +18,7 @@ from nnkit.program import (
     Conv2d,
     ConvTranspose2d,
     Fixed,
+    JoinRows,
     Lookup,
     Mul,
     Op,
@@ -101,6 +102,12 @@ def _fill(op: Op, x: list[Values], out: Values, fixed: Fixed) -> None:
     elif isinstance(op, Transpose):
         for index in np.ndindex(x[0].shape):
             out[tuple(index[axis] for axis in op.order)] = x[0][index]
+    elif isinstance(op, JoinRows):
+        row = 0
+        for part in x:
+            for index in np.ndindex(part.shape):
+                out[index[0], row + index[1], index[2]] = part[index]
+            row += part.shape[1]
     elif isinstance(op, Slice):
         for index in np.ndindex(out.shape):
             cuts = zip(op.starts, index, op.steps, strict=True)

@@ -15,6 +15,7 @@ from nnkit.program import (
     ConvTranspose2d,
     Fixed,
     FusedPool,
+    JoinRows,
     Lookup,
     Mul,
     Pad,
@@ -261,6 +262,11 @@ class Random:
         output = self.builder.tensor(self.output(), tuple(len(each) for each in ranges), fixed)
         starts, steps = tuple(each.start for each in ranges), tuple(each.step for each in ranges)
         self.builder.ops.append(Slice(name=f"{output}_layer", inputs=(x,), output=output, starts=starts, steps=steps))
+
+    def join_rows(self, fixed: Fixed, channels: int, width: int, *heights: int) -> None:
+        parts = tuple(self.fresh((channels, height, width), fixed) for height in heights)
+        output = self.builder.tensor(self.output(), (channels, sum(heights), width), fixed)
+        self.builder.ops.append(JoinRows(name=f"{output}_layer", inputs=parts, output=output))
 
     def _conv(self, x: str, y: Fixed, window: Window, out_channels: int, **fields: Any) -> None:
         conv(self.rng, self.builder, x, self.output(), out_channels, y, window, **fields)

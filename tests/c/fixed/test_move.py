@@ -32,6 +32,15 @@ def test_axes_in_another_order_and_parts(tmp_path: Path) -> None:
     check_ops(r, tmp_path)
 
 
+@needs_gcc
+def test_stripes_of_rows_become_one(tmp_path: Path) -> None:
+    r = Random(17)
+    for fixed in TYPES:
+        r.join_rows(fixed, 3, 5, 1, 4, 2)
+        r.join_rows(fixed, 9, 2, 3, 3)
+    check_ops(r, tmp_path)
+
+
 def test_axes_that_are_walked_as_one_are_one() -> None:
     """Channels 2 and 3 of [6, 4, 5] are two runs of 20 elements, in order."""
     r = Random(1)

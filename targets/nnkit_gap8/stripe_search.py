@@ -1,0 +1,211 @@
+"""Which layers run in stripes of rows, and in how many, so that a network fits into L2 at the least cost.
+
+A program is cut where one tensor alone lives (`stripes.cuts`). Between two cuts the layers run whole or in stripes,
+and what they need of L2 does not depend on what the layers elsewhere do. So the cheapest choice under a budget is a
+shortest path over the cuts, found exactly, by two estimates for each way from one cut to a later one:
+
+* bytes: the lower bound of a plan of these layers, with weights in single blocks;
+* cost, in instructions: what is computed, copied and fetched, by stripes in part again.
+
+The plan of the chosen program decides; where it takes more than the estimate, the budget of the search is lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Literal, TypeAlias
+
+from nnkit.errors import DoesNotFitError
+from nnkit.memory.lifetimes import choose_storages
+from nnkit.memory.packing import align_up
+from nnkit.memory.plan import MemoryPlan
+from nnkit.program import JoinRows, Program, Slice, macs
+from nnkit_gap8.assembly import l2_lower_bound
+from nnkit_gap8.loads import MemoryMachine, OpLoad, with_single_blocks
+from nnkit_gap8.stripes import Segment, can_be_striped, cuts, in_stripes, segment_program
+
+StripesOption: TypeAlias = Literal["auto", "never", "least"]
+LoadsOf: TypeAlias = Callable[[Program], list[OpLoad]]
+
+_COUNTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
+_MOST_CUTS = 6  # from the first to the last of a way in stripes: the more layers, the more rows computed twice
+_TRIALS = 8  # budgets of the search, each a 64th smaller
+
+_PER_MAC = 3.0
+_PER_MOVED_ELEMENT = 6.0
+_PER_FETCHED_BYTE = 1.0
+_PER_STEP = 200.0
+
+
+@dataclass(frozen=True)
+class _Way:
+    """The layers between two cuts, in so many stripes; 1: whole. cost: in instructions."""
+
+    segment: Segment
+    l2_bytes: int
+    cost: float
+
+
+def with_stripes(
+    program: Program,
+    option: StripesOption,
+    machine: MemoryMachine,
+    loads_of: LoadsOf,
+    plan: Callable[[Program], MemoryPlan],
+) -> Program:
+    """`program`, with layers in stripes where the option asks for it.
+
+    auto: where no plan of the whole layers fits L2, the cheapest stripes with which one does. least: the stripes with
+    the least L2 peak.
+
+    Args:
+        loads_of: what the ops of a program need beside activations.
+        plan: the target's planner; raises DoesNotFitError.
+
+    Raises:
+        DoesNotFitError: no plan fits, whole or in stripes.
+    """
+    if option == "never":
+        return program
+    whole = _planned(program, plan)
+    if option == "auto" and not isinstance(whole, DoesNotFitError):
+        return program
+    search = _Search(program, machine, loads_of)
+    budget = search.least_budget_bytes() if option == "least" else machine.l2.capacity_bytes
+    for _ in range(_TRIALS):
+        segments = search.cheapest(budget)
+        if not segments:
+            break
+        candidate = in_stripes(program, segments)
+        reached = _planned(candidate, plan)
+        if not isinstance(reached, DoesNotFitError) and (
+            isinstance(whole, DoesNotFitError) or _l2_bytes(reached) < _l2_bytes(whole)
+        ):
+            return replace(candidate, notes=(*candidate.notes, _note(program, candidate, segments, reached)))
+        if option == "least":
+            break
+        budget -= budget // 64
+    if isinstance(whole, DoesNotFitError):
+        raise _with_stripes_told(whole, search.least_budget_bytes())
+    return program
+
+
+def _planned(program: Program, plan: Callable[[Program], MemoryPlan]) -> MemoryPlan | DoesNotFitError:
+    try:
+        return plan(program)
+    except DoesNotFitError as error:
+        return error
+
+
+def _with_stripes_told(error: DoesNotFitError, least_bytes: int) -> DoesNotFitError:
+    """The error of the whole layers, and what they would need of L2 in stripes."""
+    remedy = f"{error.remedy}; or at least {least_bytes:,} bytes of L2 with layers in stripes of rows"
+    return DoesNotFitError(error.reason, where=error.where, remedy=remedy)
+
+
+def _l2_bytes(plan: MemoryPlan) -> int:
+    return plan.regions["l2"].peak_bytes
+
+
+def _note(whole: Program, striped: Program, segments: list[Segment], plan: MemoryPlan) -> str:
+    parts = [
+        f"{whole.ops[segment.first].name} to {whole.ops[segment.last - 1].name} in {segment.count} stripes"
+        for segment in segments
+    ]
+    more = sum(macs(op, striped) for op in striped.ops) / max(1, sum(macs(op, whole) for op in whole.ops)) - 1
+    return (
+        f"in stripes of rows: {', '.join(parts)}; {_l2_bytes(plan):,} bytes of L2, {100 * more:.2f} % of the "
+        f"multiply-accumulates a second time, {sum(_moved_bytes(striped)):,} bytes copied, "
+        f"{sum(chunk.size_bytes for chunk in plan.chunks):,} bytes of weights fetched of {plan.l3_weight_bytes:,}"
+    )
+
+
+def _moved_bytes(program: Program) -> Iterator[int]:
+    """Bytes that each op of stripes copies."""
+    for op in program.ops:
+        if isinstance(op, Slice | JoinRows):
+            yield program.tensors[op.output].size_bytes
+
+
+class _Search:
+    """Ways from cut to cut, each estimated once."""
+
+    def __init__(self, program: Program, machine: MemoryMachine, loads_of: LoadsOf) -> None:
+        self._program, self._machine, self._loads_of = program, machine, loads_of
+        self._cuts = cuts(program)
+        if not self._cuts or self._cuts[0]:
+            self._cuts.insert(0, 0)  # several inputs: the layers up to the first cut run whole
+        self._cuts.append(len(program.ops))
+        self._known: dict[Segment, _Way] = {}
+        ends_alone = program.outputs == (program.ops[-1].output,)
+        self._single = {*cuts(program), *([len(program.ops)] if ends_alone else [])}
+
+    def cheapest(self, budget_bytes: int) -> list[Segment] | None:
+        """The segments in stripes of the cheapest choice that the estimates allow; None: there is none."""
+        count = len(self._cuts)
+        best: list[tuple[float, tuple[Segment, ...]]] = [(0.0, ())] + [(inf, ())] * (count - 1)
+        for end in range(1, count):
+            for start in range(max(0, end - _MOST_CUTS), end):
+                way = self._way(start, end, budget_bytes) if best[start][0] < best[end][0] else None
+                if way is not None and best[start][0] + way.cost < best[end][0]:
+                    striped = (way.segment,) if way.segment.count > 1 else ()
+                    best[end] = best[start][0] + way.cost, (*best[start][1], *striped)
+        cost, segments = best[-1]
+        return None if cost == inf else list(segments)
+
+    def least_budget_bytes(self) -> int:
+        """The smallest budget for which there is a choice."""
+        low, high = (
+            0,
+            max(self._estimate(Segment(a, b, 1)).l2_bytes for a, b in zip(self._cuts, self._cuts[1:], strict=False)),
+        )
+        while low < high:
+            middle = (low + high) // 2
+            if self.cheapest(middle) is None:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _way(self, start: int, end: int, budget_bytes: int) -> _Way | None:
+        """The cheapest way between two cuts within a budget: whole between neighbours, or in few stripes."""
+        first, last = self._cuts[start], self._cuts[end]
+        if end == start + 1:
+            whole = self._estimate(Segment(first, last, 1))
+            if whole.l2_bytes <= budget_bytes:
+                return whole
+        ops = self._program.ops[first:last]
+        if not {first, last} <= self._single or not all(can_be_striped(op, self._program) for op in ops):
+            return None
+        result = self._program.tensors[ops[-1].output]
+        rows = result.shape[1]
+        if 2 * result.size_bytes > budget_bytes:  # whole, and its stripes
+            return None
+        fitting = (
+            way
+            for count in _COUNTS
+            if count <= rows and (way := self._estimate(Segment(first, last, count))).l2_bytes <= budget_bytes
+        )
+        return next(fitting, None)
+
+    def _estimate(self, segment: Segment) -> _Way:
+        if segment not in self._known:
+            part = segment_program(self._program, segment)
+            loads = with_single_blocks(self._loads_of(part))
+            alignment = self._machine.l2.alignment_bytes
+            extra = [align_up(load.floor_bytes, alignment) + load.l2_scratch_bytes for load in loads]
+            l2_bytes = l2_lower_bound(loads, self._machine, choose_storages(part, extra, alignment))
+            self._known[segment] = _Way(segment, l2_bytes, _cost(part, loads))
+        return self._known[segment]
+
+
+def _cost(program: Program, loads: list[OpLoad]) -> float:
+    elements = sum(_moved_bytes(program)) / 2
+    return (
+        _PER_MAC * sum(macs(op, program) for op in program.ops)
+        + _PER_MOVED_ELEMENT * elements
+        + _PER_FETCHED_BYTE * sum(sum(load.blocks) for load in loads)
+        + _PER_STEP * len(program.ops)
+    )
