@@ -14,7 +14,20 @@ from program_builder import ProgramBuilder
 
 from nnkit.errors import DoesNotFitError, InternalError
 from nnkit.memory.checker import check_plan
-from nnkit.program import Activation, Add, Concat, Fixed, FusedPool, OutputStage, Pool, Program, Tensor, Window, macs
+from nnkit.program import (
+    Activation,
+    Add,
+    Concat,
+    Conv2d,
+    Fixed,
+    FusedPool,
+    OutputStage,
+    Pool,
+    Program,
+    Tensor,
+    Window,
+    macs,
+)
 from nnkit.simulate import simulate
 from nnkit_gap8.checked_plan import checked_plan, loads_of, memory_machine
 from nnkit_gap8.options import Gap8Memory, Gap8Options
@@ -195,9 +208,11 @@ def test_stripes_store_their_weights_once() -> None:
 def test_other_weights_at_the_same_place_are_refused() -> None:
     net = ProgramBuilder()
     x = net.conv(net.conv(net.input(4, 8, 8), 4, name="one"), 4, name="two")
-    program = net.build(x)
-    weight = np.ones_like(program.ops[1].weight)  # type: ignore[attr-defined]
-    other = replace(program, ops=(program.ops[0], replace(program.ops[1], weight=weight)))
+    other = net.build(x)
+    one, two = other.ops
+    assert isinstance(one, Conv2d)
+    assert isinstance(two, Conv2d)
+    program = replace(other, ops=(one, replace(two, bias=one.bias)))
     plan = checked_plan(program, Gap8Options())  # of equal weights: stored once
     check_plan(program, plan)
     with pytest.raises(InternalError, match="its weights lie on those of 'one'"):

@@ -30,7 +30,7 @@ STAGE = OutputStage(0, -(2**15), 2**15 - 1)
 
 
 class ProgramBuilder:
-    """Appends ops; every method returns the name of the value it makes. Weights are zero."""
+    """Appends ops; every method returns the name of the value it makes. Weights are zero, biases the op's number."""
 
     def __init__(self, bits: int = 16) -> None:
         self.bits = bits
@@ -84,7 +84,7 @@ class ProgramBuilder:
                 weight=np.zeros((channels, in_channels // groups, kernel, kernel), np.int16),
                 weight_bits=self.bits,
                 weight_frac=0,
-                bias=np.zeros(channels, np.int32),
+                bias=np.full(channels, len(self.ops), np.int32),
                 bias_frac=0,
                 bias_shift=0,
                 window=window,
