@@ -4,8 +4,8 @@
 
 A row for each network and budget, of one inference. `instructions` are those of rv32imc, one core, counted by QEMU;
 with --cluster `cycles` are those of eight cores on GVSoC, where it is installed. `mismatches` counts output values
-that differ from those that the simulator computes of the network whole; for `face_published`, `published` how many of its
-512 published values come out. The budget `least` is the least peak that stripes reach.
+that differ from those that the simulator computes of the network whole; `published`, of `face_published`, how many of
+its 512 published values come out. The budget `least` is the least peak that stripes reach.
 """
 
 from __future__ import annotations
