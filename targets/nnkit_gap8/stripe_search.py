@@ -145,7 +145,9 @@ class _Search:
     def cheapest(self, budget_bytes: int) -> list[Segment] | None:
         """The segments in stripes of the cheapest choice that the estimates allow; None: there is none."""
         count = len(self._cuts)
-        best: list[tuple[float, tuple[Segment, ...]]] = [(0.0, ())] + [(inf, ())] * (count - 1)
+        unreached: tuple[float, tuple[Segment, ...]] = (inf, ())
+        best = [unreached] * count
+        best[0] = 0.0, ()
         for end in range(1, count):
             for start in range(max(0, end - _MOST_CUTS), end):
                 way = self._way(start, end, budget_bytes) if best[start][0] < best[end][0] else None
