@@ -114,12 +114,16 @@ class Library:
         return self.built.folder / "artifact"
 
 
-def build(folder: Path, network: str, precision: str) -> Library:
-    """By the stages of `nnkit run`, calibrated on seeded noise. Raises SystemExit without the networks."""
-    shared = shared_folder()
-    if shared is None:
-        raise SystemExit("set NNKIT_SHARED to the folder that holds nets/")
-    onnx = shared / "nets" / f"{NETWORKS[network]}.onnx"
+def build(folder: Path, network: str, precision: str, onnx: Path | None = None) -> Library:
+    """By the stages of `nnkit run`, calibrated on seeded noise. onnx: the network; None: the named one.
+
+    Raises SystemExit without the networks.
+    """
+    if onnx is None:
+        shared = shared_folder()
+        if shared is None:
+            raise SystemExit("set NNKIT_SHARED to the folder that holds nets/")
+        onnx = shared / "nets" / f"{NETWORKS[network]}.onnx"
     network_proto = read_onnx(onnx, what="the network", remedy="set NNKIT_SHARED to the folder that holds nets/")
     (port,) = network_proto.graph.input
     shape = [each.dim_value for each in port.type.tensor_type.shape.dim]

@@ -45,8 +45,8 @@ def plan_of(build: Build) -> Plan:
     from nnkit.pipeline import preview
 
     planned = preview(build)
-    estimates = build.target.estimates(planned.settled.lowered, build.options)
     program = planned.program
+    estimates = build.target.estimates(planned.settled.lowered, program, build.options)
     layers = tuple(
         PlannedLayer(
             op.name,

@@ -70,22 +70,30 @@ def _print(plan: Plan) -> None:
         layers = segment["layers"]
         span = layers[0] if len(layers) == 1 else f"{layers[0]} .. {layers[-1]}"
         print_line(f"  {segment['placement']:<5}{len(layers)} layers: {span}")
-    print_line("layers" + ("" if plan.calibrated else " (no calibration images: formats are not known yet)"))
+    estimates = plan.data["estimates"]
+    by_layer = estimates.get("layers", {})
+    note = "" if plan.calibrated else " (no calibration images: formats are not known yet)"
+    print_line("layers" + note + (f"; last, {estimates['layers_are']}" if by_layer else ""))
     rows = []
     for layer in plan.layers:
         form = layer.output_format or f"{layer.output_bits} bits"
         tags = f" [{', '.join(layer.tags)}]" if layer.tags else ""
-        rows.append((layer.name, layer.op, "x".join(map(str, layer.shape)), form, layer.placement + tags))
+        place = layer.placement + tags
+        if by_layer:
+            number = by_layer.get(layer.name)
+            place += f" {'?' if number is None else f'{number:,}':>14}"
+        rows.append((layer.name, layer.op, "x".join(map(str, layer.shape)), form, place))
     for name, kind, shape, form, place in rows:
         cells = (f"{cell:<{width}}" for cell, width in zip((name, kind, shape, form), _widths(rows), strict=True))
         print_line(f"  {' '.join(cells)} {place}")
     print_line("memory")
+    width = max(4, *(len(name) + 1 for name in plan.memory)) if plan.memory else 4
     for name, use in plan.memory.items():
         proof = "optimal" if use.proven_optimal else f"lower bound {byte_count(use.lower_bound_bytes)}"
-        print_line(f"  {name:<4}{byte_count(use.peak_bytes)} of {byte_count(use.capacity_bytes)} ({proof})")
+        print_line(f"  {name:<{width}}{byte_count(use.peak_bytes)} of {byte_count(use.capacity_bytes)} ({proof})")
     print_line(f"  weights {byte_count(plan.weight_bytes)}, planner {plan.data['plan']['planner']}")
-    if "line" in plan.data["estimates"]:
-        print_line(f"  {plan.data['estimates']['line']}")
+    if "line" in estimates:
+        print_line(f"  {estimates['line']}")
 
 
 def _widths(rows: Sequence[tuple[str, ...]]) -> list[int]:

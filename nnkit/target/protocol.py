@@ -306,8 +306,11 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
         """Dataclasses that its programs consist of beside those of `nnkit.program`, to read a build folder back."""
         return ()
 
-    def estimates(self, lowered: LoweredT, options: OptionsT) -> Mapping[str, Any]:
-        """Size and time before anything is compiled, as JSON data for the dry run; `line` is told to people."""
+    def estimates(self, lowered: LoweredT, program: Program, options: OptionsT) -> Mapping[str, Any]:
+        """Size and time before anything is compiled, as JSON data for the dry run.
+
+        `line` is told to people; `layers`, numbers by layer, stand beside these under the heading `layers_are`.
+        """
         return {}
 
     def details(self, deployment: Deployment[LoweredT], options: OptionsT, folder: Path) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nnkit.program import Program
     from nnkit.quantize.used_ranges import UsedRanges
     from nnkit.rewrite import RewriteLog
-    from nnkit.target import Deployment, Machine, PrecisionSearch, Quantization, Runner, Tool
+    from nnkit.target import Deployment, Machine, PrecisionSearch, Quantization, Runner, Shown, Tool
     from nnkit_ansi_c.integer_network import IntegerNetwork
     from nnkit_ansi_c.stripes import Stripes
 
@@ -146,6 +146,12 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
 
         return integer_plan(_integer_network(program), options.arena)
 
+    def estimates(self, lowered: Lowered, program: Program, options: AnsiCOptions) -> Mapping[str, Any]:
+        """Cycles by layer and core."""
+        from nnkit_ansi_c.cycles import estimates_of
+
+        return estimates_of(program)
+
     def emit(self, deployment: Deployment[Lowered], options: AnsiCOptions, folder: Path) -> None:
         """The library with the CPU stages, what builds it, and what tries it on a board."""
         from nnkit.c.postprocess.emit import emit_postprocess
@@ -168,12 +174,20 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         emit_selftest(deployment.program, deployment.statistics, folder)
 
     def details(self, deployment: Deployment[Lowered], options: AnsiCOptions, folder: Path) -> Mapping[str, Any]:
-        """Bytes of working memory and weights, and of the C files."""
+        """Bytes of working memory and weights, and of the C files; cycles as they are estimated."""
+        from nnkit_ansi_c.cycles import estimated
         from nnkit_ansi_c.runner import described
 
         record = described(folder)
         sources = sum(path.stat().st_size for path in folder.glob("*.[ch]"))
-        return {key: record[key] for key in ("arena_bytes", "weight_bytes")} | {"source_bytes": sources}
+        sizes = {key: record[key] for key in ("arena_bytes", "weight_bytes")} | {"source_bytes": sources}
+        return sizes | {"estimated_cycles": dict(estimated(deployment.program))}
+
+    def shown(self, details: Mapping[str, Any]) -> Shown:
+        """Estimated cycles, by layer and core."""
+        from nnkit_ansi_c.shown import shown
+
+        return shown(details)
 
     def runners(self, options: AnsiCOptions) -> tuple[Runner, ...]:
         """This machine's compiler."""

@@ -155,7 +155,7 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
 
         return nothing_placed("mapper")
 
-    def estimates(self, lowered: NnieLowered, options: NnieOptions) -> Mapping[str, Any]:
+    def estimates(self, lowered: NnieLowered, program: Program, options: NnieOptions) -> Mapping[str, Any]:
         """The compiled network's size, its temporary memory, and the time of a run."""
         from nnkit_nnie.chips import CHIPS
         from nnkit_nnie.estimates import estimate_line, estimates_of

@@ -1,0 +1,32 @@
+"""What the page of an ansi_c build shows beside what all pages show: cycles as they are estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nnkit.runner import Speed
+from nnkit.target import Shown, Table
+
+_NOT_ESTIMATED = "not estimated"
+
+
+def shown(details: Mapping[str, Any]) -> Shown:
+    """From the report's details: cycles of the network on the first core, and of each layer on all."""
+    told = details.get("estimated_cycles") or {}
+    if not told:
+        return Shown()
+    core, first = next(iter(told.items()))
+    missing = len(first["not_estimated"])
+    how = (
+        f"from the shapes of the layers, on {core}, one an instruction; up to {100 * first['error']:.0f} % off on "
+        f"networks that had no part in the fit{f'; without {missing} layers' if missing else ''}"
+    )
+    rows = tuple(
+        (name, *(_NOT_ESTIMATED if each["layers"][name] is None else each["layers"][name] for each in told.values()))
+        for name in first["layers"]
+    )
+    return Shown(
+        speed=(Speed("cycles", first["cycles"], "cycles", "estimate", how),),
+        tables=(Table("Estimated cycles of each layer", ("layer", *told), rows),),
+    )
