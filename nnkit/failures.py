@@ -9,6 +9,7 @@ from typing import NoReturn
 import typer
 
 from nnkit.errors import ExitCode
+from nnkit.installation import as_called
 from nnkit.terminal import in_colour
 
 INTERRUPTED = "interrupted; the last good build is unchanged"
@@ -41,7 +42,7 @@ def fail_unexpected(error: Exception) -> None:
         if hasattr(error, "message"):
             error.message = str(error.message).replace("Value error, ", "")  # words of the library behind it
         error.show()
-        sys.stderr.write("  more: nnkit explain NK211\n")
+        sys.stderr.write(as_called("  more: nnkit explain NK211\n"))
         raise SystemExit(ExitCode.USER) from None
     if isinstance(error, typer.Abort):
         fail(INTERRUPTED, ExitCode.INTERRUPTED, "NK130")
@@ -104,5 +105,6 @@ def write_error(message: str, code: str) -> None:
     """An error on stderr, its remedies marked, and where to read more."""
     stream = sys.stderr
     fix = in_colour("fix:", "green", stream)
-    text = message.replace("  fix: ", f"  {fix} ")
-    stream.write(f"{in_colour('error:', 'red', stream)} {text}\n  more: nnkit explain {code}\n")
+    text = as_called(message).replace("  fix: ", f"  {fix} ")
+    more = as_called(f"nnkit explain {code}")
+    stream.write(f"{in_colour('error:', 'red', stream)} {text}\n  more: {more}\n")

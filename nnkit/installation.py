@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shlex
 import sys
 from importlib.metadata import Distribution, distributions, entry_points
@@ -11,6 +13,21 @@ from urllib.parse import unquote, urlparse
 COMMAND = "nnkit"
 NAME = "nnkit-release"
 """On package indexes; the package that is imported and the command are `nnkit`."""
+
+COMMANDS = (
+    *("bench", "check", "compare", "diagnose", "doctor", "evaluate", "explain", "help", "init", "package", "plan"),
+    *("report", "run", "schema", "serve", "simulate", "table", "targets", "validate", "verify-wk", "view"),
+)
+_CALL = re.compile(rf"(?<![\w./-])nnkit (?=({'|'.join(COMMANDS)})\b)")
+
+
+def as_called(text: str) -> str:
+    """A text for people, its commands as they are called here: `./dev run` where a checkout's `dev` started `nnkit`.
+
+    `dev` says in NNKIT_CALLED_AS how it was called itself: there is no `nnkit` on the PATH then.
+    """
+    called = os.environ.get("NNKIT_CALLED_AS")
+    return _CALL.sub(lambda _: f"{called} ", text) if called else text
 
 
 def own_distribution() -> Distribution | None:

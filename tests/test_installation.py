@@ -11,13 +11,15 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import nnkit
-from nnkit.installation import NAME, install_command
+from nnkit.cli import app
+from nnkit.installation import COMMANDS, NAME, as_called, install_command
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -25,6 +27,18 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 def test_the_name_of_the_distribution_is_one() -> None:
     assert PROJECT["name"] == NAME != "nnkit"
+
+
+def test_what_is_said_names_the_commands_as_they_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "fix: nnkit run net.onnx, or see `nnkit verify-wk`; nnkit runs, a bug in nnkit, out/nnkit run"
+    monkeypatch.delenv("NNKIT_CALLED_AS", raising=False)
+    assert as_called(said) == said
+    monkeypatch.setenv("NNKIT_CALLED_AS", "../nnkit/dev")
+    assert as_called(said) == (
+        "fix: ../nnkit/dev run net.onnx, or see `../nnkit/dev verify-wk`; nnkit runs, a bug in nnkit, out/nnkit run"
+    )
+    assert set(COMMANDS) == set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    assert "NNKIT_CALLED_AS=$0 exec" in (ROOT / "dev").read_text(encoding="utf-8")
 
 
 def test_of_a_checkout_the_command_names_the_checkout() -> None:

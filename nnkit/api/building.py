@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nnkit.api.preparing import Switches, builds, load
 from nnkit.api.results import BuildResult, result_of
 from nnkit.errors import cannot_be_written
-from nnkit.recipe.model_formats import FORMAT_OF_SUFFIX
+from nnkit.recipe.model_formats import is_network
 from nnkit.report.progress import Progress
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def run(
     from nnkit.recipe.settings import settings_of
 
     path, wanted = Path(recipe), (targets,) if isinstance(targets, str) else tuple(targets)
-    if is_model(path) or images is not None:
+    if is_network(path) or images is not None:
         from nnkit.api.drafting import drafted
 
         path = drafted(path, Path(out), targets=wanted, images=None if images is None else Path(images))
@@ -51,11 +51,6 @@ def run(
     made = builds(loaded, wanted, Progress(quiet=True), switches or Switches())
     outcomes = (run_build(build, Path(out))[0] for build in made)
     return tuple(result_of(outcome.folder, outcome.report) for outcome in outcomes)
-
-
-def is_model(path: Path) -> bool:
-    """Whether a file is a network and no recipe, by its suffix."""
-    return path.suffix.lower() in FORMAT_OF_SUFFIX
 
 
 def run_build(build: Build, out: Path) -> tuple[Outcome, float]:

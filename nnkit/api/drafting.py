@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nnkit.api.preparing import load
 from nnkit.errors import UsageError, cannot_be_written
 from nnkit.recipe.draft import Draft, DraftInput, image_globs, recipe_name, recipe_text, with_shapes
-from nnkit.recipe.model_formats import remedy_for
+from nnkit.recipe.model_formats import FORMAT_OF_SUFFIX, remedy_for
 
 if TYPE_CHECKING:
     import onnx
@@ -23,6 +23,8 @@ def drafted(model: Path, out: Path, *, targets: Sequence[str], images: Path | No
 
     Raises UsageError where there is one that somebody has changed since, so that the options do not contradict it.
     """
+    if model.suffix.lower() not in FORMAT_OF_SUFFIX:
+        raise _not_read(model)
     if images is None:
         raise UsageError(
             f"{model} is a model, not a recipe",
@@ -105,10 +107,12 @@ def _inputs(model: Path) -> tuple[tuple[DraftInput, ...], str]:
         return _caffe_inputs(model)
     if model.suffix.lower() == ".tflite":
         return _inputs_of(import_tflite(model).model.proto().graph), ""
-    raise UsageError(
-        f"{model.name or model} is no model that nnkit reads",
-        where=str(model),
-        remedy=remedy_for(model.name),
+    raise _not_read(model)
+
+
+def _not_read(model: Path) -> UsageError:
+    return UsageError(
+        f"{model.name or model} is no model that nnkit reads", where=str(model), remedy=remedy_for(model.name)
     )
 
 

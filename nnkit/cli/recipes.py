@@ -18,7 +18,7 @@ from nnkit.cli.options import (
     VerboseOption,
     WatchOption,
 )
-from nnkit.recipe.model_formats import FORMAT_OF_SUFFIX
+from nnkit.recipe.model_formats import is_network
 
 app = typer.Typer()
 PANEL = "From a model to a release"
@@ -76,7 +76,7 @@ def run(  # noqa: PLR0913 - every option of a command is a parameter
     from nnkit.executors import ExecutorChoice
     from nnkit.recipe.settings import parse_settings
 
-    if any(path.suffix.lower() in FORMAT_OF_SUFFIX for path in recipe) or images is not None:
+    if any(is_network(path) for path in recipe) or images is not None:
         from nnkit.api.drafting import drafted
 
         recipe, target = [drafted(path, out, targets=target or [], images=images) for path in recipe], None

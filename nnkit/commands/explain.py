@@ -8,6 +8,7 @@ from nnkit.commands.common import print_json, print_line
 from nnkit.did_you_mean import suggestion
 from nnkit.error_codes import ERROR_CODES
 from nnkit.errors import UsageError
+from nnkit.installation import as_called
 
 
 def explain_command(code: str | None, *, json: bool) -> None:
@@ -29,6 +30,6 @@ def explain_command(code: str | None, *, json: bool) -> None:
         print_json(asdict(entry))
         return
     print_line(f"{entry.code}: {entry.title}")
-    print_line(entry.meaning)
+    print_line(as_called(entry.meaning))
     for step in entry.steps:
-        print_line(f"  - {step}")
+        print_line(as_called(f"  - {step}"))

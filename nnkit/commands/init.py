@@ -8,6 +8,7 @@ from pathlib import Path
 from nnkit.api.drafting import write_draft
 from nnkit.commands.common import print_line
 from nnkit.errors import UsageError
+from nnkit.installation import as_called
 
 
 def init_command(
@@ -20,5 +21,5 @@ def init_command(
     print_line(f"{out}: a recipe for {model}")
     if images is None:
         print_line("  it has no calibration images yet: see the comments, or give --images")
-    print_line(f"  next  nnkit plan {out}    what would be built, without building")
-    print_line(f"        nnkit run {out}     the release, in out/")
+    print_line(as_called(f"  next  nnkit plan {out}    what would be built, without building"))
+    print_line(as_called(f"        nnkit run {out}     the release, in out/"))

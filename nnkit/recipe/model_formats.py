@@ -25,6 +25,11 @@ _EXPORT: Mapping[str, str] = {
 }
 
 
+def is_network(path: PurePath) -> bool:
+    """Whether a file holds a network, by its suffix: one that is read, or one that has to be exported first."""
+    return path.suffix.lower() in FORMAT_OF_SUFFIX or path.suffix.lower() in _EXPORT
+
+
 def remedy_for(path: str) -> str:
     """What to do with a file whose suffix tells no format that is read."""
     return _EXPORT.get(PurePath(path).suffix.lower(), "name a .onnx, .tflite or .prototxt file")

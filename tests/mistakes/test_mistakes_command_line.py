@@ -93,6 +93,18 @@ def test_it_is_told_and_the_remedy_mends_it(
     assert code == 0, said
 
 
+@pytest.mark.parametrize("arguments", [(), ("--images", "images")])
+def test_a_network_of_pytorch_is_told_how_to_export(
+    arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_project(tmp_path)
+    (tmp_path / "net.pt").write_bytes(b"PK\x03\x04\xff")
+    code, said = ended(("run", "net.pt", *arguments), monkeypatch, capsys)
+    told(code, said)
+    assert "torch.onnx.export(net.eval(), example_input, 'net.onnx')" in said  # which makes what the next test runs
+
+
 def test_a_model_in_the_place_of_a_recipe_is_told_how(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

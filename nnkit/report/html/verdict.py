@@ -117,12 +117,20 @@ def _fits(files: PageFiles) -> Figure:
                 min(1.0, use["lower_bound_bytes"] / capacity),
             )
         )
-    fullest = max((line.filled or 0.0 for line in lines), default=None)
-    if fullest is None:
+    if not lines:
         return Figure(
             "Fits", "placed by the vendor", (Line("memory", "–", "the vendor's compiler places all buffers"),)
         )
-    return Figure("Fits", f"{share(fullest)} of the fullest memory", tuple(lines))
+    # A memory without a limit of its own is as large as what lies in it: that it is full says nothing.
+    limited = [use["peak_bytes"] / use["capacity_bytes"] for use in regions.values() if _has_room(use)]
+    if not limited:
+        name = max(regions, key=lambda region: int(regions[region]["peak_bytes"]))
+        return Figure("Fits", f"{byte_size(regions[name]['peak_bytes'])} of {name}", tuple(lines))
+    return Figure("Fits", f"{share(max(limited))} of the fullest memory", tuple(lines))
+
+
+def _has_room(use: Mapping[str, Any]) -> bool:
+    return bool(use["capacity_bytes"] and use["capacity_bytes"] > use["peak_bytes"])
 
 
 def peak_layers(plan: Mapping[str, Any], region: str) -> list[str]:

@@ -47,6 +47,18 @@ def test_a_folder_that_is_no_build_is_refused(tmp_path: Path) -> None:
     assert "not a build" in str(done.exception)
 
 
+def test_a_memory_as_large_as_what_lies_in_it_does_not_count_as_full(files: PageFiles) -> None:
+    def headline(**memory: tuple[int, int]) -> str:
+        use = {
+            name: {"peak_bytes": peak, "capacity_bytes": capacity, "lower_bound_bytes": peak, "proven_optimal": True}
+            for name, (peak, capacity) in memory.items()
+        }
+        return figures_of(PageFiles(changed(files.report, memory=use), files.plan))[0].headline
+
+    assert headline(arena=(4096, 16384), caller=(500, 500)).startswith("25.0")
+    assert headline(arena=(4096, 4096), caller=(500, 500)).endswith(" of arena")
+
+
 def changed(report: Any, **values: Any) -> Any:
     return {**copy.deepcopy(dict(report)), **values}
 
