@@ -77,9 +77,14 @@ def _add_reports(files: Files, config: MkDocsConfig) -> None:
         "",
     ]
     for report in sorted(Path(named).glob("*/*/report.html")) if named else ():
-        name = f"{report.parent.parent.name}-{report.parent.name}.html".replace("@", "-")
-        files.append(File.generated(config, f"reports/{name}", content=report.read_bytes()))
-        lines.append(f"- [{report.parent.parent.name} for {report.parent.name}](reports/{name})")
+        build = report.parent
+        folder = f"reports/{build.parent.name}-{build.name}".replace("@", "-")
+        lines.append(f"- [{build.parent.name} for {build.name}]({folder}/report.html)")
+        for page in (report, *sorted(build.glob("networks/*/report.html"))):  # a deployment's page leads to theirs
+            name = f"{folder}/{page.relative_to(build).as_posix()}"
+            files.append(File.generated(config, name, content=page.read_bytes()))
+            if page != report:
+                lines.append(f"    - [its network {page.parent.name}]({name})")
     if not named:
         lines.append("They are built with the site: `bash .ci/docs FOLDER`.")
     files.append(File.generated(config, "examples.md", content="\n".join(lines) + "\n"))
