@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from nnkit.memory.claims import check_regions, wrong
 from nnkit.memory.needs import KernelNeeds
 from nnkit.memory.plan import Buffer, MemoryPlan, Step, WeightChunk
-from nnkit.program import Activation, Add, Concat, Convolution, Lookup, Mul, OpBase, Program, Reshape
+from nnkit.program import Activation, Add, Concat, Conv2d, Convolution, Lookup, Mul, OpBase, Program, Reshape
 
 Labels = NDArray[np.int64]
 _INDEX_BITS = 36  # a label is (owner << 36) + byte index
@@ -46,7 +46,7 @@ def check_plan(
     _check_steps(program, plan)
     _check_chunks(program, plan, needs)
     _check_scratch(program, plan, needs)
-    _Replay(program, plan).run()
+    _Replay(program, plan, needs).run()
 
 
 def _check_overlaps(plan: MemoryPlan) -> None:
@@ -181,9 +181,12 @@ def _check_scratch(program: Program, plan: MemoryPlan, needs: Callable[[OpBase],
 class _Replay:
     """The bytes of every region and what they hold."""
 
-    def __init__(self, program: Program, plan: MemoryPlan) -> None:
+    def __init__(
+        self, program: Program, plan: MemoryPlan, needs: Callable[[OpBase], KernelNeeds] | None = None
+    ) -> None:
         self.program = program
         self.plan = plan
+        self.needs = needs
         self.memory = {
             region: np.full(
                 max((b.offset_bytes + b.size_bytes for b in plan.buffers.values() if b.region == region), default=0),
@@ -232,8 +235,12 @@ class _Replay:
         for name in op.inputs:
             if name not in self.whole:
                 raise wrong(f"{name!r} is read before it is whole", f"step {step.index} ({op.name})")
+        over_input = self._is_over_its_input(op, step.index)
+        for name in op.inputs if not over_input else ():
             self._read(name, step.index)
-        if isinstance(op, Reshape):
+        if over_input:
+            self._write_over_input(op, step)
+        elif isinstance(op, Reshape):
             self._reshape(op, step.index)
         elif isinstance(op, Concat):
             self._concat(op, step.index)
@@ -246,6 +253,30 @@ class _Replay:
             self.begun.add(op.output)
         if is_last:
             self.whole.add(op.output)
+
+    def _is_over_its_input(self, op: OpBase, step: int) -> bool:
+        """Whether the output starts where the input does, in a convolution of each channel by itself."""
+        if not isinstance(op, Conv2d) or op.groups == 1 or op.weight.shape[:2] != (op.groups, 1):
+            return False
+        return self._address(op.inputs[0], step)[:2] == self._address(op.output, step)[:2]
+
+    def _write_over_input(self, op: OpBase, step: Step) -> None:
+        """The channels of one chunk are read and written; cores take its blocks of 4 channels in any order."""
+        where, source = f"step {step.index} ({op.name})", op.inputs[0]
+        if self.needs is None or not self.needs(op).reads_planes_first or step.chunk is None:
+            raise wrong(f"{op.output!r} is written over {source!r} while it is read", where)
+        chunk, channels = self.plan.chunks[step.chunk], self.program.tensors[op.output].shape[0]
+        first, last = chunk.first_block * 4, min((chunk.first_block + chunk.blocks) * 4, channels)
+        in_plane, out_plane = (self.program.tensors[name].size_bytes // channels for name in (source, op.output))
+        if chunk.blocks > 1 and in_plane != out_plane and last * out_plane > first * in_plane:
+            raise wrong(f"{op.output!r} is written over channels of {source!r} that other cores read", where)
+        read, written = slice(first * in_plane, last * in_plane), slice(first * out_plane, last * out_plane)
+        labels, contents = self._tensor_bytes(op.output, step.index), self.contents[op.output]
+        self._expect(
+            self._tensor_bytes(source, step.index)[read], self.contents[source][read], repr(source), step.index
+        )
+        self._expect(labels[: written.start], contents[: written.start], repr(op.output), step.index)
+        labels[written] = contents[written]
 
     def _reshape(self, op: Reshape, step: int) -> None:
         source, target = self._address(op.inputs[0], step), self._address(op.output, step)

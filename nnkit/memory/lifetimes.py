@@ -1,11 +1,12 @@
 """From a Program to the buffers its activations need: which tensors share bytes, and how long each buffer lives.
 
-Three things share bytes:
+These share bytes:
 
 * a reshape and its input, always;
 * a part of a concatenation and the concatenation, where the part is stored bit for bit as it is (no shift, the
   same storage) and owns its bytes alone; otherwise the concatenation copies the part;
-* an element-wise op's output and an input that nobody reads any more (element i is read before it is written).
+* an element-wise op's output and an input that nobody reads any more (element i is read before it is written);
+* the output of a kernel that reads each channel before it writes there, and its input, where the caller says so.
 
 Writing a part in place makes the whole concatenation live from its first part on. That can cost more than a copy
 (a skip connection across a deep network), so `choose_storages` weighs each sharing by the peak it leads to.
@@ -22,7 +23,7 @@ from typing import Literal, TypeAlias
 from nnkit.errors import InternalError
 from nnkit.program import Activation, Add, Concat, Lookup, Mul, OpBase, Program, Reshape, Tensor
 
-Sharing: TypeAlias = tuple[Literal["concat", "in_place"], int, int]
+Sharing: TypeAlias = tuple[Literal["concat", "in_place", "overwrite"], int, int]
 """(what, op index, input index): a wish that this input of this op shares bytes with the op's output."""
 
 
@@ -119,22 +120,29 @@ def _build(facts: _Facts, sharings: Sequence[Sharing]) -> Storages:
     for sharing in sharings:
         kind, index, position = sharing
         op = program.ops[index]
-        granted = (
-            _share_concat_part(union, op, position, program)
-            if kind == "concat"
-            else _share_in_place(union, op, index, position, program)
-        )
+        if kind == "concat":
+            granted = _share_concat_part(union, op, position, program)
+        elif kind == "in_place":
+            granted = _share_in_place(union, op, index, position, program)
+        else:
+            granted = _share_overwriting(union, op, index, position, program)
         if granted:
             shared.append(sharing)
     return union.storages(tuple(shared))
 
 
-def choose_storages(program: Program, extra_bytes: Sequence[int] = (), alignment_bytes: int = 1) -> Storages:
+def choose_storages(
+    program: Program,
+    extra_bytes: Sequence[int] = (),
+    alignment_bytes: int = 1,
+    overwriting: Sequence[int] = (),
+) -> Storages:
     """The sharings with the least peak, by steepest descent from granting all of them; ties go to sharing.
 
     Args:
         extra_bytes: bytes needed beside the activations at each op (the least weights chunk and scratch).
         alignment_bytes: buffers are rounded up to this.
+        overwriting: ops whose kernel may write its output from where its first input starts, over what it has read.
 
     The peak meant here is the largest sum of live buffers at one op, the lower bound of any placement.
     """
@@ -149,6 +157,7 @@ def choose_storages(program: Program, extra_bytes: Sequence[int] = (), alignment
     wishes = possible_sharings(program)
     # Concatenations first: a value that an element-wise op rewrites then moves into the concatenation as a whole.
     everything = [w for w in wishes if w[0] == "concat"] + [w for w in wishes if w[0] == "in_place"]
+    everything += [("overwrite", index, 0) for index in overwriting]
     facts = _Facts.of(program)
     first = best = _build(facts, everything)
     granted = list(first.shared)
@@ -251,6 +260,19 @@ def _share_in_place(union: _Union, op: OpBase, index: int, position: int, progra
         if same_root and (union.root(other)[1], union.size(other)) != (0, union.size(name)):
             return False  # the other operand is a piece of these bytes: it would be overwritten while it is read
     union.embed(name, op.output, 0)
+    return True
+
+
+def _share_overwriting(union: _Union, op: OpBase, index: int, position: int, program: Program) -> bool:
+    """The output at the start of the input, which nobody reads any more; both alone in their bytes until then."""
+    name = op.inputs[position]
+    if not union.covers_root(name) or union.size(op.output) > union.size(name):
+        return False
+    if union.members(op.output) != [op.output] or union.root(name)[0] == union.root(op.output)[0]:
+        return False
+    if any(union.life[m][1] > index or m in program.outputs for m in union.members(name)):
+        return False
+    union.embed(op.output, name, 0)
     return True
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import TypeAlias
 
 from nnkit.errors import InternalError
-from nnkit.memory.lifetimes import Storages
-from nnkit.memory.needs import KernelNeeds
+from nnkit.memory.lifetimes import Storages, choose_storages
+from nnkit.memory.needs import KernelNeeds, overwriting_chunks
 from nnkit.memory.packing import align_up
 from nnkit.memory.plan import Region
 from nnkit.program import Convolution, OpBase, Program, macs
@@ -18,6 +19,7 @@ NeedsOf: TypeAlias = Callable[[OpBase], KernelNeeds]
 
 _INSTRUCTIONS_PER_MAC = 3.0  # of the blocked kernels; only the ratio to the next line matters
 _INSTRUCTIONS_PER_GATHER = 3.5  # gathering one tap of one output pixel
+_MOST_OVERWRITING_CHUNKS = 8  # in the first of which cores have little to share
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class OpLoad:
 
     blocks: bytes of its weight blocks. floor_blocks: blocks of the smallest chunk that the policy makes.
     repack_instructions: what each chunk after the first costs, roughly (0: nothing is gathered).
+    overwrites: where the output may lie on the input, bytes of a channel of the input and of the output.
     """
 
     blocks: tuple[int, ...]
@@ -50,6 +53,7 @@ class OpLoad:
     l2_scratch_bytes: int
     l1_scratch_bytes: int
     repack_instructions: float
+    overwrites: tuple[int, int] | None = None
 
     @property
     def block_bytes(self) -> int:
@@ -106,7 +110,13 @@ def _load(op: OpBase, program: Program, needs: KernelNeeds, machine: MemoryMachi
     gathers = needs.repacks_input and isinstance(op, Convolution)
     channels = program.tensors[op.output].shape[0]
     repack = _INSTRUCTIONS_PER_GATHER * macs(op, program) / channels if gathers else 0.0
-    return OpLoad(blocks, min(wish, len(blocks)), scratch["l2"], scratch["l1"], repack)
+    overwrites = None
+    if needs.reads_planes_first:
+        planes = [program.tensors[name] for name in (op.inputs[0], op.output)]
+        in_plane, out_plane = (plane.size_bytes // plane.shape[0] for plane in planes)
+        if len(overwriting_chunks(len(blocks), in_plane, out_plane)) <= _MOST_OVERWRITING_CHUNKS:
+            overwrites = in_plane, out_plane
+    return OpLoad(blocks, min(wish, len(blocks)), scratch["l2"], scratch["l1"], repack, overwrites)
 
 
 def with_single_blocks(loads: Sequence[OpLoad]) -> list[OpLoad]:
@@ -157,7 +167,37 @@ def chunk_counts(load: OpLoad, room: int) -> list[int]:
     counts = streaming.split_blocks(load.blocks, room)
     if len(counts) > 1 and not load.repack_instructions and load.block_bytes <= room // 2:
         counts = streaming.split_blocks(load.blocks, room // 2)
-    return counts
+    if load.overwrites is None:
+        return counts
+    return _cut_further(counts, overwriting_chunks(len(load.blocks), *load.overwrites))
+
+
+def choose_loaded_storages(
+    program: Program, loads: Sequence[OpLoad], alignment: int
+) -> tuple[Storages, list[OpLoad]]:
+    """Which tensors share bytes for the least peak beside the loads; and the loads, `overwrites` left where it is so.
+
+    An output is written over its input only where that lowers the peak: it may take more chunks.
+    """
+    extra = [align_up(load.floor_bytes, alignment) + load.l2_scratch_bytes for load in loads]
+    apart = choose_storages(program, extra, alignment)
+    able = [index for index, load in enumerate(loads) if load.overwrites is not None]
+    over = choose_storages(program, extra, alignment, able) if able else apart
+
+    def peak(storages: Storages) -> int:
+        live = storages.live_bytes(len(loads), alignment)
+        return max((a + b for a, b in zip(live, extra, strict=False)), default=0)
+
+    chosen = over if peak(over) < peak(apart) else apart
+    written = {index for what, index, _ in chosen.shared if what == "overwrite"}
+    kept = [load if index in written else replace(load, overwrites=None) for index, load in enumerate(loads)]
+    return chosen, kept
+
+
+def _cut_further(counts: Sequence[int], needed: Sequence[int]) -> list[int]:
+    """Chunks cut further at the ends of the chunks that are needed."""
+    ends = sorted({*accumulate(counts), *accumulate(needed)})
+    return [end - start for start, end in pairwise([0, *ends])]
 
 
 def parts(blocks: Sequence[int], counts: Sequence[int]) -> list[tuple[int, ...]]:

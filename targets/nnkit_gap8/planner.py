@@ -24,7 +24,7 @@ from typing import Literal, TypeAlias
 
 from nnkit.errors import DoesNotFitError
 from nnkit.memory.engine import Effort
-from nnkit.memory.lifetimes import Storages, choose_storages
+from nnkit.memory.lifetimes import Storages
 from nnkit.memory.packing import align_up
 from nnkit.memory.placing import place
 from nnkit.memory.plan import MemoryPlan
@@ -37,6 +37,7 @@ from nnkit_gap8.loads import (
     NeedsOf,
     OpLoad,
     Placed,
+    choose_loaded_storages,
     chunk_counts,
     op_loads,
     parts,
@@ -75,9 +76,8 @@ def plan(
     not_fitting.check_weights(program, loads, machine.l3, weight_budget_bytes)
     not_fitting.check_scratch(program, loads, machine.l1)
     alignment = machine.l2.alignment_bytes
-    least = with_single_blocks(loads)
-    extra = [align_up(load.floor_bytes, alignment) + load.l2_scratch_bytes for load in least]
-    storages = choose_storages(program, extra, alignment)
+    storages, least = choose_loaded_storages(program, with_single_blocks(loads), alignment)
+    loads = [replace(load, overwrites=known.overwrites) for load, known in zip(loads, least, strict=True)]
     reserves = machine.context_bytes or machine.stack_bytes
     job = _Job(program, storages, alignment, alignment if reserves else 1, planner, effort)
     notes: list[str] = []

@@ -14,17 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from math import inf
+from itertools import accumulate, pairwise
+from math import ceil, inf
 from typing import Literal, TypeAlias
 
 from nnkit.errors import DoesNotFitError
-from nnkit.memory.lifetimes import choose_storages
-from nnkit.memory.packing import align_up
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import JoinRows, Program, Slice, macs
 from nnkit_gap8.assembly import l2_lower_bound
-from nnkit_gap8.loads import MemoryMachine, OpLoad, with_single_blocks
-from nnkit_gap8.stripes import Segment, can_be_striped, cuts, in_stripes, segment_program
+from nnkit_gap8.loads import MemoryMachine, OpLoad, choose_loaded_storages, with_single_blocks
+from nnkit_gap8.stripes import Segment, can_be_striped, cuts, entry_of, in_stripes, segment_program
 
 StripesOption: TypeAlias = Literal["auto", "never", "least"]
 LoadsOf: TypeAlias = Callable[[Program], list[OpLoad]]
@@ -139,6 +138,8 @@ class _Search:
             self._cuts.insert(0, 0)  # several inputs: the layers up to the first cut run whole
         self._cuts.append(len(program.ops))
         self._known: dict[Segment, _Way] = {}
+        whole = [self._estimate(Segment(a, b, 1)).cost for a, b in pairwise(self._cuts)]
+        self._whole_costs = [*accumulate(whole, initial=0.0)]
         ends_alone = program.outputs == (program.ops[-1].output,)
         self._single = {*cuts(program), *([len(program.ops)] if ends_alone else [])}
 
@@ -149,8 +150,9 @@ class _Search:
         best = [unreached] * count
         best[0] = 0.0, ()
         for end in range(1, count):
-            for start in range(max(0, end - _MOST_CUTS), end):
-                way = self._way(start, end, budget_bytes) if best[start][0] < best[end][0] else None
+            for start in range(end - 1, max(0, end - _MOST_CUTS) - 1, -1):
+                least_cost = best[start][0] + self._whole_costs[end] - self._whole_costs[start]
+                way = self._way(start, end, budget_bytes) if least_cost < best[end][0] else None
                 if way is not None and best[start][0] + way.cost < best[end][0]:
                     striped = (way.segment,) if way.segment.count > 1 else ()
                     best[end] = best[start][0] + way.cost, (*best[start][1], *striped)
@@ -181,24 +183,33 @@ class _Search:
         ops = self._program.ops[first:last]
         if not {first, last} <= self._single or not all(can_be_striped(op, self._program) for op in ops):
             return None
-        result = self._program.tensors[ops[-1].output]
-        rows = result.shape[1]
-        if 2 * result.size_bytes > budget_bytes:  # whole, and its stripes
-            return None
+        rows = self._program.tensors[ops[-1].output].shape[1]
         fitting = (
             way
             for count in _COUNTS
-            if count <= rows and (way := self._estimate(Segment(first, last, count))).l2_bytes <= budget_bytes
+            if count <= rows
+            and self._at_least_bytes(Segment(first, last, count)) <= budget_bytes
+            and (way := self._estimate(Segment(first, last, count))).l2_bytes <= budget_bytes
         )
         return next(fitting, None)
+
+    def _at_least_bytes(self, segment: Segment) -> int:
+        """A quick bound: in the last stripe but one what is whole or done, and an op's rows; or both sides of a join.
+
+        An op has at least as many rows in a stripe as the stripe's result.
+        """
+        tensors, ops = self._program.tensors, self._program.ops[segment.first : segment.last]
+        entry, end = tensors[entry_of(self._program, segment.first)], tensors[ops[-1].output]
+        rows, done = end.shape[1] // segment.count, ceil(end.shape[1] * (segment.count - 2) / segment.count)
+        row_bytes = [tensors[op.output].size_bytes // tensors[op.output].shape[1] for op in ops]
+        return max(entry.size_bytes + done * row_bytes[-1] + rows * max(row_bytes), 2 * end.size_bytes)
 
     def _estimate(self, segment: Segment) -> _Way:
         if segment not in self._known:
             part = segment_program(self._program, segment)
             loads = with_single_blocks(self._loads_of(part))
-            alignment = self._machine.l2.alignment_bytes
-            extra = [align_up(load.floor_bytes, alignment) + load.l2_scratch_bytes for load in loads]
-            l2_bytes = l2_lower_bound(loads, self._machine, choose_storages(part, extra, alignment))
+            storages, loads = choose_loaded_storages(part, loads, self._machine.l2.alignment_bytes)
+            l2_bytes = l2_lower_bound(loads, self._machine, storages)
             self._known[segment] = _Way(segment, l2_bytes, _cost(part, loads))
         return self._known[segment]
 

@@ -8,6 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nnkit.serialize import decode
+from nnkit_gap8.checked_plan import checked_plan, loads_of, memory_machine
+from nnkit_gap8.emit import emit_artifact
+from nnkit_gap8.options import Gap8Options
+from nnkit_gap8.runners import HostRunner
+from nnkit_gap8.stripe_search import with_stripes
+
 from .conftest import REPOSITORY, Command, Finished, report_of, run_command
 
 RECIPE = REPOSITORY / "recipes" / "gap8_reid_published" / "recipe.yaml"
@@ -43,6 +50,30 @@ def test_descriptor_is_the_published_one(
     assert done.code == 0, done.err
     found = np.load(tmp_path / "out.npy").ravel()
     assert found.dtype == np.int16
+    assert int((found == reference["descriptor_q10"]).sum()) == 512
+
+
+@pytest.mark.parametrize("l2_bytes", [256 << 10, 80_000])
+def test_descriptor_is_the_published_one_in_less_memory(
+    l2_bytes: int, build: tuple[Path, Finished], reference: dict[str, np.ndarray[Any, Any]], tmp_path: Path
+) -> None:
+    program = decode((build[0] / "program.nnkit").read_bytes())
+    options = Gap8Options.model_validate({"accumulate": "running", "memory": {"l2": l2_bytes}})
+    striped = with_stripes(
+        program,
+        options.stripes,
+        memory_machine(options),
+        lambda part: loads_of(part, options),
+        lambda candidate: checked_plan(candidate, options),
+    )
+    plan = checked_plan(striped, options)
+    assert plan.regions["l2"].peak_bytes <= l2_bytes
+    for path, content in emit_artifact(striped, plan, options.core_machine()).items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(content)
+    inputs = {program.inputs[0]: reference["image"][None].astype(np.int64)}
+    (result,) = HostRunner().run(tmp_path, striped, [inputs], trace=False)
+    found = result.outputs[program.outputs[0]].ravel()
     assert int((found == reference["descriptor_q10"]).sum()) == 512
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.c.fixed.conv2d_depthwise import band_input_rows, depthwise_band, is_depthwise
+from nnkit.c.fixed.conv2d_depthwise import band_input_rows, depthwise_band, is_depthwise, reads_before_it_writes
 from nnkit.c.fixed.convolution import (
     TILE,
     ConvFunction,
@@ -61,7 +61,13 @@ class Conv2dC(OperatorC[Conv2d]):
 
     def needs(self, op: Conv2d, program: Program, machine: CoreMachine) -> KernelNeeds:
         """Scratch for gathered pixels or a band, and for the rows behind a pool."""
-        return conv_needs(op, conv2d_kernel(op, program, machine), machine)
+        kernel = conv2d_kernel(op, program, machine)
+        needs = conv_needs(op, kernel, machine)
+        if kernel.path != "depthwise" or op.pool is not None:
+            return needs
+        element_bytes = program.tensors[op.inputs[0]].format.bytes, program.tensors[op.output].format.bytes
+        in_order = reads_before_it_writes(op.window, kernel.geometry, kernel.band_rows, *element_bytes)
+        return replace(needs, reads_planes_first=in_order)
 
     def weight_blocks(self, op: Conv2d) -> list[bytes]:
         """Taps in the order input channel, kernel row, kernel column, as in OIHW."""

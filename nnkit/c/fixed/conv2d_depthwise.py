@@ -33,6 +33,23 @@ def band_input_rows(window: Window, output_rows: int) -> int:
     return (output_rows - 1) * window.stride_h + window.span_h
 
 
+def reads_before_it_writes(
+    window: Window, geometry: Geometry, band_rows: int, input_bytes: int, output_bytes: int
+) -> bool:
+    """Whether the output may start where the input does, if channels are computed in order; bytes: of an element.
+
+    A band's input rows are copied to scratch before its output rows are written. Those must end at or before the
+    first row that the next band reads. In later channels there is more room, where the output is smaller.
+    """
+    in_row, out_row = geometry.in_w * input_bytes, geometry.out_w * output_bytes
+    if geometry.out_h * out_row > geometry.in_h * in_row:
+        return False
+    return all(
+        row * out_row <= max(0, row * window.stride_h - window.pad_top) * in_row
+        for row in range(band_rows, geometry.out_h, band_rows)
+    )
+
+
 def depthwise_source(functions: Collection[Function]) -> Source | None:
     """The file with all depthwise kernels."""
     uses = conv_uses(functions, ("depthwise",))
