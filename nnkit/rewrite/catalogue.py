@@ -79,6 +79,11 @@ OPTIONAL_RULES: tuple[str, ...] = (
     "norm_from_concat",
     "merge_fc_pca",
     "hard_swish_to_product",
+    "hard_sigmoid_to_clip",
+    "broadcast_to_concat",
+    "shuffle_to_conv",
+    "floor_pool_to_conv",
+    "inner_fc_to_conv",
     *_INTO_INTEGER_LAYERS,
 )
 """Rules that a recipe or a target must name; in the order in which they are usually written."""

@@ -134,7 +134,8 @@ def group_is_small(layer: Layer, context: Context) -> str | None:
 
 def pooling_is_ceil(layer: Layer, context: Context) -> str | None:
     """a pooling covers its whole input: the size of its output is rounded up (ceil mode)
-    fix: choose kernel, stride and padding so that nothing is left over, or train with ceil_mode"""
+    fix: name the rewrite floor_pool_to_conv in the recipe; or choose kernel, stride and padding so that nothing is
+    left over"""
     pool, automatic = _operator(layer, context), layer.main.text("auto_pad", "NOTSET")
     if not isinstance(pool, Pool) or pool.is_global or automatic == "VALID":
         return None
@@ -252,7 +253,8 @@ def no_tile(layer: Layer, context: Context) -> str | None:
 
 def no_broadcast(layer: Layer, context: Context) -> str | None:
     """the inputs of an Eltwise have one shape: there is no broadcast
-    fix: repeat the smaller input with Concat (at most {max_concat_inputs} inputs each), then Reshape"""
+    fix: repeat the smaller input with Concat (at most {max_concat_inputs} inputs each), then Reshape; the rewrite
+    broadcast_to_concat does so for one number a channel"""
     shapes = list(dict.fromkeys(context.graph.shape(name) for name in layer.inputs))
     if layer.kind != "Eltwise" or len(shapes) == 1:
         return None

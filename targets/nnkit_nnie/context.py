@@ -9,7 +9,7 @@ from typing import TypeAlias
 from nnkit.graph.view import GraphView
 from nnkit_nnie.chips import CHIPS, ChipName, NnieLimits
 from nnkit_nnie.layers import Layer
-from nnkit_nnie.options import NnieOptions
+from nnkit_nnie.options import JoinSegments, NnieOptions
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class Division:
     custom: tuple[str, ...] = ()
     outside_limits_custom: bool = False
     split_at_warp: bool = True
+    join_segments: JoinSegments = "small"
 
     @staticmethod
     def of(options: NnieOptions) -> Division:
@@ -31,6 +32,7 @@ class Division:
             options.custom,
             options.outside_limits == "custom",
             options.split_at_warp,
+            options.join_segments,
         )
 
 

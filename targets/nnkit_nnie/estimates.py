@@ -20,6 +20,7 @@ readers want, its lines padded to 16 bytes. No figure is public that it could be
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -100,7 +101,8 @@ def works_of(network: Network, layers: Sequence[Layer], bits: Callable[[Layer], 
 def _work(network: Network, layer: Layer, bits: int) -> Work:
     operator = read_weighted(network.graph, layer)
     if isinstance(operator, FullyConnected):
-        return Work(operator.outputs, operator.inputs, 1, 1, 1, bits)
+        rows = math.prod(network.graph.shape(layer.main.output)) // operator.outputs
+        return Work(operator.outputs, operator.inputs, 1, rows, 1, bits)
     if isinstance(operator, Conv):
         outputs, inputs, high, wide = operator.weight.shape
         positions = operator.window.output_hw[0] * operator.window.output_hw[1]

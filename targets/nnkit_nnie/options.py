@@ -12,6 +12,7 @@ from nnkit.recipe.base import fault
 from nnkit_nnie.chips import ChipName
 
 CompileMode = Literal[0, 1, 2]
+JoinSegments = Literal["none", "small", "any"]
 ImageType = Literal["auto", "vector", "u8", "yvu420sp", "yvu422sp"]
 
 MIXED: CompileMode = 2
@@ -64,6 +65,12 @@ class NnieOptions(TargetOptionsBase):
         default="refuse",
         description="What becomes of a layer outside the NNIE's limits: the build is refused, or the layer is "
         "written as Custom and runs in a CPU segment.",
+    )
+    join_segments: JoinSegments = Field(
+        default="small",
+        description="Which layers of the NNIE may move to the CPU, so that a network of more than 8 segments has 8: "
+        "`small`: those of segments behind the first, where all that move have at most a tenth of the NNIE's "
+        "multiply-accumulates; `any`: as many as it takes; `none`.",
     )
     batch_num: int = Field(default=256, ge=0, le=256, description="Frames that one call may hold; 0 and 1: one.")
     sparse_rate: float = Field(

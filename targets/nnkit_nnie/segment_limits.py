@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nnkit.constraints import Violation, violation
 from nnkit_nnie.context import Context
@@ -62,10 +63,12 @@ NETWORK_LIMITS = (segments_are_few, roi_are_few, begins_on_the_npu)
 SEGMENT_LIMITS = (segment_tensors_are_few, segment_roi_are_few)
 
 
-def segment_violations(segments: Sequence[NnieSegment], context: Context) -> list[Violation]:
-    """Every limit that the segments exceed."""
+def segment_violations(segments: Sequence[NnieSegment], context: Context, *, fewer: str = "") -> list[Violation]:
+    """Every limit that the segments exceed. fewer: a remedy that was tried where there are too many."""
     violations = [
-        violation(limit, beyond, "the network", "", context.limits)
+        _remedied(
+            violation(limit, beyond, "the network", "", context.limits), fewer if limit is segments_are_few else ""
+        )
         for limit in NETWORK_LIMITS
         if (beyond := limit(segments, context)) is not None
     ]
@@ -77,3 +80,7 @@ def segment_violations(segments: Sequence[NnieSegment], context: Context) -> lis
         if (beyond := rule(segment, context)) is not None
     ]
     return violations
+
+
+def _remedied(each: Violation, remedy: str) -> Violation:
+    return replace(each, remedy=remedy or each.remedy)

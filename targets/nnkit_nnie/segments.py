@@ -15,6 +15,7 @@ from nnkit.graph.view import GraphView
 from nnkit_nnie.constraints import INPUT_RULES, LAYER_LIMITS
 from nnkit_nnie.context import Context, Division, context_of
 from nnkit_nnie.fixed_values import with_fixed_values
+from nnkit_nnie.joining import SMALL, Arranged, joined
 from nnkit_nnie.layer_kinds import WARP
 from nnkit_nnie.layers import Layer, layers_of
 from nnkit_nnie.network import Network, NnieSegment
@@ -59,12 +60,26 @@ def divided(model: Model, division: Division) -> Divided:
         layers, moved = _moved_to_cpu(graph, layers, division)
         notes += moved
     layers = _reshapes_among_cpu_layers(graph, layers, division)
-    context = context_of(graph, layers, division)
-    violations = _layer_violations(layers, context)
     warp = next((layer for layer in layers if layer.kind == WARP), None) if division.split_at_warp else None
-    segments = _segments(graph, layers, context, warp)
-    violations += segment_violations(segments, context)
-    notes += report_notes(layers, context)
+
+    def arrange(placed: tuple[Layer, ...]) -> Arranged:
+        context = context_of(graph, placed, division)
+        return Arranged(
+            placed, context, _segments(graph, placed, context, warp), tuple(_layer_violations(placed, context))
+        )
+
+    arranged, remedy = arrange(layers), ""
+    most = arranged.context.limits.max_segments
+    if len(arranged.segments) > most and warp is None and division.join_segments != "none":
+        fewer = joined(arranged, arrange, most)
+        if fewer is not None and (fewer.share <= SMALL or division.join_segments == "any"):
+            notes.append(fewer.note(len(arranged.segments)))
+            arranged = fewer.arranged
+        elif fewer is not None:
+            remedy = fewer.remedy()
+    context, segments = arranged.context, arranged.segments
+    violations = [*arranged.violations, *segment_violations(segments, context, fewer=remedy)]
+    notes += report_notes(arranged.layers, context)
     ordered = tuple(layer for segment in segments for layer in segment.layers)
     network = Network(graph, ordered, segments, tuple(notes), warp.name if warp is not None else None)
     told = frozenset(each.place for each in violations if each.movable)

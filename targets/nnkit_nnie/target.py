@@ -31,10 +31,17 @@ DEFAULT_RULES: tuple[str, ...] = (
     "focus_to_conv",
     "fold_batch_norm",
     "fold_scale",
+    "inner_fc_to_conv",
     "add_constant_to_bias",
+    "floor_pool_to_conv",
+    "shuffle_to_conv",
+    "broadcast_to_concat",
+    "hard_swish_to_product",
+    "hard_sigmoid_to_clip",
     "clip_to_relus",
 )
-"""Clean-up and folding that keep the network what Caffe can express, and clamps as the layers that the NNIE has."""
+"""Clean-up and folding that keep the network what Caffe can express; and clamps, factors of whole channels,
+shuffled channels and poolings that round down as the layers that the NNIE has."""
 
 
 class NnieTarget(Target[NnieOptions, NnieLowered]):
