@@ -9,7 +9,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from fuzz import arrays, builds, caches, caffe, images, networks, packages, recipes, tables, tflite
+from fuzz import arrays, builds, caches, caffe, images, networks, packages, recipes, tables, tflite, uploads
 
 
 @dataclass(frozen=True)
@@ -37,5 +37,6 @@ CLASSES: Mapping[str, FileClass] = MappingProxyType(
         "caches": FileClass(caches.seeds, caches.attempt),
         "packages": FileClass(packages.seeds, packages.attempt),
         "images": FileClass(images.seeds, images.attempt),
+        "uploads": FileClass(uploads.seeds, uploads.attempt),
     }
 )

@@ -14,6 +14,7 @@ from fastapi import HTTPException, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import ClientDisconnect
 
 from nnkit.serve.limits import Limits
 from nnkit.serve.store import JobFolder
@@ -37,7 +38,8 @@ class Sent:
 async def receive(request: Request, folder: JobFolder, limits: Limits) -> Sent:
     """Store an upload in a job's folder.
 
-    Raises HTTPException: 408, 413 and 415 for what is too slow, too large, or no form; 422 for a field or a name.
+    Raises HTTPException: 400, 408, 413 and 415 for what ends early, is too slow, too large, or no form;
+    422 for a field or a name.
     """
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise HTTPException(415, "send a form (multipart/form-data)")
@@ -55,6 +57,8 @@ async def receive(request: Request, folder: JobFolder, limits: Limits) -> Sent:
         form = await asyncio.wait_for(parser.parse(), limits.upload_seconds)
     except TimeoutError as error:
         raise HTTPException(408, f"the upload took longer than {limits.upload_seconds:g} s") from error
+    except ClientDisconnect as error:  # nobody reads the answer; without one the server's log has a traceback
+        raise HTTPException(400, "the connection ended before the upload did") from error
     except MultiPartException as error:
         raise HTTPException(413 if "Too many" in error.message else 422, error.message) from error
     try:

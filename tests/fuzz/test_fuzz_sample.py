@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 COUNTS = {"arrays": 150, "tables": 150, "recipes": 40, "builds": 25}
-COUNTS |= {"onnx": 60, "caches": 12, "packages": 300, "images": 300, "tflite": 120}
+COUNTS |= {"onnx": 60, "caches": 12, "packages": 300, "images": 300, "tflite": 120, "uploads": 150}
 CAFFE = {"caffe", "caffe_published"}  # sampled in tests/caffe
 
 
@@ -78,6 +78,30 @@ def test_every_kind_of_ending_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(tally.counts) == {"refused", "no_remedy", "traceback", "hang", "over_memory"}
     assert any("exit code 3" in said for _, _, said in tally.findings)
     assert any("KeyError" in said for _, _, said in tally.findings)
+
+
+@pytest.mark.parametrize(
+    ("check", "old", "new", "said"),
+    [
+        ("refuse_includes", "name: small", "name: !include /etc/hostname", "opened"),
+        ("_refuse_outside", "net.onnx", "../net.onnx", "may name '../net.onnx'"),
+    ],
+)
+def test_a_recipe_that_reaches_beyond_its_upload_is_found_whatever_the_server_says(
+    check: str, old: str, new: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("fastapi")
+    from fuzz import uploads
+    from nnkit.errors import NnkitError
+    from nnkit.serve import strangers
+
+    sys.addaudithook(uploads.note_opened)
+    (tmp_path / "recipe.yaml").write_text(uploads.SENT_RECIPE.replace(old, new))
+    with pytest.raises(NnkitError):
+        uploads.read_recipe(tmp_path, {}, "")
+    monkeypatch.setattr(strangers, check, lambda *_: None)
+    with pytest.raises(AssertionError, match=said):
+        uploads.read_recipe(tmp_path, {}, "")
 
 
 def test_the_same_number_gives_the_same_damage() -> None:

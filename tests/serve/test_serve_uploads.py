@@ -1,0 +1,29 @@
+"""Uploads that do not arrive as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import HTTPException, Request
+
+from nnkit.serve.limits import Limits
+from nnkit.serve.store import JobFolder
+from nnkit.serve.uploads import receive
+
+
+def test_a_sender_that_hangs_up_gets_an_error_and_leaves_no_file(tmp_path: Path) -> None:
+    (tmp_path / "input").mkdir()
+    body = b'--x\r\nContent-Disposition: form-data; name="model"; filename="net.onnx"\r\n\r\nhalf of it'
+    messages = iter([{"type": "http.request", "body": body, "more_body": True}, {"type": "http.disconnect"}])
+
+    async def next_message() -> dict[str, Any]:
+        return next(messages)
+
+    headers = [(b"content-type", b"multipart/form-data; boundary=x")]
+    request = Request({"type": "http", "method": "POST", "path": "/api/jobs", "headers": headers}, next_message)
+    with pytest.raises(HTTPException) as refused:
+        asyncio.run(receive(request, JobFolder(tmp_path), Limits()))
+    assert (refused.value.status_code, list((tmp_path / "input").iterdir())) == (400, [])
