@@ -55,7 +55,7 @@ def _kills(target: str, count: int, chance: random.Random) -> dict[str, object]:
     findings: list[str] = []
     killed = 0
     with tempfile.TemporaryDirectory(prefix="nnkit_kills_") as name:
-        place = _Place(Path(name), target)
+        place = Place(Path(name), target)
         whole_seconds = place.run("1.0.0")
         for number in range(count):
             good = tree(place.build)
@@ -74,13 +74,13 @@ def _kills(target: str, count: int, chance: random.Random) -> dict[str, object]:
     return {"target": target, "runs": count, "killed": killed, "findings": len(findings), "seconds": seconds}
 
 
-class _Place:
-    """A project with folders of its own for everything that a run writes."""
+class Place:
+    """A project with folders of its own for everything that a run writes; `cache` may be others' too."""
 
-    def __init__(self, folder: Path, target: str) -> None:
+    def __init__(self, folder: Path, target: str, cache: Path | None = None) -> None:
         from fuzz.builds import write_project
 
-        self.folder, self.target = folder, target
+        self.folder, self.target, self.cache = folder, target, cache or folder / "cache"
         for name in ("tmp", "project"):
             (folder / name).mkdir()
         write_project(folder / "project")
@@ -89,15 +89,16 @@ class _Place:
         self.build = folder / "out/small" / target
         self.seconds = 0.0
         self.environment = os.environ | {
-            "NNKIT_CACHE": str(folder / "cache"),
+            "NNKIT_CACHE": str(self.cache),
             "NNKIT_CONFIG": str(folder / "config"),
             "TMPDIR": str(folder / "tmp"),
             _MARK: folder.name,
         }
 
     def start(self, version: str) -> subprocess.Popen[bytes]:
+        """A run of this release; every second one stores its stages."""
         command = [sys.executable, "-m", "nnkit", "run", "project/recipe.yaml", "--out", "out", "--no-cache"]
-        if int(version.rpartition(".")[2]) % 2:  # every second one stores its stages, too
+        if int(version.rpartition(".")[2]) % 2:
             command.pop()
         return subprocess.Popen(
             command,
@@ -158,7 +159,7 @@ class _Place:
         """Temporary files."""
         yield from (path for path in (self.folder / "tmp").iterdir() if path.name != _NOT_OURS)
         yield from (path for path in self.build.parent.iterdir() if path != self.build)
-        yield from (self.folder / "cache").rglob("*.tmp")
+        yield from self.cache.rglob("*.tmp")
         yield from self.build.rglob("*.owner")
 
 
