@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
 from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import UsageError
 from nnkit_tpu.batch import with_batch
@@ -22,6 +20,7 @@ from nnkit_tpu.program import Mode, TpuGraph
 from nnkit_tpu.tables import calibration_table, qtable
 from nnkit_tpu.toolchain import Toolchain, run_tpuc_opt
 from nnkit_tpu.top_mlir import PixelInput, TopMlir, module_name, top_mlir
+from nnkit_tpu.weights_file import write_npz
 
 _NAME = "net"
 TOP_MLIR, TOP_WEIGHTS = f"{_NAME}.mlir", f"{_NAME}_top_weights.npz"
@@ -149,7 +148,7 @@ def write_sources(
     graph, ranges, modes = with_batch(written.graph, options.batch), written.ranges, written.modes
     top = top_mlir(graph, TOP_WEIGHTS, options.fuse_preprocess)
     (folder / TOP_MLIR).write_text(top.text, encoding="utf-8")
-    np.savez(folder / TOP_WEIGHTS, **top.weights)  # type: ignore[arg-type]
+    write_npz(folder / TOP_WEIGHTS, top.weights)
     if options.mode == "INT8":
         (folder / TABLE).write_text(calibration_table(graph, ranges or {}), encoding="utf-8")
     if modes:
