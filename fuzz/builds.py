@@ -86,17 +86,23 @@ def small_build(
 
 
 def built(folder: Path, network: bytes, recipe: str, target: str) -> BuiltFolder:
-    """A build of a network with one input `x`, on two random inputs. Raises what a run raises."""
-    from onnx import ModelProto
+    """A build of a network with one input `x`, on two random inputs; of whole numbers, those of nine words.
+
+    Raises what a run raises.
+    """
+    from onnx import ModelProto, TensorProto
 
     from nnkit import pipeline
     from nnkit.builds import open_build
 
-    sides = ModelProto.FromString(network).graph.input[0].type.tensor_type.shape.dim
+    given = ModelProto.FromString(network).graph.input[0].type.tensor_type
+    shape = [side.dim_value for side in given.shape.dim]
     (folder / "net.onnx").write_bytes(network)
     for index in range(2):
-        values = np.random.default_rng(index).standard_normal([side.dim_value for side in sides])
-        np.save(folder / f"{index}.npy", values.astype(np.float32))
+        draw = np.random.default_rng(index)
+        words = given.elem_type == TensorProto.INT64
+        values = draw.integers(0, 9, shape) if words else draw.standard_normal(shape).astype(np.float32)
+        np.save(folder / f"{index}.npy", values)
     recipe = recipe.replace("verify: {gates: {cosine: 0.5}}\n", "").replace("preprocess: {color: gray}, ", "")
     (folder / "recipe.yaml").write_text(recipe, encoding="utf-8")
     return open_build(pipeline.run(small_build(folder, target=target), folder / "out").folder)

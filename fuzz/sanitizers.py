@@ -32,7 +32,13 @@ SANITIZERS = {
     "clang memory": ("clang", ("-g", "-O1", "-fsanitize=memory", "-fno-sanitize-recover=all")),
     "clang thread": ("clang", ("-g", "-O1", "-fsanitize=thread")),
 }
-TARGETS = ("gap8", "ansi_c")
+TARGETS = {
+    "gap8": ("gap8", "{}"),
+    "gap8 affine": ("gap8", "{scheme: affine}"),
+    "ansi_c": ("ansi_c", "{}"),
+    "ansi_c int8": ("ansi_c", "{precision: int8}"),
+}
+"""Targets with their options, by what rows call them."""
 _EXTREMES = (np.nan, np.inf, -np.inf, 3.4e38, -3.4e38, 1e-45, -2147483648.0, 4294967296.0)
 
 
@@ -71,18 +77,26 @@ def _missing(compiler: str, flags: tuple[str, ...], folder: Path) -> str:
 def _artifacts(folder: Path) -> Iterator[tuple[str, Path, Any]]:
     """(target, artifact, program) of every network that the target can run."""
     from fuzz.builds import RECIPE, built
-    from fuzz.networks import seeds
     from nnkit.errors import NnkitError
 
-    for number, (network, target) in enumerate(itertools.product(seeds(folder), TARGETS)):
+    for number, ((network, data), (name, (target, options))) in enumerate(
+        itertools.product(_networks(folder), TARGETS.items())
+    ):
         place = folder / str(number)
         place.mkdir()
         try:
-            build = built(place, network, RECIPE.replace("onnx_qdq", target), target)
+            build = built(place, data, RECIPE.replace("onnx_qdq: {}", f"{target}: {options}"), target)
         except NnkitError as error:
-            print(f"network {number // len(TARGETS)} for {target}: left out: {error.reason}", file=sys.stderr)
+            print(f"network {network} for {name}: left out: {error.reason}", file=sys.stderr)
             continue
-        yield target, build.folder / "artifact", build.program
+        yield name, build.folder / "artifact", build.program
+
+
+def _networks(folder: Path) -> list[tuple[str, bytes]]:
+    from fuzz.networks import seeds
+    from fuzz.operator_networks import operator_networks
+
+    return [*((str(number), data) for number, data in enumerate(seeds(folder))), *operator_networks().items()]
 
 
 def _row(
@@ -124,11 +138,13 @@ def _row(
     }
 
 
-def _runner(target: str, compiler: str, flags: tuple[str, ...]) -> Any:
+def _runner(name: str, compiler: str, flags: tuple[str, ...]) -> Any:
+    from nnkit_ansi_c.integer_runner import IntegerHostRunner
     from nnkit_ansi_c.runner import HostRunner as AnsiCRunner
     from nnkit_gap8.runners import HostRunner as Gap8Runner
 
-    return (Gap8Runner if target == "gap8" else AnsiCRunner)(compiler=compiler, flags=flags)
+    kinds = {"gap8": Gap8Runner, "gap8 affine": Gap8Runner, "ansi_c": AnsiCRunner, "ansi_c int8": IntegerHostRunner}
+    return kinds[name](compiler=compiler, flags=flags)
 
 
 def _inputs(program: Any) -> Iterator[Inputs]:

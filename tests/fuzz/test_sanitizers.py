@@ -15,8 +15,8 @@ if shutil.which("gcc") is None:
 
 
 def test_one_network_under_one_sanitizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fuzz.networks.seeds", lambda folder: seeds(folder)[:1])
-    monkeypatch.setattr(sanitizers, "TARGETS", ("ansi_c",))
+    monkeypatch.setattr(sanitizers, "_networks", lambda folder: [("0", seeds(folder)[0])])
+    monkeypatch.setattr(sanitizers, "TARGETS", {"ansi_c": ("ansi_c", "{}")})
     (artifact,) = sanitizers._artifacts(tmp_path)
     compiler, flags = sanitizers.SANITIZERS["gcc address, undefined"]
     row = sanitizers._row("gcc", compiler, flags, [artifact])
