@@ -152,6 +152,7 @@ def _network(program: AffineProgram, plan: MemoryPlan, stem: str) -> Network:
         l1_capacity_bytes=l1.capacity_bytes,
         l3_capacity_bytes=l3.capacity_bytes,
         weights_bytes=plan.l3_weight_bytes,
+        code_bytes=0,
         context_offset=context.offset_bytes,
         stack_offset=stack.offset_bytes,
         stack_bytes=stack.size_bytes,

@@ -37,6 +37,11 @@ def check_options(options: Gap8Options) -> None:
             remedy="remove `cluster`, or set `scheme: power_of_two` (with `calibration: {method: mse, corrections: "
             "[bias_correction]}` where 8 bits are too few)",
         )
+    if options.memory.code is not None:
+        raise RecipeError(
+            "`memory.code` is of `scheme: power_of_two`",
+            remedy="remove it, and take what the code needs off `memory.l2`",
+        )
     for name, reason in _OF_POWERS_OF_TWO.items():
         if getattr(options, name) != type(options).model_fields[name].default:
             raise RecipeError(

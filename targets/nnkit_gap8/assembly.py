@@ -149,6 +149,10 @@ def _reserve(machine: MemoryMachine, pool: int, time: Timeline, names: _Names, b
     if machine.stack_bytes:
         name = names.take("stack")
         buffers[name] = Buffer(name, "stack", "l2", offset, machine.stack_bytes, 0, last)
+        offset = align_up(offset + machine.stack_bytes, machine.l2.alignment_bytes)
+    if machine.code_bytes:
+        name = names.take("code")
+        buffers[name] = Buffer(name, "code", "l2", offset, machine.code_bytes, 0, last)
 
 
 def _region_uses(

@@ -40,14 +40,19 @@ def loads_of(program: Program, options: Gap8Options) -> list[OpLoad]:
 
 
 def memory_machine(options: Gap8Options) -> MemoryMachine:
-    """The memories as the options size them, with what is kept in L2 for context and stack."""
-    return MemoryMachine(*options.regions(), context_bytes=CONTEXT_BYTES, stack_bytes=STACK_BYTES)
+    """The memories as the options size them, with what is kept in L2 for context, stack and code."""
+    return MemoryMachine(
+        *options.regions(),
+        context_bytes=CONTEXT_BYTES,
+        stack_bytes=STACK_BYTES,
+        code_bytes=options.memory.code or 0,
+    )
 
 
 def _planned(program: Program, options: Gap8Options, needs: Callable[[OpBase], KernelNeeds]) -> MemoryPlan:
     machine = memory_machine(options)
-    if options.cluster is not None:
-        pool_bytes = machine.l2.capacity_bytes - CONTEXT_BYTES - STACK_BYTES - _CODE_BYTES
+    if options.cluster is not None and options.stripes != "least":
+        pool_bytes = machine.l2.capacity_bytes - CONTEXT_BYTES - STACK_BYTES - (machine.code_bytes or _CODE_BYTES)
         machine = replace(machine, prefetch_steps=_PREFETCH_STEPS, prefetch_pool_bytes=max(0, pool_bytes))
     memory_plan = plan(
         program,

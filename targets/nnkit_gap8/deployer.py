@@ -28,7 +28,9 @@ class Gap8Deployer(Deployer):
     shared = ("memory", "cluster", "cores")
 
     def refusal(self, options: Gap8Options) -> str | None:
-        """Networks of the affine scheme are built alone."""
+        """Networks of the affine scheme are built alone, and code is kept for one network."""
+        if options.memory.code is not None:
+            return "`memory.code` is for one network alone"
         return None if options.scheme == "power_of_two" else f"`scheme: {options.scheme}` is for one network alone"
 
     def network_options(self, options: Gap8Options, stages: FaceMatchStages | None) -> Gap8Options:

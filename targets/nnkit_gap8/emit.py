@@ -19,10 +19,11 @@ from nnkit.c.sources import c_environment, tidy_source
 from nnkit.c.text import comment_text, identifier, unique_identifiers
 from nnkit.errors import InternalError
 from nnkit.memory.plan import MemoryPlan
-from nnkit.program import Fixed, Program
+from nnkit.program import Fixed, JoinRows, Program
 from nnkit_gap8.cluster import Cluster
 from nnkit_gap8.compile_flags import OPTIMISATION, PULP_FLAGS, RV32_FLAGS
 from nnkit_gap8.files import cluster_files, shared_files
+from nnkit_gap8.shared_constants import with_shared_constants
 from nnkit_gap8.steps import address, layer_comment, scratch_buffer, step_views
 from nnkit_gap8.tiling_constants import tiling_constants
 
@@ -49,7 +50,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Network:
-    """Names and sizes that the templates share. Sizes in bytes."""
+    """Names and sizes that the templates share. Sizes in bytes. code_bytes: kept in L2 beside l2_capacity_bytes."""
 
     title: str
     version: str
@@ -65,6 +66,7 @@ class Network:
     l1_capacity_bytes: int
     l3_capacity_bytes: int
     weights_bytes: int
+    code_bytes: int
     context_offset: int
     stack_offset: int
     stack_bytes: int
@@ -91,6 +93,8 @@ def emit_artifact(
     files: dict[str, bytes] = {"weights.bin": _weights(program, plan, operator_of)}
     sources = kernel_sources(program, network.title, network.stem, operator_of)
     calls = _calls(program, machine, operator_of)
+    if cluster is None and (network.code_bytes or any(isinstance(op, JoinRows) for op in program.ops)):
+        calls = with_shared_constants(calls)
     tilings = tiling_constants(program, tiles, calls)
     steps = step_views(program, plan, calls, None if tiles is None else tilings.of_step)
     used = {call.layer for step in steps for call in step.calls}
@@ -136,6 +140,7 @@ def network_of(program: Program, plan: MemoryPlan, machine: CoreMachine, name: s
     )
     context = by_kind.get("l2:context", [(-(-pool // 4) * 4, CONTEXT_BYTES)])[0]
     stack = by_kind.get("l2:stack", [(context[0] + context[1], STACK_BYTES)])[0]
+    code_bytes = sum(size for _, size in by_kind.get("l2:code", []))
     identifiers = unique_identifiers((*program.inputs, *program.outputs), _RESERVED)
     regions = plan.regions
     return Network(
@@ -148,11 +153,12 @@ def network_of(program: Program, plan: MemoryPlan, machine: CoreMachine, name: s
         outputs=tuple(_port("output", t, program, plan, stem, identifiers) for t in program.outputs),
         l2_pool_bytes=pool,
         l2_peak_bytes=max(pool, context[0] + context[1], stack[0] + stack[1]),
-        l2_capacity_bytes=regions["l2"].capacity_bytes,
+        l2_capacity_bytes=regions["l2"].capacity_bytes - code_bytes,
         l1_bytes=regions["l1"].peak_bytes if "l1" in regions else 0,
         l1_capacity_bytes=regions["l1"].capacity_bytes if "l1" in regions else machine.scratch_bytes,
         l3_capacity_bytes=regions["l3"].capacity_bytes if "l3" in regions else 8 << 20,
         weights_bytes=plan.l3_weight_bytes,
+        code_bytes=code_bytes,
         context_offset=context[0],
         stack_offset=stack[0],
         stack_bytes=stack[1],
@@ -272,4 +278,6 @@ def _description(
     }
     if in_tiles:
         description["cluster"] = True
+    if network.code_bytes:
+        description["memory"]["code_bytes"] = network.code_bytes
     return (json.dumps(description, indent=1) + "\n").encode()

@@ -24,7 +24,7 @@ _MOST_OVERWRITING_CHUNKS = 8  # in the first of which cores have little to share
 
 @dataclass(frozen=True)
 class MemoryMachine:
-    """The memories that a plan fills. context_bytes and stack_bytes follow the pool in L2.
+    """The memories that a plan fills. context_bytes, stack_bytes and code_bytes follow the pool in L2.
 
     prefetch_steps: how many busy steps before its own a chunk of weights may be fetched.
     prefetch_pool_bytes: up to where weights may lie that are fetched so, also above the least pool.
@@ -35,6 +35,7 @@ class MemoryMachine:
     l3: Region
     context_bytes: int = 0
     stack_bytes: int = 0
+    code_bytes: int = 0
     prefetch_steps: int = 1
     prefetch_pool_bytes: int = 0
 
@@ -210,9 +211,9 @@ def parts(blocks: Sequence[int], counts: Sequence[int]) -> list[tuple[int, ...]]
 
 
 def with_reserved(pool_bytes: int, machine: MemoryMachine) -> int:
-    """Bytes of L2 for a pool with context and stack behind it, each aligned."""
+    """Bytes of L2 for a pool with context, stack and code behind it, each aligned."""
     alignment, total = machine.l2.alignment_bytes, pool_bytes
-    for size in (machine.context_bytes, machine.stack_bytes):
+    for size in (machine.context_bytes, machine.stack_bytes, machine.code_bytes):
         if size:
             total = align_up(total, alignment) + size
     return total

@@ -22,6 +22,12 @@ class Gap8Memory(RecipeModel):
     l1: ByteSize = Field(default=_L1_BYTES, description="Cluster memory: scratch of the kernels.")
     l2: ByteSize = Field(default=_L2_BYTES, description="On-chip memory: activations, streamed weights, stack.")
     l3: ByteSize = Field(default=8 << 20, description="External memory: all weights.")
+    code: ByteSize | None = Field(
+        default=None,
+        description="Bytes of `l2` kept for the network's instructions and constants. The run under QEMU measures "
+        "them and ends with exit code 4 where they take more. `null`: none, all of L2 is for data.",
+        examples=["20KiB"],
+    )
 
     def beyond_the_chip(self) -> tuple[str, ...]:
         """What GAP8 does not have: on-chip memories larger than its own."""
@@ -90,7 +96,7 @@ class Gap8Options(TargetOptionsBase):
         default="auto",
         description="Layers in stripes of rows, so that wide tensors between them are never whole in L2. Rows that "
         "two stripes need are computed twice; every value stays the same. `auto`: where the network does not fit "
-        "otherwise, the cheapest. `least`: those with the least L2 peak.",
+        "otherwise, the cheapest. `least`: those with the least L2 peak and code together.",
     )
     weight_budget: ByteSize | None = Field(
         default=None,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nnkit.boards.tools import QEMU_RV32, RV32_COMPILER, RV32_SIZE, missing_tools, require, run_in
 from nnkit.c.affine.call import logical, physical
 from nnkit.c.host_compiler import host_compiler
-from nnkit.errors import InternalError, ToolError
+from nnkit.errors import DoesNotFitError, InternalError, ToolError
 from nnkit.owned_folder import temporary_folder
 from nnkit.program import Affine, Program
 from nnkit.reading import read_json_object
@@ -123,7 +123,8 @@ class Rv32Runner:
     ) -> list[RunResult]:
         """One result per set of inputs; instructions by layer are those of the first.
 
-        Raises ToolError when a tool fails, the program does not fit, or it touches guarded memory.
+        Raises ToolError when a tool fails, the program does not fit, or it touches guarded memory; DoesNotFitError
+        when its code is larger than what the recipe keeps for it.
         """
         if not inputs:
             return []
@@ -132,6 +133,7 @@ class Rv32Runner:
             build = _Rv32Build(artifact, folder, describe(artifact), self.parts, self.optimisation)
             stack_bytes = build.stack_bytes()
             code_bytes = build.code_bytes()
+            _check_code(code_bytes, build.description)
             plain = build.run("plain", program, inputs)
             traced = build.run("traced", program, inputs if trace else inputs[:1])
         results = []
@@ -147,6 +149,16 @@ class Rv32Runner:
             by_layer = traced.instructions_by_layer if index == 0 else {}
             results.append(RunResult(outputs, tensors, values["instructions"][index], by_layer, measured))
         return results
+
+
+def _check_code(code_bytes: int, description: Mapping[str, Any]) -> None:
+    kept = description["memory"].get("code_bytes")
+    if kept is not None and code_bytes > kept:
+        raise DoesNotFitError(
+            f"instructions and constants take {code_bytes:,} bytes, {code_bytes - kept:,} more than `memory.code`",
+            where=description["name"],
+            remedy=f"set `memory: {{code: {code_bytes}}}`, with as much more of `l2` or a smaller peak",
+        )
 
 
 @dataclass(frozen=True)

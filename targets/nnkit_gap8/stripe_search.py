@@ -36,6 +36,7 @@ _PER_MAC = 3.0
 _PER_MOVED_ELEMENT = 6.0
 _PER_FETCHED_BYTE = 1.0
 _PER_STEP = 200.0
+_CODE_BYTES_PER_OP = 140  # of a stripe: its calls, and what its parameters do not share with other stripes
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class _Way:
     segment: Segment
     l2_bytes: int
     cost: float
+    op_count: int
 
 
 def with_stripes(
@@ -57,7 +59,7 @@ def with_stripes(
     """`program`, with layers in stripes where the option asks for it.
 
     auto: where no plan of the whole layers fits L2, the cheapest stripes with which one does. least: the stripes with
-    the least L2 peak.
+    the least L2 peak and code together, by an estimate of the code.
 
     Args:
         loads_of: what the ops of a program need beside activations.
@@ -72,19 +74,24 @@ def with_stripes(
     if option == "auto" and not isinstance(whole, DoesNotFitError):
         return program
     search = _Search(program, machine, loads_of)
-    budget = search.least_budget_bytes() if option == "least" else machine.l2.capacity_bytes
-    for _ in range(_TRIALS):
-        segments = search.cheapest(budget)
-        if not segments:
-            break
+    if option == "least":
+        segments = search.least()
         candidate = in_stripes(program, segments)
         reached = _planned(candidate, plan)
-        if not isinstance(reached, DoesNotFitError) and (
+        gains = not isinstance(reached, DoesNotFitError) and (
             isinstance(whole, DoesNotFitError) or _l2_bytes(reached) < _l2_bytes(whole)
-        ):
-            return replace(candidate, notes=(*candidate.notes, _note(program, candidate, segments, reached)))
-        if option == "least":
+        )
+        if segments and gains and not isinstance(reached, DoesNotFitError):
+            return _told(program, candidate, segments, reached)
+    budget = machine.l2.capacity_bytes
+    for _ in range(_TRIALS if isinstance(whole, DoesNotFitError) else 0):
+        chosen = search.cheapest(budget)
+        if not chosen:
             break
+        candidate = in_stripes(program, chosen)
+        reached = _planned(candidate, plan)
+        if not isinstance(reached, DoesNotFitError):
+            return _told(program, candidate, chosen, reached)
         budget -= budget // 64
     if isinstance(whole, DoesNotFitError):
         raise _with_stripes_told(whole, search.least_budget_bytes())
@@ -106,6 +113,10 @@ def _with_stripes_told(error: DoesNotFitError, least_bytes: int) -> DoesNotFitEr
 
 def _l2_bytes(plan: MemoryPlan) -> int:
     return plan.regions["l2"].peak_bytes
+
+
+def _told(whole: Program, striped: Program, segments: list[Segment], plan: MemoryPlan) -> Program:
+    return replace(striped, notes=(*striped.notes, _note(whole, striped, segments, plan)))
 
 
 def _note(whole: Program, striped: Program, segments: list[Segment], plan: MemoryPlan) -> str:
@@ -161,10 +172,7 @@ class _Search:
 
     def least_budget_bytes(self) -> int:
         """The smallest budget for which there is a choice."""
-        low, high = (
-            0,
-            max(self._estimate(Segment(a, b, 1)).l2_bytes for a, b in zip(self._cuts, self._cuts[1:], strict=False)),
-        )
+        low, high = 0, self._whole_bytes()
         while low < high:
             middle = (low + high) // 2
             if self.cheapest(middle) is None:
@@ -172,6 +180,21 @@ class _Search:
             else:
                 high = middle
         return low
+
+    def _whole_bytes(self) -> int:
+        return max(self._estimate(Segment(a, b, 1)).l2_bytes for a, b in pairwise(self._cuts))
+
+    def least(self) -> list[Segment]:
+        """The choice with the least L2 and code together; code lies in L2 on the chip."""
+        budget, whole_bytes = self.least_budget_bytes(), self._whole_bytes()
+        best: tuple[float, list[Segment]] = (inf, [])
+        while budget <= whole_bytes:
+            segments = self.cheapest(budget) or []
+            more_ops = sum(self._estimate(each).op_count - (each.last - each.first) for each in segments)
+            total = budget + _CODE_BYTES_PER_OP * more_ops
+            best = min(best, (total, segments), key=lambda pair: pair[0])
+            budget += max(256, budget // 32)
+        return best[1]
 
     def _way(self, start: int, end: int, budget_bytes: int) -> _Way | None:
         """The cheapest way between two cuts within a budget: whole between neighbours, or in few stripes."""
@@ -210,7 +233,7 @@ class _Search:
             loads = with_single_blocks(self._loads_of(part))
             storages, loads = choose_loaded_storages(part, loads, self._machine.l2.alignment_bytes)
             l2_bytes = l2_lower_bound(loads, self._machine, storages)
-            self._known[segment] = _Way(segment, l2_bytes, _cost(part, loads))
+            self._known[segment] = _Way(segment, l2_bytes, _cost(part, loads), len(part.ops))
         return self._known[segment]
 
 

@@ -31,7 +31,7 @@ from nnkit.program import (
 from nnkit.simulate import simulate
 from nnkit_gap8.checked_plan import checked_plan, loads_of, memory_machine
 from nnkit_gap8.options import Gap8Memory, Gap8Options
-from nnkit_gap8.runners import HostRunner
+from nnkit_gap8.runners import HostRunner, Rv32Runner
 from nnkit_gap8.stripe_search import with_stripes
 from nnkit_gap8.stripes import Segment, cuts, entry_of, in_stripes, segment_program
 from tests.c.fixed import plain_reference
@@ -221,6 +221,33 @@ def test_other_weights_at_the_same_place_are_refused() -> None:
     assert apart.l3_weight_bytes == 2 * plan.l3_weight_bytes
 
 
+@pytest.mark.skipif(Rv32Runner().missing() is not None, reason="no cross compiler, or no emulator")
+def test_code_is_part_of_the_plan(tmp_path: Path) -> None:
+    """L2 holds what is kept for code; more than that is refused, with the number that would do."""
+    program = head()
+    x = {"x": random_values(np.random.default_rng(1), program.tensors["x"])}
+    kept = Gap8Options.model_validate({"memory": {"l2": 60_000, "code": 16_000}})
+    plan = checked_plan(program, kept)
+    assert plan.regions["l2"].peak_bytes == checked_plan(program, limited(44_000)).regions["l2"].peak_bytes + 16_000
+    folder = write_artifact(program, tmp_path / "kept", plan)
+    (result,) = Rv32Runner().run(folder, program, [x], trace=False)
+    taken = result.measured["code_bytes"]
+    assert 0 < taken <= 16_000
+    tight = Gap8Options.model_validate({"memory": {"l2": 60_000, "code": taken - 1}})
+    folder = write_artifact(program, tmp_path / "tight", checked_plan(program, tight))
+    with pytest.raises(DoesNotFitError, match=r"1 more than `memory\.code`") as refusal:
+        Rv32Runner().run(folder, program, [x], trace=False)
+    assert f"{{code: {taken}}}" in refusal.value.remedy
+
+
+def test_stripes_share_their_parameters(tmp_path: Path) -> None:
+    """Of eight: squeeze layers of 5 and of 6 rows, 1x1 of 4 rows, and 3x3 with padding above, below and nowhere."""
+    program = head()
+    made = in_stripes(program, [Segment(1, 5, 8)])
+    text = (write_artifact(made, tmp_path, checked_plan(made, Gap8Options())) / "net.c").read_text()
+    assert text.count("static const struct nnkit_conv ") == 3 + 2 + 1 + 3  # three layers stand outside
+
+
 def test_what_fits_stays_whole() -> None:
     program = head()
     bound = checked_plan(program, Gap8Options()).regions["l2"].lower_bound_bytes
@@ -229,17 +256,30 @@ def test_what_fits_stays_whole() -> None:
     assert striped(program, Gap8Options(stripes="never", memory=Gap8Memory(l2=bound - 4))) is program
 
 
-def test_the_least_peak_is_below_every_other_choice() -> None:
-    """All ways to cut the head into one segment in stripes, by their complete plans."""
-    program, options = head(), Gap8Options(stripes="least")
-    least = checked_plan(striped(program, options), options).regions["l2"].peak_bytes
+def test_the_search_finds_what_fits() -> None:
+    """All ways to cut the head into one segment in stripes, by their complete plans: what the best takes suffices."""
+    program = head()
     places = cuts(program)
+    peaks = []
     for first in places:
         for last in (place for place in places if place > first):
             for count in (2, 8):
                 if count <= program.tensors[entry_of(program, last)].shape[1]:
-                    other = checked_plan(in_stripes(program, [Segment(first, last, count)]), options)
-                    assert least <= other.regions["l2"].peak_bytes
+                    made = in_stripes(program, [Segment(first, last, count)])
+                    peaks.append(checked_plan(made, Gap8Options()).regions["l2"].peak_bytes)
+    options = limited(min(peaks))
+    assert checked_plan(striped(program, options), options).regions["l2"].peak_bytes <= min(peaks)
+
+
+def test_least_weighs_code_too() -> None:
+    """A stripe's call takes about 140 bytes: far more stripes would have a smaller peak, and take more in all."""
+    program = head()
+    least = striped(program, Gap8Options(stripes="least"))
+    smaller = striped(program, limited(14_500))
+    peaks = [checked_plan(each, Gap8Options()).regions["l2"].peak_bytes for each in (program, least, smaller)]
+    assert peaks == sorted(peaks, reverse=True)
+    totals = [peak + 140 * len(each.ops) for peak, each in zip(peaks, (program, least, smaller), strict=True)]
+    assert min(totals) == totals[1]
 
 
 def test_nothing_is_computed_twice_where_it_need_not_be() -> None:
