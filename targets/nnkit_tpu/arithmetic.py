@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.program.formats import Affine, Pixels
+from nnkit.quantize.functions import Function
 from nnkit_tpu.program import FloatArray, IntegerWeights, Requant, Rounding, TpuActivation
 
 _HIGHEST_SHIFT = 30
@@ -216,6 +217,11 @@ def activation(op: TpuActivation) -> Callable[[NDArray[np.float64]], NDArray[np.
         "exp": np.exp,
         "abs": np.abs,
         "sqrt": lambda x: np.sqrt(np.maximum(x, 0.0)),
+        "gelu": Function("Gelu", 0.0).values,
+        "elu": Function("Elu", alpha).values,
+        "softplus": Function("Softplus").values,
+        "mish": Function("Mish").values,
+        "log": lambda x: np.maximum(Function("Log").values(x), -1e30),
     }
     return functions[op.function]
 

@@ -8,6 +8,7 @@ from nnkit.errors import ModelError
 from nnkit_tpu.program import (
     TpuConcat,
     TpuGraph,
+    TpuLayerNorm,
     TpuOp,
     TpuPad,
     TpuPermute,
@@ -38,7 +39,7 @@ def with_batch(graph: TpuGraph, images: int) -> TpuGraph:
 def _mixes_images(op: TpuOp) -> bool:
     """Whether the op works along the first axis."""
     match op:
-        case TpuConcat() | TpuSoftmax():
+        case TpuConcat() | TpuSoftmax() | TpuLayerNorm():
             return op.axis == 0
         case TpuPermute():
             return op.order[0] != 0

@@ -34,7 +34,7 @@ LINEAR_COORDINATES = ("align_corners", "half_pixel", "pytorch_half_pixel")
 
 @dataclass(frozen=True)
 class ChipLimits(Limits):
-    """A chip's limits. has_integers: its network has layers in INT8."""
+    """A chip's limits. has_integers: its network is compiled in INT8, with whatever layers in floating point."""
 
     chip: str = "cv18xx"
     has_integers: bool = True
@@ -71,11 +71,31 @@ def divisor_is_not_zero(divisor: FloatArray) -> str | None:
 
 
 def clip_is_bounded(layer: Clip) -> str | None:
-    """Clip has both bounds, or its lower one is 0
-    fix: give the other bound"""
-    if layer.low == 0.0 or (np.isfinite(layer.low) and np.isfinite(layer.high)):
+    """Clip has a bound
+    fix: remove it"""
+    return None if np.isfinite(layer.low) or np.isfinite(layer.high) else "none"
+
+
+def gelu_is_exact(approximation: str) -> str | None:
+    """Gelu is computed by the error function
+    fix: export it with approximate none"""
+    return None if approximation == "none" else f"approximate {approximation}"
+
+
+def power_is_known(exponent: float | None) -> str | None:
+    """the exponent of Pow is the number 0.5 or 2
+    fix: write a chain of products"""
+    if exponent in (0.5, 2.0):
         return None
-    return f"{layer.low:g} and {layer.high:g}"
+    return "a computed one" if exponent is None else f"{exponent:g}"
+
+
+def normalisation_is_plain(outputs: int, computed: int) -> str | None:
+    """LayerNormalization has constant scale and bias, and nothing reads its mean and deviation
+    fix: write it with ReduceMean, Sub, Mul and Div"""
+    if computed:
+        return "a computed scale or bias"
+    return None if outputs == 1 else f"{outputs} outputs"
 
 
 def gemm_is_not_transposed(layer: FullyConnected) -> str | None:
@@ -212,6 +232,9 @@ LAYER_CONSTRAINTS: tuple[Constraint, ...] = (
     constant_fits_its_operand,
     divisor_is_not_zero,
     clip_is_bounded,
+    gelu_is_exact,
+    power_is_known,
+    normalisation_is_plain,
     gemm_is_not_transposed,
     product_is_of_matrices,
     product_is_not_broadcast,
@@ -233,8 +256,8 @@ CV_CONSTRAINTS: tuple[Constraint, ...] = (no_number_divided_by_a_tensor, transpo
 
 
 def no_constant_minimum_beside_integers(op: OpBase, program: Program, limits: ChipLimits) -> str | None:
-    """the cv18xx take no minimum or maximum with a constant beside layers in INT8
-    fix: use a Clip or a Relu, or choose a bm1684x or bm1688"""
+    """the cv18xx take no minimum, maximum or bound of a Clip alone in INT8 networks
+    fix: use a Relu or a Clip with both bounds, or choose bf16, a bm1684x or a bm1688"""
     if not isinstance(op, TpuBinary) or op.function not in ("min", "max") or op.constant is None:
         return None
     return op.function if limits.chip in CV_CHIPS and limits.has_integers else None
@@ -243,9 +266,9 @@ def no_constant_minimum_beside_integers(op: OpBase, program: Program, limits: Ch
 PROGRAM_CONSTRAINTS: tuple[OpConstraint[ChipLimits], ...] = (no_constant_minimum_beside_integers,)
 
 
-def chip_limits(program: Program, chip: str) -> ChipLimits:
-    """The limits of a chip for a program."""
-    return ChipLimits(chip, any(isinstance(op, TpuOp) and op.mode == "INT8" for op in program.ops))
+def chip_limits(options: TpuOptions) -> ChipLimits:
+    """The limits of a chip for a network of one precision."""
+    return ChipLimits(options.chip, options.precision == "int8")
 
 
 def check_stored_values(program: Program, options: TpuOptions) -> None:

@@ -30,6 +30,7 @@ from nnkit_tpu.program import (
     TpuConv,
     TpuDeconv,
     TpuInterp,
+    TpuLayerNorm,
     TpuMatMul,
     TpuOp,
     TpuPad,
@@ -197,6 +198,8 @@ def _float(op: TpuOp, x: list[Values], shape: tuple[int, ...]) -> Values:
             result = activation(op)(x[0])
         case TpuSoftmax():
             result = kernels.softmax(x[0], op.axis, op.log)
+        case TpuLayerNorm():
+            result = kernels.normalised(x[0], op)
         case TpuInterp():
             result = kernels.interpolated(x[0], op, shape[-2:])
         case TpuPad():

@@ -14,7 +14,7 @@ from nnkit.program import Window
 from nnkit.program.convolution import convolve_transposed
 from nnkit.program.window import padded as with_padding
 from nnkit.program.window import taps
-from nnkit_tpu.program import TpuInterp, TpuPad, TpuReduce, TpuSlice
+from nnkit_tpu.program import TpuInterp, TpuLayerNorm, TpuPad, TpuReduce, TpuSlice
 
 Array = NDArray[np.float64]
 
@@ -106,3 +106,12 @@ def softmax(x: Array, axis: int, log: bool) -> Array:
     shifted = x - x.max(axis=axis, keepdims=True)
     total = np.exp(shifted).sum(axis=axis, keepdims=True)
     return np.asarray(shifted - np.log(total) if log else np.exp(shifted) / total)
+
+
+def normalised(x: Array, op: TpuLayerNorm) -> Array:
+    """Mean 0 and variance 1 over the axes from the op's on, then its scale and bias."""
+    axes = tuple(range(op.axis, x.ndim))
+    centred = x - x.mean(axis=axes, keepdims=True)
+    result = centred / np.sqrt((centred * centred).mean(axis=axes, keepdims=True) + op.epsilon)
+    scaled = result if op.scale is None else result * op.scale.astype(np.float64)
+    return np.asarray(scaled if op.bias is None else scaled + op.bias.astype(np.float64))

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from nnkit_tpu.chips import CV_CHIPS
-from nnkit_tpu.program import Mode, TpuActivation, TpuBinary, TpuOp, TpuPool, TpuReduce, TpuReshape
+from nnkit_tpu.program import Mode, TpuActivation, TpuBinary, TpuLayerNorm, TpuOp, TpuPool, TpuReduce, TpuReshape
 
-_FUNCTIONS = ("sigmoid", "silu", "sqrt", "tanh")
+_FUNCTIONS = ("sigmoid", "silu", "sqrt", "tanh", "elu", "softplus", "mish")
 
 
 def computed_mode(op: TpuOp, asked: Mode, chip: str, float32: Collection[str]) -> Mode:
@@ -20,7 +20,7 @@ def computed_mode(op: TpuOp, asked: Mode, chip: str, float32: Collection[str]) -
         return asked
     match op:
         case TpuActivation():
-            lifted = op.function in _FUNCTIONS
+            lifted = op.function in _FUNCTIONS or (op.function == "gelu" and chip == "bm1684x")
             lifted |= op.function == "hard_sigmoid" and chip == "bm1684x" and asked == "F16"
         case TpuBinary() if op.function == "div":
             lifted = chip == "bm1684x" or op.constant is not None
@@ -28,6 +28,8 @@ def computed_mode(op: TpuOp, asked: Mode, chip: str, float32: Collection[str]) -
             lifted = asked == "F16"
         case TpuReduce() if op.function == "mean":
             lifted = asked == "F16" and op.axes == (2, 3)  # the compiler makes an average pool of it
+        case TpuLayerNorm():
+            lifted = chip == "bm1688" and asked == "BF16"
         case TpuReshape():
             lifted = op.inputs[0] in float32
         case _:

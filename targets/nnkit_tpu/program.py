@@ -43,6 +43,11 @@ ActivationFunction: TypeAlias = Literal[
     "exp",
     "abs",
     "sqrt",
+    "gelu",
+    "elu",
+    "softplus",
+    "mish",
+    "log",
 ]
 ReduceFunction: TypeAlias = Literal["mean", "sum", "max", "min", "l2"]
 
@@ -293,7 +298,7 @@ class TpuActivation(TpuOp):
     """An elementwise function that stands alone.
 
     slopes: of `leaky_relu` [1], of `prelu` [C]. bounds: of `clip` (low, high) and of `relu` (0, limit).
-    alpha, beta: of `hard_sigmoid`, clamp(alpha * x + beta, 0, 1).
+    alpha, beta: of `hard_sigmoid`, clamp(alpha * x + beta, 0, 1); alpha: of `elu`, alpha * (exp(x) - 1) below 0.
     """
 
     kind: ClassVar[str] = "activation"
@@ -312,6 +317,17 @@ class TpuSoftmax(TpuOp):
     kind: ClassVar[str] = "softmax"
     axis: int
     log: bool = False
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TpuLayerNorm(TpuOp):
+    """Mean 0 and variance 1 over the axes from `axis` on, then scale and bias [of these axes] where there are any."""
+
+    kind: ClassVar[str] = "layer_norm"
+    axis: int
+    epsilon: float
+    scale: FloatArray | None = None
+    bias: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

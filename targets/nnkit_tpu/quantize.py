@@ -39,6 +39,7 @@ from nnkit_tpu.program import (
     TpuDeconv,
     TpuGraph,
     TpuInterp,
+    TpuLayerNorm,
     TpuMatMul,
     TpuOp,
     TpuPad,
@@ -56,12 +57,15 @@ from nnkit_tpu.thresholds import thresholds
 
 PROGRAM_CLASSES: tuple[type, ...] = (
     *(TpuConv, TpuDeconv, TpuMatMul, TpuPool, TpuBinary, TpuConcat, TpuSlice, TpuReshape, TpuPermute),
-    *(TpuScale, TpuActivation, TpuSoftmax, TpuUpsample, TpuInterp, TpuPad, TpuReduce),
+    *(TpuScale, TpuActivation, TpuSoftmax, TpuUpsample, TpuInterp, TpuPad, TpuReduce, TpuLayerNorm),
     *(Cast, Requant, IntegerWeights, IntegerOperands, IntegerTable),
 )
 
 _FORMATS: Mapping[Mode, Float] = {"F16": Float(16), "BF16": Float(32), "F32": Float(32)}
-_TABLES = ("sigmoid", "silu", "hard_sigmoid", "hard_swish", "tanh", "exp", "sqrt")
+_TABLES = (
+    *("sigmoid", "silu", "hard_sigmoid", "hard_swish", "tanh", "exp", "sqrt"),
+    *("gelu", "elu", "softplus", "mish", "log"),
+)
 
 
 @dataclass(frozen=True)
@@ -169,7 +173,7 @@ def _mode(op: TpuOp, formats: Mapping[str, Format], graph: TpuGraph, precision: 
     match op:
         case TpuSlice() | TpuReshape() | TpuPermute() | TpuUpsample():
             return precision.high if floating else "INT8"
-        case TpuInterp() | TpuReduce():
+        case TpuInterp() | TpuReduce() | TpuLayerNorm():
             reason = "it has no INT8 form"
         case TpuPad() if op.method != "constant":
             reason = "it has no INT8 form"

@@ -57,8 +57,8 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         return Machine(chip.name, (), f"Sophgo {chip.name}: {kind}.")
 
     def legalisation(self, options: TpuOptions) -> tuple[str, ...]:
-        """Nothing beyond clean-up and folding: the compiler takes what ONNX has."""
-        return ()
+        """Clean-up and folding apart, only layers without a counterpart on the TPU become others."""
+        return ("unroll_recurrent", "instance_norm_to_rows", "depth_to_space_to_transpose", "constant_part_to_conv")
 
     def lower(self, model: Model, log: RewriteLog, options: TpuOptions) -> TpuLowered:
         """One segment: all of the network runs on the TPU, or it is refused with every layer that cannot."""
@@ -133,7 +133,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         from nnkit.constraints import check_constraints
         from nnkit_tpu.constraints import PROGRAM_CONSTRAINTS, check_stored_values, chip_limits
 
-        limits = chip_limits(program, options.chip)
+        limits = chip_limits(options)
         check_constraints(
             program, PROGRAM_CONSTRAINTS, limits, whose=f"the {options.chip}", documentation=self.documentation
         )

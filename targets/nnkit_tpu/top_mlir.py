@@ -23,6 +23,7 @@ from nnkit_tpu.program import (
     TpuDeconv,
     TpuGraph,
     TpuInterp,
+    TpuLayerNorm,
     TpuMatMul,
     TpuOp,
     TpuPad,
@@ -46,6 +47,10 @@ _ACTIVATIONS = {
     "exp": "Exp",
     "abs": "Abs",
     "sqrt": "Sqrt",
+    "gelu": "GELU",
+    "softplus": "Softplus",
+    "mish": "Mish",
+    "log": "Log",
 }
 
 
@@ -281,6 +286,8 @@ def _activation(writer: _Writer, op: Any) -> _Written:
         return "Clip", [], f"min = {_f64(op.bounds[0])}, max = {_f64(op.bounds[1])}"
     if op.function == "hard_sigmoid":
         return "HardSigmoid", [], f"alpha = {_f64(op.alpha)}, beta = {_f64(op.beta)}"
+    if op.function == "elu":
+        return "Elu", [], f"alpha = {_f64(op.alpha)}"
     return _ACTIVATIONS[op.function], [], ""
 
 
@@ -293,6 +300,11 @@ def _interp(writer: _Writer, op: Any) -> _Written:
     before, after = writer.graph.tensors[op.inputs[0]].shape, writer.graph.tensors[op.output].shape
     scales = f"scale_h = {_f64(after[2] / before[2])}, scale_w = {_f64(after[3] / before[3])}"
     return "Interp", [writer.absent()], f'mode = "{op.method}", coord_mode = "{op.coordinates}", {scales}'
+
+
+def _layer_norm(writer: _Writer, op: Any) -> _Written:
+    more = [writer.weight(op, "scale", op.scale), writer.weight(op, "bias", op.bias)]
+    return "LayerNorm", more, f"normalized_shape = [], axis = {op.axis} : si32, eps = {_f64(op.epsilon)}"
 
 
 def _reduce(writer: _Writer, op: Any) -> _Written:
@@ -311,6 +323,7 @@ _WRITERS: dict[type[TpuOp], Callable[[_Writer, Any], _Written]] = {
     TpuSlice: _slice,
     TpuInterp: _interp,
     TpuReduce: _reduce,
+    TpuLayerNorm: _layer_norm,
     TpuConcat: lambda w, op: ("Concat", [], f"axis = {op.axis} : si32"),
     TpuReshape: lambda w, op: ("Reshape", [], f"shape = {_ints(w.graph.tensors[op.output].shape)}"),
     TpuPermute: lambda w, op: ("Permute", [], f"order = {_ints(op.order)}"),

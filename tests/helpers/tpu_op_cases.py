@@ -13,6 +13,7 @@ from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
 
 IMAGE, ROWS = (1, 8, 12, 10), (1, 6, 20)
 SEED = 5
+OPSET = 20
 
 
 class Net:
@@ -52,7 +53,7 @@ class Net:
             [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs],
             self.constants,
         )
-        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
         proto = onnx.shape_inference.infer_shapes(made)
         found = {o.name: tuple(d.dim_value for d in o.type.tensor_type.shape.dim) for o in proto.graph.output}
         return Model(
@@ -60,7 +61,7 @@ class Net:
             LayerTags(),
             tuple(InputSpec(n, s) for n, s in shapes.items()),
             tuple(OutputSpec(n, found[n]) for n in outputs),
-            17,
+            OPSET,
         )
 
 
@@ -160,7 +161,7 @@ def _over(net: Net, to: str) -> str:
 
 
 def _rows_of_columns(net: Net, to: str) -> str:
-    return net("Add", net("ReduceMax", "x", axes=[3]), net("ReduceMin", "x", axes=[2]), to=to)
+    return net("Add", net("ReduceMax", "x", net.ints(3)), net("ReduceMin", "x", net.ints(2)), to=to)
 
 
 TWO_OPERANDS: Mapping[str, Case] = {
@@ -218,6 +219,33 @@ ACTIVATIONS: Mapping[str, Case] = {
     "softmax_columns": _unary("Softmax", axis=-1),
     "softmax_rows": lambda net, to: net("Softmax", "rows", axis=-1, to=to),
     "log_softmax": _unary("LogSoftmax", axis=1),
+}
+
+
+def _expanded(net: Net, to: str) -> str:
+    """A feature over its length, as torch's `normalize` is exported."""
+    length = net("Clip", net("ReduceL2", "rows", net.ints(2)), net.constant(1e-12))
+    return net("Div", "rows", net("Expand", length, net.ints(*ROWS)), to=to)
+
+
+FUNCTIONS: Mapping[str, Case] = {
+    "gelu": _unary("Gelu"),
+    "elu": _unary("Elu", alpha=0.75),
+    "softplus": _unary("Softplus"),
+    "mish": _unary("Mish"),
+    "log": lambda net, to: net("Log", net("Add", net("Abs", "x"), net.constant(0.5)), to=to),
+    "neg": _unary("Neg"),
+    "reciprocal": lambda net, to: net("Reciprocal", net("Add", net("Sigmoid", "x"), net.constant(0.5)), to=to),
+    "square": lambda net, to: net("Pow", "x", net.constant(2.0), to=to),
+    "root": lambda net, to: net("Pow", net("Abs", "x"), net.constant(0.5), to=to),
+    "clip_below": lambda net, to: net("Clip", "x", net.constant(-0.5), to=to),
+    "clip_above": lambda net, to: net("Clip", "x", "", net.constant(0.5), to=to),
+    "layer_norm": lambda net, to: net("LayerNormalization", "rows", net.positive(20), net.normal(20), axis=-1, to=to),
+    "layer_norm_plain": lambda net, to: net("LayerNormalization", "rows", net.constant(np.ones(20)), axis=-1, to=to),
+    "layer_norm_image": lambda net, to: net(
+        "LayerNormalization", "x", net.positive(12, 10), net.normal(12, 10), axis=2, to=to
+    ),
+    "expanded": _expanded,
 }
 
 
@@ -287,9 +315,7 @@ SHAPES: Mapping[str, Case] = {
 
 
 def _reduce(op: str, axes: Sequence[int], keep: int = 1) -> Case:
-    if op == "ReduceSum":
-        return lambda net, to: net(op, "x", net.ints(*axes), keepdims=keep, to=to)
-    return lambda net, to: net(op, "x", axes=list(axes), keepdims=keep, to=to)
+    return lambda net, to: net(op, "x", net.ints(*axes), keepdims=keep, to=to)
 
 
 def _dense(net: Net, to: str) -> str:
@@ -333,6 +359,7 @@ FAMILIES: Mapping[str, Mapping[str, Case]] = {
     "two_operands": TWO_OPERANDS,
     "constants": CONSTANTS,
     "activations": ACTIVATIONS,
+    "functions": FUNCTIONS,
     "shapes": SHAPES,
     "matrices": MATRICES,
 }
@@ -359,10 +386,14 @@ REFUSED: Mapping[str, tuple[Case, str]] = {
     ),
     "slice_backwards": (_slice([-1], [0], [3], [-1]), "positive steps; found steps [1, 1, 1, -1]"),
     "pool_dilated": (_pool("MaxPool", 2, dilations=[2, 2]), "not dilated; found dilations 2x2"),
-    "clip_open": (
-        lambda net, to: net("Clip", "x", net.constant(-1.0), to=to),
-        "both bounds, or its lower one is 0; found -1 and inf",
+    "clip_open": (_unary("Clip"), "Clip has a bound; found none"),
+    "gelu_by_tanh": (_unary("Gelu", approximate="tanh"), "by the error function; found approximate tanh"),
+    "cube": (lambda net, to: net("Pow", "x", net.constant(3.0), to=to), "the number 0.5 or 2; found 3"),
+    "layer_norm_computed": (
+        lambda net, to: net("LayerNormalization", "x", net("ReduceMax", "x", net.ints(1, 2), keepdims=0), to=to),
+        "constant scale and bias, and nothing reads its mean and deviation; found a computed scale or bias",
     ),
+    "expanded_output": (lambda net, to: net("Expand", "x", net.ints(1, 8, 12, 10), to=to), "the TPU has no such op"),
     "prelu_image": (lambda net, to: net("PRelu", "x", net.positive(8, 12, 10), to=to), "not one per channel (8)"),
     "gemm_transposed": (
         lambda net, to: net("Gemm", net("Flatten", "x"), net.normal(1, 3), transA=1, to=to),

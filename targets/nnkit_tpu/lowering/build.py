@@ -20,6 +20,8 @@ from nnkit_tpu.program import TpuGraph, TpuOp, TpuTensor
 
 Builder = Callable[[GraphView, Node], TpuOp]
 
+_ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Min", "Max")
+
 BUILDERS: Mapping[str, Builder] = MappingProxyType(
     {
         "Conv": windows.conv,
@@ -27,9 +29,13 @@ BUILDERS: Mapping[str, Builder] = MappingProxyType(
         "Gemm": windows.gemm,
         "MatMul": windows.matmul,
         **dict.fromkeys(POOL_OPS, windows.pool),
-        **dict.fromkeys(("Add", "Sum", "Sub", "Mul", "Div", "Min", "Max"), elementwise.binary),
+        **dict.fromkeys((*_ARITHMETIC, "Sum"), elementwise.binary),
         "BatchNormalization": elementwise.batch_norm,
-        **dict.fromkeys(("Sigmoid", "Tanh", "HardSwish", "Exp", "Abs", "Sqrt"), elementwise.plain_activation),
+        **dict.fromkeys(elementwise.PLAIN, elementwise.plain_activation),
+        "Gelu": elementwise.gelu,
+        "Elu": elementwise.elu,
+        "Pow": elementwise.power,
+        **dict.fromkeys(("Neg", "Reciprocal"), elementwise.with_a_number),
         **dict.fromkeys(("Relu", "Clip"), elementwise.clip),
         **dict.fromkeys(("LeakyRelu", "PRelu"), elementwise.rectifier),
         "HardSigmoid": elementwise.hard_sigmoid,
@@ -41,6 +47,7 @@ BUILDERS: Mapping[str, Builder] = MappingProxyType(
         **dict.fromkeys(("Resize", "Upsample"), shapes.resize),
         **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL2"), shapes.reduce),
         **dict.fromkeys(("Softmax", "LogSoftmax"), shapes.softmax),
+        "LayerNormalization": shapes.layer_norm,
     }
 )
 """ONNX op -> what makes the TPU's op of it."""
@@ -60,7 +67,7 @@ def lower(model: Model, name: str, chip: str = "") -> TpuGraph:
     refusals: list[Refusal] = []
     same: dict[str, str] = {}
     for node in view.nodes:
-        if node.is_op(*_TRANSPARENT):
+        if node.is_op(*_TRANSPARENT) or _repeats_for_arithmetic(view, node):
             same[node.output] = same.get(node.inputs[0], node.inputs[0])
             continue
         try:
@@ -85,6 +92,24 @@ def lower(model: Model, name: str, chip: str = "") -> TpuGraph:
     names = [*view.inputs, *(op.output for op in fused)]
     tensors = {value: TpuTensor(value, view.shape(value)) for value in names}
     return TpuGraph(name, tensors, fused, view.inputs, view.outputs)
+
+
+def _repeats_for_arithmetic(view: GraphView, node: Node) -> bool:
+    """Whether an Expand is read by arithmetic alone that would repeat its input by itself."""
+    if not node.is_op("Expand") or view.constant(node.inputs[0]) is not None or node.output in view.outputs:
+        return False
+    if len(view.shape(node.inputs[0])) != len(view.shape(node.output)):
+        return False
+    return all(
+        reader.is_op(*_ARITHMETIC)
+        and all(
+            view.constant(name) is None and view.shape(name) == view.shape(node.output)
+            for name in reader.inputs
+            if name != node.output
+        )
+        and set(reader.inputs) != {node.output}
+        for reader in view.consumers.get(node.output, ())
+    )
 
 
 def _built(view: GraphView, node: Node) -> tuple[TpuOp, ...]:

@@ -10,14 +10,16 @@ import numpy as np
 from nnkit.graph.read.activation import activation_parameters, read_slopes
 from nnkit.graph.read.batch_norm import read_batch_norm
 from nnkit.graph.read.clip import read_clip
-from nnkit.graph.read.operands import per_channel
+from nnkit.graph.read.operands import optional_number, per_channel
 from nnkit.graph.view import GraphView, Node
 from nnkit_tpu.constraints import (
     clip_is_bounded,
     constant_fits_its_operand,
     divisor_is_not_zero,
+    gelu_is_exact,
     one_operand_is_computed,
     operands_have_one_rank,
+    power_is_known,
     require,
     two_operands,
 )
@@ -35,7 +37,7 @@ from nnkit_tpu.program import (
 _FUNCTIONS: Mapping[str, BinaryFunction] = MappingProxyType(
     {"Add": "add", "Sum": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Min": "min", "Max": "max"}
 )
-_PLAIN: Mapping[str, ActivationFunction] = MappingProxyType(
+PLAIN: Mapping[str, ActivationFunction] = MappingProxyType(
     {
         "Sigmoid": "sigmoid",
         "Tanh": "tanh",
@@ -43,6 +45,9 @@ _PLAIN: Mapping[str, ActivationFunction] = MappingProxyType(
         "Exp": "exp",
         "Abs": "abs",
         "Sqrt": "sqrt",
+        "Softplus": "softplus",
+        "Mish": "mish",
+        "Log": "log",
     }
 )
 
@@ -97,13 +102,17 @@ def batch_norm(graph: GraphView, node: Node) -> TpuOp:
 
 def plain_activation(graph: GraphView, node: Node) -> TpuOp:
     """Activations without parameters."""
-    return TpuActivation(**fields(graph, node, node.inputs[0]), function=_PLAIN[node.op_type])
+    return TpuActivation(**fields(graph, node, node.inputs[0]), function=PLAIN[node.op_type])
 
 
 def clip(graph: GraphView, node: Node) -> TpuOp:
-    """Relu, and Clip with constant bounds; one from 0 is a relu with a limit."""
+    """Relu, and Clip with constant bounds: one from 0 is a relu with a limit, one bound a maximum or minimum."""
     layer = read_clip(graph, node)
     require(clip_is_bounded, layer)
+    if layer.low != 0.0 and not (np.isfinite(layer.low) and np.isfinite(layer.high)):
+        above = np.isfinite(layer.low)
+        bound = float32(np.array(layer.low if above else layer.high))
+        return TpuBinary(**fields(graph, node, layer.data), function="max" if above else "min", constant=bound)
     function: ActivationFunction = "relu" if layer.low == 0.0 else "clip"
     return TpuActivation(**fields(graph, node, layer.data), function=function, bounds=(layer.low, layer.high))
 
@@ -113,6 +122,35 @@ def rectifier(graph: GraphView, node: Node) -> TpuOp:
     slopes = float32(read_slopes(graph, node))
     function: ActivationFunction = "leaky_relu" if slopes.size == 1 else "prelu"
     return TpuActivation(**fields(graph, node, node.inputs[0]), function=function, slopes=slopes)
+
+
+def gelu(graph: GraphView, node: Node) -> TpuOp:
+    """Gelu by the error function."""
+    require(gelu_is_exact, node.text("approximate", "none"))
+    return TpuActivation(**fields(graph, node, node.inputs[0]), function="gelu")
+
+
+def elu(graph: GraphView, node: Node) -> TpuOp:
+    """Elu."""
+    (alpha,) = activation_parameters(node)
+    return TpuActivation(**fields(graph, node, node.inputs[0]), function="elu", alpha=alpha)
+
+
+def power(graph: GraphView, node: Node) -> TpuOp:
+    """Pow: a square is a product with itself."""
+    exponent = optional_number(graph, node, 1, "exponent is")
+    require(power_is_known, exponent)
+    data = node.inputs[0]
+    if exponent == 2.0:
+        return TpuBinary(**fields(graph, node, data, data), function="mul")
+    return TpuActivation(**fields(graph, node, data), function="sqrt")
+
+
+def with_a_number(graph: GraphView, node: Node) -> TpuOp:
+    """Neg as a product with -1, Reciprocal as a quotient."""
+    common, divides = fields(graph, node, node.inputs[0]), node.op_type == "Reciprocal"
+    number = float32(np.array(1.0 if divides else -1.0))
+    return TpuBinary(**common, function="div" if divides else "mul", constant=number, constant_first=divides)
 
 
 def hard_sigmoid(graph: GraphView, node: Node) -> TpuOp:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
@@ -26,6 +26,7 @@ from nnkit_tpu.constraints import (
     linear_is_by_whole_factors,
     mode_is_nearest_or_linear,
     nearest_repeats_pixels,
+    normalisation_is_plain,
     pad_does_not_crop,
     pad_mode_is_known,
     require,
@@ -34,11 +35,13 @@ from nnkit_tpu.constraints import (
     scales_are_ratios,
     slice_runs_forwards,
 )
-from nnkit_tpu.lowering.reading import fields
+from nnkit_tpu.lowering.reading import fields, float32
 from nnkit_tpu.program import (
+    FloatArray,
     TpuConcat,
     TpuDeconv,
     TpuInterp,
+    TpuLayerNorm,
     TpuOp,
     TpuPad,
     TpuPermute,
@@ -144,3 +147,22 @@ def softmax(graph: GraphView, node: Node) -> TpuOp:
     """Softmax and LogSoftmax along one axis."""
     common = fields(graph, node, node.inputs[0])
     return TpuSoftmax(**common, axis=read_axis(graph, node), log=node.op_type == "LogSoftmax")
+
+
+def layer_norm(graph: GraphView, node: Node) -> TpuOp:
+    """LayerNormalization; a scale of 1 and a bias of 0 are left out."""
+    shape = graph.shape(node.inputs[0])
+    axis = read_axis(graph, node)
+    named = [name for name in (node.input(1), node.input(2)) if name]
+    require(normalisation_is_plain, len(node.results), sum(graph.constant(name) is None for name in named))
+    scale, bias = (_over_axes(graph, node.input(index), shape[axis:], index == 1) for index in (1, 2))
+    common = fields(graph, node, node.inputs[0])
+    return TpuLayerNorm(**common, axis=axis, epsilon=node.number("epsilon", 1e-5), scale=scale, bias=bias)
+
+
+def _over_axes(graph: GraphView, name: str, shape: Sequence[int], is_scale: bool) -> FloatArray | None:
+    """The constant `name` in the shape of the normalised axes; None where it changes nothing."""
+    value = graph.constant(name) if name else None
+    if value is None or np.all(value == (1 if is_scale else 0)):
+        return None
+    return float32(np.broadcast_to(value, shape))
