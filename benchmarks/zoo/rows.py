@@ -41,8 +41,8 @@ def row(name: str, exporter: str, target: str, exported: Exported | str, out: Pa
         result |= {"status": "refused", "reason": f"not exported: {exported}"}
     else:
         try:
-            build = _build(name, target, exported)
             whole = target != "tpu" or compile_tpu
+            build = _build(name, target, exported, emulate=target == "tpu")
             result |= _verified(build, out) if whole else _quantised(build)
         except (ModelError, DoesNotFitError) as error:
             result |= {"status": "refused", "reason": str(error)}
@@ -56,7 +56,8 @@ def row(name: str, exporter: str, target: str, exported: Exported | str, out: Pa
     return {**first, **result, "seconds": round(time.perf_counter() - began, 1)}
 
 
-def _build(name: str, target: str, exported: Exported) -> Build:
+def _build(name: str, target: str, exported: Exported, *, emulate: bool) -> Build:
+    """emulate: whether the vendor's chip model, or an emulator, is to run the artifact."""
     folder, sections, verified = exported.path.parent, [], []
     for key in exported.inputs:
         files = json.dumps(str(folder / f"{key}_*.npy"))
@@ -68,7 +69,7 @@ def _build(name: str, target: str, exported: Exported) -> Build:
         f"targets:\n  {target}: {TARGETS[target]}\nverify: {{images: {{{', '.join(verified)}}}}}\n",
         encoding="utf-8",
     )
-    return builds(load(recipe), [], Progress(quiet=True), Switches(cache=False, emulate=False))[0]
+    return builds(load(recipe), [], Progress(quiet=True), Switches(cache=False, emulate=emulate))[0]
 
 
 def _verified(build: Build, out: Path) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.constraints import CV_CONSTRAINTS, require
 from nnkit_tpu.lowering import elementwise, shapes, windows
 from nnkit_tpu.lowering.fusion import fuse
+from nnkit_tpu.lowering.repeated import merged, needed
 from nnkit_tpu.program import TpuGraph, TpuOp, TpuTensor
 
 Builder = Callable[[GraphView, Node], TpuOp]
@@ -88,7 +89,7 @@ def lower(model: Model, name: str, chip: str = "") -> TpuGraph:
             where=", ".join(behind),
             remedy="add `remove_identity` to `restructure`",
         )
-    fused = fuse(tuple(ops), view.outputs)
+    fused = fuse(merged(needed(ops, view.outputs), view.outputs, view.shape), view.outputs)
     names = [*view.inputs, *(op.output for op in fused)]
     tensors = {value: TpuTensor(value, view.shape(value)) for value in names}
     return TpuGraph(name, tensors, fused, view.inputs, view.outputs)

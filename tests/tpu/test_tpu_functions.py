@@ -1,0 +1,115 @@
+"""Functions, normalisations and what rewrites make of other layers: builds pass, with the values of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from tpu_op_cases import FUNCTIONS, Case, Net, network
+
+from nnkit.api.preparing import Switches, builds, load
+from nnkit.graph import Model
+from nnkit.pipeline import run
+from nnkit.report.progress import Progress
+from nnkit_tpu.lifted import computed_mode
+from nnkit_tpu.program import TpuActivation, TpuLayerNorm
+from nnkit_tpu.toolchain import Toolchain
+
+NOT_ON_CV = ("reciprocal", "clip_below", "clip_above", "expanded")
+
+
+def built(model: Model, options: str, folder: Path) -> Mapping[str, Any]:
+    """The report of a build of the network from random inputs."""
+    random = np.random.default_rng(8)
+    inputs, verified = "", []
+    onnx.save(model.proto(), folder / "net.onnx")
+    for spec in model.inputs:
+        for index in range(3):
+            np.save(folder / f"{spec.name}_{index}.npy", random.normal(0, 1, spec.shape).astype(np.float32))
+        inputs += f"    {spec.name}: {{calibration: {{images: {spec.name}_*.npy}}}}\n"
+        verified.append(f"{spec.name}: {spec.name}_2.npy")
+    (folder / "recipe.yaml").write_text(
+        f"nnkit: 1\nname: net\nmodel:\n  path: net.onnx\n  inputs:\n{inputs}"
+        f"targets:\n  tpu: {{{options}, layer_group: quick}}\ncalibration: {{method: max, corrections: []}}\n"
+        f"verify: {{images: {{{', '.join(verified)}}}}}\n",
+        encoding="utf-8",
+    )
+    build = builds(load(folder / "recipe.yaml"), [], Progress(quiet=True), Switches(cache=False))[0]
+    report: Any = run(build, folder / "out").report
+    return report
+
+
+def refuted(report: Mapping[str, Any]) -> Sequence[str]:
+    """What the chip model gave otherwise, and what the compiler chose otherwise than predicted."""
+    compared = report["verify"]["program_vs_artifact"]
+    assert compared
+    assert all(entry["values"] for entry in compared)
+    predicted = report["details"].get("prediction", {"disagreements": []})
+    return [entry["first_difference"] for entry in compared if entry["mismatches"]] + predicted["disagreements"]
+
+
+@pytest.mark.parametrize("options", ["chip: bm1684x", "chip: bm1688, precision: f16", "chip: cv181x"])
+def test_functions_are_computed_as_the_program_has_them(
+    tpu_toolchain: Toolchain, tmp_path: Path, options: str
+) -> None:
+    taken = [name for name in FUNCTIONS if "cv" not in options or name not in NOT_ON_CV]
+    report = built(network({name: FUNCTIONS[name] for name in taken}), options, tmp_path)
+    assert refuted(report) == []
+    assert report["status"] == "ok"
+
+
+def _instance_norm(net: Net, to: str) -> str:
+    return net("InstanceNormalization", "x", net.positive(8), net.normal(8), to=to)
+
+
+def _depth_to_space(net: Net, to: str) -> str:
+    return net("DepthToSpace", "x", blocksize=2, mode="CRD", to=to)
+
+
+def _recurrent(op: str, gates: int) -> Case:
+    """Two steps of twenty numbers, as one sequence."""
+
+    def build(net: Net, to: str) -> str:
+        two = net("Slice", "rows", net.ints(0), net.ints(2), net.ints(1))
+        steps = net("Transpose", two, perm=[1, 0, 2])
+        weights = net.normal(1, gates * 5, 20), net.normal(1, gates * 5, 5), net.normal(1, gates * 10)
+        more = {"linear_before_reset": 1} if op == "GRU" else {}
+        net.nodes.append(
+            helper.make_node(op, [steps, *weights], [f"{to}_steps", f"{to}_last"], name=to, hidden_size=5, **more)
+        )
+        return net("Squeeze", f"{to}_last", net.ints(0), to=f"{to}_state")
+
+    return build
+
+
+REWRITTEN: Mapping[str, Case] = {
+    "instance_norm": _instance_norm,
+    "depth_to_space": _depth_to_space,
+    "gru": _recurrent("GRU", 3),
+    "lstm": _recurrent("LSTM", 4),
+}
+
+
+def test_layers_without_a_counterpart_become_others(tpu_toolchain: Toolchain, tmp_path: Path) -> None:
+    net = Net()
+    model = net.model([case(net, name) for name, case in REWRITTEN.items()])
+    report = built(model, "chip: bm1684x", tmp_path)
+    fired = {each["name"] for each in report["rewrites"] if each["fired"]}
+    assert {"instance_norm_to_rows", "depth_to_space_to_transpose", "unroll_recurrent"} <= fired
+    assert refuted(report) == []
+    assert report["status"] == "ok"
+    assert report["verify"]["float_vs_program"]["sqnr_db"] > 20
+
+
+def test_which_functions_are_computed_in_float32() -> None:
+    gelu = TpuActivation(name="a", inputs=("x",), output="a", function="gelu")
+    norm = TpuLayerNorm(name="n", inputs=("x",), output="n", axis=1, epsilon=1e-5)
+    assert computed_mode(gelu, "F16", "bm1684x", ()) == "F32"
+    assert computed_mode(gelu, "F16", "bm1688", ()) == "F16"
+    assert computed_mode(norm, "BF16", "bm1688", ()) == "F32"
+    assert computed_mode(norm, "F16", "bm1688", ()) == "F16"
