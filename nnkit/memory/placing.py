@@ -1,8 +1,9 @@
 """Solve a `Problem`: regions by branch and bound over costs, offsets by the search of `nnkit.memory.engine`.
 
 Every planner of nnkit asks it. Buffers that share bytes become one unit: the outermost buffer, live as long as any of
-them. Units are given regions, largest first and cheapest region first; a choice is cut where its cost cannot beat the
-best one so far or where the units of one step outgrow a region. A complete choice counts if every region packs.
+them. A first choice gives the cheapest regions to the units that save most there for each byte and step. Then units
+are given regions, largest first and cheapest region first; a choice is cut where its cost cannot beat the best one so
+far or where the units of one step outgrow a region. A complete choice counts if every region packs.
 """
 
 from __future__ import annotations
@@ -105,6 +106,15 @@ def _unit(problem: Problem, root: str, group: list[tuple[Request, int]]) -> _Uni
     return _Unit(item, tuple(sorted(entries, key=lambda entry: entry[1])) if priced else entries)
 
 
+_MARGINS = (0, 1, 2, 4, 8)
+"""Sixteenths of a region that are left free where nothing packs otherwise."""
+
+
+def _saving(unit: _Unit) -> float:
+    steps = unit.item.last_step - unit.item.first_step + 1
+    return (unit.costs[-1][1] - unit.costs[0][1]) / max(unit.item.size_bytes * steps, 1)
+
+
 class _Search:
     """Branch and bound over the units' regions."""
 
@@ -138,12 +148,34 @@ class _Search:
             self.chosen = {unit.item.id: unit.costs[0][0] for unit in self.units}
             self._pack(self.least_after[0])
             return
-        limit = self.effort.search_nodes // 2 + 2 * len(self.units)
+        for self.margin_sixteenths in _MARGINS:
+            if self.best is None:
+                self._by_saving()
+        self.margin_sixteenths = 0
+        limit = self.nodes + self.effort.search_nodes // 2 + 2 * len(self.units)
         self._descend(limit)
-        for self.margin_sixteenths in (1, 2, 4, 8):
+        for self.margin_sixteenths in _MARGINS[1:]:
             if self.best is not None or self.proven:
                 return
             self._descend(self.nodes + self.effort.search_nodes // 8 + 2 * len(self.units))
+
+    def _by_saving(self) -> None:
+        """One choice: units one after another, by what the cheapest region saves for each byte and step."""
+        order = sorted(self.units, key=lambda unit: (len(unit.costs) > 1, -_saving(unit), unit.item.id))
+        cost = 0
+        for unit in order:
+            for name, price in unit.costs:
+                self._add(unit, name, 1)
+                if self._may_fit(unit, name, with_diagonals=False):
+                    self.chosen[unit.item.id] = name
+                    cost += price
+                    break
+                self._add(unit, name, -1)
+        if len(self.chosen) == len(self.units):
+            self._pack(cost)
+        for unit in order:
+            if unit.item.id in self.chosen:
+                self._add(unit, self.chosen.pop(unit.item.id), -1)
 
     def _descend(self, max_nodes: int) -> None:
         """Depth first; `best` is the cheapest choice found."""
@@ -191,9 +223,10 @@ class _Search:
         for k in range(first, last + 1):
             load[k] += sign * unit.item.size_bytes
 
-    def _may_fit(self, unit: _Unit, name: str) -> bool:
+    def _may_fit(self, unit: _Unit, name: str, *, with_diagonals: bool = True) -> bool:
         """Whether no step of the unit holds more than the region, with all that diagonal overlaps may save."""
-        saved = sum(size for pair, size in self.diagonals.items() if all(self.chosen.get(n) == name for n in pair))
+        pairs = self.diagonals.items() if with_diagonals else ()
+        saved = sum(size for pair, size in pairs if all(self.chosen.get(n) == name for n in pair))
         first, last = self.step_index[unit.item.first_step], self.step_index[unit.item.last_step]
         room = self.regions[name].capacity_bytes * (16 - self.margin_sixteenths) // 16
         return max(self.load[name][first : last + 1]) - saved <= room

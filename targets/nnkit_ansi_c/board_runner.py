@@ -104,6 +104,7 @@ class _Bench:
         values = {key: self.record[key] for key in ("inputs", "outputs")} | {
             "prefix": prefix,
             "macro": prefix.upper(),
+            "regions": self.record.get("regions", []),
             "integers": self.record.get("arithmetic") == "integer",
         }
         text = tidy_source(c_environment("nnkit_ansi_c", "templates"), "board.c.j2", values)

@@ -29,6 +29,7 @@ def emit_firmware(record: Mapping[str, Any], build_id: int, folder: Path) -> Non
     values = {key: record[key] for key in ("inputs", "outputs")}
     prefix = record["name"]
     integers = record.get("arithmetic") == "integer"
+    values["regions"] = record.get("regions", [])
     values |= {"prefix": prefix, "macro": prefix.upper(), "id": build_id, "integers": integers}
     environment = c_environment("nnkit_ansi_c", "templates")
     write_sources(

@@ -42,6 +42,11 @@ def emit_library(network: Network, options: AnsiCOptions, folder: Path, stages: 
         "arena_bytes": network.arena_bytes,
         "weight_bytes": weights.nbytes,
         "blob": options.weights == "blob",
+        "regions": (),
+        "weight_parts": (
+            {"region": "", "name": f"{prefix}_weights", "bin": f"{prefix}_weights.bin", "bytes": weights.nbytes},
+        ),
+        "blobs": (f"{prefix}_weights.bin",),
         "sources": network.sources(),
         "stages": stages,
         "headers": HEADERS,

@@ -37,8 +37,11 @@ def emit_integer_library(
         "ports": [("input", port) for port in network.inputs] + [("output", port) for port in network.outputs],
         "arena_bytes": network.arena_bytes,
         "weight_bytes": network.weight_bytes,
-        "pools": network.pools,
-        "pool_rows": () if blob else [_rows(pool.tolist()) for pool in network.pools.values()],
+        "regions": network.record()["regions"],
+        "peaks": {name: peak.peak_bytes for name, peak in network.layout.placement.peaks.items()},
+        "weight_regions": network.record()["weight_regions"],
+        "weight_parts": [_weight_part(network, region, blob=blob) for region in network.pools],
+        "blobs": [_blob(prefix, region) for region in network.pools],
         "blob": blob,
         "constants": network.constants,
         "layers": network.layers,
@@ -61,14 +64,34 @@ def emit_integer_library(
     texts = {file: tidy_source(environment, template, values) for file, template in templates.items()}
     texts |= kernel_files(prefix, network.kernels, network.structures)
     texts |= {HEADER: header(), TYPES_HEADER: types_header()}
-    weights = b"".join(pool.tobytes() for pool in network.pools.values())
-    build_id = build_id_of([texts[f"{prefix}.c"].encode(), texts[f"{prefix}_kernels.c"].encode(), weights])
+    weights = {region: b"".join(pool.tobytes() for pool in pools.values()) for region, pools in network.pools.items()}
+    library = [texts[file].encode() for file in network.sources()]
+    build_id = build_id_of([*library, *weights.values()])
     record = dict(network.record()) | {"weights": weights_file, "id": build_id}
     texts[f"{prefix}.json"] = json.dumps(record, indent=2) + "\n"
     write_sources(folder, texts)
     emit_firmware(record, build_id, folder)
     if blob:
-        (folder / f"{prefix}_weights.bin").write_bytes(weights)
+        for region, data in weights.items():
+            (folder / _blob(prefix, region)).write_bytes(data)
+
+
+def _blob(prefix: str, region: str) -> str:
+    return f"{prefix}_{region}_weights.bin" if region else f"{prefix}_weights.bin"
+
+
+def _weight_part(network: IntegerNetwork, region: str, *, blob: bool) -> dict[str, Any]:
+    """What the templates say of a file of weights: C names of its type and its constant, lengths, numbers."""
+    prefix, pools = network.prefix, network.pools[region]
+    return {
+        "region": region,
+        "type": f"{prefix}_{region}_weight_data" if region else f"{prefix}_weight_data",
+        "name": f"{prefix}_{region}_weights" if region else f"{prefix}_weights",
+        "bin": _blob(prefix, region),
+        "bytes": network.weight_bytes_of(region),
+        "lengths": {kind: len(pool) for kind, pool in pools.items()},
+        "rows": () if blob else [_rows(pool.tolist()) for pool in pools.values()],
+    }
 
 
 def _rows(numbers: list[int]) -> list[str]:

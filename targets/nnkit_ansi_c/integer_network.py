@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.c.affine.call import Kernel, TableKind, pixels_and_channels, suffix
+from nnkit.c.affine.call import Kernel, Table, TableKind, pixels_and_channels, suffix
 from nnkit.c.affine.catalogue import codes_of
 from nnkit.c.affine.layout import Layout, Place, Work, layout_of, work_of
 from nnkit.c.affine.statements import C_TYPES, TABLE_TYPES, Statements, byte_pointer, stored, table_pointer
 from nnkit.c.text import float32_literal, identifier, unique_identifiers
 from nnkit.program.affine import AffineProgram, AffineTensor
+from nnkit_ansi_c.regions import Regions, table_traffic
 
 _TAKEN = ("context", "arena", "weights", "layer", "values", "count", "bytes")
 
@@ -65,6 +66,40 @@ class IntegerPort:
         return float32_literal(self.tensor.scale)
 
 
+@dataclass(frozen=True, eq=False)
+class WeightTables:
+    """Tables of weights behind one another. offsets: of each, by its content, in elements of its kind."""
+
+    pools: Mapping[TableKind, NDArray[Any]]
+    offsets: Mapping[TableKind, Mapping[bytes, int]]
+
+
+def joined_tables(tables: Sequence[Table]) -> WeightTables:
+    """Equal ones once; a structure of them in C has no padding."""
+    parts: dict[TableKind, list[NDArray[Any]]] = {kind: [] for kind in TABLE_TYPES}
+    offsets: dict[TableKind, dict[bytes, int]] = {kind: {} for kind in TABLE_TYPES}
+    sizes = dict.fromkeys(TABLE_TYPES, 0)
+    for table in tables:
+        array = stored(table)
+        key = array.tobytes()
+        if key not in offsets[table.kind]:
+            if table.kind == "bytes" and sizes["bytes"] % 4:  # rows of weights begin at words
+                parts["bytes"].append(np.zeros(-sizes["bytes"] % 4, "i1"))
+                sizes["bytes"] += -sizes["bytes"] % 4
+            offsets[table.kind][key] = sizes[table.kind]
+            parts[table.kind].append(array)
+            sizes[table.kind] += array.size
+    joined = {kind: np.concatenate(parts[kind] or [np.zeros(1, form)]) for kind, form in TABLE_TYPES.items()}
+    joined["shorts"] = np.pad(joined["shorts"], (0, joined["shorts"].size % 2))
+    joined["bytes"] = np.pad(joined["bytes"], (0, -joined["bytes"].size % 4))
+    return WeightTables(joined, offsets)
+
+
+def region_bytes(region: str) -> str:
+    """C's name of the bytes of a region within the calls."""
+    return f"{region}_bytes"
+
+
 @dataclass(frozen=True)
 class Layer:
     """An op: its calls, and its result as a trace is told of it."""
@@ -89,15 +124,21 @@ class IntegerNetwork:
     outputs: tuple[IntegerPort, ...]
     work: Work
     layout: Layout
+    regions: Regions
 
     @staticmethod
-    def of(program: AffineProgram) -> IntegerNetwork:
-        """Deterministic. Raises ModelError naming every op that there is no C for."""
+    def of(program: AffineProgram, regions: Regions | None = None) -> IntegerNetwork:
+        """Deterministic. regions: None: one arena, one file of weights.
+
+        Raises ModelError naming every op that there is no C for, DoesNotFitError where regions are too small.
+        """
+        regions = regions or Regions()
         codes = codes_of(program, "integers", "set precision: float32, or replace them")
         prefix = identifier(program.name)
         names = (*program.inputs, *program.outputs)
         own = {name for name in map(identifier, names) if name.startswith(("nnkit_", f"{prefix}_"))}
-        pointers = unique_identifiers(names, {*_TAKEN, *own})
+        taken = {*_TAKEN, *own, *(region_bytes(each.name) for each in regions.values)}
+        pointers = unique_identifiers(names, taken)
         ports = {name: IntegerPort(name, pointers[name], program.tensors[name]) for name in names}
         work = work_of(program, codes)
         return IntegerNetwork(
@@ -106,13 +147,14 @@ class IntegerNetwork:
             tuple(ports[name] for name in program.inputs),
             tuple(ports[name] for name in program.outputs),
             work,
-            layout_of(program, work),
+            layout_of(program, work, regions=regions.places(), costs=regions.costs(program, work)),
+            regions,
         )
 
     @property
     def arena_bytes(self) -> int:
-        """Bytes of working memory."""
-        return self.layout.placement.peaks["arena"].peak_bytes
+        """Bytes of working memory, of all regions."""
+        return sum(peak.peak_bytes for peak in self.layout.placement.peaks.values())
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -125,37 +167,43 @@ class IntegerNetwork:
         return self._statements.structures
 
     @cached_property
-    def pools(self) -> Mapping[TableKind, NDArray[Any]]:
-        """All tables: `ints`, `shorts`, `bytes`, none of them empty."""
-        return {kind: self._tables[kind][0] for kind in TABLE_TYPES}
+    def pools(self) -> Mapping[str, Mapping[TableKind, NDArray[Any]]]:
+        """By region, `""` for the only file: all tables, `ints`, `shorts`, `bytes`, none of them empty."""
+        return {region: tables.pools for region, tables in self._tables.items()}
 
     @property
     def weight_bytes(self) -> int:
         """Bytes of all tables of weights."""
-        return sum(pool.nbytes for pool in self.pools.values())
+        return sum(self.weight_bytes_of(region) for region in self.pools)
+
+    def weight_bytes_of(self, region: str) -> int:
+        """Bytes of the tables of a region."""
+        return sum(pool.nbytes for pool in self.pools[region].values())
 
     @cached_property
-    def _tables(self) -> Mapping[TableKind, tuple[NDArray[Any], Mapping[bytes, int]]]:
-        """By kind the joined tables and the offset of each in elements."""
-        parts: dict[TableKind, list[NDArray[Any]]] = {kind: [] for kind in TABLE_TYPES}
-        offsets: dict[TableKind, dict[bytes, int]] = {kind: {} for kind in TABLE_TYPES}
-        sizes = dict.fromkeys(TABLE_TYPES, 0)
+    def table_regions(self) -> Mapping[bytes, str]:
+        """The region of each table, by its content."""
+        used: dict[bytes, tuple[int, float]] = {}
+        for step, table in self._used_tables():
+            array = stored(table)
+            _, traffic = used.get(array.tobytes(), (0, 0.0))
+            used[array.tobytes()] = array.nbytes, traffic + table_traffic(self.program, self.work, step, table)
+        return self.regions.weight_regions(used, self.program.name)
+
+    def _used_tables(self) -> Iterator[tuple[int, Table]]:
         for step, call in enumerate(self.work.calls):
-            for table in call.tables.values() if step not in self.layout.dropped else ():
-                array = stored(table)
-                key = array.tobytes()
-                if key not in offsets[table.kind]:
-                    if table.kind == "bytes" and sizes["bytes"] % 4:  # rows of weights begin at words
-                        parts["bytes"].append(np.zeros(-sizes["bytes"] % 4, "i1"))
-                        sizes["bytes"] += -sizes["bytes"] % 4
-                    offsets[table.kind][key] = sizes[table.kind]
-                    parts[table.kind].append(array)
-                    sizes[table.kind] += array.size
-        joined = {kind: np.concatenate(parts[kind] or [np.zeros(1, form)]) for kind, form in TABLE_TYPES.items()}
-        # A structure in C has no padding behind them then.
-        joined["shorts"] = np.pad(joined["shorts"], (0, joined["shorts"].size % 2))
-        joined["bytes"] = np.pad(joined["bytes"], (0, -joined["bytes"].size % 4))
-        return {kind: (joined[kind], offsets[kind]) for kind in TABLE_TYPES}
+            if step not in self.layout.dropped:
+                yield from ((step, table) for table in call.tables.values())
+
+    @cached_property
+    def _tables(self) -> Mapping[str, WeightTables]:
+        names = [each.name for each in self.regions.weights] or [""]
+        regions = self.table_regions
+        tables = [table for _, table in self._used_tables()]
+        return {
+            name: joined_tables([each for each in tables if regions[stored(each).tobytes()] == name])
+            for name in names
+        }
 
     @property
     def constants(self) -> tuple[str, ...]:
@@ -196,6 +244,8 @@ class IntegerNetwork:
             "outputs": [_described(port) for port in self.outputs],
             "arena_bytes": self.arena_bytes,
             "weight_bytes": self.weight_bytes,
+            "regions": [each.name for each in self.regions.values],
+            "weight_regions": [each.name for each in self.regions.weights],
             "sources": self.sources(),
             "layers": [
                 {
@@ -213,17 +263,29 @@ class IntegerNetwork:
 
     @cached_property
     def _statements(self) -> Statements:
-        return Statements(self.program, self.work, self.layout, self.prefix, self._pointer, self._table, "bytes")
+        return Statements(
+            self.program, self.work, self.layout, self.prefix, self._pointer, self._table, self._scratch
+        )
+
+    def _scratch(self, step: int) -> str:
+        return f"{self._base(self.layout.scratch_region(step))} + {self.layout.scratch[step]}"
+
+    def _base(self, region: str) -> str:
+        """C of a region's first byte."""
+        return region_bytes(region) if self.regions.values else "bytes"
 
     def _table(self, step: int, name: str) -> str:
         call = self.work.calls[step]
         table = call.tables[name]
-        at = self._tables[table.kind][1][stored(table).tobytes()]
-        return table_pointer(f"weights->{table.kind} + {at}", call.kernel)
+        key = stored(table).tobytes()
+        region = self.table_regions[key]
+        at = self._tables[region].offsets[table.kind][key]
+        return table_pointer(f"weights->{f'{region}->' if region else ''}{table.kind} + {at}", call.kernel)
 
     def _pointer(self, place: Place, tensor: AffineTensor, const: bool) -> str:
         if not place.base:
-            expression = f"bytes + {place.offset_bytes}" if place.offset_bytes else "bytes"
+            base = self._base(place.region)
+            expression = f"{base} + {place.offset_bytes}" if place.offset_bytes else base
             return byte_pointer(expression, tensor, const=const)
         port = next(each for each in (*self.inputs, *self.outputs) if each.name == place.base)
         offset = place.offset_bytes // tensor.format.bytes

@@ -11,7 +11,6 @@ from nnkit_ansi_c.plan import ARENA, CALLER
 def integer_plan(network: IntegerNetwork, limit_bytes: int | None) -> MemoryPlan:
     """The arena, and inputs and outputs, which are the caller's arrays. Raises DoesNotFitError."""
     program, layout, work = network.program, network.layout, network.work
-    peak = layout.placement.peaks["arena"]
     steps = tuple(
         Step(index, program.ops[work.owners[index]].name, None, call.reads, (call.write,))
         for index, call in enumerate(work.calls)
@@ -24,13 +23,16 @@ def integer_plan(network: IntegerNetwork, limit_bytes: int | None) -> MemoryPlan
         buffers[room.name] = Buffer(
             room.name,
             room.kind,
-            ARENA,
+            layout.placement.places[room.name].region,
             layout.placement.places[room.name].offset_bytes,
             room.size_bytes,
             min(each.first_step for each in group),
             max(each.last_step for each in group),
         )
-    if limit_bytes is not None and peak.peak_bytes > limit_bytes:
+    last = max(len(steps) - 1, 0)
+    regions = _regions(network, limit_bytes)
+    peak = regions.get(ARENA)
+    if limit_bytes is not None and peak is not None and peak.peak_bytes > limit_bytes:
         loads = [
             sum(b.size_bytes for b in buffers.values() if b.first_step <= step.index <= b.last_step) for step in steps
         ]
@@ -41,7 +43,12 @@ def integer_plan(network: IntegerNetwork, limit_bytes: int | None) -> MemoryPlan
             where=program.name,
             remedy=f"set `arena` to at least {peak.peak_bytes:,} bytes, or use a smaller network",
         )
-    caller_bytes, last = 0, max(len(steps) - 1, 0)
+    for region in network.regions.weights:
+        size = network.weight_bytes_of(region.name)
+        buffers[f"weights in {region.name}"] = Buffer(
+            f"weights in {region.name}", "weights", region.name, 0, size, 0, last
+        )
+    caller_bytes = 0
     for name in (*program.inputs, *program.outputs):
         size = program.tensors[name].size_bytes
         buffers[name] = Buffer(name, "activation", CALLER, caller_bytes, size, 0, last)
@@ -51,13 +58,19 @@ def integer_plan(network: IntegerNetwork, limit_bytes: int | None) -> MemoryPlan
         holder = spot.base or layout.outermost(work.root(name))
         start = 0 if spot.base else buffers[holder].offset_bytes
         places[name] = TensorPlace(name, holder, spot.offset_bytes - start, program.tensors[name].size_bytes)
-    regions = {
-        ARENA: RegionUse(
-            peak.peak_bytes if limit_bytes is None else limit_bytes,
-            peak.peak_bytes,
-            peak.lower_bound_bytes,
-            peak.peak_bytes == peak.lower_bound_bytes,
-        ),
-        CALLER: RegionUse(caller_bytes, caller_bytes, caller_bytes, True),
-    }
+    regions[CALLER] = RegionUse(caller_bytes, caller_bytes, caller_bytes, True)
     return MemoryPlan("general", regions, buffers, places, steps, (), network.weight_bytes)
+
+
+def _regions(network: IntegerNetwork, limit_bytes: int | None) -> dict[str, RegionUse]:
+    """The arena, or each region of values and of weights. Least peaks are proven for what lies in a region."""
+    sizes = {each.name: each.size for each in (*network.regions.values, *network.regions.weights)}
+    uses = {}
+    for name, peak in network.layout.placement.peaks.items():
+        given = sizes.get(name, peak.peak_bytes if limit_bytes is None else limit_bytes)
+        proven = peak.peak_bytes == peak.lower_bound_bytes
+        uses[name] = RegionUse(given, peak.peak_bytes, peak.lower_bound_bytes, proven)
+    for each in network.regions.weights:
+        held = network.weight_bytes_of(each.name)
+        uses[each.name] = RegionUse(each.size, held, held, True)
+    return uses

@@ -36,5 +36,6 @@ def check_source(record: Mapping[str, Any]) -> str:
         "macro": record["name"].upper(),
         "inputs": record["inputs"],
         "outputs": record["outputs"],
+        "regions": record.get("regions", []),
     }
     return tidy_source(c_environment("nnkit_ansi_c", "templates"), "integer_check.c.j2", values)

@@ -4,10 +4,29 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from nnkit.affine_build.options import AffineOptions
-from nnkit.recipe import ByteSize, TargetOptionsBase
+from nnkit.recipe import ByteSize, RecipeModel, TargetOptionsBase, fault
+
+
+class MemoryRegion(RecipeModel):
+    """A memory of the machine, of one size and speed."""
+
+    name: str = Field(
+        pattern=r"^[a-z][a-z0-9_]{0,30}$", description="As the C names it.", examples=["dtcm", "axi_sram", "qspi"]
+    )
+    size: ByteSize = Field(description="Bytes of it that the network may have.", examples=["64KiB"])
+    cycles: float = Field(
+        ge=0.0,
+        le=1000.0,
+        description="Cycles of an access of 4 bytes; only how they compare matters.",
+        examples=[1, 2.5, 20],
+    )
+    holds: Literal["values", "weights"] = Field(
+        default="values",
+        description="Working memory, or weights. A memory that holds both is written twice, its size divided.",
+    )
 
 
 class AnsiCOptions(TargetOptionsBase):
@@ -32,6 +51,13 @@ class AnsiCOptions(TargetOptionsBase):
         default=None,
         description="Most bytes of working memory; more ends with exit code 4. `null`: as many as are needed.",
         examples=["64KiB"],
+    )
+    regions: tuple[MemoryRegion, ...] = Field(
+        default=(),
+        description="Of integers: several memories, such as an STM32H7's DTCM, AXI SRAM and external flash. Values "
+        "and weights that are used most go to the fastest; the C takes a pointer for each. Empty: one arena and one "
+        "file of weights.",
+        examples=[[{"name": "dtcm", "size": "64KiB", "cycles": 1}, {"name": "axi", "size": "256KiB", "cycles": 3}]],
     )
     stripes: int | None = Field(
         default=None,
@@ -59,6 +85,23 @@ class AnsiCOptions(TargetOptionsBase):
         le=10_000,
         description="Of integers: calibration images that corrections measure on; a quarter of them judges.",
     )
+
+    @model_validator(mode="after")
+    def _regions(self) -> AnsiCOptions:
+        if not self.regions:
+            return self
+        names = [region.name for region in self.regions]
+        if self.precision == "float32":
+            raise fault(
+                "`regions` are of integers, and the precision is float32", "set precision: int8", ("regions",)
+            )
+        if len(set(names)) < len(names) or {"arena", "caller"} & set(names):
+            raise fault(
+                "two regions have one name, or one is called arena or caller", "name each its own", ("regions",)
+            )
+        if self.arena is not None and any(region.holds == "values" for region in self.regions):
+            raise fault("there are both `arena` and `regions` for values", "remove arena", ("arena",))
+        return self
 
     @property
     def affine(self) -> AffineOptions:

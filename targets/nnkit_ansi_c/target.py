@@ -55,8 +55,11 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         from nnkit.target import Machine
         from nnkit_ansi_c.plan import ARENA
 
+        description = "Any processor with a C90 compiler and 32-bit integers."
+        if options.regions:
+            return Machine("ANSI C", tuple(Region(each.name, each.size) for each in options.regions), description)
         capacity = UNBOUNDED_BYTES if options.arena is None else options.arena
-        return Machine("ANSI C", (Region(ARENA, capacity),), "Any processor with a C90 compiler and 32-bit integers.")
+        return Machine("ANSI C", (Region(ARENA, capacity),), description)
 
     def legalisation(self, options: AnsiCOptions) -> tuple[str, ...]:
         """The normal form of the quantiser, where values are integers; in float what has no C of its own."""
@@ -144,7 +147,7 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
             return plan_of(program, Network.of(program, inputs_in_arena=options.inputs == "arena"), options.arena)
         from nnkit_ansi_c.integer_plan import integer_plan
 
-        return integer_plan(_integer_network(program), options.arena)
+        return integer_plan(_integer_network(program, options), options.arena)
 
     def estimates(self, lowered: Lowered, program: Program, options: AnsiCOptions) -> Mapping[str, Any]:
         """Cycles by layer and core."""
@@ -170,7 +173,7 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         else:
             from nnkit_ansi_c.integer_emit import emit_integer_library
 
-            emit_integer_library(_integer_network(deployment.program), options, folder, stage_files)
+            emit_integer_library(_integer_network(deployment.program, options), options, folder, stage_files)
         emit_selftest(deployment.program, deployment.statistics, folder)
 
     def details(self, deployment: Deployment[Lowered], options: AnsiCOptions, folder: Path) -> Mapping[str, Any]:
@@ -249,11 +252,12 @@ def _stripes(options: AnsiCOptions) -> Stripes:
     return Stripes(options.stripes, options.arena, options.inputs == "arena")
 
 
-def _integer_network(program: Program) -> IntegerNetwork:
+def _integer_network(program: Program, options: AnsiCOptions) -> IntegerNetwork:
     from nnkit.program.affine import AffineProgram
     from nnkit_ansi_c.integer_network import IntegerNetwork
+    from nnkit_ansi_c.regions import Regions
 
-    return IntegerNetwork.of(_of(program, AffineProgram))
+    return IntegerNetwork.of(_of(program, AffineProgram), Regions.of(options.regions))
 
 
 def _of(value: object, kind: type[T]) -> T:

@@ -76,7 +76,7 @@ class AffineNetwork:
         ]
         work = work_of(program, cut, outside=())
         sizes = {step: size for step, call in enumerate(work.calls) if (size := streamed_bytes(call))}
-        layout = layout_of(program, work, (), L2, sizes, effort)
+        layout = layout_of(program, work, (), (L2,), sizes, effort)
         return AffineNetwork(program, f"{identifier(program.name, RESERVED)}", work, layout)
 
     @property
@@ -93,7 +93,10 @@ class AffineNetwork:
             kind = {"ints": "int", "shorts": "short", "bytes": "signed char"}[call.tables[name].kind]
             return table_pointer(f"(const {kind} *)(const void *)(l2 + {offset})", call.kernel)
 
-        return Statements(self.program, self.work, self.layout, self.prefix, _value, table, "l2")
+        def scratch(step: int) -> str:
+            return f"l2 + {self.layout.scratch[step]}"
+
+        return Statements(self.program, self.work, self.layout, self.prefix, _value, table, scratch)
 
     def table_offsets(self, step: int) -> dict[str, int]:
         """By table of a call, where it begins among the call's weights, in bytes."""

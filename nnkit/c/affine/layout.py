@@ -1,12 +1,12 @@
-"""Where the values of an affine program lie: which share bytes, and the region that the rest is packed into.
+"""Where the values of an affine program lie: which share bytes, and the regions that the rest is packed into.
 
-Inputs and outputs are arrays of the caller, or lie in the region as well: then an input lives from the first call on,
-and an output to the end. Where a call's tables are streamed, they take bytes of the region while it runs.
+Inputs and outputs are arrays of the caller, or lie in a region as well: then an input lives from the first call on,
+and an output to the end. Where a call's tables are streamed, they take bytes of a region while it runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,24 +20,26 @@ from nnkit.memory.sharing import Life, Wish, granted
 from nnkit.program.affine import AffineProgram
 
 ARENA = Region("arena", UNBOUNDED_BYTES, 4)
-"""Where values lie that are not the caller's, unless another region is named."""
+"""Where values lie that are not the caller's, unless other regions are named."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A value: base is `""` for the region, else the program input or output that holds it.
+    """A value: base is `""` for a region, else the program input or output that holds it.
 
-    stride: elements from pixel to pixel, more than the channels for a part of a concatenation.
+    stride: elements from pixel to pixel, more than the channels for a part of a concatenation. region: its name,
+    where a region holds the value.
     """
 
     base: str
     offset_bytes: int
     stride: int
+    region: str = ""
 
 
 @dataclass(frozen=True)
 class Room:
-    """A buffer of the region, live from one call to another, both included."""
+    """A buffer of a region, live from one call to another, both included."""
 
     name: str
     size_bytes: int
@@ -51,7 +53,7 @@ class Layout:
     """places: of every tensor. scratch: offset by call. dropped: calls that need not be made.
 
     weights: offset of the tables by call, where they are streamed.
-    rooms: all that lies in the region; sharings: which of it lies inside others.
+    rooms: all that lies in regions; sharings: which of it lies inside others.
     """
 
     places: Mapping[str, Place]
@@ -66,6 +68,10 @@ class Layout:
     def inside(self) -> Mapping[str, str]:
         """The room that each shared one lies in, by name."""
         return {wish.inner: wish.outer for wish in self.sharings}
+
+    def scratch_region(self, step: int) -> str:
+        """The region that holds a call's scratch."""
+        return self.placement.places[_scratch_name(step)].region
 
     def outermost(self, name: str) -> str:
         """The room that holds this one and lies in no other."""
@@ -129,14 +135,17 @@ def layout_of(
     program: AffineProgram,
     work: Work,
     outside: Collection[str] | None = None,
-    region: Region = ARENA,
+    regions: Sequence[Region] = (ARENA,),
     streamed_bytes: Mapping[int, int] | None = None,
     effort: Effort | None = None,
+    costs: Callable[[Room], Mapping[str, int]] | None = None,
 ) -> Layout:
     """Everything placed. Deterministic.
 
     outside: as `work_of` was told. streamed_bytes: by call, of its tables; None: they lie elsewhere. effort: how long
-    addresses may be searched for.
+    addresses may be searched for. costs: of a room by region, where there are several.
+
+    Raises DoesNotFitError.
     """
     outside = {*program.inputs, *program.outputs} if outside is None else outside
     lives: dict[str, list[int]] = {}
@@ -182,13 +191,15 @@ def layout_of(
     joined = {wish.inner for wish in sharings if not wish.over}
     rooms = [Room(name, life.count, life.first_step, life.last_step, "activation") for name, life in inner.items()]
     scratches = [
-        Room(f"scratch of call {step}", call.scratch_bytes, step, step, "scratch")
+        Room(_scratch_name(step), call.scratch_bytes, step, step, "scratch")
         for step, call in enumerate(work.calls)
         if call.scratch_bytes
     ]
     streams = [Room(f"weights of call {s}", size, s, s, "weights") for s, size in (streamed_bytes or {}).items()]
-    placement = _placed([*rooms, *scratches, *streams], sharings, _diagonals(work, inner, joined), region, effort)
+    placed = [(room, {} if costs is None else costs(room)) for room in (*rooms, *scratches, *streams)]
+    placement = _placed(placed, sharings, _diagonals(work, inner, joined), regions, effort)
     offsets = {name: spot.offset_bytes for name, spot in placement.places.items()}
+    held = {name: spot.region for name, spot in placement.places.items()}
     strides = {work.joins[step].source: step for step in work.joins}
     places = {}
     for name, tensor in program.tensors.items():
@@ -200,11 +211,11 @@ def layout_of(
             _, stride = pixels_and_channels(program.tensors[join.output].shape)
             shift = join.offset * tensor.format.bytes
             base = outer if outer in outside else ""
-            places[name] = Place(base, shift if base else offsets[name], stride)
+            places[name] = Place(base, shift if base else offsets[name], stride, "" if base else held[name])
         elif root in outside:
             places[name] = Place(root, 0, channels)
         else:
-            places[name] = Place("", offsets.get(root, 0), channels)
+            places[name] = Place("", offsets.get(root, 0), channels, held.get(root, regions[0].name))
     dropped = frozenset(step for step, join in work.joins.items() if join.source in joined or join.source in fixed)
     scratch, weights = ({room.first_step: offsets[room.name] for room in kind} for kind in (scratches, streams))
     return Layout(places, scratch, weights, dropped, (*rooms, *scratches, *streams), sharings, placement)
@@ -236,16 +247,22 @@ def _diagonals(work: Work, inner: Mapping[str, Life], joined: set[str]) -> list[
     return diagonals
 
 
+def _scratch_name(step: int) -> str:
+    return f"scratch of call {step}"
+
+
 def _placed(
-    rooms: Sequence[Room],
+    rooms: Sequence[tuple[Room, Mapping[str, int]]],
     sharings: Sequence[Wish],
     diagonals: Sequence[Diagonal],
-    region: Region,
+    regions: Sequence[Region],
     effort: Effort | None,
 ) -> Placement:
     problem = Problem(
-        (region,),
-        tuple(Request(room.name, room.size_bytes, room.first_step, room.last_step) for room in rooms),
+        tuple(regions),
+        tuple(
+            Request(room.name, room.size_bytes, room.first_step, room.last_step, costs=costs) for room, costs in rooms
+        ),
         tuple(Alias(wish.inner, wish.outer, wish.offset) for wish in sharings),
         tuple(diagonals),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -31,7 +31,7 @@ class Statements:
     """What is called.
 
     value: a value at its place as a C expression, for reading or not. table: of a call, its table of that name.
-    scratch: the expression that offsets of working memory are added to.
+    scratch: of a call, where its working memory lies, as an expression of bytes.
     """
 
     program: AffineProgram
@@ -40,7 +40,7 @@ class Statements:
     prefix: str
     value: Callable[[Place, AffineTensor, bool], str]
     table: Callable[[int, str], str]
-    scratch: str
+    scratch: Callable[[int], str]
 
     @cached_property
     def steps(self) -> tuple[int, ...]:
@@ -73,14 +73,14 @@ class Statements:
         tensors, places = self.program.tensors, self.layout.places
         written = places[call.write]
         first = call.first_channel if join is None else join.offset
-        written = Place(written.base, written.offset_bytes + first * tensors[call.write].format.bytes, written.stride)
+        written = replace(written, offset_bytes=written.offset_bytes + first * tensors[call.write].format.bytes)
         arguments = [f"&{self._constant[step][1]}"]
         arguments += [self.value(places[name], tensors[name], True) for name in call.reads]
         arguments.append(self.value(written, tensors[call.write], False))
         arguments += [self.table(step, name) for name in call.tables]
         if call.scratch_bytes:
             kind = dict(call.kernel.variant).get("x", "u8") if call.kernel.template == "depthwise" else "i16"
-            arguments.append(f"({C_TYPES[kind]} *)(void *)({self.scratch} + {self.layout.scratch[step]})")
+            arguments.append(f"({C_TYPES[kind]} *)(void *)({self.scratch(step)})")
         return f"{self.prefix}_{call.kernel.name}({', '.join(arguments)});"
 
     def _numbers(self, step: int) -> tuple[int, ...]:

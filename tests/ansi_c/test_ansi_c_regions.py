@@ -1,0 +1,175 @@
+"""Several memories of different speed: every value stays the same, and what is used most lies in the fastest."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from ansi_c_library import SANITIZERS
+from small_project import make_build, write_project
+from typer.testing import CliRunner
+
+from nnkit import pipeline
+from nnkit.boards import BOARDS
+from nnkit.builds import open_build
+from nnkit.c.affine.statements import stored
+from nnkit.cli import app
+from nnkit.errors import DoesNotFitError, RecipeError
+from nnkit.program.affine import AffineProgram
+from nnkit.program.inputs import stress_inputs
+from nnkit.verify.artifact import compare_artifact
+from nnkit_ansi_c.integer_emit import emit_integer_library
+from nnkit_ansi_c.integer_network import IntegerNetwork
+from nnkit_ansi_c.integer_runner import IntegerHostRunner
+from nnkit_ansi_c.options import AnsiCOptions, MemoryRegion
+from nnkit_ansi_c.regions import Regions, table_traffic
+from nnkit_ansi_c.runner import STRICT, described
+
+VALUES = ("{name: dtcm, size: 3KiB, cycles: 1}", "{name: axi, size: 32KiB, cycles: 3}")
+WEIGHTS = (
+    "{name: flash, size: 2KiB, cycles: 4, holds: weights}",
+    "{name: qspi, size: 1MiB, cycles: 20, holds: weights}",
+)
+
+
+def built(folder: Path, *regions: str, more: str = "precision: int8") -> Path:
+    path = write_project(folder)
+    options = f"ansi_c: {{{more}, regions: [{', '.join(regions)}]}}"
+    path.write_text(path.read_text().replace("gap8: {}", options))
+    return pipeline.run(make_build(path, target="ansi_c"), folder / "out").folder
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Values in two memories, weights in two others."""
+    return built(tmp_path_factory.mktemp("regions"), *VALUES, *WEIGHTS)
+
+
+def region(name: str, size: int, cycles: float, holds: Literal["values", "weights"] = "values") -> MemoryRegion:
+    return MemoryRegion(name=name, size=size, cycles=cycles, holds=holds)
+
+
+def program_of(build: Path) -> AffineProgram:
+    program = open_build(build).program
+    assert isinstance(program, AffineProgram)
+    return program
+
+
+def test_every_value_is_that_of_the_program(build: Path) -> None:
+    report: dict[str, Any] = json.loads((build / "report.json").read_text())
+    (verdict,) = report["verify"]["program_vs_artifact"]
+    assert (verdict["contract"], verdict["mismatches"], report["status"]) == ("exact", 0, "ok")
+    program = program_of(build)
+    runner = IntegerHostRunner(flags=("-O1", *SANITIZERS))
+    checked = compare_artifact(runner, build / "artifact", program, stress_inputs(program, 2))
+    assert checked.mismatches == 0, checked.first_difference
+    regions = report["memory"]
+    assert set(regions) == {"dtcm", "axi", "flash", "qspi", "caller"}
+    for name, size in (("dtcm", 3072), ("axi", 32768), ("flash", 2048), ("qspi", 1 << 20)):
+        assert regions[name]["capacity_bytes"] == size
+        assert 0 < regions[name]["peak_bytes"] <= size
+    blobs = {each: (build / "artifact" / f"small_{each}_weights.bin").stat().st_size for each in ("flash", "qspi")}
+    assert blobs == {each: regions[each]["peak_bytes"] for each in blobs}
+    assert sum(blobs.values()) == report["details"]["weight_bytes"]
+
+
+def test_an_emulated_board_gives_the_same(build: Path) -> None:
+    if (missing := BOARDS["cortex-m4"].missing()) is not None:
+        pytest.skip(missing)
+    done = CliRunner().invoke(app, ["bench", str(build), "--on", "cortex-m4", "--json"])
+    assert json.loads(done.stdout)["mismatches"] == 0
+
+
+def test_the_plan_names_every_region(build: Path) -> None:
+    plan = json.loads((build / "plan.json").read_text())
+    assert {each["region"] for each in plan["buffers"].values()} == {"dtcm", "axi", "flash", "qspi", "caller"}
+    for name in ("dtcm", "axi", "flash", "qspi"):
+        assert (build / f"memory_{name}.svg").exists()
+
+
+def test_firmware_and_self_test_compile_too(build: Path, tmp_path: Path) -> None:
+    artifact = build / "artifact"
+    sources = [artifact / file for file in (*described(artifact)["sources"], "example.c")]
+    for source in (*sources, *sorted((artifact / "device").glob("*.c"))):
+        command = ["cc", *STRICT, f"-I{artifact}", "-c", str(source), "-o", str(tmp_path / "one.o")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def test_weights_as_arrays(build: Path, tmp_path: Path) -> None:
+    """Weights alone in regions, values in one arena."""
+    program = program_of(build)
+    regions = Regions.of([region("flash", 2048, 4, "weights"), region("qspi", 1 << 20, 20, "weights")])
+    network = IntegerNetwork.of(program, regions)
+    emit_integer_library(network, AnsiCOptions(precision="int8", weights="arrays"), tmp_path)
+    checked = compare_artifact(IntegerHostRunner(), tmp_path, program, stress_inputs(program, 1))
+    assert checked.mismatches == 0, checked.first_difference
+    assert set(network.layout.placement.peaks) == {"arena"}
+
+
+def test_what_is_used_most_lies_in_the_fastest(build: Path) -> None:
+    program = program_of(build)
+    fast, slow = region("a", 3072, 1), region("b", 32768, 3)
+    regions = Regions.of([slow, fast])
+    network = IntegerNetwork.of(program, regions)
+    costs = regions.costs(program, network.work)
+    assert costs is not None
+    placement = network.layout.placement
+    taken = sum(costs(room)[placement.places[room.name].region] for room in network.layout.rooms)
+    slowest = sum(costs(room)["b"] for room in network.layout.rooms)
+    assert placement.cost == taken < 0.75 * slowest
+    # Everything lies in the fastest where there is room.
+    roomy = IntegerNetwork.of(program, Regions.of([fast.model_copy(update={"size": 1 << 20}), slow]))
+    assert {place.region for place in roomy.layout.placement.places.values()} == {"a"}
+
+
+def test_tables_go_by_traffic_for_each_byte(build: Path) -> None:
+    program = program_of(build)
+    regions = Regions.of([region("fast", 600, 1, "weights"), region("slow", 1 << 20, 9, "weights")])
+    network = IntegerNetwork.of(program, regions)
+    density: dict[bytes, float] = {}
+    for step, call in enumerate(network.work.calls):
+        for table in call.tables.values():
+            data = stored(table).tobytes()
+            traffic = table_traffic(program, network.work, step, table)
+            density[data] = density.get(data, 0.0) + traffic / len(data)
+    where = network.table_regions
+    assert set(where) == set(density)
+    fast = [data for data in density if where[data] == "fast"]
+    slow = [data for data in density if where[data] == "slow"]
+    assert fast
+    assert slow
+    for data in slow:  # it found no room beside those that are used as much
+        before = sum(len(other) + 3 for other in fast if density[other] >= density[data])
+        assert before + len(data) > 600
+    assert network.weight_bytes_of("fast") <= 600 + 12  # an unused kind takes an element
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (f"precision: float32, regions: [{VALUES[0]}]", "`regions` are of integers"),
+        (f"precision: int8, regions: [{VALUES[0]}, {VALUES[0]}]", "two regions have one name"),
+        (f"precision: int8, arena: 64KiB, regions: [{VALUES[0]}]", "both `arena` and `regions`"),
+    ],
+)
+def test_what_does_not_go_is_refused(tmp_path: Path, options: str, reason: str) -> None:
+    path = write_project(tmp_path)
+    path.write_text(path.read_text().replace("gap8: {}", f"ansi_c: {{{options}}}"))
+    with pytest.raises(RecipeError) as caught:
+        make_build(path, target="ansi_c")
+    assert reason in str(caught.value)
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("small", "reason"),
+    [(region("dtcm", 300, 1), "dtcm"), (region("flash", 600, 4, "weights"), "finds no room in flash")],
+)
+def test_what_does_not_fit_is_told(build: Path, small: MemoryRegion, reason: str) -> None:
+    with pytest.raises(DoesNotFitError, match=reason) as caught:
+        _ = IntegerNetwork.of(program_of(build), Regions.of([small])).table_regions
+    assert caught.value.remedy
