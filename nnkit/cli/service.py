@@ -42,6 +42,15 @@ def serve(  # noqa: PLR0913 - every option of a command is a parameter
     job_seconds: Annotated[
         float, typer.Option("--job-seconds", min=1.0, metavar="N", help="How long a job may take.")
     ] = 3600.0,
+    job_memory_mib: Annotated[
+        int | None,
+        typer.Option(
+            "--job-memory-mib",
+            min=1,
+            metavar="N",
+            help="What all processes of a job may hold together; else three quarters of the machine's, by --jobs.",
+        ),
+    ] = None,
 ) -> None:
     """Build for browsers and scripts: a network and pictures in, a release out."""
     from nnkit.commands.serve import ServeArguments, serve_command
@@ -58,5 +67,6 @@ def serve(  # noqa: PLR0913 - every option of a command is a parameter
             max_upload_mib << 20,
             upload_seconds,
             job_seconds,
+            None if job_memory_mib is None else job_memory_mib << 20,
         )
     )

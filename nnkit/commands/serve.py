@@ -26,7 +26,10 @@ _CONNECTIONS = 100
 
 @dataclass(frozen=True)
 class ServeArguments:
-    """The switches of `nnkit serve`. folder: None: in the user's data folder. tokens: a file of tokens."""
+    """The switches of `nnkit serve`. folder: None: in the user's data folder. tokens: a file of tokens.
+
+    job_memory_bytes: None: a share of the machine's.
+    """
 
     host: str
     port: int
@@ -37,6 +40,7 @@ class ServeArguments:
     max_upload_bytes: int
     upload_seconds: float
     job_seconds: float
+    job_memory_bytes: int | None
 
 
 def serve_command(given: ServeArguments) -> None:
@@ -59,10 +63,20 @@ def serve_command(given: ServeArguments) -> None:
 
     from nnkit.serve.app import make_app
     from nnkit.serve.limits import Limits, ServeOptions
+    from nnkit.serve.memory import can_be_measured, default_limit_bytes
     from nnkit.serve.store import only_server
     from nnkit.serve.users import read_tokens
 
-    limits = Limits(given.max_upload_bytes, given.upload_seconds, job_seconds=given.job_seconds)
+    if given.job_memory_bytes is not None and not can_be_measured():
+        raise UsageError(
+            "this system does not tell what processes hold", where="--job-memory-mib", remedy="leave it out"
+        )
+    limits = Limits(
+        given.max_upload_bytes,
+        given.upload_seconds,
+        job_seconds=given.job_seconds,
+        job_memory_bytes=given.job_memory_bytes or default_limit_bytes(given.jobs),
+    )
     folder = given.folder or data_folder()
     tokens = {} if given.tokens is None else read_tokens(given.tokens)
     hosts = ("127.0.0.1", "localhost", "::1", given.host) if local else ()

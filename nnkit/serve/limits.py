@@ -12,13 +12,15 @@ from nnkit.executors import THIS_HOST, ExecutorChoice
 class Limits:
     """upload_bytes: of one job, all files together. upload_seconds: for sending them. files: of one job.
 
-    job_seconds: a job that takes longer is ended. jobs_per_user: what waits, runs and is kept.
+    job_seconds: a job that takes longer is ended. job_memory_bytes: one whose processes hold more together is ended;
+    None: no limit. jobs_per_user: what waits, runs and is kept.
     """
 
     upload_bytes: int = 512 << 20
     upload_seconds: float = 300.0
     files: int = 2_000
     job_seconds: float = 3_600.0
+    job_memory_bytes: int | None = None
     jobs_per_user: int = 50
 
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from nnkit.keeper import keep
 from nnkit.serve.limits import ServeOptions
+from nnkit.serve.memory import resident_bytes
 from nnkit.serve.store import JobRecord, Store
 from nnkit.serve.worker import write_order
 from nnkit.trust import user_settings
@@ -91,8 +92,15 @@ class Supervisor:
             )
         limit = self._options.limits.job_seconds * user_settings().time_factor
         ends = time.monotonic() + limit
+        most = self._options.limits.job_memory_bytes
+        ended = ""
         while process.poll() is None:
-            if self._stopping or job.id in self._cancelled or time.monotonic() > ends:
+            if time.monotonic() > ends:
+                ended = f"it took longer than {limit:g} s"
+            elif most is not None and resident_bytes(process.pid) > most:
+                ended = f"it took more than {most >> 20:,} MiB of memory"
+                _kill_group(process.pid)  # at once: it may be growing
+            if ended or self._stopping or job.id in self._cancelled:
                 _end_group(process)
             time.sleep(_POLL_SECONDS)
         _kill_group(process.pid)
@@ -102,16 +110,16 @@ class Supervisor:
         elif self._stopping and not folder.result.exists():
             self._end(job, state="waiting")
         else:
-            self._end(job, **_outcome(folder.result.read_text("utf-8") if folder.result.exists() else "", limit))
+            self._end(job, **_outcome(folder.result.read_text("utf-8") if folder.result.exists() else "", ended))
 
     def _end(self, job: JobRecord, **fields: str) -> None:
         self._store.change(job.id, lambda now: now.state == "running", **fields)
 
 
-def _outcome(result: str, limit: float) -> dict[str, str]:
-    """What a result says; without one the process was ended: by its time, or for want of memory."""
+def _outcome(result: str, ended: str) -> dict[str, str]:
+    """What a result says; without one the process was ended. ended: by which limit; empty: by nobody here."""
     if not result:
-        reason = f"it was ended: it took longer than {limit:g} s, or more memory than there is"
+        reason = f"it was ended: {ended or 'something killed it, as the system does where memory runs out'}"
         return {"state": "failed", "error": reason}
     outcome = json.loads(result)
     if "error" in outcome:

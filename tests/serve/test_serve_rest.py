@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from nnkit.serve.memory import resident_bytes
 from tests.serve.conftest import Server, ended, wait
 
 Parts = list[tuple[str, tuple[str, bytes]]]
@@ -229,6 +230,26 @@ def test_a_job_that_runs_ends_with_its_process_group(start: Callable[..., Server
         assert group_members(*groups) == []
         assert processes_of(first) == {}
         assert client.delete(f"/api/jobs/{first}").status_code == 204
+
+
+def test_a_job_that_takes_too_much_memory_is_ended_and_says_so(start: Callable[..., Server], parts: Parts) -> None:
+    with start("--job-memory-mib", "30").client() as client:  # less than numpy and onnx take
+        done = ended(client, send(client, parts, target="onnx_qdq"))
+    assert (done["state"], done["error"]) == ("failed", "it was ended: it took more than 30 MiB of memory")
+
+
+def test_memory_of_a_session_is_that_of_all_its_processes() -> None:
+    hold = "import sys; held = bytearray(b'x') * (48 << 20); print('ready', flush=True); sys.stdin.read()"
+    both = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {hold!r}]); {hold}"
+    with subprocess.Popen(
+        [sys.executable, "-c", both], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == [b"ready\n"] * 2
+        held = resident_bytes(process.pid)
+        process.communicate(b"")
+    assert 96 << 20 < held < 200 << 20
+    assert resident_bytes(process.pid) == 0
 
 
 def test_jobs_survive_a_killed_server(start: Callable[..., Server], parts: Parts) -> None:
