@@ -18,7 +18,7 @@ static void copy(nnkit_u8 *to, const nnkit_u8 *from, nnkit_u32 bytes)
             bytes -= 2;
         }
         if (apart == 0) {
-            for (; bytes >= 16; bytes -= 16) {
+            for (; bytes >= 32; bytes -= 32) {
                 nnkit_u32 *t = (nnkit_u32 *)(void *)to;
                 const nnkit_u32 *f = (const nnkit_u32 *)(const void *)from;
 
@@ -26,8 +26,17 @@ static void copy(nnkit_u8 *to, const nnkit_u8 *from, nnkit_u32 bytes)
                 t[1] = f[1];
                 t[2] = f[2];
                 t[3] = f[3];
-                to += 16;
-                from += 16;
+                t[4] = f[4];
+                t[5] = f[5];
+                t[6] = f[6];
+                t[7] = f[7];
+                to += 32;
+                from += 32;
+            }
+            for (; bytes >= 4; bytes -= 4) {
+                *(nnkit_u32 *)(void *)to = *(const nnkit_u32 *)(const void *)from;
+                to += 4;
+                from += 4;
             }
         }
         for (; bytes >= 8; bytes -= 8) {
