@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from fuzz import NothingToTryError
 from fuzz.classes import CLASSES
 from fuzz.trial import Tally, try_inputs
 
@@ -18,7 +19,7 @@ _CHUNK_SECONDS = 30
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print a row for each class; 1 where something was found."""
+    """Print a row for each class; 1 where something was found, or nothing could be tried."""
     parser = argparse.ArgumentParser(
         prog="python -m fuzz",
         description="Damaged files against nnkit's readers: no traceback, no 20 seconds, no gigabyte.",
@@ -34,7 +35,11 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     rows = []
     for name in CLASSES if options.name == "all" else [options.name]:
-        tally, seconds = _tried(name, options)
+        try:
+            tally, seconds = _tried(name, options)
+        except NothingToTryError as error:
+            print(f"{name}: not tried: {error}", file=sys.stderr)
+            continue
         rows.append(
             {
                 "class": name,
@@ -51,11 +56,15 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{name}, seed {options.seed}, input {number}: {kind}\n{said}", file=sys.stderr)
     if options.json:
         print(json.dumps(rows))
-    else:
+    elif rows:
         print("  ".join(f"{key:>11}" for key in rows[0]))
         for row in rows:
             print("  ".join(f"{value:>11}" for value in row.values()))
-    return 1 if any(row[key] for row in rows for key in ("tracebacks", "hangs", "over_memory", "no_remedy")) else 0
+    return (
+        1
+        if not rows or any(row[key] for row in rows for key in ("tracebacks", "hangs", "over_memory", "no_remedy"))
+        else 0
+    )
 
 
 def _tried(name: str, options: argparse.Namespace) -> tuple[Tally, float]:

@@ -15,6 +15,7 @@ from random import Random
 from benchmarks.caffe_corpus import Files, cases
 from benchmarks.caffe_published import published
 from benchmarks.networks import shared_folder
+from fuzz import NothingToTryError
 from fuzz.caffe_bombs import bombs
 from fuzz.damage import LARGEST_INPUT_BYTES
 
@@ -44,15 +45,15 @@ def seeds(folder: Path) -> Seeds:
 
 
 def published_seeds(folder: Path) -> Seeds:
-    """Published networks; none where there is no folder of them."""
+    """Published networks. Raises NothingToTryError where there is no folder of them."""
     shared = shared_folder()
-    return [] if shared is None else published(shared)
+    if shared is None:
+        raise NothingToTryError("NNKIT_SHARED names no folder of published networks")
+    return published(shared)
 
 
 def attempt(given: Seeds, chance: Random, folder: Path) -> None:
     """One damaged network, or a bomb."""
-    if not given:
-        return
     if chance.random() < _BOMBS_SHARE:
         size = int(LARGEST_INPUT_BYTES * 0.99)
         return read(bombs(size)[chance.choice(sorted(bombs(64)))])

@@ -127,6 +127,16 @@ def test_the_command_prints_its_rows() -> None:
     )
 
 
+def test_a_class_without_files_to_start_from_is_not_counted_as_tried(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("NNKIT_SHARED", raising=False)
+    monkeypatch.setattr("fuzz.caffe.shared_folder", lambda: None)
+    assert command.main(["caffe_published", "--count", "5"]) == 1
+    told = capsys.readouterr()
+    assert (told.out, told.err.startswith("caffe_published: not tried: NNKIT_SHARED")) == ("", True)
+
+
 def test_a_long_run_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[tuple[int, int]] = []
 
