@@ -123,6 +123,16 @@ def operator_is_readable(layer: Layer, context: Context) -> str | None:
     return None
 
 
+def product_has_one_row(layer: Layer, context: Context) -> str | None:
+    """an InnerProduct makes one vector of its whole input
+    fix: write a product of several rows as a 1x1 convolution, or run the layer on the CPU"""
+    operator = _operator(layer, context)
+    if not isinstance(operator, FullyConnected):
+        return None
+    rows = math.prod(context.graph.shape(layer.main.output)) // operator.outputs
+    return f"{rows:,} of them" if rows > context.graph.shape(layer.inputs[0])[0] else None
+
+
 def group_is_small(layer: Layer, context: Context) -> str | None:
     """a convolution has at most {max_group} groups
     fix: split the layer, or write it as a depthwise convolution"""
@@ -334,6 +344,7 @@ LAYER_LIMITS: tuple[LayerLimit, ...] = (
     windows_are_small,
     window_is_plane,
     operator_is_readable,
+    product_has_one_row,
     group_is_small,
     pooling_is_ceil,
     power_is_known,

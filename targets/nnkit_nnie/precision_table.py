@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 WORTHWHILE_DB = 3.0
 _DETECTION = "detection"
 AS_BUILT = "as_built"
+NOT_CORRECTED = "not_corrected"
+"""The layers of the build in 16 bits with the weights as they came, where that is none of the usual choices."""
 
 
 def usual_choices(network: Network, built: LayerSet) -> dict[str, LayerSet]:

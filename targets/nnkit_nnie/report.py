@@ -18,10 +18,18 @@ from nnkit_nnie.lowered import NnieLowered
 from nnkit_nnie.network import Network, NnieSegment
 from nnkit_nnie.options import MIXED, NnieOptions
 from nnkit_nnie.precision import sixteen_bit_layers
-from nnkit_nnie.precision_table import AS_BUILT, better_choice, precision_table, table_lines, usual_choices
+from nnkit_nnie.precision_table import (
+    AS_BUILT,
+    NOT_CORRECTED,
+    better_choice,
+    precision_table,
+    table_lines,
+    usual_choices,
+)
 from nnkit_nnie.quantize import Precision, input_storage
 from nnkit_nnie.report_cost import cost_of
 from nnkit_nnie.stn_calibration import AlignedStatistics
+from nnkit_nnie.task_of_corrections import task_of_corrections
 
 _TABLE_SAMPLES, _TABLE_SCORED = 8, 512
 
@@ -63,6 +71,7 @@ def report_details(deployment: Deployment[NnieLowered], options: NnieOptions, fo
             *([f"choices {which}:"] if table else []),
             *table_lines(table),
             *([] if better is None else [better]),
+            *task_of_corrections(table, built),
         ],
         "mapper": _mapper(build["networks"][-1]),
         "notes": build["notes"],
@@ -107,7 +116,7 @@ def _precision(
 
     if corrected is lowered:
         return rows(lowered, usual_choices(lowered.network, built)), which
-    others = usual_choices(lowered.network, frozenset())
+    others = {NOT_CORRECTED if n == AS_BUILT else n: v for n, v in usual_choices(lowered.network, built).items()}
     table = [*rows(lowered, others), *rows(corrected, {AS_BUILT: built})]
     return table, f"{which}, {AS_BUILT} with corrected weights and the others without"
 

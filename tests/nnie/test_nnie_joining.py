@@ -83,3 +83,15 @@ def test_rows_of_a_fully_connected_layer_count() -> None:
     layers = layers_of(graph)
     (work,) = works_of(Network(graph, layers, ()), layers, lambda _: 8)
     assert work.products == 64 * 32 * 16
+
+
+def test_a_product_of_several_rows_is_not_the_nnies() -> None:
+    """An InnerProduct would make one vector of all rows."""
+    net = Net()
+    x = net.conv(net.input("data", 32, 4, 4), (32, 32), "conv")
+    rows = net.tag(net.reshape(x, [1, 16, 32], "rows"), cpu=True)
+    model = net.model(net.node("MatMul", [rows, net.constant("weight", np.ones((32, 8)))], "product"))
+    with pytest.raises(ModelError, match=r"(?s)product \(InnerProduct\).*one vector of its whole input; found 16 of"):
+        divide(model, CV500)
+    network = divide(model, replace(CV500, outside_limits_custom=True))
+    assert [layer.placement for layer in network.layers if layer.name == "product"] == ["cpu"]
