@@ -21,6 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from fuzz import NothingToTryError
 from fuzz.builds import RECIPE, write_project
 from fuzz.damage import LARGEST_INPUT_BYTES, damaged_bytes, damaged_json, damaged_text
 
@@ -131,8 +132,11 @@ _OWN = tuple({sys.prefix, sys.base_prefix, str(ROOT), "/dev/", *(path for path i
 
 
 def seeds(folder: Path) -> Seeds:
-    """A server and an upload of a network, two arrays and a recipe."""
-    from nnkit.serve.app import make_app
+    """A server and an upload of a network, two arrays and a recipe. Raises NothingToTryError without the server."""
+    try:
+        from nnkit.serve.app import make_app
+    except ImportError as error:
+        raise NothingToTryError(f"the extra `serve` is not installed: {error}") from error
     from nnkit.serve.limits import Limits, ServeOptions
 
     write_project(folder)
