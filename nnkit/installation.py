@@ -52,7 +52,12 @@ def install_command(extra: str) -> str:
     checkout = None if distribution is None else _checkout(distribution)
     name = NAME if distribution is None else distribution.name
     wanted = f"{name}[{extra}]" if checkout is None else f"{checkout}[{extra}]"
-    return f"{shlex.quote(sys.executable)} -m pip install {'-e ' if checkout else ''}{shlex.quote(wanted)}"
+    return pip_install(f"{'-e ' if checkout else ''}{shlex.quote(wanted)}")
+
+
+def pip_install(words: str) -> str:
+    """The command that installs into the environment that is running; words: what pip is given."""
+    return f"{shlex.quote(sys.executable)} -m pip install {words}"
 
 
 def _checkout(distribution: Distribution) -> str | None:

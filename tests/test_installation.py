@@ -74,7 +74,7 @@ def test_every_extra_that_is_asked_for_exists() -> None:
         for path in (ROOT / "nnkit").rglob("*.py")
         for extra in re.findall(r"install_command\(['\"](\w+)['\"]\)", path.read_text(encoding="utf-8"))
     }
-    assert {"dask", "solver"} <= named <= set(PROJECT["optional-dependencies"])
+    assert {"dask", "solver", "tflite"} <= named <= set(PROJECT["optional-dependencies"])
 
 
 def test_the_lock_holds_what_the_tests_need() -> None:

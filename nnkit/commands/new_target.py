@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import keyword
 import re
+import shlex
 from pathlib import Path
 
 from nnkit.commands.common import print_json, print_line
 from nnkit.errors import UsageError
+from nnkit.installation import as_called, pip_install
 
 
 def new_command(name: str, out: Path, *, json: bool) -> None:
@@ -42,6 +44,6 @@ def new_command(name: str, out: Path, *, json: bool) -> None:
         print_json({"target": name, "folder": str(folder)})
         return
     print_line(f"{folder}: the target {name}, which runs as it stands")
-    print_line(f"  next  pip install -e {folder}")
-    print_line(f"        nnkit targets show {name}")
-    print_line(f"        nnkit init MODEL --target {name} --images DIR")
+    print_line(f"  next  {pip_install(f'-e {shlex.quote(str(folder))}')}")
+    print_line(as_called(f"        nnkit targets show {name}"))
+    print_line(as_called(f"        nnkit init MODEL --target {name} --images DIR"))

@@ -9,6 +9,7 @@ from nnkit.custom_ops import is_custom, op_of
 from nnkit.errors import ModelError
 from nnkit.graph.refusal import Refusal
 from nnkit.importers.tensors import array_of
+from nnkit.installation import pip_install
 
 if TYPE_CHECKING:
     import onnx
@@ -30,7 +31,7 @@ def check_versions(proto: onnx.ModelProto, where: str) -> int:
         raise ModelError(
             f"the file has ONNX IR version {proto.ir_version}; the installed onnx reads up to {onnx.IR_VERSION}",
             where=where,
-            remedy="pip install -U onnx, or export with an older version",
+            remedy=f"{pip_install('-U onnx')}, or export with an older version",
         )
     versions = [entry.version for entry in proto.opset_import if entry.domain in DEFAULT_DOMAINS]
     if not versions:

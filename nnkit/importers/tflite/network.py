@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import ModelError, ToolError
+from nnkit.installation import install_command
 from nnkit.names import NamePool
 from nnkit.reading import read_regular_file
 
@@ -117,7 +118,7 @@ def read_tflite(path: Path) -> TfliteNetwork:
         raise ToolError(
             "TFLite files are read by the package `tflite`, which is not installed",
             where=where,
-            remedy="pip install nnkit[tflite]",
+            remedy=install_command("tflite"),
         ) from error
     try:
         return _network(tflite, data, where)

@@ -143,7 +143,7 @@ def test_without_the_extra_the_message_says_how_to_get_it(tmp_path: Path, monkey
     path = tmp_path / "net.tflite"
     _net("f4", path)
     monkeypatch.setitem(sys.modules, "tflite", None)
-    with pytest.raises(ToolError, match=r"pip install nnkit\[tflite\]"):
+    with pytest.raises(ToolError, match=r"-m pip install .*\[tflite\]"):
         import_tflite(path)
 
 
