@@ -25,13 +25,18 @@ from nnkit.c.fixed.machine import CoreMachine
 from nnkit.errors import NnkitError
 from nnkit.memory import engine
 from nnkit.memory.checker import check_plan
-from nnkit.memory.lifetimes import choose_storages
 from nnkit.memory.needs import KernelNeeds
-from nnkit.memory.packing import align_up
 from nnkit.memory.plan import MemoryPlan, Region
 from nnkit.program import Op
 from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
-from nnkit_gap8.loads import MemoryMachine, op_loads, spend_on_smaller_chunks, with_reserved
+from nnkit_gap8.loads import (
+    MemoryMachine,
+    choose_loaded_storages,
+    op_loads,
+    spend_on_smaller_chunks,
+    with_reserved,
+    with_single_blocks,
+)
 from nnkit_gap8.options import Gap8Options
 from nnkit_gap8.planner import PlannerName, plan
 
@@ -116,8 +121,7 @@ def _peers(built: Built) -> Row:
     program, machine = built.program, _machine()
     alignment = machine.l2.alignment_bytes
     loads = op_loads(program, lambda op: operator_c(op).needs(op, program, _MACHINE), machine)
-    least = [align_up(load.block_bytes, alignment) + load.l2_scratch_bytes for load in loads]
-    storages = choose_storages(program, least, alignment)
+    storages, _ = choose_loaded_storages(program, with_single_blocks(loads), alignment)
     live = storages.live_bytes(len(loads), alignment)[: len(loads)]
     chunked = spend_on_smaller_chunks(program, loads, live, alignment, _REPACK_LIMIT)
     extra = [load.floor_bytes + load.l2_scratch_bytes for load in chunked]

@@ -12,7 +12,7 @@ from nnkit.memory.plan import MemoryPlan
 from nnkit.program import OpBase, Program
 from nnkit_gap8.cluster import Cluster
 from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
-from nnkit_gap8.loads import MemoryMachine, OpLoad, op_loads
+from nnkit_gap8.loads import MemoryMachine, OpLoad, op_loads, with_single_blocks
 from nnkit_gap8.options import Gap8Options
 from nnkit_gap8.planner import plan
 
@@ -32,10 +32,13 @@ def checked_plan(program: Program, options: Gap8Options) -> MemoryPlan:
 
 
 def loads_of(program: Program, options: Gap8Options) -> list[OpLoad]:
-    """What the ops of a program need beside activations."""
+    """What the ops of a program need beside activations, their weights in the smallest pieces that are worth it.
+
+    On the cluster every further piece takes the whole input through L1 again; elsewhere small pieces cost little.
+    """
     machine, cores = memory_machine(options), options.core_machine()
     if options.cluster is None:
-        return op_loads(program, lambda op: operator_c(op).needs(op, program, cores), machine)
+        return with_single_blocks(op_loads(program, lambda op: operator_c(op).needs(op, program, cores), machine))
     return op_loads(program, Cluster(program, cores).needs, machine)
 
 

@@ -4,7 +4,8 @@ A program is cut where one tensor alone lives (`stripes.cuts`). Between two cuts
 and what they need of L2 does not depend on what the layers elsewhere do. So the cheapest choice under a budget is a
 shortest path over the cuts, found exactly, by two estimates for each way from one cut to a later one:
 
-* bytes: the lower bound of a plan of these layers, with weights in single blocks;
+* bytes: the lower bound of a plan of these layers, with weights in the smallest pieces that the kernels wish, and
+  where nothing fits so in single blocks;
 * cost, in instructions: what is computed, copied and fetched, by stripes in part again.
 
 The plan of the chosen program decides; where it takes more than the estimate, the budget of the search is lowered.
@@ -62,7 +63,7 @@ def with_stripes(
     the least L2 peak and code together, by an estimate of the code.
 
     Args:
-        loads_of: what the ops of a program need beside activations.
+        loads_of: what the ops of a program need beside activations, with weights in the pieces that are wished.
         plan: the target's planner; raises DoesNotFitError.
 
     Raises:
@@ -83,19 +84,31 @@ def with_stripes(
         )
         if segments and gains and not isinstance(reached, DoesNotFitError):
             return _told(program, candidate, segments, reached)
-    budget = machine.l2.capacity_bytes
-    for _ in range(_TRIALS if isinstance(whole, DoesNotFitError) else 0):
-        chosen = search.cheapest(budget)
-        if not chosen:
-            break
-        candidate = in_stripes(program, chosen)
+    if not isinstance(whole, DoesNotFitError):
+        return program
+    fitting = _fitting(search, machine.l2.capacity_bytes, plan)
+    if fitting is None and with_single_blocks(loads_of(program)) != loads_of(program):
+        search = _Search(program, machine, lambda part: with_single_blocks(loads_of(part)))
+        fitting = _fitting(search, machine.l2.capacity_bytes, plan)
+    if fitting is None:
+        raise _with_stripes_told(whole, search.least_budget_bytes())
+    return _told(program, *fitting)
+
+
+def _fitting(
+    search: _Search, budget_bytes: int, plan: Callable[[Program], MemoryPlan]
+) -> tuple[Program, list[Segment], MemoryPlan] | None:
+    """The cheapest choice that a plan fits; None: none of those tried."""
+    for _ in range(_TRIALS):
+        segments = search.cheapest(budget_bytes)
+        if not segments:
+            return None
+        candidate = in_stripes(search.program, segments)
         reached = _planned(candidate, plan)
         if not isinstance(reached, DoesNotFitError):
-            return _told(program, candidate, chosen, reached)
-        budget -= budget // 64
-    if isinstance(whole, DoesNotFitError):
-        raise _with_stripes_told(whole, search.least_budget_bytes())
-    return program
+            return candidate, segments, reached
+        budget_bytes -= budget_bytes // 64
+    return None
 
 
 def _planned(program: Program, plan: Callable[[Program], MemoryPlan]) -> MemoryPlan | DoesNotFitError:
@@ -143,7 +156,7 @@ class _Search:
     """Ways from cut to cut, each estimated once."""
 
     def __init__(self, program: Program, machine: MemoryMachine, loads_of: LoadsOf) -> None:
-        self._program, self._machine, self._loads_of = program, machine, loads_of
+        self.program, self._machine, self._loads_of = program, machine, loads_of
         self._cuts = cuts(program)
         if not self._cuts or self._cuts[0]:
             self._cuts.insert(0, 0)  # several inputs: the layers up to the first cut run whole
@@ -203,10 +216,10 @@ class _Search:
             whole = self._estimate(Segment(first, last, 1))
             if whole.l2_bytes <= budget_bytes:
                 return whole
-        ops = self._program.ops[first:last]
-        if not {first, last} <= self._single or not all(can_be_striped(op, self._program) for op in ops):
+        ops = self.program.ops[first:last]
+        if not {first, last} <= self._single or not all(can_be_striped(op, self.program) for op in ops):
             return None
-        rows = self._program.tensors[ops[-1].output].shape[1]
+        rows = self.program.tensors[ops[-1].output].shape[1]
         fitting = (
             way
             for count in _COUNTS
@@ -221,18 +234,17 @@ class _Search:
 
         An op has at least as many rows in a stripe as the stripe's result.
         """
-        tensors, ops = self._program.tensors, self._program.ops[segment.first : segment.last]
-        entry, end = tensors[entry_of(self._program, segment.first)], tensors[ops[-1].output]
+        tensors, ops = self.program.tensors, self.program.ops[segment.first : segment.last]
+        entry, end = tensors[entry_of(self.program, segment.first)], tensors[ops[-1].output]
         rows, done = end.shape[1] // segment.count, ceil(end.shape[1] * (segment.count - 2) / segment.count)
         row_bytes = [tensors[op.output].size_bytes // tensors[op.output].shape[1] for op in ops]
         return max(entry.size_bytes + done * row_bytes[-1] + rows * max(row_bytes), 2 * end.size_bytes)
 
     def _estimate(self, segment: Segment) -> _Way:
         if segment not in self._known:
-            part = segment_program(self._program, segment)
-            loads = with_single_blocks(self._loads_of(part))
-            storages, loads = choose_loaded_storages(part, loads, self._machine.l2.alignment_bytes)
-            l2_bytes = l2_lower_bound(loads, self._machine, storages)
+            part = segment_program(self.program, segment)
+            storages, loads = choose_loaded_storages(part, self._loads_of(part), self._machine.l2.alignment_bytes)
+            l2_bytes = l2_lower_bound(loads, self._machine, storages, single_blocks=False)
             self._known[segment] = _Way(segment, l2_bytes, _cost(part, loads), len(part.ops))
         return self._known[segment]
 

@@ -30,6 +30,8 @@ from nnkit.program import (
 )
 from nnkit.simulate import simulate
 from nnkit_gap8.checked_plan import checked_plan, loads_of, memory_machine
+from nnkit_gap8.cluster import Cluster
+from nnkit_gap8.emit import emit_artifact
 from nnkit_gap8.options import Gap8Memory, Gap8Options
 from nnkit_gap8.runners import HostRunner, Rv32Runner
 from nnkit_gap8.stripe_search import with_stripes
@@ -314,3 +316,22 @@ def test_a_tensor_beside_the_chain_ends_the_cuts() -> None:
         Add(name="sum", inputs=("b", "x"), output="y", shifts=(0, 0), stage=stage),
     )
     assert cuts(Program("net", tensors, ops, ("x",), ("y",))) == [0]
+
+
+@needs_gcc
+def test_stripes_run_in_tiles(tmp_path: Path) -> None:
+    """On the cluster, under the port that is strict about transfers."""
+    program = head()
+    options = limited(20_000, cluster={"cores": 8, "l1": 16_384})
+    made = striped(program, options)
+    assert any(op.kind == "join_rows" for op in made.ops)
+    cluster = Cluster(made, options.core_machine())
+    for path, content in emit_artifact(
+        made, checked_plan(made, options), options.core_machine(), "net", cluster
+    ).items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(content)
+    x = {"x": random_values(np.random.default_rng(1), program.tensors["x"])}
+    (result,) = HostRunner(flags=("-O0",)).run(tmp_path, made, [x], trace=False)
+    expected = plain_reference.run(program, x)
+    np.testing.assert_array_equal(result.outputs[program.outputs[0]], expected[program.outputs[0]])
