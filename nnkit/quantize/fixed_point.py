@@ -15,10 +15,11 @@ from nnkit.quantize.fixed.catalogue import lowering_of
 from nnkit.quantize.fixed.conv_weights import ConvolutionLowering
 from nnkit.quantize.fixed.format_table import FormatTable
 from nnkit.quantize.float_program import FloatProgram
-from nnkit.quantize.formats import choose_formats, sixteen_bit_values
+from nnkit.quantize.formats import choose_formats, sixteen_bit_values, tensors_of
 from nnkit.quantize.rounding_bias import without_rounding_bias
 from nnkit.quantize.scheme import FixedPointScheme
 from nnkit.quantize.used_ranges import UsedRanges
+from nnkit.quantize.widening import widened
 
 
 def quantize(
@@ -38,6 +39,8 @@ def quantize(
     if scheme.pinned is None and scheme.accumulate == "wide":
         program = without_rounding_bias(program, {value: formats.format(value) for value in _values(program)})
         _settle(program, formats, scheme)
+    if scheme.pinned is None and stats.percentile is None:
+        formats = widened(program, formats, stats, scheme)
     return _program(program, formats, scheme, name)
 
 
@@ -62,11 +65,11 @@ def _settle(program: FloatProgram, formats: FormatTable, scheme: FixedPointSchem
     changed = True
     while changed:
         changed = False
-        tensors = _tensors(program, formats, scheme)
+        tensors = tensors_of(program, formats, scheme)
         for op in program.ops:
             if lowering_of(op).settle(op, formats, tensors, scheme):
                 changed = True
-                tensors = _tensors(program, formats, scheme)
+                tensors = tensors_of(program, formats, scheme)
 
 
 def _balance(program: FloatProgram, formats: FormatTable, scheme: FixedPointScheme) -> None:
@@ -75,7 +78,7 @@ def _balance(program: FloatProgram, formats: FormatTable, scheme: FixedPointSche
     A product of a and b bits fits the accumulator as well as one of a - 1 and b + 1; its noise is least where both
     are about equal. Where the proof takes k bits from the weights, half of them are taken from the input instead.
     """
-    tensors = _tensors(program, formats, scheme)
+    tensors = tensors_of(program, formats, scheme)
     wanted: dict[str, int] = {}
     for op in program.ops:
         lowering = lowering_of(op)
@@ -93,25 +96,8 @@ def _values(program: FloatProgram) -> tuple[str, ...]:
     return (*program.inputs, *(op.output for op in program.ops))
 
 
-def _tensors(program: FloatProgram, formats: FormatTable, scheme: FixedPointScheme) -> dict[str, Tensor]:
-    tensors: dict[str, Tensor] = {}
-    outputs = {op.output: op for op in program.ops}
-    for value in (*program.inputs, *outputs):
-        form = formats.format(value)
-        low, high = formats.integer_range(value)
-        if scheme.pinned is not None and value in outputs:
-            low, high = form.qmin, form.qmax
-            activation = outputs[value].nonlinearity
-            if activation is not None and activation.low is not None:
-                low = form.quantize_scalar(activation.low)
-            if activation is not None and activation.high is not None:
-                high = form.quantize_scalar(activation.high)
-        tensors[value] = Tensor(value, program.shapes[value], form, low, high)
-    return tensors
-
-
 def _program(program: FloatProgram, formats: FormatTable, scheme: FixedPointScheme, name: str) -> Program:
-    tensors = _tensors(program, formats, scheme)
+    tensors = tensors_of(program, formats, scheme)
     ops: list[Op] = [lowering_of(op).build(op, tensors, scheme) for op in program.ops]
     used = {value for op in ops for value in (*op.inputs, op.output)}
     return Program(

@@ -7,10 +7,12 @@ the producing convolutions. A group's range is the hull of its members' calibrat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import InternalError, ModelError, RecipeError
+from nnkit.program import Tensor
 from nnkit.quantize.fixed.catalogue import lowering_of
 from nnkit.quantize.fixed.format_table import FormatTable, Group, Range
 from nnkit.quantize.float_program import (
@@ -44,8 +46,16 @@ def choose_formats(program: FloatProgram, stats: CalibrationStats, scheme: Fixed
     return FormatTable(table, ranges)
 
 
-def value_ranges(program: FloatProgram, stats: CalibrationStats, scheme: FixedPointScheme) -> dict[str, Range]:
-    """Range of every input and layer output, headroom and activation bounds applied."""
+def value_ranges(
+    program: FloatProgram,
+    stats: CalibrationStats,
+    scheme: FixedPointScheme,
+    whole: Mapping[str, Range] = MappingProxyType({}),
+) -> dict[str, Range]:
+    """Range of every input and layer output, headroom and activation bounds applied.
+
+    whole: ranges that stand in for what calibration saw of these values.
+    """
     sixteen = sixteen_bit_values(program) if scheme.bits == 8 else None
 
     def headroom(value: str) -> float:
@@ -60,10 +70,12 @@ def value_ranges(program: FloatProgram, stats: CalibrationStats, scheme: FixedPo
         if declared is not None:
             ranges[name] = Range(declared.low, declared.high, declared.low >= 0.0)
         else:
-            ranges[name] = _with_headroom(stats, name, headroom(name), name)
+            ranges[name] = whole.get(name) or _with_headroom(stats, name, headroom(name), name)
     for op in program.ops:
         lowering, sources = lowering_of(op), [ranges[name] for name in op.inputs]
-        if lowering.has_own_range(op):
+        if op.output in whole:
+            seen = whole[op.output]
+        elif lowering.has_own_range(op):
             seen = _with_headroom(stats, op.range_value, headroom(op.output), op.name)
         else:
             seen = _hull(sources)
@@ -166,3 +178,21 @@ def _pinned_frac(names: list[str], program: FloatProgram, scheme: FixedPointSche
             remedy="pin the producer's output_frac and its readers' input_frac to one number",
         )
     return next(iter(pins.values()))
+
+
+def tensors_of(program: FloatProgram, formats: FormatTable, scheme: FixedPointScheme) -> dict[str, Tensor]:
+    """Every value's format, and the stored integers that it can take."""
+    tensors: dict[str, Tensor] = {}
+    outputs = {op.output: op for op in program.ops}
+    for value in (*program.inputs, *outputs):
+        form = formats.format(value)
+        low, high = formats.integer_range(value)
+        if scheme.pinned is not None and value in outputs:
+            low, high = form.qmin, form.qmax
+            activation = outputs[value].nonlinearity
+            if activation is not None and activation.low is not None:
+                low = form.quantize_scalar(activation.low)
+            if activation is not None and activation.high is not None:
+                high = form.quantize_scalar(activation.high)
+        tensors[value] = Tensor(value, program.shapes[value], form, low, high)
+    return tensors

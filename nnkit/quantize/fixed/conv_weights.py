@@ -237,6 +237,14 @@ class ConvolutionLowering(Lowering[ConvT]):
         conv = self.convolution(op, tensors, scheme)
         return formats.lower_frac(op.output, conv.source.fixed.frac + choose_weights(conv).frac)
 
+    def takes(
+        self, op: ConvT, before: Mapping[str, Tensor], tensors: Mapping[str, Tensor], scheme: FixedPointScheme
+    ) -> bool:
+        """Whether the accumulator is proven for the same weights."""
+        weights = choose_weights(self.convolution(op, before, scheme))
+        form = Fixed(weights.bits, weights.frac)
+        return _at(self.convolution(op, tensors, scheme), form, weights.bits_lost) is not None
+
     def bits_lost(self, op: ConvT, tensors: Mapping[str, Tensor], scheme: FixedPointScheme) -> int:
         """Fraction bits that the weights give up for the proof."""
         return choose_weights(self.convolution(op, tensors, scheme)).bits_lost

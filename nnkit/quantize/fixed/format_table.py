@@ -57,6 +57,14 @@ class FormatTable:
         high = min(form.qmax, form.quantize_scalar(reach.high))
         return min(low, 0), max(high, 0)
 
+    def with_ranges(self, ranges: dict[str, Range]) -> FormatTable:
+        """The same formats, other ranges."""
+        return FormatTable(self._groups, ranges)
+
+    def changed(self, other: FormatTable) -> set[str]:
+        """The values that have other ranges there."""
+        return {value for value, reach in self._ranges.items() if reach != other._ranges[value]}
+
     def lower_frac(self, value: str, frac: int) -> bool:
         """Make a group's format coarser. Returns whether anything changed."""
         group = self._groups[value]

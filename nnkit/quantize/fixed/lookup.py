@@ -17,6 +17,7 @@ from nnkit.quantize.functions import STEEP
 from nnkit.quantize.scheme import FixedPointScheme
 
 _STEP_BITS = {8: 0, 16: 6}
+AT_A_POLE = ("Sqrt", "Log", "Reciprocal")
 _STEP_BITS_AT_A_POLE = 3
 """For functions in 16 bits that bend most near 0; their tables hold only the values that the input can have."""
 
@@ -36,11 +37,17 @@ class LookupLowering(Lowering[FloatFunction]):
         low, high = op.function.image(calibrated.low, calibrated.high)
         return Range(low, high, low >= 0.0)
 
+    def takes(
+        self, op: FloatFunction, before: Mapping[str, Tensor], tensors: Mapping[str, Tensor], scheme: FixedPointScheme
+    ) -> bool:
+        """Not where the table is made for the input's range alone."""
+        return op.function.name not in AT_A_POLE
+
     def build(self, op: FloatFunction, tensors: Mapping[str, Tensor], scheme: FixedPointScheme) -> Lookup:
         source, output = tensors[op.inputs[0]], tensors[op.output]
         form = source.fixed
         step_bits, first, last = _STEP_BITS[form.bits], form.qmin, form.qmax
-        if step_bits and op.function.name in ("Sqrt", "Log", "Reciprocal"):
+        if step_bits and op.function.name in AT_A_POLE:
             step_bits, first, last = _STEP_BITS_AT_A_POLE, source.low, source.high
         count = ((last - first) >> step_bits) + 1 + (step_bits > 0)
         entries = first + (np.arange(count, dtype=np.int64) << step_bits)

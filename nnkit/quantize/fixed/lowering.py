@@ -35,6 +35,12 @@ class Lowering(ABC, Generic[OpT]):
         """Make formats coarser where the op's arithmetic needs it. Returns whether any changed."""
         return False
 
+    def takes(
+        self, op: OpT, before: Mapping[str, Tensor], tensors: Mapping[str, Tensor], scheme: FixedPointScheme
+    ) -> bool:
+        """Whether the op is as good with the wider ranges of `tensors` as with those `before`; formats are the same."""
+        return True
+
     @abstractmethod
     def build(self, op: OpT, tensors: Mapping[str, Tensor], scheme: FixedPointScheme) -> Op:
         """The op of the integer program. Formats must be settled."""

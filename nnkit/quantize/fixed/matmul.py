@@ -20,6 +20,12 @@ class MatMulLowering(Lowering[FloatMatMul]):
     ) -> bool:
         return formats.lower_frac(op.output, sum(tensors[name].fixed.frac for name in op.inputs))
 
+    def takes(
+        self, op: FloatMatMul, before: Mapping[str, Tensor], tensors: Mapping[str, Tensor], scheme: FixedPointScheme
+    ) -> bool:
+        """Whether the accumulator has the same bits."""
+        return self.build(op, before, scheme).accumulator == self.build(op, tensors, scheme).accumulator
+
     def build(self, op: FloatMatMul, tensors: Mapping[str, Tensor], scheme: FixedPointScheme) -> MatMul:
         output, (a, b) = tensors[op.output], (tensors[name] for name in op.inputs)
         shift = a.fixed.frac + b.fixed.frac - output.fixed.frac
