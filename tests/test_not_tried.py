@@ -24,7 +24,7 @@ def _build(
     target = SimpleNamespace(
         corrections=("a", "b"),
         corrections_with=lambda options: ("a", "b"),
-        corrects_by_default=corrects,
+        own_corrections=lambda options: ("a", "b") if corrects else (),
         gains_from_sixteen_bits=lambda options: mixes and options.precision == "int8",
     )
     return SimpleNamespace(target=target, recipe=recipe, key="t", options=SimpleNamespace(precision=precision))

@@ -2,3 +2,6 @@
 
 CORRECTIONS = ("equalize", "balance", "bias_correction", "refine_ranges", "adaround")
 """Names that `calibration.corrections` may hold."""
+
+DEFAULT_CORRECTIONS = ("bias_correction",)
+"""Those of a recipe that names none."""

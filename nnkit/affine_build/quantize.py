@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from nnkit.affine_build import DEFAULT_CORRECTIONS
 from nnkit.affine_build.options import AffineOptions
 from nnkit.calibrate import calibrate
 from nnkit.calibrate.methods import AUTO
@@ -15,7 +16,8 @@ from nnkit.defaults import PERCENTILE
 from nnkit.errors import RecipeError
 from nnkit.graph import Model
 from nnkit.preprocess import Preprocess
-from nnkit.program.affine import AffineProgram, with_names
+from nnkit.program import with_names
+from nnkit.program.affine import AffineProgram
 from nnkit.quantize.affine import (
     HEADROOM,
     AffineScheme,
@@ -36,7 +38,6 @@ from nnkit.quantize.used_ranges import UsedRanges
 from nnkit.samples import Sample
 from nnkit.target import Quantization
 
-DEFAULT_CORRECTIONS = ("bias_correction",)
 _MARKS = {"equalize": ".equalized", "balance": ".balanced"}
 """What the names of scaled values end in, in the order in which the float network is changed."""
 _LABELS = {"equalize": "equalisation", "balance": "balancing"}

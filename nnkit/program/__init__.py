@@ -26,7 +26,7 @@ from nnkit.program.fixed import (
 )
 from nnkit.program.formats import Affine, Fixed, Float, Format, Pixels
 from nnkit.program.op import OpBase
-from nnkit.program.program import Program, macs
+from nnkit.program.program import Program, macs, with_names
 from nnkit.program.tensor import Array, Arrays, Tensor, Tensors
 from nnkit.program.watch import OpWatch, Watch
 from nnkit.program.window import Window
@@ -69,4 +69,5 @@ __all__ = [
     "Watch",
     "Window",
     "macs",
+    "with_names",
 ]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -55,6 +55,26 @@ class Program:
     def consumers(self, tensor: str) -> tuple[OpBase, ...]:
         """The ops that read `tensor`, in order."""
         return tuple(op for op in self.ops if tensor in op.inputs)
+
+
+ProgramT = TypeVar("ProgramT", bound=Program)
+
+
+def with_names(program: ProgramT, names: Mapping[str, str]) -> ProgramT:
+    """The program with values called otherwise: new names by old ones; values that are not listed keep theirs."""
+
+    def new(name: str) -> str:
+        return names.get(name, name)
+
+    return replace(
+        program,
+        tensors={new(name): replace(tensor, name=new(name)) for name, tensor in program.tensors.items()},
+        ops=tuple(
+            replace(op, inputs=tuple(new(name) for name in op.inputs), output=new(op.output)) for op in program.ops
+        ),
+        inputs=tuple(new(name) for name in program.inputs),
+        outputs=tuple(new(name) for name in program.outputs),
+    )
 
 
 def macs(op: OpBase, program: Program) -> int:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from nnkit.calibrate.methods import SEARCHES, refit
 from nnkit.calibrate.stats import CalibrationStats
-from nnkit.program import Conv2d, Op, Program, Tensor
+from nnkit.program import Conv2d, Op, Program
 from nnkit.quantize.fixed.catalogue import lowering_of
 from nnkit.quantize.fixed.conv_weights import ConvolutionLowering
 from nnkit.quantize.fixed.format_table import FormatTable

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,8 @@ FEWEST = 2 * JUDGING
 """Samples; below, there is nothing left to measure on."""
 
 _MANY = 16
+_LEAST_GAIN_DB = 0.1
+_EXACT_DB = 200.0
 
 AnyProgram = TypeVar("AnyProgram", bound=Program)
 Outputs = Mapping[str, NDArray[Any]]
@@ -36,6 +39,20 @@ class Verdict(NamedTuple):
 
     kept: bool
     note: str
+
+
+@dataclass(frozen=True, eq=False)
+class Accuracy:
+    """SQNR to the float network in dB: of all samples together, and of each of them."""
+
+    together_db: float
+    each_db: NDArray[np.float64]
+
+
+class Judge(Protocol):
+    """Says whether a correction is kept, by the accuracy without and with it."""
+
+    def __call__(self, correction: str, without: Accuracy, with_it: Accuracy) -> Verdict: ...
 
 
 def too_few(samples: int, fewest: int = FEWEST) -> RecipeError:
@@ -72,16 +89,44 @@ def outputs_sqnr_db(found: Outputs, expected: Outputs) -> float:
         return float(-10.0 * np.log10(np.mean(shares)))
 
 
+def accuracy(reals: Outputs, expected: Outputs) -> Accuracy:
+    """reals, expected: [N, ...] by name, of N samples; of the expected values those that `reals` names are read."""
+    count = len(next(iter(reals.values())))
+    each_db = [
+        min(_EXACT_DB, outputs_sqnr_db({name: v[i] for name, v in reals.items()}, {n: expected[n][i] for n in reals}))
+        for i in range(count)
+    ]
+    return Accuracy(outputs_sqnr_db(reals, expected), np.asarray(each_db))
+
+
+class Judging:
+    """The float network's outputs on the samples that judge."""
+
+    def __init__(self, model: Model, samples: Sequence[Sample]) -> None:
+        self._samples = samples
+        session = FloatSession(model, fetch=[spec.name for spec in model.outputs])
+        runs = [session.run(sample.inputs) for sample in samples]
+        self._expected = {spec.name: np.stack([run[spec.name] for run in runs]) for spec in model.outputs}
+
+    def accuracy(self, program: Program) -> Accuracy:
+        """The accuracy of a program with the network's outputs."""
+        return accuracy(reals(program, self._samples, program.outputs), self._expected)
+
+
+def reals(program: Program, samples: Sequence[Sample], names: Sequence[str]) -> Outputs:
+    """What a program makes of samples: [N, ...] by name, in real units."""
+    stored = [simulate(program, quantized_inputs(program, sample)) for sample in samples]
+    return {
+        name: np.stack([program.tensors[name].format.dequantize(each[name]) for each in stored]) for name in names
+    }
+
+
 def program_sqnr_db(model: Model, program: Program, samples: Sequence[Sample]) -> float:
     """`outputs_sqnr_db` of a program against the float model that it was made of, over all samples."""
     session = FloatSession(model, fetch=program.outputs)
     expected = [session.run(sample.inputs) for sample in samples]
-    stored = [simulate(program, quantized_inputs(program, sample)) for sample in samples]
     return outputs_sqnr_db(
-        {
-            name: np.stack([program.tensors[name].format.dequantize(each[name]) for each in stored])
-            for name in program.outputs
-        },
+        reals(program, samples, program.outputs),
         {name: np.stack([each[name] for each in expected]) for name in program.outputs},
     )
 
@@ -100,3 +145,20 @@ def better_of(
     """`after`, or `before` where the correction harms; with a note."""
     kept, note = verdict(correction, without_db, with_db)
     return replace(after if kept else before, notes=(*before.notes, note))
+
+
+def no_worse(correction: str, without: Accuracy, with_it: Accuracy) -> Verdict:
+    """For a correction that was asked for: kept unless all samples together are worse with it."""
+    return verdict(correction, without.together_db, with_it.together_db)
+
+
+def clearly_better(correction: str, without: Accuracy, with_it: Accuracy, errors: float = 1.0) -> Verdict:
+    """For one that nobody asked for: kept where its mean gain over the samples is 0.1 dB or more, and no less than
+    so many of its own standard errors."""
+    gains = with_it.each_db - without.each_db
+    error = float(gains.std(ddof=1)) / math.sqrt(gains.size) if gains.size > 1 else math.inf
+    together = with_it.together_db >= without.together_db
+    kept = together and float(gains.mean()) >= max(_LEAST_GAIN_DB, errors * error)
+    figures = verdict(correction, without.together_db, with_it.together_db).note.split(": ", 1)[1]
+    scatter = f"{gains.mean():+.2f} dB on the mean input, with a standard error of {error:.2f}"
+    return Verdict(kept, f"{correction} {'kept' if kept else 'undone'}: {figures}; {scatter}")

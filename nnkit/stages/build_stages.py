@@ -57,7 +57,8 @@ def quantize(build: Build, settled: Settled, statistics: CalibrationStats) -> Pr
     from nnkit.quantize import unproven
 
     with build.progress.stage("quantize") as step:
-        wanted = replace(quantization_of(build, settled.lowered, statistics), say=step.say)
+        wanted = quantization_of(build, settled.lowered, statistics)
+        wanted = replace(wanted, searched=settled.search is not None, say=step.say)
         program = returned(build, "quantize", build.target.quantize(settled.lowered, wanted, build.options), Program)
         build.target.check(program, build.options)
         if build.target.writes_postprocess:
@@ -358,7 +359,7 @@ def report(
 def untried(build: Build) -> Untried:
     """What the recipe could still ask of its target for more accuracy."""
     asked, searched = build.recipe.calibration_for(build.key).corrections, build.recipe.tags_for(build.key).hp == AUTO
-    own = build.target.corrections if build.target.corrects_by_default and not searched else ()
+    own = () if searched else build.target.own_corrections(build.options)
     tried = own if asked is None else asked
     return Untried(
         tuple(name for name in build.target.corrections_with(build.options) if name not in tried),

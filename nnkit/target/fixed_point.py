@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nnkit.target.protocol import OptionsT, PrecisionSearch, Quantization, Target
@@ -25,7 +25,7 @@ _NO_OP = "fixed point has no such op"
 class FixedPointTarget(Target[OptionsT, "LoweredLayers"]):
     """A target whose arithmetic is `nnkit.program.fixed`: it names its scheme, and the rest is done.
 
-    It offers the corrections that it lists; of those, the core has `bias_correction`.
+    It offers the corrections that it lists; of those, the core has `bias_correction` and `equalize`.
     """
 
     @abstractmethod
@@ -46,13 +46,23 @@ class FixedPointTarget(Target[OptionsT, "LoweredLayers"]):
         return lowered
 
     def quantize(self, lowered: LoweredLayers, quantization: Quantization, options: OptionsT) -> Program:
-        """The program of the scheme, with corrected biases where the recipe asks for them."""
-        from nnkit.quantize import quantize
+        """The program of the scheme, with the recipe's corrections; the target's own where the recipe names none.
 
-        program = quantize(
-            lowered.layers, quantization.statistics, self._scheme(quantization, options), name=quantization.name
+        A network whose layers were searched gets none of the target's own: the search's programs had none.
+        """
+        from nnkit.quantize import quantize
+        from nnkit.quantize.fixed_corrections import corrected
+
+        scheme, asked = self._scheme(quantization, options), quantization.calibration.corrections
+        own = () if quantization.searched else self.own_corrections(options)
+        return corrected(
+            lowered,
+            quantization.statistics,
+            lambda network, statistics: quantize(network.layers, statistics, scheme, name=quantization.name),
+            quantization.samples,
+            own if asked is None else asked,
+            asked=asked is not None,
         )
-        return _finished(lowered.model, program, quantization)
 
     def ranges_used(
         self, lowered: LoweredLayers, quantization: Quantization, program: Program, options: OptionsT
@@ -69,7 +79,8 @@ class FixedPointTarget(Target[OptionsT, "LoweredLayers"]):
         from nnkit.mixed_precision.diagnosis import Diagnosis
 
         scheme = self._scheme(quantization, options)
-        _check_choice(scheme)
+        corrections = quantization.calibration.corrections or ()
+        _check_choice(scheme, corrections)
 
         def diagnosis() -> Diagnosis:
             return Diagnosis(
@@ -81,14 +92,14 @@ class FixedPointTarget(Target[OptionsT, "LoweredLayers"]):
                 lambda program: _finished(lowered.model, program, quantization),
             )
 
-        corrections = list(quantization.calibration.corrections or ())
-        return PrecisionSearch({"scheme": scheme, "corrections": corrections}, diagnosis)
+        return PrecisionSearch({"scheme": scheme, "corrections": list(corrections)}, diagnosis)
 
     def _scheme(self, quantization: Quantization, options: OptionsT) -> FixedPointScheme:
         return self.scheme(options, quantization.calibration.headroom, quantization.input_ranges)
 
 
 def _finished(model: Model, program: Program, quantization: Quantization) -> Program:
+    """With corrected biases where the recipe asks for them."""
     from nnkit.quantize.bias_correction import BIAS_CORRECTION, SAMPLES, corrected
 
     if BIAS_CORRECTION not in (quantization.calibration.corrections or ()):
@@ -96,8 +107,15 @@ def _finished(model: Model, program: Program, quantization: Quantization) -> Pro
     return corrected(model, program, quantization.samples(SAMPLES))
 
 
-def _check_choice(scheme: FixedPointScheme) -> None:
+def _check_choice(scheme: FixedPointScheme, corrections: Sequence[str]) -> None:
     from nnkit.errors import RecipeError
+    from nnkit.quantize.fixed_corrections import EQUALIZE
+
+    if EQUALIZE in corrections:
+        raise RecipeError(
+            f"`hp: auto` chooses layers of the network as it is, and {EQUALIZE!r} would change their weights",
+            remedy=f"remove {EQUALIZE!r} from `corrections`, or list the 16-bit layers in `tags: {{hp: [...]}}`",
+        )
 
     if scheme.bits == 16:
         raise RecipeError(

@@ -150,7 +150,8 @@ class Quantization:
     name: of the program. calibration: the recipe's section as it holds for this target. input_ranges: exact ranges
     of inputs that are made from images. samples: the first so many calibration inputs, preprocessed, for what must
     run the network; empty where the recipe has a table instead of images. images: how the inputs that are made from
-    images are preprocessed. say: tells the user what a long quantisation is about just now.
+    images are preprocessed. searched: whether `hp: auto` chose the layers in 16 bits, by programs of `diagnosis`.
+    say: tells the user what a long quantisation is about just now.
     """
 
     name: str
@@ -159,6 +160,7 @@ class Quantization:
     input_ranges: Mapping[str, InputRange]
     samples: Callable[[int], Sequence[Sample]]
     images: Mapping[str, Preprocess] = field(default_factory=dict)
+    searched: bool = False
     say: Callable[[str], None] = lambda text: None
 
 
@@ -207,8 +209,7 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
     options: the model of its options in a recipe.
     default_rules: rewrites of a recipe that names none.
     writes_postprocess: whether `emit` writes the C of the recipe's `postprocess`.
-    corrections: names that a recipe's `calibration.corrections` may hold. corrects_by_default: whether a recipe that
-        says nothing of them has them, where they help.
+    corrections: names that a recipe's `calibration.corrections` may hold.
     documentation: where its users read more, for remedies; a page in `docs/` or an address.
     """
 
@@ -218,7 +219,6 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
     options: type[OptionsT]
     default_rules: ClassVar[tuple[str, ...]] = ()
     corrections: ClassVar[tuple[str, ...]] = ()
-    corrects_by_default: ClassVar[bool] = False
     documentation: ClassVar[str] = ""
     writes_postprocess: ClassVar[bool] = False
 
@@ -301,6 +301,10 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
     def corrections_with(self, options: OptionsT) -> tuple[str, ...]:
         """Those of `corrections` that there are with these options; all of them by default."""
         return self.corrections
+
+    def own_corrections(self, options: OptionsT) -> tuple[str, ...]:
+        """Those of `corrections` that a recipe gets, where they help, which says nothing of them."""
+        return ()
 
     def program_classes(self) -> tuple[type, ...]:
         """Dataclasses that its programs consist of beside those of `nnkit.program`, to read a build folder back."""

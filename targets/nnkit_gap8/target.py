@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nnkit.rewrite import RewriteLog
     from nnkit.target import Deployer, Deployment, Machine, PrecisionSearch, Quantization, Runner, Tool
 
-from nnkit.affine_build import CORRECTIONS
+from nnkit.affine_build import CORRECTIONS, DEFAULT_CORRECTIONS
 from nnkit.rewrite import DEFAULT_RULES, INTEGER_FORM
 from nnkit.target import API_VERSION, FixedPointTarget
 
@@ -118,8 +118,16 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         return affine_diagnosis(reference, lowered, quantization, options)
 
     def corrections_with(self, options: Gap8Options) -> tuple[str, ...]:
-        """All of them in the affine scheme; of powers of two that of biases."""
-        return self.corrections if options.scheme == "affine" else ("bias_correction",)
+        """All of them in the affine scheme; of powers of two those of channels and biases."""
+        return self.corrections if options.scheme == "affine" else ("equalize", "bias_correction")
+
+    def own_corrections(self, options: Gap8Options) -> tuple[str, ...]:
+        """Biases in the affine scheme; of powers of two all in 8 bits, where sums are rounded once and no format is
+        pinned."""
+        if options.scheme == "affine":
+            return DEFAULT_CORRECTIONS
+        fits = options.precision == "int8" and options.accumulate == "wide" and options.formats is None
+        return self.corrections_with(options) if fits else ()
 
     def gains_from_sixteen_bits(self, options: Gap8Options) -> bool:
         """Where layers have 8 bits."""

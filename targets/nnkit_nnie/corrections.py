@@ -16,13 +16,13 @@ from typing import Any, cast
 
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.program import Fixed, Float, Program
-from nnkit.quantize.judge import FEWEST, set_apart, too_few
+from nnkit.quantize.judge import FEWEST, Judge, clearly_better, no_worse, set_apart, too_few
 from nnkit.samples import Sample
 from nnkit.target import Corrected, Quantization
 from nnkit_nnie.bias_correction import correct_biases
 from nnkit_nnie.context import Division
 from nnkit_nnie.equalize import EQUALIZED, channel_peaks, equalize, pairs_of
-from nnkit_nnie.judging import Judge, Judging, clearly_better, no_worse
+from nnkit_nnie.judging import Judging
 from nnkit_nnie.largest_weights import raise_largest_weights
 from nnkit_nnie.lowered import NnieLowered
 from nnkit_nnie.options import NnieOptions

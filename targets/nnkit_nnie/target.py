@@ -54,8 +54,11 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
     default_rules = DEFAULT_RULES
     writes_postprocess = True
     corrections = ("equalize", "raise_largest", "bias_correction")
-    corrects_by_default = True
     documentation = "docs/nnie.md"
+
+    def own_corrections(self, options: NnieOptions) -> tuple[str, ...]:
+        """All of them."""
+        return self.corrections
 
     def program_classes(self) -> tuple[type, ...]:
         """The ops of its programs and what they hold."""

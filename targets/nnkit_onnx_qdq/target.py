@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nnkit.affine_build import CORRECTIONS
+from nnkit.affine_build import CORRECTIONS, DEFAULT_CORRECTIONS
 from nnkit.rewrite import DEFAULT_RULES, INTEGER_FORM
 from nnkit.target import API_VERSION, Target
 from nnkit_onnx_qdq.options import OnnxQdqOptions
@@ -82,6 +82,10 @@ class OnnxQdqTarget(Target[OnnxQdqOptions, "LoweredLayers"]):
             "calibration": quantization.calibration.model_dump(mode="json"),
         }
         return PrecisionSearch(settings, lambda: AffineDiagnosis(reference, lowered, quantization, options))
+
+    def own_corrections(self, options: OnnxQdqOptions) -> tuple[str, ...]:
+        """That of biases."""
+        return DEFAULT_CORRECTIONS
 
     def gains_from_sixteen_bits(self, options: OnnxQdqOptions) -> bool:
         """Where layers have 8 bits."""

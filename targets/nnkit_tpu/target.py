@@ -33,13 +33,16 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
     summary = "Sophgo TPU: layer groups, bmodel or cvimodel by the vendor's compiler, its chip model"
     options = TpuOptions
     corrections = ("bias_correction",)
-    corrects_by_default = True
     documentation = "docs/tpu.md"
     default_rules = tuple(rule for rule in DEFAULT_RULES if rule != "fc_to_conv")  # `dense.py` chooses by layer
 
     def calibration_method(self, options: TpuOptions) -> Literal["auto", "max"]:
         """Judged where there are integers; in floating point ranges do not count."""
         return "auto" if options.precision == "int8" else "max"
+
+    def own_corrections(self, options: TpuOptions) -> tuple[str, ...]:
+        """All of them."""
+        return self.corrections
 
     def program_classes(self) -> tuple[type, ...]:
         """The ops of its programs and what they hold."""

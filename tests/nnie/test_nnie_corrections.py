@@ -18,8 +18,8 @@ from nnkit.builds import open_build
 from nnkit.cli import app
 from nnkit.errors import RecipeError
 from nnkit.graph.onnx_runtime import FloatSession
+from nnkit.quantize.judge import Accuracy, clearly_better
 from nnkit_nnie import corrections
-from nnkit_nnie.judging import Accuracy, clearly_better
 from nnkit_nnie.ops import STORED, NnieWeighted
 
 PLAIN = "calibration: {corrections: []}\n"

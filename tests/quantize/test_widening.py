@@ -1,4 +1,4 @@
-"""Ranges that grow to their formats: what is stored no longer clips what the format holds, and nothing is paid for it."""
+"""Ranges that grow to their formats: what the format holds is not clipped any more, and nothing is paid for it."""
 
 from __future__ import annotations
 

@@ -19,8 +19,7 @@ from nnkit.builds import open_build
 from nnkit.cli import app
 from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
 from nnkit.layer_error import ranks
-from nnkit.program import Activation, Fixed, OutputStage, Program, Tensor
-from nnkit.program.affine import with_names
+from nnkit.program import Activation, Fixed, OutputStage, Program, Tensor, with_names
 from nnkit.quantize.affine.diagnose import diagnose
 from nnkit.quantize.lowering import lower
 from nnkit.samples import Sample

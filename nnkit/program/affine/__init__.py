@@ -23,7 +23,7 @@ from nnkit.program.affine.lookup import AffineLookup
 from nnkit.program.affine.move import AffineMove
 from nnkit.program.affine.op import AffineOpBase, AffineTensor
 from nnkit.program.affine.pool import AffinePool
-from nnkit.program.affine.program import AffineOp, AffineProgram, with_names
+from nnkit.program.affine.program import AffineOp, AffineProgram
 from nnkit.program.affine.requantize import Requantize, rounded_product
 from nnkit.program.affine.rows import AffineMatMul, AffineNormalizeRows
 from nnkit.program.affine.softmax import AffineSoftmax
@@ -48,5 +48,4 @@ __all__ = [
     "IntArray",
     "Requantize",
     "rounded_product",
-    "with_names",
 ]

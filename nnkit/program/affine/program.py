@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from nnkit.program.affine.concat import AffineConcat
@@ -41,20 +41,3 @@ class AffineProgram(Program):
     tensors: Mapping[str, AffineTensor]
     ops: tuple[AffineOp, ...]
     numerics: str = "nnkit.program.affine"
-
-
-def with_names(program: AffineProgram, names: Mapping[str, str]) -> AffineProgram:
-    """The program with values called otherwise: new names by old ones; values that are not listed keep theirs."""
-
-    def new(name: str) -> str:
-        return names.get(name, name)
-
-    return replace(
-        program,
-        tensors={new(name): replace(tensor, name=new(name)) for name, tensor in program.tensors.items()},
-        ops=tuple(
-            replace(op, inputs=tuple(new(name) for name in op.inputs), output=new(op.output)) for op in program.ops
-        ),
-        inputs=tuple(new(name) for name in program.inputs),
-        outputs=tuple(new(name) for name in program.outputs),
-    )

@@ -38,7 +38,7 @@ class Lowering(ABC, Generic[OpT]):
     def takes(
         self, op: OpT, before: Mapping[str, Tensor], tensors: Mapping[str, Tensor], scheme: FixedPointScheme
     ) -> bool:
-        """Whether the op is as good with the wider ranges of `tensors` as with those `before`; formats are the same."""
+        """Whether the op is as good with the wider ranges of `tensors` as with those `before`; formats stay."""
         return True
 
     @abstractmethod
