@@ -86,7 +86,11 @@ def show_command(name: str, *, json: bool) -> None:
 
 def _print_operators(operators: Sequence[Taken]) -> None:
     """Those that are taken in a paragraph, the others with the reason."""
-    for on, title in (("yes", "operators behind a convolution"), ("CPU", "on its CPU")):
+    for on, title in (
+        ("yes", "operators behind a convolution"),
+        ("CPU", "on its CPU"),
+        ("float", "in float, between integers"),
+    ):
         names = [each.operator for each in operators if each.on == on]
         if names:
             print_line(title)

@@ -168,6 +168,16 @@ class FloatSoftmax(FloatOp):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class FloatOnnx(FloatOp):
+    """An operator that stays in float. model: it alone, for a batch of 1, with its constants and `inputs`."""
+
+    computes: ClassVar[bool] = True
+
+    operator: str
+    model: bytes
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FloatEmbedding(FloatOp):
     """Rows of `table` [rows, features] by their numbers, which are whole."""
 

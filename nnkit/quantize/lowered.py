@@ -28,13 +28,16 @@ class LoweredLayers(Lowered):
         model: Model,
         log: RewriteLog | None = None,
         documentation: str = "",
+        *,
+        keep_float: bool = False,
     ) -> LoweredLayers:
         """Segments change with the placement of the layers (`_cpu` tags).
 
         log: of the restructuring, for the reasons in messages. documentation: of the target, for remedies.
+        keep_float: whether operators that have no integers stay in float.
         Raises ModelError for layers that no side can run (all of them in one message).
         """
-        layers = lower(model, log, documentation)
+        layers = lower(model, log, documentation, keep_float=keep_float)
         segments: list[Segment] = []
         for layer in layers.ops:
             side: Placement = "cpu" if layer.tags.cpu else "npu"

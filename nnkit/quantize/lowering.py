@@ -21,6 +21,7 @@ from nnkit.quantize.float_builders import (
     activation_of,
     pool_of,
 )
+from nnkit.quantize.float_fallback import kept_in_float
 from nnkit.quantize.float_program import FloatOp, FloatProgram
 from nnkit.rewrite import RewriteLog
 
@@ -47,11 +48,14 @@ def lower(
     model: Model,
     log: RewriteLog | None = None,
     documentation: str = "",
+    *,
+    keep_float: bool = False,
 ) -> FloatProgram:
     """Turn a restructured model (the normal form of `docs/how_it_works.md`) into a float program.
 
     log: of the restructuring; with it a refusal says why a rewrite left the node alone. documentation: where users
-        of the target read what is supported.
+        of the target read what is supported. keep_float: an operator that the quantisers cannot take stays in float
+        (`FloatOnnx`), where it can stand between integers.
     Raises ModelError naming every unsupported node with its op and the reason.
     """
     view = GraphView.of(model)
@@ -63,6 +67,12 @@ def lower(
         try:
             ops.extend(_ops(view, node))
         except Refused as refused:
+            if keep_float:
+                try:
+                    ops.append(kept_in_float(view, node))
+                    continue
+                except Refused:  # the reason that counts is the first one
+                    pass
             refusals.append(Refusal(node.name, node.op_type, refused.reason + _why_left(node, log)))
     if refusals:
         more = f" ({documentation} lists what is supported)" if documentation else ""

@@ -94,7 +94,8 @@ _RESULTS = MappingProxyType({"Split": 2})
 
 @dataclass(frozen=True)
 class Taken:
-    """What a target says to an operator. on: `yes`, `CPU` (a segment that its CPU runs), or empty with the reason."""
+    """What a target says to an operator. on: `yes`, `CPU` (a segment that its CPU runs), `float` (it stays in float
+    between integers), or empty with the reason."""
 
     operator: str
     on: str
@@ -109,6 +110,8 @@ def operators_taken(target: AnyTarget, options: TargetOptionsBase) -> tuple[Take
 def taken(name: str, target: AnyTarget, options: TargetOptionsBase) -> Taken:
     """What the target says to the case of that name."""
     from nnkit import rewrite
+    from nnkit.quantize.float_program import FloatOnnx
+    from nnkit.quantize.lowered import LoweredLayers
 
     rules = list(target.default_rules)
     rules += [rule for rule in target.legalisation(options) if rule not in rules]
@@ -117,6 +120,8 @@ def taken(name: str, target: AnyTarget, options: TargetOptionsBase) -> Taken:
         lowered = target.lower(restructured, log, options)
     except ModelError as error:
         return Taken(name, "", _first_reason(error))
+    if isinstance(lowered, LoweredLayers) and any(isinstance(op, FloatOnnx) for op in lowered.layers.ops):
+        return Taken(name, "float")
     sides = [segment.placement for segment in lowered.segments if segment.layers]
     return Taken(name, "CPU" if "cpu" in sides and set(sides) != {"cpu"} else "yes")
 

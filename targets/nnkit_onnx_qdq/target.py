@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,20 +47,27 @@ class OnnxQdqTarget(Target[OnnxQdqOptions, "LoweredLayers"]):
     def lower(self, model: Model, log: RewriteLog, options: OnnxQdqOptions) -> LoweredLayers:
         """All in one place; `_cpu` layers are a segment of their own and computed the same.
 
-        A network that is quantised already keeps its formats and integers.
+        Operators that have no integers stay in float. A network that is quantised already keeps its formats and
+        integers.
         """
         from nnkit.quantize.affine.quantized_network import is_quantized, lower_quantized
         from nnkit.quantize.lowered import LoweredLayers
 
         if is_quantized(model):
             return lower_quantized(model, self.documentation)
-        return LoweredLayers.of(model, log, self.documentation)
+        return LoweredLayers.of(model, log, self.documentation, keep_float=True)
 
     def quantize(self, lowered: LoweredLayers, quantization: Quantization, options: OnnxQdqOptions) -> Program:
         """The affine integer program."""
         from nnkit.affine_build.quantize import to_program
+        from nnkit.program.affine import AffineOnnx
 
-        return to_program(lowered, quantization, options)
+        program = to_program(lowered, quantization, options)
+        floats = [f"{op.name} ({op.operator})" for op in program.ops if isinstance(op, AffineOnnx)]
+        if not floats:
+            return program
+        note = f"{len(floats)} layer{'s' if len(floats) > 1 else ''} in float, between integers: {', '.join(floats)}"
+        return replace(program, notes=(*program.notes, note))
 
     def ranges_used(
         self, lowered: LoweredLayers, quantization: Quantization, program: Program, options: OnnxQdqOptions

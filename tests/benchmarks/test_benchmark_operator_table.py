@@ -17,7 +17,13 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "operators.md"
 
 @pytest.mark.parametrize(
     ("operator", "target", "word"),
-    [("Relu", "gap8", "yes"), ("LRN", "gap8", ""), ("LRN", "nnie", "yes"), ("Softmax", "onnx_qdq", "yes")],
+    [
+        ("Relu", "gap8", "yes"),
+        ("LRN", "gap8", ""),
+        ("LRN", "nnie", "yes"),
+        ("Softmax", "onnx_qdq", "yes"),
+        ("LRN", "onnx_qdq", "float"),
+    ],
 )
 def test_cell(operator: str, target: str, word: str) -> None:
     plugin = load_target(target)

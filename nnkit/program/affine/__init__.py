@@ -21,6 +21,7 @@ from nnkit.program.affine.elementwise import AffineActivation, AffineAdd, Affine
 from nnkit.program.affine.embedding import AffineEmbedding
 from nnkit.program.affine.lookup import AffineLookup
 from nnkit.program.affine.move import AffineMove
+from nnkit.program.affine.onnx_op import AffineOnnx
 from nnkit.program.affine.op import AffineOpBase, AffineTensor
 from nnkit.program.affine.pool import AffinePool
 from nnkit.program.affine.program import AffineOp, AffineProgram
@@ -39,6 +40,7 @@ __all__ = [
     "AffineMove",
     "AffineMul",
     "AffineNormalizeRows",
+    "AffineOnnx",
     "AffineOp",
     "AffineOpBase",
     "AffinePool",

@@ -12,6 +12,7 @@ from nnkit.program.affine.elementwise import AffineActivation, AffineAdd, Affine
 from nnkit.program.affine.embedding import AffineEmbedding
 from nnkit.program.affine.lookup import AffineLookup
 from nnkit.program.affine.move import AffineMove
+from nnkit.program.affine.onnx_op import AffineOnnx
 from nnkit.program.affine.op import AffineTensor
 from nnkit.program.affine.pool import AffinePool
 from nnkit.program.affine.rows import AffineMatMul, AffineNormalizeRows
@@ -31,6 +32,7 @@ AffineOp: TypeAlias = (
     | AffineMatMul
     | AffineConcat
     | AffineMove
+    | AffineOnnx
 )
 
 

@@ -23,6 +23,7 @@ from nnkit.program.affine import (
     AffineMove,
     AffineMul,
     AffineNormalizeRows,
+    AffineOnnx,
     AffineOp,
     AffinePool,
     AffineSoftmax,
@@ -49,6 +50,7 @@ from nnkit.quantize.float_program import (
     FloatMaxPool,
     FloatMul,
     FloatNormalizeRows,
+    FloatOnnx,
     FloatOp,
     FloatPad,
     FloatProgram,
@@ -208,6 +210,8 @@ def build_op(
             stage = _requantize(np.array([sources[0].scale * sources[1].scale / out.scale]), out, layer)
             accumulator = sum_accumulator(sources[0].shape[-1] * sources[0].reach * sources[1].reach)
             return AffineMatMul(**fields, requantize=stage, accumulator=accumulator)
+        case FloatOnnx():
+            return AffineOnnx(**fields, operator=layer.operator, model=layer.model)
         case FloatEmbedding():
             return AffineEmbedding(**fields, table=out.format.quantize(layer.table).astype(out.format.dtype))
         case FloatConcat():

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import InternalError
+from nnkit.program.affine.onnx_op import run_onnx
 from nnkit.program.convolution import convolve, convolve_transposed
 from nnkit.program.sliced import sliced
 from nnkit.program.window import padded, taps
@@ -25,6 +26,7 @@ from nnkit.quantize.float_program import (
     FloatMaxPool,
     FloatMul,
     FloatNormalizeRows,
+    FloatOnnx,
     FloatOp,
     FloatPad,
     FloatProgram,
@@ -92,6 +94,8 @@ def before_activation(layer: FloatOp, x: Sequence[NDArray[Any]], shape: tuple[in
         case FloatSoftmax():
             powers = np.exp(x[0] - x[0].max(axis=layer.axis + 1, keepdims=True))
             return np.asarray(powers / powers.sum(axis=layer.axis + 1, keepdims=True))
+        case FloatOnnx():
+            return run_onnx(layer.model, x)
         case FloatTranspose():
             return x[0].transpose(0, *(axis + 1 for axis in layer.order))
         case FloatSlice():

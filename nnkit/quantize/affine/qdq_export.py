@@ -27,6 +27,7 @@ from nnkit.program.affine import (
     AffineMove,
     AffineMul,
     AffineNormalizeRows,
+    AffineOnnx,
     AffineOp,
     AffinePool,
     AffineProgram,
@@ -45,11 +46,18 @@ OPSET_16_BIT, IR_VERSION_16_BIT = 21, 10
 
 
 def qdq_model(program: AffineProgram) -> onnx.ModelProto:
-    """The program as a QDQ model: float inputs and outputs of the program's names, any batch."""
+    """The program as a QDQ model: float inputs and outputs of the program's names, any batch.
+
+    Where operators stay in float, which may hold the batch in a constant, it is for a batch of one.
+    """
     import onnx
     from onnx import TensorProto, helper
 
-    graph = _Graph(program)
+    floats = [op for op in program.ops if isinstance(op, AffineOnnx)]
+    wide = any(form.bits == 16 for form in _formats(program))
+    sets = [onnx.load_model_from_string(op.model).opset_import[0].version for op in floats]
+    opset = max([OPSET_16_BIT if wide else OPSET, *sets])
+    graph = _Graph(program, opset)
     for name in program.inputs:
         graph.store(name, program.tensors[name])
     for op in program.ops:
@@ -57,10 +65,8 @@ def qdq_model(program: AffineProgram) -> onnx.ModelProto:
     for name in program.outputs:
         graph.nodes.append(helper.make_node("Identity", [graph.real(name)], [name]))
 
-    wide = any(form.bits == 16 for form in _formats(program))
-
     def info(name: str, tensor: AffineTensor) -> Any:
-        return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", *tensor.shape])
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, [1 if floats else "batch", *tensor.shape])
 
     model = helper.make_model(
         helper.make_graph(
@@ -70,7 +76,7 @@ def qdq_model(program: AffineProgram) -> onnx.ModelProto:
             [info(name, program.tensors[name]) for name in program.outputs],
             graph.initializers,
         ),
-        opset_imports=[helper.make_opsetid("", OPSET_16_BIT if wide else OPSET)],
+        opset_imports=[helper.make_opsetid("", opset)],
         ir_version=IR_VERSION_16_BIT if wide else IR_VERSION,
         producer_name="nnkit",
     )
@@ -86,8 +92,8 @@ def _formats(program: AffineProgram) -> Iterator[Affine]:
 class _Graph:
     """Nodes and initializers as they grow. A value `x` is stored as `x.q` and read as `x.real`."""
 
-    def __init__(self, program: AffineProgram) -> None:
-        self.tensors = program.tensors
+    def __init__(self, program: AffineProgram, opset: int) -> None:
+        self.tensors, self.opset = program.tensors, opset
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
 
@@ -160,6 +166,8 @@ def _add_op(graph: _Graph, op: AffineOp) -> None:
             graph.node("Softmax", inputs, value, axis=op.axis + 1)
         case AffineNormalizeRows():
             _normalize(graph, op, inputs[0], value)
+        case AffineOnnx():
+            _in_float(graph, op, inputs, value)
         case AffineMatMul():
             graph.node("MatMul", inputs, value)
             stage = op.requantize
@@ -280,6 +288,32 @@ def _normalize(graph: _Graph, op: AffineNormalizeRows, source: str, value: str) 
     spread = node("Sqrt", "spread", node("Add", "positive", variance, number("epsilon", op.real_epsilon)))
     scaled = node("Mul", "scaled", node("Div", "normal", centred, spread), number("gain", op.real_gain))
     graph.node("Add", [scaled, number("offset", op.real_offset)], value)
+
+
+def _in_float(graph: _Graph, op: AffineOnnx, inputs: list[str], value: str) -> None:
+    """The operator as it is, on real values; its constants get names of its own."""
+    model = _operator(op, graph.opset)
+    names = dict(zip((each.name for each in model.graph.input), inputs, strict=True))
+    for tensor in model.graph.initializer:
+        names[tensor.name] = f"{op.output}.{tensor.name}"
+        tensor.name = names[tensor.name]
+        graph.initializers.append(tensor)
+    names[model.graph.output[0].name] = value
+    for node in model.graph.node:  # one, or what conversion between operator sets made of it
+        for values in (node.input, node.output):
+            for index, name in enumerate(values):
+                values[index] = names.setdefault(name, f"{op.output}.{name}") if name else ""
+        node.name = f"{op.output}.{node.output[0]}"
+        graph.nodes.append(node)
+
+
+def _operator(op: AffineOnnx, opset: int) -> onnx.ModelProto:
+    import onnx
+
+    model = onnx.load_model_from_string(op.model)
+    if model.opset_import[0].version == opset:
+        return model
+    return onnx.version_converter.convert_version(model, opset)
 
 
 def _row_mean(graph: _Graph, source: str, size: int, name: str) -> str:
