@@ -28,7 +28,7 @@ anything is measured, with what would do. Networks that are not in the table wer
 nothing. A run goes on from the rows that are there: a row says what held when its network was last run.
 
 Numbers are no measure of the quantiser where weights are random: such a network makes more of every error from layer
-to layer, in float as well. With noise of 40 dB below the input, about what 8 bits are, and nothing else, the outputs of
+to layer, in float as well. With noise of 40 dB below the input, about what 8 bits are, and nothing else, outputs of
 the float networks have -0.4 dB (inception_v3), 7.6 (resnet50), 10.2 (mobilenet_v2), 18.8 (efficientnet_b0), 45.3
 (squeezenet1_1) and 53.5 (alexnet), by `python -m benchmarks.zoo.disturbed`. And four images calibrate, of which
 nothing is corrected: that takes eight. [Trained networks](../benchmarks/README.md) say what the arithmetic does.
