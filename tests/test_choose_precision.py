@@ -138,6 +138,12 @@ def test_a_gate_of_the_task_is_searched_for_too(tmp_path: Path) -> None:
 
 
 def test_a_correction_that_the_target_does_not_offer_is_refused(tmp_path: Path) -> None:
+    recipe = AUTO.replace("targets:", "calibration: {corrections: [adaround]}\ntargets:")
+    with pytest.raises(RecipeError, match="does not offer the correction adaround"):
+        built(tmp_path, recipe)
+
+
+def test_layers_whose_weights_a_correction_changes_are_not_searched(tmp_path: Path) -> None:
     recipe = AUTO.replace("targets:", "calibration: {corrections: [equalize]}\ntargets:")
-    with pytest.raises(RecipeError, match="does not offer the correction equalize"):
+    with pytest.raises(RecipeError, match="of the network as it is, and 'equalize' would change their weights"):
         built(tmp_path, recipe)

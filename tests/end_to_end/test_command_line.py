@@ -206,10 +206,10 @@ def test_a_refusal_says_which_rewrite_is_missing_or_why_it_declined(project: Pat
 def test_what_a_target_does_not_offer_is_said_before_anything_runs(
     project: Path, nnkit: Command, command: str
 ) -> None:
-    (project / "recipe.yaml").write_text(RECIPE + "calibration: {corrections: [equalize]}\n")
+    (project / "recipe.yaml").write_text(RECIPE + "calibration: {corrections: [adaround]}\n")
     done = nnkit(command, "recipe.yaml")
     assert done.code == 2
-    assert "target 'gap8' does not offer the correction equalize" in done.err
+    assert "target 'gap8' does not offer the correction adaround" in done.err
     assert "import" not in done.err
 
 
