@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import UsageError
 from nnkit_tpu.batch import with_batch
@@ -127,6 +129,8 @@ def lower_graph(
         model_version=options.model_version,
     )
     names = model_names(sources.locations, options)
+    if not (folder / _LOWERED_WEIGHTS).exists():  # a network without weights
+        np.savez(folder / _LOWERED_WEIGHTS)
     return LoweredFiles(folder / _LOWERED_MLIR, folder / _LOWERED_WEIGHTS, ready, names)
 
 

@@ -187,12 +187,23 @@ def _mode(op: TpuOp, formats: Mapping[str, Format], graph: TpuGraph, precision: 
             reason = "it has no INT8 form"
         case TpuSoftmax() if op.axis != 1:
             reason = "the compiler computes it in floating point"
+        case TpuMatMul() if _gives_scores(op, graph):
+            reason = "the compiler gives a softmax 16 bits of it"
         case TpuBinary() | TpuMatMul() if _computed_in_float(op, graph, precision.chip):
             reason = "the compiler computes it in floating point"
         case _:
             return "INT8"
     notes.append(f"{op.name} runs in {precision.high}: {reason}")
     return precision.high
+
+
+def _gives_scores(op: TpuMatMul, graph: TpuGraph) -> bool:
+    """Whether the product is read by a softmax in floating point alone.
+
+    In INT8 the compiler would give it 16 bits, but 8 in a model in which it is an output, as for comparison.
+    """
+    readers = graph.consumers(op.output)
+    return len(readers) == 1 and isinstance(readers[0], TpuSoftmax) and readers[0].axis != 1
 
 
 def _computed_in_float(op: TpuBinary | TpuMatMul, graph: TpuGraph, chip: str) -> bool:

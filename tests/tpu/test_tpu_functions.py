@@ -106,6 +106,44 @@ def test_layers_without_a_counterpart_become_others(tpu_toolchain: Toolchain, tm
     assert report["verify"]["float_vs_program"]["sqnr_db"] > 20
 
 
+def _parts(net: Net) -> Sequence[str]:
+    """Query, key and value of one head [1, 6, 8], cut from one product along a first axis of three."""
+    product = net("Reshape", net("MatMul", "rows", net.normal(20, 24)), net.ints(1, 1, 6, 3, 8))
+    three = net("Squeeze", net("Transpose", product, perm=[3, 1, 2, 0, 4]), net.ints(3))
+    cut = [net("Slice", three, net.ints(part), net.ints(part + 1), net.ints(0)) for part in range(3)]
+    return [net("Squeeze", each, net.ints(0)) for each in cut]
+
+
+def _attention(net: Net, to: str) -> str:
+    query, key, value = _parts(net)
+    scores = net("MatMul", query, net("Transpose", key, perm=[0, 2, 1]))
+    return net("MatMul", net("Softmax", scores, axis=-1), value, to=to)
+
+
+def _masked_attention(net: Net, to: str) -> str:
+    query, key, value = _parts(net)
+    scores = net("Mul", net("MatMul", query, net("Transpose", key, perm=[0, 2, 1])), net.constant(0.35))
+    masked = net("Add", scores, net.normal(6, 6))
+    return net("MatMul", net("Softmax", masked, axis=-1), value, to=to)
+
+
+def test_attention_is_computed_as_the_program_has_it(tpu_toolchain: Toolchain, tmp_path: Path) -> None:
+    net = Net()
+    model = net.model([_attention(net, "attention"), _masked_attention(net, "masked")])
+    report = built(model, "chip: bm1684x", tmp_path)
+    assert refuted(report) == []
+    assert report["status"] == "ok"
+    assert report["verify"]["float_vs_program"]["sqnr_db"] > 25
+
+
+def test_a_network_without_weights_is_built(tpu_toolchain: Toolchain, tmp_path: Path) -> None:
+    net = Net()
+    turned = net("Slice", net("Transpose", "rows", perm=[1, 0, 2]), net.ints(1), net.ints(3), net.ints(0))
+    report = built(net.model([net("Transpose", turned, perm=[1, 0, 2], to="cut")]), "chip: bm1684x", tmp_path)
+    assert refuted(report) == []
+    assert report["status"] == "ok"
+
+
 def test_which_functions_are_computed_in_float32() -> None:
     gelu = TpuActivation(name="a", inputs=("x",), output="a", function="gelu")
     norm = TpuLayerNorm(name="n", inputs=("x",), output="n", axis=1, epsilon=1e-5)

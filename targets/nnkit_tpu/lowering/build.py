@@ -16,6 +16,7 @@ from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.constraints import CV_CONSTRAINTS, require
 from nnkit_tpu.lowering import elementwise, shapes, windows
 from nnkit_tpu.lowering.fusion import fuse
+from nnkit_tpu.lowering.images_first import ImagesFirst
 from nnkit_tpu.lowering.repeated import merged, needed
 from nnkit_tpu.program import TpuGraph, TpuOp, TpuTensor
 
@@ -79,6 +80,8 @@ def lower(model: Model, name: str, chip: str = "") -> TpuGraph:
             ops += [_reading(op, same) for op in built]
         except Refused as refused:
             refusals.append(Refusal(node.name, node.op_type, refused.reason, refused.remedy))
+    first = ImagesFirst(merged(needed(ops, view.outputs), view.outputs, view.shape), view.shape)
+    refusals += first.refusals
     if refusals:
         remedy = "replace these layers, or cut the network before them (`strip_var` with `then: cut`)"
         raise refusal_error(refusals, "cannot run on the TPU", remedy)
@@ -89,9 +92,16 @@ def lower(model: Model, name: str, chip: str = "") -> TpuGraph:
             where=", ".join(behind),
             remedy="add `remove_identity` to `restructure`",
         )
-    fused = fuse(merged(needed(ops, view.outputs), view.outputs, view.shape), view.outputs)
+    several = [name for name in (*view.inputs, *view.outputs) if first.is_moved(name)]
+    if several:
+        raise ModelError(
+            "the first axis of an input or output is that of images, of which there is one",
+            where=", ".join(f"{name} {list(view.shape(name))}" for name in several),
+            remedy="export the network for one image, with the batch in front (`batch_first` of recurrent layers)",
+        )
+    fused = fuse(tuple(first.ops), view.outputs)
     names = [*view.inputs, *(op.output for op in fused)]
-    tensors = {value: TpuTensor(value, view.shape(value)) for value in names}
+    tensors = {value: TpuTensor(value, first.shapes.get(value) or view.shape(value)) for value in names}
     return TpuGraph(name, tensors, fused, view.inputs, view.outputs)
 
 
