@@ -201,7 +201,7 @@ def _quantised(case: Case, form: str, path: Path) -> None:
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [numpy_helper.from_array(array, f"c{index}") for index, array in enumerate(constants)],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     plain = path.with_name("float.onnx")
     onnx.save(onnx.shape_inference.infer_shapes(model), plain)
     logging.disable(logging.WARNING)
