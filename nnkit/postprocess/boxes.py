@@ -39,7 +39,7 @@ class Factor:
 
     @classmethod
     def of(cls, real: float) -> Factor:
-        """Of a number above 0."""
+        """The factor of a number above 0."""
         mantissa, exponent = math.frexp(real)  # real = mantissa * 2^exponent, mantissa in [0.5, 1)
         whole = min(round(mantissa * (1 << 28)), (1 << 28) - 1)
         shift = 14 - exponent

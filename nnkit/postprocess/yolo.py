@@ -129,7 +129,7 @@ class Yolo:
 
     @property
     def rows(self) -> int:
-        """Of all heads."""
+        """Rows of all heads together."""
         return sum(head.rows for head in self.heads)
 
     @property

@@ -182,7 +182,7 @@ def _part(tensor: Tensor, name: str, rows: int) -> Tensor:
 
 
 def _needed_rows(program: Program, segment: Segment, rows: Rows) -> dict[str, Rows]:
-    """Of every tensor of the segment the rows that rows of its result need, from the first to the last."""
+    """For every tensor of the segment, the rows that rows of its result need, from the first to the last."""
     ops = program.ops[segment.first : segment.last]
     needed = {ops[-1].output: rows}
     for op in reversed(ops):

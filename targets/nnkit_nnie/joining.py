@@ -100,7 +100,7 @@ def _moved(layer: Layer) -> Layer:
 
 
 def _products(graph: GraphView, layer: Layer) -> int:
-    """Of a layer as the NNIE would multiply; 0 where it has no weights, or none that are constant, or on the CPU."""
+    """Products of a layer as the NNIE would multiply; 0 without weights, for computed ones, or on the CPU."""
     try:
         return sum(work.products for work in works_of(Network(graph, (layer,), ()), [layer], lambda _: _BITS))
     except Refused:
