@@ -45,9 +45,9 @@ def counted(monkeypatch: pytest.MonkeyPatch, path: str) -> list[str]:
     original: Callable[..., Any] = getattr(pytest.importorskip(module), name)
     seen: list[str] = []
 
-    def watched(model: Model, *arguments: Any) -> Any:
+    def watched(model: Model, *arguments: Any, **named: Any) -> Any:
         seen.append(model.digest)
-        return original(model, *arguments)
+        return original(model, *arguments, **named)
 
     monkeypatch.setattr(path, watched)
     return seen
@@ -72,7 +72,7 @@ def test_a_network_that_cannot_be_deployed_is_refused_before_calibration(
 ) -> None:
     path = write_project(tmp_path)
 
-    def refused(model: Model, *arguments: Any) -> Any:
+    def refused(model: Model, *arguments: Any, **named: Any) -> Any:
         raise ModelError("1 layer cannot be deployed")
 
     monkeypatch.setattr(LOWERINGS["gap8"], refused)
