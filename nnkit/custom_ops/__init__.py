@@ -14,7 +14,7 @@ from nnkit.custom_ops.catalogue import (
 from nnkit.custom_ops.custom import Custom, trust_source
 from nnkit.custom_ops.detection_output import DetectionOutput
 from nnkit.custom_ops.embedding import Embedding
-from nnkit.custom_ops.non_max_suppression import NonMaxSuppression
+from nnkit.custom_ops.non_max_suppression import FixedNonMaxSuppression
 from nnkit.custom_ops.normalize import Normalize
 from nnkit.custom_ops.pass_through import PassThrough
 from nnkit.custom_ops.prior_box import PriorBox
@@ -32,7 +32,7 @@ __all__ = [
     "CustomOp",
     "DetectionOutput",
     "Embedding",
-    "NonMaxSuppression",
+    "FixedNonMaxSuppression",
     "Normalize",
     "PSROIPooling",
     "PassThrough",

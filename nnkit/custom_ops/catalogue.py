@@ -10,7 +10,7 @@ from nnkit.custom_ops.base import DOMAIN, VERSION, CustomOp, FloatArray, attribu
 from nnkit.custom_ops.custom import Custom
 from nnkit.custom_ops.detection_output import DetectionOutput
 from nnkit.custom_ops.embedding import Embedding
-from nnkit.custom_ops.non_max_suppression import NonMaxSuppression
+from nnkit.custom_ops.non_max_suppression import FixedNonMaxSuppression
 from nnkit.custom_ops.normalize import Normalize
 from nnkit.custom_ops.pass_through import PassThrough
 from nnkit.custom_ops.prior_box import PriorBox
@@ -30,7 +30,7 @@ CUSTOM_OPS: dict[str, type[CustomOp]] = {
         Normalize,
         PriorBox,
         DetectionOutput,
-        NonMaxSuppression,
+        FixedNonMaxSuppression,
         Proposal,
         ROIPooling,
         PSROIPooling,

@@ -19,13 +19,13 @@ from nnkit.custom_ops.detection_output import NO_THRESHOLD, jaccard
 
 
 @dataclass(frozen=True)
-class NonMaxSuppression(CustomOp):
+class FixedNonMaxSuppression(CustomOp):
     """Inputs boxes [1, n, 4], scores [1, classes, n]. Output [classes * most, 3] float32, most as the attribute says.
 
     center_point_box: boxes are (x, y, width, height) of the centre, not (y1, x1, y2, x2).
     """
 
-    op_type: ClassVar[str] = "NonMaxSuppression"
+    op_type: ClassVar[str] = "FixedNonMaxSuppression"
     inputs: ClassVar[tuple[str, ...]] = ("boxes", "scores")
     outputs: ClassVar[tuple[str, ...] | None] = ("selected",)
 

@@ -1,7 +1,7 @@
 """NonMaxSuppression at the end of a network: how many rows it gives is known at run time, so that they are fixed.
 
-ONNX gives a row for each box that stays. As `ai.nnkit.NonMaxSuppression` there are as many rows as there can be, in
-float32, and those behind the last are -1.
+ONNX gives a row for each box that stays. As `ai.nnkit.FixedNonMaxSuppression` there are as many rows as there can be,
+in float32, and those behind the last are -1.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnkit.custom_ops import DOMAIN, VERSION, NonMaxSuppression
+from nnkit.custom_ops import DOMAIN, VERSION, FixedNonMaxSuppression
 from nnkit.custom_ops.detection_output import NO_THRESHOLD
 from nnkit.errors import ModelError
 
@@ -44,7 +44,7 @@ def fix_suppression(proto: onnx.ModelProto, where: str) -> tuple[str, ...]:
                 values[name] = float(np.asarray(numpy_helper.to_array(constants[given])).reshape(-1)[0])
         most = int(min(values.pop("max_output_boxes_per_class", 0), 1 << 30))
         centred = any(each.name == "center_point_box" and each.i for each in node.attribute)
-        op = NonMaxSuppression(most, center_point_box=centred, **values)
+        op = FixedNonMaxSuppression(most, center_point_box=centred, **values)
         graph.node[place].CopyFrom(op.node(node.input[:2], node.output[:1], node.name))
         outputs[node.output[0]].type.CopyFrom(helper.make_tensor_type_proto(TensorProto.FLOAT, None))
         notes.append(f"layer '{node.name}' (NonMaxSuppression) gives a fixed number of rows, -1 behind the last")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from nnkit.custom_ops import (
     CustomOp,
     DetectionOutput,
     Embedding,
-    NonMaxSuppression,
+    FixedNonMaxSuppression,
     Normalize,
     PassThrough,
     PriorBox,
@@ -44,7 +46,7 @@ OPS: list[CustomOp] = [
     Reorg(3, True),
     WarpPerspective("forward", "nearest", "replicate", 0.5, 96, 112),
     Custom.of([(1, 3), (1, 4, 5)], "MyLayer", 'my_param { text: "x" }'),
-    NonMaxSuppression(20, 0.5, 0.25, True),
+    FixedNonMaxSuppression(20, 0.5, 0.25, True),
     Embedding(),
 ]
 
@@ -149,3 +151,9 @@ def test_what_cannot_run_is_an_error_only_when_asked_for() -> None:
     assert caught.value.where == "unknown"
     with pytest.raises(InternalError, match="no such value"):
         session.run(x, fetch=["nothing"])
+
+
+def test_no_operator_shares_its_name_with_one_of_onnx() -> None:
+    """ONNX's reference evaluator, imported after the operators were registered, refuses a name of two domains."""
+    command = "from nnkit.custom_ops import register_schemas; register_schemas(); import onnx.reference"
+    subprocess.run([sys.executable, "-c", command], check=True)

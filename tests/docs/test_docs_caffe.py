@@ -16,7 +16,7 @@ def quoted(text: str) -> set[str]:
     return set(re.findall(r"`([A-Za-z0-9]+)`", text))
 
 
-NOT_OF_CAFFE = {"Embedding", "NonMaxSuppression"}
+NOT_OF_CAFFE = {"Embedding", "FixedNonMaxSuppression"}
 """Operators of `ai.nnkit` that stand for those of ONNX."""
 
 

@@ -83,7 +83,7 @@ CUSTOM_OPS: Mapping[str, Callable[[GraphView, Node, Any], Code]] = MappingProxyT
         "Custom": custom,
         "DetectionOutput": detection_output,
         "Embedding": embedding,
-        "NonMaxSuppression": non_max_suppression,
+        "FixedNonMaxSuppression": non_max_suppression,
         "Normalize": normalize,
         "PSROIPooling": psroi_pooling,
         "PassThrough": pass_through,

@@ -1,14 +1,14 @@
-"""NonMaxSuppression of `ai.nnkit`: which boxes stay, class by class."""
+"""FixedNonMaxSuppression of `ai.nnkit`: which boxes stay, class by class."""
 
 from __future__ import annotations
 
 from nnkit.c.float.calls import Call, Code, Scratch, Write
 from nnkit.c.float.operands import read
-from nnkit.custom_ops import NonMaxSuppression
+from nnkit.custom_ops import FixedNonMaxSuppression
 from nnkit.graph.view import GraphView, Node
 
 
-def non_max_suppression(graph: GraphView, node: Node, op: NonMaxSuppression) -> Code:
+def non_max_suppression(graph: GraphView, node: Node, op: FixedNonMaxSuppression) -> Code:
     boxes, scores = (read(graph, name) for name in node.inputs)
     _, classes, count = graph.shape(scores.value)
     arguments = (
