@@ -292,7 +292,7 @@ def test_a_build_that_is_none(project: Path, nnkit: Command) -> None:
 def test_targets_schema_and_doctor(nnkit: Command) -> None:
     assert "gap8" in nnkit("targets", "list").out
     shown = nnkit("targets", "show", "gap8").out
-    assert "corrections: bias_correction\n" in shown
+    assert "corrections: equalize, bias_correction\n" in shown
     assert "None" not in shown, "options are as a recipe has them"
     for word in ("l2", "524,288", "accumulate", "kernel sides are at most 31", "host, rv32"):
         assert word in shown
