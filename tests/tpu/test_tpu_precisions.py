@@ -88,7 +88,8 @@ def _branches() -> tuple[onnx.ModelProto, list[str]]:
     factors = net.constant([1.0, 1.0, 2.0, 2.0])
     nearest = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     tagged = [
-        *(net(op, op.lower(), base) for op in ("Sigmoid", "Tanh", "HardSigmoid", "HardSwish")),
+        net("Sigmoid", "sigmoid", other),  # of another value than the gate: equal layers become one
+        *(net(op, op.lower(), base) for op in ("Tanh", "HardSigmoid", "HardSwish")),
         net("Mul", "silu", base, gate),
         net("Sqrt", "sqrt", positive),
         net("AveragePool", "average", base, kernel_shape=[3, 3]),
