@@ -256,7 +256,7 @@ CV_CONSTRAINTS: tuple[Constraint, ...] = (no_number_divided_by_a_tensor, transpo
 
 
 def no_constant_minimum_beside_integers(op: OpBase, program: Program, limits: ChipLimits) -> str | None:
-    """the cv18xx take no minimum, maximum or bound of a Clip alone in INT8 networks
+    """the cv18xx take no minimum, maximum or Clip with one bound in INT8 networks
     fix: use a Relu or a Clip with both bounds, or choose bf16, a bm1684x or a bm1688"""
     if not isinstance(op, TpuBinary) or op.function not in ("min", "max") or op.constant is None:
         return None

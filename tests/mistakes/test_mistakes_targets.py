@@ -35,7 +35,7 @@ MISTAKES = (
         "gap8: {calibration: {corrections: [adaround]}}",
         "10:37",
         "does not offer the correction adaround",
-        "it offers: bias_correction",
+        "it offers: equalize, bias_correction",
         "gap8: {calibration: {corrections: [bias_correction]}}",
     ),
     Mistake(

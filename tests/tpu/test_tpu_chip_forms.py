@@ -150,6 +150,6 @@ def test_what_the_cv18xx_compute_wrongly_is_refused_beside_integers() -> None:
     ranges = {name: ValueRange(-1.0, 1.0, -1.0, 1.0) for name in ("x", "y", "z")}
     program = to_program(_graph(least, relu, outputs=("y", "z")), ranges, Precision("cv181x", "INT8"))
     target = load_target("tpu")
-    with pytest.raises(ModelError, match=r"least \(binary\): .* beside layers in INT8; found min\n.*bm1684x"):
+    with pytest.raises(ModelError, match=r"least \(binary\): .* in INT8 networks; found min\n.*bm1684x"):
         target.check(program, TpuOptions(chip="cv181x"))
     target.check(program, TpuOptions(chip="bm1684x"))
