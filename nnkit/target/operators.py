@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Case:
-    """inputs: "x" and "y" are computed [1, 4, 6, 6]; anything else is a constant. shape: x and y reshaped to it."""
+    """inputs: "x" and "y" are computed [1, 4, 6, 6]; anything else is a constant. shape: x and y reshaped to it.
+
+    order: the axes of the result as the network gives it, where the operator does not put images first.
+    """
 
     inputs: Sequence[Any] = ("x",)
     attributes: Mapping[str, Any] = field(default_factory=dict)
     shape: tuple[int, ...] = (1, 4, 6, 6)
+    order: tuple[int, ...] = ()
 
 
 def _ints(*values: int) -> Any:
@@ -39,12 +43,14 @@ def _floats(*shape: int) -> Any:
 
 _TWO = Case(("x", "y"))
 _ROWS = (6, 1, 24)
+_ROWS_ORDER = (2, 0, 1, 3)
 CASES: Mapping[str, Case] = MappingProxyType(
     {
         **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Max", "Min"), _TWO),
         **{name: Case() for name in ("Abs", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu")},
         **{name: Case() for name in ("Log", "Mish", "Neg", "Reciprocal", "Relu", "Sigmoid", "Softplus", "Softsign")},
-        **{name: Case() for name in ("Sqrt", "Tanh", "GlobalAveragePool", "GlobalMaxPool", "Flatten", "Transpose")},
+        **{name: Case() for name in ("Sqrt", "Tanh", "GlobalAveragePool", "GlobalMaxPool", "Flatten")},
+        "Transpose": Case(attributes={"perm": [0, 2, 3, 1]}),
         "Clip": Case(("x", np.float32(-0.5), np.float32(0.5))),
         "PRelu": Case(("x", _floats(4, 1, 1))),
         "Pow": Case(("x", np.float32(2))),
@@ -83,8 +89,11 @@ CASES: Mapping[str, Case] = MappingProxyType(
             ("x", _floats(1, 12, 24), _floats(1, 12, 4), _floats(1, 24)),
             {"hidden_size": 4, "linear_before_reset": 1},
             _ROWS,
+            _ROWS_ORDER,
         ),
-        "LSTM": Case(("x", _floats(1, 16, 24), _floats(1, 16, 4), _floats(1, 32)), {"hidden_size": 4}, _ROWS),
+        "LSTM": Case(
+            ("x", _floats(1, 16, 24), _floats(1, 16, 4), _floats(1, 32)), {"hidden_size": 4}, _ROWS, _ROWS_ORDER
+        ),
     }
 )
 """By operator, with what tells two uses of it apart in parentheses."""
@@ -171,6 +180,9 @@ def network(name: str) -> onnx.ModelProto:
             inputs.append(f"c{index}")
     results = [f"out{index}" for index in range(_RESULTS.get(name, 1))]
     nodes.append(helper.make_node(name.split(" (")[0], inputs, results, name="op", **case.attributes))
+    if case.order:
+        nodes.append(helper.make_node("Transpose", results, ["ordered"], name="order", perm=case.order))
+        results = ["ordered"]
     graph = helper.make_graph(
         nodes,
         "net",
