@@ -91,7 +91,8 @@ def with_stripes(
         search = _Search(program, machine, lambda part: with_single_blocks(loads_of(part)))
         fitting = _fitting(search, machine.l2.capacity_bytes, plan)
     if fitting is None:
-        raise _with_stripes_told(whole, search.least_budget_bytes())
+        least_bytes = search.least_budget_bytes()
+        raise _with_stripes_told(whole, least_bytes) if least_bytes < search.whole_bytes() else whole
     return _told(program, *fitting)
 
 
@@ -185,7 +186,7 @@ class _Search:
 
     def least_budget_bytes(self) -> int:
         """The smallest budget for which there is a choice."""
-        low, high = 0, self._whole_bytes()
+        low, high = 0, self.whole_bytes()
         while low < high:
             middle = (low + high) // 2
             if self.cheapest(middle) is None:
@@ -194,12 +195,13 @@ class _Search:
                 high = middle
         return low
 
-    def _whole_bytes(self) -> int:
+    def whole_bytes(self) -> int:
+        """What the layers need of L2 where none runs in stripes."""
         return max(self._estimate(Segment(a, b, 1)).l2_bytes for a, b in pairwise(self._cuts))
 
     def least(self) -> list[Segment]:
         """The choice with the least L2 and code together; code lies in L2 on the chip."""
-        budget, whole_bytes = self.least_budget_bytes(), self._whole_bytes()
+        budget, whole_bytes = self.least_budget_bytes(), self.whole_bytes()
         best: tuple[float, list[Segment]] = (inf, [])
         while budget <= whole_bytes:
             segments = self.cheapest(budget) or []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ def test_a_sender_that_hangs_up_gets_an_error_and_leaves_no_file(tmp_path: Path)
 
     headers = [(b"content-type", b"multipart/form-data; boundary=x")]
     request = Request({"type": "http", "method": "POST", "path": "/api/jobs", "headers": headers}, next_message)
-    with pytest.raises(HTTPException) as refused:
-        asyncio.run(receive(request, JobFolder(tmp_path), Limits()))
+    # In a thread of its own: browser tests leave an event loop running in this one.
+    with ThreadPoolExecutor(1) as thread, pytest.raises(HTTPException) as refused:
+        thread.submit(asyncio.run, receive(request, JobFolder(tmp_path), Limits())).result()
     assert (refused.value.status_code, list((tmp_path / "input").iterdir())) == (400, [])
