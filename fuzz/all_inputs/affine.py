@@ -9,7 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from fuzz.all_inputs.case import Case, Values, all_of, clamp, exact, nearest, normalized, pairs, side_by_side, three
+from fuzz.all_inputs.case import (
+    Case,
+    Values,
+    all_of,
+    clamp,
+    exact,
+    io,
+    nearest,
+    normalized,
+    pairs,
+    side_by_side,
+    three,
+)
 from nnkit.program import Window
 from nnkit.program.affine import (
     AffineActivation,
@@ -61,10 +73,6 @@ def _case(
     return Case("ansi_c", name, program, stored, out[0], 256 if name.startswith("lookup") else A.size, off_by)
 
 
-def _io(count: int = 1) -> dict[str, Any]:
-    return {"name": "layer", "inputs": tuple(f"x{index}" for index in range(count)), "output": "y"}
-
-
 def _stage(factor: float, form: Affine, negative: float | None = None) -> Requantize:
     multiplier, shift = multiplier_and_shift(factor)
     slope = None if negative is None else np.array([round(multiplier * negative)], np.int64)
@@ -88,15 +96,15 @@ def _sums_and_products() -> Iterator[Case]:
         bits = 8 if form.bits == 8 else 16
         if bits == 8:
             stage = Requantize(np.array([1]), np.array([shift]), form.qmin, form.qmax - 3)
-            op = AffineAdd(**_io(2), multipliers=factors, requantize=stage)
+            op = AffineAdd(**io(2), multipliers=factors, requantize=stage)
             sums = first * factors[0] + second * factors[1]
             yield _case(f"add to {form}", op, given, (_stored(sums, stage, form), form))
         stage = _stage(0.008 * top, form)
-        op = AffineMul(**_io(2), requantize=stage)
+        op = AffineMul(**io(2), requantize=stage)
         yield _case(f"mul to {form}", op, given, (_stored(first * second, stage, form), form))
     column, row = np.arange(-128, 128)[:, None], np.arange(256)[None]
     stage = _stage(0.008, SIGNED)
-    op = AffineMatMul(**_io(2), requantize=stage, accumulator=sum_accumulator(135 * 131))
+    op = AffineMatMul(**io(2), requantize=stage, accumulator=sum_accumulator(135 * 131))
     sums = (exact(column) + 7) * (exact(row) - 131)
     wanted = _stored(sums, stage, SIGNED)
     yield _case("matmul [256, 1] [1, 256]", op, [(column, SIGNED), (row, UNSIGNED)], (wanted, SIGNED))
@@ -107,21 +115,21 @@ def _one_operand() -> Iterator[Case]:
     for negative in (None, 0.1, -0.3):
         for form, factor in ((WIDE, 0.9), (SIGNED, 0.004)):
             stage = _stage(factor, form, negative)
-            op = AffineActivation(**_io(), requantize=stage)
+            op = AffineActivation(**io(), requantize=stage)
             wanted = _stored(exact(every), stage, form)
             yield _case(f"activation to {form}, slope {negative}", op, [(every, WIDE)], (wanted, form))
     table = np.random.default_rng(0).integers(-128, 128, 256)
     small = all_of(-128, 127).reshape(1, 16, 16)
-    op = AffineLookup(**_io(), table=table, function="Tanh")
+    op = AffineLookup(**io(), table=table, function="Tanh")
     yield _case("lookup, 8 bits", op, [(small, SIGNED)], (table.reshape(1, 16, 16), SIGNED))
     stage = _stage(1.3, SIGNED)
-    op = AffineConcat(**_io(), requantize=(stage,))
+    op = AffineConcat(**io(), requantize=(stage,))
     yield _case("concat to another format", op, [(C, UNSIGNED)], (_stored(exact(C) - 131, stage, SIGNED), SIGNED))
-    op = AffinePool(**_io(), pool="max", window=BESIDE)
+    op = AffinePool(**io(), pool="max", window=BESIDE)
     yield _case("max pool of two", op, [(side_by_side(A, B), SIGNED)], (np.maximum(A, B), SIGNED))
     for form in (SIGNED, UNSIGNED):
         stage = _stage(0.61, form)
-        op = AffinePool(**_io(), pool="average", window=BESIDE, requantize=stage, count_include_pad=True)
+        op = AffinePool(**io(), pool="average", window=BESIDE, requantize=stage, count_include_pad=True)
         wanted = _stored(exact(A) + exact(B) + 14, stage, form)
         yield _case(f"average pool of two to {form}", op, [(side_by_side(A, B), SIGNED)], (wanted, form))
 
@@ -137,7 +145,7 @@ def _conv(weight: Values, sums: Values, shape: tuple[int, ...], groups: int, win
         for index, (each, (multiplier, shift)) in enumerate(zip(sums, pairs_of, strict=True))
     ]
     op = AffineConv(
-        **_io(),
+        **io(),
         weight=weight.reshape(shape).astype(np.int8),
         weight_format=Affine(8, (0.01,) * outputs, (0,) * outputs, 0, signed=True),
         bias=np.arange(1, outputs + 1, dtype=np.int32),
@@ -179,7 +187,7 @@ def _rows() -> Iterator[Case]:
     out = Affine(8, (1 / 256,), (-128,), signed=True)
     source, result = AffineTensor("x0", rows.shape, SIGNED), AffineTensor("y", rows.shape, out)
     coarse, fine, numerator = AffineSoftmax.tables(source, result)
-    op = AffineSoftmax(**_io(), axis=2, coarse=coarse, fine=fine, numerator=numerator)
+    op = AffineSoftmax(**io(), axis=2, coarse=coarse, fine=fine, numerator=numerator)
     share = 1 / (1 + np.exp((rows[..., ::-1] - rows) * 0.05))
     wanted = np.minimum(share * 256 - 128, 127)
     yield _case("softmax of two", op, [(rows, SIGNED)], (wanted, out), 0.5 + 1e-6)
@@ -187,7 +195,7 @@ def _rows() -> Iterator[Case]:
     constants = RowConstants.of(gain, offset, 1e-5, SIGNED.scale[0], SIGNED.scale[0])
     real = {"real_gain": gain, "real_offset": offset, "real_epsilon": 1e-5}
     op = AffineNormalizeRows(
-        **_io(),
+        **io(),
         epsilon=constants.epsilon,
         gain=constants.gain,
         offset=constants.offset,

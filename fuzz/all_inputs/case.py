@@ -78,3 +78,8 @@ def normalized(rows: Values, step: float, epsilon: float, gain: Values, offset: 
     z = apart / deviation
     unsure = step / 32 / deviation
     return z * gain + offset, 0.5 + 1e-3 + np.abs(gain) * (unsure + np.abs(z) * unsure)
+
+
+def io(count: int = 1) -> dict[str, Any]:
+    """Name, inputs and output of the one op of a case's program."""
+    return {"name": "layer", "inputs": tuple(f"x{index}" for index in range(count)), "output": "y"}

@@ -9,7 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from fuzz.all_inputs.case import Case, Values, all_of, clamp, exact, nearest, normalized, pairs, side_by_side, three
+from fuzz.all_inputs.case import (
+    Case,
+    Values,
+    all_of,
+    clamp,
+    exact,
+    io,
+    nearest,
+    normalized,
+    pairs,
+    side_by_side,
+    three,
+)
 from nnkit.program import (
     Activation,
     Add,
@@ -61,10 +73,6 @@ def _case(
     return Case("gap8", name, program, stored, out[0], 256 if name.startswith("lookup, 8") else A.size, off_by)
 
 
-def _io(count: int = 1) -> dict[str, Any]:
-    return {"name": "layer", "inputs": tuple(f"x{index}" for index in range(count)), "output": "y"}
-
-
 def _stored(numerator: Values, frac: int, form: Fixed, low: int | None = None, high: int | None = None) -> Values:
     """The number of `form` nearest to numerator / 2^frac, within the format and the clip."""
     up = max(form.frac - frac, 0)
@@ -78,30 +86,30 @@ def _sums_and_products() -> Iterator[Case]:
     given = [(A, first), (B, second)]
     for form, low, high in ((result, -128, 127), (result, -128, 77), (above, 0, 200)):
         total = (exact(A) << 2) + exact(B)
-        op = Add(**_io(2), shifts=(2, 0), stage=OutputStage(6 - form.frac, low, high))
+        op = Add(**io(2), shifts=(2, 0), stage=OutputStage(6 - form.frac, low, high))
         yield _case(f"add to {form}, {low} to {high}", op, given, (_stored(total, 6, form, low, high), form))
-        op = Mul(**_io(2), stage=OutputStage(10 - form.frac, low, high))
+        op = Mul(**io(2), stage=OutputStage(10 - form.frac, low, high))
         product = exact(A) * exact(B)
         yield _case(f"mul to {form}, {low} to {high}", op, given, (_stored(product, 10, form, low, high), form))
     column, row = np.arange(-128, 128)[:, None], np.arange(-128, 128)[None]
-    op = MatMul(**_io(2), stage=OutputStage(5, -128, 127))
+    op = MatMul(**io(2), stage=OutputStage(5, -128, 127))
     product = _stored(exact(column) * exact(row), 10, result)
     yield _case("matmul [256, 1] [1, 256]", op, [(column, first), (row, second)], (product, result))
 
 
 def _activations() -> Iterator[Case]:
     for form, low, high in ((Fixed(16, 7), -32768, 32767), (Fixed(8, 4), -100, 96), (S16, 0, 6 << 10)):
-        op = Activation(**_io(), stage=OutputStage(10 - form.frac, low, high))
+        op = Activation(**io(), stage=OutputStage(10 - form.frac, low, high))
         wanted = _stored(ALL_16, 10, form, low, high)
         yield _case(f"activation {S16} to {form}, {low} to {high}", op, [(ALL_16, S16)], (wanted, form))
-        op = Concat(**_io(), shifts=(10 - form.frac,))
+        op = Concat(**io(), shifts=(10 - form.frac,))
         yield _case(f"concat {S16} to {form}", op, [(ALL_16, S16)], (_stored(ALL_16, 10, form), form))
     for slope in (3277, -3277, 32767):
         leaky = OutputStage(3, -32768, 32767, Leaky(np.array([slope], np.int16), 15))
         positive = _stored(ALL_16, 10, Fixed(16, 7))
         sloped = clamp(nearest(positive * slope, 1 << 15), -32768, 32767)
         wanted = np.where(positive < 0, sloped, positive)
-        op = Activation(**_io(), stage=leaky)
+        op = Activation(**io(), stage=leaky)
         yield _case(f"leaky {slope} / 2^15", op, [(ALL_16, S16)], (wanted, Fixed(16, 7)))
     draw = np.random.default_rng(0)
     for bits, step_bits in ((8, 0), (16, 8), (16, 6)):
@@ -113,16 +121,14 @@ def _activations() -> Iterator[Case]:
         place, ahead = np.divmod(x - form.qmin, 1 << step_bits)
         left, right = (exact(table)[np.minimum(place + k, entries - 1)] for k in (0, 1))
         line = nearest(left * ((1 << step_bits) - ahead) + right * ahead, 1 << step_bits)
-        op = Lookup(
-            **_io(), table=table, least=form.qmin, step_bits=step_bits, clip_min=form.qmin, clip_max=form.qmax
-        )
+        op = Lookup(**io(), table=table, least=form.qmin, step_bits=step_bits, clip_min=form.qmin, clip_max=form.qmax)
         yield _case(f"lookup, {bits} bits, {1 << step_bits} inputs an entry", op, [(x, form)], (line, form))
 
 
 def _pools() -> Iterator[Case]:
     x = side_by_side(A, B)
     for kind, wanted in (("max", np.maximum(A, B)), ("average", nearest(exact(A) + exact(B), 2))):
-        op = Pool(**_io(), pool=kind, window=BESIDE, shift=int(kind == "average"), clip_min=-128, clip_max=127)  # type: ignore[arg-type]
+        op = Pool(**io(), pool=kind, window=BESIDE, shift=int(kind == "average"), clip_min=-128, clip_max=127)  # type: ignore[arg-type]
         yield _case(f"{kind} pool of two", op, [(x, S8)], (wanted, S8))
 
 
@@ -130,7 +136,7 @@ def _conv(weight: Values, bits: int, kind: type, **fields: Any) -> Any:
     """A convolution whose weights have 3 bits of fraction and whose biases are 1, 2 ... in the sums' format."""
     bias = np.arange(1, fields.pop("outputs") + 1, dtype=np.int32)
     form = {"weight": weight.astype(np.int8 if bits == 8 else np.int16), "weight_bits": bits, "weight_frac": 3}
-    return kind(**_io(), **form, bias=bias, bias_frac=0, bias_shift=0, **fields)
+    return kind(**io(), **form, bias=bias, bias_frac=0, bias_shift=0, **fields)
 
 
 def _convolutions() -> Iterator[Case]:
@@ -184,9 +190,7 @@ def _rows() -> Iterator[Case]:
     for form in (Fixed(8, 7), Fixed(16, 15)):
         share = 1 / (1 + np.exp((rows[..., ::-1] - rows) / 16.0))
         coarse, fine = Softmax.tables(8, 4)
-        op = Softmax(
-            **_io(), axis=2, coarse=coarse, fine=fine, frac=form.frac, clip_min=form.qmin, clip_max=form.qmax
-        )
+        op = Softmax(**io(), axis=2, coarse=coarse, fine=fine, frac=form.frac, clip_min=form.qmin, clip_max=form.qmax)
         wanted = np.minimum(share * 2.0**form.frac, form.qmax)
         # The exponentials are off by 2.5 units in 2^16, and a quotient of sums of at least 2^16 by one more half.
         yield _case(
@@ -200,7 +204,7 @@ def _rows() -> Iterator[Case]:
         "offset": constants.offset,
         "shift": constants.shift,
     }
-    norm = NormalizeRows(**_io(), **form, clip_min=-128, clip_max=127)
+    norm = NormalizeRows(**io(), **form, clip_min=-128, clip_max=127)
     for third in (-128, 5, 127):
         rows = three(A, B, third)
         real, off_by = normalized(rows / 16.0, 1 / 16, 1e-5, 16 * gain, 16 * offset)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from nnkit.graph.refusal import Refused
 from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.reading import is_op, operand
-from nnkit.rewrite.reshaping import keeps_order
 from nnkit.rewrite.rule import AnyRule, Nodes, Rule
 from nnkit.rewrite.rules import fc_to_conv
+from nnkit.rewrite.rules.nonfinal_fc_to_conv import followed_by_alone
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -32,15 +32,12 @@ def _check(editor: Editor, nodes: Nodes) -> Any:
 
 
 def _has_its_like_behind(editor: Editor, value: ir.Value) -> bool:
-    pending = [value]
-    while pending:
-        for node in editor.users(pending.pop()):
-            if is_op(node, "Gemm", "MatMul") and editor.array(operand(node, 1)) is not None:
-                continue  # it is judged by itself
-            if not (keeps_order(editor, node) or is_op(node, "Softmax", "LogSoftmax", *_FOLLOW)):
-                return False
-            pending += node.outputs
-    return True
+    return followed_by_alone(
+        editor,
+        value,
+        passes=lambda node: is_op(node, "Softmax", "LogSoftmax", *_FOLLOW),
+        ends=lambda node: is_op(node, "Gemm", "MatMul") and editor.array(operand(node, 1)) is not None,
+    )  # a product is judged by itself
 
 
 RULE: AnyRule = Rule(

@@ -10,6 +10,7 @@ Declines for the last layer, and where fc_to_conv declines.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from nnkit.graph.refusal import Refused
@@ -32,10 +33,22 @@ def _check(editor: Editor, nodes: Nodes) -> Any:
 
 def is_final(editor: Editor, value: ir.Value) -> bool:
     """Whether reshapes and softmax alone lie between `value` and the network's outputs."""
+    return followed_by_alone(editor, value, lambda node: is_op(node, "Softmax", "LogSoftmax"))
+
+
+def followed_by_alone(
+    editor: Editor,
+    value: ir.Value,
+    passes: Callable[[ir.Node], bool],
+    ends: Callable[[ir.Node], bool] = lambda node: False,
+) -> bool:
+    """Whether only reshapes and nodes that `passes` lie between `value` and the outputs, or nodes where it `ends`."""
     pending = [value]
     while pending:
         for node in editor.users(pending.pop()):
-            if not (keeps_order(editor, node) or is_op(node, "Softmax", "LogSoftmax")):
+            if ends(node):
+                continue
+            if not (keeps_order(editor, node) or passes(node)):
                 return False
             pending += node.outputs
     return True
