@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nnkit.cli.options import (
+    ExecutorOptions,
     JsonOption,
     NoCacheOption,
     RecipeArgument,
@@ -17,6 +18,7 @@ from nnkit.cli.options import (
     TargetOption,
     VerboseOption,
     WatchOption,
+    with_options,
 )
 from nnkit.recipe.model_formats import is_network
 
@@ -24,75 +26,65 @@ app = typer.Typer()
 PANEL = "From a model to a release"
 
 
-class ExecutorName(Enum):
-    """Processes of this host, or a Dask cluster."""
+@dataclass(frozen=True)
+class BuildOptions:
+    """What `run` builds, and how it tells."""
 
-    local = "local"
-    dask = "dask"
+    target: TargetOption = None
+    images: Annotated[
+        Path | None, typer.Option("--images", metavar="DIR", help="Of a model without recipe: its pictures.")
+    ] = None
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Output folder.")] = Path("out")
+    no_cache: NoCacheOption = False
+    no_qemu: Annotated[bool, typer.Option("--no-qemu", help="Do not run the artifact in an emulator.")] = False
+
+
+@dataclass(frozen=True)
+class SessionOptions:
+    """How many builds run at a time, with which rights, and what is said of them."""
+
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Builds at a time.")] = 1
+    trust: Annotated[bool, typer.Option("--trust", help="Run the programs that the recipe names.")] = False
+    settings: SetOption = None
+    watching: WatchOption = False
+    json: JsonOption = False
+    verbose: VerboseOption = False
 
 
 @app.command(rich_help_panel=PANEL)
-def run(  # noqa: PLR0913 - every option of a command is a parameter
+@with_options
+def run(
     recipe: Annotated[
         list[Path],
         typer.Argument(metavar="RECIPE...", help="The recipe (YAML), or several; or a model and --images."),
     ],
-    target: TargetOption = None,
-    images: Annotated[
-        Path | None, typer.Option("--images", metavar="DIR", help="Of a model without recipe: its pictures.")
-    ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Output folder.")] = Path("out"),
-    no_cache: NoCacheOption = False,
-    no_qemu: Annotated[bool, typer.Option("--no-qemu", help="Do not run the artifact in an emulator.")] = False,
-    executor: Annotated[
-        ExecutorName, typer.Option("--executor", help="Where calibration, evaluation and sweeps run.")
-    ] = ExecutorName.local,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            "--scheduler",
-            metavar="ADDRESS",
-            help="Address of a Dask scheduler; without it, `dask` makes a cluster on this host.",
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers",
-            min=1,
-            metavar="N",
-            help="How many processes compute, each on one core; without it, as many as shorten the run.",
-        ),
-    ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Builds at a time.")] = 1,
-    trust: Annotated[bool, typer.Option("--trust", help="Run the programs that the recipe names.")] = False,
-    settings: SetOption = None,
-    watching: WatchOption = False,
-    json: JsonOption = False,
-    verbose: VerboseOption = False,
+    build: BuildOptions,
+    place: ExecutorOptions,
+    session: SessionOptions,
 ) -> None:
     """Build, verify and pack a release from a recipe."""
     from nnkit.commands.run import RunOptions, run_command
-    from nnkit.executors import ExecutorChoice
     from nnkit.recipe.settings import parse_settings
 
-    if any(is_network(path) for path in recipe) or images is not None:
+    target = build.target
+    if any(is_network(path) for path in recipe) or build.images is not None:
         from nnkit.api.drafting import drafted
 
-        recipe, target = [drafted(path, out, targets=target or [], images=images) for path in recipe], None
+        recipe = [drafted(path, build.out, targets=target or [], images=build.images) for path in recipe]
+        target = None
     options = RunOptions(
         targets=tuple(target or []),
-        out=out,
-        cache=not no_cache,
-        emulate=not no_qemu,
-        json=json,
-        verbose=verbose,
-        executor=ExecutorChoice(executor.value, workers, scheduler),
-        jobs=jobs,
-        trust=trust,
-        settings=parse_settings(settings or []),
+        out=build.out,
+        cache=not build.no_cache,
+        emulate=not build.no_qemu,
+        json=session.json,
+        verbose=session.verbose,
+        executor=place.choice(),
+        jobs=session.jobs,
+        trust=session.trust,
+        settings=parse_settings(session.settings or []),
     )
-    _once_or_watching(recipe[0], lambda: run_command(recipe, options), watching)
+    _once_or_watching(recipe[0], lambda: run_command(recipe, options), session.watching)
 
 
 @app.command(rich_help_panel=PANEL)

@@ -2,46 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nnkit.cli.recipes import PANEL, ExecutorName
+from nnkit.cli.options import ExecutorOptions, with_options
+from nnkit.cli.recipes import PANEL
 
 app = typer.Typer()
 
 
-@app.command(rich_help_panel=PANEL)
-def serve(  # noqa: PLR0913 - every option of a command is a parameter
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="0: any that is free.")] = 8040,
+@dataclass(frozen=True)
+class Door:
+    """Where the service listens, for whom, and where it keeps what it was given."""
+
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1"
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="0: any that is free.")] = 8040
     folder: Annotated[
         Path | None, typer.Option("--folder", metavar="DIR", help="Keeps the jobs; else in the user's data folder.")
-    ] = None,
+    ] = None
     token_file: Annotated[
         Path | None,
         typer.Option("--token-file", metavar="FILE", help="Lines `NAME TOKEN`; made where there is none."),
-    ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Jobs at a time.")] = 1,
-    executor: Annotated[
-        ExecutorName, typer.Option("--executor", help="Where calibration and evaluation run.")
-    ] = ExecutorName.local,
-    scheduler: Annotated[
-        str | None, typer.Option("--scheduler", metavar="ADDRESS", help="Address of a Dask scheduler.")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option("--workers", min=1, metavar="N", help="Processes of a job, each on one core.")
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What jobs may take, of time and of memory."""
+
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Jobs at a time.")] = 1
     max_upload_mib: Annotated[
         int, typer.Option("--max-upload-mib", min=1, metavar="N", help="Of one job, all files together.")
-    ] = 512,
+    ] = 512
     upload_seconds: Annotated[
         float, typer.Option("--upload-seconds", min=1.0, metavar="N", help="How long an upload may take.")
-    ] = 300.0,
+    ] = 300.0
     job_seconds: Annotated[
         float, typer.Option("--job-seconds", min=1.0, metavar="N", help="How long a job may take.")
-    ] = 3600.0,
+    ] = 3600.0
     job_memory_mib: Annotated[
         int | None,
         typer.Option(
@@ -50,23 +51,27 @@ def serve(  # noqa: PLR0913 - every option of a command is a parameter
             metavar="N",
             help="What all processes of a job may hold together; else three quarters of the machine's, by --jobs.",
         ),
-    ] = None,
-) -> None:
+    ] = None
+
+
+@app.command(rich_help_panel=PANEL)
+@with_options
+def serve(door: Door, bounds: Bounds, place: ExecutorOptions) -> None:
     """Build for browsers and scripts: a network and pictures in, a release out."""
     from nnkit.commands.serve import ServeArguments, serve_command
-    from nnkit.executors import ExecutorChoice
 
+    memory_mib = bounds.job_memory_mib
     serve_command(
         ServeArguments(
-            host,
-            port,
-            folder,
-            token_file,
-            jobs,
-            ExecutorChoice(executor.value, workers, scheduler),
-            max_upload_mib << 20,
-            upload_seconds,
-            job_seconds,
-            None if job_memory_mib is None else job_memory_mib << 20,
+            door.host,
+            door.port,
+            door.folder,
+            door.token_file,
+            bounds.jobs,
+            place.choice(),
+            bounds.max_upload_mib << 20,
+            bounds.upload_seconds,
+            bounds.job_seconds,
+            None if memory_mib is None else memory_mib << 20,
         )
     )
