@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.plain_network import Style, plain_network
+from nnkit.boards.board import SEMIHOSTING
 from nnkit.boards.tools import QEMU_RV32, RV32_COMPILER, require, run_in
 from nnkit.c.host_compiler import host_compiler
 from nnkit.c.sources import TYPES_HEADER, types_header
+from nnkit.generated import packaged_text
 from nnkit.program import Program
 from nnkit_gap8.compile_flags import RV32_FLAGS
 
@@ -49,7 +51,7 @@ def run_plain(
     run_in(folder, command, _TIMEOUT_S)
     _compare(program, network.outputs, expected, (folder / "tensors.bin").read_bytes(), style)
     counts = [line.split() for line in (folder / "measures.txt").read_text().splitlines()]
-    return {program.ops[int(op)].name: int(count) for op, count in counts}
+    return {program.ops[int(op)].name: int(count) for _, op, count in counts}
 
 
 def _host(folder: Path, optimisation: str) -> list[str]:
@@ -65,9 +67,11 @@ def _rv32(folder: Path, optimisation: str) -> list[str]:
     runtime = resources.files("nnkit_gap8") / "c" / "rv32"
     for name in ("crt0.S", "rv32_runtime.c", "rv32_runtime.h", "string.h"):
         (folder / name).write_bytes((runtime / name).read_bytes())
+    for name in SEMIHOSTING:
+        (folder / name).write_text(packaged_text("nnkit", "boards", "c", name), encoding="utf-8")
     (folder / TYPES_HEADER).write_text(types_header(), encoding="utf-8")
     flags = [*RV32_FLAGS, "-std=gnu99", optimisation, _WRAPPING, f"-I{_SOURCES}", "-I."]
-    sources = ["main.c", "crt0.S", "rv32_runtime.c", str(_SOURCES / "harness_rv32.c")]
+    sources = ["main.c", "crt0.S", "rv32_runtime.c", SEMIHOSTING[0], str(_SOURCES / "harness_rv32.c")]
     link = ["-nostdlib", "-nostartfiles", "-T", str(_SOURCES / "rv32.ld"), "-o", "network.elf"]
     run_in(folder, [require(RV32_COMPILER), *flags, *link, *sources, "-lgcc"], _TIMEOUT_S)
     return [

@@ -25,7 +25,7 @@ void harness_read(const char *path, void *data, uint32_t bytes)
 
 void harness_measure(uint32_t op, uint32_t count)
 {
-    fprintf(measures, "%u %u\n", (unsigned)op, (unsigned)count);
+    fprintf(measures, "op %u %u\n", (unsigned)op, (unsigned)count);
 }
 
 void harness_tensor(const void *data, uint32_t bytes)

@@ -17,6 +17,8 @@ from nnkit.boards.tools import (
     require,
 )
 
+SEMIHOSTING = ("nnkit_semihosting.c", "nnkit_semihosting.h")
+"""Files, messages and exit of a bare-metal program; of `nnkit/boards/c`, for other targets' programs too."""
 QEMU_QUIET = ("-display", "none", "-monitor", "none")
 
 
@@ -68,7 +70,7 @@ def _cortex(name: str, title: str, machine: str, unit: str, external: str) -> Bo
         libraries=(f"-Wl,--defsym=external={external}", "-lm", "-lc", "-lgcc"),
         emulator=QEMU_ARM,
         machine=("-machine", machine, *_CORTEX_COUNT),
-        sources=("start_cortex_m.S", "board_mps2.c", "nnkit_semihosting.c"),
+        sources=("start_cortex_m.S", "board_mps2.c", "nnkit_board.c", "nnkit_semihosting.c"),
         script="mps2.ld",
         wrap_instructions=(1 << 32) * 5 // 8,
     )
@@ -87,7 +89,7 @@ _ALL = (
         libraries=("-lm", "-lc", "-lgcc"),
         emulator=QEMU_RV32,
         machine=("-machine", "virt", "-cpu", "rv32", "-m", "32M", "-bios", "none", "-icount", "shift=0"),
-        sources=("start_rv32.S", "board_virt.c", "nnkit_semihosting.c"),
+        sources=("start_rv32.S", "board_virt.c", "nnkit_board.c", "nnkit_semihosting.c"),
         script="virt.ld",
         wrap_instructions=1 << 32,
     ),

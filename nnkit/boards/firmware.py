@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nnkit.boards.board import Board
+from nnkit.boards.board import SEMIHOSTING, Board
 from nnkit.boards.tools import require, run_in
 from nnkit.generated import packaged_text, write_sources
 
@@ -29,7 +29,7 @@ class Firmware:
     _objects: dict[tuple[Path, tuple[str, ...]], Path] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        names = (_HEADER, self.board.script, *self.board.sources)
+        names = {_HEADER, self.board.script, *self.board.sources, *SEMIHOSTING}
         write_sources(self.folder, {name: packaged_text("nnkit", "boards", "c", name) for name in names})
 
     def object(self, source: Path, defines: tuple[str, ...] = ()) -> Path:

@@ -24,7 +24,7 @@ _OWN_FILES = ("README.md", "network.json", "weights.bin")
 _STAGE_FILES = ("nnkit_people.c", "nnkit_people.h", "nnkit_shrink.c", "nnkit_shrink.h", "nnkit_store.h")
 _KEPT_FOR_PORTS = {
     "host": ("nnkit_port_host",),
-    "rv32": ("nnkit_port_rv32", "nnkit_dma_rv32", "rv32_runtime", "crt0"),
+    "rv32": ("nnkit_port_rv32", "nnkit_dma_rv32", "rv32_runtime", "nnkit_semihosting", "crt0"),
 }
 _KEPT_FOR_PORTS |= {"rv32_headers": ("string.h",), "pmsis": ("nnkit_port_pmsis",)}
 

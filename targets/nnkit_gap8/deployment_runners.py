@@ -98,7 +98,7 @@ class _Rv32Build:
     def __init__(self, artifact: Path, folder: Path, description: Mapping[str, Any], parts: int) -> None:
         self.artifact, self.folder, self.description, self.parts = artifact, folder, description, parts
         networks = [source for source in description["sources"] if source != "session/session.c"]
-        port = ["rv32/nnkit_port_rv32.c", "rv32/rv32_runtime.c"]
+        port = ["rv32/nnkit_port_rv32.c", "rv32/rv32_runtime.c", "rv32/nnkit_semihosting.c"]
         port += ["rv32/nnkit_dma_rv32.c"] if description["cluster"] else []
         # Without the hooks of the session: they are the harness's, and would count for code and stack.
         self.own = [self._compile(source, hooks=False) for source in networks]

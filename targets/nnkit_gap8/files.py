@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from nnkit.boards.board import SEMIHOSTING
 from nnkit.c.fixed.catalogue import TASK_HEADER, task_header
 from nnkit.c.sources import TYPES_HEADER, types_header
+from nnkit.generated import packaged_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -32,6 +34,7 @@ def shared_files(env: Environment, values: Mapping[str, Any]) -> dict[str, bytes
         TASK_HEADER: task_header().encode(),
         TYPES_HEADER: types_header().encode(),
     }
+    files |= {f"rv32/{name}": packaged_text("nnkit", "boards", "c", name).encode() for name in SEMIHOSTING}
     folders = [(folder, root / folder) for folder in _FOLDERS]
     if values["cluster"]:
         # A port's files for the cluster stand beside the others, or in place of those of the same name.

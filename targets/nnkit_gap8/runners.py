@@ -200,6 +200,7 @@ class _Rv32Build:
         """Objects of the network itself, and of what it calls."""
         main = f"{self.description['stem']}.c"
         sources = [*self.description["sources"], "rv32/nnkit_port_rv32.c", "rv32/rv32_runtime.c"]
+        sources.append("rv32/nnkit_semihosting.c")
         sources += ["rv32/nnkit_dma_rv32.c"] if self.description.get("cluster") else []
         return [self.object(source, trace and source == main) for source in sources]
 

@@ -8,18 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "nnkit_semihosting.h"
+
 int nnkit_board_main(void);
-
-void nnkit_board_exit(int code);
-void nnkit_board_print(const char *text);
-
-/* Files: open returns a handle or -1; read and write return the number of bytes that were not transferred. */
-int nnkit_board_open(const char *path, int for_writing);
-uint32_t nnkit_board_read(int file, void *data, uint32_t bytes);
-uint32_t nnkit_board_write(int file, const void *data, uint32_t bytes);
-void nnkit_board_close(int file);
-/* Writes "name first second\n". */
-void nnkit_board_line(int file, const char *name, uint32_t first, uint32_t second);
 
 /* A running counter, and the instructions since it had the value `start`; both wrap as the board's entry says. */
 uint32_t nnkit_board_counter(void);

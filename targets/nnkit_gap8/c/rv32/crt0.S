@@ -32,7 +32,7 @@ _start:
     li   t0, 0x88008800
     csrw pmpcfg0, t0
     call main
-    call rv32_exit
+    call nnkit_board_exit
 3:  j 3b
 
     .balign 4
@@ -44,11 +44,11 @@ on_trap_entry:
     call rv32_trap
 4:  j 4b
 
-/* int rv32_semihost(int operation, void *block): the call is these three instructions, uncompressed, in one page. */
+/* int nnkit_board_semihost(int operation, void *block): the call is these three instructions, uncompressed, in one page. */
     .section .text.semihost, "ax"
     .balign 16
-    .globl rv32_semihost
-rv32_semihost:
+    .globl nnkit_board_semihost
+nnkit_board_semihost:
     .option push
     .option norvc
     slli x0, x0, 0x1f
