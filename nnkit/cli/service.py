@@ -15,7 +15,7 @@ app = typer.Typer()
 
 
 @dataclass(frozen=True)
-class Door:
+class ServerOptions:
     """Where the service listens, for whom, and where it keeps what it was given."""
 
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1"
@@ -30,7 +30,7 @@ class Door:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class JobOptions:
     """What jobs may take, of time and of memory."""
 
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Jobs at a time.")] = 1
@@ -56,22 +56,22 @@ class Bounds:
 
 @app.command(rich_help_panel=PANEL)
 @with_options
-def serve(door: Door, bounds: Bounds, place: ExecutorOptions) -> None:
+def serve(server: ServerOptions, limits: JobOptions, place: ExecutorOptions) -> None:
     """Build for browsers and scripts: a network and pictures in, a release out."""
     from nnkit.commands.serve import ServeArguments, serve_command
 
-    memory_mib = bounds.job_memory_mib
+    memory_mib = limits.job_memory_mib
     serve_command(
         ServeArguments(
-            door.host,
-            door.port,
-            door.folder,
-            door.token_file,
-            bounds.jobs,
+            server.host,
+            server.port,
+            server.folder,
+            server.token_file,
+            limits.jobs,
             place.choice(),
-            bounds.max_upload_mib << 20,
-            bounds.upload_seconds,
-            bounds.job_seconds,
+            limits.max_upload_mib << 20,
+            limits.upload_seconds,
+            limits.job_seconds,
             None if memory_mib is None else memory_mib << 20,
         )
     )
