@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-from torch import nn
+from benchmarks.zoo.with_torch import nn, torch
 
 
 def conv_unit(inputs: int, outputs: int, kernel: int = 3, stride: int = 1, act: nn.Module | None = None) -> nn.Module:

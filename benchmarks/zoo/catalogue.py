@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 
-from torch import nn
-
 from benchmarks.zoo import detectors, pictures, sequences, vision
+from benchmarks.zoo.with_torch import nn
 
 
 @dataclass(frozen=True)

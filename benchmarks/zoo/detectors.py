@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch
-from torch import nn
-from torch.nn import functional
-
 from benchmarks.zoo.blocks import Residual, conv_unit
+from benchmarks.zoo.with_torch import functional, nn, torch
 
 _ANCHORS = ((10.0, 13.0), (16.0, 30.0), (33.0, 23.0))
 

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from benchmarks.zoo.catalogue import NETWORKS, Entry
 from benchmarks.zoo.exported import Exported
+from benchmarks.zoo.with_torch import nn, torch
 
 Exporter = Literal["torchscript", "dynamo"]
 EXPORTERS: tuple[Exporter, ...] = ("torchscript", "dynamo")

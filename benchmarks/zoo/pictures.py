@@ -5,11 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-import torch
-from torch import nn
-from torch.nn import functional
-
 from benchmarks.zoo.blocks import Residual, SqueezeExcite, classifier, conv_unit, depthwise_unit
+from benchmarks.zoo.with_torch import functional, nn, torch
 
 
 class UNet(nn.Module):

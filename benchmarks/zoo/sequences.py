@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import torch
-from torch import nn
-
 from benchmarks.zoo.blocks import conv_unit, depthwise_unit
+from benchmarks.zoo.with_torch import nn, torch
 
 
 def ds_cnn() -> nn.Module:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-from torch import nn
+from benchmarks.zoo.with_torch import nn, torch
 
 
 def _models() -> Any:
