@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable, Sequence
 
 _COMPARED_CHARACTERS = 200  # comparing takes time in proportion to the square of the length
+_MOST_LISTED = 16
+_ALIKE = 5
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -26,8 +28,17 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"did you mean '{match}'?" if match else ""
 
 
-def suggestion(word: str, known: Sequence[str], what: str) -> str:
-    """The remedy for an unknown word: the nearest known one, where there is one, and the list of all."""
+def suggestion(word: str, known: Sequence[str], what: str, *, listed: str = "") -> str:
+    """The remedy for an unknown word: the nearest known one, where there is one, and the list of all.
+
+    listed: where all of them are told; of more than a line's worth only those like the word are named then.
+    """
     if not known:
         return f"there are no {what}"
-    return f"{did_you_mean(word, known)} {what}: {', '.join(known)}".lstrip()
+    if not listed or len(known) <= _MOST_LISTED:
+        return f"{did_you_mean(word, known)} {what}: {', '.join(known)}".lstrip()
+    match = nearest(word, known)
+    alike = [each for each in close_to(word, known, count=_ALIKE, cutoff=0.5) if each != match]
+    others = f" (or {', '.join(alike)})" if alike else ""
+    question = f"did you mean '{match}'{others}? " if match else ""
+    return f"{question}{listed} lists all {len(known)} {what}"

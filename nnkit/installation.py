@@ -16,7 +16,7 @@ NAME = "nnkit-release"
 
 COMMANDS = (
     *("bench", "check", "compare", "diagnose", "doctor", "evaluate", "explain", "help", "init", "package", "plan"),
-    *("report", "run", "schema", "serve", "simulate", "table", "targets", "validate", "verify-wk", "view"),
+    *("report", "rules", "run", "schema", "serve", "simulate", "table", "targets", "validate", "verify-wk", "view"),
 )
 _CALL = re.compile(rf"(?<![\w./-])nnkit (?=({'|'.join(COMMANDS)})\b)")
 

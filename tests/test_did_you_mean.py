@@ -42,3 +42,11 @@ def test_suggestion_lists_what_there_is():
     assert suggestion("nam", ["nnkit", "name"], "known keys") == "did you mean 'name'? known keys: nnkit, name"
     assert suggestion("zzz", ["nnkit", "name"], "known keys") == "known keys: nnkit, name"
     assert suggestion("nam", [], "rules") == "there are no rules"
+
+
+def test_of_a_long_list_only_what_is_alike_is_named():
+    known = [f"rule_{number:02}" for number in range(40)] + ["fold_batch_norm", "fold_scale"]
+    said = suggestion("fold_batchnorm", known, "rules", listed="`nnkit rules`")
+    assert said == "did you mean 'fold_batch_norm' (or fold_scale)? `nnkit rules` lists all 42 rules"
+    assert suggestion("zzz", known, "rules", listed="`nnkit rules`") == "`nnkit rules` lists all 42 rules"
+    assert suggestion("zzz", known[:2], "rules", listed="`nnkit rules`") == "rules: rule_00, rule_01"

@@ -84,9 +84,12 @@ def check(path: str | Path, settings: Sequence[Setting] = ()) -> Checked:
     counts = _pictures(recipe, shapes, findings)
     with findings.gathered():
         check_required(recipe)
+    beyond: list[str] = []
     for key in recipe.targets:
         with findings.gathered():
-            check_corrections(recipe, key, load_target(plugin_name(key)))
+            target = load_target(plugin_name(key))
+            check_corrections(recipe, key, target)
+            beyond += target.beyond_the_chip(recipe.targets[key])
         table = recipe.calibration_for(key).table
         if table is not None:
             with findings.gathered():
@@ -96,7 +99,7 @@ def check(path: str | Path, settings: Sequence[Setting] = ()) -> Checked:
     findings.raise_them(str(path))
     calibration = {name: len(files) for (kind, name), files in counts.items() if kind == "calibration"}
     verification = min((len(files) for (kind, _), files in counts.items() if kind == "verification"), default=0)
-    return Checked(recipe, calibration, verification, tuple(_notes(counts)))
+    return Checked(recipe, calibration, verification, (*dict.fromkeys(beyond), *_notes(counts)))
 
 
 def _network(recipe: Recipe, findings: _Findings) -> Shapes:
@@ -216,7 +219,7 @@ def _lower(recipe: Recipe, findings: _Findings) -> None:
 
     for build in builds(recipe, (), Progress(quiet=True), Switches(emulate=False)):
         with findings.gathered():
-            stages.lower(build, stages.restructure(build, stages.import_model(build)))
+            stages.lower(build, stages.restructure(build, stages.import_model(build), compare=False))
 
 
 def _pictures(recipe: Recipe, shapes: Shapes, findings: _Findings) -> dict[tuple[str, str], list[Path]]:

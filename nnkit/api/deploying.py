@@ -42,6 +42,7 @@ def check_deployment(path: str | Path, settings: Sequence[Setting] = ()) -> Chec
     from nnkit.deployment import deployment_build
     from nnkit.report.progress import Progress
     from nnkit.stages.packaging import signing_key
+    from nnkit.target import load_target, plugin_name
 
     recipe = load_deployment_recipe(Path(path), settings)
     errors: list[NnkitError] = []
@@ -67,8 +68,9 @@ def check_deployment(path: str | Path, settings: Sequence[Setting] = ()) -> Chec
         raise errors[0]
     if errors:
         raise SeveralError(errors, where=str(path))
-    notes = tuple(f"{name}: {note}" for name, each in networks.items() for note in each.notes)
-    return CheckedDeployment(recipe, networks, frames, enrolled, notes)
+    beyond = load_target(plugin_name(recipe.key)).beyond_the_chip(recipe.targets[recipe.key])
+    notes = [f"{name}: {note}" for name, each in networks.items() for note in each.notes if note not in beyond]
+    return CheckedDeployment(recipe, networks, frames, enrolled, (*beyond, *notes))
 
 
 def _frames(recipe: DeploymentRecipe) -> tuple[int, int]:

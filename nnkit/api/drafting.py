@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nnkit.api.preparing import load
 from nnkit.errors import UsageError, cannot_be_written
-from nnkit.recipe.draft import Draft, DraftInput, image_globs, recipe_name, recipe_text, with_shapes
+from nnkit.recipe.draft import Draft, DraftInput, Pictures, pictures_in, recipe_name, recipe_text, with_shapes
 from nnkit.recipe.model_formats import FORMAT_OF_SUFFIX, remedy_for
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _draft(model: Path, recipe: Path, *, targets: Sequence[str], images: Path | 
     working = working_targets()[0]
     about = {key: load_target(plugin_name(key)).summary for key in targets or list(working)[:1]}
     others = {name: target.summary for name, target in working.items() if name not in about}
-    calibration, held_out = ("", "") if images is None else image_globs(images)
+    pictures = Pictures() if images is None else pictures_in(images)
     folder = recipe.parent
 
     def inside(path: str) -> str:
@@ -81,8 +82,7 @@ def _draft(model: Path, recipe: Path, *, targets: Sequence[str], images: Path | 
             inputs,
             tuple(about.items()),
             tuple(others.items()),
-            inside(calibration),
-            inside(held_out),
+            replace(pictures, calibration=inside(pictures.calibration), held_out=inside(pictures.held_out)),
         )
     )
 

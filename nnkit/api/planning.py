@@ -82,4 +82,5 @@ def _as_json(target: str, planned: Preview) -> dict[str, Any]:
             row if planned.calibrated else row | {"format": ""} for row in layer_table(planned.program, planned.plan)
         ],
         "plan": plan_to_json(planned.plan),
+        "notes": list(planned.program.notes),
     }

@@ -73,6 +73,19 @@ def explain(
 
 
 @app.command(rich_help_panel=PANEL)
+def rules(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Of a rule or an edit; none lists all.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Say what a rule of `restructure` does, or list all of them."""
+    from nnkit.commands.rules import rules_command
+
+    rules_command(name, json=json)
+
+
+@app.command(rich_help_panel=PANEL)
 def schema(
     report: Annotated[bool, typer.Option("--report", help="The schema of report.json instead.")] = False,
 ) -> None:

@@ -68,6 +68,8 @@ def check_command(path: Path, *, settings: Sequence[Setting] = (), fix: bool = F
     print_line(f"  model    {Path(recipe.model.path.text).name} ({recipe.model.format})")
     for name, count in checked.calibration.items():
         print_line(f"  input    {name}: {count} calibration images")
+    if checked.verification:
+        print_line(f"  verify   {checked.verification} images")
     print_line(f"  targets  {', '.join(recipe.targets)}")
     for note in checked.notes:
         print_line(f"  note     {note}")

@@ -65,6 +65,7 @@ def plan_deployment_command(
         "survivors": survivor_rows(deployed),
         "memory": memory_rows(deployed),
         "plan": plan_to_json(deployed.joint.plan),
+        "notes": list(dict.fromkeys(note for each in planned.previews.values() for note in each.program.notes)),
     }
     if json:
         print_json(data)
@@ -74,6 +75,8 @@ def plan_deployment_command(
         print_line("  (a network has no calibration images: its formats are not known yet)")
     _print_stages(data["stages"])
     _print_memory(data["memory"], data["survivors"])
+    for note in data["notes"]:
+        print_line(f"  note     {note}")
 
 
 def check_deployment_command(path: Path, settings: Sequence[Setting], *, json: bool) -> None:

@@ -23,7 +23,9 @@ def explain_command(code: str | None, *, json: bool) -> None:
     wanted = code.upper() if code.upper().startswith("NK") else f"NK{code}"
     if wanted not in ERROR_CODES:
         raise UsageError(
-            f"there is no error code {code!r}", where="CODE", remedy=suggestion(wanted, list(ERROR_CODES), "codes")
+            f"there is no error code {code!r}",
+            where="CODE",
+            remedy=suggestion(wanted, list(ERROR_CODES), "codes", listed="`nnkit explain`"),
         )
     entry = ERROR_CODES[wanted]
     if json:

@@ -94,6 +94,8 @@ def _print(plan: Plan) -> None:
     print_line(f"  weights {byte_count(plan.weight_bytes)}, planner {plan.data['plan']['planner']}")
     if "line" in estimates:
         print_line(f"  {estimates['line']}")
+    for note in plan.data["notes"]:
+        print_line(f"note  {note}")
 
 
 def _widths(rows: Sequence[tuple[str, ...]]) -> list[int]:

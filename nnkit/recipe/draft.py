@@ -21,6 +21,8 @@ _CALIBRATION = ("calibration", "train", "training")
 _HELD_OUT = ("held_out", "verification", "val", "validation", "test")
 """Names of subfolders whose pictures have a purpose already."""
 
+_LEAST_DIVIDED = 10  # pictures; of fewer all are needed to calibrate
+
 
 @dataclass(frozen=True)
 class DraftInput:
@@ -35,11 +37,20 @@ class DraftInput:
 
 
 @dataclass(frozen=True)
+class Pictures:
+    """Globs of the pictures to calibrate and to verify on; empty where there are none. aside: whether the second are
+    taken from the first, and how, in words."""
+
+    calibration: str = ""
+    held_out: str = ""
+    aside: str = ""
+
+
+@dataclass(frozen=True)
 class Draft:
     """What a recipe is written from.
 
-    model, weights: as paths in the recipe. calibration, held_out: globs as in the recipe; empty where there are none.
-    targets: key of each build and one line about its target; others: of the other installed targets, for comments.
+    model, weights: as paths in the recipe. images: globs as in the recipe. targets: key of each build and one line about its target; others: of the other installed targets, for comments.
     """
 
     name: str
@@ -48,8 +59,7 @@ class Draft:
     inputs: tuple[DraftInput, ...]
     targets: tuple[tuple[str, str], ...]
     others: tuple[tuple[str, str], ...]
-    calibration: str
-    held_out: str
+    images: Pictures
 
 
 def recipe_text(draft: Draft) -> str:
@@ -64,12 +74,13 @@ def recipe_text(draft: Draft) -> str:
         "  inputs:",
     ]
     for each in draft.inputs:
-        lines += _input_lines(each, draft.calibration)
+        lines += _input_lines(each, draft.images)
     lines += ["targets:", *(f"  {key}: {{}}  # {about}" for key, about in draft.targets)]
     lines += [f"  # {key}: {{}}  # {about}" for key, about in draft.others]
     lines += ["verify:"]
-    if draft.held_out:
-        lines += [f"  images: {_quoted(draft.held_out)}"]
+    if draft.images.held_out:
+        aside = f"  # kept aside: {draft.images.aside}" if draft.images.aside else ""
+        lines += [f"  images: {_quoted(draft.images.held_out)}{aside}", "  count: 100  # at most, evenly spread"]
     else:
         lines += ["  # images: held_out/*.png  # pictures that calibration has not seen; else the figures flatter"]
     lines += [
@@ -79,7 +90,7 @@ def recipe_text(draft: Draft) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _input_lines(each: DraftInput, calibration: str) -> list[str]:
+def _input_lines(each: DraftInput, images: Pictures) -> list[str]:
     lines = [f"    {_quoted(each.name)}:", f"      shape: [{', '.join(str(side) for side in each.shape)}]"]
     turned = looks_channels_last(each.shape)
     image = turned or (len(each.shape) == 4 and each.shape[1] in CHANNELS.values())
@@ -88,8 +99,9 @@ def _input_lines(each: DraftInput, calibration: str) -> list[str]:
     if image:
         lines += _preprocess_lines(each)
     kind = "some dozens, like the real ones" if image else "arrays of this shape, as .npy files"
-    if calibration:
-        return [*lines, f"      calibration: {{images: {_quoted(calibration)}, count: 100}}  # {kind}"]
+    if images.calibration:
+        kind = "the others: verification keeps some aside" if images.aside else kind
+        return [*lines, f"      calibration: {{images: {_quoted(images.calibration)}, count: 100}}  # {kind}"]
     glob = "calibration/*.png" if image else "calibration/*.npy"
     return [*lines, f"      # calibration: {{images: {glob}, count: 100}}  # {kind}"]
 
@@ -159,34 +171,70 @@ def with_shapes(inputs: Sequence[DraftInput], given: Mapping[str, Sequence[int]]
     return tuple(result)
 
 
-def image_globs(folder: Path) -> tuple[str, str]:
-    """Globs of the pictures to calibrate and to verify on; the second is empty where nothing tells them apart.
+def pictures_in(folder: Path) -> Pictures:
+    """The pictures to calibrate and to verify on.
 
-    Subfolders named for it are taken as they are (`calibration`, `train`; `held_out`, `val`, `test`).
+    Subfolders named for it are taken as they are (`calibration`, `train`; `held_out`, `val`, `test`). Where there are
+    none, about a fifth is kept aside for verification, by a character of the names, so that plain globs say which.
     Raises UsageError for a folder without pictures.
     """
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}", where="--images", remedy="name a folder with pictures")
     named = {sub.name.lower(): sub for sub in sorted(folder.iterdir()) if sub.is_dir()}
-    first = next((glob for name in _CALIBRATION if name in named and (glob := _glob(named[name]))), "")
-    second = next((glob for name in _HELD_OUT if name in named and (glob := _glob(named[name]))), "")
+    first = next((kind for name in _CALIBRATION if name in named and (kind := _kind(named[name]))), None)
+    second = next((kind for name in _HELD_OUT if name in named and (kind := _kind(named[name]))), None)
+    held_out = second.glob() if second else ""
     if first:
-        return first, second
-    everything = _glob(folder)
+        return Pictures(first.glob(), held_out)
+    everything = _kind(folder)
     if not everything:
         raise UsageError(
             f"no pictures in {folder}",
             where="--images",
             remedy=f"put some dozens there ({', '.join(IMAGE_SUFFIXES)}), like those of the application",
         )
-    return everything, second
+    return Pictures(everything.glob(), held_out) if held_out else _divided(everything)
 
 
-def _glob(folder: Path) -> str:
-    """All files of the commonest kind of picture, in the folder or below it; empty where there are none."""
-    for pattern in ("*", "**/*"):
-        kinds = Counter(path.suffix for path in folder.glob(pattern) if path.suffix.lower() in IMAGE_SUFFIXES)
+@dataclass(frozen=True)
+class _Kind:
+    """All files of one suffix in a folder, or below it where `below` is `**/`; stems: their names without it."""
+
+    folder: str
+    below: str
+    suffix: str
+    stems: tuple[str, ...]
+
+    def glob(self, name: str = "*") -> str:
+        """name: a pattern of the names without their suffix."""
+        return f"{self.folder}/{self.below}{name}{self.suffix}"
+
+
+def _kind(folder: Path) -> _Kind | None:
+    """The commonest kind of picture, in the folder or below it; None where there are none."""
+    for below in ("", "**/"):
+        files = [path for path in folder.glob(f"{below}*") if path.suffix.lower() in IMAGE_SUFFIXES]
+        kinds = Counter(path.suffix for path in files if not path.name.startswith("."))
         if kinds:
             suffix = min(kinds, key=lambda kind: (-kinds[kind], kind))
-            return f"{folder.as_posix()}/{pattern}{suffix}"
-    return ""
+            stems = sorted(path.stem for path in files if path.suffix == suffix)
+            return _Kind(folder.as_posix(), below, suffix, tuple(stems))
+    return None
+
+
+def _divided(kind: _Kind) -> Pictures:
+    """About a fifth of the pictures kept aside: by the last character of their names, or the first.
+
+    Where there are few pictures, or neither character divides them so, all are for calibration.
+    """
+    total = len(kind.stems)
+    for place, form, words in ((-1, "*[{}]", "end in"), (0, "[{}]*", "begin with")):
+        counts = Counter(stem[place] for stem in kind.stems if stem[place].isascii() and stem[place].isalnum())
+        aside, taken = "", 0
+        for character, count in sorted(counts.items()):
+            if (taken + count) * 5 <= total or (not aside and count * 5 <= 2 * total):
+                aside, taken = aside + character, taken + count
+        if total >= _LEAST_DIVIDED and taken * 10 >= total:
+            share = f"{taken} of {total}, those whose names {words} {' or '.join(aside)}"
+            return Pictures(kind.glob(form.format("!" + aside)), kind.glob(form.format(aside)), share)
+    return Pictures(kind.glob())

@@ -200,7 +200,7 @@ def _unknown_rules(document: Document, known_rules: Collection[str] | None) -> l
             rules = rules.get(part) if isinstance(rules, dict) else None
         for index, rule in enumerate(rules if isinstance(rules, list) else []):
             if isinstance(rule, str) and rule not in known_rules and len(findings) < _MOST_RULES:
-                remedy = suggestion(rule, sorted(known_rules), "rules")
+                remedy = suggestion(rule, sorted(known_rules), "rules", listed="`nnkit rules`")
                 meant = nearest(rule, known_rules) or ""
                 reason = f"there is no rewrite rule '{rule}'"
                 findings.append(Finding((*path, index), False, reason, remedy, rule, meant))

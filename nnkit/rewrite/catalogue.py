@@ -97,6 +97,9 @@ INTEGER_FORM: tuple[str, ...] = (
 )
 """The rules that bring a network into the layers that the integer quantisers know, in their order."""
 
+RULES: tuple[str, ...] = (*DEFAULT_RULES, *OPTIONAL_RULES)
+"""Every rule that keeps the network's numbers."""
+
 EDITS: tuple[str, ...] = (
     "replace_input",
     "merge_components",
@@ -116,15 +119,19 @@ EDITS: tuple[str, ...] = (
 
 def available_rules() -> Mapping[str, AnyRule]:
     """All rules by name, those with options as they are without them."""
-    names = (*DEFAULT_RULES, *OPTIONAL_RULES)
-    return MappingProxyType({name: import_module(f"nnkit.rewrite.rules.{name}").RULE for name in names})
+    return MappingProxyType({name: _rule(name) for name in RULES})
+
+
+def _rule(name: str) -> AnyRule:
+    rule: AnyRule = import_module(f"nnkit.rewrite.rules.{name}").RULE
+    return rule
 
 
 def known_names() -> tuple[str, ...]:
     """What a recipe may name under `restructure`: all rules and edits, and the target's default set."""
     from nnkit.recipe.restructure import DEFAULT_SET
 
-    return (DEFAULT_SET, *DEFAULT_RULES, *OPTIONAL_RULES, *EDITS)
+    return (DEFAULT_SET, *RULES, *EDITS)
 
 
 def edit_with(name: str, options: Any, where: str = "") -> Edit:
@@ -143,12 +150,11 @@ def resolve_rules(names: Sequence[str], *, where: str = "") -> tuple[AnyRule, ..
     Raises:
         RecipeError: a name is unknown (the nearest one is suggested) or repeated.
     """
-    rules = available_rules()
     for position, name in enumerate(names):
-        _check_known(name, tuple(rules), where)
+        _check_known(name, RULES, where)
         if name in names[:position]:
             raise _twice(name, where)
-    return tuple(rules[name] for name in names)
+    return tuple(_rule(name) for name in names)
 
 
 def resolve_steps(
@@ -166,11 +172,10 @@ def resolve_steps(
     """
     from nnkit.recipe.restructure import OPTION_MODELS, entry_name, required_options
 
-    rules = available_rules()
     steps: list[AnyRule | Edit] = []
     for position, entry in enumerate(entries):
         name, place = entry_name(entry), where(position)
-        _check_known(name, (*rules, *EDITS), place)
+        _check_known(name, (*RULES, *EDITS), place)
         if entry in entries[:position]:
             raise _twice(name, place)
         if isinstance(entry, str) and (missing := required_options(name)):
@@ -179,7 +184,7 @@ def resolve_steps(
         if name in EDITS:
             steps.append(edit_with(name, OPTION_MODELS[name]() if isinstance(entry, str) else entry.options, place))
         elif isinstance(entry, str):
-            steps.append(rules[name])
+            steps.append(_rule(name))
         else:
             steps.append(_with_options(name, entry.options))
     return tuple(steps)
@@ -218,7 +223,9 @@ def _key(value: Any) -> Any:
 def _check_known(name: str, known: Sequence[str], where: str) -> None:
     if name in known:
         return
-    raise RecipeError(f"there is no rewrite '{name}'", where=where, remedy=suggestion(name, known, "known rewrites"))
+    raise RecipeError(
+        f"there is no rewrite '{name}'", where=where, remedy=suggestion(name, known, "rules", listed="`nnkit rules`")
+    )
 
 
 def _twice(name: str, where: str) -> RecipeError:

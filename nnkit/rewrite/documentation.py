@@ -70,7 +70,7 @@ the last edit leaves it is the float reference of everything that follows.
 def rewrites_markdown() -> str:
     """The page as Markdown, ending in a newline."""
     rules = available_rules()
-    edits = {name: edit_with(name, OPTION_MODELS[name].model_construct()) for name in EDITS}
+    edits = {name: without_options(name) for name in EDITS}
 
     def rows(names: Sequence[str]) -> str:
         return "\n".join(
@@ -80,9 +80,14 @@ def rewrites_markdown() -> str:
 
     edit_rows = "\n".join(f"| [`{name}`](#{name}) | {edits[name].title} |" for name in EDITS)
     items: list[AnyRule | Edit] = [*(rules[name] for name in (*DEFAULT_RULES, *OPTIONAL_RULES)), *edits.values()]
-    sections = [f"## {item.name}\n\n{item.title}.\n\n```text\n{_details(item)}\n```\n" for item in items]
+    sections = [f"## {item.name}\n\n{item.title}.\n\n```text\n{details_of(item)}\n```\n" for item in items]
     tables = rows(DEFAULT_RULES) + _OPTIONAL + rows(OPTIONAL_RULES) + _EDITS + edit_rows
     return _HEAD + tables + "\n\n" + "\n".join(sections)
+
+
+def without_options(name: str) -> Edit:
+    """An edit, to be told of."""
+    return edit_with(name, OPTION_MODELS[name].model_construct())
 
 
 def _equality(rule: AnyRule) -> str:
@@ -93,7 +98,8 @@ def _cpu(rule: AnyRule) -> str:
     return "is left alone" if rule.cpu == "blocks" else "keeps its tag"
 
 
-def _details(item: AnyRule | Edit) -> str:
+def details_of(item: AnyRule | Edit) -> str:
+    """What its file says of it below the title: the pattern and the algebra."""
     return "\n".join(item.summary.strip().splitlines()[1:]).strip()
 
 

@@ -60,6 +60,7 @@ def quantize(build: Build, settled: Settled, statistics: CalibrationStats) -> Pr
         wanted = quantization_of(build, settled.lowered, statistics)
         wanted = replace(wanted, searched=settled.search is not None, say=step.say)
         program = returned(build, "quantize", build.target.quantize(settled.lowered, wanted, build.options), Program)
+        program = replace(program, notes=(*program.notes, *build.target.beyond_the_chip(build.options)))
         build.target.check(program, build.options)
         if build.target.writes_postprocess:
             stages_of(build.recipe, program)

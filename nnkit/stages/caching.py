@@ -40,7 +40,8 @@ class StageCall:
         )
 
 
-def cached(build: Build, call: StageCall, codec: Codec, compute: Callable[[Step], T]) -> T:
+def cached(build: Build, call: StageCall, codec: Codec, compute: Callable[[Step], T], *, keep: bool = True) -> T:
+    """What the cache holds, or else what `compute` gives; keep: put that into the cache."""
     from nnkit.serialize import DamagedValueError
 
     key = call.key(build)
@@ -55,7 +56,7 @@ def cached(build: Build, call: StageCall, codec: Codec, compute: Callable[[Step]
                 step.cached = True
                 return result
         result = compute(step)
-        if build.cache.root is not None:
+        if keep and build.cache.root is not None:
             build.cache.put(key, dict(codec.encode(result)))
         return result
 

@@ -126,8 +126,12 @@ def written_steps(build: Build) -> list[tuple[int, RestructureEntry]]:
     return steps
 
 
-def restructure(build: Build, imported: Imported) -> Restructured:
-    """The recipe's rewrites and edits (or the target's default set), then the target's legalisation."""
+def restructure(build: Build, imported: Imported, *, compare: bool = True) -> Restructured:
+    """The recipe's rewrites and edits (or the target's default set), then the target's legalisation.
+
+    compare: by ONNX Runtime, after each rewrite. Without it the network is good for being looked at alone, and is
+    not kept for later runs.
+    """
     import onnxruntime
 
     from nnkit import rewrite
@@ -147,7 +151,7 @@ def restructure(build: Build, imported: Imported) -> Restructured:
     steps = rewrite.resolve_steps(entries, where=where)
 
     def compute(step: Step) -> Restructured:
-        done = rewrite.restructure_steps(imported.model, steps)
+        done = rewrite.restructure_steps(imported.model, steps, check_inputs=None if compare else [])
         return Restructured(done.model, done.log, done.reference)
 
     call = StageCall(
@@ -157,7 +161,7 @@ def restructure(build: Build, imported: Imported) -> Restructured:
         [rewrite, "nnkit.graph", "nnkit.custom_ops", "nnkit.importers", "nnkit.caffe"],
         {"onnxruntime": onnxruntime.__version__},
     )
-    restructured = cached(build, call, object_codec(), compute)
+    restructured = cached(build, call, object_codec(), compute, keep=compare)
     for entry in restructured.log.entries:
         for move in entry.tags:
             build.progress.note(f"{entry.name}: {move}")

@@ -270,6 +270,13 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
         Called behind `lower`, so that what a dry run accepts is written.
         """
 
+    def beyond_the_chip(self, options: OptionsT) -> tuple[str, ...]:
+        """Memories that the options make larger than the chip's, a sentence each.
+
+        They may be meant so (a board with another chip of the family), so they are told and not refused.
+        """
+        return ()
+
     def check(self, program: Program, options: OptionsT) -> None:
         """Raise ModelError listing every op outside the hardware's limits."""
 

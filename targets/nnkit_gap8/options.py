@@ -32,7 +32,7 @@ class Gap8Memory(RecipeModel):
     def beyond_the_chip(self) -> tuple[str, ...]:
         """What GAP8 does not have: on-chip memories larger than its own."""
         return tuple(
-            f"memory.{name} is {size:,} bytes, GAP8 has {real:,}"
+            f"memory.{name} is {size:,} bytes, GAP8 has {real:,}: a build that needs more does not run on it"
             for name, size, real in (("l1", self.l1, _L1_BYTES), ("l2", self.l2, _L2_BYTES))
             if size > real
         )

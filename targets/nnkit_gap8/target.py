@@ -76,10 +76,8 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         if options.scheme == "affine":
             from nnkit.affine_build.quantize import to_program
 
-            affine = to_program(lowered, quantization, options.affine)
-            return replace(affine, notes=(*affine.notes, *options.memory.beyond_the_chip()))
+            return to_program(lowered, quantization, options.affine)
         program = super().quantize(lowered, quantization, options)
-        program = replace(program, notes=(*program.notes, *options.memory.beyond_the_chip()))
         if options.op_order == "given" and options.stripes == "never":
             return program
         from nnkit_gap8.checked_plan import checked_plan, loads_of, memory_machine
@@ -132,6 +130,10 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
     def gains_from_sixteen_bits(self, options: Gap8Options) -> bool:
         """Where layers have 8 bits."""
         return options.precision == "int8"
+
+    def beyond_the_chip(self, options: Gap8Options) -> tuple[str, ...]:
+        """On-chip memories larger than GAP8's."""
+        return options.memory.beyond_the_chip()
 
     def check(self, program: Program, options: Gap8Options) -> None:
         """The kernels' limits."""

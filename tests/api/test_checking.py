@@ -13,6 +13,7 @@ from small_project import RECIPE, write_project
 
 from nnkit.api.checking import TAKEN_BY_ALL, check
 from nnkit.errors import ModelError, NnkitError, SeveralError, UserFileError
+from nnkit.recipe.settings import settings_of
 from tests.end_to_end.networks import Net
 
 OPERATORS = Path(__file__).resolve().parents[2] / "docs/operators.md"
@@ -109,3 +110,10 @@ def test_a_file_that_is_not_there_is_told(name: str, tmp_path: Path) -> None:
         (tmp_path / "net.data").unlink()
     with pytest.raises(NnkitError, match=r"does not exist|is not there|missing"):
         check(path)
+
+
+def test_memory_beyond_the_chip_is_told(tmp_path: Path) -> None:
+    path = write_project(tmp_path)
+    assert "memory" not in str(check(path).notes)
+    told = check(path, settings_of({"targets.gap8.memory.l2": "1MiB"})).notes
+    assert [note for note in told if "memory.l2 is 1,048,576 bytes, GAP8 has 524,288" in note]

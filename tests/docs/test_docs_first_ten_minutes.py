@@ -74,7 +74,7 @@ def write_signs(folder: Path) -> None:
     )
     for kind in ("go", "stop", "yield"):
         (folder / "pictures" / kind).mkdir(parents=True)
-        for index in range(1):
+        for index in range(20):
             pixels = rng.integers(0, 256, (6, 6, 3)).astype(np.uint8)
             picture = Image.fromarray(pixels).resize((96, 96), Image.Resampling.BICUBIC)
             picture.save(folder / "pictures" / kind / f"{index:03}.jpg")

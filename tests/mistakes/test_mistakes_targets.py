@@ -71,7 +71,7 @@ MISTAKES = (
         "gap8: {restructure: [fold_batchnorm]}",
         "10:24",
         "there is no rewrite rule 'fold_batchnorm'",
-        "did you mean 'fold_batch_norm'?",
+        "did you mean 'fold_batch_norm' (or batch_norm_to_conv",
         "gap8: {restructure: [fold_batch_norm]}",
     ),
     Mistake(

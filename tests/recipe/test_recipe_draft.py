@@ -8,14 +8,15 @@ import pytest
 
 from nnkit.api.preparing import load
 from nnkit.errors import UsageError
-from nnkit.recipe.draft import Draft, DraftInput, image_globs, recipe_name, recipe_text, with_shapes
+from nnkit.preprocess import list_images
+from nnkit.recipe.draft import Draft, DraftInput, Pictures, pictures_in, recipe_name, recipe_text, with_shapes
 
 TARGETS = (("gap8", "a chip"),)
 OTHERS = (("onnx_qdq", "another one"),)
 
 
-def written(folder: Path, *inputs: DraftInput, calibration: str = "", held_out: str = "") -> tuple[str, Path]:
-    text = recipe_text(Draft("net", "net.onnx", "", inputs, TARGETS, OTHERS, calibration, held_out))
+def written(folder: Path, *inputs: DraftInput, pictures: Pictures) -> tuple[str, Path]:
+    text = recipe_text(Draft("net", "net.onnx", "", inputs, TARGETS, OTHERS, pictures))
     path = folder / "recipe.yaml"
     path.write_text(text)
     return text, path
@@ -32,7 +33,7 @@ def written(folder: Path, *inputs: DraftInput, calibration: str = "", held_out: 
 def test_pictures_are_preprocessed_and_guesses_called_that(
     tmp_path: Path, shape: tuple[int, ...], normalised: bool, color: str, scale: tuple[float, ...]
 ) -> None:
-    text, path = written(tmp_path, DraftInput("x", shape, normalised), calibration="pics/*.png")
+    text, path = written(tmp_path, DraftInput("x", shape, normalised), pictures=Pictures("pics/*.png"))
     spec = load(path).model.inputs["x"]
     assert spec.shape == shape
     assert spec.preprocess is not None
@@ -44,13 +45,13 @@ def test_pictures_are_preprocessed_and_guesses_called_that(
 
 
 def test_torchvision_normalisation_is_the_one_of_its_documentation() -> None:
-    text = recipe_text(Draft("n", "n.onnx", "", (DraftInput("x", (1, 3, 8, 8), False),), TARGETS, (), "", ""))
+    text = recipe_text(Draft("n", "n.onnx", "", (DraftInput("x", (1, 3, 8, 8), False),), TARGETS, (), Pictures()))
     assert "mean: [0.485, 0.456, 0.406]\n        std: [0.229, 0.224, 0.225]\n" in text
 
 
 @pytest.mark.parametrize("name", ["x", "input:0", "1", "null", "it's", "image/a b"])
 def test_any_name_of_an_input_is_written_so_that_it_comes_back(tmp_path: Path, name: str) -> None:
-    _, path = written(tmp_path, DraftInput(name, (1, 40), False), calibration="a b/*.npy", held_out="it's/*.npy")
+    _, path = written(tmp_path, DraftInput(name, (1, 40), False), pictures=Pictures("a b/*.npy", "it's/*.npy"))
     recipe = load(path)
     assert list(recipe.model.inputs) == [name]
     assert list(recipe.targets) == ["gap8"]
@@ -90,11 +91,47 @@ def test_pictures_are_found_by_kind_and_folder(
     for name in files:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    assert image_globs(tmp_path) == tuple(glob.replace("P", tmp_path.as_posix(), 1) for glob in globs)
+    found = pictures_in(tmp_path)
+    wanted = tuple(glob.replace("P", tmp_path.as_posix(), 1) for glob in globs)
+    assert (found.calibration, found.held_out, found.aside) == (*wanted, "")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"{kind}/{number:03}" for kind in ("cat", "dog") for number in range(25)],
+        [f"{number}" for number in range(12)],
+        [f"{letter}_{number}_left" for letter in "abcdefgh" for number in range(4)],
+        [f"{kind}.{number}" for kind in ("é", "?", "[x]") for number in range(30)],
+    ],
+    ids=["by class", "few", "all end alike", "odd names"],
+)
+def test_about_a_fifth_is_kept_aside_and_never_calibrated_on(tmp_path: Path, names: list[str]) -> None:
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.png").touch()
+    found = pictures_in(tmp_path)
+    text, path = written(tmp_path, DraftInput("x", (1, 1, 8, 8), False), pictures=found)
+    recipe = load(path)
+    calibration = recipe.model.inputs["x"].calibration
+    assert calibration is not None
+    seen = list_images(calibration.images, Path())
+    aside = list_images(recipe.verify.globs_for("x"), Path())
+    assert {path.with_suffix("") for path in (*seen, *aside)} == {tmp_path / name for name in names}
+    assert not {*seen} & {*aside}
+    assert 0.1 * len(names) <= len(aside) <= 0.4 * len(names)
+    assert f"# kept aside: {len(aside)} of {len(names)}, those whose names" in text
+
+
+@pytest.mark.parametrize("names", ["012345678", ["x_l", "x_r"] * 9], ids=["too few", "in halves"])
+def test_what_does_not_divide_is_for_calibration(tmp_path: Path, names: list[str]) -> None:
+    for name in names:
+        (tmp_path / f"{name}.png").touch()
+    assert pictures_in(tmp_path) == Pictures(f"{tmp_path.as_posix()}/*.png")
 
 
 def test_a_folder_without_pictures_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no pictures in"):
-        image_globs(tmp_path)
+        pictures_in(tmp_path)
     with pytest.raises(UsageError, match="no folder"):
-        image_globs(tmp_path / "none")
+        pictures_in(tmp_path / "none")

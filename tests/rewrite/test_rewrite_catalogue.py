@@ -11,7 +11,7 @@ import nnkit.rewrite.rules
 from nnkit.errors import RecipeError
 from nnkit.recipe.restructure import OPTION_MODELS, NormFromConcat, RuleEntry
 from nnkit.rewrite import DEFAULT_RULES, Edit, available_rules, known_names, resolve_rules, resolve_steps
-from nnkit.rewrite.catalogue import EDITS, OPTIONAL_RULES, edit_with
+from nnkit.rewrite.catalogue import EDITS, OPTIONAL_RULES, RULES, edit_with
 
 
 def test_every_rule_file_is_in_the_table_and_in_one_order():
@@ -83,14 +83,13 @@ def test_unknown_name_suggests_the_nearest():
     with pytest.raises(RecipeError) as error:
         resolve_rules(["fold_batchnorm"], where="recipe.yaml:9:15")
     assert str(error.value).startswith("recipe.yaml:9:15: there is no rewrite 'fold_batchnorm'")
-    assert "did you mean 'fold_batch_norm'?" in str(error.value)
+    assert "did you mean 'fold_batch_norm' (" in str(error.value)
 
 
-def test_hopeless_name_lists_all():
+def test_of_a_hopeless_name_it_is_told_where_all_are_listed():
     with pytest.raises(RecipeError) as error:
         resolve_rules(["zzz"])
-    assert "did you mean" not in error.value.remedy
-    assert all(name in error.value.remedy for name in DEFAULT_RULES)
+    assert error.value.remedy == f"`nnkit rules` lists all {len(RULES)} rules"
 
 
 def test_a_name_twice_is_refused():
