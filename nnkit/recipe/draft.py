@@ -50,7 +50,8 @@ class Pictures:
 class Draft:
     """What a recipe is written from.
 
-    model, weights: as paths in the recipe. images: globs as in the recipe. targets: key of each build and one line about its target; others: of the other installed targets, for comments.
+    model, weights: as paths in the recipe. images: globs as in the recipe.
+    targets: key of each build and one line about its target; others: of the other installed targets, for comments.
     """
 
     name: str
