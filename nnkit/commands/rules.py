@@ -7,15 +7,16 @@ from typing import Any
 from nnkit.commands.common import print_json, print_line
 from nnkit.did_you_mean import suggestion
 from nnkit.errors import UsageError
-from nnkit.rewrite import DEFAULT_RULES
+from nnkit.rewrite import DEFAULT_RULES, Edit
 from nnkit.rewrite.catalogue import EDITS, OPTIONAL_RULES, available_rules
 from nnkit.rewrite.documentation import details_of, without_options
+from nnkit.rewrite.rule import AnyRule
 
 
 def rules_command(name: str | None, *, json: bool) -> None:
     """What a rule or an edit does; a line for each without a name. Raises UsageError for an unknown one."""
     rules = available_rules()
-    items = {**rules, **{edit: without_options(edit) for edit in EDITS}}
+    items: dict[str, AnyRule | Edit] = {**rules, **{edit: without_options(edit) for edit in EDITS}}
     groups = {"default": DEFAULT_RULES, "named": OPTIONAL_RULES, "edit": EDITS}
     if name is not None and name not in items:
         raise UsageError(
