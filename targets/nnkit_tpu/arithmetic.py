@@ -218,6 +218,8 @@ def activation(op: TpuActivation) -> Callable[[NDArray[np.float64]], NDArray[np.
         "abs": np.abs,
         "sqrt": lambda x: np.sqrt(np.maximum(x, 0.0)),
         "gelu": Function("Gelu", 0.0).values,
+        "gelu_by_tanh": Function("Gelu", 1.0).values,
+        "erf": Function("Erf").values,
         "elu": Function("Elu", alpha).values,
         "softplus": Function("Softplus").values,
         "mish": Function("Mish").values,

@@ -97,7 +97,8 @@ def lower_graph(
     """
     _check(options)
     sources = write_sources(graph, options, folder, ranges=ranges, modes=modes)
-    calibration = [f"--import-calibration-table=file={TABLE} asymmetric=False"] if options.mode == "INT8" else []
+    integers = options.mode == "INT8"
+    calibration = [f"--import-calibration-table=file={TABLE} asymmetric=False"] if integers else []
     table = f"qtable={QTABLE} " if modes else ""
     # A call of its own: with the table read in the same process, the compiler crashes on what it simplifies away.
     simplify = [
@@ -116,14 +117,15 @@ def lower_graph(
         "q_group_size=0 q_symmetric=False matmul_perchannel=False gelu_mode=normal",
         *("--canonicalize", "--weight-fold", "-o", _LOWERED_MLIR),
     ]
-    run_tpuc_opt(toolchain, lower, folder, log_name="lower.log", what="lowering the network")
+    run_tpuc_opt(toolchain, lower, folder, log_name="lower.log", what="lowering the network", in_integers=integers)
     order = [
         *(_LOWERED_MLIR, "--init"),
         f"--strip-io-quant=quant_input={options.quant_input} quant_output={options.quant_output}",
         *("--processor-tpu-optimize", "--dev-parallel", "--weight-reorder", "--subnet-divide=dynamic=False"),
         *("--op-reorder", "--topo-sort", "--deinit", "-o", _READY_MLIR),
     ]
-    run_tpuc_opt(toolchain, order, folder, log_name="order.log", what="ordering the lowered network")
+    what = "ordering the lowered network"
+    run_tpuc_opt(toolchain, order, folder, log_name="order.log", what=what, in_integers=integers)
     ready = replace(
         LoweredProgram.read(folder, _READY_MLIR, module_name(graph), chip_named(options.chip), options.mode),
         model_version=options.model_version,

@@ -26,7 +26,7 @@ from nnkit.graph.view import Shape
 from nnkit.program import OpBase, Program
 from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.options import TpuOptions
-from nnkit_tpu.program import FloatArray, TpuBinary, TpuDeconv, TpuOp
+from nnkit_tpu.program import FloatArray, TpuActivation, TpuBinary, TpuDeconv, TpuOp
 
 PADDING = ("constant", "reflect", "edge")
 LINEAR_COORDINATES = ("align_corners", "half_pixel", "pytorch_half_pixel")
@@ -74,12 +74,6 @@ def clip_is_bounded(layer: Clip) -> str | None:
     """Clip has a bound
     fix: remove it"""
     return None if np.isfinite(layer.low) or np.isfinite(layer.high) else "none"
-
-
-def gelu_is_exact(approximation: str) -> str | None:
-    """Gelu is computed by the error function
-    fix: export it with approximate none"""
-    return None if approximation == "none" else f"approximate {approximation}"
 
 
 def power_is_known(exponent: float | None) -> str | None:
@@ -225,6 +219,12 @@ def transposed_convolution_is_not_dilated(op: TpuOp) -> str | None:
     return None if dilations == (1, 1) else f"dilations {dilations[0]}x{dilations[1]}"
 
 
+def no_error_function(op: TpuOp) -> str | None:
+    """the cv18xx have no error function outside of Gelu
+    fix: export the Gelu it is of as one layer, or choose a bm1684x or bm1688"""
+    return "Erf" if isinstance(op, TpuActivation) and op.function == "erf" else None
+
+
 LAYER_CONSTRAINTS: tuple[Constraint, ...] = (
     two_operands,
     one_operand_is_computed,
@@ -232,7 +232,6 @@ LAYER_CONSTRAINTS: tuple[Constraint, ...] = (
     constant_fits_its_operand,
     divisor_is_not_zero,
     clip_is_bounded,
-    gelu_is_exact,
     power_is_known,
     normalisation_is_plain,
     gemm_is_not_transposed,
@@ -252,7 +251,11 @@ LAYER_CONSTRAINTS: tuple[Constraint, ...] = (
     linear_coordinates_are_kept,
     batch_is_not_reduced,
 )
-CV_CONSTRAINTS: tuple[Constraint, ...] = (no_number_divided_by_a_tensor, transposed_convolution_is_not_dilated)
+CV_CONSTRAINTS: tuple[Constraint, ...] = (
+    no_number_divided_by_a_tensor,
+    transposed_convolution_is_not_dilated,
+    no_error_function,
+)
 
 
 def no_constant_minimum_beside_integers(op: OpBase, program: Program, limits: ChipLimits) -> str | None:

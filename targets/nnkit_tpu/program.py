@@ -44,6 +44,8 @@ ActivationFunction: TypeAlias = Literal[
     "abs",
     "sqrt",
     "gelu",
+    "gelu_by_tanh",
+    "erf",
     "elu",
     "softplus",
     "mish",

@@ -23,7 +23,7 @@ from nnkit_tpu.arithmetic import (
 )
 from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.compiler_thresholds import Threshold
-from nnkit_tpu.lifted import computed_mode
+from nnkit_tpu.lifted import asked_mode, computed_mode
 from nnkit_tpu.program import (
     Cast,
     IntegerOperands,
@@ -64,7 +64,7 @@ PROGRAM_CLASSES: tuple[type, ...] = (
 _FORMATS: Mapping[Mode, Float] = {"F16": Float(16), "BF16": Float(32), "F32": Float(32)}
 _TABLES = (
     *("sigmoid", "silu", "hard_sigmoid", "hard_swish", "tanh", "exp", "sqrt"),
-    *("gelu", "elu", "softplus", "mish", "log"),
+    *("gelu", "gelu_by_tanh", "erf", "elu", "softplus", "mish", "log"),
 )
 
 
@@ -129,9 +129,9 @@ def table_ranges(graph: TpuGraph, ranges: Mapping[str, ValueRange], chip: str) -
 
 def other_modes(program: Program, mode: Mode) -> dict[str, str]:
     """The qtable: ops that another precision than the network's is asked for, by output."""
-    lifted = "F16" if mode == "INT8" else mode  # what the compiler computes in float32 was asked for in this
+    lifted: Mode = "F16" if mode == "INT8" else mode  # what the compiler computes in float32 was asked for in this
     asked = {
-        op.output: lifted if op.mode == "F32" else op.mode
+        op.output: asked_mode(op, lifted) if op.mode == "F32" else op.mode
         for op in program.ops
         if isinstance(op, TpuOp) and not (isinstance(op, TpuReshape) and op.inputs[0] in program.inputs)
     }
@@ -265,7 +265,10 @@ def _with_integers(op: TpuOp, stored: Format, chip: str) -> TpuOp:
             ones = (1,) * len(sources)
             return replace(op, integer=IntegerOperands(ones, (0,) * len(sources), "half_up"))
         case TpuActivation() if op.function in _TABLES:
-            return replace(op, integer=IntegerTable(activation_table(op, source, stored)))
+            # The cv18xx have one table for Gelu, by the error function, also where it is written with tanh.
+            by_tanh = op.function == "gelu_by_tanh" and chip in CV_CHIPS
+            function = replace(op, function="gelu") if by_tanh else op
+            return replace(op, integer=IntegerTable(activation_table(function, source, stored)))
         case TpuActivation() if op.function == "leaky_relu" and op.slopes is not None:
             return replace(op, integer=_slope(float(op.slopes[0]), is_cv))
         case TpuActivation() if op.function == "prelu" and op.slopes is not None:

@@ -48,6 +48,8 @@ _ACTIVATIONS = {
     "abs": "Abs",
     "sqrt": "Sqrt",
     "gelu": "GELU",
+    "gelu_by_tanh": "GELU",
+    "erf": "Erf",
     "softplus": "Softplus",
     "mish": "Mish",
     "log": "Log",
@@ -288,7 +290,7 @@ def _activation(writer: _Writer, op: Any) -> _Written:
         return "HardSigmoid", [], f"alpha = {_f64(op.alpha)}, beta = {_f64(op.beta)}"
     if op.function == "elu":
         return "Elu", [], f"alpha = {_f64(op.alpha)}"
-    return _ACTIVATIONS[op.function], [], ""
+    return _ACTIVATIONS[op.function], [], 'approx_mode = "tanh"' if op.function == "gelu_by_tanh" else ""
 
 
 def _slice(writer: _Writer, op: Any) -> _Written:

@@ -1,71 +1,15 @@
-"""Small networks that show each op that the TPU takes, by family, and those that it refuses with the reason."""
+"""Each op that the TPU takes, by family, and those that it refuses with the reason."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
+from tpu_net import ROWS, Case, Net
 
-from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
-
-IMAGE, ROWS = (1, 8, 12, 10), (1, 6, 20)
-SEED = 5
-OPSET = 20
-
-
-class Net:
-    """Nodes on the inputs `x` [1, 8, 12, 10] and `rows` [1, 6, 20]; a value has the name of what it shows."""
-
-    def __init__(self) -> None:
-        self.nodes: list[onnx.NodeProto] = []
-        self.constants: list[onnx.TensorProto] = []
-        self.random = np.random.default_rng(SEED)
-
-    def constant(self, values: Any, dtype: Any = np.float32) -> str:
-        name = f"constant_{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(np.asarray(values, dtype), name))
-        return name
-
-    def ints(self, *values: int) -> str:
-        return self.constant(values, np.int64)
-
-    def normal(self, *shape: int, spread: float = 0.3) -> str:
-        return self.constant(self.random.normal(0, spread, shape))
-
-    def positive(self, *shape: int) -> str:
-        return self.constant(self.random.uniform(0.5, 2.0, shape))
-
-    def __call__(self, op: str, *inputs: str, to: str = "", **attributes: Any) -> str:
-        name = to or f"value_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op, list(inputs), [name], name=name, **attributes))
-        return name
-
-    def model(self, outputs: Sequence[str]) -> Model:
-        read = {name for node in self.nodes for name in node.input}
-        shapes = {name: shape for name, shape in (("x", IMAGE), ("rows", ROWS)) if name in read}
-        graph = helper.make_graph(
-            self.nodes,
-            "ops",
-            [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()],
-            [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs],
-            self.constants,
-        )
-        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
-        proto = onnx.shape_inference.infer_shapes(made)
-        found = {o.name: tuple(d.dim_value for d in o.type.tensor_type.shape.dim) for o in proto.graph.output}
-        return Model(
-            proto.SerializeToString(),
-            LayerTags(),
-            tuple(InputSpec(n, s) for n, s in shapes.items()),
-            tuple(OutputSpec(n, found[n]) for n in outputs),
-            OPSET,
-        )
-
-
-Case = Callable[[Net, str], str]  # adds the op; its output has the given name
+from nnkit.graph import Model
 
 
 def _conv(shape: tuple[int, ...], **attributes: Any) -> Case:
@@ -230,6 +174,8 @@ def _expanded(net: Net, to: str) -> str:
 
 FUNCTIONS: Mapping[str, Case] = {
     "gelu": _unary("Gelu"),
+    "gelu_by_tanh": _unary("Gelu", approximate="tanh"),
+    "erf": _unary("Erf"),
     "elu": _unary("Elu", alpha=0.75),
     "softplus": _unary("Softplus"),
     "mish": _unary("Mish"),
@@ -387,7 +333,6 @@ REFUSED: Mapping[str, tuple[Case, str]] = {
     "slice_backwards": (_slice([-1], [0], [3], [-1]), "positive steps; found steps [1, 1, 1, -1]"),
     "pool_dilated": (_pool("MaxPool", 2, dilations=[2, 2]), "not dilated; found dilations 2x2"),
     "clip_open": (_unary("Clip"), "Clip has a bound; found none"),
-    "gelu_by_tanh": (_unary("Gelu", approximate="tanh"), "by the error function; found approximate tanh"),
     "cube": (lambda net, to: net("Pow", "x", net.constant(3.0), to=to), "the number 0.5 or 2; found 3"),
     "layer_norm_computed": (
         lambda net, to: net("LayerNormalization", "x", net("ReduceMax", "x", net.ints(1, 2), keepdims=0), to=to),
@@ -399,7 +344,7 @@ REFUSED: Mapping[str, tuple[Case, str]] = {
         lambda net, to: net("Gemm", net("Flatten", "x"), net.normal(1, 3), transA=1, to=to),
         "left side of a Gemm is not transposed",
     ),
-    "unknown": (_unary("Erf"), "the TPU has no such op"),
+    "unknown": (_unary("Sinh"), "the TPU has no such op"),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,18 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
-from tpu_op_cases import FUNCTIONS, Case, Net, network
+from tpu_net import Case, Net
+from tpu_op_cases import FUNCTIONS, network
 
 from nnkit.api.preparing import Switches, builds, load
 from nnkit.graph import Model
 from nnkit.pipeline import run
 from nnkit.report.progress import Progress
-from nnkit_tpu.lifted import computed_mode
+from nnkit_tpu.lifted import asked_mode, computed_mode
 from nnkit_tpu.program import TpuActivation, TpuLayerNorm
 from nnkit_tpu.toolchain import Toolchain
 
-NOT_ON_CV = ("reciprocal", "clip_below", "clip_above", "expanded")
+NOT_ON_CV = ("erf", "reciprocal", "clip_below", "clip_above", "expanded")
 
 
 def built(model: Model, options: str, folder: Path) -> Mapping[str, Any]:
@@ -146,8 +148,11 @@ def test_a_network_without_weights_is_built(tpu_toolchain: Toolchain, tmp_path: 
 
 def test_which_functions_are_computed_in_float32() -> None:
     gelu = TpuActivation(name="a", inputs=("x",), output="a", function="gelu")
+    erf = replace(gelu, function="erf")
     norm = TpuLayerNorm(name="n", inputs=("x",), output="n", axis=1, epsilon=1e-5)
     assert computed_mode(gelu, "F16", "bm1684x", ()) == "F32"
     assert computed_mode(gelu, "F16", "bm1688", ()) == "F16"
+    assert computed_mode(erf, "F16", "bm1688", ()) == "F32"
+    assert (asked_mode(erf, "F16"), asked_mode(gelu, "F16")) == ("F32", "F16")
     assert computed_mode(norm, "BF16", "bm1688", ()) == "F32"
     assert computed_mode(norm, "F16", "bm1688", ()) == "F16"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tpu_op_cases import Net
+from tpu_net import Net
 
 from nnkit.errors import ModelError
 from nnkit_tpu.lowering import lower

@@ -13,7 +13,8 @@ import numpy as np
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
-from tpu_op_cases import FAMILIES, REFUSED, Case, network
+from tpu_net import Case
+from tpu_op_cases import FAMILIES, REFUSED, network
 
 from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import ModelError
@@ -101,14 +102,16 @@ def test_what_the_cv18xx_compute_wrongly_is_refused_for_them_alone() -> None:
     cases: dict[str, Case] = {
         "over": lambda net, to: net("Div", net.constant(2.0), net("Exp", "x"), to=to),
         "deconv_dilated": FAMILIES["windows"]["deconv_dilated"],
+        "erf": FAMILIES["functions"]["erf"],
     }
     model = network(cases)
-    assert len(lower(model, "ops", "bm1684x").outputs) == 2
+    assert len(lower(model, "ops", "bm1684x").outputs) == 3
     with pytest.raises(ModelError) as caught:
         lower(model, "ops", "cv181x")
     first, *lines = str(caught.value).splitlines()
-    assert first.startswith("2 layers cannot run")
+    assert first.startswith("3 layers cannot run")
     assert "over (Div): " in lines[0]
     assert "found a number divided by its input; choose a bm1684x or bm1688" in lines[0]
     assert "deconv_dilated (ConvTranspose): " in lines[1]
     assert "found dilations 2x2" in lines[1]
+    assert "erf (Erf): the cv18xx have no error function outside of Gelu" in lines[2]

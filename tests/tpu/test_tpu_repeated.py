@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onnx import helper
-from tpu_op_cases import Net
+from tpu_net import Net
 
 from nnkit.graph import LayerTags, ValueTags
 from nnkit_tpu.lowering import lower

@@ -140,6 +140,59 @@ def test_a_crash_is_told_as_one_and_not_by_the_last_statistic() -> None:
     assert told == Failure("", "local memory allocate failed for group 0")
 
 
+ASSERTED = (
+    '%0 = "top.Input"(%arg0) : (tensor<1x6xf32>) -> tensor<1x6xf32> loc("rows")\n'
+    '-> %1 = "top.Reshape"(%0) {shape = [1, 4]} : (tensor<1x6xf32>) -> tensor<1x4xf32> loc("cut")\n'
+    '%2 = "top.Tanh"(%1) : (tensor<1x4xf32>) -> tensor<1x4xf32> loc("y")\n'
+    "ASSERT executed at/home/ci/tpu/lib/Dialect/Top/Reshape.cpp:158\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("after", "op", "told"),
+    [
+        ("ASSERT INFO:num_input == num_output\nOperation:\n", "cut", "`num_input == num_output` does not hold"),
+        ("ASSERT INFO:\n", "cut", "an assertion of it does not hold (lib/Dialect/Top/Reshape.cpp:158)"),
+        ("ASSERT INFO:\nn is odd\n", "cut", "`n is odd` does not hold (lib/Dialect/Top/Reshape.cpp:158)"),
+        ('ASSERT INFO:n < 4\nOperation:\n%7 = "top.Add"(%1) loc("sum")\n', "sum", "`n < 4` does not hold"),
+        (f'ASSERT INFO:n < 4\n{STACK}%7 = "top.Add"(%1) loc("later")\n', "cut", "`n < 4` does not hold"),
+    ],
+)
+def test_an_assertion_of_the_compiler_is_told_with_its_op(after: str, op: str, told: str) -> None:
+    found = read_failure(ASSERTED + after)
+    assert found is not None
+    assert found.op == op
+    assert told in found.reason
+
+
+def test_a_place_never_to_be_reached_is_told_by_the_words_before_it() -> None:
+    op = '%8 = "top.Sinh"(%0) : (tensor<1xf32>) -> tensor<1xf32> loc("sinh")\n'
+    place = "UNREACHABLE executed at /home/ci/lib/Conversion/TopToTpuPass.cpp:1921!\n"
+    found = read_failure(f"{op}unimplemented tpu dialect!\n{place}{STACK}")
+    assert found == Failure("sinh", "unimplemented tpu dialect! (lib/Conversion/TopToTpuPass.cpp:1921)")
+    silent = read_failure(f"{op}{place}{STACK}")
+    assert silent == Failure("sinh", "it came to where it never should (lib/Conversion/TopToTpuPass.cpp:1921)")
+
+
+@pytest.mark.parametrize("in_integers", [True, False])
+def test_sixteen_bits_are_advised_where_the_step_has_a_precision(tmp_path: Path, in_integers: bool) -> None:
+    compiler = tmp_path / "bin" / "tpuc-opt"
+    compiler.parent.mkdir()
+    compiler.write_text("#!/bin/sh\necho 'loc(\"sum\"): error: no such op'\nexit 1\n")
+    compiler.chmod(0o755)
+    with pytest.raises(CompilerError) as caught:
+        run_tpuc_opt(
+            Toolchain(tmp_path, "managed", "0"),
+            [],
+            tmp_path,
+            log_name="a.log",
+            what="lowering",
+            in_integers=in_integers,
+        )
+    assert ("tag the layer `hp`" in caught.value.remedy) == in_integers
+    assert ("`strip_var` with `then: cut`" in caught.value.remedy) != in_integers
+
+
 def test_a_compiler_that_is_killed_is_a_message_with_the_log(tmp_path: Path) -> None:
     compiler = tmp_path / "bin" / "tpuc-opt"
     compiler.parent.mkdir()

@@ -26,7 +26,7 @@ def _toolchain(folder: Path, script: str) -> Toolchain:
 
 def _failure(toolchain: Toolchain) -> NnkitError:
     with pytest.raises(NnkitError) as caught, compiler_folder() as folder:
-        run_tpuc_opt(toolchain, [], folder, log_name="a.log", what="placing layers")
+        run_tpuc_opt(toolchain, [], folder, log_name="a.log", what="placing layers", in_integers=True)
     assert not folder.exists()
     return caught.value
 

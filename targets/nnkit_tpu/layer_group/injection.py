@@ -216,7 +216,10 @@ def _compiled(
             (["lowered.mlir", *grouping, "-o", "final.mlir"], "groups.log", "forming layer groups"),
             (["final.mlir", *codegen, "-o", "/dev/null"], "codegen.log", "generating code"),
         ):
-            run_tpuc_opt(toolchain, arguments, work, log_name=log, what=what, environment=environment)
+            integers = program.mode == "INT8"
+            run_tpuc_opt(
+                toolchain, arguments, work, log_name=log, what=what, environment=environment, in_integers=integers
+            )
         final = (work / "final.mlir").read_text(encoding="utf-8")
         chosen = read_groups(final, program.functions)
         profile = _profile(work)

@@ -16,7 +16,6 @@ from nnkit_tpu.constraints import (
     clip_is_bounded,
     constant_fits_its_operand,
     divisor_is_not_zero,
-    gelu_is_exact,
     one_operand_is_computed,
     operands_have_one_rank,
     power_is_known,
@@ -48,6 +47,7 @@ PLAIN: Mapping[str, ActivationFunction] = MappingProxyType(
         "Softplus": "softplus",
         "Mish": "mish",
         "Log": "log",
+        "Erf": "erf",
     }
 )
 
@@ -125,9 +125,9 @@ def rectifier(graph: GraphView, node: Node) -> TpuOp:
 
 
 def gelu(graph: GraphView, node: Node) -> TpuOp:
-    """Gelu by the error function."""
-    require(gelu_is_exact, node.text("approximate", "none"))
-    return TpuActivation(**fields(graph, node, node.inputs[0]), function="gelu")
+    """Gelu, by the error function or by tanh."""
+    function: ActivationFunction = "gelu_by_tanh" if node.text("approximate", "none") == "tanh" else "gelu"
+    return TpuActivation(**fields(graph, node, node.inputs[0]), function=function)
 
 
 def elu(graph: GraphView, node: Node) -> TpuOp:

@@ -11,6 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _ERROR = re.compile(r"^(?:loc\(\"?(?P<loc>[^\")]+)\"?[^)]*\)|(?P<file>[^\s:]+):\d+:\d+): error: (?P<reason>.*)$")
+_ASSERTED = re.compile(r"^ASSERT INFO: ?(?P<condition>.*)$")
+_AT = re.compile(r"^ASSERT executed at ?(?P<place>\S+)$")
+_FAILING = re.compile(r"^->.*loc\(\"(?P<loc>[^\"]+)\"")
+_UNREACHABLE = re.compile(r"^UNREACHABLE executed at (?P<place>\S+?)!?$")
 _NAMED = re.compile(r"loc\(\"(?P<loc>[^\"]+)\"")
 _OP_ERROR = re.compile(r"^error: (?P<reason>.*)$")
 _CRASH = ("PLEASE submit a bug report", "Stack dump:", "#0 0x", "Stack dump without symbol names")
@@ -43,11 +47,46 @@ def read_failure(log: str) -> Failure | None:
         plain = _OP_ERROR.match(line)
         if plain:
             return Failure("", plain["reason"])
+    asserted = _assertion(before)
+    if asserted is not None:
+        return asserted
     telling = [line for line in before if _REASON.search(line)]
     if not telling:
         return _crash(lines[:crash], before[-1:]) if crash < len(lines) else None
-    reason = re.sub(r"^\S+/(lib|include|src)/", r"\1/", telling[-1])
-    return Failure(_last_location(before), reason[:300])
+    return Failure(_last_location(before), _told(before, telling[-1])[:300])
+
+
+def _assertion(lines: Sequence[str]) -> Failure | None:
+    """What a failed assertion says. Its lines: ASSERT executed at FILE, ASSERT INFO:CONDITION, Operation:, the op.
+
+    The condition and the op may be missing. The op that failed is then the one that an arrow marks in the lines
+    before, or the last that they name.
+    """
+    found = next(((i, match) for i, line in enumerate(lines) if (match := _ASSERTED.match(line))), None)
+    if found is None:
+        return None
+    at, match = found
+    marked = [line["loc"] for each in lines[:at] if (line := _FAILING.match(each))]
+    op = _last_location(lines[at:]) or (marked[-1] if marked else _last_location(lines[:at]))
+    condition = match["condition"] or next((line for line in lines[at + 1 :] if not line.startswith("Operation")), "")
+    place = next((_source(line["place"]) for each in lines[:at] if (line := _AT.match(each))), "")
+    told = f"its assertion `{condition}` does not hold" if condition else "an assertion of it does not hold"
+    return Failure(op, f"{told} ({place})"[:300] if place else told[:300])
+
+
+def _told(lines: Sequence[str], telling: str) -> str:
+    """A telling line; of a place that is never to be reached the words, which stand in the line before it."""
+    unreachable = _UNREACHABLE.match(telling)
+    if unreachable is None:
+        return _source(telling)
+    place, before = _source(unreachable["place"]), lines[: lines.index(telling)][-1:]
+    words = [line for line in before if "loc(" not in line]
+    return f"{words[0]} ({place})" if words else f"it came to where it never should ({place})"
+
+
+def _source(path: str) -> str:
+    """A file of the compiler below its `lib` or `include`."""
+    return re.sub(r"^\S+/(lib|include|src)/", r"\1/", path)
 
 
 def _crash(log: Sequence[str], last: Sequence[str]) -> Failure:

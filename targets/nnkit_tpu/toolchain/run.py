@@ -8,9 +8,10 @@ from pathlib import Path
 from nnkit.errors import ToolError
 from nnkit.external_tool import run_tool
 from nnkit_tpu.toolchain.find import Toolchain
-from nnkit_tpu.toolchain.log import read_failure
+from nnkit_tpu.toolchain.log import Failure, read_failure
 
 _LIFT = "what fails in INT8 often compiles in 16 bits: tag the layer `hp`"
+_CUT = "no precision mends that: replace the layer, or cut the network before it (`strip_var` with `then: cut`)"
 
 _LONGER = "raise `compiler_timeout_s` of the target's options"
 
@@ -37,10 +38,12 @@ def run_tpuc_opt(
     log_name: str,
     what: str,
     environment: Mapping[str, str] | None = None,
+    in_integers: bool = False,
 ) -> str:
     """Run the compiler in `folder`; its output goes to `folder/log_name` and is returned.
 
-    what: the step in words, for messages. environment: variables beside the toolchain's own.
+    what: the step in words, for messages. environment: variables beside the toolchain's own. in_integers: whether
+    the step makes INT8 of layers, so that a layer it fails at may do better in 16 bits.
 
     Raises CompilerError with the op, the reason and the log when it fails or takes longer than the toolchain
     allows, ToolError where it cannot be started.
@@ -64,7 +67,14 @@ def run_tpuc_opt(
             where=failure.op if failure is not None else "",
             log_path=log_path,
             log=text,
-            advice=_LONGER if run.code is None else _LIFT if failure is not None and failure.op else "",
+            advice=_LONGER if run.code is None else _advice(failure, in_integers=in_integers),
             timed_out=run.code is None,
         )
     return text
+
+
+def _advice(failure: Failure | None, *, in_integers: bool) -> str:
+    """What to do about an op that is named; in which precision it is, matters only once it has one."""
+    if failure is None or not failure.op:
+        return ""
+    return _LIFT if in_integers else _CUT
