@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import re
 import shutil
 import subprocess
@@ -94,7 +95,14 @@ def test_strict_c_of_any_age_takes_no_warning_and_gives_the_same(int8_build: Pat
     for compiler in filter(shutil.which, ("gcc", "clang")):
         runner = IntegerHostRunner(compiler, ("-O1", "-Wshadow"))
         assert compare_artifact(runner, artifact, program, stress_inputs(program, 1)).mismatches == 0
-        for standard in (("-std=c99",), ("-x", "c++", "-std=c++98"), ("-x", "c++", "-std=c++11")):
+        avx2 = ("-mavx2",) if platform.machine() == "x86_64" else ()
+        cpp = ("-x", "c++")
+        for standard in (
+            ("-std=c90", *avx2),
+            ("-std=c99",),
+            (*cpp, "-std=c++98", *avx2),
+            (*cpp, "-std=c++11"),
+        ):
             flags = (*standard, "-pedantic-errors", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-fsyntax-only")
             subprocess.run([compiler, *flags, *sources, artifact / "example.c"], check=True)
 

@@ -47,7 +47,7 @@ class RandomOps:
 
     def conv(self, *, bits: int = 8, transposed: bool = False, depthwise: bool = False, slopes: bool = False) -> None:
         rng, low = self.rng, 1
-        groups = int(rng.integers(2, 14)) if depthwise else int(rng.choice([1, 1, 2, 3]))
+        groups = int(rng.integers(2, 40)) if depthwise else int(rng.choice([1, 1, 2, 3]))
         per_in, per_out = (1, 1) if depthwise else (int(rng.integers(1, 10)), int(rng.integers(1, 8)))
         kernel_h, kernel_w = (int(each) for each in rng.integers(1, 5, 2))
         stride_h, stride_w = (int(each) for each in rng.integers(1, 4, 2))

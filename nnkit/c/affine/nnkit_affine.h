@@ -3,7 +3,7 @@
  *
  * RQ(x, m, s) = (x * m + 2^(s-1)) >> s is the arithmetic of all of them; nnkit_high is what most need of the product.
  * Where the compiler is for an Arm core with the DSP extension (Cortex-M4, M7, M33), its instructions are used; the
- * results are the same to the bit. -DNNKIT_PLAIN leaves them out.
+ * results are the same to the bit; so it is with those of AVX2 on a host. -DNNKIT_PLAIN leaves them out.
  */
 #ifndef NNKIT_AFFINE_H
 #define NNKIT_AFFINE_H
@@ -36,6 +36,14 @@
 #define NNKIT_VECTORS 1
 #else
 #define NNKIT_VECTORS 0
+#endif
+
+/* Sixteen products at a time on a host. */
+#if defined(__GNUC__) && defined(__AVX2__) && !defined(NNKIT_PLAIN)
+#define NNKIT_AVX2 1
+#include <immintrin.h>
+#else
+#define NNKIT_AVX2 0
 #endif
 
 /* Sixteen numbers at a time, where GNU's compiler or clang has registers for them. */
@@ -223,6 +231,154 @@ NNKIT_INLINE int nnkit_half_u8(int value)
 NNKIT_INLINE int nnkit_half_i8(int value)
 {
     return nnkit_clamp(value >> 1, -128, 127);
+}
+
+#endif
+
+#if NNKIT_AVX2
+
+NNKIT_INLINE __m256i nnkit_sixteen_i16(const nnkit_i16 *values)
+{
+    return _mm256_loadu_si256((const __m256i *)(const void *)values);
+}
+
+NNKIT_INLINE __m256i nnkit_sixteen_i8(const nnkit_i8 *values)
+{
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)values));
+}
+
+NNKIT_INLINE __m256i nnkit_sixteen_u8(const nnkit_u8 *values)
+{
+    return _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)values));
+}
+
+/* The first `count` of them, a multiple of 4, and zeros; nothing else is read. */
+NNKIT_INLINE __m256i nnkit_some_i16(const nnkit_i16 *values, int count)
+{
+    const __m256i places = _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14);
+    return _mm256_maskload_epi32((const int *)(const void *)values, _mm256_cmpgt_epi32(_mm256_set1_epi32(count), places));
+}
+
+NNKIT_INLINE __m256i nnkit_some_i8(const nnkit_i8 *values, int count)
+{
+    const __m128i places = _mm_setr_epi32(0, 4, 8, 12);
+    return _mm256_cvtepi8_epi16(
+        _mm_maskload_epi32((const int *)(const void *)values, _mm_cmpgt_epi32(_mm_set1_epi32(count), places)));
+}
+
+NNKIT_INLINE __m128i nnkit_eight_i8(const nnkit_i8 *values)
+{
+    return _mm_cvtepi8_epi16(_mm_loadl_epi64((const __m128i *)(const void *)values));
+}
+
+NNKIT_INLINE __m128i nnkit_eight_u8(const nnkit_u8 *values)
+{
+    return _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)(const void *)values));
+}
+
+/* Pairs of a and b: eight pairs of numbers. */
+NNKIT_INLINE __m256i nnkit_pairs(__m128i a, __m128i b)
+{
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_unpacklo_epi16(a, b)), _mm_unpackhi_epi16(a, b), 1);
+}
+
+NNKIT_INLINE __m256i nnkit_added(__m256i sums, __m256i a, __m256i b)
+{
+    return _mm256_add_epi32(sums, _mm256_madd_epi16(a, b));
+}
+
+/* In each half the sums of the halves of a, b, c and d. */
+NNKIT_INLINE __m256i nnkit_four_sums(__m256i a, __m256i b, __m256i c, __m256i d)
+{
+    return _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
+}
+
+/* Half of the sum of two, the one of a and the other of b. */
+NNKIT_INLINE __m256i nnkit_joined(__m256i a, __m256i b)
+{
+    return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
+}
+
+/* Eight numbers that lie `step` apart. */
+NNKIT_INLINE __m256i nnkit_column(const int *values, int step)
+{
+    return _mm256_setr_epi32(values[0], values[step], values[2 * step], values[3 * step], values[4 * step],
+        values[5 * step], values[6 * step], values[7 * step]);
+}
+
+/* Three columns of eight rows of three numbers. */
+NNKIT_INLINE void nnkit_three_columns(const int *values, __m256i *first, __m256i *second, __m256i *third)
+{
+    const __m256i a = _mm256_loadu_si256((const __m256i *)(const void *)values);
+    const __m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(values + 8));
+    const __m256i c = _mm256_loadu_si256((const __m256i *)(const void *)(values + 16));
+    *first = _mm256_permutevar8x32_epi32(
+        _mm256_blend_epi32(_mm256_blend_epi32(a, b, 0x92), c, 0x24), _mm256_setr_epi32(0, 3, 6, 1, 4, 7, 2, 5));
+    *second = _mm256_permutevar8x32_epi32(
+        _mm256_blend_epi32(_mm256_blend_epi32(a, b, 0x24), c, 0x49), _mm256_setr_epi32(1, 4, 7, 2, 5, 0, 3, 6));
+    *third = _mm256_permutevar8x32_epi32(
+        _mm256_blend_epi32(_mm256_blend_epi32(a, b, 0x49), c, 0x92), _mm256_setr_epi32(2, 5, 0, 3, 6, 1, 4, 7));
+}
+
+/* Eight times nnkit_smmla(sum, multiplier, twice * (1 << shift)) >> shift >> 1. */
+NNKIT_INLINE __m256i nnkit_eight_rescaled(__m256i sums, __m256i multiplier, __m256i shift, __m256i twice)
+{
+    const __m256i even = _mm256_mul_epi32(sums, multiplier);
+    const __m256i odd = _mm256_mul_epi32(_mm256_srli_epi64(sums, 32), _mm256_srli_epi64(multiplier, 32));
+    const __m256i high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+    return _mm256_srai_epi32(
+        _mm256_srav_epi32(_mm256_add_epi32(high, _mm256_sllv_epi32(twice, shift)), shift), 1);
+}
+
+/* Of each half four numbers, saturated, in its lowest bytes. */
+NNKIT_INLINE __m256i nnkit_narrow_u8(__m256i values)
+{
+    const __m256i shorts = _mm256_packs_epi32(values, values);
+    return _mm256_packus_epi16(shorts, shorts);
+}
+
+NNKIT_INLINE __m256i nnkit_narrow_i8(__m256i values)
+{
+    const __m256i shorts = _mm256_packs_epi32(values, values);
+    return _mm256_packs_epi16(shorts, shorts);
+}
+
+NNKIT_INLINE __m256i nnkit_narrow_i16(__m256i values)
+{
+    return _mm256_packs_epi32(values, values);
+}
+
+NNKIT_INLINE __m256i nnkit_narrow_u16(__m256i values)
+{
+    return _mm256_packus_epi32(values, values);
+}
+
+/* What narrowing left of eight numbers. */
+NNKIT_INLINE void nnkit_put_eight_bytes(void *to, __m256i narrow)
+{
+    const __m128i all = _mm_unpacklo_epi32(_mm256_castsi256_si128(narrow), _mm256_extracti128_si256(narrow, 1));
+    _mm_storel_epi64((__m128i *)to, all);
+}
+
+NNKIT_INLINE void nnkit_put_eight_shorts(void *to, __m256i narrow)
+{
+    const __m128i all = _mm_unpacklo_epi64(_mm256_castsi256_si128(narrow), _mm256_extracti128_si256(narrow, 1));
+    _mm_storeu_si128((__m128i *)to, all);
+}
+
+/* The lowest bytes of a register, 4 or 8 where all of it is wanted. */
+NNKIT_INLINE void nnkit_put_bytes(void *to, __m128i values, int bytes)
+{
+    if (bytes == 4) {
+        const int word = _mm_cvtsi128_si32(values);
+        memcpy(to, &word, sizeof(word));
+    } else if (bytes == 8) {
+        _mm_storel_epi64((__m128i *)to, values);
+    } else {
+        unsigned char all[16];
+        memcpy(all, &values, sizeof(all));
+        memcpy(to, all, (size_t)bytes);
+    }
 }
 
 #endif

@@ -23,6 +23,12 @@ from nnkit_ansi_c.integer_runner import IntegerHostRunner
 from nnkit_ansi_c.options import AnsiCOptions
 
 
+def has_avx2() -> bool:
+    """Whether this machine runs what is written for hosts with AVX2."""
+    info = Path("/proc/cpuinfo")
+    return info.is_file() and " avx2 " in info.read_text()
+
+
 def library(program: AffineProgram, folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     emit_integer_library(IntegerNetwork.of(program), AnsiCOptions(precision="int8"), folder)
@@ -78,6 +84,8 @@ def others(bits: int) -> AffineProgram:
 def test_every_kernel_equals_the_simulator(made, bits: int, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     program = made(bits)
     runners: list[Runner] = [IntegerHostRunner(flags=("-O1", *SANITIZERS))]
+    if has_avx2():
+        runners.append(IntegerHostRunner(flags=("-O1", "-mavx2")))
     if bits == 8 and BOARDS["cortex-m4"].missing() is None:
         runners.append(BoardRunner(BOARDS["cortex-m4"], contract="exact"))
     check(program, tmp_path / "library", runners)
