@@ -192,6 +192,41 @@ def verification_samples(recipe: Recipe, model: Model, most: int | None = None) 
     return VerificationSamples(model, files, preprocess, recipe.model.path.folder)
 
 
+def judging_samples(recipe: Recipe, settings: Calibration, model: Model, where: str) -> VerificationSamples:
+    """The labelled inputs that judge corrections: those of `settings.judged_on`, which the recipe gives.
+
+    where: of that key. Raises RecipeError for an input without any, and where some are calibrated or verified on.
+    """
+    preprocess = preprocess_by_input(recipe, model)
+    lacking = [spec.name for spec in model.inputs if not settings.judging_globs_for(spec.name)]
+    if lacking:
+        raise RecipeError(f"no images of input '{lacking[0]}'", where=where, remedy=f"add {lacking[0]}: IMAGES")
+    files = {
+        spec.name: list_images(settings.judging_globs_for(spec.name), Path(), None, where=where)
+        for spec in model.inputs
+    }
+    counts = {name: len(paths) for name, paths in files.items()}
+    if len(set(counts.values())) > 1:
+        raise RecipeError(
+            "the inputs have different numbers of files: " + ", ".join(f"{k} {v}" for k, v in counts.items()),
+            where=where,
+            remedy="one file of each input makes one sample",
+        )
+    judging = VerificationSamples(model, files, preprocess, recipe.model.path.folder)
+    verified = {Path(image).resolve() for image in verification_samples(recipe, model).images}
+    for count, what in (
+        (sum(Path(image).resolve() in verified for image in judging.images), "verification images"),
+        (seen_by_calibration(recipe, model, judging), "calibration images"),
+    ):
+        if count:
+            raise RecipeError(
+                f"{count} of the {len(judging)} images that judge corrections are {what} too",
+                where=where,
+                remedy="name images that nothing else in the recipe uses: others would flatter the build",
+            )
+    return judging
+
+
 def seen_by_calibration(recipe: Recipe, model: Model, samples: VerificationSamples) -> int:
     """How many of the verification samples the recipe calibrates on as well."""
     if not all(_calibrated(recipe, spec.name) for spec in model.inputs):

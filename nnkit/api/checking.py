@@ -238,12 +238,17 @@ def _pictures(recipe: Recipe, shapes: Shapes, findings: _Findings) -> dict[tuple
             asked.append(
                 ("verification", recipe.verify.globs_for(name), recipe.verify.count, recipe.where("verify", "images"))
             )
+        for key in recipe.targets:
+            own = recipe.calibration_for(key)
+            if own.judging_globs_for(name):
+                place = recipe.where_override(key, "calibration", "judged_on")
+                asked.append((f"judging ({key})", own.judging_globs_for(name), None, place))
         for kind, globs, count, place in asked:
             with findings.gathered():
                 counts[kind, name] = list_images(globs, Path(), count, where=place)
                 if name in shapes:
                     preprocess = Preprocess.from_recipe(spec.preprocess if spec else None, shapes[name])
-                    if kind == "verification" or not recipe.calibration.bad_images:
+                    if kind != "calibration" or not recipe.calibration.bad_images:
                         findings.errors += _unfit(counts[kind, name], preprocess, shapes[name], place)
     _as_many(recipe, counts, findings)
     with findings.gathered():

@@ -14,7 +14,7 @@ from nnkit.recipe.placed import Placed
 from nnkit.recipe.problems import KeyPath
 from nnkit.recipe.restructure import RestructureEntry, entry_faults
 from nnkit.recipe.sections import AUTO, Calibration, ReleaseSection, Tags, TargetOptionsBase, Verify
-from nnkit.recipe.types import FileName
+from nnkit.recipe.types import FileName, RecipePath
 
 RECIPE_FORMAT = 1
 
@@ -54,7 +54,8 @@ class RecipeBody(RecipeModel):
             *entry_faults(self.restructure),
             *_auto_without_gates(self.tags, self.verify, ("tags", "hp")),
             *_stage_faults(self),
-            *_verify_faults(self),
+            *_images_faults(self, ("verify", "images"), self.verify.images),
+            *_images_faults(self, ("calibration", "judged_on"), self.calibration.judged_on),
             *_task_faults(self.verify),
             *_sweep_faults(self.sweep),
         ]
@@ -104,6 +105,8 @@ def target_faults(body: RecipeBody, options: TargetOptionsBase) -> list[Fault]:
     problems = [*entry_faults(options.restructure)]
     if options.tags is not None:
         problems += _auto_without_gates(options.tags, body.verify, ("tags", "hp"))
+    if options.calibration is not None:
+        problems += _images_faults(body, ("calibration", "judged_on"), options.calibration.judged_on)
     return problems
 
 
@@ -150,18 +153,19 @@ def _face_crop_faults(body: RecipeBody, stage: FaceCrop, at: KeyPath) -> Iterato
             yield Fault((*at, "size"), reason, remedy)
 
 
-def _verify_faults(body: RecipeBody) -> Iterator[Fault]:
-    images, inputs = body.verify.images, body.model.inputs
+def _images_faults(
+    body: RecipeBody, at: KeyPath, images: Sequence[RecipePath] | Mapping[str, Sequence[RecipePath]] | None
+) -> Iterator[Fault]:
+    """What is wrong with images by input, in the light of the network's inputs."""
+    inputs = body.model.inputs
     if isinstance(images, Mapping):
         for name in images:
             if inputs and name not in inputs:
                 known = ", ".join(inputs)
-                yield Fault(
-                    ("verify", "images", name), f"the model section has no input '{name}'", f"inputs: {known}"
-                )
+                yield Fault((*at, name), f"the model section has no input '{name}'", f"inputs: {known}")
     elif images is not None and len(inputs) > 1:
-        remedy = f"write images: {{{', '.join(f'{name}: ...' for name in inputs)}}}"
-        yield Fault(("verify", "images"), f"the network has {len(inputs)} inputs", remedy)
+        remedy = f"write {at[-1]}: {{{', '.join(f'{name}: ...' for name in inputs)}}}"
+        yield Fault(at, f"the network has {len(inputs)} inputs", remedy)
 
 
 _NOT_SWEPT = ("nnkit", "name", "sweep", "release")

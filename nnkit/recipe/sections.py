@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -15,6 +15,14 @@ from nnkit.recipe.types import ByteSize, PathGlobs, RecipePath
 
 Glob = Annotated[str, Field(min_length=1)]
 AUTO = "auto"
+
+
+def _globs_for(
+    images: Sequence[RecipePath] | Mapping[str, Sequence[RecipePath]] | None, input_name: str
+) -> tuple[RecipePath, ...]:
+    if isinstance(images, Mapping):
+        return tuple(images.get(input_name, ()))
+    return tuple(images or ())
 
 
 class Tags(RecipeModel):
@@ -86,6 +94,14 @@ class Calibration(RecipeModel):
         "`null`: the target's own choice.",
         examples=[["balance", "bias_correction", "refine_ranges", "adaround"]],
     )
+    judged_on: PathGlobs | Mapping[str, PathGlobs] | None = Field(
+        default=None,
+        description="Images that judge corrections by the metric of `verify.task`, labelled as its verification "
+        "images are, and neither calibrated nor verified on: a path, glob or list; for several inputs one of these "
+        "by input name. A correction is kept where that metric is no worse and the outputs are nearer to the float "
+        "network. `null`: the outputs alone judge, on calibration images kept aside.",
+        examples=["judging/*/*.pgm"],
+    )
     bad_images: float = Field(
         default=0.0,
         ge=0.0,
@@ -101,6 +117,16 @@ class Calibration(RecipeModel):
             reason = f"percentile has no effect {how}"
             raise fault(reason, "write method: percentile, or remove this line", ("percentile",))
         return self
+
+    @model_validator(mode="after")
+    def _what_is_judged(self) -> Calibration:
+        if self.judged_on is not None and self.corrections == ():
+            raise fault("judged_on has no effect without corrections", "remove one of the two lines", ("judged_on",))
+        return self
+
+    def judging_globs_for(self, input_name: str) -> tuple[RecipePath, ...]:
+        """The images of one input that judge corrections; empty where the recipe names none."""
+        return _globs_for(self.judged_on, input_name)
 
 
 class Gates(RecipeModel):
@@ -205,9 +231,7 @@ class Verify(RecipeModel):
 
     def globs_for(self, input_name: str) -> tuple[RecipePath, ...]:
         """The verification images of one input; empty where the recipe names none."""
-        if isinstance(self.images, Mapping):
-            return self.images.get(input_name, ())
-        return self.images or ()
+        return _globs_for(self.images, input_name)
 
 
 class ReleaseSection(RecipeModel):

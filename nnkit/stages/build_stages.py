@@ -19,7 +19,7 @@ from nnkit.recipe import Calibration
 from nnkit.recipe.sections import AUTO
 from nnkit.report.untried import Untried
 from nnkit.samples import Sample
-from nnkit.stages.task import boxes_note
+from nnkit.stages.task import boxes_note, task_judge
 from nnkit.stages.types import Artifact, Build, Imported, Restructured, Settled, Verdict, returned
 from nnkit.target import Deployment, Lowered, Quantization, Runner
 from nnkit.verify.artifact import ArtifactVerdict
@@ -84,6 +84,7 @@ def quantization_of(build: Build, lowered: Lowered, statistics: CalibrationStats
         input_ranges=input_ranges(build.recipe, lowered.model),
         samples=_calibration_samples(build, lowered, statistics),
         images=image_inputs(build.recipe, lowered.model),
+        task_judge=task_judge(build, lowered.model),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from nnkit.errors import RecipeError
 from nnkit.graph import Model
@@ -10,6 +11,9 @@ from nnkit.recipe import Recipe
 from nnkit.recipe.tasks import Detection, Task
 from nnkit.stages.raw_boxes import raw_boxes_note
 from nnkit.stages.types import Build, Restructured
+
+if TYPE_CHECKING:
+    from nnkit.verify.tasks import TaskJudge
 
 _DISTANCES = ("cosine", "sqnr_db", "max_abs")
 _WHY_ROWS = (
@@ -61,6 +65,30 @@ def boxes_note(recipe: Recipe, model: Model) -> str | None:
         return None
     staged = any(stage.kind in ("ssd", "nms", "yolo") for stage in recipe.postprocess)
     return raw_boxes_note(model, staged=staged)
+
+
+def task_judge(build: Build, model: Model) -> TaskJudge | None:
+    """What judges corrections by the recipe's task; None where it names no images for that.
+
+    Raises RecipeError where it has no task, or images that something else uses.
+    """
+    from nnkit.inputs import judging_samples
+    from nnkit.verify.tasks import TaskJudge, task_scorer
+
+    settings = build.recipe.calibration_for(build.key)
+    if settings.judged_on is None:
+        return None
+    where = build.recipe.where_override(build.key, "calibration", "judged_on")
+    samples = judging_samples(build.recipe, settings, model, where)
+    outputs, inputs = ({spec.name: spec.shape[1:] for spec in specs} for specs in (model.outputs, model.inputs))
+    scorer = task_scorer(build.recipe, outputs, inputs.values(), samples.images)
+    if scorer is None:
+        raise RecipeError(
+            "images that judge corrections are judged by a task, and there is none",
+            where=where,
+            remedy="add verify.task, or remove this line",
+        )
+    return TaskJudge(model, samples, scorer, where)
 
 
 def _check_task(build: Build, restructured: Restructured) -> None:

@@ -199,6 +199,12 @@ def check_corrections(recipe: Recipe, key: str, target: AnyTarget) -> None:
             where=recipe.where_override(key, "calibration", "corrections"),
             remedy=f"{offer}; remove it, or give this target a `calibration` of its own",
         )
+    if recipe.calibration_for(key).judged_on is not None and not target.judges_by_task:
+        raise RecipeError(
+            f"target {target.name!r} judges corrections by its outputs alone, not by the task",
+            where=recipe.where_override(key, "calibration", "judged_on"),
+            remedy="remove this line, or give this target a `calibration` of its own",
+        )
 
 
 def _choice_that_offers(target: AnyTarget, options: TargetOptionsBase, corrections: Sequence[str]) -> str:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from nnkit.samples import Sample
     from nnkit.target.deployer import Deployer
     from nnkit.target.shown import Shown
+    from nnkit.verify.tasks import TaskJudge
 
 API_VERSION = 3
 
@@ -151,7 +152,8 @@ class Quantization:
     of inputs that are made from images. samples: the first so many calibration inputs, preprocessed, for what must
     run the network; empty where the recipe has a table instead of images. images: how the inputs that are made from
     images are preprocessed. searched: whether `hp: auto` chose the layers in 16 bits, by programs of `diagnosis`.
-    say: tells the user what a long quantisation is about just now.
+    task_judge: measures the recipe's task on the images of `calibration.judged_on`, to judge corrections by; None
+    where the recipe names none. say: tells the user what a long quantisation is about just now.
     """
 
     name: str
@@ -161,6 +163,7 @@ class Quantization:
     samples: Callable[[int], Sequence[Sample]]
     images: Mapping[str, Preprocess] = field(default_factory=dict)
     searched: bool = False
+    task_judge: TaskJudge | None = None
     say: Callable[[str], None] = lambda text: None
 
 
@@ -209,7 +212,8 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
     options: the model of its options in a recipe.
     default_rules: rewrites of a recipe that names none.
     writes_postprocess: whether `emit` writes the C of the recipe's `postprocess`.
-    corrections: names that a recipe's `calibration.corrections` may hold.
+    corrections: names that a recipe's `calibration.corrections` may hold. judges_by_task: whether they can be judged
+        on the images of `calibration.judged_on`.
     documentation: where its users read more, for remedies; a page in `docs/` or an address.
     """
 
@@ -219,6 +223,7 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
     options: type[OptionsT]
     default_rules: ClassVar[tuple[str, ...]] = ()
     corrections: ClassVar[tuple[str, ...]] = ()
+    judges_by_task: ClassVar[bool] = False
     documentation: ClassVar[str] = ""
     writes_postprocess: ClassVar[bool] = False
 

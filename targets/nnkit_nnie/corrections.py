@@ -2,7 +2,8 @@
 weights, corrected biases.
 
 Each is measured on most of the calibration images and judged on the others, by what leaves the NNIE: where that is
-farther from the float network than without the correction, it is undone. What is kept is in the emitted pair. Where a
+farther from the float network than without the correction, it is undone. Where the recipe names labelled images for
+that, so it is where the task's metric on them is worse. What is kept is in the emitted pair. Where a
 recipe says nothing of them, all are tried if there are images enough and layers of 8 bits, and kept if they gain
 more than chance.
 """
@@ -28,6 +29,7 @@ from nnkit_nnie.lowered import NnieLowered
 from nnkit_nnie.options import NnieOptions
 from nnkit_nnie.quantize import Precision, input_formats, to_program
 from nnkit_nnie.stn_calibration import statistics_for
+from nnkit_nnie.task_of_corrections import TaskOfCandidates
 from nnkit_nnie.weights_edit import WeightsEdit
 
 EQUALIZE, RAISE_LARGEST, BIAS_CORRECTION = "equalize", "raise_largest", "bias_correction"
@@ -72,6 +74,7 @@ def correct(lowered: NnieLowered, quantization: Quantization, options: NnieOptio
     judge: Judge = clearly_better if asked is None else no_worse
     judging = Judging(lowered, kept_aside)
     best_accuracy = judging.accuracy(best.program)
+    task = TaskOfCandidates(quantization.task_judge, best.program, quantization.say)
     notes: list[str] = []
     makers: Mapping[str, Callable[[_Candidate, Sequence[Sample]], _Candidate | None]] = {
         EQUALIZE: work.equalized,
@@ -88,10 +91,14 @@ def correct(lowered: NnieLowered, quantization: Quantization, options: NnieOptio
                 notes.append(f"{_LABELS[name]}: there is nothing that it could change")
             continue
         accuracy = judging.accuracy(candidate.program)
-        kept, note = judge(_LABELS[name], best_accuracy, accuracy)
+        kept, note = task.verdict(_LABELS[name], judge(_LABELS[name], best_accuracy, accuracy), candidate.program)
         notes.append(note)
         if kept:
             best, best_accuracy = candidate, accuracy
+    if notes:
+        notes.append(
+            f"corrections were judged by the outputs, on {len(kept_aside)} calibration images kept aside{task}"
+        )
     corrected = _with_notes(best.lowered, notes)
     if best.lowered is not lowered:
         corrected = replace(corrected, uncorrected=lowered)

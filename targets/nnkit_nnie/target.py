@@ -54,6 +54,7 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
     default_rules = DEFAULT_RULES
     writes_postprocess = True
     corrections = ("equalize", "raise_largest", "bias_correction")
+    judges_by_task = True
     documentation = "docs/nnie.md"
 
     def own_corrections(self, options: NnieOptions) -> tuple[str, ...]:

@@ -1,23 +1,49 @@
-"""What corrected weights do to the recipe's task, said beside the build."""
+"""What corrected weights do to the recipe's task: judged before they are kept, and said beside the build."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from nnkit.mixed_precision.search import LayerSet
+from nnkit.quantize.judge import Verdict
+from nnkit.verify.tasks import JUDGING_METRICS
 from nnkit_nnie.precision_table import AS_BUILT
 
-_LARGER_IS_BETTER = frozenset(
-    {
-        "top1_agreement",
-        "top1_accuracy",
-        "detection_agreement",
-        "mean_average_precision",
-        "recall",
-        "verification_accuracy",
-    }
-)
+if TYPE_CHECKING:
+    from nnkit.program import Program
+    from nnkit.verify.tasks import TaskJudge
+
+_LARGER_IS_BETTER = frozenset({*JUDGING_METRICS, "verification_accuracy"})
+
+
+class TaskOfCandidates:
+    """Whether the recipe's task allows a correction, on the labelled images that the recipe names for that.
+
+    judge: None where it names none, and all is allowed. start: the program without corrections.
+    """
+
+    def __init__(self, judge: TaskJudge | None, start: Program, say: Callable[[str], None]) -> None:
+        self._judge, self._say = judge, say
+        if judge is not None:
+            self._metric, self._best = judge.metric(start, say)
+
+    def verdict(self, correction: str, by_outputs: Verdict, candidate: Program) -> Verdict:
+        """Keeps what the outputs keep, and the task's metric on the labelled images is no worse with."""
+        if self._judge is None or not by_outputs.kept:
+            return by_outputs
+        _, now = self._judge.metric(candidate, self._say)
+        kept = now >= self._best
+        figures = f"{self._metric} {self._best:.4f} without, {now:.4f} with; {by_outputs.note.split(': ', 1)[1]}"
+        if kept:
+            self._best = now
+        return Verdict(kept, f"{correction} {'kept' if kept else 'undone'}: {figures}")
+
+    def __str__(self) -> str:
+        """For the end of a note that says what judged."""
+        if self._judge is None:
+            return "; calibration.judged_on can name labelled images, by which the task judges too"
+        return f", and by {self._metric} on the {self._judge.images} images of calibration.judged_on"
 
 
 def task_of_corrections(rows: Sequence[Mapping[str, Any]], built: LayerSet) -> list[str]:
