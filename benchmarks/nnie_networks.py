@@ -156,7 +156,7 @@ NETWORKS: Mapping[str, NnieNetwork] = MappingProxyType(
 )
 
 
-_NO_TABLE = ", precision_table: false"
+NO_TABLE = ", precision_table: false"
 
 
 def write_recipe(
@@ -246,7 +246,7 @@ def measured(name: str, shared: Path, folder: Path) -> Row:
         row["refusals"] = int(refused.stderr.split("error: ")[1].split()[0])
     first: list[str] = []
     for mode, bits in ((0, "8"), (1, "16"), (2, "first in 16")):
-        more = f"{_NO_TABLE}, tags: {{hp: {json.dumps(first)}}}" if mode == 2 else _NO_TABLE
+        more = f"{NO_TABLE}, tags: {{hp: {json.dumps(first)}}}" if mode == 2 else NO_TABLE
         place = f"out{mode}"
         done = run(write_recipe(folder / name / place, name, shared, mode=mode, more=more), folder / place)
         if done.returncode:

@@ -14,7 +14,7 @@ from google.protobuf import text_format
 from numpy.typing import NDArray
 from small_project import make_build
 
-from benchmarks.nnie_networks import NETWORKS, first_layers, report_of, run, write_recipe
+from benchmarks.nnie_networks import NETWORKS, NO_TABLE, first_layers, report_of, run, write_recipe
 from nnkit import pipeline, stages
 from nnkit.builds import open_build
 from nnkit.cache import StageCache
@@ -95,7 +95,7 @@ def verdicts(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("name", WITHIN)
 def test_networks_within_the_limits(name: str, tmp_path: Path, shared_dir: Path) -> None:
     """Everything on the NNIE; Deconvolution (ENet) too."""
-    done = run(write_recipe(tmp_path, name, shared_dir, calibrated=2, verified=1), tmp_path / "out")
+    done = run(write_recipe(tmp_path, name, shared_dir, calibrated=2, verified=1, more=NO_TABLE), tmp_path / "out")
     assert done.returncode == 0, done.stderr
     report = report_of(tmp_path / "out", name)
     assert [part["runs_on"] for part in report["details"]["segments"]] == ["nnie"]
@@ -123,7 +123,7 @@ def test_networks_beyond_the_limits_with_their_cpu_segments(name: str, tmp_path:
     """The Reshapes of the published file to three dimensions, and rows of 4,420 boxes, are not for the NNIE."""
     reshapes = [f"{layer} (Reshape)" for layer in (328, 342, 374, 388, 414, 428, 446, 458)]
     assert_refused(name, tmp_path, shared_dir, [*reshapes, "459 (Concat)", "boxes (Concat)", "scores (Softmax)"])
-    done = run(write_recipe(tmp_path, name, shared_dir, calibrated=2, verified=1), tmp_path / "out")
+    done = run(write_recipe(tmp_path, name, shared_dir, calibrated=2, verified=1, more=NO_TABLE), tmp_path / "out")
     assert done.returncode == 0, done.stderr
     report = report_of(tmp_path / "out", name)
     assert [part["runs_on"] for part in report["details"]["segments"]] == ["nnie", "cpu"]
@@ -147,7 +147,7 @@ def test_detections_of_a_real_ssd_in_8_bits(tmp_path: Path, shared_dir: Path) ->
     assert_refused(
         name, tmp_path, shared_dir, [*flat, *rows, *["mbox_conf_reshape (Reshape)"] * 2]
     )  # for two reasons
-    done = run(write_recipe(tmp_path, name, shared_dir, verified=1), tmp_path / "out")
+    done = run(write_recipe(tmp_path, name, shared_dir, calibrated=4, verified=1, more=NO_TABLE), tmp_path / "out")
     assert done.returncode == 0, done.stderr
     build = open_build(tmp_path / "out" / name / "nnie")
     assert verdicts(build.report)["caffe"]["mismatches"] == verdicts(build.report)["cpu_c"]["mismatches"] == 0
@@ -177,7 +177,7 @@ def test_detections_of_a_real_ssd_in_8_bits(tmp_path: Path, shared_dir: Path) ->
 def test_accuracy_on_photos(tmp_path: Path, shared_dir: Path) -> None:
     """The float network's accuracy in the report is OpenCV's, on labels from the WordNet ids in file names."""
     name, chosen = "squeezenet_v10", "n020*.JPEG"
-    recipe = write_recipe(tmp_path, name, shared_dir, calibrated=4, verified=4)
+    recipe = write_recipe(tmp_path, name, shared_dir, calibrated=4, verified=4, more=NO_TABLE)
     calibration, _, verify = recipe.read_text().partition("verify: ")
     recipe.write_text(f"{calibration}verify: {verify.replace('n*.JPEG', chosen)}")
     done = run(recipe, tmp_path / "out")

@@ -112,7 +112,7 @@ def recall_of(build: Path, pictures: list[Path]) -> float:
 
 
 def test_figures_are_those_of_the_builds_on_these_images(labelled: Path) -> None:
-    """Channels scaled bring these outputs 3 dB nearer to float, and find fewer people: undone, if people are asked."""
+    """Scaled channels bring these outputs 3 dB nearer to float and find fewer people: undone where people count."""
     build, pictures = labelled / "out" / "small" / "nnie", sorted((labelled / "judging").glob("*/*.png"))
     recipe = project(labelled, f"calibration: {{{JUDGED}, corrections: [equalize]}}\n" + PEOPLE)
     assert run(recipe).exit_code == 0

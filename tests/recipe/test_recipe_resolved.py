@@ -72,6 +72,7 @@ def test_every_default_is_written_out(load, minimal: str) -> None:
         "headroom": 1.25,
         "table": None,
         "corrections": None,
+        "judged_on": None,
         "bad_images": 0.0,
     }
     assert data["targets"]["toy"]["memory"] == {"l1": 65536, "l2": 524288}
