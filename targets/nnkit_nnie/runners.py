@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,12 +84,12 @@ class CaffeRunner:
 def _rebuilt_ops(artifact: Path, program: Program) -> dict[str, NnieOp]:
     """The NNIE's ops made anew from the emitted files, by output. Raises ToolError where a layer is not there."""
     networks = read_build_file(artifact)["networks"]
-    graphs = [GraphView.of(_read_again(artifact / each["folder"], each["stem"])) for each in networks]
+    written = [_Written.of(_read_again(artifact / each["folder"], each["stem"])) for each in networks]
     ops: dict[str, NnieOp] = {}
     for op in program.ops:
         if isinstance(op, NnieWeighted | NnieLayer):
             index = next((i for i, each in enumerate(networks) if op.layer in each["layers"]), 0)
-            ops[op.output] = _rebuilt(graphs[index], op, networks[index])
+            ops[op.output] = _rebuilt(written[index], op, networks[index])
     return ops
 
 
@@ -99,12 +99,29 @@ def _read_again(folder: Path, stem: str) -> Model:
     return import_caffe(folder / f"{stem}.prototxt", folder / f"{stem}.caffemodel").model
 
 
-def _rebuilt(graph: GraphView, op: NnieWeighted | NnieLayer, build: Mapping[str, Any]) -> NnieOp:
-    written = build["layers"].get(op.layer, [])
-    nodes = tuple(node for node in graph.nodes if node.metadata.get(CAFFE_LAYER) in written)
+@dataclass(frozen=True, eq=False)
+class _Written:
+    """An emitted network, read again. by_layer: nodes by the Caffe layer that they came from; blobs: see `_blobs`."""
+
+    graph: GraphView
+    by_layer: Mapping[str | None, Sequence[Node]]
+    blobs: Mapping[str, str]
+
+    @classmethod
+    def of(cls, model: Model) -> _Written:
+        graph = GraphView.of(model)
+        by_layer: dict[str | None, list[Node]] = {}
+        for node in graph.nodes:
+            by_layer.setdefault(node.metadata.get(CAFFE_LAYER), []).append(node)
+        return cls(graph, by_layer, _blobs(graph, by_layer))
+
+
+def _rebuilt(pair: _Written, op: NnieWeighted | NnieLayer, build: Mapping[str, Any]) -> NnieOp:
+    graph = pair.graph
+    nodes = tuple(node for name in build["layers"].get(op.layer, []) for node in pair.by_layer.get(name, ()))
     if not nodes:
         raise ToolError(f"the emitted prototxt has no layer {op.layer!r}", where=f"{build['stem']}.prototxt")
-    layer = _as_layer(graph, nodes, op, build["blobs"])
+    layer = _as_layer(pair, nodes, op, build["blobs"])
     value = _top(layer, op, build["blobs"])
     bits = op.weight_scales[0].bits if isinstance(op, NnieWeighted) else 8
     again = layer_op(graph, layer, value, 0, Formats(op.stored, op.reads, bits, op.from_cpu))
@@ -113,13 +130,12 @@ def _rebuilt(graph: GraphView, op: NnieWeighted | NnieLayer, build: Mapping[str,
     return replace(again, inputs=op.inputs, output=op.output)  # by the program's names
 
 
-def _as_layer(graph: GraphView, nodes: tuple[Node, ...], op: NnieOp, blobs: Mapping[str, str]) -> Layer:
+def _as_layer(pair: _Written, nodes: tuple[Node, ...], op: NnieOp, blobs: Mapping[str, str]) -> Layer:
     """The nodes as one layer whose inputs are in the op's order. Raises ToolError where they read something else."""
     produced = [name for node in nodes for name in node.results]
-    read = list(dict.fromkeys(n for node in nodes for n in graph.data_inputs(node) if n not in produced))
+    read = list(dict.fromkeys(n for node in nodes for n in pair.graph.data_inputs(node) if n not in produced))
     wanted = [blobs.get(name, name) for name in op.inputs]
-    blob_of = _blobs(graph)
-    by_blob = {blob_of.get(name, name): name for name in read}
+    by_blob = {pair.blobs.get(name, name): name for name in read}
     if sorted(by_blob) != sorted(wanted):
         raise ToolError(
             f"layer {op.layer!r} reads {sorted(by_blob)} as written, and {sorted(wanted)} in the program",
@@ -134,33 +150,34 @@ def _as_layer(graph: GraphView, nodes: tuple[Node, ...], op: NnieOp, blobs: Mapp
     )
 
 
-def _blobs(graph: GraphView) -> dict[str, str]:
+def _blobs(graph: GraphView, by_layer: Mapping[str | None, Sequence[Node]]) -> dict[str, str]:
     """The blob that a value of a re-imported network stands for, where it is not of its name.
 
     What a layer in place reads and what it gives are one blob, which has the name of the last; that of an input of
     the network keeps the input's.
     """
     blobs: dict[str, str] = {}
-    for node, sources in _in_place(graph):
+    in_place = _in_place(graph, by_layer)
+    for node, sources in in_place:
         for source in sources:
             origin = blobs.get(source, source)
             if origin in graph.inputs:
                 blobs[node.output] = origin
     over_inputs = frozenset(blobs)
-    for node, sources in reversed(_in_place(graph)):
+    for node, sources in reversed(in_place):
         if node.output not in over_inputs:
             for name in sources:
                 blobs[name] = blobs.get(node.output, node.output)
     return blobs
 
 
-def _in_place(graph: GraphView) -> list[tuple[Node, tuple[str, ...]]]:
+def _in_place(graph: GraphView, by_layer: Mapping[str | None, Sequence[Node]]) -> list[tuple[Node, tuple[str, ...]]]:
     """The nodes of layers in place, in order, each with the computed values that its layer reads."""
     nodes: list[tuple[Node, tuple[str, ...]]] = []
     for node in graph.nodes:
         if CAFFE_IN_PLACE in node.metadata:
-            own = [n for n in graph.nodes if n.metadata.get(CAFFE_LAYER) == node.metadata.get(CAFFE_LAYER)]
-            nodes.append((node, tuple(graph.data_inputs(own[0]))))
+            first = by_layer[node.metadata.get(CAFFE_LAYER)][0]
+            nodes.append((node, tuple(graph.data_inputs(first))))
     return nodes
 
 
