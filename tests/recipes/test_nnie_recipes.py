@@ -221,7 +221,7 @@ def test_simulated_halves_combined_are_near(full: Built):
 
 
 def test_corrected_weights_bring_the_simulation_nearer_to_float(half: Built, tmp_path: Path):
-    """As a recipe that says nothing of them has them. Its pair in OpenCV is the corrected network: near the float one, and not equal to it."""
+    """As by default. The pair in OpenCV is the corrected network: near the float one, and not equal to it."""
     corrected = built("nnie_dv300_nostn", tmp_path, corrected=True)
     plain, found = (each.folder.report for each in (half, corrected))
     assert len([note for note in found["quantization_notes"] if " kept: " in note]) >= 1
