@@ -49,6 +49,14 @@ class Speed:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class LayerTime:
+    """What a layer is estimated to take in one inference. cycles: None where the estimate does not count them."""
+
+    milliseconds: float
+    cycles: int | None = None
+
+
 class Runner(Protocol):
     """Compiles and runs an artifact somewhere: this host, an emulator, a vendor's chip model.
 

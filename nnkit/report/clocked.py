@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from nnkit.runner import Speed
+from nnkit.runner import LayerTime, Speed
 from nnkit.verify.artifact import ArtifactVerdict
 
 
@@ -23,3 +24,23 @@ def clocked(artifacts: Sequence[ArtifactVerdict], clock_hz: int | None) -> list[
         for verdict in artifacts
         if verdict.instructions is not None
     ]
+
+
+def with_times(
+    layers: Sequence[Mapping[str, Any]], clock_hz: int | None, told: Mapping[str, LayerTime]
+) -> list[dict[str, Any]]:
+    """The report's layers with `milliseconds` and `cycles`, where they are known; both are estimates.
+
+    told: by the target. Of other layers the counted instructions, one a cycle, as in `clocked`.
+    """
+    rows = []
+    for layer in layers:
+        row = dict(layer)
+        time = told.get(layer["name"])
+        if time is None and clock_hz is not None and layer.get("instructions") is not None:
+            time = LayerTime(1e3 * layer["instructions"] / clock_hz)
+        if time is not None:
+            row["milliseconds"] = round(time.milliseconds, 6)
+            row |= {} if time.cycles is None else {"cycles": time.cycles}
+        rows.append(row)
+    return rows

@@ -287,7 +287,7 @@ def report(
     from nnkit.report.advice import advice_for
     from nnkit.report.build import Reported, build_report, write_json
     from nnkit.report.calibration_table import calibration_table
-    from nnkit.report.clocked import clocked
+    from nnkit.report.clocked import clocked, with_times
     from nnkit.report.doubts import doubts
     from nnkit.report.layers_csv import layer_table_csv
     from nnkit.report.page_data import page_data, write_page_data
@@ -331,6 +331,7 @@ def report(
         shown = target.shown(data.get("details", {}))
         clock_hz = target.machine(build.options).clock_hz
         data["speed"] = [each.as_json() for each in (*clocked(verdict.artifacts, clock_hz), *shown.speed)]
+        data["layers"] = with_times(data["layers"], clock_hz, shown.layer_times)
         score = data["verify"].get("task")
         data["doubts"] = doubts(build.recipe, imported.model, score, data["calibration"]["images"])
         tried = shown.tried if settled.search is None else tried_in_search(settled.search)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from nnkit.memory.local import LocalMemory
 from nnkit.mixed_precision.tried import TriedLayers
-from nnkit.runner import Speed
+from nnkit.runner import LayerTime, Speed
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,14 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Shown:
-    """All that a target adds; empty where it has nothing to add. tried: what the build measured beside itself."""
+    """All that a target adds; empty where it has nothing to add.
+
+    tried: what the build measured beside itself. layer_times: by layer; what counted instructions do not tell.
+    """
 
     speed: tuple[Speed, ...] = ()
     tables: tuple[Table, ...] = ()
     memories: tuple[LocalMemory, ...] = ()
     timelines: tuple[Timeline, ...] = ()
     tried: tuple[TriedLayers, ...] = ()
+    layer_times: Mapping[str, LayerTime] = field(default_factory=dict)

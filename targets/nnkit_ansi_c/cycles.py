@@ -53,6 +53,9 @@ _FLOAT_KINDS = {
     "Clip": "clamp",
 }
 _AFFINE_KINDS: Mapping[type, str] = {AffineSoftmax: "softmax", AffineAdd: "sum", AffineActivation: "clamp"}
+CLOCKS_MHZ: Mapping[str, float] = {"cortex-m4": 168.0, "rv32imac": 108.0}
+"""By core the clock that milliseconds rest on where the recipe states none: of an STM32F407, of a GD32VF103."""
+
 _FREE = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout")
 
 
@@ -128,9 +131,10 @@ def moves_nothing(op: OpBase) -> bool:
     return isinstance(op, AffineConcat) or (isinstance(op, AffineMove) and op.move == "reshape")
 
 
-def estimated(program: Program) -> Mapping[str, Any]:
+def estimated(program: Program, clock_mhz: float | None = None) -> Mapping[str, Any]:
     """By core the cycles of each layer, as JSON data; none for networks without a core that was measured.
 
+    clock_mhz: of the processor; None takes that of `CLOCKS_MHZ`. `milliseconds`: of all layers at `clock_mhz`.
     `cycles`: of all layers; `layers`: of each, none where its kind was not measured; `not_estimated`: their names;
     `error`: the largest of a whole network that had no part in the fit.
     """
@@ -144,8 +148,11 @@ def estimated(program: Program) -> Mapping[str, Any]:
         known = [cycles for cycles in layers.values() if cycles is not None]
         if any(known):
             numbers = {work.numbers for work in works.values() if work is not None}
+            clock = clock_mhz or CLOCKS_MHZ[core]
             told[core] = {
                 "cycles": sum(known),
+                "milliseconds": round(sum(known) / clock / 1e3, 6),
+                "clock_mhz": clock,
                 "layers": layers,
                 "not_estimated": [name for name, cycles in layers.items() if cycles is None],
                 "error": max((ERRORS.get((core, each), 0.0) for each in numbers), default=0.0),
@@ -153,9 +160,9 @@ def estimated(program: Program) -> Mapping[str, Any]:
     return told
 
 
-def estimates_of(program: Program) -> Mapping[str, Any]:
+def estimates_of(program: Program, clock_mhz: float | None = None) -> Mapping[str, Any]:
     """What the dry run tells: all cores, a line for people, and the layers of the first core."""
-    told = estimated(program)
+    told = estimated(program, clock_mhz)
     if not told:
         return {}
     core = next(iter(told))
@@ -172,7 +179,8 @@ def _line(told: Mapping[str, Any]) -> str:
     for core, each in told.items():
         missing = len(each["not_estimated"])
         rest = f" and {missing} layers that are not estimated" if missing else ""
-        parts.append(f"{core} about {each['cycles']:,}{rest} (error up to {100 * each['error']:.0f} %)")
+        time = f"{each['milliseconds']:.3g} ms at {each['clock_mhz']:g} MHz"
+        parts.append(f"{core} about {each['cycles']:,}{rest} (error up to {100 * each['error']:.0f} %), {time}")
     return f"cycles, estimated, one an instruction: {'; '.join(parts)}"
 
 

@@ -67,6 +67,14 @@ class AnsiCOptions(TargetOptionsBase):
         "not be whole in memory; rows that two stripes need are computed twice. `null`: 1, or as many as `arena` "
         "needs.",
     )
+    clock_mhz: float | None = Field(
+        default=None,
+        gt=0.0,
+        le=10_000.0,
+        description="Clock of the processor, for estimated milliseconds; nothing else depends on it. `null`: 168 MHz "
+        "for the Cortex-M4, 108 MHz for rv32imac.",
+        examples=[80],
+    )
     symmetric_activations: bool | None = Field(
         default=None,
         description="Of integers: signed ones around zero, or unsigned ones with a zero point. `null`: signed where "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nnkit.runner import Speed
+from nnkit.runner import LayerTime, Speed
 from nnkit.target import Shown, Table
 
 _NOT_ESTIMATED = "not estimated"
@@ -26,7 +26,18 @@ def shown(details: Mapping[str, Any]) -> Shown:
         (name, *(_NOT_ESTIMATED if each["layers"][name] is None else each["layers"][name] for each in told.values()))
         for name in first["layers"]
     )
+    clock = first["clock_mhz"]
+    at = f"these cycles on {core} at {clock:g} MHz (`clock_mhz` of the recipe states another)"
+    times = {
+        name: LayerTime(cycles / clock / 1e3, cycles)
+        for name, cycles in first["layers"].items()
+        if cycles is not None
+    }
     return Shown(
-        speed=(Speed("cycles", first["cycles"], "cycles", "estimate", how),),
+        speed=(
+            Speed("time", first["milliseconds"], "ms", "estimate", at),
+            Speed("cycles", first["cycles"], "cycles", "estimate", how),
+        ),
+        layer_times=times,
         tables=(Table("Estimated cycles of each layer", ("layer", *told), rows),),
     )

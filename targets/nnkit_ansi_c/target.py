@@ -153,7 +153,7 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         """Cycles by layer and core."""
         from nnkit_ansi_c.cycles import estimates_of
 
-        return estimates_of(program)
+        return estimates_of(program, options.clock_mhz)
 
     def emit(self, deployment: Deployment[Lowered], options: AnsiCOptions, folder: Path) -> None:
         """The library with the CPU stages, what builds it, and what tries it on a board."""
@@ -184,7 +184,7 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         record = described(folder)
         sources = sum(path.stat().st_size for path in folder.glob("*.[ch]"))
         sizes = {key: record[key] for key in ("arena_bytes", "weight_bytes")} | {"source_bytes": sources}
-        return sizes | {"estimated_cycles": dict(estimated(deployment.program))}
+        return sizes | {"estimated_cycles": dict(estimated(deployment.program, options.clock_mhz))}
 
     def shown(self, details: Mapping[str, Any]) -> Shown:
         """Estimated cycles, by layer and core."""

@@ -93,6 +93,15 @@ def milliseconds(works: Iterable[Work], speed: Speed, *, compressed: bool) -> fl
     return microseconds / 1000.0
 
 
+def layer_milliseconds(
+    network: Network, bits: Callable[[Layer], int], chip: Chip, *, compressed: bool
+) -> dict[str, float]:
+    """The estimated time of each layer on the NNIE, by its name; their sum is that of `milliseconds`."""
+    on_npu = [layer for layer in network.layers if layer.placement == "npu"]
+    works = zip(on_npu, works_of(network, on_npu, bits), strict=True)
+    return {layer.name: round(milliseconds([work], chip.speed, compressed=compressed), 6) for layer, work in works}
+
+
 def works_of(network: Network, layers: Sequence[Layer], bits: Callable[[Layer], int]) -> list[Work]:
     """What the layers have the NNIE do; those of the CPU nothing. bits: in which a layer reads."""
     return [_work(network, layer, bits(layer)) for layer in layers if layer.placement == "npu"]

@@ -12,7 +12,7 @@ from nnkit.target import Deployment
 from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.compiled_report import compared_numbers, numbers_in_words
 from nnkit_nnie.emit import read_build_file
-from nnkit_nnie.estimates import alive_bytes, estimate_line, estimates_of
+from nnkit_nnie.estimates import alive_bytes, estimate_line, estimates_of, layer_milliseconds
 from nnkit_nnie.layers import Layer
 from nnkit_nnie.lowered import NnieLowered
 from nnkit_nnie.network import Network, NnieSegment
@@ -43,7 +43,8 @@ def report_details(deployment: Deployment[NnieLowered], options: NnieOptions, fo
     built = sixteen_bit_layers(network, options.compile_mode)
     table, which = _precision(deployment, formats, options, built) if options.precision_table else ([], "")
     compressed = options.compress_mode == "normal"
-    estimated = estimates_of(network, Precision.of(network, options.compile_mode).bits, chip, compressed=compressed)
+    own_bits = Precision.of(network, options.compile_mode).bits
+    estimated = estimates_of(network, own_bits, chip, compressed=compressed)
     for row in table:
         bits = Precision(MIXED, frozenset(row["layers"])).bits
         row["built"] = frozenset(row["layers"]) == built
@@ -62,6 +63,7 @@ def report_details(deployment: Deployment[NnieLowered], options: NnieOptions, fo
         "segments": [_segment(segment, network, build["networks"], options) for segment in network.segments],
         "cost": cost_of(program),
         "estimate": estimated,
+        "layer_milliseconds": layer_milliseconds(network, own_bits, chip, compressed=compressed),
         "precision": table,
         "precision_images": which,
         "compiled_numbers": dict(numbers),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nnkit.mixed_precision.tried import TriedLayers
-from nnkit.runner import Speed
+from nnkit.runner import LayerTime, Speed
 from nnkit.target import LocalMemory, Shown, Span, Table
 
 
@@ -39,6 +39,7 @@ def shown(details: Mapping[str, Any]) -> Shown:
         tables=tuple(table for table in tables if table.rows),
         memories=_memories(details["segments"]),
         tried=_tried(details),
+        layer_times={name: LayerTime(time) for name, time in details["layer_milliseconds"].items()},
     )
 
 

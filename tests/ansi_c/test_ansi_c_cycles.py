@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -62,15 +63,22 @@ def test_the_plan_tells_the_same_before_anything_is_compiled(builds: dict[str, P
     done = CliRunner().invoke(app, ["plan", str(path), "--json"])
     planned = json.loads(done.stdout)["estimates"]
     assert planned["cycles"] == report_of(builds["int8"])["details"]["estimated_cycles"]
-    text = CliRunner().invoke(app, ["plan", str(path)]).stdout
+    text = CliRunner().invoke(app, ["plan", str(path), "--set", "targets.ansi_c.clock_mhz=84"]).stdout
+    assert f"{planned['cycles']['cortex-m4']['cycles'] / 84e3:.3g} ms at 84 MHz" in text
     assert "estimated cycles on cortex-m4" in text
     assert f"cortex-m4 about {planned['cycles']['cortex-m4']['cycles']:,}" in text
 
 
 def test_the_report_marks_it_as_an_estimate(builds: dict[str, Path]) -> None:
     report = report_of(builds["int8"])
-    (speed,) = report["speed"]
+    time, speed = report["speed"]
     assert (speed["what"], speed["unit"], speed["kind"]) == ("cycles", "cycles", "estimate")
+    assert (time["unit"], time["kind"], "at 168 MHz" in time["how"]) == ("ms", "estimate", True)
+    assert time["value"] == pytest.approx(speed["value"] / 168e3)
+    with (builds["int8"] / "layers.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert sum(int(row["cycles"]) for row in rows) == speed["value"]
+    assert sum(float(row["milliseconds"]) for row in rows) == pytest.approx(time["value"], rel=1e-3)
     page = json.loads((builds["int8"] / "page.json").read_text())
     (table,) = [each for each in page["tables"] if "Estimated" in each["title"]]
     assert len(table["rows"]) == len(report["layers"])

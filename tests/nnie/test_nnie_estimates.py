@@ -154,7 +154,11 @@ def test_estimates_are_in_the_plan_and_in_the_report(tmp_path: Path):
     assert "ms on the NNIE (scaled from another chip)" in told("plan")
     planned = json.loads(told("plan", "--json"))["estimates"]
     assert "estimated" in told("run", "--out", str(tmp_path / "out"))
-    details = json.loads((tmp_path / "out/net/nnie/report.json").read_text())["details"]
+    report = json.loads((tmp_path / "out/net/nnie/report.json").read_text())
+    details = report["details"]
+    by_layer = [layer["milliseconds"] for layer in report["layers"] if "milliseconds" in layer]
+    assert len(by_layer) >= 3
+    assert sum(by_layer) == pytest.approx(details["estimate"]["milliseconds"], abs=1e-3)
     assert details["estimate"] == {name: value for name, value in planned.items() if name != "line"}
     assert details["estimate"]["estimated"] is True
     rows = {row["choice"]: row["estimate"] for row in details["precision"]}

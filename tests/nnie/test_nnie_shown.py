@@ -7,6 +7,7 @@ from nnkit_nnie.shown import shown
 DETAILS = {
     "chip": "Hi3516DV300",
     "estimate": {"milliseconds": 1.25, "speed_measured": True},
+    "layer_milliseconds": {"conv": 1.0, "fc": 0.25},
     "segments": [
         {"runs_on": "nnie", "layers": 3, "first": "a", "last": "c", "alive_bytes": 96},
         {"runs_on": "cpu", "layers": 1, "what": "warp", "first": "d", "last": "d", "alive_bytes": 0},

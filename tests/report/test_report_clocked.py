@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nnkit.report.clocked import clocked
+from nnkit.report.clocked import clocked, with_times
+from nnkit.runner import LayerTime
 from nnkit.verify.artifact import ArtifactVerdict
 
 
@@ -14,3 +15,16 @@ def test_instructions_at_a_clock() -> None:
     assert (speed.value, speed.unit, speed.kind) == (pytest.approx(2.0), "ms", "estimate")
     assert "150 MHz" in speed.how
     assert clocked(verdicts, None) == []
+
+
+def test_layers_have_what_the_target_tells_and_else_their_instructions_at_the_clock() -> None:
+    layers = [
+        {"name": "a", "instructions": 300},
+        {"name": "b", "instructions": 300},
+        {"name": "c", "instructions": None},
+    ]
+    first, second, third = with_times(layers, 150_000_000, {"b": LayerTime(0.5, 84_000)})
+    assert first == layers[0] | {"milliseconds": pytest.approx(0.002)}
+    assert second == layers[1] | {"milliseconds": 0.5, "cycles": 84_000}
+    assert third == layers[2]
+    assert with_times(layers, None, {}) == layers

@@ -11,7 +11,7 @@ from nnkit.generated import packaged_text, template_environment
 from nnkit.report.html.deployment import deployment_page, is_deployment_report
 from nnkit.report.html.files import PageFiles, read_page_files
 from nnkit.report.html.verdict import figures_of, peak_layers, verdict_of
-from nnkit.report.html.words import byte_size, coded, cosine_in_words, count, decibel, decimal, share
+from nnkit.report.html.words import byte_size, coded, cosine_in_words, count, decibel, decimal, milliseconds, share
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -81,6 +81,7 @@ def page_environment() -> Environment:
         "count": count,
         "decibel": decibel,
         "decimal": decimal,
+        "milliseconds": milliseconds,
         "share": share,
     }
     return environment
@@ -108,6 +109,8 @@ def _columns(report: Any) -> list[tuple[str, str, str]]:
         ("weight_bytes", "weights", "bytes"),
         ("peak_bytes", "peak", "bytes"),
         ("instructions", "instructions", "count"),
+        ("cycles", "cycles (est.)", "count"),
+        ("milliseconds", "ms (est.)", "milliseconds"),
         ("sqnr_db", "SQNR", "decibel"),
         ("isolated_sqnr_db", "SQNR isolated", "decibel"),
         ("clip_rate", "clipped", "share"),

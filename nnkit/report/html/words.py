@@ -40,6 +40,11 @@ def share(part: float | None, whole: float | None = 1.0) -> str:
     return f"{percent:.1f}{_THIN}%" if percent >= 1 or percent == 0 else f"{percent:.2g}{_THIN}%"
 
 
+def milliseconds(value: float | None) -> str:
+    """`12.3`: three digits, and what is below a nanosecond is nothing."""
+    return "–" if value is None else f"{value:.3g}" if value >= 1e-6 else "0"
+
+
 def decimal(value: float | None, digits: int = 6) -> str:
     """A plain number with as many significant digits."""
     return "–" if value is None else f"{value:.{digits}g}"

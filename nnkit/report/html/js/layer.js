@@ -12,7 +12,9 @@ nnkit.showLayer = (index) => {
     ["accumulator", `${e(layer.accumulator)}: ${e(layer.proof.replaceAll("_", " "))}`
       + (layer.bits_lost ? `, ${layer.bits_lost} bit${layer.bits_lost === 1 ? "" : "s"} of weights given up for the proof` : "")
       + (layer.proof_note ? `; ${e(layer.proof_note)}` : "")],
-    ["work", `${nnkit.count(layer.macs)} MACs` + (layer.instructions == null ? "" : `, ${nnkit.count(layer.instructions)} instructions`)],
+    ["work", `${nnkit.count(layer.macs)} MACs` + (layer.instructions == null ? "" : `, ${nnkit.count(layer.instructions)} instructions`)
+      + (layer.cycles == null ? "" : `, about ${nnkit.count(layer.cycles)} cycles`)
+      + (layer.milliseconds == null ? "" : `, about ${layer.milliseconds.toPrecision(3)}${THIN}ms`)],
     ["memory", `peak ${nnkit.bytes(layer.peak_bytes)}, weights ${nnkit.bytes(layer.weight_bytes)}`],
     ["SQNR", `${nnkit.decibel(layer.sqnr_db)}, isolated ${nnkit.decibel(layer.isolated_sqnr_db)}`],
     ["rewrites", touched.map((rule) => e(rule.name)).join(", ") || "none"],
