@@ -159,13 +159,18 @@ def _summary(report: Mapping[str, Any], folder: Path, seconds: float) -> None:
 def _print_stages(stages: Sequence[Mapping[str, Any]]) -> None:
     for stage in stages:
         taken = [
-            f"{name} {values[unit]:,} {unit} a run"
+            f"{name} {values[unit]:,} {unit} a run{_in_milliseconds(values)}"
             for name, values in stage.get("measured", {}).items()
             for unit in ("instructions", "cycles")
             if unit in values
         ]
         touches = "" if stage["kind"] == "network" else f"{', '.join(stage['reads'])} -> {', '.join(stage['writes'])}"
         print_line(f"  {stage['kind']:<8} {stage['name']:<12} {'; '.join([*taken, *([touches] if touches else [])])}")
+
+
+def _in_milliseconds(values: Mapping[str, Any]) -> str:
+    time = values.get("milliseconds")
+    return "" if time is None else f" (about {time:,.0f} ms)" if time >= 100 else f" (about {time:.3g} ms)"
 
 
 def _print_memory(memory: Mapping[str, Any], survivors: Sequence[Mapping[str, Any]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from nnkit.memory import memory_map_svg, plan_to_json
 from nnkit.memory.joint_plan import Stage
 from nnkit.pipeline import Finished
 from nnkit.recipe.resolved import resolved_yaml
+from nnkit.report.advice import advice_for_networks
 from nnkit.report.build import file_entries, write_json
 from nnkit.report.layers_csv import COLUMNS, layer_table
 from nnkit.stages.build_stages import tool_versions
@@ -39,6 +40,7 @@ def write_report(
     pictures = store_pictures(build, deployed, verdict, folder)
     with build.progress.stage("report"):
         first = next(iter(build.networks.values()))
+        machine = first.target.machine(first.options)
         report: dict[str, Any] = {
             "nnkit": __version__,
             "recipe": build.recipe.name,
@@ -46,7 +48,8 @@ def write_report(
             "target": build.key,
             "status": _status(finished, verdict),
             "networks": [_network(name, each) for name, each in finished.items()],
-            "stages": stage_rows(deployed, verdict.stages, verdict.counts),
+            "stages": with_milliseconds(stage_rows(deployed, verdict.stages, verdict.counts), machine.clock_hz),
+            "clock_hz": machine.clock_hz,
             "survivors": survivor_rows(deployed),
             "memory": memory_rows(deployed),
             "inputs": _tensors(finished, "inputs"),
@@ -57,6 +60,7 @@ def write_report(
             "verify": {"program_vs_artifact": [each.as_json() for each in verdict.runs]},
             "artifact": file_entries(folder / "artifact"),
         }
+        report["advice"] = advice_for_networks(report, {name: each.report for name, each in finished.items()})
         write_json(folder / "report.json", report)
         write_json(folder / "plan.json", plan_to_json(plan))
         (folder / "layers.csv").write_text(_layers_csv(deployed), encoding="utf-8")
@@ -124,6 +128,20 @@ def stage_rows(
             if runs and counts[runner]:
                 row.setdefault("measured", {})[runner] = {"runs": runs, counts[runner]: total // runs}
         rows.append(row)
+    return rows
+
+
+def with_milliseconds(stages: Sequence[Mapping[str, Any]], clock_hz: int | None) -> list[dict[str, Any]]:
+    """The stages with `milliseconds` beside what was counted of a run, one a cycle: an estimate."""
+    rows = []
+    for stage in stages:
+        measured = {
+            runner: counts
+            if clock_hz is None
+            else counts | {"milliseconds": round(1e3 * next(counts[u] for u in counts if u != "runs") / clock_hz, 6)}
+            for runner, counts in stage.get("measured", {}).items()
+        }
+        rows.append({**stage, "measured": measured} if measured else dict(stage))
     return rows
 
 

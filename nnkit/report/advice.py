@@ -48,6 +48,23 @@ class Advice:
         return {"weight": self.weight, "title": self.title, "why": self.why, "gain": self.gain, "recipe": self.recipe}
 
 
+def advice_for_networks(report: Mapping[str, Any], networks: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
+    """The advice of a deployment, the weightiest first: that of its networks, and what its memory asks for.
+
+    report: the deployment's. networks: the networks' reports by name. Of their own memory nothing is said: it is the
+    deployment's that counts. Lines to paste name the recipe that they belong into.
+    """
+    pieces = []
+    for name, own in networks.items():
+        about_memory = {each.title for each in _memory(own)}
+        for entry in own["advice"]:
+            if entry["title"] not in about_memory:
+                lines = f"# {own['recipe_file']}\n{entry['recipe']}" if entry["recipe"] else ""
+                pieces.append({**entry, "title": f"{name}: {entry['title']}", "recipe": lines})
+    pieces += [each.as_json() for each in _memory(report)]
+    return sorted(pieces, key=lambda entry: _ORDER.index(entry["weight"]))
+
+
 def advice_for(report: Mapping[str, Any], untried: Untried) -> list[Advice]:
     """The advice, the weightiest first."""
     pieces = [

@@ -35,14 +35,8 @@ PLANNED = (
 """What is known before anything has run: the keys of `layer_table`."""
 
 MEASURED = (
-    "accumulator",
-    "proof",
-    "instructions",
-    "cycles",
-    "milliseconds",
-    "sqnr_db",
-    "isolated_sqnr_db",
-    "clip_rate",
+    *("accumulator", "proof", "instructions", "cycles", "milliseconds"),
+    *("sqnr_db", "isolated_sqnr_db", "clip_rate"),
 )
 """What a run adds, as a report's layers have it; cycles and milliseconds are estimates, at the clock that `speed` of
 the report states."""

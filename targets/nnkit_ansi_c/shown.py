@@ -28,11 +28,8 @@ def shown(details: Mapping[str, Any]) -> Shown:
     )
     clock = first["clock_mhz"]
     at = f"these cycles on {core} at {clock:g} MHz (`clock_mhz` of the recipe states another)"
-    times = {
-        name: LayerTime(cycles / clock / 1e3, cycles)
-        for name, cycles in first["layers"].items()
-        if cycles is not None
-    }
+    known = {name: cycles for name, cycles in first["layers"].items() if cycles is not None}
+    times = {name: LayerTime(cycles / clock / 1e3, cycles) for name, cycles in known.items()}
     return Shown(
         speed=(
             Speed("time", first["milliseconds"], "ms", "estimate", at),

@@ -18,11 +18,7 @@ def test_instructions_at_a_clock() -> None:
 
 
 def test_layers_have_what_the_target_tells_and_else_their_instructions_at_the_clock() -> None:
-    layers = [
-        {"name": "a", "instructions": 300},
-        {"name": "b", "instructions": 300},
-        {"name": "c", "instructions": None},
-    ]
+    layers = [{"name": name, "instructions": count} for name, count in (("a", 300), ("b", 300), ("c", None))]
     first, second, third = with_times(layers, 150_000_000, {"b": LayerTime(0.5, 84_000)})
     assert first == layers[0] | {"milliseconds": pytest.approx(0.002)}
     assert second == layers[1] | {"milliseconds": 0.5, "cycles": 84_000}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnkit.generated import packaged_text, template_environment
-from nnkit.report.html.deployment import deployment_page, is_deployment_report
+from nnkit.report.html.deployment import deployment_values, is_deployment_report
 from nnkit.report.html.files import PageFiles, read_page_files
 from nnkit.report.html.verdict import figures_of, peak_layers, verdict_of
 from nnkit.report.html.words import byte_size, coded, cosine_in_words, count, decibel, decimal, milliseconds, share
@@ -31,7 +31,9 @@ def write_page(build: Path) -> Path:
     path = build / "report.html"
     files = read_page_files(build)
     if is_deployment_report(files.report):
-        page = deployment_page(build, files.report, page_environment(), HERE)
+        values = deployment_values(build, files, HERE)
+        data = embedded(values["shown"] | {"drawn": {}})
+        page = page_environment().get_template("deployment.html.j2").render(values, data=data)
     else:
         page = page_html(files)
     try:

@@ -11,7 +11,7 @@ from nnkit.report.html.words import byte_size, cosine_in_words, count, decibel, 
 from nnkit.verify.gates import GateResult, limit_in_words
 
 WORDS = {"ok": "Passed", "unproven": "Not proven", "gate_failed": "Failed", "mismatch": "Failed"}
-_SIGNS = {"ok": "✓", "unproven": "?", "gate_failed": "✗", "mismatch": "✗"}
+SIGNS = {"ok": "✓", "unproven": "?", "gate_failed": "✗", "mismatch": "✗"}
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def verdict_of(report: Mapping[str, Any]) -> Verdict:
         (gate, limit_in_words(gate.name, gate.limit)) for gate in map(GateResult.from_json, verify["gates"])
     )
     proofs = tuple(_proof(entry) for entry in verify["program_vs_artifact"])
-    return Verdict(status, WORDS.get(status, status), _SIGNS.get(status, ""), _why(report, proofs), proofs, gates)
+    return Verdict(status, WORDS.get(status, status), SIGNS.get(status, ""), _why(report, proofs), proofs, gates)
 
 
 def _why(report: Mapping[str, Any], proofs: tuple[Proof, ...]) -> str:
@@ -98,10 +98,11 @@ def _proof(entry: Mapping[str, Any]) -> Proof:
 
 def figures_of(files: PageFiles) -> tuple[Figure, ...]:
     """Fits, accurate, fast, small."""
-    return _fits(files), _accurate(files.report), _fast(files.report), _small(files)
+    return fits(files), _accurate(files.report), _fast(files.report), _small(files)
 
 
-def _fits(files: PageFiles) -> Figure:
+def fits(files: PageFiles) -> Figure:
+    """Peak, capacity and lower bound of every memory, and the layer that makes the peak."""
     regions = files.report["memory"]
     lines = []
     for name, use in regions.items():

@@ -41,8 +41,12 @@ def share(part: float | None, whole: float | None = 1.0) -> str:
 
 
 def milliseconds(value: float | None) -> str:
-    """`12.3`: three digits, and what is below a nanosecond is nothing."""
-    return "–" if value is None else f"{value:.3g}" if value >= 1e-6 else "0"
+    """`12.3`: three digits, all of them from a hundred on; what is below a nanosecond is nothing."""
+    if value is None:
+        return "–"
+    if value >= 100:
+        return count(value)
+    return f"{value:.3g}" if value >= 1e-6 else "0"
 
 
 def decimal(value: float | None, digits: int = 6) -> str:

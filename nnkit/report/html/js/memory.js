@@ -65,7 +65,7 @@
     const highest = near ? use.capacity_bytes : use.peak_bytes;
     const tick = 2 ** Math.max(0, Math.ceil(Math.log2(highest / 8)));
     return {
-      grid: { left: 80, right: 24, top: 16, bottom: 96 },
+      grid: { left: 80, right: 24, top: 16, bottom: 108 },
       tooltip: { ...nnkit.tooltip(), formatter: ({ dataIndex }) => {
         const box = found[dataIndex];
         const ops = [steps[box.first_step], steps[box.last_step]].map((step) => nnkit.escape(step?.op ?? ""));
