@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 DEFAULT_RULES: tuple[str, ...] = (
     # clean up and write things in one form
     "remove_identity",
+    "drop_nan_guard",
     "simplify_clip",
     "merge_clips",
     "collapse_reshape",
@@ -64,7 +65,9 @@ _INTO_INTEGER_LAYERS: tuple[str, ...] = (
     "reduce_to_layers",
     "broadcast_factor",
     "constant_part_to_conv",
+    "split_to_slices",
     "slice_inside",
+    "pad_inside",
     "concat_along_channels",
     "split_transpose",
     "constants_to_conv",
@@ -89,6 +92,7 @@ OPTIONAL_RULES: tuple[str, ...] = (
 """Rules that a recipe or a target must name; in the order in which they are usually written."""
 
 INTEGER_FORM: tuple[str, ...] = (
+    "drop_nan_guard",
     "fc_to_conv",
     "normalize_resize",
     *_INTO_INTEGER_LAYERS,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 DEFAULT_RULES: tuple[str, ...] = (
     "remove_identity",
+    "drop_nan_guard",
     "simplify_clip",
     "merge_clips",
     "flatten_concat",
