@@ -8,7 +8,6 @@ the producing convolutions. A group's range is the hull of its members' calibrat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import InternalError, ModelError, RecipeError
@@ -18,6 +17,7 @@ from nnkit.quantize.fixed.format_table import FormatTable, Group, Range
 from nnkit.quantize.float_program import (
     FloatConvolution,
     FloatMaxPool,
+    FloatOp,
     FloatPad,
     FloatProgram,
     FloatReshape,
@@ -46,41 +46,42 @@ def choose_formats(program: FloatProgram, stats: CalibrationStats, scheme: Fixed
     return FormatTable(table, ranges)
 
 
-def value_ranges(
-    program: FloatProgram,
-    stats: CalibrationStats,
-    scheme: FixedPointScheme,
-    whole: Mapping[str, Range] = MappingProxyType({}),
-) -> dict[str, Range]:
-    """Range of every input and layer output, headroom and activation bounds applied.
+def value_ranges(program: FloatProgram, stats: CalibrationStats, scheme: FixedPointScheme) -> dict[str, Range]:
+    """Range of every input and layer output, headroom and activation bounds applied."""
+    found = ValueRanges(program, stats, scheme)
+    ranges = {name: found.of_input(name) for name in program.inputs}
+    for op in program.ops:
+        ranges[op.output] = found.of_output(op, ranges)
+    return ranges
 
-    whole: ranges that stand in for what calibration saw of these values.
-    """
-    sixteen = sixteen_bit_values(program) if scheme.bits == 8 else None
 
-    def headroom(value: str) -> float:
+class ValueRanges:
+    """The rules that give each value its range, one value at a time."""
+
+    def __init__(self, program: FloatProgram, stats: CalibrationStats, scheme: FixedPointScheme) -> None:
+        self._stats = stats
+        self._scheme = scheme
+        self._sixteen = sixteen_bit_values(program) if scheme.bits == 8 else None
+
+    def of_input(self, name: str) -> Range:
+        """The range of an input of the network: as declared, otherwise as calibrated."""
+        declared = self._scheme.input_ranges.get(name)
+        if declared is not None:
+            return Range(declared.low, declared.high, declared.low >= 0.0)
+        return _with_headroom(self._stats, name, self._headroom(name), name)
+
+    def of_output(self, op: FloatOp, ranges: Mapping[str, Range], seen: Range | None = None) -> Range:
+        """The range of an op's output. ranges: of its inputs. seen: stands in for what calibration saw."""
+        lowering, sources = lowering_of(op), [ranges[name] for name in op.inputs]
+        if seen is None and lowering.has_own_range(op):
+            seen = _with_headroom(self._stats, op.range_value, self._headroom(op.output), op.name)
+        return lowering.output_range(op, sources, _hull(sources) if seen is None else seen)
+
+    def _headroom(self, value: str) -> float:
         # Eight bits are limited by resolution, not by unseen values: headroom is for 16-bit tensors. A percentile
         # clips on purpose; the other methods end, in 16 bits, where calibration has seen the last value.
-        clips = stats.percentile is not None
-        return scheme.headroom if not clips and (sixteen is None or value in sixteen) else 1.0
-
-    ranges: dict[str, Range] = {}
-    for name in program.inputs:
-        declared = scheme.input_ranges.get(name)
-        if declared is not None:
-            ranges[name] = Range(declared.low, declared.high, declared.low >= 0.0)
-        else:
-            ranges[name] = whole.get(name) or _with_headroom(stats, name, headroom(name), name)
-    for op in program.ops:
-        lowering, sources = lowering_of(op), [ranges[name] for name in op.inputs]
-        if op.output in whole:
-            seen = whole[op.output]
-        elif lowering.has_own_range(op):
-            seen = _with_headroom(stats, op.range_value, headroom(op.output), op.name)
-        else:
-            seen = _hull(sources)
-        ranges[op.output] = lowering.output_range(op, sources, seen)
-    return ranges
+        clips = self._stats.percentile is not None
+        return self._scheme.headroom if not clips and (self._sixteen is None or value in self._sixteen) else 1.0
 
 
 def _hull(sources: Sequence[Range]) -> Range:
@@ -182,17 +183,22 @@ def _pinned_frac(names: list[str], program: FloatProgram, scheme: FixedPointSche
 
 def tensors_of(program: FloatProgram, formats: FormatTable, scheme: FixedPointScheme) -> dict[str, Tensor]:
     """Every value's format, and the stored integers that it can take."""
-    tensors: dict[str, Tensor] = {}
-    outputs = {op.output: op for op in program.ops}
-    for value in (*program.inputs, *outputs):
-        form = formats.format(value)
-        low, high = formats.integer_range(value)
-        if scheme.pinned is not None and value in outputs:
-            low, high = form.qmin, form.qmax
-            activation = outputs[value].nonlinearity
-            if activation is not None and activation.low is not None:
-                low = form.quantize_scalar(activation.low)
-            if activation is not None and activation.high is not None:
-                high = form.quantize_scalar(activation.high)
-        tensors[value] = Tensor(value, program.shapes[value], form, low, high)
-    return tensors
+    producers: dict[str, FloatOp | None] = dict.fromkeys(program.inputs)
+    producers.update((op.output, op) for op in program.ops)
+    return {value: tensor_of(value, producer, program, formats, scheme) for value, producer in producers.items()}
+
+
+def tensor_of(
+    value: str, producer: FloatOp | None, program: FloatProgram, formats: FormatTable, scheme: FixedPointScheme
+) -> Tensor:
+    """One value's format, and the stored integers that it can take. producer: None for an input of the network."""
+    form = formats.format(value)
+    low, high = formats.integer_range(value)
+    if scheme.pinned is not None and producer is not None:
+        low, high = form.qmin, form.qmax
+        activation = producer.nonlinearity
+        if activation is not None and activation.low is not None:
+            low = form.quantize_scalar(activation.low)
+        if activation is not None and activation.high is not None:
+            high = form.quantize_scalar(activation.high)
+    return Tensor(value, program.shapes[value], form, low, high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nnkit.errors import InternalError
@@ -38,7 +39,7 @@ class Range:
 class FormatTable:
     """Groups by value name."""
 
-    def __init__(self, groups: dict[str, Group], ranges: dict[str, Range]) -> None:
+    def __init__(self, groups: dict[str, Group], ranges: Mapping[str, Range]) -> None:
         self._groups = groups
         self._ranges = ranges
 
@@ -57,13 +58,9 @@ class FormatTable:
         high = min(form.qmax, form.quantize_scalar(reach.high))
         return min(low, 0), max(high, 0)
 
-    def with_ranges(self, ranges: dict[str, Range]) -> FormatTable:
-        """The same formats, other ranges."""
+    def with_ranges(self, ranges: Mapping[str, Range]) -> FormatTable:
+        """The same formats, other ranges; `ranges` is not copied."""
         return FormatTable(self._groups, ranges)
-
-    def changed(self, other: FormatTable) -> set[str]:
-        """The values that have other ranges there."""
-        return {value for value, reach in self._ranges.items() if reach != other._ranges[value]}
 
     def lower_frac(self, value: str, frac: int) -> bool:
         """Make a group's format coarser. Returns whether anything changed."""
