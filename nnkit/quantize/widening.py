@@ -47,8 +47,8 @@ def widened(
         for share in _SHARES:
             ends = low + share * (form.qmin - low), high + share * (form.qmax - high)
             seen = Range(ends[0] * unit, ends[1] * unit, not form.signed)
-            op = producers.get(value)
-            wide = seen if op is None else rules.of_output(op, ranges, seen)
+            producer = producers.get(value)
+            wide = seen if producer is None else rules.of_output(producer, ranges, seen)
             changed = _followed(value, wide, program, readers, rules, ranges)
             wider = formats.with_ranges(ChainMap(changed, ranges))
             after = {name: tensor_of(name, producers.get(name), program, wider, scheme) for name in changed}
