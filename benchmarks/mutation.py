@@ -1,157 +1,132 @@
 """How many small faults in the core rooms the tests notice: mutation testing on a random sample.
 
     python -m benchmarks.mutation [--count 100] [--seed 1] [--rooms memory,verify] [--jobs 2]
-                                  [--timeout-s 1800] [--json]
+                                  [--mutant-seconds 300] [--session FILE] [--json]
 
 Every mutant is one change of one operator, number, comparison or branch of a file, made by cosmic-ray (extra
-`mutation`) in a private copy of the repository; the tests of the file's room run until the first one fails, those
-that name the file's module before the others. Changes of type annotations are left out, since nothing executes them.
-A survivor is a place that no test holds to its word, or a change that keeps the behaviour: docs/development.md tells
-of each that is known.
+`mutation`) in a private copy of the repository. The tests of the file's room run until the first one fails: those
+that name the file's module, or the changed function, before the others. A test that fails is run without the mutant,
+too: one that fails there says nothing and is left out. Changes of type annotations are left out, since nothing
+executes them.
+
+killed: a test failed. survived: all tests of the room passed; a place that no test holds to its word, or a change
+that keeps the behaviour: docs/development.md tells of each that is known. undecided: the tests that ran in
+`--mutant-seconds` of the processor passed, and there are more. With `--session` each outcome is written down at once,
+and the same command goes on where it was stopped.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import difflib
+import hashlib
+import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 
+from benchmarks.mutants import ALL_ROOMS, ROOMS, ROOT, Mutant, mutants_of, sampled
 from benchmarks.table import Row, show
 
-ROOT = Path(__file__).resolve().parents[1]
-ROOMS = {
-    "graph": ("tests/graph", "tests/rewrite", "tests/quantize"),
-    "memory": ("tests/memory",),
-    "program": ("tests/program", "tests/quantize"),
-    "quantize": ("tests/quantize",),
-    "rewrite": ("tests/rewrite", "tests/recipe"),
-    "verify": ("tests/verify", "tests/quantize", "tests/report"),
-}
-"""The tests that are responsible for each room of `nnkit/`."""
-_ALL_ROOMS = ("tests/test_frozen_dataclasses.py",)
-"""Tests that hold something of every room."""
-
-_GENERATED = ("kernels_numba.py",)  # runs with the extra `solver` only
+_CLOCK = 40
+"""By the clock the tests may take so many times as long as by the processor, for what waits instead of working."""
+_PROCESS = "the tests' process"
 
 
 @dataclass(frozen=True)
-class Mutant:
-    """One change: the file below the root, cosmic-ray's operator, which of its places, and where that is."""
+class TestRun:
+    """What some tests said: how many passed, the first that failed (or ""), and whether all of them ran."""
 
-    room: str
-    path: str
-    operator: str
-    occurrence: int
-    line: int
-    column: int
+    passed: int
+    failed: str
+    whole: bool
 
 
-def mutants_of(room: str) -> list[Mutant]:
-    """Every mutant of the room's files, those of annotations left out."""
-    from cosmic_ray.ast import ast_nodes, get_ast
-    from cosmic_ray.plugins import get_operator, operator_names
-
-    operators = [(name, get_operator(name)) for name in operator_names()]
-    plain = [(name, kind()) for name, kind in operators if not kind.arguments()]
-    mutants = []
-    for path in sorted((ROOT / "nnkit" / room).rglob("*.py")):
-        if path.name in _GENERATED:
-            continue
-        source = path.read_text()
-        silent = _lines_not_executed(source)
-        nodes = list(ast_nodes(get_ast(source)))
-        for name, operator in plain:
-            places = [start for node in nodes for start, _ in operator.mutation_positions(node)]
-            mutants += [
-                Mutant(room, str(path.relative_to(ROOT)), name, occurrence, *start)
-                for occurrence, start in enumerate(places)
-                if not any(begin <= start < end for begin, end in silent)
-            ]
-    return mutants
-
-
-def sampled(mutants: Sequence[Mutant], count: int, chance: random.Random) -> list[Mutant]:
-    """One mutant at each of `count` places: a place with many possible changes is not likelier than another."""
-    places: dict[tuple[str, int, int], list[Mutant]] = {}
-    for mutant in mutants:
-        places.setdefault((mutant.path, mutant.line, mutant.column), []).append(mutant)
-    drawn = chance.sample(sorted(places), min(count, len(places)))
-    return [chance.choice(places[place]) for place in drawn]
-
-
-def _lines_not_executed(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Spans (line, column) of annotations and type aliases."""
-    spans = []
-    for node in ast.walk(ast.parse(source)):
-        parts: list[ast.expr | None] = []
-        if isinstance(node, ast.FunctionDef):
-            parts = [node.returns]
-        elif isinstance(node, ast.arg | ast.AnnAssign):
-            parts = [node.annotation]
-            if isinstance(node, ast.AnnAssign) and "TypeAlias" in ast.dump(node.annotation):
-                parts.append(node.value)
-        for part in parts:
-            if part is not None:
-                end = (part.end_lineno or part.lineno, part.end_col_offset or 0)
-                spans.append(((part.lineno, part.col_offset), end))
-    return spans
-
-
-def judge(mutant: Mutant, copy: Path, timeout_s: float) -> Row:
-    """Make the mutant in `copy`, run its room's tests, and restore the file."""
-    from cosmic_ray.mutating import mutate_code
-    from cosmic_ray.plugins import get_operator
-
-    file = copy / mutant.path
-    source = file.read_text()
-    changed = mutate_code(source, get_operator(mutant.operator)(), mutant.occurrence)
-    file.write_text(changed)
-    try:
-        survived = _tests_pass(copy, _nearest_first(copy, mutant), timeout_s)
-    finally:
-        file.write_text(source)
-    change = [
-        line.strip()
-        for line in difflib.unified_diff(source.splitlines(), changed.splitlines(), lineterm="", n=0)
-        if line[:1] in "+-" and line[:3] not in ("+++", "---")
+def run_tests(copy: Path, paths: Sequence[str], without: Sequence[str], seconds: float) -> TestRun:
+    """The tests of `paths` but those of `without`, until one fails or `seconds` of the processor are over."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "benchmarks.mutation_watch",
     ]
-    outcome = "survived" if survived else "killed"
-    return {"outcome": outcome, "place": f"{mutant.path}:{mutant.line}", "change": " -> ".join(change)}
-
-
-def _nearest_first(copy: Path, mutant: Mutant) -> list[str]:
-    """The files of the room's tests; those that name the mutant's module come first."""
-    module = mutant.path.removesuffix(".py").replace("/", ".")
-    files = [copy / name for name in _ALL_ROOMS]
-    files += [file for room in ROOMS[mutant.room] for file in sorted((copy / room).rglob("test_*.py"))]
-    near = [file for file in files if module in file.read_text()]
-    return [str(file.relative_to(copy)) for file in (*near, *(file for file in files if file not in near))]
-
-
-def _tests_pass(copy: Path, paths: Sequence[str], timeout_s: float) -> bool:
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *paths]
-    environment = {**os.environ, "PYTHONPATH": f"{copy}:{copy / 'targets'}", "OMP_NUM_THREADS": "1"}
-    environment["PYTHONDONTWRITEBYTECODE"] = "1"
-    with subprocess.Popen(
-        command, cwd=copy, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as tester:
+    command += [f"--deselect={name}" for name in without]
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder) / "found.json"
+        environment = os.environ | {
+            "PYTHONPATH": f"{copy}:{copy / 'targets'}",
+            "OMP_NUM_THREADS": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "NNKIT_MUTANT_SECONDS": str(seconds),
+            "NNKIT_MUTANT_FOUND": str(told),
+        }
+        tester = subprocess.Popen(
+            [*command, *paths],
+            cwd=copy,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         try:
-            return tester.wait(timeout_s) == 0
-        except subprocess.TimeoutExpired:  # a loop that no longer ends is noticed, too
-            tester.kill()
-            return False
+            tester.wait(_CLOCK * seconds)
+        except subprocess.TimeoutExpired:
+            return TestRun(0, "", whole=False)
+        finally:
+            _end(tester)
+        if not told.exists():  # the interpreter itself died, or imports no plugin
+            return TestRun(0, _PROCESS, whole=True)
+        found = json.loads(told.read_text())
+        return TestRun(found["passed"], found["failed"], not found["over"])
+
+
+def _end(tester: subprocess.Popen[bytes]) -> None:
+    """The tests' process and all that it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(tester.pid, signal.SIGKILL)
+    tester.wait()
+
+
+def in_order_of_nearness(copy: Path, mutant: Mutant) -> tuple[list[str], list[str]]:
+    """The files of the room's tests: those that name the changed module or function, nearest first; the others."""
+    module = mutant.path.removesuffix(".py").replace("/", ".")
+    function = _function_at((copy / mutant.path).read_text(), mutant.line)
+    files = [copy / name for name in ALL_ROOMS]
+    files += [file for room in ROOMS[mutant.room] for file in sorted((copy / room).rglob("test_*.py"))]
+    near: dict[int, list[str]] = {}
+    for file in files:
+        text = file.read_text()
+        marks = 2 * (module in text) + bool(function and function in text)
+        near.setdefault(marks, []).append(str(file.relative_to(copy)))
+    others = near.pop(0, [])
+    return [name for marks in sorted(near, reverse=True) for name in near[marks]], others
+
+
+def _function_at(source: str, line: int) -> str:
+    """The name of the innermost function around a line; empty where there is none."""
+    around = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or node.lineno)
+    ]
+    return max(around, key=lambda node: node.lineno).name if around else ""
 
 
 def copied_repository(folder: Path) -> Path:
@@ -163,29 +138,116 @@ def copied_repository(folder: Path) -> Path:
     return folder
 
 
-def judged(mutants: Sequence[Mutant], jobs: int, timeout_s: float, say: Callable[[str], None]) -> list[Row]:
-    """A row per mutant, in order; each job has a copy of the repository of its own."""
-    with tempfile.TemporaryDirectory() as folder:
+@dataclass
+class Judge:
+    """Mutants in copies of the repository, one a job; `broken`: tests that fail without any mutant."""
+
+    copies: SimpleQueue[Path]
+    seconds: float
+    broken: set[str] = field(default_factory=set)
+    _whole: set[str] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def judge(self, mutant: Mutant) -> Row:
+        """Make the mutant in a copy, run the tests of its room, and restore the file."""
+        from cosmic_ray.mutating import mutate_code
+        from cosmic_ray.plugins import get_operator
+
+        copy = self.copies.get()
+        file = copy / mutant.path
+        source = file.read_text()
+        changed = mutate_code(source, get_operator(mutant.operator)(), mutant.occurrence)
+        try:
+            outcome, passed, by = self._outcome(copy, mutant, source, changed)
+        finally:
+            file.write_text(source)
+            self.copies.put(copy)
+        change = [
+            line.strip()
+            for line in difflib.unified_diff(source.splitlines(), changed.splitlines(), lineterm="", n=0)
+            if line[:1] in "+-" and line[:3] not in ("+++", "---")
+        ]
+        place = f"{mutant.path}:{mutant.line}"
+        return {"outcome": outcome, "place": place, "change": " -> ".join(change), "passed": passed, "by": by}
+
+    def _outcome(self, copy: Path, mutant: Mutant, source: str, changed: str) -> tuple[str, int, str]:
+        """The outcome, how many tests passed, and the test that failed."""
+        file = copy / mutant.path
+        passed, whole = 0, True
+        for paths in in_order_of_nearness(copy, mutant):
+            while paths:
+                file.write_text(changed)
+                run = run_tests(copy, paths, sorted(self.broken), self.seconds)
+                if run.failed:
+                    file.write_text(source)
+                    if self._passes_alone(copy, run.failed):
+                        return "killed", passed + run.passed, run.failed
+                    continue
+                passed, whole = passed + run.passed, run.whole
+                break
+            if not whole:
+                break
+        return ("survived" if whole else "undecided"), passed, ""
+
+    def _passes_alone(self, copy: Path, test: str) -> bool:
+        """Whether the test passes without a mutant; each is asked once."""
+        with self._lock:
+            if test in self._whole or test == _PROCESS:
+                return True
+            if test in self.broken:
+                return False
+        run = run_tests(copy, [test], [], self.seconds)
+        with self._lock:
+            (self.broken if run.failed else self._whole).add(test)
+        return not run.failed
+
+
+def _key(mutant: Mutant) -> str:
+    """The mutant, and the text that it changes: another one once its file has changed."""
+    digest = hashlib.sha256((ROOT / mutant.path).read_bytes()).hexdigest()[:16]
+    return f"{mutant.path} {digest} {mutant.operator} {mutant.occurrence}"
+
+
+def judged(mutants: Sequence[Mutant], jobs: int, seconds: float, session: Path | None) -> list[Row]:
+    """A row per mutant, in order; rows of the session are not made again."""
+    rows: dict[str, Row] = {}
+    if session and session.exists():
+        rows = {entry["key"]: entry["row"] for entry in map(json.loads, session.read_text().splitlines())}
+    keys = {mutant: _key(mutant) for mutant in mutants}
+    lock = threading.Lock()
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
         copies: SimpleQueue[Path] = SimpleQueue()
         for index in range(jobs):
             copies.put(copied_repository(Path(folder) / str(index)))
-        for room in {mutant.room for mutant in mutants}:
-            copy = copies.get()
-            if not _tests_pass(copy, ROOMS[room], timeout_s):
-                sys.exit(f"error: the tests of {room} fail without any mutant; mend them first")
-            copies.put(copy)
+        judge = Judge(copies, seconds)
+        copy = copies.get()
+        if (alone := run_tests(copy, ALL_ROOMS, [], seconds)).failed or not alone.whole:
+            sys.exit(f"error: {alone.failed or ALL_ROOMS} without any mutant; mend that first")
+        copies.put(copy)
 
-        def one(mutant: Mutant) -> Row:
-            copy = copies.get()
-            try:
-                row = judge(mutant, copy, timeout_s)
-            finally:
-                copies.put(copy)
-            say(f"{row['outcome']}: {row['place']}: {row['change']}")
-            return row
+        def one(mutant: Mutant) -> None:
+            row = judge.judge(mutant)
+            with lock:
+                rows[keys[mutant]] = row
+                done = sum(key in rows for key in keys.values())
+                print(f"{done}/{len(mutants)} {_said(row)}", file=sys.stderr, flush=True)
+                if session:
+                    with session.open("a") as file:
+                        file.write(json.dumps({"key": keys[mutant], "row": row}) + "\n")
 
-        with ThreadPoolExecutor(jobs) as pool:
-            return list(pool.map(one, mutants))
+        try:
+            list(pool.map(one, [mutant for mutant in mutants if keys[mutant] not in rows]))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    for name in sorted(judge.broken):
+        print(f"left out, since it fails without any mutant: {name}", file=sys.stderr)
+    return [rows[keys[mutant]] for mutant in mutants]
+
+
+def _said(row: Row) -> str:
+    by = f", by {row['by']}" if row["by"] else f", {row['passed']} tests passed"
+    return f"{row['outcome']}: {row['place']}: {row['change']}{by}"
 
 
 def main() -> None:
@@ -195,15 +257,24 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rooms", default=",".join(ROOMS))
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--timeout-s", type=float, default=1800.0, help="a mutant whose tests take longer is killed")
+    parser.add_argument(
+        "--mutant-seconds",
+        type=float,
+        default=300.0,
+        help="of the processor, for the near tests and for the others (300)",
+    )
+    parser.add_argument("--session", type=Path, metavar="FILE", help="remember what was judged, and go on from there")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     everything = [mutant for room in options.rooms.split(",") for mutant in mutants_of(room)]
     chosen = sampled(everything, options.count, random.Random(options.seed))
-    rows = judged(chosen, options.jobs, options.timeout_s, partial(print, file=sys.stderr, flush=True))
-    survivors = [row for row in rows if row["outcome"] == "survived"]
-    title = f"{len(rows)} mutants: {len(rows) - len(survivors)} killed, {len(survivors)} survived"
-    show(rows if options.json else survivors, as_json=options.json, title=title)
+    rows = judged(chosen, options.jobs, options.mutant_seconds, options.session)
+    left = [row for row in rows if row["outcome"] != "killed"]
+    survived = sum(row["outcome"] == "survived" for row in rows)
+    title = (
+        f"{len(rows)} mutants: {len(rows) - len(left)} killed, {survived} survived, {len(left) - survived} undecided"
+    )
+    show(rows if options.json else left, as_json=options.json, title=title)
 
 
 if __name__ == "__main__":
