@@ -121,13 +121,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m fuzz.faults", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("scenarios", nargs="*", choices=[*SCENARIOS, []], help=f"{', '.join(SCENARIOS)}; else all")
     parser.add_argument("--every", type=int, default=1, help="only every nth point (1)")
+    parser.add_argument("--in-turn", action="store_true", help="one error at each point, another at the next")
     parser.add_argument("--json", action="store_true", help="rows as JSON")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     names = options.scenarios or list(SCENARIOS)
     if options.inside is None:
         return _preloaded(names, options)
-    rows = [_walk(name, Path(options.inside) / name, options.every) for name in names]
+    rows = [_walk(name, Path(options.inside) / name, options.every, options.in_turn) for name in names]
     if options.json:
         print(json.dumps(rows))
     else:
@@ -155,10 +156,11 @@ def _preloaded(names: list[str], options: argparse.Namespace) -> int:
         own = {"LD_PRELOAD": str(library), _ROOT: f"{place}/", "TMPDIR": str(folder / "tmp")}
         own["NNKIT_CONFIG"] = str(folder / "config")
         command = [sys.executable, "-m", "fuzz.faults", *names, "--every", str(options.every), "--inside", str(place)]
-        return subprocess.run([*command, *(["--json"] if options.json else [])], env=os.environ | own).returncode
+        flags = {"--json": options.json, "--in-turn": options.in_turn}
+        return subprocess.run([*command, *(flag for flag in flags if flags[flag])], env=os.environ | own).returncode
 
 
-def _walk(name: str, place: Path, every: int) -> dict[str, object]:
+def _walk(name: str, place: Path, every: int, in_turn: bool) -> dict[str, object]:
     """All points of one scenario, in folders made anew from a copy."""
     scenario, began = SCENARIOS[name], time.perf_counter()
     faults = ctypes.CDLL(None)
@@ -183,9 +185,9 @@ def _walk(name: str, place: Path, every: int) -> dict[str, object]:
     findings: list[str] = []
     tried = 0
     for number in range(0, points, every):
-        for error, code in ERRORS.items():
+        for error in [list(ERRORS)[number // every % len(ERRORS)]] if in_turn else ERRORS:
             again()
-            faults.nnkit_faults_arm(number, code)
+            faults.nnkit_faults_arm(number, ERRORS[error])
             said = _attempt(scenario.act, work)
             where = (faults.nnkit_faults_what() or b"").decode()
             faults.nnkit_faults_arm(-1, 0)

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fuzz.faults import tree
@@ -34,13 +34,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=9, help="kills in all, over the targets (9)")
     parser.add_argument("--seed", type=int, default=0, help="another seed, other moments (0)")
     parser.add_argument("--target", action="append", choices=list(TARGETS), help="only this one (repeatable)")
+    parser.add_argument(
+        "--in-a-row", type=int, default=1, metavar="N", help="kills on each other's remains before a whole run (1)"
+    )
     parser.add_argument("--json", action="store_true", help="rows as JSON")
     options = parser.parse_args(arguments)
     targets = options.target or list(TARGETS)
     rows = []
     for index, target in enumerate(targets):
         count = options.count // len(targets) + (index < options.count % len(targets))
-        rows.append(_kills(target, count, random.Random(f"{options.seed} {target}")))
+        rows.append(_kills(target, count, options.in_a_row, random.Random(f"{options.seed} {target}")))
     if options.json:
         print(json.dumps(rows))
     else:
@@ -50,20 +53,24 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if any(row["findings"] for row in rows) else 0
 
 
-def _kills(target: str, count: int, chance: random.Random) -> dict[str, object]:
+def _kills(target: str, count: int, in_a_row: int, chance: random.Random) -> dict[str, object]:
     began = time.perf_counter()
     findings: list[str] = []
     killed = 0
     with tempfile.TemporaryDirectory(prefix="nnkit_kills_") as name:
         place = Place(Path(name), target)
         whole_seconds = place.run("1.0.0")
+        good = place.state()
+        after_kills: list[dict[str, str] | None] = []
         for number in range(count):
-            good = tree(place.build)
             after = chance.uniform(0.1, 1.0) * whole_seconds
-            version = f"1.0.{number + 1}"
-            was_killed = place.run_and_kill(version, after)
-            killed += was_killed
-            found = place.what_is_wrong(good, version, was_killed)
+            version = f"1.0.{number // in_a_row + 1}"
+            killed += place.run_and_kill(version, after)
+            found = place.still_running()
+            after_kills.append(place.state())
+            if not found and ((number + 1) % in_a_row == 0 or number + 1 == count):
+                found = place.what_is_wrong(good, after_kills, version)
+                good, after_kills = place.state(), []
             if found:
                 findings.append(f"{target}, kill {number} after {after:.2f} s: {found}")
                 break
@@ -127,21 +134,26 @@ class Place:
             process.wait()
             return True
 
-    def what_is_wrong(self, good: dict[str, str], version: str, was_killed: bool) -> str:
-        """Empty where nothing is."""
+    def still_running(self) -> str:
+        """What a killed run started and nothing ended; empty where all has ended."""
         end = time.monotonic() + _GONE_SECONDS
         while running := list(self.running()):
             if time.monotonic() > end:
                 return f"still running: {running}"
             time.sleep(0.05)
-        between = not self.build.exists()  # killed between the two renames: the next run has to put it back
-        there = tree(self.build) if not between else None
+        return ""
+
+    def state(self) -> dict[str, str] | None:
+        """The build's files; None between the two renames, where the next run has to put it back."""
+        return tree(self.build) if self.build.exists() else None
+
+    def what_is_wrong(self, good: dict[str, str] | None, after_kills: Sequence[object], version: str) -> str:
+        """After a whole run of the same release as the killed ones; empty where nothing is."""
         try:
             self.run(version)
         except RuntimeError as error:
             return f"the next run fails: {error}"
-        new = tree(self.build)
-        if there not in (good, new, None):
+        if any(there not in (good, self.state(), None) for there in after_kills):
             return "the last good build was changed"
         left = [str(path) for path in self.left()]
         return f"left behind: {', '.join(left[:5])}" if left else ""

@@ -21,9 +21,10 @@ def die_once(flag: str, task: int) -> int:
     return task * 10
 
 
-def process_after(shared: object, seconds: float) -> int:
-    """The process that ran it."""
-    time.sleep(seconds)
+def process_that_waits(flag: str, waits: bool) -> int:
+    """The process that ran it; a part that waits does so until the file is there."""
+    while waits and not Path(flag).exists():
+        time.sleep(0.02)
     return os.getpid()
 
 

@@ -63,13 +63,16 @@ def test_a_worker_that_dies_loses_nothing(kind: str, tmp_path: Path, request: py
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no such signal")
-def test_a_worker_that_dies_idle_while_another_works() -> None:
+def test_a_worker_that_dies_idle_while_another_works(tmp_path: Path) -> None:
     """It holds the lock of the pool's queue. The other is ended in the middle of its part, and must not wait."""
     seen = []
-    for index, process in Processes(2).map(executor_jobs.process_after, None, [1.0, 3.0]):
+    flag = tmp_path / "killed"
+    for index, process in Processes(2).map(executor_jobs.process_that_waits, str(flag), [False, True]):
         if index == 0:
             time.sleep(0.5)  # until the worker waits for another part
             os.kill(process, signal.SIGKILL)
+            time.sleep(0.2)  # until the pool notices
+            flag.touch()
         seen.append(index)
     assert seen == [0, 1]
 

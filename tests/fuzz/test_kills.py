@@ -1,4 +1,4 @@
-"""A killed run: the last good build stays, nothing runs on, the next run succeeds and nothing is left."""
+"""Killed runs: the last good build stays, nothing runs on, the next run succeeds and nothing is left."""
 
 from __future__ import annotations
 
@@ -13,4 +13,6 @@ from fuzz import kills
 
 
 def test_two_kills(capsys: pytest.CaptureFixture[str]) -> None:
-    assert kills.main(["--count", "2", "--target", "gap8", "--seed", "5"]) == 0, capsys.readouterr().err
+    assert kills.main(["--count", "2", "--in-a-row", "2", "--target", "gap8", "--seed", "5"]) == 0, (
+        capsys.readouterr().err
+    )
