@@ -25,6 +25,7 @@ _OF_POWERS_OF_TWO = {
     "formats": "pinned formats are powers of two",
     "planner": "there is one planner",
     "stripes": "all layers run whole",
+    "steps": "calls are written out",
 }
 _NO_CLUSTER = "the affine kernels run on one core; there are no tiles for the cluster"
 

@@ -9,8 +9,11 @@ from nnkit.c.fixed.catalogue import operator_c
 from nnkit.memory.checker import check_plan
 from nnkit.memory.needs import KernelNeeds
 from nnkit.memory.plan import MemoryPlan
+from nnkit.memory.problem import UNBOUNDED_BYTES
 from nnkit.program import OpBase, Program
 from nnkit_gap8.cluster import Cluster
+from nnkit_gap8.code_choice import with_room_for_code
+from nnkit_gap8.code_size import code_bytes
 from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
 from nnkit_gap8.loads import MemoryMachine, OpLoad, op_loads, with_single_blocks
 from nnkit_gap8.options import Gap8Options
@@ -21,14 +24,20 @@ _PREFETCH_STEPS = 3  # on the cluster, whose L3 may still be busy with one layer
 
 
 def checked_plan(program: Program, options: Gap8Options) -> MemoryPlan:
-    """See `nnkit_gap8.planner`. Raises DoesNotFitError."""
+    """See `nnkit_gap8.planner`; with `memory.code: auto` see `nnkit_gap8.code_choice`. Raises DoesNotFitError."""
+    if options.memory.code == "auto":
+        return with_room_for_code(program, options, lambda kept: _with_code(program, options, kept))
+    return _with_code(program, options, options.memory.code or 0)
+
+
+def _with_code(program: Program, options: Gap8Options, kept_bytes: int) -> MemoryPlan:
     cores = options.core_machine()
     if options.cluster is None:
-        return _planned(program, options, lambda op: operator_c(op).needs(op, program, cores))
+        return _planned(program, options, lambda op: operator_c(op).needs(op, program, cores), kept_bytes)
     cluster = Cluster(program, cores)
-    tiles = cluster.tile_plan(_planned(program, options, cluster.needs))
+    tiles = cluster.tile_plan(_planned(program, options, cluster.needs, kept_bytes))
     # Where weights lie decides the tiles, and these what the layers take of L1, which changes nothing in L2.
-    return _planned(program, options, lambda op: cluster.needs(op, tiles))
+    return _planned(program, options, lambda op: cluster.needs(op, tiles), kept_bytes)
 
 
 def loads_of(program: Program, options: Gap8Options) -> list[OpLoad]:
@@ -42,18 +51,34 @@ def loads_of(program: Program, options: Gap8Options) -> list[OpLoad]:
     return op_loads(program, Cluster(program, cores).needs, machine)
 
 
+def search_machine(program: Program, options: Gap8Options) -> MemoryMachine:
+    """The memories for a search of stripes: with `memory.code: auto` with room for the layers whole, as a table."""
+    machine = memory_machine(options)
+    if options.memory.code != "auto":
+        return machine
+    roomy = options.model_copy(update={"memory": options.memory.model_copy(update={"l2": UNBOUNDED_BYTES})})
+    return replace(machine, code_bytes=code_bytes(program, _with_code(program, roomy, 0), roomy, "table"))
+
+
 def memory_machine(options: Gap8Options) -> MemoryMachine:
-    """The memories as the options size them, with what is kept in L2 for context, stack and code."""
+    """The memories as the options size them, with what is kept in L2 for context, stack and code.
+
+    Code whose room is found while planning counts as none.
+    """
+    code = options.memory.code
     return MemoryMachine(
         *options.regions(),
         context_bytes=CONTEXT_BYTES,
         stack_bytes=STACK_BYTES,
-        code_bytes=options.memory.code or 0,
+        code_bytes=code if isinstance(code, int) else 0,
     )
 
 
-def _planned(program: Program, options: Gap8Options, needs: Callable[[OpBase], KernelNeeds]) -> MemoryPlan:
-    machine = memory_machine(options)
+def _planned(
+    program: Program, options: Gap8Options, needs: Callable[[OpBase], KernelNeeds], kept_bytes: int
+) -> MemoryPlan:
+    """kept_bytes: of L2 for code."""
+    machine = replace(memory_machine(options), code_bytes=kept_bytes)
     if options.cluster is not None and options.stripes != "least":
         pool_bytes = machine.l2.capacity_bytes - CONTEXT_BYTES - STACK_BYTES - (machine.code_bytes or _CODE_BYTES)
         machine = replace(machine, prefetch_steps=_PREFETCH_STEPS, prefetch_pool_bytes=max(0, pool_bytes))

@@ -99,7 +99,8 @@ def deployment_files(deployed: Deployed, options: Gap8Options) -> dict[str, byte
 def _network_files(deployed: Deployed, part: NetworkPart) -> dict[str, bytes]:
     machine = part.options.core_machine()
     cluster = None if part.options.cluster is None else Cluster(part.program, machine)
-    return emit_artifact(part.program, deployed.plan_of(part.name), machine, part.name, cluster)
+    as_table = part.options.steps == "table"
+    return emit_artifact(part.program, deployed.plan_of(part.name), machine, part.name, cluster, as_table=as_table)
 
 
 def _is_port(path: str) -> bool:

@@ -6,29 +6,27 @@ Everything is deterministic: the same program and plan give the same bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import nnkit
 from nnkit.c.fixed.catalogue import OperatorOf, kernel_sources, operator_c
-from nnkit.c.fixed.layer import Call, Constant
 from nnkit.c.fixed.machine import CoreMachine
 from nnkit.c.fixed.types import chw, ctype
 from nnkit.c.sources import c_environment, tidy_source
 from nnkit.c.text import comment_text, identifier, unique_identifiers
 from nnkit.errors import InternalError
 from nnkit.memory.plan import MemoryPlan
-from nnkit.program import Fixed, JoinRows, Program
+from nnkit.program import Fixed, Program
 from nnkit_gap8.cluster import Cluster
 from nnkit_gap8.compile_flags import OPTIMISATION, PULP_FLAGS, RV32_FLAGS
 from nnkit_gap8.files import cluster_files, shared_files
-from nnkit_gap8.shared_constants import with_shared_constants
-from nnkit_gap8.steps import address, layer_comment, scratch_buffer, step_views
-from nnkit_gap8.tiling_constants import tiling_constants
+from nnkit_gap8.network_code import RESERVED, network_code
+from nnkit_gap8.step_table import step_table
+from nnkit_gap8.steps import address, scratch_buffer
 
 CONTEXT_BYTES = 16  # the network's context on a machine with 32-bit pointers
-_RESERVED = frozenset(("context", "l1", "l2", "port", "task", "tiles"))  # names that the generated code uses
 STACK_BYTES = 1024  # reserved in L2; `runners.Rv32Runner` proves that the code stays inside
 
 
@@ -75,7 +73,13 @@ class Network:
 
 
 def emit_artifact(
-    program: Program, plan: MemoryPlan, machine: CoreMachine, name: str | None = None, cluster: Cluster | None = None
+    program: Program,
+    plan: MemoryPlan,
+    machine: CoreMachine,
+    name: str | None = None,
+    cluster: Cluster | None = None,
+    *,
+    as_table: bool = False,
 ) -> dict[str, bytes]:
     """The artifact's files by relative path.
 
@@ -83,37 +87,35 @@ def emit_artifact(
         machine: what the kernels are cut for; the plan's scratch must be for as many cores.
         name: of the network in C; the program's name by default.
         cluster: where layers run in tiles; None: all kernels work on L2.
+        as_table: the steps as a table, which takes less memory for code, and not written out as calls.
 
     Raises InternalError when plan and program do not belong together.
     """
     operator_of = operator_c if cluster is None else cluster.operator
-    tiles = None if cluster is None else cluster.tile_plan(plan)
     _check(program, plan, machine, operator_of)
     network = network_of(program, plan, machine, name or program.name)
     files: dict[str, bytes] = {"weights.bin": _weights(program, plan, operator_of)}
     sources = kernel_sources(program, network.title, network.stem, operator_of)
-    calls = _calls(program, machine, operator_of)
-    if cluster is None and (network.code_bytes or any(isinstance(op, JoinRows) for op in program.ops)):
-        calls = with_shared_constants(calls)
-    tilings = tiling_constants(program, tiles, calls)
-    steps = step_views(program, plan, calls, None if tiles is None else tilings.of_step)
-    used = {call.layer for step in steps for call in step.calls}
-    used |= {call.layer for step in steps if step.tiles for call in calls[program.ops[step.op].name]}
-    layers = _layers(program, calls, used)
+    code = network_code(program, plan, machine, cluster, as_table=as_table)
     files |= {path: text.encode() for path, text in sources.items()}
-    tile_files = {} if tiles is None else cluster_files()
+    tile_files = {} if cluster is None else cluster_files()
     files |= tile_files
     generated = [*sources, *tile_files]
     network_sources = tuple(sorted([f"{network.stem}.c", *(path for path in generated if path.endswith(".c"))]))
-    shared: dict[str, Any] = {"n": network, "layers": layers, "steps": steps, "sources": network_sources}
-    shared |= {"tilings": tilings.constants, "cluster": tiles is not None, "affine": False}
+    shared: dict[str, Any] = {"n": network, "layers": code.layers, "steps": code.steps, "sources": network_sources}
+    shared |= {"tilings": code.tilings, "cluster": cluster is not None, "affine": False}
+    shared["table"] = (
+        step_table(code.steps, len(program.ops), weights=bool(network.weights_bytes)) if as_table else None
+    )
     shared |= {"optimisation": OPTIMISATION, "rv32_flags": RV32_FLAGS, "pulp_flags": PULP_FLAGS}
     environment = c_environment("nnkit_gap8", "templates")
     for path in (f"{network.stem}.h", f"{network.stem}.c", "README.md"):
         template = "README.md.j2" if path == "README.md" else f"network{path[-2:]}.j2"
         files[path] = tidy_source(environment, template, shared).encode()
     files |= shared_files(environment, shared)
-    files["network.json"] = _description(program, plan, network, network_sources, in_tiles=tiles is not None)
+    files["network.json"] = _description(
+        program, plan, network, network_sources, in_tiles=cluster is not None, as_table=as_table
+    )
     return dict(sorted(files.items()))
 
 
@@ -131,7 +133,7 @@ def _check(program: Program, plan: MemoryPlan, machine: CoreMachine, operator_of
 
 
 def network_of(program: Program, plan: MemoryPlan, machine: CoreMachine, name: str) -> Network:
-    stem = identifier(name, _RESERVED)
+    stem = identifier(name, RESERVED)
     by_kind: dict[str, list[tuple[int, int]]] = {}
     for buffer in plan.buffers.values():
         by_kind.setdefault(f"{buffer.region}:{buffer.kind}", []).append((buffer.offset_bytes, buffer.size_bytes))
@@ -141,7 +143,7 @@ def network_of(program: Program, plan: MemoryPlan, machine: CoreMachine, name: s
     context = by_kind.get("l2:context", [(-(-pool // 4) * 4, CONTEXT_BYTES)])[0]
     stack = by_kind.get("l2:stack", [(context[0] + context[1], STACK_BYTES)])[0]
     code_bytes = sum(size for _, size in by_kind.get("l2:code", []))
-    identifiers = unique_identifiers((*program.inputs, *program.outputs), _RESERVED)
+    identifiers = unique_identifiers((*program.inputs, *program.outputs), RESERVED)
     regions = plan.regions
     return Network(
         title=comment_text(name),
@@ -205,33 +207,14 @@ def _weights(program: Program, plan: MemoryPlan, operator_of: OperatorOf) -> byt
     return bytes(image)
 
 
-@dataclass(frozen=True)
-class Layer:
-    """A layer's constants with a comment."""
-
-    comment: str
-    constants: tuple[Constant, ...]
-
-
-def _calls(program: Program, machine: CoreMachine, operator_of: OperatorOf) -> dict[str, tuple[Call, ...]]:
-    """The kernel calls of every op by its name."""
-    names = unique_identifiers((op.name for op in program.ops), _RESERVED)
-    return {op.name: operator_of(op).calls(op, program, machine, f"layer_{names[op.name]}") for op in program.ops}
-
-
-def _layers(program: Program, calls: Mapping[str, tuple[Call, ...]], used: Collection[str]) -> list[Layer]:
-    """Every layer with the constants of its calls; those of calls that nothing is left of would be unused."""
-    return [
-        Layer(
-            layer_comment(op, program),
-            tuple(constant for call in calls[op.name] if call.layer in used for constant in call.constants),
-        )
-        for op in program.ops
-    ]
-
-
 def _description(
-    program: Program, plan: MemoryPlan, network: Network, sources: tuple[str, ...], *, in_tiles: bool
+    program: Program,
+    plan: MemoryPlan,
+    network: Network,
+    sources: tuple[str, ...],
+    *,
+    in_tiles: bool,
+    as_table: bool,
 ) -> bytes:
     """network.json: what a program needs to know to build, feed and trace the network."""
 
@@ -278,6 +261,8 @@ def _description(
     }
     if in_tiles:
         description["cluster"] = True
+    if as_table:
+        description["steps"] = "table"
     if network.code_bytes:
         description["memory"]["code_bytes"] = network.code_bytes
     return (json.dumps(description, indent=1) + "\n").encode()

@@ -12,20 +12,21 @@ from nnkit.memory.plan import Region
 from nnkit.recipe import ByteSize, RecipeModel, RecipePath, TargetOptionsBase
 from nnkit.recipe.memory_search import MemorySearch
 
-_L1_BYTES, _L2_BYTES = 64 << 10, 512 << 10
+L1_BYTES, L2_BYTES = 64 << 10, 512 << 10
 """What is on the chip."""
 
 
 class Gap8Memory(RecipeModel):
     """Sizes of the chip's memories."""
 
-    l1: ByteSize = Field(default=_L1_BYTES, description="Cluster memory: scratch of the kernels.")
-    l2: ByteSize = Field(default=_L2_BYTES, description="On-chip memory: activations, streamed weights, stack.")
+    l1: ByteSize = Field(default=L1_BYTES, description="Cluster memory: scratch of the kernels.")
+    l2: ByteSize = Field(default=L2_BYTES, description="On-chip memory: activations, streamed weights, stack.")
     l3: ByteSize = Field(default=8 << 20, description="External memory: all weights.")
-    code: ByteSize | None = Field(
+    code: ByteSize | Literal["auto"] | None = Field(
         default=None,
-        description="Bytes of `l2` kept for the network's instructions and constants. The run under QEMU measures "
-        "them and ends with exit code 4 where they take more. `null`: none, all of L2 is for data.",
+        description="Bytes of `l2` kept for the network's instructions and constants; `auto`: as many as they are "
+        "estimated to take. The run under QEMU measures them and ends with exit code 4 where they take more. "
+        "`null`: none, all of L2 is for data.",
         examples=["20KiB"],
     )
 
@@ -33,7 +34,7 @@ class Gap8Memory(RecipeModel):
         """What GAP8 does not have: on-chip memories larger than its own."""
         return tuple(
             f"memory.{name} is {size:,} bytes, GAP8 has {real:,}: a build that needs more does not run on it"
-            for name, size, real in (("l1", self.l1, _L1_BYTES), ("l2", self.l2, _L2_BYTES))
+            for name, size, real in (("l1", self.l1, L1_BYTES), ("l2", self.l2, L2_BYTES))
             if size > real
         )
 
@@ -97,6 +98,12 @@ class Gap8Options(TargetOptionsBase):
         description="Layers in stripes of rows, so that wide tensors between them are never whole in L2. Rows that "
         "two stripes need are computed twice; every value stays the same. `auto`: where the network does not fit "
         "otherwise, the cheapest. `least`: those with the least L2 peak and code together.",
+    )
+    steps: Literal["auto", "calls", "table"] = Field(
+        default="auto",
+        description="How the network's steps stand in its C: written out as `calls`, or as a `table` that a loop "
+        "walks, which takes less memory where a network has many layers. `auto`: the table where the calls do not "
+        "fit `memory.code` (or, without it, the chip's L2), and with the stripes of `stripes: least`.",
     )
     weight_budget: ByteSize | None = Field(
         default=None,

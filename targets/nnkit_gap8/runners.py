@@ -154,10 +154,11 @@ class Rv32Runner:
 def _check_code(code_bytes: int, description: Mapping[str, Any]) -> None:
     kept = description["memory"].get("code_bytes")
     if kept is not None and code_bytes > kept:
+        table = "" if description.get("steps") == "table" else "; or `steps: table`, which takes less code"
         raise DoesNotFitError(
             f"instructions and constants take {code_bytes:,} bytes, {code_bytes - kept:,} more than `memory.code`",
             where=description["name"],
-            remedy=f"set `memory: {{code: {code_bytes}}}`, with as much more of `l2` or a smaller peak",
+            remedy=f"set `memory: {{code: {code_bytes}}}`, with as much more of `l2` or a smaller peak{table}",
         )
 
 

@@ -10,6 +10,9 @@ from nnkit.c.text import comment_text
 from nnkit.memory.plan import Buffer, MemoryPlan, WeightChunk
 from nnkit.program import Conv2d, Convolution, OpBase, Program, Tensor
 
+ALL_FETCHES = -1
+"""A wait for every fetch that was started."""
+
 
 @dataclass(frozen=True)
 class FetchView:
@@ -23,16 +26,16 @@ class FetchView:
 
 @dataclass(frozen=True)
 class CallView:
-    """A kernel call; the fields are C expressions. weights: empty without weights."""
+    """A kernel call; addresses count from the start of L2, `scratch` from that of L1. None: the call has none."""
 
     kernel: str
     layer: str
-    inputs: tuple[str, str]
-    output: str
-    weights: str
+    inputs: tuple[int, int | None]
+    output: int
+    weights: int | None
     first_block: int
     blocks: int
-    scratch: str
+    scratch: int | None
     cpu: bool
 
 
@@ -52,7 +55,6 @@ class TilesView:
     """
 
     tiling: str
-    l1: str
     whole: CallView
     image: str
     kernels: tuple[tuple[str, str], ...]
@@ -60,12 +62,15 @@ class TilesView:
 
 @dataclass(frozen=True)
 class StepView:
-    """One step of the network. op: index of the layer. wait: for its weights, as a C call; empty: none."""
+    """One step of the network. op: index of the layer.
+
+    wait: for its weights: fetches that may still be under way then, or ALL; None: no wait.
+    """
 
     op: int
     comment: str
     fetches_now: tuple[FetchView, ...]
-    wait: str
+    wait: int | None
     prefetches: tuple[FetchView, ...]
     calls: tuple[CallView, ...]
     trace: TraceView | None
@@ -133,7 +138,7 @@ def _tiles(tiling: str, calls: tuple[Call, ...], views: tuple[CallView, ...]) ->
     whole = views[0]
     packed = len(views) > 1
     kernels = [(call.kernel, task) for call, task in zip(calls[int(packed) :], ("task", "pool_task"), strict=False)]
-    return TilesView(tiling, whole.scratch, whole, calls[0].kernel if packed else "", tuple(kernels))
+    return TilesView(tiling, whole, calls[0].kernel if packed else "", tuple(kernels))
 
 
 def layer_comment(op: OpBase, program: Program) -> str:
@@ -176,14 +181,14 @@ def _step_comment(
     return comment_text(text)
 
 
-def _wait(plan: MemoryPlan, step: int, chunk: WeightChunk | None, in_order: bool) -> str:
+def _wait(plan: MemoryPlan, step: int, chunk: WeightChunk | None, in_order: bool) -> int | None:
     """The wait for a step's weights. in_order: fetches end one after another; later ones may still be under way."""
     if chunk is None:
-        return ""
+        return None
     if not in_order:
-        return "nnkit_port_fetch_wait(port)"
+        return ALL_FETCHES
     started = sorted((each for each in plan.chunks if each.fetch_step < step or each is chunk), key=_started)
-    return f"nnkit_port_fetch_wait_for(port, {len(started) - 1 - started.index(chunk)})"
+    return len(started) - 1 - started.index(chunk)
 
 
 def _started(chunk: WeightChunk) -> tuple[int, bool, int]:
@@ -207,16 +212,15 @@ def _call(op: OpBase, call: Call, chunk: WeightChunk | None, program: Program, p
     sources = [address(plan, op.inputs[index]) for index in call.inputs]
     if call.copies and sources[0] == out_offset:
         return None
-    inputs = [f"l2 + {source}" for source in sources] + ["0"]
     scratch = scratch_buffer(plan, op.name)
     return CallView(
         call.kernel,
         call.layer,
-        (inputs[0], inputs[1]),
-        f"l2 + {out_offset}",
-        f"l2 + {plan.buffers[chunk.buffer].offset_bytes}" if chunk is not None else "",
+        (sources[0], sources[1] if len(sources) > 1 else None),
+        out_offset,
+        plan.buffers[chunk.buffer].offset_bytes if chunk is not None else None,
         chunk.first_block if chunk is not None else 0,
         chunk.blocks if chunk is not None else 0,
-        f"l1 + {scratch.offset_bytes}" if scratch is not None else "0",
+        scratch.offset_bytes if scratch is not None else None,
         op.placement == "cpu",
     )

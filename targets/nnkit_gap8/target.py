@@ -79,7 +79,7 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         program = super().quantize(lowered, quantization, options)
         if options.op_order == "given" and options.stripes == "never":
             return program
-        from nnkit_gap8.checked_plan import checked_plan, loads_of, memory_machine
+        from nnkit_gap8.checked_plan import checked_plan, loads_of, search_machine
         from nnkit_gap8.op_order import with_least_peak
         from nnkit_gap8.stripe_search import with_stripes
 
@@ -90,7 +90,7 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         if options.op_order == "search":
             program = with_least_peak(program, plan)
         return with_stripes(
-            program, options.stripes, memory_machine(options), lambda part: loads_of(part, options), plan
+            program, options.stripes, search_machine(program, options), lambda part: loads_of(part, options), plan
         )
 
     def ranges_used(
@@ -176,14 +176,16 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
 
             return memory_plan(program, options)
         from nnkit_gap8.checked_plan import checked_plan
+        from nnkit_gap8.code_choice import with_code_told
 
-        return checked_plan(program, options)
+        return with_code_told(program, checked_plan(program, options), options)
 
     def emit(self, deployment: Deployment[LoweredLayers], options: Gap8Options, folder: Path) -> None:
         """The C project, its weights, the three ports and the CPU stages."""
         from nnkit.c.postprocess.emit import emit_postprocess
         from nnkit.postprocess.from_recipe import stages_of
         from nnkit_gap8.cluster import Cluster
+        from nnkit_gap8.code_choice import steps_form
         from nnkit_gap8.emit import emit_artifact
 
         recipe, program = deployment.recipe, deployment.program
@@ -195,7 +197,8 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         else:
             machine = options.core_machine()
             cluster = None if options.cluster is None else Cluster(program, machine)
-            files = emit_artifact(program, deployment.plan, machine, recipe.name, cluster)
+            as_table = steps_form(program, deployment.plan, options) == "table"
+            files = emit_artifact(program, deployment.plan, machine, recipe.name, cluster, as_table=as_table)
         for name, content in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)

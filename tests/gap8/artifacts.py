@@ -30,10 +30,17 @@ DIALECTS = {
 
 
 def write_artifact(
-    program: Program, folder: Path, plan: MemoryPlan | None = None, *, cores: int = 8, name: str = "net"
+    program: Program,
+    folder: Path,
+    plan: MemoryPlan | None = None,
+    *,
+    cores: int = 8,
+    name: str = "net",
+    as_table: bool = False,
 ) -> Path:
     """Emit `program` into `folder`; without a plan under the one that reuses nothing."""
-    files = emit_artifact(program, plan or naive_plan(program, cores), CoreMachine(cores, L1_BYTES), name)
+    planned, machine = plan or naive_plan(program, cores), CoreMachine(cores, L1_BYTES)
+    files = emit_artifact(program, planned, machine, name, as_table=as_table)
     for path, content in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)

@@ -17,11 +17,14 @@ def cluster_options(l1_bytes: int = 48 << 10, cores: int = 8, l2_bytes: int = 8 
     return Gap8Options(memory=Gap8Memory(l2=l2_bytes), cluster=Gap8Cluster(l1=l1_bytes, cores=cores))
 
 
-def write_cluster_artifact(program: Program, folder: Path, options: Gap8Options) -> TilePlan:
+def write_cluster_artifact(
+    program: Program, folder: Path, options: Gap8Options, *, as_table: bool = False
+) -> TilePlan:
     """Plan `program`, emit it into `folder`; returns how its layers are cut."""
     plan = checked_plan(program, options)
     cluster = Cluster(program, options.core_machine())
-    for path, content in emit_artifact(program, plan, options.core_machine(), "net", cluster).items():
+    files = emit_artifact(program, plan, options.core_machine(), "net", cluster, as_table=as_table)
+    for path, content in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)
     return cluster.tile_plan(plan)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from nnkit.errors import ToolError
 from nnkit.program import Fixed, Program, Window
+from nnkit.target import RunResult
 from nnkit_gap8.cluster import TILES_BYTES
-from nnkit_gap8.runners import HostRunner, Rv32Runner
+from nnkit_gap8.runners import HostRunner, Rv32Runner, execute_on_host
 from nnkit_gap8.tile_plan import TilePlan
 from tests.c.fixed import plain_reference
 from tests.c.fixed.programs import S8, S16, U8
@@ -56,11 +59,18 @@ def compare(
     program: Program, artifact: Path, runner: HostRunner | Rv32Runner, seeds: tuple[int, ...] = (0, 1)
 ) -> None:
     inputs = [random_inputs(program, seed, extreme=bool(seed)) for seed in seeds]
-    results = runner.run(artifact, program, inputs, trace=True)
-    for sample, result in zip(inputs, results, strict=True):
+    compare_results(program, inputs, [runner.run(artifact, program, inputs, trace=True)])
+
+
+def compare_results(
+    program: Program, inputs: Sequence[Mapping[str, NDArray[np.int64]]], runs: Sequence[Sequence[RunResult]]
+) -> None:
+    """Every tensor of every run on the same inputs, with the definition's."""
+    for index, sample in enumerate(inputs):
         expected = plain_reference.run(program, sample)
-        for op in program.ops:
-            np.testing.assert_array_equal(result.tensors[op.output], expected[op.output], err_msg=op.name)
+        for run in runs:
+            for op in program.ops:
+                np.testing.assert_array_equal(run[index].tensors[op.output], expected[op.output], err_msg=op.name)
 
 
 @pytest.mark.parametrize("l1_bytes", [4 << 10, 48 << 10])
@@ -70,22 +80,26 @@ def test_every_layer_with_tiles(l1_bytes: int, tmp_path: Path) -> None:
     if l1_bytes == 4 << 10:
         assert sum(tiling.tiles > 3 for tiling in tiles.steps.values()) > 8
     assert TILES_BYTES + tiles.l1_bytes <= l1_bytes
-    for parts in (8, 5, 1):
-        compare(program, tmp_path, HostRunner(parts=parts, flags=("-O1", "-fsanitize=address,undefined")), (0,))
+    inputs = [random_inputs(program, 0)]
+    binary = HostRunner(flags=("-O0", "-fsanitize=address,undefined")).compile(tmp_path, tmp_path, trace=True)
+    runs = [execute_on_host(binary, tmp_path, program, inputs, parts=parts, trace=True) for parts in (8, 5, 1)]
+    compare_results(program, inputs, runs)
 
 
 def test_every_operator_beside_them(tmp_path: Path) -> None:
+    """With the steps as a table, whose C takes no warning either."""
     program = everything(5)
-    tiles = write_cluster_artifact(program, tmp_path, cluster_options())
+    tiles = write_cluster_artifact(program, tmp_path, cluster_options(), as_table=True)
     assert tiles.untiled
     assert tiles.steps
-    compare(program, tmp_path, HostRunner())
+    assert "static const struct step steps[]" in (tmp_path / "net.c").read_text()
+    compare(program, tmp_path, HostRunner(flags=("-O0", "-Wall", "-Wextra", "-Wconversion", "-Werror")))
 
 
 def test_parts_share_nothing(tmp_path: Path) -> None:
     program = tiled_layers(4)
     write_cluster_artifact(program, tmp_path, cluster_options(6 << 10))
-    flags = ("-O1", "-g", "-fsanitize=thread", "-pthread", "-DNNKIT_HOST_THREADS")
+    flags = ("-O0", "-g", "-fsanitize=thread", "-pthread", "-DNNKIT_HOST_THREADS")
     compare(program, tmp_path, HostRunner(parts=4, flags=flags), (0,))
 
 
@@ -106,7 +120,7 @@ def _layers(fixed: Fixed) -> Program:
 def _broken(tmp_path: Path, edits: tuple[tuple[str, str, str], ...]) -> tuple[Program, TilePlan]:
     program = _layers(S16)
     tiles = write_cluster_artifact(program, tmp_path, cluster_options(6 << 10))
-    compare(program, tmp_path, HostRunner(parts=4), (0,))
+    compare(program, tmp_path, HostRunner(parts=4, flags=("-O0",)), (0,))
     for file, old, new in edits:
         text = (tmp_path / file).read_text()
         assert old in text
@@ -120,13 +134,13 @@ WAIT_FOR_LOADS = "if (tiles->loading[i] >= 0) nnkit_dma_wait(tiles->port, tiles-
 def test_a_wait_that_is_missing_is_caught(tmp_path: Path) -> None:
     program, _ = _broken(tmp_path, (("nnkit_tiles.c", WAIT_FOR_LOADS, ""),))
     with pytest.raises(ToolError, match="transfer: "):
-        compare(program, tmp_path, HostRunner(parts=4), (0,))
+        compare(program, tmp_path, HostRunner(parts=4, flags=("-O0",)), (0,))
 
 
 def test_an_output_that_is_not_waited_for_is_caught(tmp_path: Path) -> None:
     program, _ = _broken(tmp_path, (("nnkit_tiles.c", "nnkit_dma_wait(tiles->port, tiles->storing[turn]);", ";"),))
     with pytest.raises(ToolError, match="transfer: "):
-        compare(program, tmp_path, HostRunner(parts=4), (0,))
+        compare(program, tmp_path, HostRunner(parts=4, flags=("-O0",)), (0,))
 
 
 def test_half_of_a_double_buffer_is_caught(tmp_path: Path) -> None:
@@ -138,7 +152,7 @@ def test_half_of_a_double_buffer_is_caught(tmp_path: Path) -> None:
     assert place in text
     (tmp_path / "net.c").write_text(text.replace(place, f"{{{first}, {first}}}"))
     with pytest.raises(ToolError, match="transfer: "):
-        compare(program, tmp_path, HostRunner(parts=4), (0,))
+        compare(program, tmp_path, HostRunner(parts=4, flags=("-O0",)), (0,))
 
 
 def test_a_barrier_that_is_missing_is_caught(tmp_path: Path) -> None:
@@ -156,4 +170,4 @@ def test_a_barrier_that_is_missing_is_caught(tmp_path: Path) -> None:
     )
     (tmp_path / "net.c").write_text(text.replace(image, "").replace(convolution, together))
     with pytest.raises(AssertionError):
-        compare(program, tmp_path, HostRunner(parts=4), (0,))
+        compare(program, tmp_path, HostRunner(parts=4, flags=("-O0",)), (0,))
