@@ -23,7 +23,7 @@ from nnkit_gap8.cluster import Cluster
 from nnkit_gap8.compile_flags import OPTIMISATION, PULP_FLAGS, RV32_FLAGS
 from nnkit_gap8.files import cluster_files, shared_files
 from nnkit_gap8.network_code import RESERVED, network_code
-from nnkit_gap8.step_table import step_table
+from nnkit_gap8.step_table import NO_WAIT, step_table
 from nnkit_gap8.steps import address, scratch_buffer
 
 CONTEXT_BYTES = 16  # the network's context on a machine with 32-bit pointers

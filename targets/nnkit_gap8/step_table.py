@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nnkit_gap8.steps import CallView, FetchView, StepView
 
 _WORD = 4
-_NO_WAIT = -2
+NO_WAIT = -2
 """Of the table's field `wait`; other negative numbers wait for everything."""
 
 
@@ -33,7 +33,6 @@ class StepTable:
     kernels: tuple[str, ...]
     on_controller: tuple[str, ...]
     kernels_a_step: int
-    no_wait: int = _NO_WAIT
 
     def size_bytes(self, *, weights: bool) -> int:
         """Bytes of all rows and fetches on a machine with 32-bit pointers."""
@@ -69,7 +68,7 @@ def step_table(steps: Sequence[StepView], op_count: int, *, weights: bool) -> St
             values += [str(int(first and firsts[step.op] == index)), str(int(last and lasts[step.op] == index))]
             if fetches:
                 values += [str(len(step.fetches_now) * first), str(len(step.prefetches) * first)]
-                values.append(str(step.wait if first and step.wait is not None else _NO_WAIT))
+                values.append(str(step.wait if first and step.wait is not None else NO_WAIT))
             shown = [f"KERNEL_{name}" if name else "NO_KERNEL" for name in names]
             values.append(_braced([*shown, *["NO_KERNEL"] * ((3 if in_tiles else 1) - len(shown))]))
             values += [str(int(step.tiles is not None))] if in_tiles else []
