@@ -104,9 +104,8 @@ def emit_artifact(
     network_sources = tuple(sorted([f"{network.stem}.c", *(path for path in generated if path.endswith(".c"))]))
     shared: dict[str, Any] = {"n": network, "layers": code.layers, "steps": code.steps, "sources": network_sources}
     shared |= {"tilings": code.tilings, "cluster": cluster is not None, "affine": False}
-    shared["table"] = (
-        step_table(code.steps, len(program.ops), weights=bool(network.weights_bytes)) if as_table else None
-    )
+    table = step_table(code.steps, len(program.ops), weights=bool(network.weights_bytes)) if as_table else None
+    shared |= {"table": table, "no_wait": NO_WAIT}
     shared |= {"optimisation": OPTIMISATION, "rv32_flags": RV32_FLAGS, "pulp_flags": PULP_FLAGS}
     environment = c_environment("nnkit_gap8", "templates")
     for path in (f"{network.stem}.h", f"{network.stem}.c", "README.md"):
