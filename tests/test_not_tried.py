@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from nnkit.commands.not_tried import not_tried
+from nnkit.report.untried import KEPT_FORMATS
 
 BOTH = (
     "calibration: {corrections: [...]} with a, b; tags: {hp: auto}, which puts the layers that need it into 16 bits"
@@ -36,7 +37,7 @@ def _report(*gates: tuple[float, float | None]) -> dict[str, Any]:
         {"name": "top1_accuracy", "limit": 0.9, "measured": measured, "passed": measured >= 0.9, "float": of_float}
         for measured, of_float in gates
     ]
-    return {"verify": {"gates": entries}}
+    return {"verify": {"gates": entries}, "quantization_notes": []}
 
 
 @pytest.mark.parametrize(
@@ -51,6 +52,11 @@ def _report(*gates: tuple[float, float | None]) -> dict[str, Any]:
 )
 def test_what_is_left_to_try(asked: tuple[str, ...] | None, hp: object, precision: str, expected: str | None) -> None:
     assert not_tried(_build(asked, hp, precision), _report((0.5, 0.95))) == expected
+
+
+def test_a_network_that_is_quantised_already_has_no_corrections() -> None:
+    kept = _report((0.5, 0.95)) | {"quantization_notes": [KEPT_FORMATS]}
+    assert (not_tried(_build(None, (), "int8"), kept) or "").startswith("the float network")
 
 
 def test_what_a_target_corrects_by_itself_is_not_left_to_try() -> None:

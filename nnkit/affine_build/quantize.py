@@ -35,6 +35,7 @@ from nnkit.quantize.affine.ranges import ranges_used
 from nnkit.quantize.judge import FEWEST, outputs_sqnr_db, set_apart, too_few, verdict
 from nnkit.quantize.lowered import LoweredLayers
 from nnkit.quantize.used_ranges import UsedRanges
+from nnkit.report.untried import KEPT_FORMATS
 from nnkit.samples import Sample
 from nnkit.target import Quantization
 
@@ -62,7 +63,8 @@ def to_program(
                 "the network is quantised already: `calibration.corrections` would change its integers",
                 remedy="remove them, or give the float network",
             )
-        return quantize_affine(lowered, quantization.statistics, plain, name=quantization.name)
+        program = quantize_affine(lowered, quantization.statistics, plain, name=quantization.name)
+        return replace(program, notes=(*program.notes, KEPT_FORMATS))
     samples = quantization.samples(options.correction_images) if wanted else []
     if len(samples) < FEWEST:
         if settings.corrections:

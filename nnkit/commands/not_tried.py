@@ -13,12 +13,15 @@ def not_tried(build: Build, report: dict[str, Any]) -> str | None:
 
     No precision reaches a gate that the float network fails.
     """
+    from nnkit.report.untried import KEPT_FORMATS
     from nnkit.stages import untried
     from nnkit.verify.gates import GateResult, beyond_the_float_network
 
     failed = [gate for gate in map(GateResult.from_json, report["verify"]["gates"]) if not gate.passed]
     if len(beyond_the_float_network(failed)) == len(failed):
         return None
+    if KEPT_FORMATS in report["quantization_notes"]:
+        return "the float network: this model is quantised already, and stays as it is"
     lines = []
     rest = untried(build)
     if rest.corrections:

@@ -16,6 +16,7 @@ from nnkit.errors import GateFailedError, UnprovenError
 from nnkit.executors import THIS_HOST, ExecutorChoice
 from nnkit.report.advice import CLIPPED_SHARE, UNSEEN_FACTOR
 from nnkit.report.progress import Progress
+from nnkit.report.untried import KEPT_FORMATS
 from nnkit.terminal import Colour, in_colour
 
 if TYPE_CHECKING:
@@ -231,10 +232,10 @@ def _quantisation_lines(report: dict[str, Any]) -> list[str]:
             f"skipped  {len(skipped)} calibration {'image' if len(skipped) == 1 else 'images'} that cannot be used: "
             f"{', '.join(skipped[:_NAMED])}{more} (why: report.json, calibration)"
         )
-    clipped = clipped_line(report["layers"])
+    notes = report["quantization_notes"]
+    clipped = None if KEPT_FORMATS in notes else clipped_line(report["layers"])
     if clipped is not None:
         lines.append(clipped)
-    notes = report["quantization_notes"]
     lines += [f"note     {note}" for note in notes[:_LISTED]]
     if len(notes) > _LISTED:
         lines.append(f"note     {len(notes) - _LISTED} more in report.json, quantization_notes")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from nnkit.mixed_precision.tried import listed, recipe_line
-from nnkit.report.untried import Untried
+from nnkit.report.untried import KEPT_FORMATS, Untried
 
 Weight: TypeAlias = Literal["high", "medium", "low"]
 _ORDER: tuple[Weight, ...] = ("high", "medium", "low")
@@ -112,6 +112,10 @@ def _accuracy(report: Mapping[str, Any], untried: Untried) -> Iterator[Advice]:
     reached = report["verify"]["float_vs_program"].get("sqnr_db")
     if not integer or (not failed and reached is not None and reached > _NOTHING_TO_GAIN_DB):
         return
+    if KEPT_FORMATS in report["quantization_notes"]:
+        if failed:
+            yield Advice(weight, "Give the float network.", f"{reason}The model is quantised already, and stays as it is.")
+        return
     yield from _sixteen_bits(report, untried, weight, reason)
     if untried.corrections:
         names = ", ".join(untried.corrections)
@@ -206,15 +210,15 @@ def _inputs(report: Mapping[str, Any]) -> Iterator[Advice]:
             f"model: {{inputs: {{{name}: {{calibration: {{images: [<as now>, more/*.png]}}}}}}}}",
             _beside_all(report, inputs),
         )
-    calibration = report["calibration"]
-    if calibration["method"] not in ("table", "formats") and calibration["images"] < _FEW_IMAGES:
+    calibration, kept = report["calibration"], KEPT_FORMATS in report["quantization_notes"]
+    if not kept and calibration["method"] not in ("table", "formats") and calibration["images"] < _FEW_IMAGES:
         yield Advice(
             "medium",
             "Calibrate on more inputs.",
             f"Ranges rest on {calibration['images']}; what none of them shows is clipped later.",
         )
     outputs = report["verify"]["float_vs_program"]
-    if outputs["seen_by_calibration"]:
+    if outputs["seen_by_calibration"] and not kept:
         yield Advice(
             "medium",
             "Verify on inputs that calibration has not seen.",

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from nnkit.mixed_precision.tried import TriedLayers
 
 
+KEPT_FORMATS = "the network is quantised already: its formats and the integers of its weights are kept"
+"""The note of a program that took both from the model: nothing of calibration changes it."""
+
+
 @dataclass(frozen=True)
 class Untried:
     """corrections: that the target offers and the recipe has not asked for. sixteen_bits: `hp: auto` may help.

@@ -9,7 +9,7 @@ import yaml
 
 from nnkit.mixed_precision.tried import TriedLayers
 from nnkit.report.advice import Advice, advice_for
-from nnkit.report.untried import Untried
+from nnkit.report.untried import KEPT_FORMATS, Untried
 
 NOTHING = Untried()
 
@@ -30,6 +30,7 @@ def report(*layers: dict[str, Any], **values: Any) -> dict[str, Any]:
     return {
         "status": "ok",
         "doubts": [],
+        "quantization_notes": [],
         "target": "tiny",
         "inputs": [{"name": "image"}],
         "layers": list(layers) or [layer("a")],
@@ -51,6 +52,13 @@ def only(advice: list[Advice]) -> Advice:
 
 def test_nothing_to_say() -> None:
     assert advice_for(report(), NOTHING) == []
+
+
+def test_a_network_that_is_quantised_already_is_not_to_be_calibrated_otherwise() -> None:
+    failing = report(layer("a", clip_rate=0.5, isolated_sqnr_db=2.0), quantization_notes=[KEPT_FORMATS])
+    failing["verify"]["gates"] = [{"name": "cosine", "passed": False}]
+    failing["calibration"]["images"] = failing["verify"]["float_vs_program"]["seen_by_calibration"] = 2
+    assert only(advice_for(failing, Untried(("bias_correction",), True))).title == "Give the float network."
 
 
 def test_unseen_inputs_are_named_and_float_layers_do_not_count() -> None:

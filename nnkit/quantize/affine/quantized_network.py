@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from nnkit import rewrite
-from nnkit.errors import ModelError
 from nnkit.graph import Model
 from nnkit.program import Affine
 from nnkit.quantize.affine.qdq_import import read_qdq
 from nnkit.quantize.affine.quantize import with_stored_weights
 from nnkit.quantize.affine.widths import keeps_format
-from nnkit.quantize.float_program import FloatActivation, FloatOp, FloatProgram
+from nnkit.quantize.float_program import FloatActivation, FloatOp, FloatProgram, Nonlinearity
 from nnkit.quantize.lowered import LoweredLayers
 
 _RULES = (
@@ -45,30 +44,41 @@ def lower_quantized(model: Model, documentation: str = "") -> LoweredLayers:
     plain = replace(model, onnx_bytes=proto.SerializeToString(deterministic=True))
     restructured, log = rewrite.restructure(plain, rewrite.resolve_rules(list(_RULES)))
     lowered = LoweredLayers.of(restructured, log, documentation)
-    layers = with_stored_weights(lowered.layers, parts.weights)
-    return replace(lowered, layers=replace(layers, formats=_completed(layers, parts.formats)))
+    return replace(lowered, layers=_completed(with_stored_weights(lowered.layers, parts.weights), parts.formats))
 
 
-def _completed(layers: FloatProgram, formats: Mapping[str, Affine]) -> dict[str, Affine]:
-    """The formats, and those of values that a rewrite put before what only moves or compares them.
+def _completed(layers: FloatProgram, formats: Mapping[str, Affine]) -> FloatProgram:
+    """The network with its formats, and those of values that a rewrite put before what only moves or compares them.
 
-    Raises ModelError where such an op has two formats.
+    Where such an op has another format behind it than before it, it moves the integers as they are, and an op of its
+    own stores them in the other format.
     """
     complete = dict(formats)
+    ops: list[FloatOp] = []
+    shapes = dict(layers.shapes)
     for layer in reversed(layers.ops):
         form = complete.get(layer.output)
         if form is not None and _cuts_nothing(layer, form):
             complete.setdefault(layer.inputs[0], form)
-        if form is None or not keeps_format(layer):
-            continue
-        (source,) = layer.inputs
-        if complete.setdefault(source, form) != form:
-            raise ModelError(
-                "it only moves or compares values, and they are stored in another format behind it than before it",
-                where=layer.name,
-                remedy="quantise the network again with one scale and zero point for both",
-            )
-    return complete
+        if form is not None and keeps_format(layer):
+            (source,) = layer.inputs
+            given = complete.setdefault(source, form)
+            if given != form:
+                moved = f"{layer.output}.moved"
+                complete[moved], shapes[moved] = given, shapes[layer.output]
+                ops.append(
+                    FloatActivation(
+                        name=f"{layer.name}.stored",
+                        inputs=(moved,),
+                        output=layer.output,
+                        range_value=layer.range_value,
+                        tags=layer.tags,
+                        activation=Nonlinearity(),
+                    )
+                )
+                layer = replace(layer, output=moved)
+        ops.append(layer)
+    return replace(layers, ops=tuple(reversed(ops)), shapes=shapes, formats=complete)
 
 
 def _cuts_nothing(layer: FloatOp, form: Affine) -> bool:
