@@ -114,7 +114,9 @@ def _accuracy(report: Mapping[str, Any], untried: Untried) -> Iterator[Advice]:
         return
     if KEPT_FORMATS in report["quantization_notes"]:
         if failed:
-            yield Advice(weight, "Give the float network.", f"{reason}The model is quantised already, and stays as it is.")
+            yield Advice(
+                weight, "Give the float network.", f"{reason}The model is quantised already, and stays as it is."
+            )
         return
     yield from _sixteen_bits(report, untried, weight, reason)
     if untried.corrections:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from nnkit.mixed_precision.tried import TriedLayers
 
-
 KEPT_FORMATS = "the network is quantised already: its formats and the integers of its weights are kept"
 """The note of a program that took both from the model: nothing of calibration changes it."""
 

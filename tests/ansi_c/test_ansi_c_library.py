@@ -14,6 +14,7 @@ from ansi_c_library import SANITIZERS, library, outputs
 from onnx import helper
 from segment_networks import network, normal
 
+from nnkit.boards import BOARDS
 from nnkit.custom_ops import DetectionOutput, PriorBox
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
@@ -168,6 +169,17 @@ def test_make_builds_the_library_and_the_example(tmp_path: Path) -> None:
     (expected,) = FloatSession(small()).run(X).values()
     computed = np.frombuffer((tmp_path / "out.bin").read_bytes(), np.float32)
     np.testing.assert_allclose(computed, expected.ravel(), rtol=1e-5)
+
+
+def test_make_compiles_all_of_it_for_the_core_that_is_asked_for(tmp_path: Path) -> None:
+    """The weights too: this compiler's own default is another core, and objects of two do not link."""
+    if shutil.which("make") is None or (missing := BOARDS["rv32imac"].missing()) is not None:
+        pytest.skip(missing or "make is not installed")
+    library(small(), tmp_path)
+    tools = ["CC=riscv64-unknown-elf-gcc", "AR=riscv64-unknown-elf-ar"]
+    flags = "CFLAGS=-O1 -march=rv32imac -mabi=ilp32 --specs=picolibc.specs"
+    subprocess.run(["make", "-s", "-C", tmp_path, *tools, flags, "all"], check=True, capture_output=True)
+    assert {path.read_bytes()[4] for path in tmp_path.glob("*.o")} == {1}  # ELF of 32 bits
 
 
 def test_cmake_builds_the_library(tmp_path: Path) -> None:

@@ -84,9 +84,7 @@ def test_what_moves_integers_may_store_them_in_another_format(tmp_path: Path) ->
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     onnx.save(model, path := tmp_path / "moved.onnx")
     plain = AffineScheme(bias_correction=False)
-    program = quantize_affine(
-        lower_quantized(import_onnx(path).model), CalibrationStats({}, "formats", 0, ""), plain
-    )
+    program = quantize_affine(lower_quantized(import_onnx(path).model), CalibrationStats({}, "formats", 0, ""), plain)
     values = np.random.default_rng(0).uniform(-3, 3, (1, 6, 8, 8)).astype(np.float32)
     largest, differing = farthest(path, program, [{"x": values}])
     assert (largest <= 1, differing < 10) == (True, True)
