@@ -87,6 +87,7 @@ OPTIONAL_RULES: tuple[str, ...] = (
     "shuffle_to_conv",
     "floor_pool_to_conv",
     "inner_fc_to_conv",
+    "sink_equal_reshapes",
     *_INTO_INTEGER_LAYERS,
 )
 """Rules that a recipe or a target must name; in the order in which they are usually written."""

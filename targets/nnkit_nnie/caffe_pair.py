@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from nnkit.graph import LayerTags, Model, ValueTags
+from nnkit.graph import InputSpec, LayerTags, Model, ValueTags
 from nnkit.graph.metadata import CAFFE_BOTTOMS, CAFFE_LAYER
 from nnkit.graph.refusal import LayersRefused
 from nnkit.graph.tag_words import split_tags
@@ -152,13 +152,24 @@ def _model(network: Network, proto: onnx.ModelProto, values: Mapping[str, str]) 
     tags = {values.get(name, name): tag for name, tag in model.tags.values.items() if name not in custom}
     for name in (name for layer in network.layers if layer.cpu for name in layer.outputs):
         tags[values[name]] = model.tags.of(name).merged(ValueTags(cpu=True))
+    shapes = {spec.name: _input_shape(network, spec) for spec in model.inputs}
+    for spec, value in zip(model.inputs, proto.graph.input, strict=True):
+        for _ in shapes[spec.name][len(spec.shape) :]:
+            value.type.tensor_type.shape.dim.add(dim_value=1)
     return Model(
         proto.SerializeToString(),
         LayerTags(tags),
-        tuple(replace(spec, name=values[spec.name]) for spec in model.inputs),
+        tuple(replace(spec, name=values[spec.name], shape=shapes[spec.name]) for spec in model.inputs),
         tuple(replace(spec, name=values[spec.name]) for spec in model.outputs),
         model.opset,
     )
+
+
+def _input_shape(network: Network, spec: InputSpec) -> tuple[int, ...]:
+    """Rows [1, C, L] that are only reshaped, as a map [1, C, L, 1]: blobs of the NNIE have four dimensions."""
+    readers = [layer for layer in network.layers if spec.name in layer.inputs]
+    rows = len(spec.shape) == 3 and all(layer.kind == "Reshape" for layer in readers)
+    return (*spec.shape, 1) if rows else spec.shape
 
 
 def _node_names(network: Network) -> dict[str, str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from nnkit.constraints import Violation, constraint_text, violation
 from nnkit.graph import Model
 from nnkit.graph.view import GraphView
-from nnkit_nnie.constraints import INPUT_RULES, LAYER_LIMITS
+from nnkit_nnie.constraints import INPUT_RULES, LAYER_LIMITS, reshape_keeps_batch
 from nnkit_nnie.context import Context, Division, context_of
 from nnkit_nnie.fixed_values import with_fixed_values
 from nnkit_nnie.joining import SMALL, Arranged, joined
@@ -59,7 +59,8 @@ def divided(model: Model, division: Division) -> Divided:
     if division.outside_limits_custom:
         layers, moved = _moved_to_cpu(graph, layers, division)
         notes += moved
-    layers = _reshapes_among_cpu_layers(graph, layers, division)
+    layers, moved = _reshapes_for_the_cpu(graph, layers, division)
+    notes += moved
     warp = next((layer for layer in layers if layer.kind == WARP), None) if division.split_at_warp else None
 
     def arrange(placed: tuple[Layer, ...]) -> Arranged:
@@ -117,10 +118,13 @@ def _moved_to_cpu(
         )
 
 
-def _reshapes_among_cpu_layers(graph: GraphView, layers: tuple[Layer, ...], division: Division) -> tuple[Layer, ...]:
+def _reshapes_for_the_cpu(
+    graph: GraphView, layers: tuple[Layer, ...], division: Division
+) -> tuple[tuple[Layer, ...], list[str]]:
     """A layer that only changes the shape of what `_cpu` layers give, for the CPU or as a result, runs there too.
 
-    On the NNIE it would cost two segments, and round to S20.12 what was float before and is float after.
+    On the NNIE it would cost two segments, and round to S20.12 what was float before and is float after. So does one
+    whose result has other than four dimensions and is the network's, which the NNIE cannot write; notes say which.
     """
     context = context_of(graph, layers, division)
 
@@ -133,7 +137,17 @@ def _reshapes_among_cpu_layers(graph: GraphView, layers: tuple[Layer, ...], divi
             and all(reader.placement == "cpu" for reader in readers)
         )
 
-    return tuple(replace(layer, cpu=True) if layer.placement == "npu" and among(layer) else layer for layer in layers)
+    def last(layer: Layer) -> bool:
+        read = any(context.consumers.get(name) for name in layer.outputs)
+        return not read and reshape_keeps_batch(layer, context) is not None
+
+    moved = {layer.name for layer in layers if layer.placement == "npu" and (among(layer) or last(layer))}
+    notes = [
+        f"layer {layer.name} runs on the CPU: it gives the network's result other than four dimensions"
+        for layer in layers
+        if layer.name in moved and not among(layer)
+    ]
+    return tuple(replace(layer, cpu=True) if layer.name in moved else layer for layer in layers), notes
 
 
 def _layer_violations(layers: Sequence[Layer], context: Context) -> list[Violation]:

@@ -27,6 +27,7 @@ DEFAULT_RULES: tuple[str, ...] = (
     "merge_clips",
     "flatten_concat",
     "sum_to_add",
+    "one_dimension_to_two",
     "global_pool",
     "merge_pad",
     "focus_to_conv",
@@ -79,11 +80,11 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
         )
 
     def legalisation(self, options: NnieOptions) -> tuple[str, ...]:
-        """Reshapes between a convolution that was a fully connected layer and what follows it are moved or merged.
+        """Reshapes that rewritten layers left (fully connected ones, those over one dimension) are moved or merged.
 
         Nothing else: a layer that the NNIE lacks is refused, or runs on the CPU, with the reason.
         """
-        return ("sink_reshape", "collapse_reshape", "remove_identity")
+        return ("sink_reshape", "sink_equal_reshapes", "collapse_reshape", "remove_identity")
 
     def lower(self, model: Model, log: RewriteLog, options: NnieOptions) -> NnieLowered:
         """NNIE and CPU segments, after every limit and tag rule was checked, and that the recipe's mapper is one."""
