@@ -139,7 +139,7 @@ def _reshapes_for_the_cpu(
 
     def last(layer: Layer) -> bool:
         read = any(context.consumers.get(name) for name in layer.outputs)
-        return not read and reshape_keeps_batch(layer, context) is not None
+        return not (read or layer.in_place) and reshape_keeps_batch(layer, context) is not None
 
     moved = {layer.name for layer in layers if layer.placement == "npu" and (among(layer) or last(layer))}
     notes = [
