@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from nnkit.commands.common import print_json, print_line
+from nnkit.errors import UserFileError
 
 
 def report_command(build: Path, *, json: bool) -> None:
     """Write `report.html` again, as this version of nnkit makes it."""
-    from nnkit.report.html import write_page
-
-    path = write_page(build)
+    path = _written(build)
     if json:
         print_json({"page": str(path), "bytes": path.stat().st_size})
     else:
@@ -22,10 +21,24 @@ def view_command(build: Path) -> None:
     """Open `report.html` in the browser; it is written first where the build has none."""
     import webbrowser
 
-    from nnkit.report.html import write_page
-
     path = build / "report.html"
     if not path.is_file():
-        path = write_page(build)
+        path = _written(build)
     opened = webbrowser.open(path.resolve().as_uri())
     print_line(str(path) if opened else f"{path}: no browser was found here; open this file in one")
+
+
+def _written(build: Path) -> Path:
+    """The page. Raises UserFileError where the build's report lacks what this version of nnkit shows."""
+    from jinja2 import UndefinedError
+
+    from nnkit.report.html import write_page
+
+    try:
+        return write_page(build)
+    except (UndefinedError, KeyError, TypeError, AttributeError) as error:
+        raise UserFileError(
+            f"its report is not one of this version of nnkit ({type(error).__name__}: {error})",
+            where=str(build),
+            remedy="build it again with `nnkit run`",
+        ) from error

@@ -11,7 +11,17 @@ from nnkit.generated import packaged_text, template_environment
 from nnkit.report.html.deployment import deployment_values, is_deployment_report
 from nnkit.report.html.files import PageFiles, read_page_files
 from nnkit.report.html.verdict import figures_of, peak_layers, verdict_of
-from nnkit.report.html.words import byte_size, coded, cosine_in_words, count, decibel, decimal, milliseconds, share
+from nnkit.report.html.words import (
+    byte_size,
+    coded,
+    cosine_in_words,
+    count,
+    decibel,
+    decimal,
+    is_numeric,
+    milliseconds,
+    share,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -30,17 +40,18 @@ def write_page(build: Path) -> Path:
 
     path = build / "report.html"
     files = read_page_files(build)
-    if is_deployment_report(files.report):
-        values = deployment_values(build, files, HERE)
-        data = embedded(values["shown"] | {"drawn": {}})
-        page = page_environment().get_template("deployment.html.j2").render(values, data=data)
-    else:
-        page = page_html(files)
+    page = _deployment_html(build, files) if is_deployment_report(files.report) else page_html(files)
     try:
         path.write_text(page, encoding="utf-8")
     except OSError as error:
         raise cannot_be_written(path, error, "the page") from error
     return path
+
+
+def _deployment_html(build: Path, files: PageFiles) -> str:
+    values = deployment_values(build, files, HERE)
+    data = embedded(values["shown"] | {"drawn": {}})
+    return page_environment().get_template("deployment.html.j2").render(values, data=data)
 
 
 def page_html(files: PageFiles) -> str:
@@ -86,6 +97,7 @@ def page_environment() -> Environment:
         "milliseconds": milliseconds,
         "share": share,
     }
+    environment.tests["numeric"] = is_numeric
     return environment
 
 

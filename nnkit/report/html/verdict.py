@@ -177,6 +177,7 @@ def _fast(report: Mapping[str, Any]) -> Figure:
             Line("instructions", count(entry["instructions"]), f"measured, counted on {entry['how']}{per_mac}")
         )
     speed = [(each, f"{_quantity(each['value'])} {each['unit']}") for each in report["speed"]]
+    speed = [(each, value.removesuffix(f" {each['what']}")) for each, value in speed]
     lines += [Line(each["what"], value, f"{each['kind']}: {each['how']}") for each, value in speed]
     if speed:
         headline = f"{speed[0][1]} ({speed[0][0]['kind']})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -59,6 +60,14 @@ def cosine_in_words(value: float | None) -> str:
     if value is None or value == 1.0:
         return decimal(value)
     return next((text for d in range(4, 15) if float(text := f"{value:.{d}g}") != 1.0), "1")
+
+
+def is_numeric(cell: object) -> bool:
+    """Whether a cell of a table is a number, or one with its unit (`25.6 dB`): such stand right."""
+    return (
+        isinstance(cell, int | float)
+        or re.fullmatch(r"-?[\d.,]+([ \u2009]?(%|dB|ms|B|[KM]iB))?|-", str(cell)) is not None
+    )
 
 
 def coded(text: str) -> Markup:

@@ -103,9 +103,19 @@ def test_memory_draws_every_buffer_and_zooms_by_key(opened: Opened, small_build:
 
 
 def test_print_shows_all_parts(opened: Opened) -> None:
-    opened.page.emulate_media(media="print")
-    assert opened.page.locator("[role=tabpanel]:visible").count() == len(TABS)
-    assert not opened.page.locator(".tabs").is_visible()
+    page = opened.page
+    opened.tab("memory")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert page.locator("[role=tabpanel]:visible").count() == len(TABS)
+    assert not page.locator(".tabs").is_visible()
+    widths = page.locator(".chart svg").evaluate_all("all => all.map((each) => each.clientWidth)")
+    assert len(widths) == page.locator(".chart").count()
+    assert all(width <= 700 for width in widths)
+    page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("[role=tabpanel]:visible").count() == 1
+    assert page.locator("#memory .chart svg").first.evaluate("each => each.clientWidth") > 1000
 
 
 @pytest.mark.parametrize("stage", ["before", "after"])

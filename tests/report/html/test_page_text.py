@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from nnkit.cli import app
+from nnkit.errors import UserFileError
 from nnkit.report.html.files import PageFiles, read_page_files
 from nnkit.report.html.page import page_html
 from nnkit.report.html.verdict import figures_of, peak_layers, verdict_of
@@ -45,6 +47,18 @@ def test_a_folder_that_is_no_build_is_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["report", str(tmp_path)])
     assert done.exception is not None
     assert "not a build" in str(done.exception)
+
+
+def test_a_build_of_another_version_is_told_to_be_built_again(small_build: Path, tmp_path: Path) -> None:
+    for name in ("report.json", "plan.json"):
+        shutil.copy(small_build / name, tmp_path)
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    del report["planner"]
+    (tmp_path / "report.json").write_text(json.dumps(report), encoding="utf-8")
+    done = CliRunner().invoke(app, ["report", str(tmp_path)])
+    assert isinstance(done.exception, UserFileError)
+    assert "is not one of this version" in str(done.exception)
+    assert "nnkit run" in done.exception.remedy
 
 
 def test_a_memory_as_large_as_what_lies_in_it_does_not_count_as_full(files: PageFiles) -> None:

@@ -38,6 +38,7 @@ nnkit.chart = (element, options, ready) => {
     }
     entry.chart.setOption({ animation: false, backgroundColor: "transparent", ...options() }, { notMerge: true });
     entry.chart.resize();
+    entry.chart.getZr().flush();  // now: paper waits for no frame
   } };
   nnkit.charts.push(entry);
   return entry;
@@ -53,9 +54,18 @@ nnkit.tooltip = () => ({
   backgroundColor: nnkit.colour("card"), borderColor: nnkit.colour("line"), confine: true,
   textStyle: { color: nnkit.colour("text"), fontSize: 13 },
 });
-addEventListener("resize", nnkit.drawCharts);
-addEventListener("beforeprint", nnkit.drawCharts);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", nnkit.drawCharts);
+nnkit.onPaper = () => document.documentElement.classList.contains("printing");
+nnkit.redrawCharts = () => nnkit.onPaper() || nnkit.drawCharts();  // while printing, the paper has its own size and theme
+addEventListener("resize", nnkit.redrawCharts);
+// On paper all parts stand one below the other, as wide as a page, in the light theme, with what was folded open.
+nnkit.printing = (on) => {
+  document.documentElement.classList.toggle("printing", on);
+  for (const fold of document.querySelectorAll("#rewrites details")) fold.open = on;
+  nnkit.drawCharts();
+};
+addEventListener("beforeprint", () => nnkit.printing(true));
+addEventListener("afterprint", () => nnkit.printing(false));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", nnkit.redrawCharts);
 
 // Keys for a chart that zooms along one axis: + and - zoom, arrows move, 0 shows all.
 nnkit.zoomKeys = (element, chart) => element.addEventListener("keydown", (event) => {

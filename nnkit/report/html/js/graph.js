@@ -49,12 +49,15 @@ if (nnkit.drawn.graph) {
     const entries = legends[colouring.value]();
     if (nodes.some((node) => node.layer == null)) entries.push(["in no layer", nnkit.colour("card")]);
     nnkit.element("graph-legend").innerHTML = entries.map(([text, fill]) => `<b style="background:${fill}"></b>${text}`).join("");
+    const onPaper = nnkit.onPaper();
+    const fitted = Math.max(1, (places.width + 40) / element.clientWidth);
+    element.style.height = onPaper ? `${(places.height + 40) / fitted}px` : "";
     const area = [element.clientWidth, element.clientHeight];
-    const scale = Math.max(1, (places.width + 40) / area[0], (places.height + 40) / area[1]);
+    const scale = Math.max(fitted, (places.height + 40) / area[1]);
     const [across, down] = area.map((pixels) => pixels * scale);  // all of it, in the proportions of the chart
     const left = (across - places.width) / 2;
     // Opened at a readable size at the top; the whole is a key away.
-    const shown = whole ? 1 : 1 / scale;
+    const shown = whole || onPaper ? 1 : 1 / scale;
     const window = [{ start: 50 - 50 * shown, end: 50 + 50 * shown }, { start: 0, end: 100 * shown }];
     const drawNode = ({ dataIndex }, api) => {
       const place = places.nodes[dataIndex];
@@ -66,7 +69,7 @@ if (nnkit.drawn.graph) {
       const letters = Math.floor(width / 6.2);
       if (height > 11) {
         const lines = height > 24 ? `${nnkit.shorten(node.name, letters)}\n${node.op}` : nnkit.shorten(node.name, letters);
-        children.push({ type: "text", silent: true, style: { text: lines, fill: node.layer == null ? nnkit.colour("text") : "#000",
+        children.push({ type: "text", silent: true, style: { text: lines, fill: nnkit.colour("text"),
           fontSize: 10.5, lineHeight: 13, x: x + width / 2, y: y + height / 2, align: "center", verticalAlign: "middle" } });
       }
       return { type: "group", children };
