@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _ORIGINAL, _WEIGHTS = "original.onnx", "weights.bin"
 _OPTIONAL = "simplify"
 _SLOW = "it took longer than"
+_NOT_SIMPLIFIED = "not simplified: "
 _DAMAGED = "the file is damaged, or its sizes are absurd: export the network again"
 _PURPOSE = {
     "inline": "inlining its functions",
@@ -112,7 +113,7 @@ def _run(folder: Path, steps: list[str], sizes: Mapping[str, int], where: str, l
         report = _report(folder)
         refused = report.get("refused")
         if refused:
-            raise ModelError(refused["reason"], where=refused["where"], remedy=refused["remedy"])
+            raise refusal(refused, report.get("notes", notes))
         model, notes = report.get("model", model), report.get("notes", notes)
         if ended is None and report.get("done") == steps:
             changed = report["weights"]
@@ -127,9 +128,18 @@ def _run(folder: Path, steps: list[str], sizes: Mapping[str, int], where: str, l
                 where=where,
                 remedy=SLOW if why.startswith(_SLOW) else _DAMAGED,
             )
-        notes = [*notes, f"not simplified: {why}"]
+        notes = [*notes, f"{_NOT_SIMPLIFIED}{why}"]
         steps = steps[steps.index(_OPTIONAL) + 1 :]
         attempt += 1
+
+
+def refusal(refused: Mapping[str, str], notes: Sequence[str]) -> ModelError:
+    """What a step refused (`reason`, `where`, `remedy`); with why the model was not simplified, where it was not, as
+    that may be the cause: shapes that are computed are known only then."""
+    without = next((note for note in notes if note.startswith(_NOT_SIMPLIFIED)), "")
+    reason = f"{refused['reason']}; {without}" if without else refused["reason"]
+    slow = without.startswith(f"{_NOT_SIMPLIFIED}{_SLOW}")
+    return ModelError(reason, where=refused["where"], remedy=SLOW if slow else refused["remedy"])
 
 
 def _start(folder: Path, seconds: float) -> str | None:

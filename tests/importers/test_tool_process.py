@@ -11,6 +11,7 @@ from onnx import helper
 
 from nnkit.errors import ModelError
 from nnkit.importers import ToolLimits, import_onnx
+from nnkit.importers.tool_process import refusal
 
 
 @pytest.fixture
@@ -54,6 +55,29 @@ def test_the_import_goes_on_without_onnxsim(foldable: Path, fake_onnxsim: Any, s
     result = import_onnx(foldable)
     assert any(note in line for line in result.notes)
     assert [node.op_type for node in result.model.proto().graph.node] == ["Exp", "Mul"]
+
+
+def test_what_is_refused_for_lack_of_simplification_says_so(make_model: Any, save: Any, fake_onnxsim: Any) -> None:
+    nodes = [
+        helper.make_node("Cast", ["k"], ["c"], name="cast", to=7),
+        helper.make_node("Reshape", ["x", "c"], ["y"], name="r"),
+    ]
+    path = save(make_model(nodes, {"k": np.array([1, -1], np.float32)}, outputs={"y": None}))
+    import_onnx(path)
+    fake_onnxsim("def simplify(*a, **k):\n    raise RuntimeError('cannot fold')")
+    with pytest.raises(
+        ModelError, match=r"before run time; not simplified: onnxsim failed \(cannot fold\)"
+    ) as caught:
+        import_onnx(path)
+    assert "model.simplify" in caught.value.remedy
+
+
+def test_what_is_refused_as_simplifying_took_too_long_is_told_as_slow() -> None:
+    refused = {"reason": "a shape is not known", "where": "net.onnx", "remedy": "export it anew"}
+    slow = refusal(refused, ["converted", "not simplified: it took longer than 120 s"])
+    assert slow.reason == "a shape is not known; not simplified: it took longer than 120 s"
+    assert "NNKIT_TIME_FACTOR" in slow.remedy
+    assert refusal(refused, ["converted"]).remedy == "export it anew"
 
 
 def test_a_hanging_onnxsim_is_ended(foldable: Path, fake_onnxsim: Any) -> None:
