@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from nnkit.graph.read.axis import read_axis
 from nnkit.graph.read.concat import read_concat
-from nnkit.graph.read.conv import Conv
-from nnkit.graph.read.conv_transpose import ConvTranspose
-from nnkit.graph.read.fully_connected import FullyConnected
-from nnkit.graph.read.pool import Pool
 from nnkit.graph.read.resize import read_resize
 from nnkit.graph.read.slice import read_split
 from nnkit.graph.read.transpose import read_transpose
-from nnkit.graph.read.window import SlidingWindow
-from nnkit.graph.refusal import Refused
 from nnkit_nnie.context import Context, LayerLimit
 from nnkit_nnie.layer_kinds import ACTIVATIONS, ROI_KINDS
 from nnkit_nnie.layers import Layer
-from nnkit_nnie.operators import Weighted, read_operator
+from nnkit_nnie.window_limits import WINDOW_LIMITS, dims
 
-_WINDOWED = frozenset({"Convolution", "DepthwiseConv", "Deconvolution", "Pooling"})
 _VECTOR = ACTIVATIONS | {"Softmax", "InnerProduct", "Dropout", "Split"}
 
 FOLLOWERS = {
@@ -65,106 +57,8 @@ def sides_are_small(layer: Layer, context: Context) -> str | None:
     beyond = next((name for name in values if max(context.graph.shape(name)[1:], default=1) > most), None)
     if beyond is None:
         return None
-    shape = _dims(context.graph.shape(beyond))
+    shape = dims(context.graph.shape(beyond))
     return f"{shape} in {beyond}" if beyond in layer.inputs else shape
-
-
-def weights_are_small(layer: Layer, context: Context) -> str | None:
-    """no dimension of the weights is over {max_side} (of a fully connected layer: its outputs)
-    fix: split the layer into several with fewer outputs"""
-    operator, most = _operator(layer, context), context.limits.max_side
-    if isinstance(operator, FullyConnected):
-        return f"{operator.outputs:,} outputs" if operator.outputs > most else None
-    if not isinstance(operator, Conv | ConvTranspose) or max(operator.weight.shape) <= most:
-        return None
-    return f"weights of {_dims(operator.weight.shape)}"
-
-
-def windows_are_small(layer: Layer, context: Context) -> str | None:
-    """kernels are 1 to {max_kernel}, strides and dilations 1 to {max_parameter}, paddings 0 to {max_parameter}
-    fix: use a smaller window; a global pooling of a large map can be two poolings"""
-    window, limits = _window(layer, context), context.limits
-    if window is None:
-        return None
-    sides = (
-        ("kernel", window.kernel, limits.max_kernel),
-        ("stride", window.strides, limits.max_parameter),
-        ("dilation", window.dilations, limits.max_parameter),
-    )
-    beyond = [f"{name} {_dims(pair)}" for name, pair, most in sides if not all(1 <= side <= most for side in pair)]
-    if not all(0 <= pad <= limits.max_parameter for pad in window.pads):
-        beyond.append(f"padding {list(window.pads)}")
-    return ", ".join(beyond) or None
-
-
-def window_is_plane(layer: Layer, context: Context) -> str | None:
-    """convolutions and poolings have two dimensions, and padding that is the same on both ends of a side
-    fix: pad the input in the network before, or choose a symmetric padding"""
-    if layer.kind not in _WINDOWED:
-        return None
-    shape, window = context.graph.shape(layer.inputs[0]), _window(layer, context)
-    if len(shape) != 4:
-        return f"an input of {_dims(shape)}"
-    if layer.kind == "Pooling" or window is None:
-        return None
-    top, left, bottom, right = window.pads
-    return None if (top, left) == (bottom, right) else f"{top} above, {bottom} below, {left} left, {right} right"
-
-
-def operator_is_readable(layer: Layer, context: Context) -> str | None:
-    """weights and biases are constants of the network, and a pooling gives out its values alone
-    fix: fold what computes them into constants (docs/rewrites.md), or run the layer on the CPU"""
-    if layer.kind in _WINDOWED and len(context.graph.shape(layer.inputs[0])) != 4:
-        return None  # told already
-    try:
-        read_operator(context.graph, layer)
-    except Refused as refused:
-        return f"that {refused.reason}"
-    return None
-
-
-def product_has_one_row(layer: Layer, context: Context) -> str | None:
-    """an InnerProduct makes one vector of its whole input
-    fix: write a product of several rows as a 1x1 convolution, or run the layer on the CPU"""
-    operator = _operator(layer, context)
-    if not isinstance(operator, FullyConnected):
-        return None
-    rows = math.prod(context.graph.shape(layer.main.output)) // operator.outputs
-    return f"{rows:,} of them" if rows > context.graph.shape(layer.inputs[0])[0] else None
-
-
-def group_is_small(layer: Layer, context: Context) -> str | None:
-    """a convolution has at most {max_group} groups
-    fix: split the layer, or write it as a depthwise convolution"""
-    operator = _operator(layer, context)
-    if layer.kind == "DepthwiseConv" or not isinstance(operator, Conv | ConvTranspose):
-        return None
-    return f"{operator.groups:,}" if operator.groups > context.limits.max_group else None
-
-
-def pooling_is_ceil(layer: Layer, context: Context) -> str | None:
-    """a pooling covers its whole input: the size of its output is rounded up (ceil mode)
-    fix: name the rewrite floor_pool_to_conv in the recipe; or choose kernel, stride and padding so that nothing is
-    left over"""
-    pool, automatic = _operator(layer, context), layer.main.text("auto_pad", "NOTSET")
-    if not isinstance(pool, Pool) or pool.is_global or automatic == "VALID":
-        return None
-    if automatic != "NOTSET":
-        return f"padding {automatic}"
-    window = pool.window
-    wanted = tuple(
-        _ceil_size(
-            window.input_hw[axis],
-            window.kernel[axis],
-            window.strides[axis],
-            window.pads[axis],
-            window.pads[2 + axis],
-        )
-        for axis in (0, 1)
-    )
-    if window.output_hw == wanted:
-        return None
-    return f"an output of {_dims(window.output_hw)}, where that would be {_dims(wanted)}"
 
 
 def power_is_known(layer: Layer, context: Context) -> str | None:
@@ -194,7 +88,7 @@ def input_has_channels_first(layer: Layer, context: Context) -> str | None:
     if not _reads_channels_last(layer, context):
         return None
     name = layer.inputs[0]
-    return f"input {name} of {_dims(context.graph.shape(name))}, which a Permute turns"
+    return f"input {name} of {dims(context.graph.shape(name))}, which a Permute turns"
 
 
 def _reads_channels_last(layer: Layer, context: Context) -> bool:
@@ -208,7 +102,7 @@ def reshape_keeps_batch(layer: Layer, context: Context) -> str | None:
     """a Reshape gives four dimensions, of which the first is written as 0 (the batch, unchanged)
     fix: reshape to [0, C, H, W]; a vector is [0, F, 1, 1]"""
     shape = context.graph.shape(layer.outputs[0])
-    return f"{_dims(shape)}" if layer.kind == "Reshape" and len(shape) != 4 else None
+    return f"{dims(shape)}" if layer.kind == "Reshape" and len(shape) != 4 else None
 
 
 def batch_is_unchanged(layer: Layer, context: Context) -> str | None:
@@ -229,7 +123,7 @@ def upsample_is_twofold(layer: Layer, context: Context) -> str | None:
     shape, result = context.graph.shape(layer.inputs[0]), context.graph.shape(layer.outputs[0])
     factor = context.limits.upsample_factor
     if len(shape) != 4 or result != (*shape[:2], shape[2] * factor, shape[3] * factor):
-        return f"{_dims(shape)} to {_dims(result)}"
+        return f"{dims(shape)} to {dims(result)}"
     if layer.main.op_type != "Resize":
         return None
     resize = read_resize(context.graph, layer.main)
@@ -268,7 +162,7 @@ def no_broadcast(layer: Layer, context: Context) -> str | None:
     shapes = list(dict.fromkeys(context.graph.shape(name) for name in layer.inputs))
     if layer.kind != "Eltwise" or len(shapes) == 1:
         return None
-    return " and ".join(_dims(shape) for shape in shapes)
+    return " and ".join(dims(shape) for shape in shapes)
 
 
 def concat_is_small(layer: Layer, context: Context) -> str | None:
@@ -299,7 +193,7 @@ def pass_through_divides(layer: Layer, context: Context) -> str | None:
     blocks = [node.integer(name, 1) for name in ("block_height", "block_width")]
     if all(1 <= b <= most and side % b == 0 for b, side in zip(blocks, shape[2:], strict=True)):
         return None
-    return f"{_dims(blocks)} for a map of {_dims(shape[2:])}"
+    return f"{dims(blocks)} for a map of {dims(shape[2:])}"
 
 
 def proposal_has_one_top(layer: Layer, context: Context) -> str | None:
@@ -340,13 +234,7 @@ def known_axis(layer: Layer, context: Context) -> str | None:
 
 LAYER_LIMITS: tuple[LayerLimit, ...] = (
     sides_are_small,
-    weights_are_small,
-    windows_are_small,
-    window_is_plane,
-    operator_is_readable,
-    product_has_one_row,
-    group_is_small,
-    pooling_is_ceil,
+    *WINDOW_LIMITS,
     power_is_known,
     permute_is_channels_last,
     reshape_keeps_batch,
@@ -369,41 +257,9 @@ INPUT_RULES: tuple[LayerLimit, ...] = (input_has_channels_first,)
 """Rules for what reads an input of the network; to run it on the CPU is no way out of them."""
 
 
-def _dims(shape: Sequence[int]) -> str:
-    """A shape for people."""
-    return " x ".join(f"{side:,}" for side in shape)
-
-
 def _change(layer: Layer, context: Context) -> str:
     """What a layer makes of its first input's shape."""
-    return f"{_dims(context.graph.shape(layer.inputs[0]))} to {_dims(context.graph.shape(layer.outputs[0]))}"
-
-
-def _operator(layer: Layer, context: Context) -> Weighted | Pool | None:
-    """The operator of a layer with weights or a window; None for others, and where `operator_is_readable` tells."""
-    try:
-        return read_operator(context.graph, layer)
-    except Refused:
-        return None
-
-
-def _window(layer: Layer, context: Context) -> SlidingWindow | ConvTranspose | None:
-    """Kernel, strides, dilations and pads of a convolution, its transpose or a pooling; None for others."""
-    operator = _operator(layer, context)
-    if isinstance(operator, Conv | Pool):
-        return operator.window
-    return operator if isinstance(operator, ConvTranspose) else None
-
-
-def _ceil_size(side: int, kernel: int, stride: int, begin: int, end: int) -> int:
-    """Caffe's output size: rounded up; a last window that starts in the padding is left out.
-
-    Source: the reference implementation's definition of pooling.
-    """
-    size = -(-(side + begin + end - kernel) // stride) + 1
-    if (begin or end) and (size - 1) * stride >= side + begin:
-        size -= 1
-    return size
+    return f"{dims(context.graph.shape(layer.inputs[0]))} to {dims(context.graph.shape(layer.outputs[0]))}"
 
 
 def _exponents(layer: Layer, context: Context) -> list[float]:
