@@ -200,17 +200,23 @@ def test_accuracy_on_photos(tmp_path: Path, shared_dir: Path) -> None:
         assert metrics[f"top{best}_accuracy"]["program"] >= count / len(files) - 0.25  # at most one photo is lost
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> StageCache:
+    """Import, restructuring and calibration do not depend on the compile mode."""
+    return StageCache(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.mark.parametrize("mode", [0, 1, 2])
 @pytest.mark.parametrize("name", sorted(set(NETWORKS) - {"enet_own_size"}))
 def test_what_plan_accepts_is_written_in_each_compile_mode(
-    name: str, mode: int, tmp_path: Path, shared_dir: Path
+    name: str, mode: int, tmp_path: Path, cache: StageCache, shared_dir: Path
 ) -> None:
     """In mode 2 what reads the image has 16 bits, and carries the tag in the prototxt."""
     recipe = write_recipe(tmp_path, name, shared_dir, mode=mode, calibrated=1)
     tagged = first_layers(recipe) if mode == 2 else []
     more = f", tags: {{hp: {json.dumps(tagged)}}}"
     recipe = write_recipe(tmp_path, name, shared_dir, mode=mode, calibrated=1, more=more)
-    build = make_build(recipe, StageCache(tmp_path / "cache"), target="nnie")
+    build = make_build(recipe, cache, target="nnie")
     planned = pipeline.preview(build)
     assert planned.calibrated
     statistics = stages.calibrate(build, planned.restructured)
