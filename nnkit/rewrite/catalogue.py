@@ -22,6 +22,8 @@ DEFAULT_RULES: tuple[str, ...] = (
     # clean up and write things in one form
     "remove_identity",
     "drop_nan_guard",
+    "merge_transposes",
+    "sink_transpose",
     "simplify_clip",
     "merge_clips",
     "collapse_reshape",
@@ -61,6 +63,7 @@ _INTO_INTEGER_LAYERS: tuple[str, ...] = (
     "resize_to_layers",
     "pad_to_slices",
     "depth_to_space_to_transpose",
+    "merge_matmul",
     "rows_to_conv",
     "reduce_to_layers",
     "broadcast_factor",

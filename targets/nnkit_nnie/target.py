@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 DEFAULT_RULES: tuple[str, ...] = (
     "remove_identity",
     "drop_nan_guard",
+    "merge_transposes",
+    "sink_transpose",
     "simplify_clip",
     "merge_clips",
     "flatten_concat",
