@@ -66,6 +66,7 @@ _INTO_INTEGER_LAYERS: tuple[str, ...] = (
     "merge_matmul",
     "rows_to_conv",
     "reduce_to_layers",
+    "repeat_by_conv",
     "broadcast_factor",
     "constant_part_to_conv",
     "split_to_slices",
