@@ -83,7 +83,8 @@ def _gathers(net: _Net) -> list[str]:
 
 
 def _shapes(net: _Net) -> list[str]:
-    """Enlarging, padding, pixels from channels, a mean over an axis, and arithmetic of computed values."""
+    """Enlarging, padding, pixels from channels, a mean over an axis, arithmetic of computed values, a map that gates
+    all channels, and a layer between Transposes to channels-last and back."""
     x = net.conv("input", 4, 2)
     up = net.op("Resize", x, "", net.constant([1, 1, 2, 2]), mode="linear")
     padded = net.op("Pad", x, net.ints(0, 0, 2, 1, 0, 0, 1, 2), mode="reflect")
@@ -91,7 +92,21 @@ def _shapes(net: _Net) -> list[str]:
     mean = net.op("ReduceMean", x, net.ints(1), keepdims=0)
     y = net.op("Tanh", net.conv("input", 4, 2))
     scaled = net.op("Add", net.op("Mul", x, net.constant(net.random.normal(0, 1, (8, 8)))), net.constant(0.5))
-    return [up, padded, pixels, mean, scaled, *(net.op(kind, x, y) for kind in ("Sub", "Max", "Min"))]
+    gated = net.op("Mul", x, net.op("Sigmoid", net.conv("input", 1, 2)))
+    last = net.op("Add", net.op("Transpose", x, perm=[0, 2, 3, 1]), net.constant([0.1, 0.2, -0.3, 0.4]))
+    back = net.conv(net.op("Transpose", net.op("Relu", last), perm=[0, 3, 1, 2]), 2, 4)
+    rows = net.op("Pad", net.op("Reshape", x, net.ints(1, 4, 64)), net.ints(0, 1, 0, 0, 0, 0))
+    return [
+        up,
+        padded,
+        pixels,
+        mean,
+        scaled,
+        gated,
+        back,
+        rows,
+        *(net.op(kind, x, y) for kind in ("Sub", "Max", "Min")),
+    ]
 
 
 def _rows(net: _Net) -> list[str]:
@@ -105,13 +120,19 @@ def _rows(net: _Net) -> list[str]:
 
 
 def _attention(net: _Net) -> list[str]:
-    """Heads as a batch: slices of it, products of computed matrices, Softmax, LayerNormalization, Gemm of rows."""
+    """Heads as a batch: parts of it, products of computed matrices, Softmax with PyTorch's guard against NaN,
+    LayerNormalization, Gemm of rows, a matrix that heads share."""
     tokens = net.op("Transpose", net.op("Reshape", net.conv("input", 12, 2), net.ints(12, 1, 64)), perm=[2, 1, 0])
     several = net.op("Reshape", tokens, net.ints(64, 1, 3, 4))
     heads = net.op("Transpose", net.op("Reshape", several, net.ints(64, 3, 2, 2)), perm=[1, 2, 0, 3])
-    q, k, v = (net.op("Gather", heads, net.constant(index, np.int64), axis=0) for index in range(3))
+    first = net.op("Split", heads, net.ints(1, 1, 1), axis=0, outputs=3)
+    q, k, v = (net.op("Squeeze", f"{first}{part}", net.ints(0)) for part in ("", "_1", "_2"))
     scores = net.op("MatMul", net.op("Mul", q, net.constant(0.5)), net.op("Transpose", k, perm=[0, 2, 1]))
-    mixed = net.op("MatMul", net.op("Softmax", scores, axis=-1), v)
+    weights = net.op("Softmax", scores, axis=-1)
+    weights = net.op("Where", net.op("IsNaN", weights), net.constant(0.0), weights)
+    mixed = net.op("MatMul", weights, v)
+    one = net.op("Slice", net.op("Transpose", k, perm=[0, 2, 1]), net.ints(0), net.ints(1), net.ints(0))
+    shared = net.op("MatMul", q, one)
     rows = net.op("Reshape", net.op("Transpose", mixed, perm=[1, 0, 2]), net.ints(64, 4))
     product = net.op(
         "Gemm", rows, net.constant(net.random.normal(0, 0.5, (4, 6))), net.constant(net.random.normal(0, 1, 6))
@@ -120,6 +141,7 @@ def _attention(net: _Net) -> list[str]:
     normal = net.op("LayerNormalization", product, gain, offset, axis=-1)
     return [
         net.op("Reshape", normal, net.ints(1, 64, 6)),
+        net.op("Reshape", shared, net.ints(1, 128, 64)),
         net.op("Softmax", net.op("Reshape", product, net.ints(1, 8, 8, 6)), axis=2),
     ]
 

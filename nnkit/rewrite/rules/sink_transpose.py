@@ -136,7 +136,8 @@ def _rewrite(editor: Editor, node: ir.Node) -> None:
 
 
 def _move(editor: Editor, node: ir.Node) -> None:
-    name, attributes = editor.layer(node), dict(node.attributes)
+    name = editor.layer(node)
+    attributes: dict[str, Any] = dict(node.attributes)
     operands = 1 if is_op(node, *_ONE) else len(node.inputs)  # what follows are parameters, such as a Clip's bounds
     inputs = [_turned(editor, node, value, name) for value in node.inputs[:operands]]
     if is_op(node, "Concat"):
