@@ -15,7 +15,7 @@ from nnkit.memory.plan import MemoryPlan
 from nnkit.program.affine import AffineProgram, AffineTensor
 from nnkit_gap8.affine_network import RESERVED
 from nnkit_gap8.affine_plan import AffinePlan
-from nnkit_gap8.compile_flags import AFFINE_FLAGS, OPTIMISATION, PULP_FLAGS, RV32_FLAGS
+from nnkit_gap8.compile_flags import AFFINE_FLAGS, OPTIMISATION, PULP_NETWORK_FLAGS, RV32_FLAGS
 from nnkit_gap8.emit import Network, Port
 from nnkit_gap8.files import shared_files
 from nnkit_gap8.steps import FetchView, address
@@ -65,7 +65,7 @@ def emit_affine_artifact(planned: AffinePlan) -> dict[str, bytes]:
         "cluster": False,
         "optimisation": (*OPTIMISATION, *AFFINE_FLAGS),
         "rv32_flags": RV32_FLAGS,
-        "pulp_flags": PULP_FLAGS,
+        "pulp_flags": PULP_NETWORK_FLAGS,
     }
     environment = c_environment("nnkit_gap8", "templates")
     files = {name: text.encode() for name, text in (kernels | {HEADER: header()}).items()}

@@ -28,8 +28,10 @@ PULP_FLAGS = (
     "-Wl,--no-warn-rwx-segments",
     "-DNNKIT_XPULP",
     "-DNNKIT_PORT_PARALLEL",
-    "-DNNKIT_TRACE",
 )
+
+# A network alone is measured layer by layer.
+PULP_NETWORK_FLAGS = (*PULP_FLAGS, "-DNNKIT_TRACE")
 
 RV32_FLAGS = (
     "-march=rv32imc_zicsr",

@@ -73,10 +73,12 @@ class Gap8Deployer(Deployer):
             path.write_bytes(content)
 
     def runners(self, options: Gap8Options) -> tuple[PipelineRunner, ...]:
-        """This host, and rv32imc with the chip's memories under QEMU."""
-        from nnkit_gap8.deployment_runners import HostPipelineRunner, Rv32PipelineRunner
+        """This host, rv32imc with the chip's memories under QEMU, and with `cluster` a simulated cluster."""
+        from nnkit_gap8.deployment_runners import GvsocPipelineRunner, HostPipelineRunner, Rv32PipelineRunner
 
-        return (HostPipelineRunner(), Rv32PipelineRunner())
+        if options.cluster is None:
+            return (HostPipelineRunner(), Rv32PipelineRunner())
+        return (HostPipelineRunner(), Rv32PipelineRunner(), GvsocPipelineRunner())
 
 
 def _check_network(part: NetworkPart, plan: MemoryPlan) -> None:

@@ -15,7 +15,7 @@ from nnkit.c.text import comment_text, identifier
 from nnkit.deployed import Deployed, FaceMatchStages, NetworkPart
 from nnkit.generated import packaged_text
 from nnkit_gap8.cluster import Cluster
-from nnkit_gap8.compile_flags import OPTIMISATION, RV32_FLAGS
+from nnkit_gap8.compile_flags import OPTIMISATION, PULP_FLAGS, RV32_FLAGS
 from nnkit_gap8.emit import Network, Port, emit_artifact, network_of
 from nnkit_gap8.options import Gap8Options
 
@@ -26,7 +26,8 @@ _KEPT_FOR_PORTS = {
     "host": ("nnkit_port_host",),
     "rv32": ("nnkit_port_rv32", "nnkit_dma_rv32", "rv32_runtime", "nnkit_semihosting", "crt0"),
 }
-_KEPT_FOR_PORTS |= {"rv32_headers": ("string.h",), "pmsis": ("nnkit_port_pmsis",)}
+_PULP_FILES = ("nnkit_port_pulp", "crt0", "pulp.h", "string.h")  # of networks in tiles, which alone run there
+_KEPT_FOR_PORTS |= {"pulp": _PULP_FILES, "rv32_headers": ("string.h",), "pmsis": ("nnkit_port_pmsis",)}
 
 
 @dataclass(frozen=True)
@@ -170,15 +171,18 @@ def _rendered(
         "stack_bytes": joint.stack_bytes,
     } | {f"{region.name}_capacity_bytes": region.capacity_bytes for region in regions}
     values: dict[str, Any] = {"d": joint, "s": deployed.stages, "n": memory, "cluster": options.cluster is not None}
-    values |= {"optimisation": OPTIMISATION, "rv32_flags": RV32_FLAGS}
+    values |= {"optimisation": OPTIMISATION, "rv32_flags": RV32_FLAGS, "pulp_flags": PULP_FLAGS}
+    memory["l2_pool_bytes"] = memory["l2_peak_bytes"]  # with context and stack
     files = {}
-    for path, text in _templates():
+    for path, text in _templates(in_tiles=options.cluster is not None):
         folder, name = path.split("/") if "/" in path else ("", path)
         if deployed.stages is None and ("store" in name or name == "nnkit_pipeline_config.h.j2"):
             continue
         own = list(sources)
         if deployed.stages is not None and folder in ("host", "rv32", "pmsis"):
             own.append(f"{folder}/nnkit_store_{folder}.c")
+        if deployed.stages is not None and folder == "pulp":
+            own.append("rv32/nnkit_store_rv32.c")
         if folder == "pmsis":
             own.remove("session/session.c")
         target = {"pipeline.h.j2": f"{joint.stem}.h", "pipeline.c.j2": f"{joint.stem}.c"}.get(path, path[:-3])
@@ -187,9 +191,11 @@ def _rendered(
     return files
 
 
-def _templates() -> Iterator[tuple[str, str]]:
+def _templates(*, in_tiles: bool) -> Iterator[tuple[str, str]]:
     root = resources.files("nnkit_gap8") / "c"
     for entry in sorted((root / "deployment").iterdir(), key=lambda item: item.name):
+        if entry.name == "pulp" and not in_tiles:
+            continue
         if entry.is_file():
             yield entry.name, entry.read_text(encoding="utf-8")
             continue
@@ -197,6 +203,8 @@ def _templates() -> Iterator[tuple[str, str]]:
             yield f"{entry.name}/{inner.name}", inner.read_text(encoding="utf-8")
     for path in ("rv32/link.ld.j2", "pmsis/Makefile.j2"):
         yield path, (root / path).read_text(encoding="utf-8")
+    if in_tiles:
+        yield "pulp/link.ld.j2", (root / "cluster" / "pulp" / "link.ld.j2").read_text(encoding="utf-8")
 
 
 def _description(

@@ -1,4 +1,4 @@
-"""Runners of a deployment: the whole pipeline compiled and run on this host, and as rv32imc under QEMU."""
+"""Runners of a deployment: the whole pipeline compiled and run on this host, as rv32imc under QEMU, and on GVSoC."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ from nnkit.owned_folder import temporary_folder
 from nnkit.reading import read_json_object
 from nnkit.target import PipelineRun
 from nnkit_gap8.call_stack import worst_stack_bytes
-from nnkit_gap8.compile_flags import OPTIMISATION, RV32_FLAGS
+from nnkit_gap8.compile_flags import OPTIMISATION, PULP_FLAGS, RV32_FLAGS
+from nnkit_gap8.gvsoc_runner import (
+    PULP_SOURCES,
+    compile_for_pulp,
+    left_by_gvsoc,
+    missing_for_gvsoc,
+    run_on_gvsoc,
+)
 from nnkit_gap8.runners import qemu_command
 
 _COMPILE_TIMEOUT_S = 300.0
@@ -139,6 +146,40 @@ class _Rv32Build:
         objects = [*self.linked, *self.port, *self.harness]
         command += ["-o", str(self.folder / "pipeline.elf"), *map(str, objects), "-lgcc"]
         run_in(self.folder, command, _COMPILE_TIMEOUT_S)
+
+
+@dataclass(frozen=True)
+class GvsocPipelineRunner:
+    """Compiles networks in tiles for a simulated cluster of the chip's family and runs them; see `gvsoc_runner`."""
+
+    parts: int | None = None
+    timeout_s: float = _RUN_TIMEOUT_S
+    name: str = "gvsoc"
+    emulated: bool = True
+    counts: str = "cycles"
+
+    def missing(self) -> str | None:
+        """None when cross compiler and simulator are there, otherwise what is not."""
+        return missing_for_gvsoc()
+
+    def run(self, artifact: Path, deployed: Deployed, commands: bytes) -> PipelineRun:
+        """As `PipelineRunner.run`. Raises ToolError also where it does not fit L2 with its code."""
+        artifact = artifact.resolve()
+        description = describe_deployment(artifact)
+        with temporary_folder("nnkit-gvsoc-") as folder:
+            elf = folder / "pipeline.elf"
+            sources = [*description["sources"], "rv32/nnkit_semihosting.c"]
+            sources += ["rv32/nnkit_store_rv32.c"] if description["stages"] else []
+            flags = [*PULP_FLAGS, f"-DNNKIT_PARTS={self.parts or int(description['cores'])}", "-DNNKIT_STAGES"]
+            flags += [f"-I{artifact / place}" for place in ("pulp", "session", ".", "rv32")]
+            compile_for_pulp(artifact, elf, [*sources, *PULP_SOURCES], flags)
+            _prepare(folder, artifact, commands)
+            run_on_gvsoc(folder, elf, self.timeout_s)
+            run = _left(folder)
+            stages: dict[str, tuple[int, int]] = {}
+            if description["stages"]:
+                _, stages = _measures(left_by_gvsoc(folder, "measures.txt").decode(), description["stages"])
+        return PipelineRun(run.results, run.trace, run.store, {}, stages)
 
 
 def describe_deployment(artifact: Path) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from nnkit.errors import InternalError
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Fixed, Program
 from nnkit_gap8.cluster import Cluster
-from nnkit_gap8.compile_flags import OPTIMISATION, PULP_FLAGS, RV32_FLAGS
+from nnkit_gap8.compile_flags import OPTIMISATION, PULP_NETWORK_FLAGS, RV32_FLAGS
 from nnkit_gap8.files import cluster_files, shared_files
 from nnkit_gap8.network_code import RESERVED, network_code
 from nnkit_gap8.step_table import NO_WAIT, step_table
@@ -106,7 +106,7 @@ def emit_artifact(
     shared |= {"tilings": code.tilings, "cluster": cluster is not None, "affine": False}
     table = step_table(code.steps, len(program.ops), weights=bool(network.weights_bytes)) if as_table else None
     shared |= {"table": table, "no_wait": NO_WAIT}
-    shared |= {"optimisation": OPTIMISATION, "rv32_flags": RV32_FLAGS, "pulp_flags": PULP_FLAGS}
+    shared |= {"optimisation": OPTIMISATION, "rv32_flags": RV32_FLAGS, "pulp_flags": PULP_NETWORK_FLAGS}
     environment = c_environment("nnkit_gap8", "templates")
     for path in (f"{network.stem}.h", f"{network.stem}.c", "README.md"):
         template = "README.md.j2" if path == "README.md" else f"network{path[-2:]}.j2"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -13,23 +14,25 @@ from typing import Any
 from numpy.typing import NDArray
 
 from nnkit.boards.tools import RV32_COMPILER, missing_tools, require, run_in
-from nnkit.errors import ToolError
+from nnkit.errors import DoesNotFitError, ToolError
 from nnkit.external_tool import Tool, run_tool
 from nnkit.owned_folder import temporary_folder
 from nnkit.program import Program
 from nnkit.target import Contract, RunResult
-from nnkit_gap8.compile_flags import OPTIMISATION, PULP_FLAGS
+from nnkit_gap8.compile_flags import OPTIMISATION, PULP_NETWORK_FLAGS
 from nnkit_gap8.runners import describe, input_bytes, split_outputs
 
 COMMAND_VARIABLE = "NNKIT_GVSOC"
 """Names a command that takes an ELF; without it `gvsoc` on PATH is called for its target `pulp-open`."""
 
 _ARGUMENTS = ("--target=pulp-open", "image", "flash", "run", "--binary")
+PULP_SOURCES = ("pulp/nnkit_port_pulp.c", "pulp/main.c", "pulp/crt0.S")
+_OVERFLOW = re.compile(r"region `L2' overflowed by (\d+) bytes")
 _COMPILE_TIMEOUT_S = 300.0
 _RUN_TIMEOUT_S = 600.0
 _INSTALL = f"build gvsoc (github.com/gvsoc/gvsoc, target pulp-open) and put it on PATH, or set {COMMAND_VARIABLE}"
 _STATUSES = {2: "weights.bin cannot be read", 3: "weights.bin is too short", 4: "a file cannot be opened"}
-_STATUSES |= {5: "the network failed", 6: "outputs.bin cannot be written", 99: "a core trapped"}
+_STATUSES |= {5: "the network or a command failed", 6: "its results cannot be written", 99: "a core trapped"}
 
 
 def gvsoc_command() -> list[str] | None:
@@ -64,12 +67,7 @@ class GvsocRunner:
 
     def missing(self) -> str | None:
         """None when cross compiler and simulator are there, otherwise what is not."""
-        command = gvsoc_command()
-        if command is None:
-            return f"gvsoc is not on PATH ({_INSTALL})"
-        if shutil.which(command[0]) is None:
-            return f"{COMMAND_VARIABLE} names {command[0]}, which cannot be run ({_INSTALL})"
-        return missing_tools((RV32_COMPILER,))
+        return missing_for_gvsoc()
 
     def bound(self, program: Program, tensor: str) -> float:
         """Nothing may differ."""
@@ -89,9 +87,9 @@ class GvsocRunner:
             elf = self._compile(artifact, folder)
             (folder / "weights.bin").symlink_to(artifact / "weights.bin")
             (folder / "inputs.bin").write_bytes(input_bytes(program, inputs))
-            self._simulate(folder, elf)
-            outputs = split_outputs(program, _read(folder, "outputs.bin"), len(inputs))
-            cycles, layers = _read_cycles(_read(folder, "measures.txt").decode(errors="replace"), program)
+            run_on_gvsoc(folder, elf, self.timeout_s)
+            outputs = split_outputs(program, left_by_gvsoc(folder, "outputs.bin"), len(inputs))
+            cycles, layers = _read_cycles(left_by_gvsoc(folder, "measures.txt").decode(errors="replace"), program)
         if len(cycles) != len(inputs):
             raise ToolError(f"{len(cycles)} runs of {len(inputs)} have left their cycles", where="measures.txt")
         return [
@@ -103,25 +101,57 @@ class GvsocRunner:
         description = describe(artifact)
         elf = folder / "network.elf"
         pulp = artifact / "pulp"
-        sources = [artifact / source for source in description["sources"]]
-        sources += [pulp / name for name in ("nnkit_port_pulp.c", "main.c", "crt0.S")]
+        sources = [*description["sources"], *PULP_SOURCES]
         parts = self.parts or int(description["cores"])
-        command = [require(RV32_COMPILER), *PULP_FLAGS, *OPTIMISATION, f"-DNNKIT_PARTS={parts}", f"-I{pulp}"]
-        command += [f"-I{artifact}", "-nostdlib", "-nostartfiles", "-T", str(pulp / "link.ld"), "-o", str(elf)]
-        run_in(folder, [*command, *map(str, sources), "-lgcc"], _COMPILE_TIMEOUT_S)
+        flags = [*PULP_NETWORK_FLAGS, f"-DNNKIT_PARTS={parts}", f"-I{pulp}", f"-I{artifact}"]
+        compile_for_pulp(artifact, elf, sources, flags)
         return elf
 
-    def _simulate(self, folder: Path, elf: Path) -> None:
-        command = gvsoc_command()
-        if command is None:
-            raise ToolError("gvsoc is not on PATH", where="gvsoc", remedy=_INSTALL)
-        run = run_tool([*command, str(elf)], folder=folder, timeout_s=self.timeout_s, remedy=_INSTALL)
-        if run.failed:
-            reason = _STATUSES.get(run.code or 0, "")
-            raise run.error("the simulation" + (f" ({reason})" if reason else ""), remedy="look at what it printed")
+
+def missing_for_gvsoc() -> str | None:
+    """None when cross compiler and simulator are there, otherwise what is not."""
+    command = gvsoc_command()
+    if command is None:
+        return f"gvsoc is not on PATH ({_INSTALL})"
+    if shutil.which(command[0]) is None:
+        return f"{COMMAND_VARIABLE} names {command[0]}, which cannot be run ({_INSTALL})"
+    return missing_tools((RV32_COMPILER,))
 
 
-def _read(folder: Path, name: str) -> bytes:
+def compile_for_pulp(artifact: Path, elf: Path, sources: Sequence[str], flags: Sequence[str]) -> None:
+    """Compile and link C of an artifact with its `pulp/link.ld`.
+
+    Raises ToolError, and DoesNotFitError where code and data together are more than the chip's L2.
+    """
+    command = [require(RV32_COMPILER), *flags, *OPTIMISATION, "-nostdlib", "-nostartfiles"]
+    command += ["-T", str(artifact / "pulp" / "link.ld"), "-o", str(elf)]
+    command += [str(artifact / source) for source in sources]
+    try:
+        run_in(elf.parent, [*command, "-lgcc"], _COMPILE_TIMEOUT_S)
+    except ToolError as error:
+        overflow = _OVERFLOW.search(error.reason)
+        if overflow is None:
+            raise
+        raise DoesNotFitError(
+            f"code, the memory plan's L2 and the stacks take {int(overflow[1]):,} bytes more than the chip's L2",
+            where="gvsoc",
+            remedy=f"set `memory.l2` lower, by {-(-int(overflow[1]) // 1024)} KiB or more, so that code has room",
+        ) from error
+
+
+def run_on_gvsoc(folder: Path, elf: Path, timeout_s: float) -> None:
+    """Simulate a program, whose files are in `folder`. Raises ToolError where it fails or does not end."""
+    command = gvsoc_command()
+    if command is None:
+        raise ToolError("gvsoc is not on PATH", where="gvsoc", remedy=_INSTALL)
+    run = run_tool([*command, str(elf)], folder=folder, timeout_s=timeout_s, remedy=_INSTALL)
+    if run.failed:
+        reason = _STATUSES.get(run.code or 0, "")
+        raise run.error("the simulation" + (f" ({reason})" if reason else ""), remedy="look at what it printed")
+
+
+def left_by_gvsoc(folder: Path, name: str) -> bytes:
+    """A file that the program has written. Raises ToolError where it has not."""
     path = folder / name
     if not path.is_file():
         raise ToolError("the simulation has not written it", where=name, remedy="look at what the simulator prints")
