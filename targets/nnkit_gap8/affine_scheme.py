@@ -26,8 +26,10 @@ _OF_POWERS_OF_TWO = {
     "planner": "there is one planner",
     "stripes": "all layers run whole",
     "steps": "calls are written out",
+    "repack_limit": "convolutions are cut into as few calls as L2 allows",
 }
-_NO_CLUSTER = "the affine kernels run on one core; there are no tiles for the cluster"
+_ONE_CORE = "the affine kernels run on one core"
+_NO_CLUSTER = f"{_ONE_CORE}; there are no tiles for the cluster"
 
 
 def check_options(options: Gap8Options) -> None:
@@ -42,6 +44,11 @@ def check_options(options: Gap8Options) -> None:
         raise RecipeError(
             "`memory.code` is of `scheme: power_of_two`",
             remedy="remove it, and take what the code needs off `memory.l2`",
+        )
+    if options.cores not in (1, type(options).model_fields["cores"].default):
+        raise RecipeError(
+            f"`cores: {options.cores}` with `scheme: affine`: {_ONE_CORE}",
+            remedy="remove `cores`, or set `scheme: power_of_two`",
         )
     for name, reason in _OF_POWERS_OF_TWO.items():
         if getattr(options, name) != type(options).model_fields[name].default:
@@ -60,6 +67,13 @@ def planned(program: Program, options: Gap8Options) -> AffinePlan:
 def memory_plan(program: Program, options: Gap8Options) -> MemoryPlan:
     """See `planned`."""
     return planned(program, options).plan
+
+
+def in_best_order(program: Program, options: Gap8Options) -> Program:
+    """The ops in the order with the least peak of L2; see `op_order`."""
+    from nnkit_gap8.op_order import with_least_peak
+
+    return with_least_peak(program, lambda candidate: memory_plan(candidate, options))
 
 
 def of_scheme(program: Program) -> AffineProgram:

@@ -104,7 +104,7 @@ class GvsocRunner:
         sources = [*description["sources"], *PULP_SOURCES]
         parts = self.parts or int(description["cores"])
         flags = [*PULP_NETWORK_FLAGS, f"-DNNKIT_PARTS={parts}", f"-I{pulp}", f"-I{artifact}"]
-        compile_for_pulp(artifact, elf, sources, flags)
+        compile_for_pulp(artifact, elf, sources, flags, int(description["memory"]["l2_peak_bytes"]))
         return elf
 
 
@@ -118,8 +118,13 @@ def missing_for_gvsoc() -> str | None:
     return missing_tools((RV32_COMPILER,))
 
 
-def compile_for_pulp(artifact: Path, elf: Path, sources: Sequence[str], flags: Sequence[str]) -> None:
+def compile_for_pulp(
+    artifact: Path, elf: Path, sources: Sequence[str], flags: Sequence[str], l2_peak_bytes: int
+) -> None:
     """Compile and link C of an artifact with its `pulp/link.ld`.
+
+    Args:
+        l2_peak_bytes: of the memory plan.
 
     Raises ToolError, and DoesNotFitError where code and data together are more than the chip's L2.
     """
@@ -132,10 +137,11 @@ def compile_for_pulp(artifact: Path, elf: Path, sources: Sequence[str], flags: S
         overflow = _OVERFLOW.search(error.reason)
         if overflow is None:
             raise
+        excess = int(overflow[1])
         raise DoesNotFitError(
-            f"code, the memory plan's L2 and the stacks take {int(overflow[1]):,} bytes more than the chip's L2",
+            f"code, stacks and the plan's {l2_peak_bytes:,} bytes are {excess:,} bytes more than the chip's L2",
             where="gvsoc",
-            remedy=f"set `memory.l2` lower, by {-(-int(overflow[1]) // 1024)} KiB or more, so that code has room",
+            remedy=f"plan with less, so that code has room: `memory: {{l2: {(l2_peak_bytes - excess) // 1024}KiB}}`",
         ) from error
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from nnkit.errors import ToolError
+from nnkit.errors import DoesNotFitError, ToolError
 from nnkit.program import Program, Window
 from nnkit_gap8.gvsoc_runner import COMMAND_VARIABLE, GvsocRunner, gvsoc_tool
 from nnkit_gap8.options import Gap8Options
@@ -130,6 +130,18 @@ def test_only_a_build_for_the_cluster_runs_there() -> None:
     assert "gvsoc" not in {runner.name for runner in target.runners(Gap8Options())}
     assert "gvsoc" in {runner.name for runner in target.runners(cluster_options())}
     assert "gvsoc" in {tool.name for tool in target.tools()}
+
+
+@needs_compiler
+def test_what_is_more_than_the_chip_s_l2_is_refused(tmp_path: Path) -> None:
+    program = one_layer()
+    write_cluster_artifact(program, tmp_path, cluster_options())
+    script = tmp_path / "pulp" / "link.ld"
+    assert "LENGTH = 512K" in script.read_text()
+    script.write_text(script.read_text().replace("LENGTH = 512K", "LENGTH = 6K"))
+    with pytest.raises(DoesNotFitError, match=r"are [\d,]+ bytes more than the chip's L2") as refusal:
+        GvsocRunner().run(tmp_path, program, [random_inputs(program, 0)], trace=False)
+    assert "`memory: {l2: " in refusal.value.remedy
 
 
 @needs_gvsoc

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from random_affine_ops import RandomOps
 from random_programs import random_programs
 
-from nnkit.errors import InternalError, ToolError
+from nnkit.errors import InternalError, RecipeError, ToolError
 from nnkit.memory.engine import Effort
 from nnkit.memory.plan import MemoryPlan
 from nnkit.memory.program_order import graph_of, reordered
 from nnkit.program import Add, Fixed, OutputStage, Pool, Program, Tensor, Upsample, Window
+from nnkit.program.affine import AffineMove, AffinePool
+from nnkit.program.formats import Affine
 from nnkit.recipe.memory_search import MemorySearch
 from nnkit.simulate import simulate
+from nnkit_gap8.affine_scheme import check_options, in_best_order, memory_plan
 from nnkit_gap8.checked_plan import checked_plan
 from nnkit_gap8.op_order import with_least_peak
 from nnkit_gap8.options import Gap8Options
@@ -49,6 +55,36 @@ def test_branches_are_run_one_after_the_other() -> None:
     # Two wide values and x before; one wide value, x and one thin one afterwards.
     assert saved == wide - 4 * 4 * 4 * 2
     assert "another order" in better.notes[-1]
+
+
+def test_branches_of_the_affine_scheme_too() -> None:
+    """Two branches that widen and shrink: one wide value is there at a time, and every value is the same."""
+    draw = RandomOps(1)
+    form = Affine(8, (0.1,), (3,), signed=True)
+    x = draw._named((4, 4, 4), form)
+    draw.inputs.append(x.name)
+    wide = [draw._named((4, 32, 32), form) for _ in range(2)]
+    thin = [draw._named((4, 4, 4), form) for _ in range(2)]
+    window = Window(8, 8, stride_h=8, stride_w=8)
+    for output in wide:
+        draw.ops.append(AffineMove(**draw._fields((x,), output), move="upsample", scale_hw=(8, 8)))
+    for source, output in zip(wide, thin, strict=True):
+        draw.ops.append(AffinePool(**draw._fields((source,), output), pool="max", window=window))
+    program = replace(draw.program("net"), outputs=tuple(each.name for each in thin))
+    options = Gap8Options(scheme="affine")
+    better = in_best_order(program, options)
+    saved = [memory_plan(each, options).regions["l2"].peak_bytes for each in (program, better)]
+    assert saved[0] - saved[1] == 4 * 32 * 32 - 4 * 4 * 4  # a wide value less, a thin one more
+    values = {x.name: np.random.default_rng(1).integers(-128, 128, (4, 4, 4))}
+    before, after = simulate(program, values), simulate(better, values)
+    assert all(np.array_equal(before[name], after[name]) for name in program.outputs)
+
+
+@pytest.mark.parametrize(("option", "value"), [("repack_limit", 0.5), ("cores", 3), ("steps", "table")])
+def test_the_affine_scheme_refuses_what_has_no_effect_there(option: str, value: object) -> None:
+    check_options(Gap8Options(scheme="affine", cores=1))
+    with pytest.raises(RecipeError, match=f"`{option}"):
+        check_options(Gap8Options.model_validate({"scheme": "affine", option: value}))
 
 
 def test_every_value_stays_what_it_was() -> None:
