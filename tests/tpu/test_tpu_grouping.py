@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pytest
@@ -13,13 +15,14 @@ from nnkit.program import Window
 from nnkit_tpu.chip_model import run_on_chip_model
 from nnkit_tpu.compile import CompileOptions, lower_graph
 from nnkit_tpu.grouping import Choice, choose_groups, own_plan, without_wrong_groups
-from nnkit_tpu.layer_group.injection import Outcome, compile_groups
+from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_groups
 from nnkit_tpu.layer_group.vendor_files import InjectedGroup
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.program import TpuConv, TpuGraph, TpuTensor
 from nnkit_tpu.quantize import Precision, graph_of, to_program
 from nnkit_tpu.toolchain import Toolchain
 
+Lowering: TypeAlias = Callable[[str], LoweredProgram]
 RANGE = ValueRange(-4.0, 4.0, -4.0, 4.0)
 
 
@@ -37,6 +40,20 @@ def quantised(chip: str) -> TpuGraph:
     return graph_of(to_program(graph, dict.fromkeys(tensors, RANGE), Precision(chip, "INT8")))
 
 
+@pytest.fixture(scope="module")
+def lowered(tpu_toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Lowering:
+    """The network for a chip, lowered by the compiler: once for all tests, which leave it as it is."""
+
+    @functools.cache
+    def program(chip: str) -> LoweredProgram:
+        graph = quantised(chip)
+        folder = tmp_path_factory.mktemp(chip)
+        ranges = dict.fromkeys(graph.tensors, RANGE)
+        return lower_graph(tpu_toolchain, graph, CompileOptions(chip), folder, ranges=ranges).ready
+
+    return program
+
+
 @pytest.mark.parametrize("chip", ["bm1684x", "cv181x"])
 def test_our_plan_is_made_without_the_compiler(chip: str) -> None:
     plan = own_plan(quantised(chip), chip)
@@ -48,11 +65,9 @@ def test_our_plan_is_made_without_the_compiler(chip: str) -> None:
 
 @pytest.mark.parametrize("chip", ["bm1684x", "cv181x"])
 def test_ours_takes_few_compilations_and_the_best_is_kept_and_audited(
-    chip: str, tpu_toolchain: Toolchain, tmp_path: Path
+    chip: str, lowered: Lowering, tpu_toolchain: Toolchain, tmp_path: Path
 ) -> None:
-    graph = quantised(chip)
-    ranges = dict.fromkeys(graph.tensors, RANGE)
-    program = lower_graph(tpu_toolchain, graph, CompileOptions(chip), tmp_path, ranges=ranges).ready
+    program = lowered(chip)
     options = TpuOptions(chip=chip, layer_group="ours")
     choice = choose_groups(tpu_toolchain, program, options, tmp_path / "groups")
     costs = [trial["cost"] for trial in choice.report["trials"]]
@@ -63,11 +78,9 @@ def test_ours_takes_few_compilations_and_the_best_is_kept_and_audited(
     assert choice.report["audit"]["conflicts"] == []
 
 
-def test_quick_groups_compute_the_same_values(tpu_toolchain: Toolchain, tmp_path: Path) -> None:
+def test_quick_groups_compute_the_same_values(lowered: Lowering, tpu_toolchain: Toolchain, tmp_path: Path) -> None:
     chip = "bm1684x"
-    graph = quantised(chip)
-    ranges = dict.fromkeys(graph.tensors, RANGE)
-    program = lower_graph(tpu_toolchain, graph, CompileOptions(chip), tmp_path, ranges=ranges).ready
+    program = lowered(chip)
     values = {"x": np.random.default_rng(1).normal(0, 1.5, (1, 3, 48, 48)).astype(np.float32)}
     outputs = {}
     for asked in ("vendor", "quick"):
@@ -83,10 +96,10 @@ def test_quick_groups_compute_the_same_values(tpu_toolchain: Toolchain, tmp_path
     assert np.array_equal(outputs["vendor"], outputs["quick"])
 
 
-def test_only_the_group_that_computes_something_else_is_left_out(tpu_toolchain: Toolchain, tmp_path: Path) -> None:
-    graph = quantised("bm1684x")
-    ranges = dict.fromkeys(graph.tensors, RANGE)
-    program = lower_graph(tpu_toolchain, graph, CompileOptions("bm1684x"), tmp_path, ranges=ranges).ready
+def test_only_the_group_that_computes_something_else_is_left_out(
+    lowered: Lowering, tpu_toolchain: Toolchain, tmp_path: Path
+) -> None:
+    program = lowered("bm1684x")
     ops = [op.name for op in program.functions[0].graph.ops]
     cut = ops.index("c1")
     two = {program.functions[0].name: [InjectedGroup(0, cut, None), InjectedGroup(cut + 1, len(ops) - 1, None)]}
