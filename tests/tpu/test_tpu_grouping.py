@@ -35,7 +35,7 @@ def quantised(chip: str) -> TpuGraph:
         name = f"c{index}"
         ops.append(TpuConv(name=name, inputs=(source,), output=name, weight=weight, bias=None, window=window))
     shapes = {"x": 3, "c0": 32, "c1": 32, "c2": 32}
-    tensors = {name: TpuTensor(name, (1, channels, 48, 48)) for name, channels in shapes.items()}
+    tensors = {name: TpuTensor(name, (1, channels, 24, 24)) for name, channels in shapes.items()}
     graph = TpuGraph("net", tensors, tuple(ops), ("x",), ("c2",))
     return graph_of(to_program(graph, dict.fromkeys(tensors, RANGE), Precision(chip, "INT8")))
 
@@ -81,7 +81,7 @@ def test_ours_takes_few_compilations_and_the_best_is_kept_and_audited(
 def test_quick_groups_compute_the_same_values(lowered: Lowering, tpu_toolchain: Toolchain, tmp_path: Path) -> None:
     chip = "bm1684x"
     program = lowered(chip)
-    values = {"x": np.random.default_rng(1).normal(0, 1.5, (1, 3, 48, 48)).astype(np.float32)}
+    values = {"x": np.random.default_rng(1).normal(0, 1.5, (1, 3, 24, 24)).astype(np.float32)}
     outputs = {}
     for asked in ("vendor", "quick"):
         options = TpuOptions(chip=chip, layer_group=asked)
