@@ -9,8 +9,8 @@ planned in full, and where one does not fit after all it is ruled out and the cu
 
 Short intervals may begin and end anywhere, long ones at the ends of the base group and at every eighth op, very long
 ones at every 32nd: otherwise the work would grow with the cube of the network. Where bytes count, in small memories,
-few intervals are long, and longer ones count as short; not so in base groups of hundreds of ops, such as recurrent
-layers in steps, which would take minutes.
+few intervals are long, and longer ones count as short; in base groups of hundreds of ops, such as recurrent layers in
+steps, these begin and end at every third op, as planning would take minutes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from nnkit_tpu.layer_group.slices import Refusal, SliceCount
 Key: TypeAlias = tuple[object, ...]
 
 _ANYWHERE, _ANYWHERE_BY_BYTES = 32, 96  # ops of the longest intervals that may begin and end anywhere
-_MANY = 200  # ops of the base groups from which on intervals of `_ANYWHERE_BY_BYTES` would be too many
+_MANY, _THIRD = 200, 3  # ops of the base groups in which intervals between these two lie at every third op
 _MIDDLE, _STEP, _COARSEST = 128, 8, 32  # up to so many at every eighth op, longer ones at every 32nd
 
 
@@ -300,9 +300,10 @@ def is_tried(first: int, last: int, length: int, *, exact: bool) -> bool:
     exact: the plan is judged by bytes, which it counts exactly, and is what will be compiled.
     """
     ops = last - first
-    if ops <= (_ANYWHERE_BY_BYTES if exact and length < _MANY else _ANYWHERE):
+    short = exact and ops <= _ANYWHERE_BY_BYTES
+    if ops <= _ANYWHERE or (short and length < _MANY):
         return True
-    step = _STEP if ops <= _MIDDLE else _COARSEST
+    step = _THIRD if short else _STEP if ops <= _MIDDLE else _COARSEST
     return first % step == 0 and (last % step == 0 or last == length)
 
 

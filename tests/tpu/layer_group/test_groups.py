@@ -164,8 +164,10 @@ def test_the_work_grows_with_the_network_and_not_with_its_cube(exact: bool) -> N
         return sum(tried) / length
 
     assert work(199) < (4656 if exact else 1.6 * 528)  # 1 + 2 + ... + 96 and 1 + ... + 32 ops
-    assert work(250) < 1.6 * 528
-    assert work(500) < 2.2 * 528
+    assert work(250) < (2.1 if exact else 1.6) * 528
+    assert work(500) < (3.0 if exact else 2.2) * 528
+    assert is_tried(3, 3 + 33, 500, exact=exact) == exact
+    assert not is_tried(4, 4 + 33, 500, exact=exact)
     assert is_tried(0, 500, 500, exact=exact)
     assert is_tried(3, 3 + 32, 500, exact=exact)
     assert not is_tried(3, 3 + 97, 500, exact=exact)
