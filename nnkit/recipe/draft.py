@@ -199,7 +199,7 @@ def pictures_in(folder: Path) -> Pictures:
 
 @dataclass(frozen=True)
 class _Kind:
-    """All files of one suffix in a folder, or below it where `below` is `**/`; stems: their names without it."""
+    """All files of one suffix (`.*`: of any) in a folder, or below it where `below` is `**/`; stems: names without it."""
 
     folder: str
     below: str
@@ -212,10 +212,15 @@ class _Kind:
 
 
 def _kind(folder: Path) -> _Kind | None:
-    """The commonest kind of picture, in the folder or below it; None where there are none."""
+    """The pictures in the folder or below it: of all suffixes where there is nothing else, or the commonest kind; None
+    where there are none."""
     for below in ("", "**/"):
-        files = [path for path in folder.glob(f"{below}*") if path.suffix.lower() in IMAGE_SUFFIXES]
+        every = [path for path in folder.glob(f"{below}*") if path.is_file()]
+        files = [path for path in every if path.suffix.lower() in IMAGE_SUFFIXES]
         kinds = Counter(path.suffix for path in files if not path.name.startswith("."))
+        plain = all(path.name.count(".") == 1 and path.suffix.lower() != ".npy" for path in files)
+        if len(kinds) > 1 and plain and len(files) == len(every):
+            return _Kind(folder.as_posix(), below, ".*", tuple(sorted(path.stem for path in files)))
         if kinds:
             suffix = min(kinds, key=lambda kind: (-kinds[kind], kind))
             stems = sorted(path.stem for path in files if path.suffix == suffix)

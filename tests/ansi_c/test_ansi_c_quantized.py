@@ -67,25 +67,29 @@ def test_networks_of_onnx_runtime_s_quantiser_within_one_unit(shared_dir: Path, 
 
 
 def test_what_moves_integers_may_store_them_in_another_format(tmp_path: Path) -> None:
-    """As ONNX Runtime's quantiser leaves a Slice, which it does not quantise, between two layers that it does."""
-    nodes = [helper.make_node("Slice", ["shown", "from", "to", "axis"], ["half"], name="slice")]
-    for source, form, end in (("x", "fine", "shown"), ("half", "coarse", "y")):
-        steps = [f"{form}_scale", f"{form}_zero"]
-        nodes.append(helper.make_node("QuantizeLinear", [source, *steps], [f"{end}_stored"]))
-        nodes.append(helper.make_node("DequantizeLinear", [f"{end}_stored", *steps], [end]))
-    ports = [helper.make_tensor_value_info(name, 1, [1, size, 8, 8]) for name, size in (("x", 6), ("y", 3))]
-    constants = {
-        "from": np.array([2]), "to": np.array([5]), "axis": np.array([1]),
-        "fine_scale": np.float32(0.02), "fine_zero": np.uint8(120),
-        "coarse_scale": np.float32(0.031), "coarse_zero": np.uint8(99),
-    }  # fmt: skip
+    """As ONNX Runtime's quantiser leaves Slices, which it does not quantise, behind what takes stored integers."""
+    fine, coarse = ["fine_scale", "fine_zero"], ["coarse_scale", "coarse_zero"]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", *fine], ["x_stored"]),
+        helper.make_node("Transpose", ["x_stored"], ["turned"], perm=[0, 1, 3, 2]),
+        helper.make_node("DequantizeLinear", ["turned", *fine], ["real"]),
+    ]
+    for name, form in (("y", coarse), ("z", fine)):
+        nodes.append(helper.make_node("Slice", ["real", f"{name}_from", f"{name}_to", "axis"], [f"{name}_half"]))
+        nodes.append(helper.make_node("QuantizeLinear", [f"{name}_half", *form], [f"{name}_stored"]))
+        nodes.append(helper.make_node("DequantizeLinear", [f"{name}_stored", *form], [name]))
+    ports = [helper.make_tensor_value_info(name, 1, [1, size, 8, 8]) for name, size in (("x", 6), ("y", 3), ("z", 3))]
+    bounds = {"y_from": 0, "y_to": 3, "z_from": 3, "z_to": 6, "axis": 1}
+    steps = {"fine_scale": np.float32(0.02), "coarse_scale": np.float32(0.0531)}
+    zeros = {"fine_zero": np.uint8(120), "coarse_zero": np.uint8(99)}
+    constants: dict[str, Any] = {name: np.array([value]) for name, value in bounds.items()} | steps | zeros
     stored = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
-    graph = helper.make_graph([*nodes[1:3], nodes[0], *nodes[3:]], "moved", ports[:1], ports[1:], stored)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    onnx.save(model, path := tmp_path / "moved.onnx")
-    plain = AffineScheme(bias_correction=False)
-    program = quantize_affine(lower_quantized(import_onnx(path).model), CalibrationStats({}, "formats", 0, ""), plain)
-    values = np.random.default_rng(0).uniform(-3, 3, (1, 6, 8, 8)).astype(np.float32)
+    graph = helper.make_graph(nodes, "moved", ports[:1], ports[1:], stored)
+    path = tmp_path / "moved.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    lowered = lower_quantized(import_onnx(path).model)
+    program = quantize_affine(lowered, CalibrationStats({}, "formats", 0, ""), AffineScheme(bias_correction=False))
+    values = np.random.default_rng(0).uniform(-2, 2, (1, 6, 8, 8)).astype(np.float32)
     largest, differing = farthest(path, program, [{"x": values}])
     assert (largest <= 1, differing < 10) == (True, True)
 

@@ -79,9 +79,10 @@ def test_an_open_batch_is_one_and_other_sizes_are_asked_for() -> None:
     ("files", "globs"),
     [
         (("a.png", "b.png", "notes.txt"), ("P/*.png", "")),
-        (("a.png", "b.jpg", "c.jpg"), ("P/*.jpg", "")),
+        (("a.png", "b.jpg", "c.JPEG"), ("P/*.*", "")),
         (("cats/a.png", "dogs/b.png"), ("P/**/*.png", "")),
         (("calibration/a.png", "held_out/b.png"), ("P/calibration/*.png", "P/held_out/*.png")),
+        (("a.jpg", "b.JPEG", "c.JPEG", "notes.txt"), ("P/*.JPEG", "")),
         (("train/x/a.JPG", "val/y/b.png"), ("P/train/**/*.JPG", "P/val/**/*.png")),
     ],
 )

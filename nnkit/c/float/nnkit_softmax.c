@@ -42,9 +42,10 @@ void nnkit_log_softmax(const float *x, float *y, int outer, int size, int inner)
                 const float value = from[(long)k * inner];
                 most = value > most ? value : most;
             }
-            for (k = 0; k < size; k++) {
+            k = 0;
+            do { /* at least one value, so that the sum is not 0 */
                 sum += nnkit_expf(from[(long)k * inner] - most);
-            }
+            } while (++k < size);
             sum = nnkit_logf(sum);
             for (k = 0; k < size; k++) {
                 to[(long)k * inner] = from[(long)k * inner] - most - sum;

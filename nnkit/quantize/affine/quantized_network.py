@@ -54,6 +54,9 @@ def _completed(layers: FloatProgram, formats: Mapping[str, Affine]) -> FloatProg
     own stores them in the other format.
     """
     complete = dict(formats)
+    for layer in layers.ops:
+        if keeps_format(layer) and layer.inputs[0] in complete:
+            complete.setdefault(layer.output, complete[layer.inputs[0]])
     ops: list[FloatOp] = []
     shapes = dict(layers.shapes)
     for layer in reversed(layers.ops):
