@@ -199,7 +199,7 @@ def pictures_in(folder: Path) -> Pictures:
 
 @dataclass(frozen=True)
 class _Kind:
-    """All files of one suffix (`.*`: of any) in a folder, or below it where `below` is `**/`; stems: names without it."""
+    """Files of one suffix (`.*`: of any) in a folder, or below it where `below` is `**/`. stems: names without it."""
 
     folder: str
     below: str
@@ -212,8 +212,7 @@ class _Kind:
 
 
 def _kind(folder: Path) -> _Kind | None:
-    """The pictures in the folder or below it: of all suffixes where there is nothing else, or the commonest kind; None
-    where there are none."""
+    """The pictures in the folder or below it: all where there is nothing else, or the commonest kind; None: none."""
     for below in ("", "**/"):
         every = [path for path in folder.glob(f"{below}*") if path.is_file()]
         files = [path for path in every if path.suffix.lower() in IMAGE_SUFFIXES]
