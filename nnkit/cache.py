@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 
 from nnkit.errors import InternalError
 from nnkit.owned_folder import is_left_behind, locked_file
+from nnkit.reading import open_regular
 
 MAX_BYTES = 2 * 2**30
 """Default bound of the whole cache."""
@@ -115,7 +116,8 @@ class StageCache:
             return None
         path = self._path(key)
         try:
-            data = path.read_bytes()
+            with open_regular(path) as stream:
+                data = stream.read()
         except FileNotFoundError:
             return None
         except OSError as error:

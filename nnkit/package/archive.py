@@ -7,9 +7,11 @@ form, verification is a comparison: headers with what the writer would write, co
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -27,6 +29,7 @@ from nnkit.package.manifest import (
     parse_manifest,
 )
 from nnkit.package.paths import why_refused, why_refused_together
+from nnkit.reading import open_regular
 
 _RESTORE = "get the package again from where it came, or build it again"
 
@@ -258,7 +261,7 @@ def _source_chunks(name: str, source: bytes | Path) -> Iterator[bytes]:
         yield source
         return
     try:
-        with source.open("rb") as stream:
+        with open_regular(source) as stream:
             yield from _stream_chunks(stream)
     except OSError as error:
         raise UserFileError(
@@ -293,7 +296,7 @@ def _check_destination(dest: Path) -> None:
 def _opened(path: Path) -> Iterator[BinaryIO]:
     """Opens a package for reading; errors raised inside get its path as their place."""
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             yield stream
     except OSError as error:
         raise UserFileError(
@@ -306,8 +309,21 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _replacing(out: Path) -> Iterator[BinaryIO]:
-    """A temporary file beside `out` that takes its place at the end, and is removed on an error."""
+    """A temporary file beside `out` that takes its place at the end, and is removed on an error.
+
+    A link stays, and what it points to is replaced; in place of a device or a pipe there must not be a file.
+    """
     try:
+        with suppress(FileNotFoundError):
+            mode = os.stat(out).st_mode
+            if not stat.S_ISREG(mode):
+                raise UserFileError(
+                    "is a folder" if stat.S_ISDIR(mode) else "is a device or a pipe",
+                    where=str(out),
+                    remedy="name an ordinary file, or one that does not exist yet",
+                )
+        if out.is_symlink():
+            out = Path(os.path.realpath(out))
         out.parent.mkdir(parents=True, exist_ok=True)
         with owned_folder(out.parent, f".{out.name}.new-") as folder:
             temporary = folder / out.name

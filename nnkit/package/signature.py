@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnkit.errors import GateFailedError, UserFileError, cannot_be_written
 from nnkit.package.archive import verify_package
+from nnkit.reading import open_regular
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -98,7 +99,7 @@ def _signature_file(public: bytes, sha256: str, signature: bytes) -> bytes:
 
 def _read_signature_file(path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             data = stream.read(_MAX_BYTES + 1)
     except OSError as error:
         raise UserFileError(

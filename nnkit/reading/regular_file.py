@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 from nnkit.errors import ModelError, NnkitError, UserFileError
 
 MAX_MODEL_BYTES = 2**31
 """Limit of a protobuf message, and far beyond what any of the targets holds; external data counts in."""
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """A file open for reading, for those that read it in pieces.
+
+    Raises OSError where it cannot be opened, or is a folder, a pipe or a device: a pipe's end might never come.
+    """
+    number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return os.fdopen(number, "rb")
 
 
 def read_regular_file(path: Path, *, what: str, limit_bytes: int = MAX_MODEL_BYTES) -> bytes:

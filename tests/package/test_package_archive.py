@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import shutil
 import subprocess
 import zipfile
@@ -197,6 +198,36 @@ def test_the_last_package_survives_a_failure(package: Path, manifest: Manifest, 
     assert caught.value.where == str(tmp_path / "missing")
     assert package.read_bytes() == before
     assert list(tmp_path.iterdir()) == [package]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no pipes with names")
+def test_a_pipe_is_neither_read_nor_replaced(manifest: Manifest, files: dict[str, bytes], tmp_path: Path) -> None:
+    """Opening one waits for its other end; and a file in place of a device would break what uses the device."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for read in (verify_package, inspect_package, lambda path: extract_package(path, tmp_path / "out")):
+        with pytest.raises(UserFileError, match="not a regular file"):
+            read(pipe)
+    with pytest.raises(UserFileError, match="not a regular file"):
+        write_archive({"a": pipe}, manifest, tmp_path / "new.nnpkg")
+    with pytest.raises(UserFileError, match="is a device or a pipe") as caught:
+        write_archive(files, manifest, pipe)
+    assert caught.value.remedy
+    assert pipe.is_fifo()
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_link_stays_and_its_file_is_replaced(manifest: Manifest, files: dict[str, bytes], tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    link, loop = tmp_path / "link.nnpkg", tmp_path / "loop"
+    link.symlink_to("kept/release.nnpkg")
+    for _ in range(2):  # a link to nothing, and one to a file
+        write_archive(files, manifest, link)
+        assert link.is_symlink()
+        assert verify_package(tmp_path / "kept/release.nnpkg").manifest.files.keys() == files.keys()
+    loop.symlink_to("loop")
+    with pytest.raises(UserFileError, match="cannot be written"):
+        write_archive(files, manifest, loop)
 
 
 def test_a_file_that_changes_while_it_is_packed_is_noticed(
