@@ -12,14 +12,14 @@ from nnkit.cache import StageCache
 from nnkit.deployed import Deployed, FaceMatchStages, NetworkPart
 from nnkit.deployed.face_match import face_match_of
 from nnkit.deployment.networks import Networks, check_names, network_recipes, with_options, within_what_is_left
-from nnkit.errors import RecipeError
+from nnkit.errors import DoesNotFitError, RecipeError
 from nnkit.executors import THIS_HOST, ExecutorChoice
 from nnkit.pipeline import Finished, Prepared, finish, prepare, preview, refuse
 from nnkit.recipe.deployment import DeploymentRecipe
 from nnkit.report.progress import Progress
 from nnkit.report.staging import staged_build
 from nnkit.serialize import encode
-from nnkit.stages import Build
+from nnkit.stages import Build, quantize
 from nnkit.target import AnyTarget, Deployer, check_required, load_target
 
 if TYPE_CHECKING:
@@ -148,9 +148,14 @@ def plan_deployment(build: DeploymentBuild) -> DeploymentPlan:
     if any(left[name] != build.networks[name].options for name in left):
         plans = {}
         for name, each in previews.items():
-            with within_what_is_left(name):
+            try:
                 plans[name] = build.target.plan(each.settled.lowered, each.program, left[name])
-        parts = tuple(replace(part, options=left[part.name]) for part in parts)
+            except DoesNotFitError:  # the program was made for more, maybe with wide layers whole
+                with within_what_is_left(name):
+                    previews[name] = again = preview(_within(build.networks[name], name, left[name]))
+                plans[name] = again.plan
+        parts = tuple(NetworkPart(name, each.program, left[name]) for name, each in previews.items())
+        stages = _stages_of(build, {name: each.program for name, each in previews.items()})
     joint = build.deployer.join(parts, plans, stages, build.options)
     return DeploymentPlan(Deployed(build.recipe.name, parts, stages, joint), previews)
 
@@ -164,9 +169,21 @@ def _prepared(build: DeploymentBuild) -> tuple[dict[str, Prepared], FaceMatchSta
     stages = _stages_of(build, {name: each.program for name, each in prepared.items()})
     for name, each in prepared.items():
         options = build.deployer.network_options(each.build.options, stages)
-        recipe = with_options(each.build.recipe, name, each.build.key, options)
-        prepared[name] = replace(each, build=replace(each.build, options=options, recipe=recipe))
-    return prepared, stages
+        prepared[name] = replace(each, build=_within(each.build, name, options))
+        if options == each.build.options:
+            continue
+        try:
+            build.target.plan(each.settled.lowered, each.program, options)
+        except DoesNotFitError:  # the program was made for more, maybe with wide layers whole
+            with within_what_is_left(name):
+                program = quantize(prepared[name].build, each.settled, each.statistics)
+            prepared[name] = replace(prepared[name], program=program)
+    return prepared, _stages_of(build, {name: each.program for name, each in prepared.items()})
+
+
+def _within(network: Build, name: str, options: Any) -> Build:
+    """The build of a network with the memory that is left to it."""
+    return replace(network, options=options, recipe=with_options(network.recipe, name, network.key, options))
 
 
 def _stages_of(build: DeploymentBuild, programs: Mapping[str, Any]) -> FaceMatchStages | None:

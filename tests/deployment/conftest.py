@@ -86,8 +86,8 @@ class Project:
     outcome: DeploymentOutcome
 
 
-def write_networks(folder: Path) -> None:
-    """`finder.onnx`, `describer.onnx`, their recipes, and four pictures."""
+def write_networks(folder: Path, *, wide: bool = False) -> None:
+    """`finder.onnx`, `describer.onnx` (maybe with a wide first layer), their recipes, and four pictures."""
     rng = np.random.default_rng(5)
     weights = {
         "a": rng.normal(0, 0.02, (6, 1, 3, 3)),
@@ -97,6 +97,8 @@ def write_networks(folder: Path) -> None:
         "c": rng.normal(0, 0.03, (6, 1, 3, 3)),
         "d": rng.normal(0, 0.3, (10, 6, 16, 16)),
     }
+    if wide:
+        weights |= {"wide": rng.normal(0, 0.03, (24, 1, 3, 3)), "c": rng.normal(0, 0.2, (6, 24, 3, 3))}
     constants = [numpy_helper.from_array(value.astype(np.float32), name) for name, value in weights.items()]
     shapes = {"four": [1, -1, 4], "one": [1, -1, 1], "flat": [1, 10]}
     constants += [numpy_helper.from_array(np.array(value, np.int64), name) for name, value in shapes.items()]
@@ -118,7 +120,8 @@ def write_networks(folder: Path) -> None:
         finder.append(helper.make_node("Reshape", [f"{name}__", shape], [result], name=result))
     finder.append(helper.make_node("Sigmoid", ["logits"], ["face"], name="face"))
     describer = [
-        conv("face", "c", "c_"),
+        *([conv("face", "wide", "wide_")] if wide else []),
+        conv("wide_" if wide else "face", "c", "c_"),
         helper.make_node("Relu", ["c_"], ["c__"]),
         conv("c__", "d", "d_", pad=0),
         helper.make_node("Reshape", ["d_", "flat"], ["description"], name="description"),

@@ -13,10 +13,11 @@ import pytest
 
 from nnkit.deployed import Deployed
 from nnkit.deployed.session import trace_bytes
+from nnkit.deployment import plan_deployment
 from nnkit.errors import ToolError
 from nnkit_gap8.deployment_emit import deployment_files
 from nnkit_gap8.deployment_runners import HostPipelineRunner
-from tests.deployment.conftest import Project, build_of
+from tests.deployment.conftest import RECIPE, Project, build_of, write_networks
 from tests.deployment.sessions import commands, python_session, session_bytes
 
 
@@ -43,6 +44,24 @@ def test_the_memory_is_the_largest_and_not_the_sum(project: Project) -> None:
     assert l2["peak_bytes"] <= max(l2["alone_bytes"].values()) + kept < sum(l2["alone_bytes"].values()) + kept
     assert l2["lower_bound_bytes"] <= l2["peak_bytes"]
     assert sum(l3["alone_bytes"].values()) <= l3["peak_bytes"] <= sum(l3["alone_bytes"].values()) + 4
+
+
+def test_a_network_runs_in_stripes_where_what_is_left_asks_for_it(tmp_path: Path) -> None:
+    """It fits the deployment's L2 whole, but not what the frame and the gallery leave of it."""
+    write_networks(tmp_path, wide=True)
+    (tmp_path / "recipe.yaml").write_text(RECIPE.replace("l2: 64KiB", "l2: 12800"))
+    build = build_of(tmp_path / "recipe.yaml")
+    planned = plan_deployment(build)
+    describer = next(part for part in planned.deployed.parts if part.name == "describer")
+    assert any(op.kind == "join_rows" for op in describer.program.ops)
+    assert planned.deployed.joint.plan.regions["l2"].peak_bytes <= 12_800
+    build.deployer.emit(planned.deployed, build.options, tmp_path / "artifact")
+    python = python_session(planned.deployed)
+    wanted = b"".join(python.answer(command).result for command in commands())
+    runner = HostPipelineRunner(flags=("-O0",))
+    made = runner.run(tmp_path / "artifact", planned.deployed, session_bytes(planned.deployed))
+    assert made.results == wanted
+    assert made.trace == trace_bytes(python.trace)
 
 
 @pytest.mark.parametrize("parts", [1, 3])
