@@ -87,10 +87,28 @@ def _make_float(graph: onnx.GraphProto, value: onnx.ValueInfoProto, where: str) 
         raise ModelError(
             f"input '{value.name}' has element type {name}; inputs are float32",
             where=where,
-            remedy="export the network with a float32 input; integers may be rows of a table (token ids), too",
+            remedy=_remedy_for_integers(value, readers),
         )
     value.type.tensor_type.elem_type = types.FLOAT
     return [f"input '{value.name}', integers cast to float at once, is taken as float32"]
+
+
+def _remedy_for_integers(value: onnx.ValueInfoProto, readers: Sequence[onnx.NodeProto]) -> str:
+    """What to do with an input that is neither float32 nor token ids."""
+    import onnx
+
+    if "mask" in value.name.lower():
+        return (
+            f"where inputs fill the network's whole length, export it without '{value.name}', which then says nothing; "
+            "otherwise with a float32 mask that is added to the attention's scores"
+        )
+    others = sorted({node.op_type for node in readers if node.op_type not in ("Gather", "Cast")})
+    if value.type.tensor_type.elem_type in (onnx.TensorProto.BOOL, onnx.TensorProto.STRING) or not others:
+        return "export the network with a float32 input; integers may be rows of a table (token ids), too"
+    return (
+        "export the network with a float32 input; integers may be rows of a table (token ids) and nothing else, and "
+        f"here {', '.join(others)} read them: give what is computed of them (positions, say) as inputs of their own"
+    )
 
 
 def _ids_as_float(graph: onnx.GraphProto, value: onnx.ValueInfoProto) -> list[str]:

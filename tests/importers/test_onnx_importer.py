@@ -181,6 +181,20 @@ def test_an_integer_input_used_as_such_is_refused(make_model: Any, save: Any) ->
         import_onnx(save(make_model(nodes, types={"x": TensorProto.INT32, "y": TensorProto.INT32})))
 
 
+@pytest.mark.parametrize(
+    ("name", "words"), [("attention_mask", "without 'attention_mask'"), ("x", "here Equal read")]
+)
+def test_the_remedy_for_integers_says_what_reads_them(make_model: Any, save: Any, name: str, words: str) -> None:
+    nodes = [
+        helper.make_node("Equal", [name, "one"], ["same"]),
+        helper.make_node("Cast", ["same"], ["y"], to=TensorProto.FLOAT),
+    ]
+    model = make_model(nodes, {"one": np.ones(1, np.int64)}, inputs={name: (1, 4)}, types={name: TensorProto.INT64})
+    with pytest.raises(ModelError) as refused:
+        import_onnx(save(model))
+    assert words in (refused.value.remedy or "")
+
+
 def test_layers_out_of_order_are_sorted(make_model: Any, save: Any) -> None:
     nodes = [_relu("b", "y"), _relu("x", "c"), _relu("a", "b"), _relu("x", "a"), _relu("c", "z")]
     result = import_onnx(save(make_model(nodes, outputs={"y": None, "z": None})))
