@@ -99,8 +99,8 @@ def _remedy_for_integers(value: onnx.ValueInfoProto, readers: Sequence[onnx.Node
 
     if "mask" in value.name.lower():
         return (
-            f"where inputs fill the network's whole length, export it without '{value.name}', which then says nothing; "
-            "otherwise with a float32 mask that is added to the attention's scores"
+            f"where inputs fill the network's whole length, export it without '{value.name}', which then says "
+            "nothing; otherwise with a float32 mask that is added to the attention's scores"
         )
     others = sorted({node.op_type for node in readers if node.op_type not in ("Gather", "Cast")})
     if value.type.tensor_type.elem_type in (onnx.TensorProto.BOOL, onnx.TensorProto.STRING) or not others:

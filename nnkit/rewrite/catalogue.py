@@ -34,6 +34,7 @@ DEFAULT_RULES: tuple[str, ...] = (
     "normalize_resize",
     "global_pool",
     "merge_pad",
+    "drop_padding_taps",
     "focus_to_conv",
     "slice_to_pool",
     "merge_subsampling",

@@ -32,6 +32,7 @@ DEFAULT_RULES: tuple[str, ...] = (
     "one_dimension_to_two",
     "global_pool",
     "merge_pad",
+    "drop_padding_taps",
     "focus_to_conv",
     "fold_batch_norm",
     "fold_scale",
