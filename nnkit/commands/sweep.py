@@ -169,7 +169,9 @@ class SweepFailedError(NnkitError):
 
     def __init__(self, failed: Sequence[JobResult]) -> None:
         text = "\n".join(f"{result.job.recipe} for {result.job.key}: {result.error}" for result in failed)
-        super().__init__(text, remedy="the last good builds are unchanged")
+        super().__init__(
+            text, remedy="mend these builds or leave them out of the sweep; their last good builds are unchanged"
+        )
         codes = [ExitCode(result.exit_code) for result in failed]
         self.exit_code = next((code for code in codes if code != ExitCode.UNPROVEN), ExitCode.UNPROVEN)
 

@@ -27,7 +27,7 @@ def watch(recipe: Path, action: Callable[[], None]) -> None:
             sys.stdout.flush()
             write_error(str(error), error.code)
         files = _files(recipe)
-        sys.stderr.write(f"watching {len(files)} files; Ctrl-C ends\n")
+        sys.stderr.write(f"watching {len(files)} {'file' if len(files) == 1 else 'files'}; Ctrl-C ends\n")
         sys.stderr.flush()
         while _marks(files) == before or not _marks(files):
             time.sleep(_LOOK_SECONDS)

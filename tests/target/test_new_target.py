@@ -75,8 +75,8 @@ def test_it_is_listed_and_builds_a_release(project: Path) -> None:
     [
         (PLANNED, "        return program.nothing\n", "the target plugin 'my_npu' failed: AttributeError"),
         (PLANNED, "        return None\n", "the target 'my_npu' gives NoneType from plan(), not MemoryPlan"),
-        ('("fc_to_conv",)', '("fc_to_conf",)', "the target 'my_npu' asks for a rewrite rule 'fc_to_conf'"),
-        ('"fc_to_conv", "fuse', '"fc_to_conf", "fuse', "the target 'my_npu' asks for a rewrite rule 'fc_to_conf'"),
+        ("return INTEGER_FORM", 'return ("fc_to_conf",)', "the target 'my_npu' asks for a rewrite rule 'fc_to_conf'"),
+        ("= DEFAULT_RULES", '= ("fc_to_conf",)', "the target 'my_npu' asks for a rewrite rule 'fc_to_conf'"),
     ],
     ids=["exception", "wrong type", "legalisation", "default rule"],
 )
