@@ -76,32 +76,33 @@ def _block(tally: Tally, name: str, given: Any, numbers: tuple[int, int, int]) -
     seed, number, end = numbers
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(sender, name, given, seed, number, end))
+    folder = Path(tempfile.mkdtemp(prefix="nnkit_fuzz_"))
+    process = context.Process(target=_work, args=(sender, name, given, seed, number, end, folder))
     process.start()
     sender.close()
     most_seconds = _START_SECONDS
-    while number < end:
-        try:
-            if not _spoke(receiver, process.pid, most_seconds):
-                process.kill()
-                tally.add(number, "hang", f"nothing in {most_seconds} seconds of the processor")
-                number += 1
+    try:
+        while number < end:
+            try:
+                if not _spoke(receiver, process.pid, most_seconds):
+                    tally.add(number, "hang", f"nothing in {most_seconds} seconds of the processor")
+                    return number + 1
+                at, kind, said = receiver.recv()
+            except EOFError:
+                process.join()
+                tally.add(number, "traceback", f"the process died with exit code {process.exitcode}")
+                return number + 1
+            most_seconds = LIMIT_SECONDS + _GRACE_SECONDS
+            tally.add(at, kind, said)
+            number = at + 1
+            if kind == "over_memory":  # its peak would hide the next one's
                 break
-            at, kind, said = receiver.recv()
-        except EOFError:
-            process.join()
-            tally.add(number, "traceback", f"the process died with exit code {process.exitcode}")
-            number += 1
-            break
-        most_seconds = LIMIT_SECONDS + _GRACE_SECONDS
-        tally.add(at, kind, said)
-        number = at + 1
-        if kind == "over_memory":  # its peak would hide the next one's
-            process.kill()
-            break
-    process.join()
-    receiver.close()
-    return number
+        return number
+    finally:  # also where the command is interrupted
+        process.kill()
+        process.join()
+        receiver.close()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _spoke(receiver: Connection, process: int | None, most_seconds: float) -> bool:
@@ -126,20 +127,18 @@ def _worked_seconds(process: int | None) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _work(sender: Connection, name: str, given: Any, seed: int, first: int, end: int) -> None:
+def _work(sender: Connection, name: str, given: Any, seed: int, first: int, end: int, folder: Path) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the parent, which ends this process and removes the folder
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGALRM, _late)
     signal.signal(signal.SIGPROF, _late)
-    folder = Path(tempfile.mkdtemp(prefix="nnkit_fuzz_"))
-    try:
-        with _silence():
-            _find_targets_once()
-            for warm_up in range(WARM_UP):
-                _attempt(name, given, Random(warm_up), folder)
-            _limit_memory()
-            for number in range(first, end):
-                sender.send((number, *_attempt(name, given, Random(f"{name} {seed} {number}"), folder)))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with _silence():
+        _find_targets_once()
+        for warm_up in range(WARM_UP):
+            _attempt(name, given, Random(warm_up), folder)
+        _limit_memory()
+        for number in range(first, end):
+            sender.send((number, *_attempt(name, given, Random(f"{name} {seed} {number}"), folder)))
 
 
 def _attempt(name: str, given: Any, chance: Random, folder: Path) -> tuple[Kind, str]:

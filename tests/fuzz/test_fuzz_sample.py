@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from random import Random
 from typing import Any, NoReturn
@@ -154,3 +157,20 @@ def test_a_long_run_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: py
     assert command.main(words) == 0
     assert command.main(words) == 0
     assert tried == [(0, 500), (500, 2000), (2500, 500), (3000, 2000)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_an_interrupted_run_leaves_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fuzz", "packages", "--count", "1000000"]
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as run:
+        while not list(tmp_path.glob("nnkit_fuzz_*/input")):  # a worker is at its first input
+            assert run.poll() is None
+            time.sleep(0.02)
+        workers = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+        run.send_signal(signal.SIGTERM)
+        said = run.communicate()[1]
+    assert (run.returncode, said) == (130, "interrupted\n")
+    assert workers
+    assert not [worker for worker in workers if Path("/proc", worker).exists()]
+    assert list(tmp_path.iterdir()) == []
