@@ -11,9 +11,11 @@ import cv2
 import numpy as np
 import pytest
 from nnie_corrected import project, report, run
+from typer.testing import CliRunner
 
 from nnkit.builds import open_build
-from nnkit.errors import RecipeError
+from nnkit.cli import app
+from nnkit.errors import RecipeError, UserFileError
 from nnkit.program.inputs import quantized_inputs
 from nnkit.quantize.judge import Verdict
 from nnkit.samples import Sample
@@ -147,3 +149,12 @@ def test_without_a_task_and_for_a_target_that_does_not_ask_it(labelled: Path) ->
     assert "add verify.task" in str(run(recipe).exception)
     recipe.write_text(recipe.read_text().replace("nnie: {chip: hi3516cv500, precision_table: false}", "onnx_qdq: {}"))
     assert "judges corrections by its outputs alone" in str(run(recipe).exception)
+
+
+def test_a_check_opens_these_images_too(labelled: Path) -> None:
+    recipe = project(labelled, f"calibration: {{{JUDGED}}}\n" + PEOPLE, blocks=0)
+    assert CliRunner().invoke(app, ["check", str(recipe)]).exit_code == 0
+    (labelled / "judging" / "1" / "2.png").write_bytes(b"no picture")
+    done = CliRunner().invoke(app, ["check", str(recipe)])
+    assert isinstance(done.exception, UserFileError)
+    assert "judging/1/2.png" in str(done.exception)
