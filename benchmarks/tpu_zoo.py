@@ -8,6 +8,7 @@ The networks are those of `benchmarks.zoo`: all on the bm1684x, and every third 
 `disagreements`: layers for which the compiler chose other numbers than predicted; `cosine`: of the released model's
 outputs on the chip model against the float network, on 16 inputs that nobody has seen; `cycles` of the compiler's
 simulator (bytes of its final program on the cv181x, whose cycles nobody tells); `method`: of calibration, as chosen.
+`vendor_cycles` is empty where the scripts leave shapes for run time, as the simulator then sees the first part alone.
 `vendor_*`: the same of the model that `model_transform`, `run_calibration` and `model_deploy` make with their
 defaults; empty without a Python 3.10, which they need (`--environment` names an environment that has them).
 `--exporters`: `torchscript` unless told; the vendor's scripts read few of the files that `dynamo` writes.
@@ -52,6 +53,7 @@ from nnkit_tpu.toolchain import require_toolchain
 EVERY, MANY, THIRD = "bm1684x", ("bm1688", "cv181x"), 3
 MOST_CYCLES = 1.01  # of the vendor's
 UNSEEN = 16  # inputs that a cosine is taken over
+_DYNAMIC = "run_mode TPU_DYNAMIC"
 _SCRIPT_TIMEOUT_S = 3600.0
 _EMPTY: Mapping[str, Any] = MappingProxyType({"vendor_status": "", "vendor_cosine": None, "vendor_cycles": None})
 
@@ -209,12 +211,21 @@ def _by_vendor(
         )
         if done.returncode != 0:
             raise _ScriptError(f"{command[0]}: {(done.stderr or done.stdout).strip()[-150:]}")
-    if chip in CV_CHIPS:
-        (final,) = folder.glob("*_final.mlir")
-        cost = read_traffic(final.read_text(encoding="utf-8")).total_bytes
-    else:
-        cost = read_profile((folder / "compiler_profile_0.txt").read_text(errors="replace")).end_cycles
-    return {"vendor_status": "ok", "vendor_cosine": _cosine_of(folder / model, chip, exported), "vendor_cycles": cost}
+    (file,) = folder.glob("*_final.mlir")
+    final = file.read_text(encoding="utf-8")
+    on_cv = chip in CV_CHIPS
+    cost = read_traffic(final).total_bytes if on_cv else vendor_cycles(final, folder / "compiler_profile_0.txt")
+    return {
+        "vendor_status": "ok",
+        "vendor_cosine": _cosine_of(folder / model, chip, exported),
+        "vendor_cycles": cost,
+    }
+
+
+def vendor_cycles(final: str, profile: Path) -> int | None:
+    """Cycles of the whole model; None where a part of the final program has dynamic shapes, which the compiler's
+    simulator leaves out."""
+    return None if _DYNAMIC in final else read_profile(profile.read_text(errors="replace")).end_cycles
 
 
 def _cosine_of(model: Path, chip: str, exported: Exported) -> float | None:

@@ -93,6 +93,7 @@ OPTIONAL_RULES: tuple[str, ...] = (
     "floor_pool_to_conv",
     "inner_fc_to_conv",
     "sink_equal_reshapes",
+    "gelu_from_parts",
     *_INTO_INTEGER_LAYERS,
 )
 """Rules that a recipe or a target must name; in the order in which they are usually written."""

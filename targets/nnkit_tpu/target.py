@@ -34,7 +34,8 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
     options = TpuOptions
     corrections = ("bias_correction",)
     documentation = "docs/tpu.md"
-    default_rules = tuple(rule for rule in DEFAULT_RULES if rule != "fc_to_conv")  # `dense.py` chooses by layer
+    # Gelu before its numbers become layers of their own; of fully connected layers `dense.py` chooses one by one.
+    default_rules = ("gelu_from_parts", *(rule for rule in DEFAULT_RULES if rule != "fc_to_conv"))
 
     def calibration_method(self, options: TpuOptions) -> Literal["auto", "max"]:
         """Judged where there are integers; in floating point ranges do not count."""
@@ -61,7 +62,13 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
 
     def legalisation(self, options: TpuOptions) -> tuple[str, ...]:
         """Clean-up and folding apart, only layers without a counterpart on the TPU become others."""
-        return ("unroll_recurrent", "instance_norm_to_rows", "depth_to_space_to_transpose", "constant_part_to_conv")
+        return (
+            "gelu_from_parts",
+            "unroll_recurrent",
+            "instance_norm_to_rows",
+            "depth_to_space_to_transpose",
+            "constant_part_to_conv",
+        )
 
     def lower(self, model: Model, log: RewriteLog, options: TpuOptions) -> TpuLowered:
         """One segment: all of the network runs on the TPU, or it is refused with every layer that cannot."""

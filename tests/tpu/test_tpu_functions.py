@@ -89,7 +89,15 @@ def _recurrent(op: str, gates: int) -> Case:
     return build
 
 
+def _gelu_of_parts(net: Net, to: str) -> str:
+    cube = net("Mul", net("Pow", "x", net.constant(3.0)), net.constant(0.044715))
+    inner = net("Mul", net("Add", "x", cube), net.constant(0.7978845608))
+    gate = net("Add", net.constant(1.0), net("Tanh", inner))
+    return net("Mul", net("Mul", "x", net.constant(0.5)), gate, to=to)
+
+
 REWRITTEN: Mapping[str, Case] = {
+    "gelu_of_parts": _gelu_of_parts,
     "instance_norm": _instance_norm,
     "depth_to_space": _depth_to_space,
     "gru": _recurrent("GRU", 3),
@@ -102,7 +110,7 @@ def test_layers_without_a_counterpart_become_others(tpu_toolchain: Toolchain, tm
     model = net.model([case(net, name) for name, case in REWRITTEN.items()])
     report = built(model, "chip: bm1684x", tmp_path)
     fired = {each["name"] for each in report["rewrites"] if each["fired"]}
-    assert {"instance_norm_to_rows", "depth_to_space_to_transpose", "unroll_recurrent"} <= fired
+    assert {"gelu_from_parts", "instance_norm_to_rows", "depth_to_space_to_transpose", "unroll_recurrent"} <= fired
     assert refuted(report) == []
     assert report["status"] == "ok"
     assert report["verify"]["float_vs_program"]["sqnr_db"] > 20

@@ -1,0 +1,22 @@
+"""The vendor's cycles beside ours: of the whole model, or of none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.tpu_zoo import vendor_cycles
+
+PART = "func.func @subfunc_{0}() attributes {{id = {0} : i64, mode = #tpu<run_mode TPU_{1}>}}\n"
+PROFILE = """ENGINE_BD                              ENGINE_GDMA
+                                       Cast_14|GDMA_MATRIX|s:0|b:0|g:1|e:846|t:847|dr:0|sz:49152|bw:54.05
+Cast_14|AR|s:847|b:1|g:1|e:858|t:12
+API_END total_cycle:5038|b:47|g:12
+"""
+
+
+def test_cycles_of_a_part_are_not_taken_for_those_of_the_model(tmp_path: Path) -> None:
+    profile = tmp_path / "compiler_profile_0.txt"
+    profile.write_text(PROFILE, encoding="utf-8")
+    static = PART.format(0, "STATIC")
+    assert vendor_cycles(static, profile) == 5038
+    assert vendor_cycles(static + PART.format(1, "DYNAMIC"), profile) is None
