@@ -1,7 +1,9 @@
 """Repeat a map of one channel by a convolution, where it is added to or multiplies every channel.
 
-Pattern: Add or Mul of computed [1, C, H, W] and [1, 1, H, W], as spatial attention has it.
-Algebra: a 1x1 convolution of C weights of 1 gives the map C times; both operands then have one shape.
+Pattern: Add or Mul of computed [1, C, H, W] and [1, 1, H, W], as spatial attention has it; Mul of [1, C, 1, 1] and
+[1, 1, H, W].
+Algebra: a 1x1 convolution of C weights of 1 gives the map C times; both operands then have one shape,
+  or are a map and its factors.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     if len(shape) != 4 or shape[0] != 1 or shape[1] == 1 or max(shape[2:]) == 1:
         return None
     shapes = [editor.shape(value) for value in node.inputs if value is not None]
-    return (node,) if sorted(shapes) == sorted([shape, (1, 1, *shape[2:])]) else None
+    one_map = (1, 1, *shape[2:])
+    others = [shape, (1, shape[1], 1, 1)] if is_op(node, "Mul") else [shape]
+    return (node,) if one_map in shapes and any(other in shapes for other in others) else None
 
 
 def _check(editor: Editor, nodes: Nodes) -> ir.Node:
@@ -39,7 +43,7 @@ def _rewrite(editor: Editor, node: ir.Node) -> None:
     ones = editor.constant(f"{name}.repeat", np.ones((shape[1], 1, 1, 1), np.float32))
     inputs = [
         value
-        if value is None or editor.shape(value) == shape
+        if value is None or editor.shape(value) != (1, 1, *shape[2:])
         else editor.insert(node, "Conv", [value, ones], {}, shape=shape, name=f"{name}_repeated")
         for value in node.inputs
     ]

@@ -16,6 +16,15 @@ def test_a_map_for_all_channels(graphs, op, order):
     assert all(after.tags.of(node.output[0]).hp for node in after.proto().graph.node)
 
 
+def test_a_map_times_a_number_for_each_channel(graphs):
+    net = graphs.Net(x=(1, 3, 1, 1), y=(1, 1, 4, 5))
+    after, _ = graphs.apply(net.model(net.op("Mul", "x", "y")), RULE)
+    assert graphs.ops(after) == ["Conv", "Mul"]
+    other = graphs.Net(x=(1, 3, 1, 1), y=(1, 1, 4, 5))
+    _, log = graphs.apply(other.model(other.op("Add", "x", "y")), RULE)
+    assert log.of(RULE).fired == ()
+
+
 @pytest.mark.parametrize("other", [(1, 3, 4, 5), (1, 3, 1, 1), (1, 1, 1, 5), (1, 1, 4, 1)])
 def test_other_shapes_stay(graphs, other):
     net = graphs.Net(x=(1, 3, 4, 5), y=other)
