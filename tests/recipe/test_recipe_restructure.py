@@ -52,8 +52,8 @@ def test_the_resolved_recipe_loads_to_the_same(tmp_path):
     ("text", "place", "message", "remedy"),
     [
         ("restructure: [add_pca]", "5:15", "the rule 'add_pca' cannot be without file", "`add_pca: {file: ...}`"),
-        ("restructure: [ad_pca]", "5:15", "there is no rewrite rule 'ad_pca'", "did you mean 'add_pca'?"),
-        ("restructure: [{ad_pca: {}}]", "5:16", "unknown key 'ad_pca'", "did you mean 'add_pca'?"),
+        ("restructure: [ad_pca]", "5:15", "there is no rewrite rule 'ad_pca'", "did you mean 'add_pca'"),
+        ("restructure: [{ad_pca: {}}]", "5:16", "unknown key 'ad_pca'", "did you mean 'add_pca'"),
         ("restructure: [{add_pca: {file: x, nam: y}}]", "5:35", "unknown key 'nam'", "did you mean 'name'?"),
         ("restructure: [{add_pca: {}}]", "5:16", "the key 'file' is missing", "`file: pca.npz`"),
         ("restructure: [{norm_from_concat: {reduce: men}}]", "5:43", "'reduce' must be sum or mean", "'mean'"),
