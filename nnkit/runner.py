@@ -24,6 +24,7 @@ class RunResult:
     instructions: whole call, where the runner counts exactly; per layer by op name.
     measured: further exact measurements, e.g. {"l2_painted_bytes": ..., "code_bytes": ...}.
     left_out: program outputs that this runner does not compute; they are not compared.
+    absorbed: inner tensors that the artifact does not hold, since a compiler made their layers part of others.
     """
 
     outputs: Mapping[str, NDArray[Any]]
@@ -32,6 +33,7 @@ class RunResult:
     instructions_by_layer: Mapping[str, int] = field(default_factory=dict)
     measured: Mapping[str, int] = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
+    absorbed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -96,4 +98,4 @@ class LayerRunner(Runner, Protocol):
 
     @property
     def layer_by_layer(self) -> Literal[True]:
-        """Marks the class; a traced run has to give every tensor."""
+        """Marks the class; a traced run has to give every tensor, or to say that it is absorbed."""

@@ -10,7 +10,10 @@ ModelFormat = Literal["onnx", "caffe", "tflite"]
 FORMAT_OF_SUFFIX: Mapping[str, ModelFormat] = {".onnx": "onnx", ".prototxt": "caffe", ".tflite": "tflite"}
 
 _TORCH = "export it: torch.onnx.export(net.eval(), example_input, 'net.onnx'), and name net.onnx"
-_KERAS = "export it in Keras 3: keras.saving.load_model(FILE).export('net.onnx', format='onnx'), and name net.onnx"
+_KERAS = (
+    "export it in Keras 3: net = keras.saving.load_model(FILE); net(example_input); "
+    "net.export('net.onnx', format='onnx'), and name net.onnx"
+)
 _TENSORFLOW = "convert it with tf2onnx (python -m tf2onnx.convert --help), and name the .onnx file"
 _EXPORT: Mapping[str, str] = {
     ".pt": _TORCH,

@@ -126,11 +126,14 @@ def _compare_layers(
     Inner values may come from another model than the outputs. Where the two give other outputs than one another, the
     released one is compared with the simulation of the whole network first: where it agrees, the layers of the other
     prove nothing and are not compared; otherwise the verdict says how far either is from it.
+
+    A layer whose values the artifact does not hold is computed, and so compared with the layers that read it.
     """
     results = runner.run(artifact, program, inputs, trace=True)
     _check_count(runner, len(inputs), len(results))
     count = _Count(runner, program)
     first = note = ""
+    absorbed: dict[str, None] = {}
     for index, (given, result) in enumerate(zip(inputs, results, strict=True)):
         if _models_differ(program, result):
             expected = outputs[index] if outputs is not None else simulate(program, given)
@@ -150,18 +153,36 @@ def _compare_layers(
             )
         values = {**given, **result.tensors, **result.outputs}
         for op in program.ops:
-            lacking = [name for name in (*op.inputs, op.output) if name not in values]
+            lacking = [
+                name
+                for name in (*op.inputs, op.output)
+                if name not in values and not (name == op.output and name in result.absorbed)
+            ]
             if lacking:
                 raise ToolError(
                     f"no values came back for {lacking[0]!r}", where=f"runner {runner.name}", remedy=_OURS
                 )
             shaped = [values[name].reshape(program.tensors[name].shape) for name in op.inputs]
             expected = {op.output: simulate_op(program, op, shaped)}
+            if op.output not in values:
+                absorbed[op.name] = None
+                values.update(expected)
+                continue
             if count.add([op.output], values, expected) and not first:
                 trace = RunResult({}, {op.output: values[op.output]})
                 one = replace(program, ops=(op,), outputs=(op.output,))
                 first = first_difference(one, trace, expected, count.bound)
+    if absorbed:
+        note = "; ".join(filter(None, (note, _absorbed_note(list(absorbed)))))
     return replace(count.verdict(results, first), note=note)
+
+
+def _absorbed_note(layers: Sequence[str]) -> str:
+    shown = ", ".join(layers[:3]) + (", ..." if len(layers) > 3 else "")
+    return (
+        f"the model holds no values of {len(layers)} layer{'s' * (len(layers) > 1)} ({shown}): compared with the "
+        "layers that read them"
+    )
 
 
 def _models_differ(program: Program, result: RunResult) -> bool:

@@ -24,6 +24,16 @@ _SUFFIX = re.compile(r"_(f32|f16|bf16|i8|u8|si8|ui8)$")
 Given = Sequence[Mapping[str, NDArray[Any]]]
 
 
+def run_model_inside(
+    toolchain: Toolchain, model: Path, program: Program, build: Mapping[str, Any], inputs: Given
+) -> list[dict[str, NDArray[Any]]]:
+    """Stored values of all tensors that the model holds; the compiler may have merged layers.
+
+    Raises ToolError where the chip model fails, or the model holds no value of the program's.
+    """
+    return _run(toolchain, model, program, build, inputs, [op.output for op in program.ops], all_held=False)
+
+
 def run_model(
     toolchain: Toolchain,
     model: Path,
@@ -36,8 +46,21 @@ def run_model(
 
     build: what `build.json` says of the model (`chip`, `names`, `pixels`, `batch`: images at a time).
 
-    Raises ToolError where the chip model fails.
+    Raises ToolError where the chip model fails, or does not give one of them.
     """
+    return _run(toolchain, model, program, build, inputs, wanted, all_held=True)
+
+
+def _run(
+    toolchain: Toolchain,
+    model: Path,
+    program: Program,
+    build: Mapping[str, Any],
+    inputs: Given,
+    wanted: Sequence[str],
+    *,
+    all_held: bool,
+) -> list[dict[str, NDArray[Any]]]:
     names, chip = build["names"], build["chip"]
     pixels = {name: PixelInput(**each) for name, each in build.get("pixels", {}).items()}
     given = [
@@ -47,7 +70,12 @@ def run_model(
     single, batch = chip not in CV_CHIPS, build.get("batch", 1)
     outputs = run_all_on_chip_model(toolchain, model, chip, _batched(given, batch))
     alone = [run for each in outputs for run in _images(each, batch)][: len(given)]
-    return [_stored(program, names, run, wanted, single) for run in alone]
+    stored = [_stored(program, names, run, wanted, single) for run in alone]
+    for values, run in zip(stored, alone, strict=True):
+        lacking = [names[name] for name in wanted if name not in values]
+        if lacking and (all_held or not values):
+            raise ToolError(f"the model gives no {lacking[0]!r}", where=f"it gives {', '.join(run)}")
+    return stored
 
 
 def _batched(given: Given, batch: int) -> Given:
@@ -80,7 +108,7 @@ def _stored(
     wanted: Sequence[str],
     single: bool,
 ) -> dict[str, NDArray[Any]]:
-    """Values as the program stores them; the model gives real numbers, for integers multiples of a scale.
+    """Those values that the model gives, as the program stores them; for integers it gives multiples of a scale.
 
     single: the scale is applied in float32. The cv18xx apply it in BF16, rounded to that itself: with the exact scale
     large integers would come back one off.
@@ -96,7 +124,7 @@ def _stored(
         tensor = program.tensors[name]
         given = by_name.get(names[name], by_name.get(_SUFFIX.sub("", names[name])))
         if given is None:
-            raise ToolError(f"the model gives no {names[name]!r}", where=f"it gives {', '.join(arrays)}")
+            continue
         if isinstance(tensor.format, Affine) and given.dtype.kind == "f":
             scale = np.array(tensor.format.scale) if single else rounded(np.array(tensor.format.scale), "BF16")
             given = np.rint(given.astype(np.float64) / float(scale[0]))

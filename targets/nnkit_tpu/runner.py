@@ -13,7 +13,7 @@ from nnkit.program import Program
 from nnkit.target import Contract, RunResult
 from nnkit_tpu.emit import TRACED, read_build
 from nnkit_tpu.exactness import largest_difference
-from nnkit_tpu.model_run import run_model
+from nnkit_tpu.model_run import run_model, run_model_inside
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.program import TpuOp
 from nnkit_tpu.toolchain import require_toolchain
@@ -64,6 +64,8 @@ class ChipModelRunner:
         traced_model = artifact / TRACED / build["model"]
         if not trace or not traced_model.exists():
             return [RunResult(each) for each in outputs]
-        tensors = [op.output for op in program.ops]
-        inner = run_model(toolchain, traced_model, program, {**build, "batch": 1}, inputs, tensors)
-        return [RunResult(each, all_) for each, all_ in zip(outputs, inner, strict=True)]
+        inner = run_model_inside(toolchain, traced_model, program, {**build, "batch": 1}, inputs)
+        return [
+            RunResult(each, held, absorbed=frozenset(op.output for op in program.ops) - held.keys())
+            for each, held in zip(outputs, inner, strict=True)
+        ]

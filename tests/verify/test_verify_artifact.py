@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -244,6 +245,34 @@ def test_a_wrong_release_fails_and_is_named() -> None:
     assert verdict.mismatches == 1
     assert "1 of the released one and 0 of the other are not as simulated" in verdict.note
     assert "'out'" in verdict.first_difference
+
+
+class Merging(TwoModels):
+    """Its compiler made `kept` part of the next layer; says so where `told`."""
+
+    def __init__(self, alter: Alter, told: bool = True) -> None:
+        super().__init__("traced", alter)
+        self.told = told
+
+    def run(self, *arguments: Any, **more: Any) -> list[RunResult]:
+        results = super().run(*arguments, **more)
+        for result in results:
+            del result.tensors["kept_v"]  # type: ignore[attr-defined]
+        return [replace(each, absorbed=frozenset({"kept_v"} if self.told else ())) for each in results]
+
+
+def test_a_layer_that_a_compiler_merged_is_compared_with_its_readers() -> None:
+    verdict = compare_artifact(Merging(lambda number, values: None), Path(), chain(), inputs(2))
+    assert (verdict.mismatches, verdict.values) == (0, 2 * 2 * SIZE)
+    assert verdict.note == "the model holds no values of 1 layer (kept): compared with the layers that read them"
+
+    def wrong_sum(number: int, values: Values) -> None:
+        values["sum_v"].flat[5] += 1
+
+    wrong = compare_artifact(Merging(wrong_sum), Path(), chain(), inputs(1))
+    assert wrong.mismatches == 2  # the sum, and what is made of it: the outputs are those of the right sum
+    with pytest.raises(ToolError, match="no values came back for 'kept_v'"):
+        compare_artifact(Merging(lambda number, values: None, told=False), Path(), chain(), inputs(1))
 
 
 def test_not_run_says_why() -> None:
