@@ -60,19 +60,32 @@ def thresholds(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, always_sign
             remedy="calibrate the restructured network anew",
         )
     apart: set[str] = set()
+    moves = {op.output: op.inputs[0] for op in graph.ops if keeps_format(op)}
     while True:
         chosen = _united(graph, ranges, apart, always_signed)
-        conflicts = {
-            op.output
-            for op in graph.ops
-            if chosen[op.output].signed
-            and not always_signed
-            and _gives_unsigned(op, [chosen[name].signed for name in op.inputs])
-        }
-        if conflicts <= apart:
-            moves = {op.output: op.inputs[0] for op in graph.ops if keeps_format(op)}
-            return settled(graph, chosen, moves, cv=always_signed)
-        apart |= conflicts
+        conflicts = set() if always_signed else _signed_against_their_inputs(graph, chosen)
+        if not conflicts <= apart:
+            apart |= conflicts
+            continue
+        result = settled(graph, chosen, moves, cv=always_signed)
+        if always_signed:
+            return result
+        # A concatenation whose parts all are unsigned gives them its own threshold, signed where that is: it keeps to
+        # itself then, so that it is as its parts are.
+        late = _signed_against_their_inputs(graph, result)
+        givers = {op.output for op in graph.ops if isinstance(op, TpuConcat) and late.intersection(op.inputs)}
+        if givers <= apart:
+            return result
+        apart |= givers
+
+
+def _signed_against_their_inputs(graph: TpuGraph, chosen: Mapping[str, Threshold]) -> set[str]:
+    """Signed results of ops that the compiler makes unsigned ones of, or fails with."""
+    return {
+        op.output
+        for op in graph.ops
+        if chosen[op.output].signed and _gives_unsigned(op, [chosen[name].signed for name in op.inputs])
+    }
 
 
 def _united(

@@ -14,7 +14,7 @@ from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import ModelError
 from nnkit.program import Window
 from nnkit_tpu.arithmetic import apply, joint_multipliers, multiplier_and_shift, round_half_away
-from nnkit_tpu.program import Requant, TpuActivation, TpuConcat, TpuGraph, TpuPool, TpuTensor
+from nnkit_tpu.program import Requant, TpuActivation, TpuBinary, TpuConcat, TpuGraph, TpuPool, TpuTensor
 from nnkit_tpu.thresholds import thresholds
 
 
@@ -113,3 +113,26 @@ def test_a_part_that_others_read_keeps_its_own_threshold() -> None:
 def test_a_value_without_a_range_is_named() -> None:
     with pytest.raises(ModelError, match=r"2 values have no calibrated range: p, cat"):
         thresholds(_graph(), _ranges(x=(0, 1), r=(0, 1), s=(0, 1)), always_signed=False)
+
+
+def test_a_concatenation_of_unsigned_parts_is_unsigned_though_it_is_joined_with_a_signed_one() -> None:
+    # The compiler gives a concatenation's threshold to its parts where these have one sign. A product of unsigned
+    # numbers cannot be signed: the compiler's kernel asserts that.
+    shape = (1, 2, 4, 4)
+    names = ("x", "s", "scaled", "other", "inner", "t", "outer")
+    tensors = {name: TpuTensor(name, shape) for name in names}
+    anchors = np.array([1.0, 2.0], np.float32).reshape(1, 2, 1, 1)
+    ops = (
+        TpuActivation(name="s", inputs=("x",), output="s", function="sigmoid"),
+        TpuBinary(name="scaled", inputs=("s",), output="scaled", function="mul", constant=anchors),
+        TpuActivation(name="other", inputs=("x",), output="other", function="sigmoid"),
+        TpuConcat(name="inner", inputs=("scaled", "other"), output="inner", axis=1),
+        TpuActivation(name="t", inputs=("x",), output="t", function="tanh"),
+        TpuConcat(name="outer", inputs=("inner", "t"), output="outer", axis=1),
+    )
+    graph = TpuGraph("g", tensors, ops, ("x",), ("outer",))
+    ranges = _ranges(x=(-3, 3), s=(0, 1), scaled=(0, 2), other=(0, 1), inner=(0, 2), t=(-1, 1), outer=(-1, 2))
+    chosen = thresholds(graph, ranges, always_signed=False)
+    assert not chosen["scaled"].signed
+    assert not chosen["inner"].signed
+    assert chosen["outer"].signed

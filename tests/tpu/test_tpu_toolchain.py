@@ -120,6 +120,13 @@ def test_a_log_without_a_failure_tells_of_none() -> None:
     assert read_failure("==----==\nRun TopoSortPass :\n") is None
 
 
+def test_an_assertion_of_a_kernel_is_told_with_its_condition() -> None:
+    lines = ("in cmodel, enable profile.", "[0][ERR] SIGN(a) == SIGN(b)failed!")
+    kernel = '[0]/workspace/src/kernel/tpu_kernel.c:3798: tpu_bdc_int_mul: Assertion "a == b" failed.'
+    told = read_failure("\n".join((*lines, kernel, "Obtained 10 stack frames.", "lib.so(__print_trace)")))
+    assert told == Failure("", "the assertion `a == b` of tpu_bdc_int_mul does not hold (tpu_kernel.c:3798)")
+
+
 STACK = "PLEASE submit a bug report\nStack dump:\n0.\tProgram arguments: tpuc-opt\n #0 0x0000559e\n"
 
 

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 _ERROR = re.compile(r"^(?:loc\(\"?(?P<loc>[^\")]+)\"?[^)]*\)|(?P<file>[^\s:]+):\d+:\d+): error: (?P<reason>.*)$")
 _ASSERTED = re.compile(r"^ASSERT INFO: ?(?P<condition>.*)$")
 _AT = re.compile(r"^ASSERT executed at ?(?P<place>\S+)$")
+_IN_A_KERNEL = re.compile(
+    r"^(?:\[\d+\])?(?P<place>\S+:\d+): (?P<function>\w+): Assertion \"(?P<condition>.*)\" failed"
+)
 _FAILING = re.compile(r"^->.*loc\(\"(?P<loc>[^\"]+)\"")
 _UNREACHABLE = re.compile(r"^UNREACHABLE executed at (?P<place>\S+?)!?$")
 _NAMED = re.compile(r"loc\(\"(?P<loc>[^\"]+)\"")
@@ -38,6 +41,11 @@ class Failure:
 def read_failure(log: str) -> Failure | None:
     """The failure that a log tells of; None where it tells of none."""
     lines = log.splitlines()
+    kernel = next(filter(None, map(_IN_A_KERNEL.match, lines)), None)
+    if kernel is not None:
+        place = kernel["place"].rsplit("/", 1)[-1]
+        condition = kernel["condition"]
+        return Failure("", f"the assertion `{condition}` of {kernel['function']} does not hold ({place})"[:300])
     crash = next((i for i, line in enumerate(lines) if any(mark in line for mark in _CRASH)), len(lines))
     before = [line.strip() for line in lines[:crash] if line.strip() and not _NOISE.match(line.strip())]
     for line in before:
