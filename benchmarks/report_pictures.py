@@ -48,13 +48,13 @@ PICTURES = (
     Picture("gap8_reid_published_overview", "gap8_reid_published/gap8", "overview"),
     Picture("gap8_face_pipeline_stages", "gap8_face_pipeline/gap8", "overview"),
     Picture("gap8_face_pipeline_session", "gap8_face_pipeline/gap8", "session"),
-    Picture("mcu_keyword_confusion", "mcu_keyword/ansi_c", "accuracy", "Confusion"),
-    Picture("mcu_ssd_boxes", "mcu_ssd/ansi_c", "accuracy", "Task"),
-    Picture("nnie_3559a_overview", "nnie_3559a_pca_combine/nnie", "overview"),
-    Picture("nnie_cv500_segments", "nnie_cv500_stn/nnie", "memory"),
-    Picture("nnie_dv300_accuracy", "nnie_dv300_nostn/nnie", "accuracy"),
+    Picture("mcu_keyword_confusion", "keyword/ansi_c@int8", "accuracy", "Confusion"),
+    Picture("mcu_ssd_boxes", "shapes/ansi_c@int8", "accuracy", "Task"),
+    Picture("nnie_3559a_overview", "nnie_3559a/nnie", "overview"),
+    Picture("nnie_cv500_segments", "nnie_cv500/nnie", "memory"),
+    Picture("nnie_dv300_accuracy", "nnie_dv300/nnie", "accuracy"),
     Picture("tpu_detector_cv181x_memory", "tpu_detector/tpu@cv181x", "memory"),
-    Picture("tpu_face_overview", "tpu_face/tpu", "overview"),
+    Picture("tpu_face_overview", "tpu_face/tpu@bm1684x", "overview"),
 )
 
 

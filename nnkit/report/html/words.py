@@ -42,12 +42,14 @@ def share(part: float | None, whole: float | None = 1.0) -> str:
 
 
 def milliseconds(value: float | None) -> str:
-    """`12.3`: three digits, all of them from a hundred on; what is below a nanosecond is nothing."""
+    """`12.3`: three digits, all of them from a hundred on; `< 0.001` for less than a microsecond."""
     if value is None:
         return "–"
     if value >= 100:
         return count(value)
-    return f"{value:.3g}" if value >= 1e-6 else "0"
+    if value >= 0.001 or value == 0.0:
+        return f"{value:.3g}"
+    return "< 0.001"
 
 
 def decimal(value: float | None, digits: int = 6) -> str:

@@ -18,7 +18,7 @@ from nnkit.errors import UserFileError
 from nnkit.report.html.files import PageFiles, read_page_files
 from nnkit.report.html.page import page_html
 from nnkit.report.html.verdict import figures_of, peak_layers, verdict_of
-from nnkit.report.html.words import byte_size, cosine_in_words, count, share
+from nnkit.report.html.words import byte_size, cosine_in_words, count, milliseconds, share
 
 
 @pytest.fixture(scope="module")
@@ -169,3 +169,13 @@ def test_engines_are_drawn_over_time(files: PageFiles) -> None:
     assert "a&lt;b: 50 to 150 cycles" in drawn
     assert "compute works 100 of 200 cycles" in drawn
     assert 'class="timeline"' not in page_html(files)
+
+
+def test_milliseconds_in_words() -> None:
+    assert [milliseconds(value) for value in (12.34, 0.0012, 4.7e-05, 0.0, None)] == [
+        "12.3",
+        "0.0012",
+        "< 0.001",
+        "0",
+        "–",
+    ]
