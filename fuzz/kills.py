@@ -26,6 +26,7 @@ TARGETS = {"gap8": "{}", "onnx_qdq": "{}", "nnie": "{chip: hi3516cv500, outside_
 _GONE_SECONDS = 60.0  # to end what a killed run started; on a quiet machine it takes half a second
 _MARK = "NNKIT_KILLS"
 _TIME_FACTOR = "20"  # that a machine is busy with other work is no finding
+_TOLD_EVERY = 10
 _NOT_OURS = ".ses"  # one file of ONNX Runtime's own, the same in every run
 
 
@@ -76,6 +77,8 @@ def _kills(target: str, count: int, in_a_row: int, chance: random.Random) -> dic
                 findings.append(f"{target}, kill {number} after {after:.2f} s: {found}")
                 break
             whole_seconds = max(whole_seconds, place.seconds)
+            if (number + 1) % _TOLD_EVERY == 0:
+                print(f"{target}: {number + 1} of {count} runs, {killed} killed", file=sys.stderr, flush=True)
     for finding in findings:
         print(finding, file=sys.stderr)
     seconds = round(time.perf_counter() - began, 1)

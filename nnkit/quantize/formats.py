@@ -48,10 +48,10 @@ def choose_formats(program: FloatProgram, stats: CalibrationStats, scheme: Fixed
 
 def value_ranges(program: FloatProgram, stats: CalibrationStats, scheme: FixedPointScheme) -> dict[str, Range]:
     """Range of every input and layer output, headroom and activation bounds applied."""
-    found = ValueRanges(program, stats, scheme)
-    ranges = {name: found.of_input(name) for name in program.inputs}
+    rules = ValueRanges(program, stats, scheme)
+    ranges = {name: rules.of_input(name) for name in program.inputs}
     for op in program.ops:
-        ranges[op.output] = found.of_output(op, ranges)
+        ranges[op.output] = rules.of_output(op, ranges)
     return ranges
 
 

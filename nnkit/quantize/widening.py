@@ -81,9 +81,9 @@ def _followed(
         op = program.ops[index]
         if op.output in changed:
             continue
-        found = rules.of_output(op, known)
-        if found != ranges[op.output]:
-            changed[op.output] = found
+        wider = rules.of_output(op, known)
+        if wider != ranges[op.output]:
+            changed[op.output] = wider
             for reader in readers.get(op.output, ()):
                 heapq.heappush(waiting, reader)
     return changed

@@ -9,7 +9,7 @@ from nnkit_gap8.steps import CallView, FetchView, StepView
 
 _WORD = 4
 NO_WAIT = -2
-"""Of the table's field `wait`; other negative numbers wait for everything."""
+"""What the table's field `wait` holds where nothing is waited for; other negative numbers wait for everything."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def _kernels(step: StepView) -> Iterator[str]:
 
 
 def _calls(step: StepView) -> Iterator[tuple[str, CallView | None, tuple[str, ...]]]:
-    """Of each row the constant, the addresses and the kernels. A step that calls nothing has a row too."""
+    """The constant, the addresses and the kernels of each row. A step that calls nothing has a row too."""
     if step.tiles is not None:
         tiles = step.tiles
         yield f"&{tiles.tiling}", tiles.whole, (tiles.image, *(kernel for kernel, _ in tiles.kernels))

@@ -48,25 +48,25 @@ class _Match:
 
 
 def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
-    found = _found(editor, node)
-    return None if found is None else found.nodes
+    parts = _found(editor, node)
+    return None if parts is None else parts.nodes
 
 
 def _check(editor: Editor, nodes: Nodes) -> _Match:
     node = nodes[-1]
-    found = _found(editor, node)
-    if found is None:
+    parts = _found(editor, node)
+    if parts is None:
         raise Refused("it is no Gelu any more")
     if editor.graph.opset_imports.get("", 0) < _FIRST_OPSET:
         raise Refused(f"Gelu is an operator from opset {_FIRST_OPSET} on")
-    if editor.shape(found.source) != editor.shape(node.outputs[0]):
+    if editor.shape(parts.source) != editor.shape(node.outputs[0]):
         raise Refused("its constants widen the result by broadcasting")
     for part in nodes[:-1]:
         outside = [user for user in editor.users(part.outputs[0]) if user not in nodes]
         if outside or part.outputs[0].is_graph_output():
             whose = f"by '{editor.layer(outside[0])}'" if outside else "as an output of the network"
             raise Refused(f"'{part.outputs[0].name}' is read elsewhere, {whose}")
-    return found
+    return parts
 
 
 def _rewrite(editor: Editor, match: _Match) -> None:
@@ -144,8 +144,8 @@ def _tanh_of(editor: Editor, bent: ir.Node, source: ir.Value) -> Nodes | None:
 def _beside(editor: Editor, total: ir.Node, number: float) -> ir.Value | None:
     """What a number is added to."""
     for value, constant in (total.inputs, total.inputs[::-1]):
-        found = scalar_of(editor, constant)
-        if found is not None and _is(found, number):
+        scalar = scalar_of(editor, constant)
+        if scalar is not None and _is(scalar, number):
             return value
     return None
 
@@ -182,8 +182,8 @@ def _joined(products: Sequence[_Product], node: ir.Node) -> _Product:
     )
 
 
-def _is(found: float, number: float) -> bool:
-    return math.isclose(found, number, rel_tol=_PRECISION)
+def _is(value: float, number: float) -> bool:
+    return math.isclose(value, number, rel_tol=_PRECISION)
 
 
 RULE = Rule("gelu_from_parts", True, "blocks", __doc__ or "", _pattern, _check, _rewrite)

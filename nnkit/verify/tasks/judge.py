@@ -21,7 +21,7 @@ from nnkit.verify.tasks.score import TaskScore, output_pairs
 _BY_LABELS = ("recall", "top1_accuracy", "mean_average_precision")
 _BY_THE_FLOAT_NETWORK = ("top1_agreement", "detection_agreement")
 JUDGING_METRICS = (*_BY_LABELS, *_BY_THE_FLOAT_NETWORK)
-"""Of each kind of task one judges, of which more is better; what labels say goes before agreement with float."""
+"""One judges for each kind of task, of which more is better; what labels say goes before agreement with float."""
 
 
 class TaskJudge:
@@ -44,13 +44,13 @@ class TaskJudge:
         if not self._expected:
             session = FloatSession(self._model, fetch=program.outputs)
             self._expected = [self._scorer.read(session.run(sample.inputs)) for sample in self._samples]
-        found = []
+        answers = []
         for number, sample in enumerate(self._samples, start=1):
             say(f"the task, image {number} of {self.images}")
             stored = simulate(program, quantized_inputs(program, sample))
             real = {name: program.tensors[name].format.dequantize(stored[name]) for name in program.outputs}
-            found.append(self._scorer.read(real))
-        pairs = list(zip(self._expected, found, strict=True))
+            answers.append(self._scorer.read(real))
+        pairs = list(zip(self._expected, answers, strict=True))
         score = self._scorer.score(*output_pairs([sample.image for sample in self._samples], pairs))
         return self._measured(score)
 

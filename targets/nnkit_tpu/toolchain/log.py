@@ -70,10 +70,10 @@ def _assertion(lines: Sequence[str]) -> Failure | None:
     The condition and the op may be missing. The op that failed is then the one that an arrow marks in the lines
     before, or the last that they name.
     """
-    found = next(((i, match) for i, line in enumerate(lines) if (match := _ASSERTED.match(line))), None)
-    if found is None:
+    first = next(((i, match) for i, line in enumerate(lines) if (match := _ASSERTED.match(line))), None)
+    if first is None:
         return None
-    at, match = found
+    at, match = first
     marked = [line["loc"] for each in lines[:at] if (line := _FAILING.match(each))]
     op = _last_location(lines[at:]) or (marked[-1] if marked else _last_location(lines[:at]))
     condition = match["condition"] or next((line for line in lines[at + 1 :] if not line.startswith("Operation")), "")
