@@ -76,7 +76,7 @@ def _kills(target: str, count: int, in_a_row: int, chance: random.Random) -> dic
             if found:
                 findings.append(f"{target}, kill {number} after {after:.2f} s: {found}")
                 break
-            whole_seconds = max(whole_seconds, place.seconds)
+            whole_seconds = place.seconds
             if (number + 1) % _TOLD_EVERY == 0:
                 print(f"{target}: {number + 1} of {count} runs, {killed} killed", file=sys.stderr, flush=True)
     for finding in findings:
