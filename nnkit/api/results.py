@@ -181,11 +181,16 @@ def result_of(folder: Path, report: Mapping[str, Any]) -> BuildResult:
     try:
         return _result_of(folder, report)
     except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise UserFileError(
-            f"its report is not one of this version of nnkit ({type(error).__name__}: {error})",
-            where=str(folder),
-            remedy="build it again with `nnkit run`",
-        ) from error
+        raise of_another_version(folder, error) from error
+
+
+def of_another_version(build: Path, error: Exception) -> UserFileError:
+    """What a build is told whose report lacks what this version reads. error: how that showed."""
+    return UserFileError(
+        f"its report is not one of this version of nnkit ({type(error).__name__}: {error})",
+        where=str(build),
+        remedy="build it again with `nnkit run`",
+    )
 
 
 def _result_of(folder: Path, report: Mapping[str, Any]) -> BuildResult:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from nnkit.commands.common import print_json, print_line
-from nnkit.errors import UserFileError
 
 
 def report_command(build: Path, *, json: bool) -> None:
@@ -32,13 +31,10 @@ def _written(build: Path) -> Path:
     """The page. Raises UserFileError where the build's report lacks what this version of nnkit shows."""
     from jinja2 import UndefinedError
 
+    from nnkit.api.results import of_another_version
     from nnkit.report.html import write_page
 
     try:
         return write_page(build)
     except (UndefinedError, KeyError, TypeError, AttributeError) as error:
-        raise UserFileError(
-            f"its report is not one of this version of nnkit ({type(error).__name__}: {error})",
-            where=str(build),
-            remedy="build it again with `nnkit run`",
-        ) from error
+        raise of_another_version(build, error) from error

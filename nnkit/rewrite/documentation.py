@@ -79,7 +79,7 @@ def rewrites_markdown() -> str:
         )
 
     edit_rows = "\n".join(f"| [`{name}`](#{name}) | {edits[name].title} |" for name in EDITS)
-    items: list[AnyRule | Edit] = [*(rules[name] for name in (*DEFAULT_RULES, *OPTIONAL_RULES)), *edits.values()]
+    items: list[AnyRule | Edit] = [*rules.values(), *edits.values()]
     sections = [f"## {item.name}\n\n{item.title}.\n\n```text\n{details_of(item)}\n```\n" for item in items]
     tables = rows(DEFAULT_RULES) + _OPTIONAL + rows(OPTIONAL_RULES) + _EDITS + edit_rows
     return _HEAD + tables + "\n\n" + "\n".join(sections)
