@@ -93,6 +93,9 @@ def test_scores_before_their_activation(activation: str) -> None:
     np.testing.assert_allclose(
         decoder(settings | {"activation": activation}, (16, 32))({"b": moves, "s": logits}), plain, atol=1e-6
     )
+    for order in ("class_first", "anchor_first"):  # with one anchor a place both are the same
+        again = decoder(settings | {"scores": order}, (16, 32))({"b": moves, "s": values})
+        np.testing.assert_array_equal(again, plain)
     best = plain.reshape(-1, 7)[0]
     place = np.unravel_index(int(np.argmax(values[1])), (2, 4))
     dx, dy, dw, dh = moves[:, *place]

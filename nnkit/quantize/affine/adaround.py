@@ -140,7 +140,7 @@ def adapt(weight: Array, scales: Array, moments: Moments, steps: int, *, centred
         upstream = cross[group] / (size * scales.reshape(groups, outputs)[group, :, None])
         aim = _UPSTREAM * upstream + (1.0 - _UPSTREAM) * rows[group] @ form
         nearest = np.rint(rows[group])
-        starts = [nearest, _relaxed(rows[group], form, aim, steps)] if steps else [nearest]
+        starts = [nearest, relaxed(rows[group], form, aim, steps)] if steps else [nearest]
         ends = [_descended(start, rows[group], form, aim) for start in starts]
         errors = np.stack([_error(end, form, aim) for end, _ in ends])
         best = errors.argmin(axis=0)
@@ -161,8 +161,8 @@ def _error(q: Array, form: Array, aim: Array) -> Array:
     return np.asarray(np.sum((q @ form - 2.0 * aim) * q, axis=1))
 
 
-def _relaxed(weight: Array, form: Array, aim: Array, steps: int) -> Array:
-    """Soft rounding by Adam; rounded at the end."""
+def relaxed(weight: Array, form: Array, aim: Array, steps: int) -> Array:
+    """Soft rounding by Adam, rounded at the end. weight [O, K] in units of its scales; form [K, K]; aim [O, K]."""
     floor = np.floor(weight)
     movable = floor != weight  # a whole number has no second neighbour
     low, high = _STRETCH

@@ -15,7 +15,7 @@ from nnkit.distance import distance
 from nnkit.program import Window
 from nnkit.program.affine import AffineConv
 from nnkit.quantize.affine import AdaRound, AffineScheme, RoundingReport, outputs_of, quantize_affine
-from nnkit.quantize.affine.adaround import Moments, adapt
+from nnkit.quantize.affine.adaround import Moments, adapt, relaxed
 from nnkit.quantize.affine.quantize import Corrections
 from nnkit.quantize.affine.spool import Spool
 from nnkit.quantize.lowered import LoweredLayers
@@ -59,6 +59,13 @@ def test_most_of_what_the_best_of_all_roundings_gains(centred: bool) -> None:
 def _error(x: NDArray[np.float32], off: NDArray[np.float64], centred: bool) -> float:
     values = x.astype(np.float64) @ off
     return float(np.var(values) if centred else np.mean(np.square(values)))
+
+
+def test_where_weights_do_not_interact_the_search_ends_at_the_nearest() -> None:
+    """The error of each weight alone is least at the nearest whole number, and the regulariser does not move it."""
+    weight = np.array([[0.2, 1.4, -0.3, 2.7, -1.8, 3.0]])
+    form = np.eye(6)
+    np.testing.assert_array_equal(relaxed(weight, form, weight @ form, 500), np.rint(weight))
 
 
 def test_without_steps_it_ends_where_no_single_flip_helps() -> None:
