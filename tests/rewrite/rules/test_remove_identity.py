@@ -33,6 +33,12 @@ def _no_op(net, value, which):
             return net.op(which, value, kernel_shape=[1, 1], name="gone")
         case "Resize":
             return net.op("Resize", value, "", net.const([1, 1, 1, 1]), mode="nearest", name="gone")
+        case "x + 0" | "x - 0" | "x * 1" | "x / 1":
+            op, number = {"+": ("Add", 0.0), "-": ("Sub", 0.0), "*": ("Mul", 1.0), "/": ("Div", 1.0)}[which[2]]
+            return net.op(op, value, net.const(np.full((4, 1, 6), number)), name="gone")
+        case "0 + x" | "1 * x":
+            op = {"+": "Add", "*": "Mul"}[which[2]]
+            return net.op(op, net.const(float(which[0])), value, name="gone")
     raise AssertionError(which)
 
 
@@ -50,7 +56,7 @@ KINDS = [
     "Mean",
     "Clip",
 ]
-KINDS += ["MaxPool", "AveragePool", "Resize"]
+KINDS += ["MaxPool", "AveragePool", "Resize", "x + 0", "x - 0", "x * 1", "x / 1", "0 + x", "1 * x"]
 
 
 @pytest.mark.parametrize("which", KINDS)
@@ -72,6 +78,11 @@ def test_no_op_is_removed(graphs, which):
         lambda net: net.op("MaxPool", "x", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
         lambda net: net.op("Clip", "x", net.const(-1.0)),
         lambda net: net.op("Max", "x", "y"),
+        lambda net: net.op("Sub", net.const(0.0), "x"),
+        lambda net: net.op("Div", net.const(1.0), "x"),
+        lambda net: net.op("Add", "x", net.const([[[0.0]], [[0.0]], [[0.0]], [[1e-9]]])),
+        lambda net: net.op("Mul", "x", net.const(0.0)),
+        lambda net: net.op("Mul", "x", "y"),
     ],
 )
 def test_an_op_that_keeps_the_shape_but_not_the_values_stays(graphs, build):
@@ -79,6 +90,14 @@ def test_an_op_that_keeps_the_shape_but_not_the_values_stays(graphs, build):
     model = net.model(net.conv(build(net), (2, 4, 1, 1)), net.op("Relu", "y"))
     after, log = graphs.apply(model, RULE)
     assert graphs.ops(after) == graphs.ops(model)
+    assert not log.of(RULE).fired
+
+
+def test_zeros_that_widen_their_operand_stay(graphs):
+    net = graphs.Net(x=(1, 4, 1, 1))
+    widened = net.op("Add", net.op("Relu", "x"), net.const(np.zeros((1, 4, 6, 6))))
+    after, log = graphs.apply(net.model(net.conv(widened, (2, 4, 3, 3))), RULE)
+    assert graphs.ops(after) == ["Relu", "Add", "Conv"]
     assert not log.of(RULE).fired
 
 
