@@ -1,10 +1,9 @@
-"""The board's C of `preprocess` against OpenCV: letterbox, filters and colours on pictures of several aspect ratios."""
+"""The board's C of `preprocess` against OpenCV: letterbox, filters and colours, by pictures of several shapes."""
 
 from __future__ import annotations
 
 import ctypes
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -90,8 +89,8 @@ def in_opencv(rgb: Pixels, color: str, interpolation: int) -> Pixels:
 def test_letterbox_and_colours_are_opencvs(
     filter_: str, interpolation: int, sizes: list[tuple[int, int]], most: int, color: str, library: ctypes.CDLL
 ) -> None:
-    """most: by which a pixel may differ, as ours is rounded between columns and rows; gray by one more, as it is rounded
-    before the filter too."""
+    """most: by which a pixel may differ, as ours is rounded between columns and rows; gray by one more, as it is
+    rounded before the filter too."""
     most += color == "gray"
     for index, size in enumerate(sizes):
         rgb = np.random.default_rng(index).integers(0, 256, (*size, 3)).astype(np.uint8)
