@@ -48,7 +48,7 @@ def detector(folder: Path, gates: str, task: str = "") -> Path:
 
 @pytest.mark.parametrize("gate", ["cosine: 0.9", "sqnr_db: 10", "max_abs: 1"])
 @pytest.mark.parametrize("task", ["", ", task: {kind: detection}"])
-def test_a_distance_of_detections_is_no_gate(gate: str, task: str, tmp_path: Path) -> None:
+def test_mistake_7_a_distance_of_detections_is_no_gate(gate: str, task: str, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["plan", str(detector(tmp_path, gate, task))])
     assert isinstance(done.exception, RecipeError)
     assert f"of which '{gate.split(':')[0]}' says nothing" in str(done.exception)
@@ -56,7 +56,7 @@ def test_a_distance_of_detections_is_no_gate(gate: str, task: str, tmp_path: Pat
     assert "detection_agreement" in str(done.exception)
 
 
-def test_agreement_takes_the_place_of_cosine(tmp_path: Path) -> None:
+def test_mistake_7_agreement_takes_the_place_of_cosine(tmp_path: Path) -> None:
     """In the summary, the line of the stage, the table of choices and the resolved recipe."""
     recipe = detector(tmp_path, "")
     done = CliRunner().invoke(app, ["run", str(recipe), "--out", str(tmp_path / "out"), "--no-cache"])
@@ -76,7 +76,7 @@ def test_agreement_takes_the_place_of_cosine(tmp_path: Path) -> None:
     assert "kind: detection" in (tmp_path / "out/ssd/nnie/recipe.yaml").read_text()
 
 
-def test_boxes_in_a_corner_have_a_high_cosine_and_no_agreement() -> None:
+def test_mistake_7_boxes_in_a_corner_have_a_high_cosine_and_no_agreement() -> None:
     """Class and score outweigh four corners, so that the cosine does not see that all of these are wrong."""
     random = np.random.default_rng(1)
     places = random.uniform(0.0, 0.15, (12, 2))

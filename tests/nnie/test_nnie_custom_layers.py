@@ -128,7 +128,9 @@ def expected(folder: Path) -> dict[str, np.ndarray]:
         ("'mi*': {python: mine.py, c: mine.c, function: halved, shapes: [[1, 4, 6, 5]]}", "HalvedTanh", ""),
     ],
 )
-def test_a_defined_layer_is_built_and_run(definition: str, kind: str, parameters: str, tmp_path: Path):
+def test_mistake_3_a_layer_of_the_users_own_is_built_and_run(
+    definition: str, kind: str, parameters: str, tmp_path: Path
+):
     build = make_build(project(tmp_path, definition, kind, parameters), target="nnie", trusted=True)
     values = expected(tmp_path)
     done = pipeline.run(build, tmp_path / "out")

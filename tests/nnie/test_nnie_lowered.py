@@ -115,7 +115,7 @@ def test_limits_caffe_and_c_are_told_in_one_error():
         ),
     ],
 )
-def test_heads_can_be_cut_off_as_the_remedy_says(head: Callable[[Net, str], str], named: str):
+def test_mistake_5_heads_can_be_cut_off_as_the_remedy_says(head: Callable[[Net, str], str], named: str):
     """The remedy is taken by its word: the edit is read from it, made, and the network is lowered."""
     net = Net()
     model = net.model(head(net, net.conv(net.input("data", 3, 8, 8), (3, 4), "stem")))

@@ -36,7 +36,7 @@ model:
         ({"more": "postprocess: [{kind: pca_combine, components: 512}]\n"}, "are not 2 x 512 components"),
     ],
 )
-def test_plan_refuses_what_emit_would(change: dict[str, str], reason: str, tmp_path: Path):
+def test_mistake_4_plan_refuses_what_emit_would(change: dict[str, str], reason: str, tmp_path: Path):
     net = Net()
     both = net.node(
         "Add", [net.conv(net.input(name, 3, 16, 16), (3, 4), name[0]) for name in ("left", "right")], "sum"
