@@ -22,6 +22,7 @@ DEFAULT_RULES: tuple[str, ...] = (
     # clean up and write things in one form
     "remove_identity",
     "drop_nan_guard",
+    "einsum_to_matmul",
     "merge_transposes",
     "sink_transpose",
     "simplify_clip",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_RULES: tuple[str, ...] = (
     "remove_identity",
     "drop_nan_guard",
+    "einsum_to_matmul",
     "merge_transposes",
     "sink_transpose",
     "simplify_clip",

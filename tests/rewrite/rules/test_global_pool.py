@@ -38,6 +38,15 @@ def test_whole_window_average_and_global_max(graphs):
     assert sorted(graphs.ops(after)) == ["GlobalAveragePool", "MaxPool"]
 
 
+def test_the_stride_of_a_single_window_goes(graphs):
+    """PyTorch writes adaptive max pooling to 1x1 with the stride of the whole map."""
+    net = graphs.Net(x=(1, 5, 40, 40))
+    outputs = [net.op("MaxPool", "x", kernel_shape=[40, 40], strides=strides) for strides in ([40, 40], [1, 1])]
+    after, log = graphs.apply(net.model(*outputs), RULE)
+    assert [list(node.attribute[1].ints) for node in after.proto().graph.node] == [[1, 1], [1, 1]]
+    assert len(log.of(RULE).fired) == 1
+
+
 @pytest.mark.parametrize(
     "attributes", [{"kernel_shape": [6, 6]}, {"kernel_shape": [6, 7], "pads": [0, 1, 0, 0], "strides": [2, 2]}]
 )
