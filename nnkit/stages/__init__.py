@@ -1,12 +1,21 @@
-"""The stages as the pipeline calls them: each adapts the recipe, the target and the cache to one package."""
+"""The stages as the pipeline calls them: each adapts the recipe, the target and the cache to one package.
 
-from nnkit.stages.build_stages import correct, emit, plan, quantize, report, untried, verify
-from nnkit.stages.method import choose_method
-from nnkit.stages.model_stages import calibrate, calibrate_if_possible, import_model, lower, restructure
-from nnkit.stages.packaging import package, page
-from nnkit.stages.precision import choose_precision
-from nnkit.stages.task import settle_task
-from nnkit.stages.types import Artifact, Build, Imported, Preview, Restructured, Settled, Verdict
+Each is imported at first use: `nnkit check` needs few of them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nnkit.stages.build_stages import correct, emit, plan, quantize, report, untried, verify
+    from nnkit.stages.method import choose_method
+    from nnkit.stages.model_stages import calibrate, calibrate_if_possible, import_model, lower, restructure
+    from nnkit.stages.packaging import package, page
+    from nnkit.stages.precision import choose_precision
+    from nnkit.stages.task import settle_task
+    from nnkit.stages.types import Artifact, Build, Imported, Preview, Restructured, Settled, Verdict
 
 __all__ = [
     "Artifact",
@@ -34,3 +43,45 @@ __all__ = [
     "untried",
     "verify",
 ]
+
+_HOME = {
+    "build_stages": (
+        "correct",
+        "emit",
+        "plan",
+        "quantize",
+        "report",
+        "untried",
+        "verify",
+    ),
+    "method": ("choose_method",),
+    "model_stages": (
+        "calibrate",
+        "calibrate_if_possible",
+        "import_model",
+        "lower",
+        "restructure",
+    ),
+    "packaging": (
+        "package",
+        "page",
+    ),
+    "precision": ("choose_precision",),
+    "task": ("settle_task",),
+    "types": (
+        "Artifact",
+        "Build",
+        "Imported",
+        "Preview",
+        "Restructured",
+        "Settled",
+        "Verdict",
+    ),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

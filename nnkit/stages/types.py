@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nnkit.build_status import Status
 from nnkit.cache import StageCache
@@ -18,11 +18,13 @@ from nnkit.recipe import Recipe, TargetOptionsBase
 from nnkit.report.progress import Progress
 from nnkit.rewrite import RewriteLog
 from nnkit.target import AnyTarget, Deployment, Lowered
-from nnkit.verify.artifact import ArtifactVerdict
-from nnkit.verify.float_vs_program import FloatVerdict
-from nnkit.verify.gates import GateResult
-from nnkit.verify.status import RequiredRunner
-from nnkit.verify.tasks import TaskScore
+
+if TYPE_CHECKING:
+    from nnkit.verify.artifact import ArtifactVerdict
+    from nnkit.verify.float_vs_program import FloatVerdict
+    from nnkit.verify.gates import GateResult
+    from nnkit.verify.status import RequiredRunner
+    from nnkit.verify.tasks import TaskScore
 
 T = TypeVar("T")
 

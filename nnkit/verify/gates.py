@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnkit.distance import Distance
-from nnkit.verify.tasks.score import TaskScore
+
+if TYPE_CHECKING:
+    from nnkit.verify.tasks.score import TaskScore
 
 _FROM_ABOVE = ("max_abs", "drop")
 _ROUNDING = 1e-12
