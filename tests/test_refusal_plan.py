@@ -115,3 +115,19 @@ def test_the_default_set_is_an_entry(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["plan", str(recipe)]).stdout == without
     recipe.write_text(recipe.read_text().replace("[default]", "[default, fuse_pool]"))
     assert CliRunner().invoke(app, ["plan", str(recipe)]).exit_code == 0
+
+
+def test_an_option_is_proposed_where_the_target_takes_more_with_it(tmp_path: Path) -> None:
+    """Six layers for the NNIE with one for the CPU behind each: more segments than a network may have."""
+    layers: list[tuple[str, str, dict[str, Any]]] = []
+    for index in range(5):
+        layers += [("Neg", f"m{index}", {}), ("LRN", f"n{index}", {"size": 3})]
+    options = "chip: hi3516cv500, custom: [m0, m1, m2, m3, m4], join_segments: none"
+    recipe = _recipe(tmp_path, layers, f"nnie: {{{options}}}")
+    error = _refused(recipe)
+    assert "at most 8 segments" in error.reason
+    (line,) = [line for line in error.remedy.split("\n") if "beside what is there" in line]
+    assert yaml.safe_load(line.split("   beside")[0]) == {"targets": {"nnie": {"join_segments": "any"}}}
+    recipe.write_text(recipe.read_text().replace("join_segments: none", "join_segments: any"))
+    done = CliRunner().invoke(app, ["plan", str(recipe)])
+    assert done.exit_code == 0, done.output

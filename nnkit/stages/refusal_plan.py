@@ -1,7 +1,7 @@
 """What a user can do where a target refuses layers: lines for the recipe, each of which has been tried.
 
-Tried are: the rewrites of the target's default set that the recipe leaves out, the CPU for the refused layers, and an
-end of the network before them. The other installed targets are asked whether they take the network as it is.
+Tried are: the rewrites of the target's default set that the recipe leaves out, the CPU for the refused layers, options
+with which the target takes more, and an end of the network before them. The other installed targets are asked whether they take the network as it is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def with_plan(error: LayersNotTakenError, build: Build, restructured: Restructur
     """The same refusal with what would do in its remedy."""
     with build.progress.stage("look for a way") as step:
         lines = _by_rules(build, restructured)
-        lines = lines or [*_by_cpu(error, build, restructured), *_by_cut(error, build, restructured)]
+        if not lines:
+            on_cpu = _by_cpu(error, build, restructured) or _by_options(build, restructured)
+            lines = [*on_cpu, *_by_cut(error, build, restructured)]
         takers = _other_targets(build, restructured.reference)
         lines += [takers] if takers else []
         step.detail = f"{len(lines)} found"
@@ -88,6 +90,15 @@ def _by_cpu(error: LayersNotTakenError, build: Build, restructured: Restructured
     if tried is None or all(segment.placement != "cpu" for segment in tried[0].segments):
         return []
     return [f"tags: {{cpu: [{_listed(named)}]}}   the CPU runs them"]
+
+
+def _by_options(build: Build, restructured: Restructured) -> list[str]:
+    """The first of the target's wider options that takes the network."""
+    for text, options in build.target.wider_options(build.options).items():
+        tried = _try(replace(build, options=options), restructured.reference, _steps(build))
+        if tried is not None:
+            return [f"targets: {{{build.key}: {{{text}}}}}   beside what is there{_on_cpu(tried[0])}"]
+    return []
 
 
 def _by_cut(error: LayersNotTakenError, build: Build, restructured: Restructured) -> list[str]:

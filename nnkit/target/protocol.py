@@ -269,6 +269,13 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
         """Rewrite rules that run after the recipe's, because the hardware needs them."""
         return ()
 
+    def wider_options(self, options: OptionsT) -> Mapping[str, OptionsT]:
+        """Options that may take a network which `options` refuse, by what a recipe writes for them, mildest first.
+
+        A refusal tries them, and proposes the first that does.
+        """
+        return {}
+
     def check_recipe(self, recipe: Recipe, lowered: LoweredT, options: OptionsT) -> None:
         """Raise RecipeError where the recipe asks for what `emit` cannot write for this network.
 

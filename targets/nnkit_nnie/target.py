@@ -90,6 +90,17 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
         """
         return ("sink_reshape", "sink_equal_reshapes", "collapse_reshape", "remove_identity")
 
+    def wider_options(self, options: NnieOptions) -> Mapping[str, NnieOptions]:
+        """More on the CPU: layers beyond the limits, layers between two segments of the CPU, or both."""
+        layers = {"outside_limits": "custom"} if options.outside_limits == "refuse" else {}
+        segments = {"join_segments": "any"} if options.join_segments != "any" else {}
+        choices = [each for each in (layers, segments) if each]
+        choices += [layers | segments] if len(choices) == 2 else []
+        return {
+            ", ".join(f"{key}: {value}" for key, value in each.items()): options.model_copy(update=each)
+            for each in choices
+        }
+
     def lower(self, model: Model, log: RewriteLog, options: NnieOptions) -> NnieLowered:
         """NNIE and CPU segments, after every limit and tag rule was checked, and that the recipe's mapper is one."""
         from nnkit_nnie.context import Division
