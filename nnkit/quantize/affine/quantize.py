@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from nnkit.quantize.affine.refine import operands, refined_tensors
 from nnkit.quantize.affine.scheme import AffineScheme
 from nnkit.quantize.affine.spool import DEFAULT_BYTES
 from nnkit.quantize.bias_correction import LABEL
-from nnkit.quantize.float_program import FloatConvolution, FloatOp, FloatProgram, StoredWeights
+from nnkit.quantize.float_program import FloatArray, FloatConvolution, FloatOp, FloatProgram, StoredWeights
 from nnkit.quantize.judge import better_of, outputs_sqnr_db
 from nnkit.quantize.lowered import LoweredLayers
 from nnkit.simulate import simulate_many
@@ -149,20 +149,36 @@ def with_stored_weights(layers: FloatProgram, weights: Mapping[str, StoredWeight
     """The layers with the integers that their weights came from; not where a rewrite has changed the weights."""
 
     def attached(layer: FloatOp) -> FloatOp:
-        stored = weights.get(layer.name)
-        if stored is None or not isinstance(layer, FloatConvolution):
+        if not isinstance(layer, FloatConvolution):
             return layer
-        if stored.values.ndim == 2:  # a matrix product became a 1x1 convolution: [O, I] or its transpose
-            turned = stored.values.shape != layer.weight.shape[:2]
-            axis = stored.axis if stored.axis is None or not turned else 1 - stored.axis
-            values = stored.values.T if turned else stored.values
-            stored = replace(stored, values=values[:, :, None, None], axis=axis)
-        if stored.values.shape != layer.weight.shape:
-            return layer
-        same = np.allclose(stored.real(), layer.weight, rtol=1e-6, atol=1e-6 * float(stored.scale.max()))
-        return replace(layer, stored=stored) if same else layer
+        names = (layer.name, *layer.tags.origins)
+        given = next((weights[name] for name in names if name in weights), None)
+        same = (form for form in _as_convolutions(given, layer.weight) if _is_same(form, layer.weight))
+        stored = next(same, None)
+        return layer if stored is None else replace(layer, stored=stored)
 
     return replace(layers, ops=tuple(attached(layer) for layer in layers.ops))
+
+
+def _as_convolutions(given: StoredWeights | None, weight: FloatArray) -> Iterator[StoredWeights]:
+    """The weights as a convolution may have them: a matrix became [O, I, H, W], itself or its transpose."""
+    if given is None:
+        return
+    if given.values.ndim == 2 and weight.ndim == 4:
+        turned = replace(given, values=given.values.T, axis=None if given.axis is None else 1 - given.axis)
+        for each in (given, turned):
+            if each.values.shape == (weight.shape[0], weight[0].size):
+                yield replace(each, values=each.values.reshape(weight.shape))
+    elif given.values.ndim == 3 and weight.ndim == 4 and given.values.size == weight.size:  # of one dimension
+        yield replace(given, values=given.values.reshape(weight.shape))
+    else:
+        yield given
+
+
+def _is_same(stored: StoredWeights, weight: FloatArray) -> bool:
+    if stored.values.shape != weight.shape:
+        return False
+    return np.allclose(stored.real(), weight, rtol=1e-6, atol=1e-6 * float(stored.scale.max()))
 
 
 def _joined(samples: Samples, held_out: Samples, names: tuple[str, ...]) -> Samples:

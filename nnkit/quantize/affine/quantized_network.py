@@ -4,27 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from nnkit import rewrite
-from nnkit.graph import Model
+from nnkit.graph import Model, OutputSpec
 from nnkit.program import Affine
 from nnkit.quantize.affine.qdq_import import read_qdq
 from nnkit.quantize.affine.quantize import with_stored_weights
 from nnkit.quantize.affine.widths import keeps_format
-from nnkit.quantize.float_program import FloatActivation, FloatOp, FloatProgram, Nonlinearity
+from nnkit.quantize.float_program import (
+    FloatActivation,
+    FloatConcat,
+    FloatConv2d,
+    FloatOp,
+    FloatProgram,
+    Nonlinearity,
+    StoredWeights,
+)
 from nnkit.quantize.lowered import LoweredLayers
+
+if TYPE_CHECKING:
+    import onnx
 
 _RULES = (
     "remove_identity",
+    "one_dimension_to_two",
     "global_pool",
     "simplify_clip",
+    "collapse_reshape",
     "merge_pad",
     "fc_to_conv",
     "normalize_resize",
+    "softmax_of_rows",
+    "instance_norm_to_rows",
+    "merge_matmul",
+    "rows_to_conv",
+    "reduce_to_layers",
+    "broadcast_factor",
+    "constant_part_to_conv",
+    "split_to_slices",
+    "slice_inside",
+    "pad_inside",
     "concat_along_channels",
+    "split_transpose",
+    "constants_to_conv",
     "fuse_activation",
 )
 """The normal form of the quantiser. What moves layers past one another would move them past roundings."""
+_MOVES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "MaxPool", "Pad", "Resize", "Identity")
+"""Operators that store what they read, so that nothing is rounded behind them where both formats are one."""
+_UNIT_BITS = 6
+"""A factor that is a constant is stored as 2^6 units, so that what is added to it is stored as finely."""
+_ADDED_BITS = 10
+"""A constant alone is stored in units of 2^-10 of the result's."""
 
 
 def is_quantized(model: Model) -> bool:
@@ -41,10 +75,65 @@ def lower_quantized(model: Model, documentation: str = "") -> LoweredLayers:
 
     parts = read_qdq(model.proto())
     proto = onnx.shape_inference.infer_shapes(parts.float_model, strict_mode=True, data_prop=True)
-    plain = replace(model, onnx_bytes=proto.SerializeToString(deterministic=True))
+    kept = _kept_whole(proto, _rounded(proto, parts.formats))
+    shapes = {info.name: tuple(each.dim_value for each in info.type.tensor_type.shape.dim) for info in kept}
+    plain = replace(
+        model,
+        onnx_bytes=proto.SerializeToString(deterministic=True),
+        outputs=(*model.outputs, *(OutputSpec(name, shape) for name, shape in shapes.items())),
+    )
     restructured, log = rewrite.restructure(plain, rewrite.resolve_rules(list(_RULES)))
+    restructured = _with_outputs(restructured, model.outputs)
     lowered = LoweredLayers.of(restructured, log, documentation)
-    return replace(lowered, layers=_completed(with_stored_weights(lowered.layers, parts.weights), parts.formats))
+    layers = _completed(with_stored_weights(lowered.layers, parts.weights), parts.formats)
+    return replace(lowered, layers=_with_stored_constants(layers))
+
+
+def _rounded(proto: onnx.ModelProto, formats: Mapping[str, Affine]) -> set[str]:
+    """Values that are rounded where they are made: no rewrite may compute past them."""
+    return {
+        name
+        for node in proto.graph.node
+        for name in node.output
+        if name in formats and (node.op_type not in _MOVES or formats.get(node.input[0]) != formats[name])
+    }
+
+
+def _kept_whole(proto: onnx.ModelProto, values: set[str]) -> list[onnx.ValueInfoProto]:
+    """Make outputs of these values, which rewrites then leave as they are; those that were none before."""
+    known = {info.name: info for info in proto.graph.value_info}
+    outputs = {info.name for info in proto.graph.output}
+    kept = [known[name] for name in sorted(values - outputs) if name in known]
+    proto.graph.output.extend(kept)
+    return kept
+
+
+def _with_outputs(model: Model, outputs: tuple[OutputSpec, ...]) -> Model:
+    """The model with these of its outputs alone."""
+    proto = model.proto()
+    by_name = {info.name: info for info in proto.graph.output}
+    del proto.graph.output[:]
+    proto.graph.output.extend(by_name[spec.name] for spec in outputs)
+    proto.graph.value_info.extend(info for name, info in by_name.items() if name not in {o.name for o in outputs})
+    return replace(model, onnx_bytes=proto.SerializeToString(deterministic=True), outputs=outputs)
+
+
+def _with_stored_constants(layers: FloatProgram) -> FloatProgram:
+    """The layers, with fine integers for the factors of convolutions that stand for arithmetic with constants."""
+
+    def fine(layer: FloatOp) -> FloatOp:
+        if not isinstance(layer, FloatConv2d) or layer.stored is not None or layer.weight[0].size != 1:
+            return layer
+        source, result = (layers.formats.get(name) for name in (layer.inputs[0], layer.output))
+        if layer.groups != len(layer.weight) or source is None or result is None:
+            return layer
+        factors = layer.weight.reshape(-1)
+        alone = result.scale[0] / source.scale[0] * 2.0**-_ADDED_BITS
+        scale = np.where(factors == 0.0, alone, np.abs(factors) * 2.0**-_UNIT_BITS)
+        values = (np.sign(factors) * 2**_UNIT_BITS).astype(np.int8).reshape(layer.weight.shape)
+        return replace(layer, stored=StoredWeights(values, scale, np.zeros(len(scale), np.int64), 0))
+
+    return replace(layers, ops=tuple(fine(layer) for layer in layers.ops))
 
 
 def _completed(layers: FloatProgram, formats: Mapping[str, Affine]) -> FloatProgram:
@@ -63,6 +152,8 @@ def _completed(layers: FloatProgram, formats: Mapping[str, Affine]) -> FloatProg
         form = complete.get(layer.output)
         if form is not None and _cuts_nothing(layer, form):
             complete.setdefault(layer.inputs[0], form)
+        if form is not None and isinstance(layer, FloatConcat):
+            complete = {**dict.fromkeys(layer.inputs, form), **complete}
         if form is not None and keeps_format(layer):
             (source,) = layer.inputs
             given = complete.setdefault(source, form)

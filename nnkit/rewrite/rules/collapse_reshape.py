@@ -4,6 +4,7 @@ Pattern: f -> g, both of Reshape, Flatten, Squeeze, Unsqueeze, or a Transpose th
 Algebra: all of them keep the elements in order, so g(f(x)) = reshape(x, shape of g(f(x))).
 Also a lone Transpose of that kind becomes a Reshape.
 f stays where others read it too.
+Declines where what f gives is an output of the network, and g reads it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnkit.graph.refusal import Refused
 from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.reading import data_input, is_op
 from nnkit.rewrite.reshaping import keeps_order
@@ -31,6 +33,8 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
 
 
 def _check(editor: Editor, nodes: Nodes) -> Nodes:
+    if len(nodes) == 2 and nodes[0].outputs[0].is_graph_output():
+        raise Refused(f"what it reads, '{nodes[0].outputs[0].name}', is an output of the network")
     return nodes
 
 

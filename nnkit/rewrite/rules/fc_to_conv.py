@@ -43,6 +43,8 @@ def _check(editor: Editor, nodes: Nodes) -> _Match:
     before = editor.producer(data_input(node))
     if before is None or not keeps_order(editor, before) or editor.is_cpu(before):
         return _Match(node, linear, None)
+    if before.outputs[0].is_graph_output():  # it stays, and what reads it reads its output
+        return _Match(node, linear, None)
     return _Match(node, linear, before if len(editor.shape(data_input(before))) == 4 else None)
 
 
