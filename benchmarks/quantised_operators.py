@@ -44,8 +44,10 @@ Networks of one operator, as ONNX Runtime's quantiser writes them in 8 bits (som
 ONNX Runtime on the same integers: `exact` where every value was equal, `one unit` where some lay one unit of the
 result's scale beside it, `float` where its quantiser leaves the operator in float, empty where nnkit refuses it.
 Where a sum is brought to its result's scale, ONNX Runtime rounds a float half to even and nnkit an integer product
-half up, so that values at a half may differ; functions from tables are worked out in double precision. `exact` is of
-the values that were tried, {values} for each entry.
+half up, so that values at a half may differ; functions from tables are worked out in double precision, and a constant
+that is added is kept in 64ths of the other operand's scale. On x86 processors without VNNI ONNX Runtime's
+QLinearMatMul saturates with signed weights, whatever its session is told, so that constant matrices are unsigned
+here. `exact` is of the values that were tried, {values} for each entry.
 
 | operator | QDQ | QOperator |
 |---|---|---|
@@ -56,7 +58,7 @@ the values that were tried, {values} for each entry.
 class Case:
     """A network of one operator. constants: its other inputs, in order. second: whether it reads two inputs.
 
-    behind: whether a convolution stands before it.
+    behind: whether a convolution stands before it. unsigned: whether weights are.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Case:
     shape: tuple[int, ...] = (1, 8, 14, 14)
     attributes: Mapping[str, Any] | None = None
     behind: bool = False
+    unsigned: bool = False
 
 
 def _weights(*shape: int) -> NDArray[np.float32]:
@@ -82,16 +85,21 @@ CASES = (
     Case("Conv, depthwise", "Conv", (_weights(8, 1, 3, 3), _weights(8)), attributes=_WINDOW | {"group": 8}),
     Case("Gemm", "Gemm", (_weights(40, 64), _weights(40)), shape=(1, 64), attributes={"transB": 1}),
     Case("MatMul", "MatMul", second=True, shape=(1, 32, 32)),
+    Case("MatMul, constant, of many rows", "MatMul", (_weights(64, 40),), shape=(1, 12, 64), unsigned=True),
     Case("Add", "Add", second=True),
+    Case("Add, constant", "Add", (_weights(1, 12, 64),), shape=(1, 12, 64)),
     Case("Mul", "Mul", second=True),
+    Case("Mul, constant", "Mul", (_weights(1),), shape=(1, 12, 64)),
     Case("MaxPool", "MaxPool", attributes=_WINDOW | {"strides": [2, 2]}, behind=True),
     Case("AveragePool", "AveragePool", attributes={"kernel_shape": [2, 2], "strides": [2, 2]}, behind=True),
     Case("GlobalAveragePool", "GlobalAveragePool", shape=(1, 64, 7, 7)),
     Case("Concat", "Concat", second=True, attributes={"axis": 1}),
+    Case("Concat, constant", "Concat", (_weights(1, 1, 64),), shape=(1, 12, 64), attributes={"axis": 1}),
     Case("Relu", "Relu", behind=True),
     Case("LeakyRelu", "LeakyRelu", attributes={"alpha": 0.1}),
     Case("Sigmoid", "Sigmoid"),
     Case("Softmax", "Softmax", shape=(1, 12, 64), attributes={"axis": -1}),
+    Case("LayerNormalization", "LayerNormalization", (_weights(64), _weights(64)), shape=(1, 12, 64)),
     Case("Reshape", "Reshape", (_integers(1, 4, 28, 14),), behind=True),
     Case("Transpose", "Transpose", attributes={"perm": [0, 2, 1, 3]}, behind=True),
     Case(
@@ -213,7 +221,7 @@ def _quantised(case: Case, form: str, path: Path) -> None:
             quant_format=QuantFormat[form],
             per_channel=True,
             activation_type=QuantType.QUInt8,
-            weight_type=QuantType.QInt8,
+            weight_type=QuantType.QUInt8 if case.unsigned else QuantType.QInt8,
         )
     finally:
         logging.disable(logging.NOTSET)

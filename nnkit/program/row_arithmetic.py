@@ -1,9 +1,10 @@
-"""Normalisation of rows in integers, the same for fixed point and affine integers.
+"""Normalisation of rows in integers, for fixed point and affine integers.
 
-Of a row of n: mean = floor((16 sum + n div 2) / n), d = 16 x - mean (20 bits), variance = floor((sum d^2 + n div 2) /
-n) + epsilon, at least 1; variance * 4^s lies in [2^60, 2^62), root = floor(sqrt(of it)); z = (d * floor(2^61 / root))
->> (41 - s), which is the normalised element in 20 bits of fraction; y = (z * gain[i] + offset[i] + 2^(shift - 1)) >>
-shift.
+Means are kept in parts of the input's unit: sixteenths (p = 16) in fixed point, 256ths in affine integers, whose 8
+bits are coarser. Of a row of n: mean = floor((p sum + n div 2) / n), d = p x - mean (20 or 24 bits), variance =
+floor((sum d^2 + n div 2) / n) + epsilon, at least 1; variance * 4^s lies in [2^60, 2^62), root = floor(sqrt(of it));
+z = (d * floor(2^61 / root)) >> (41 - s), which is the normalised element in 20 bits of fraction; y = (z * gain[i] +
+offset[i] + 2^(shift - 1)) >> shift.
 """
 
 from __future__ import annotations
@@ -18,11 +19,15 @@ FRACTION_BITS = 20
 """Fraction bits of a normalised element."""
 
 
-def normalized_rows(x: IntArray, epsilon: int) -> IntArray:
-    """z of every row of the last axis. epsilon: in units of (input's scale / 16)^2."""
+FIXED_PARTS, AFFINE_PARTS = 16, 256
+"""In how many parts of the input's unit a mean is kept."""
+
+
+def normalized_rows(x: IntArray, epsilon: int, parts: int = FIXED_PARTS) -> IntArray:
+    """z of every row of the last axis. epsilon: in units of (input's scale / parts)^2."""
     n = x.shape[-1]
-    mean = (16 * x.sum(axis=-1, keepdims=True) + n // 2) // n
-    d = 16 * x - mean
+    mean = (parts * x.sum(axis=-1, keepdims=True) + n // 2) // n
+    d = parts * x - mean
     variance = (np.square(d).sum(axis=-1, keepdims=True) + n // 2) // n + epsilon
     factors = [_inverse_root(int(v)) for v in np.maximum(variance, 1).reshape(-1)]
     inverse, shift = (np.array(each, np.int64).reshape(variance.shape) for each in zip(*factors, strict=True))

@@ -26,6 +26,7 @@ from nnkit.program.affine import (
     Requantize,
 )
 from nnkit.program.formats import Affine
+from nnkit.program.row_arithmetic import AFFINE_PARTS
 from nnkit.quantize.affine.accumulators import conv_accumulator, output_rows, sum_accumulator
 from nnkit.quantize.affine.multipliers import multiplier_and_shift
 from nnkit.quantize.row_constants import RowConstants
@@ -191,7 +192,7 @@ class RandomOps:
         source = self._input(self._sizes(rank), bits)
         output = self._tensor(source.shape, bits)
         gain, offset = (self.rng.normal(0.5, 0.3, source.shape[-1]) for _ in range(2))
-        constants = RowConstants.of(gain, offset, 1e-5, source.scale, output.scale)
+        constants = RowConstants.of(gain, offset, 1e-5, source.scale, output.scale, AFFINE_PARTS)
         self.ops.append(
             AffineNormalizeRows(
                 **self._fields((source,), output),

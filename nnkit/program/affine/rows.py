@@ -11,7 +11,7 @@ import numpy as np
 from nnkit.program.affine.op import AffineOpBase, AffineTensor
 from nnkit.program.affine.requantize import Requantize
 from nnkit.program.op import Proof
-from nnkit.program.row_arithmetic import normalized_rows
+from nnkit.program.row_arithmetic import AFFINE_PARTS, normalized_rows
 from nnkit.program.tensor import Array, Arrays, IntArray, Tensors
 
 
@@ -34,7 +34,7 @@ class AffineNormalizeRows(AffineOpBase):
     real_epsilon: float
 
     def _values(self, inputs: Arrays, sources: Sequence[AffineTensor], output: AffineTensor) -> Array:
-        z = normalized_rows(inputs[0].astype(np.int64), self.epsilon)
+        z = normalized_rows(inputs[0].astype(np.int64), self.epsilon, AFFINE_PARTS)
         rounded = (z * self.gain + self.offset + (1 << (self.shift - 1))) >> self.shift
         return np.asarray(np.clip(rounded + output.zero_point, output.format.qmin, output.format.qmax))
 

@@ -31,6 +31,7 @@ from nnkit.program.affine import (
     Requantize,
 )
 from nnkit.program.formats import Affine
+from nnkit.program.row_arithmetic import AFFINE_PARTS
 from nnkit.quantize.affine.accumulators import conv_accumulator, output_rows, sum_accumulator
 from nnkit.quantize.affine.multipliers import MAX_SHIFT, multiplier_and_shift, multipliers_and_shifts
 from nnkit.quantize.affine.ranges import WeightFormats, activation_format, quantized_weight
@@ -244,7 +245,7 @@ def _lookup(layer: FloatFunction, fields: dict[str, Any], source: AffineTensor, 
 def _normalize(
     layer: FloatNormalizeRows, fields: dict[str, Any], source: AffineTensor, out: AffineTensor
 ) -> AffineNormalizeRows:
-    constants = RowConstants.of(layer.gain, layer.offset, layer.epsilon, source.scale, out.scale)
+    constants = RowConstants.of(layer.gain, layer.offset, layer.epsilon, source.scale, out.scale, AFFINE_PARTS)
     return AffineNormalizeRows(
         **fields,
         proof="proven",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import onnx
 
 _WITH_WEIGHTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+_MOVES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Expand", "Identity")
 _SIGNED = (*_WITH_WEIGHTS, "Add", "Sub", "Mul", "BatchNormalization")
 
 
@@ -81,6 +82,7 @@ def read_qdq(model: onnx.ModelProto) -> QdqNetwork:
     outputs = {value.name for value in graph.output}
     for node in kept:
         node.input[:] = [stands_for.get(name, name) for name in node.input]
+    kept = _without_constant_moves(kept, graph)
     nodes = _with_names(_with_relus(kept, ranges), outputs, stands_for, {value.name for value in graph.input})
     del graph.node[:]
     graph.node.extend(nodes)
@@ -101,6 +103,25 @@ def read_qdq(model: onnx.ModelProto) -> QdqNetwork:
         and stored[node.input[1]].values.dtype in (np.int8, np.int16)
     }
     return QdqNetwork(result, ranges, by_layer, formats)
+
+
+def _without_constant_moves(nodes: Sequence[onnx.NodeProto], graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """The nodes but those that only bring constants into another shape or order; their results become constants."""
+    from onnx import numpy_helper
+    from onnx.reference import ReferenceEvaluator
+
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    left = []
+    for node in nodes:
+        names = [name for name in node.input if name]
+        if node.op_type not in _MOVES or any(name not in constants for name in names):
+            left.append(node)
+            continue
+        values = ReferenceEvaluator(node).run(None, {name: numpy_helper.to_array(constants[name]) for name in names})
+        moved = numpy_helper.from_array(np.asarray(values[0]), node.output[0])
+        graph.initializer.append(moved)
+        constants[node.output[0]] = moved
+    return left
 
 
 def _with_relus(nodes: Sequence[onnx.NodeProto], ranges: Mapping[str, ValueRange]) -> list[onnx.NodeProto]:
@@ -143,4 +164,7 @@ def _stored(node: onnx.NodeProto, constants: Mapping[str, NDArray[Any]]) -> Stor
     has_zero = len(node.input) > 2 and bool(node.input[2])
     zero = np.atleast_1d(constants[node.input[2]]).astype(np.int64) if has_zero else np.zeros(scale.size, np.int64)
     axis = next((int(attribute.i) for attribute in node.attribute if attribute.name == "axis"), 1)
+    if values.dtype in (np.uint8, np.uint16):  # the same numbers, half of the range lower
+        half = (np.iinfo(values.dtype).max + 1) // 2
+        values, zero = (values.astype(np.int64) - half).astype(values.dtype.str.replace("u", "i")), zero - half
     return StoredWeights(values, scale, zero, None if scale.size == 1 else axis % max(values.ndim, 1))
