@@ -117,7 +117,8 @@ def _without_constant_moves(nodes: Sequence[onnx.NodeProto], graph: onnx.GraphPr
         if node.op_type not in _MOVES or any(name not in constants for name in names):
             left.append(node)
             continue
-        values = ReferenceEvaluator(node).run(None, {name: numpy_helper.to_array(constants[name]) for name in names})
+        given = {name: numpy_helper.to_array(constants[name]) for name in names}
+        values: list[Any] = list(ReferenceEvaluator(node).run(None, given))
         moved = numpy_helper.from_array(np.asarray(values[0]), node.output[0])
         graph.initializer.append(moved)
         constants[node.output[0]] = moved
