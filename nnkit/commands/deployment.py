@@ -11,6 +11,7 @@ from nnkit.api.deploying import load_deployment_recipe
 from nnkit.build_status import RELEASED
 from nnkit.commands.common import byte_count, print_json, print_line
 from nnkit.errors import GateFailedError, UnprovenError, UsageError
+from nnkit.report.html.words import milliseconds
 from nnkit.report.progress import Progress
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def _print_stages(stages: Sequence[Mapping[str, Any]]) -> None:
 
 def _in_milliseconds(values: Mapping[str, Any]) -> str:
     time = values.get("milliseconds")
-    return "" if time is None else f" (about {time:,.0f} ms)" if time >= 100 else f" (about {time:.3g} ms)"
+    return "" if time is None else f" (about {milliseconds(time, ',')} ms)"
 
 
 def _print_memory(memory: Mapping[str, Any], survivors: Sequence[Mapping[str, Any]]) -> None:

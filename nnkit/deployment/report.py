@@ -19,6 +19,7 @@ from nnkit.pipeline import Finished
 from nnkit.recipe.resolved import resolved_yaml
 from nnkit.report.advice import advice_for_networks
 from nnkit.report.build import file_entries, write_json
+from nnkit.report.csv_cell import plain_cell
 from nnkit.report.layers_csv import COLUMNS, layer_table
 from nnkit.stages.build_stages import tool_versions
 from nnkit.verify.status import status_of
@@ -207,5 +208,5 @@ def _layers_csv(deployed: Deployed) -> str:
     writer.writeheader()
     for part in deployed.parts:
         for row in layer_table(part.program, deployed.plan_of(part.name)):
-            writer.writerow({"network": part.name, **row})
+            writer.writerow({key: plain_cell(cell) for key, cell in {"network": part.name, **row}.items()})
     return text.getvalue()

@@ -9,6 +9,7 @@ from typing import Any
 
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Concat, OpBase, Program, Reshape, macs
+from nnkit.report.csv_cell import plain_cell
 
 PLANNED = (
     "layer",
@@ -109,7 +110,8 @@ def layer_table_csv(program: Program, plan: MemoryPlan, measured: Sequence[Mappi
     writer.writeheader()
     for row in layer_table(program, plan):
         layer = by_name.get(row["layer"], {})
-        writer.writerow(row | {key: layer[key] for key in MEASURED if layer.get(key) is not None})
+        cells = row | {key: layer[key] for key in MEASURED if layer.get(key) is not None}
+        writer.writerow({key: plain_cell(cell) for key, cell in cells.items()})
     return text.getvalue()
 
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from nnkit.report.csv_cell import plain_cell
+
 RowState = Literal["waiting", "running", "ok", "unproven", "gate_failed", "mismatch", "failed"]
 
 
@@ -101,5 +103,5 @@ def sweep_csv(rows: Sequence[Row]) -> str:
         figures = [row.figures.get(key) for key in (*regions, *FIGURES)]
         values = [row.values.get(axis) for axis in axes]
         cells = [row.name, row.target, *values, row.state, *figures, row.seconds, row.page, row.reason]
-        writer.writerow(["" if cell is None else cell for cell in cells])
+        writer.writerow(["" if cell is None else plain_cell(cell) for cell in cells])
     return text.getvalue()

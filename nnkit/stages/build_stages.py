@@ -341,6 +341,7 @@ def report(
         write_json(folder / "plan.json", plan_to_json(plan))
         drawn = page_data(restructured.reference, restructured.model, program, verdict.floats, verdict.task)
         drawn |= {"tables": [asdict(table) for table in shown.tables]}
+        drawn |= {"segments": list(shown.segments)}
         drawn |= {"memories": [asdict(memory) for memory in shown.memories]}
         drawn |= {"timelines": [asdict(timeline) for timeline in shown.timelines]}
         write_page_data(folder / "page.json", drawn)

@@ -51,6 +51,7 @@ class Shown:
     """All that a target adds; empty where it has nothing to add.
 
     tried: what the build measured beside itself. layer_times: by layer; what counted instructions do not tell.
+    segments: what each segment of the report is, in its order; empty where the target has no words for it.
     """
 
     speed: tuple[Speed, ...] = ()
@@ -59,3 +60,4 @@ class Shown:
     timelines: tuple[Timeline, ...] = ()
     tried: tuple[TriedLayers, ...] = ()
     layer_times: Mapping[str, LayerTime] = field(default_factory=dict)
+    segments: tuple[str, ...] = ()

@@ -12,10 +12,7 @@ from nnkit.target import LocalMemory, Shown, Span, Table
 
 def shown(details: Mapping[str, Any]) -> Shown:
     """From the report's details."""
-    segments = tuple(
-        (number, each["runs_on"], each["layers"], each.get("what", ""))
-        for number, each in enumerate(details["segments"], 1)
-    )
+    parts = tuple(each.get("what", "") for each in details["segments"])
     networks = tuple(
         (each["name"], each["layers"], each["mapper"].get("status", "compiled")) for each in details["networks"]
     )
@@ -30,7 +27,6 @@ def shown(details: Mapping[str, Any]) -> Shown:
         for row in details["precision"]
     )
     tables = (
-        Table("Segments of the chip", ("#", "runs on", "layers", "what"), segments),
         Table("Networks for the mapper", ("network", "layers", "mapper"), networks),
         Table("Choices of precision", ("16 bits in", "cosine", "SQNR", "weight bytes", "16-bit MACs"), choices),
     )
@@ -40,6 +36,7 @@ def shown(details: Mapping[str, Any]) -> Shown:
         memories=_memories(details["segments"]),
         tried=_tried(details),
         layer_times={name: LayerTime(time) for name, time in details["layer_milliseconds"].items()},
+        segments=parts if any(parts) else (),
     )
 
 

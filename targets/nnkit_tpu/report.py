@@ -8,6 +8,7 @@ from typing import Any
 
 from nnkit.program import macs
 from nnkit.target import Deployment
+from nnkit_tpu.chips import chip_named
 from nnkit_tpu.emit import read_build, source_files
 from nnkit_tpu.exactness import inexact_reason
 from nnkit_tpu.lowered import TpuLowered
@@ -22,6 +23,7 @@ def report_details(deployment: Deployment[TpuLowered], options: TpuOptions, fold
     build = read_build(folder)
     ops = [op for op in deployment.program.ops if isinstance(op, TpuOp)]
     bounded = {op.name: inexact_reason(op, options.chip) for op in ops if inexact_reason(op, options.chip)}
+    by_layer = {op.name: macs(op, deployment.program) for op in ops}
     details: dict[str, Any] = {
         "chip": options.chip,
         "precision": options.precision,
@@ -29,6 +31,7 @@ def report_details(deployment: Deployment[TpuLowered], options: TpuOptions, fold
         "model": build.get("model"),
         "batch": build["batch"],
         "macs": sum(macs(op, deployment.program) for op in deployment.program.ops),
+        "layer_milliseconds": layer_milliseconds(options, build["plan"], by_layer) or None,
         "pixels": build["pixels"] or None,
         "not_compiled": build.get("not_compiled"),
         "compiler": build.get("compiler"),
@@ -43,6 +46,18 @@ def report_details(deployment: Deployment[TpuLowered], options: TpuOptions, fold
         "layers_within_a_bound": bounded,
     }
     return {key: value for key, value in details.items() if value is not None}
+
+
+def layer_milliseconds(options: TpuOptions, plan: Mapping[str, Any], macs_of: Mapping[str, int]) -> dict[str, float]:
+    """Estimates of the layers' arithmetic, as the whole's time: cycles at the chip's clock, or where nobody tells
+    cycles a lower bound, multiplications at the rate that the maker states. Empty where neither is known.
+    """
+    chip = chip_named(options.chip)
+    if chip.clock_hz is not None:
+        return {name: 1e3 * cycles / chip.clock_hz for name, cycles in plan["layer_cycles"].items()}
+    if chip.operations_per_second is not None and options.precision == "int8":
+        return {name: 2e3 * count / chip.operations_per_second for name, count in macs_of.items()}
+    return {}
 
 
 def _groups(layer_groups: Mapping[str, Any] | None) -> list[str]:

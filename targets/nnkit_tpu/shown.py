@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nnkit.runner import Speed
+from nnkit.runner import LayerTime, Speed
 from nnkit.target import Bar, Lane, LocalMemory, Shown, Span, Table, Timeline
 from nnkit_tpu.chips import Chip, chip_named
 
@@ -43,7 +43,15 @@ def shown(details: Mapping[str, Any]) -> Shown:
         tables=(Table("Layer groups, as nnkit plans them", columns, rows),) if rows else (),
         memories=(LocalMemory("lane", "Local memory of a lane, by layer group", lane, spans),) if spans else (),
         timelines=_timelines(details.get("layer_groups") or {}),
+        layer_times=_layer_times(details),
     )
+
+
+def _layer_times(details: Mapping[str, Any]) -> dict[str, LayerTime]:
+    """The arithmetic of each layer by itself; cycles of the chips that have a simulator of them."""
+    cycles = {} if chip_named(details["chip"]).is_cv else details["plan"]["layer_cycles"]
+    times = details.get("layer_milliseconds", {})
+    return {name: LayerTime(time, cycles.get(name)) for name, time in times.items()}
 
 
 def _timelines(compiled: Mapping[str, Any]) -> tuple[Timeline, ...]:

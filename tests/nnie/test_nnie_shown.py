@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nnkit_nnie.shown import shown
 
-DETAILS = {
+DETAILS: dict[str, Any] = {
     "chip": "Hi3516DV300",
     "estimate": {"milliseconds": 1.25, "speed_measured": True},
     "layer_milliseconds": {"conv": 1.0, "fc": 0.25},
@@ -17,13 +19,15 @@ DETAILS = {
 }
 
 
-def test_segments_networks_and_no_table_without_rows() -> None:
-    segments, networks = shown(DETAILS).tables
-    assert segments.rows == ((1, "nnie", 3, ""), (2, "cpu", 1, "warp"))
+def test_what_segments_are_networks_and_no_table_without_rows() -> None:
+    (networks,) = shown(DETAILS).tables
+    assert shown(DETAILS).segments == ("", "warp")
+    unnamed = [{**each, "what": ""} for each in DETAILS["segments"]]
+    assert shown({**DETAILS, "segments": unnamed}).segments == ()
     assert networks.rows == (("net", 3, "never compiled"),)
     choice = {"choice": "all", "cosine": 1.0, "sqnr_db": None, "weight_bytes": 8, "macs": 4, "macs_16_bit": 1}
     choice |= {"layers": ["a"], "built": False}
-    assert shown({**DETAILS, "precision": [choice]}).tables[2].rows == (("all", "1.000000", "-", 8, "25.0%"),)
+    assert shown({**DETAILS, "precision": [choice]}).tables[1].rows == (("all", "1.000000", "-", 8, "25.0%"),)
 
 
 def test_milliseconds_are_an_estimate_with_its_model_and_segments_lie_over_their_layers() -> None:

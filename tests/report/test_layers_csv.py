@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 from program_builder import block_needs, face_network
 
 from nnkit.memory.plan import Region, nothing_placed
+from nnkit.report.csv_cell import plain_cell
 from nnkit.report.layers_csv import COLUMNS, PLANNED, layer_table, layer_table_csv
 from nnkit_gap8.loads import MemoryMachine
 from nnkit_gap8.planner import plan
@@ -63,3 +65,12 @@ def test_a_target_that_places_nothing_has_the_same_columns_and_most_of_them_fill
     assert [row["first_step"] for row in rows] == list(range(len(rows)))
     empty = sum(value == "" for row in rows for key, value in row.items() if key != "tags")
     assert empty < len(rows) * len(PLANNED) / 2
+
+
+def test_names_that_a_spreadsheet_would_run_are_marked_as_text_and_numbers_are_not() -> None:
+    evil = replace(FACE, ops=(replace(FACE.ops[0], name="=1+2"), *FACE.ops[1:]))
+    measured = [{"name": "=1+2", "sqnr_db": -3.5}]
+    row = next(csv.DictReader(io.StringIO(layer_table_csv(evil, nothing_placed("vendor"), measured))))
+    assert (row["layer"], row["sqnr_db"]) == ("'=1+2", "-3.5")
+    assert [plain_cell(text) for text in ("@a", "+a", "-a", "\ta")] == ["'@a", "'+a", "'-a", "'\ta"]
+    assert [plain_cell(text) for text in ("a-b", "", -1)] == ["a-b", "", -1]

@@ -60,6 +60,8 @@ def test_our_plan_is_made_without_the_compiler(chip: str) -> None:
     grouped = [name for group in plan["groups"] for name in group["ops"]]
     assert sorted([*grouped, *plan["global_layers"]]) == ["c0", "c1", "c2"]
     assert plan["estimated_cycles"] > 0
+    assert set(plan["layer_cycles"]) == {"c0", "c1", "c2"}
+    assert min(plan["layer_cycles"].values()) > 0
     assert len(plan["ends"]) == len(plan["groups"]) + len(plan["global_layers"]) - 1
 
 

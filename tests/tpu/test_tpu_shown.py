@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from nnkit_tpu.options import TpuOptions
+from nnkit_tpu.report import layer_milliseconds
 from nnkit_tpu.shown import shown
 
 CHIP = {"chip": "bm1688", "precision": "int8"}
@@ -18,7 +20,11 @@ def group(ops: list[str], live_bytes: int) -> dict[str, Any]:
 
 
 def test_groups_become_spans_and_compiled_cycles_go_before_planned_ones() -> None:
-    plan = {"groups": [group(["a", "b"], 600), group(["c"], 400)], "estimated_cycles": 14}
+    plan = {
+        "groups": [group(["a", "b"], 600), group(["c"], 400)],
+        "estimated_cycles": 14,
+        "layer_cycles": {"a": 9, "b": 4},
+    }
     planned = shown({**CHIP, "plan": plan})
     (memory,) = planned.memories
     assert memory.capacity_bytes == 1000
@@ -34,7 +40,7 @@ def test_groups_become_spans_and_compiled_cycles_go_before_planned_ones() -> Non
 
 
 def test_the_released_models_commands_become_a_timeline() -> None:
-    plan = {"groups": [], "estimated_cycles": 14}
+    plan = {"groups": [], "estimated_cycles": 14, "layer_cycles": {}}
     lanes = {"compute": [["a", 2, 9]], "transfers": [["load", 0, 2], ["store", 9, 12]]}
     (timeline,) = shown({**CHIP, "plan": plan, "layer_groups": {"ours": {"cycles": 12}, "timeline": lanes}}).timelines
     assert (timeline.length, timeline.unit) == (12, "cycles")
@@ -47,8 +53,24 @@ def test_the_released_models_commands_become_a_timeline() -> None:
 
 
 def test_a_chip_without_a_simulator_of_cycles_has_a_bound_by_its_stated_rate() -> None:
-    plan = {"groups": [], "estimated_cycles": 14}
+    plan = {"groups": [], "estimated_cycles": 14, "layer_cycles": {}}
     (bound,) = shown({"chip": "cv181x", "precision": "int8", "macs": 1_000_000_000, "plan": plan}).speed
     assert (bound.value, bound.unit, bound.kind) == (4.0, "ms", "estimate")  # 2e9 operations at 0.5e12 a second
     assert "lower bound" in bound.how
     assert shown({"chip": "cv182x", "precision": "int8", "macs": 10, "plan": plan}).speed == ()
+
+
+def test_layers_have_the_time_of_their_arithmetic() -> None:
+    plan = {"groups": [], "estimated_cycles": 14, "layer_cycles": {"a": 9, "b": 4}}
+    times = layer_milliseconds(TpuOptions(chip="bm1688"), plan, {"a": 10, "b": 0})
+    assert times == pytest.approx({"a": 1e-5, "b": 4 / 900e3})  # 900 MHz
+    layers = shown({**CHIP, "plan": plan, "layer_milliseconds": times}).layer_times
+    assert {name: (time.milliseconds, time.cycles) for name, time in layers.items()} == {
+        "a": (times["a"], 9),
+        "b": (times["b"], 4),
+    }
+    bound = layer_milliseconds(TpuOptions(chip="cv181x"), plan, {"a": 1_000_000_000, "b": 0})
+    assert bound == {"a": 4.0, "b": 0.0}  # 2e9 operations at 0.5e12 a second
+    bounded = shown({"chip": "cv181x", "precision": "int8", "macs": 1, "plan": plan, "layer_milliseconds": bound})
+    assert [time.cycles for time in bounded.layer_times.values()] == [None, None]
+    assert layer_milliseconds(TpuOptions(chip="cv182x"), plan, {"a": 10}) == {}

@@ -20,6 +20,7 @@ from nnkit.report.html.words import (
     decimal,
     is_numeric,
     milliseconds,
+    ranked_otherwise,
     share,
 )
 
@@ -66,6 +67,7 @@ def page_html(files: PageFiles) -> str:
             graph=files.drawn.get("graph"),
             task=files.drawn.get("task", {}),
             tables=files.drawn.get("tables", []),
+            parts=files.drawn.get("segments", []),
             memories=files.drawn.get("memories", []),
             timelines=files.drawn.get("timelines", []),
             package=files.package,
@@ -95,6 +97,7 @@ def page_environment() -> Environment:
         "decibel": decibel,
         "decimal": decimal,
         "milliseconds": milliseconds,
+        "ranked_otherwise": ranked_otherwise,
         "share": share,
     }
     environment.tests["numeric"] = is_numeric

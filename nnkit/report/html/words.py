@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -11,9 +12,9 @@ if TYPE_CHECKING:
 _THIN = "\u2009"
 
 
-def count(number: float | None) -> str:
+def count(number: float | None, separator: str = _THIN) -> str:
     """`80 140 992` with thin spaces; a dash for what was not measured."""
-    return "–" if number is None else f"{number:,.0f}".replace(",", _THIN)
+    return "–" if number is None else f"{number:,.0f}".replace(",", separator)
 
 
 def byte_size(size: float | None) -> str:
@@ -41,12 +42,12 @@ def share(part: float | None, whole: float | None = 1.0) -> str:
     return f"{percent:.1f}{_THIN}%" if percent >= 1 or percent == 0 else f"{percent:.2g}{_THIN}%"
 
 
-def milliseconds(value: float | None) -> str:
+def milliseconds(value: float | None, separator: str = _THIN) -> str:
     """`12.3`: three digits, all of them from a hundred on; `< 0.001` for less than a microsecond."""
     if value is None:
         return "–"
     if value >= 100:
-        return count(value)
+        return count(value, separator)
     if value >= 0.001 or value == 0.0:
         return f"{value:.3g}"
     return "< 0.001"
@@ -81,3 +82,14 @@ def coded(text: str) -> Markup:
         return escape(text)
     marked = (f"<code>{escape(part)}</code>" if index % 2 else escape(part) for index, part in enumerate(parts))
     return Markup("".join(marked))
+
+
+def ranked_otherwise(answer: Mapping[str, Any], rank: int) -> bool:
+    """Whether the quantised network's value of this rank is not one that the float network could have there.
+
+    answer: of a report's worst input. Values that are equal have no order among them, on either side.
+    """
+    index, value = answer["program"][rank]
+    places = [place for place, (_, each) in enumerate(answer["program"]) if each == value]
+    there = {answer["float"][place][1] for place in places if place < len(answer["float"])}
+    return index not in {each for each, size in answer["float"] if size in there}

@@ -7,6 +7,7 @@ from typing import Any
 
 from nnkit_tpu.chips import Chip
 from nnkit_tpu.layer_group.audit import Audit
+from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.groups import GroupedGraph
 from nnkit_tpu.layer_group.injection import Outcome
 from nnkit_tpu.layer_group.plan import GroupPlan
@@ -15,12 +16,17 @@ from nnkit_tpu.layer_group.vendor_files import Command
 
 
 def plan_report(chip: Chip, plan: GroupedGraph) -> dict[str, Any]:
-    """The groups and single layers of a plan, with the reason for the end of every group."""
+    """The groups and single layers of a plan, with the reason for the end of every group.
+
+    layer_cycles: of each layer's arithmetic by itself, by the formulas of `cost`; transfers run beside it.
+    """
+    model = CostModel(chip)
     return {
         "chip": chip.name,
         "order": plan.order,
         "estimated_cycles": plan.cycles,
         "overlap_cycles": plan.overlap_cycles,
+        "layer_cycles": {op.name: model.compute_cycles(plan.graph, op) for op in plan.graph.ops},
         "load_bytes": plan.load_bytes,
         "store_bytes": plan.store_bytes,
         "groups": [_group(chip, group) for group in plan.groups],

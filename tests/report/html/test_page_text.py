@@ -18,7 +18,7 @@ from nnkit.errors import UserFileError
 from nnkit.report.html.files import PageFiles, read_page_files
 from nnkit.report.html.page import page_html
 from nnkit.report.html.verdict import figures_of, peak_layers, verdict_of
-from nnkit.report.html.words import byte_size, cosine_in_words, count, milliseconds, share
+from nnkit.report.html.words import byte_size, cosine_in_words, count, milliseconds, ranked_otherwise, share
 
 
 @pytest.fixture(scope="module")
@@ -179,3 +179,23 @@ def test_milliseconds_in_words() -> None:
         "0",
         "–",
     ]
+
+
+@pytest.mark.parametrize(
+    ("floats", "program", "wrong"),
+    [
+        ([[3, 0.9], [1, 0.8], [2, 0.1]], [[3, 0.9], [1, 0.7], [2, 0.1]], [False, False, False]),
+        ([[3, 0.9], [1, 0.8], [2, 0.1]], [[1, 0.9], [3, 0.7], [5, 0.1]], [True, True, True]),
+        (
+            [[3, 0.9], [1, 0.8], [2, 0.1]],
+            [[1, 0.5], [3, 0.5], [2, 0.1]],
+            [False, False, False],
+        ),  # tied in bits
+        ([[3, 0.9], [1, 0.9], [2, 0.1]], [[1, 0.5], [3, 0.4], [2, 0.1]], [False, False, False]),  # tied in float
+    ],
+)
+def test_answers_are_marked_as_wrong_where_their_rank_differs_and_no_tie_explains_it(
+    floats: list[list[float]], program: list[list[float]], wrong: list[bool]
+) -> None:
+    answer = {"float": floats, "program": program}
+    assert [ranked_otherwise(answer, rank) for rank in range(3)] == wrong
