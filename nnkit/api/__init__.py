@@ -1,12 +1,13 @@
-"""nn
+"""nnkit from Python: `run`, `plan`, `load_build`, and what they give. `import nnkit` has these names.
 
 Each is imported at first use: `nnkit check` needs none of what builds.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from nnkit.first_use import names_at_first_use
 
 if TYPE_CHECKING:
     from nnkit.api.building import run
@@ -30,26 +31,13 @@ __all__ = [
     "run",
 ]
 
-_HOME = {
-    "building": ("run",),
-    "opening": ("load_build",),
-    "planning": ("plan",),
-    "preparing": ("Switches",),
-    "results": (
-        "Accuracy",
-        "ArtifactRun",
-        "BuildResult",
-        "Layer",
-        "MemoryUse",
-        "Metric",
-        "Plan",
-        "PlannedLayer",
-    ),
-}
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+__getattr__ = names_at_first_use(
+    __name__,
+    {
+        "building": ("run",),
+        "opening": ("load_build",),
+        "planning": ("plan",),
+        "preparing": ("Switches",),
+        "results": ("Accuracy", "ArtifactRun", "BuildResult", "Layer", "MemoryUse", "Metric", "Plan", "PlannedLayer"),
+    },
+)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from nnkit.first_use import names_at_first_use
 
 if TYPE_CHECKING:
     from nnkit.recipe.base import RecipeModel, fault
@@ -47,29 +48,18 @@ __all__ = [
     "resolved_yaml",
 ]
 
-_HOME = {
-    "base": ("RecipeModel", "fault"),
-    "inputs": ("CalibrationImages", "CropRectangle", "InputSpec", "ModelSection", "Preprocess", "Resize"),
-    "json_schema": ("recipe_json_schema",),
-    "loading": ("load_recipe",),
-    "problems": ("InvalidRecipeError", "Problem"),
-    "resolved": ("resolved_yaml",),
-    "schema": ("Recipe",),
-    "cpu_stages": ("DescriptorMatch", "FaceCrop", "PcaCombine"),
-    "sections": (
-        "Calibration",
-        "Gates",
-        "ReleaseSection",
-        "Tags",
-        "TargetOptionsBase",
-        "Verify",
-    ),
-    "types": ("ByteSize", "FileName", "PathGlobs", "RecipePath"),
-}
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+__getattr__ = names_at_first_use(
+    __name__,
+    {
+        "base": ("RecipeModel", "fault"),
+        "inputs": ("CalibrationImages", "CropRectangle", "InputSpec", "ModelSection", "Preprocess", "Resize"),
+        "json_schema": ("recipe_json_schema",),
+        "loading": ("load_recipe",),
+        "problems": ("InvalidRecipeError", "Problem"),
+        "resolved": ("resolved_yaml",),
+        "schema": ("Recipe",),
+        "cpu_stages": ("DescriptorMatch", "FaceCrop", "PcaCombine"),
+        "sections": ("Calibration", "Gates", "ReleaseSection", "Tags", "TargetOptionsBase", "Verify"),
+        "types": ("ByteSize", "FileName", "PathGlobs", "RecipePath"),
+    },
+)

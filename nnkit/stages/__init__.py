@@ -5,8 +5,9 @@ Each is imported at first use: `nnkit check` needs few of them.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from nnkit.first_use import names_at_first_use
 
 if TYPE_CHECKING:
     from nnkit.stages.build_stages import correct, emit, plan, quantize, report, untried, verify
@@ -44,44 +45,15 @@ __all__ = [
     "verify",
 ]
 
-_HOME = {
-    "build_stages": (
-        "correct",
-        "emit",
-        "plan",
-        "quantize",
-        "report",
-        "untried",
-        "verify",
-    ),
-    "method": ("choose_method",),
-    "model_stages": (
-        "calibrate",
-        "calibrate_if_possible",
-        "import_model",
-        "lower",
-        "restructure",
-    ),
-    "packaging": (
-        "package",
-        "page",
-    ),
-    "precision": ("choose_precision",),
-    "task": ("settle_task",),
-    "types": (
-        "Artifact",
-        "Build",
-        "Imported",
-        "Preview",
-        "Restructured",
-        "Settled",
-        "Verdict",
-    ),
-}
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+__getattr__ = names_at_first_use(
+    __name__,
+    {
+        "build_stages": ("correct", "emit", "plan", "quantize", "report", "untried", "verify"),
+        "method": ("choose_method",),
+        "model_stages": ("calibrate", "calibrate_if_possible", "import_model", "lower", "restructure"),
+        "packaging": ("package", "page"),
+        "precision": ("choose_precision",),
+        "task": ("settle_task",),
+        "types": ("Artifact", "Build", "Imported", "Preview", "Restructured", "Settled", "Verdict"),
+    },
+)
