@@ -9,43 +9,81 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from small_project import write_project
 
+from nnkit.cli import main
 from nnkit.commands.sweep import Job
 from nnkit.commands.sweep_table import SweepTable
 from nnkit.recipe.grid import Point
 from nnkit.report.journal import Journal, StageEvent
 from nnkit.report.progress import Progress
 
+KEYS = ("gap8", "gap8@int8")
 
-def nnkit(*arguments: object) -> subprocess.CompletedProcess[str]:
+Nnkit = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def process(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own, as where it starts others."""
     command = [sys.executable, "-m", "nnkit", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
-def recipes(tmp_path: Path) -> list[Path]:
+def nnkit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Nnkit:
+    """A command in this process, which is quicker."""
+
+    def command(*arguments: object) -> subprocess.CompletedProcess[str]:
+        words = ["nnkit", *map(str, arguments)]
+        monkeypatch.setattr(sys, "argv", words)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return subprocess.CompletedProcess(words, ended.value.code, said.out, said.err)
+
+    return command
+
+
+def write_recipes(folder: Path) -> list[Path]:
     """One recipe with two variants, and one whose gate cannot hold."""
-    write_project(tmp_path)
-    text = (tmp_path / "recipe.yaml").read_text()
-    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    write_project(folder)
+    text = (folder / "recipe.yaml").read_text()
+    good, bad = folder / "good.yaml", folder / "bad.yaml"
     good.write_text(text.replace("gap8: {}", "gap8: {}\n  gap8@int8: {precision: int8}").replace("small", "good"))
     bad.write_text(text.replace("sqnr_db: 20", "sqnr_db: 390").replace("small", "bad"))
     return [bad, good]
 
 
+@pytest.fixture
+def recipes(tmp_path: Path) -> list[Path]:
+    return write_recipes(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Reports of the two builds that pass, made by themselves and without the cache."""
+    folder = tmp_path_factory.mktemp("alone")
+    recipe = write_recipes(folder)[1]
+    done = process("run", recipe, "--out", folder / "out", "--no-qemu", "--no-cache")
+    assert done.returncode == 0, done.stderr
+    return {key: json.loads((folder / "out/good" / key / "report.json").read_text()) for key in KEYS}
+
+
 @pytest.mark.parametrize("how", [("--jobs", "2"), ("--executor", "dask", "--workers", "2"), ()], ids=str)
 def test_a_sweep_builds_everything_and_reports_what_failed(
-    recipes: list[Path], tmp_path: Path, how: tuple[str, ...]
+    recipes: list[Path], tmp_path: Path, how: tuple[str, ...], alone: dict[str, Any], nnkit: Nnkit
 ) -> None:
     if "dask" in how:
         pytest.importorskip("distributed")
     out = tmp_path / "out"
-    done = nnkit("run", *recipes, "--out", out, "--no-qemu", *how)
+    done = (process if how else nnkit)("run", *recipes, "--out", out, "--no-qemu", *how)
     assert done.returncode == 1, done.stderr
     assert "gate sqnr_db" in done.stderr
     assert ("dashboard of Dask: http://127.0.0.1:" in done.stderr) == ("dask" in how)
@@ -56,21 +94,22 @@ def test_a_sweep_builds_everything_and_reports_what_failed(
         ("good.yaml", "gap8", "ok"),
         ("good.yaml", "gap8@int8", "ok"),
     ]
-    alone = nnkit("run", recipes[1], "--out", tmp_path / "alone", "--no-qemu", "--no-cache")
-    assert alone.returncode == 0, alone.stderr
-    for key in ("gap8", "gap8@int8"):
-        both = [json.loads((place / "good" / key / "report.json").read_text()) for place in (out, tmp_path / "alone")]
-        assert both[0] == both[1]
+    for key in KEYS:
+        assert json.loads((out / "good" / key / "report.json").read_text()) == alone[key]
 
 
-def test_a_recipe_that_cannot_be_read_stops_a_sweep_before_it_begins(recipes: list[Path], tmp_path: Path) -> None:
+def test_a_recipe_that_cannot_be_read_stops_a_sweep_before_it_begins(
+    recipes: list[Path], tmp_path: Path, nnkit: Nnkit
+) -> None:
     recipes[0].write_text("nnkit: 1\n")
     done = nnkit("run", *recipes, "--out", tmp_path / "out", "--jobs", "2")
     assert done.returncode == 2
     assert not (tmp_path / "out").exists()
 
 
-def test_a_build_that_cannot_be_made_is_one_line_of_the_table(recipes: list[Path], tmp_path: Path) -> None:
+def test_a_build_that_cannot_be_made_is_one_line_of_the_table(
+    recipes: list[Path], tmp_path: Path, nnkit: Nnkit
+) -> None:
     shutil.copy(recipes[1], tmp_path / "other.yaml")
     (tmp_path / "net2.onnx").write_bytes(b"no network")
     (tmp_path / "other.yaml").write_text(
@@ -84,7 +123,7 @@ def test_a_build_that_cannot_be_made_is_one_line_of_the_table(recipes: list[Path
 
 
 def test_two_builds_that_would_go_to_one_folder_are_refused_before_anything_is_built(
-    recipes: list[Path], tmp_path: Path
+    recipes: list[Path], tmp_path: Path, nnkit: Nnkit
 ) -> None:
     recipes[0].write_text(recipes[1].read_text())
     done = nnkit("run", *recipes, "--out", tmp_path / "out", "--no-qemu")
@@ -95,7 +134,9 @@ def test_two_builds_that_would_go_to_one_folder_are_refused_before_anything_is_b
     assert not (tmp_path / "out").exists()
 
 
-def test_a_word_that_an_option_does_not_know_is_answered_with_those_it_knows(recipes: list[Path]) -> None:
+def test_a_word_that_an_option_does_not_know_is_answered_with_those_it_knows(
+    recipes: list[Path], nnkit: Nnkit
+) -> None:
     done = nnkit("run", recipes[0], "--executor", "ray")
     assert done.returncode == 2
     assert "'ray' is not one of 'local', 'dask'" in done.stderr
@@ -109,11 +150,11 @@ sweep:
 """
 
 
-def test_a_grid_is_built_and_its_table_says_what_each_build_is(tmp_path: Path) -> None:
+def test_a_grid_is_built_and_its_table_says_what_each_build_is(tmp_path: Path, nnkit: Nnkit) -> None:
     recipe = write_project(tmp_path)
     recipe.write_text(recipe.read_text() + SWEEP)
     out = tmp_path / "out"
-    done = nnkit("run", recipe, "--out", out, "--no-qemu", "--jobs", "2", "--set", "verify.gates.cosine=0.9")
+    done = nnkit("run", recipe, "--out", out, "--no-qemu", "--set", "verify.gates.cosine=0.9")
     assert done.returncode == 4, done.stderr
     with (out / "small/sweep.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -144,7 +185,7 @@ def test_a_grid_is_built_and_its_table_says_what_each_build_is(tmp_path: Path) -
     assert [report["target"] for report in json.loads(one.stdout)] == ["gap8@int8-512KiB"]
 
 
-def test_lists_of_set_span_a_grid_and_the_table_follows_what_runs(tmp_path: Path) -> None:
+def test_lists_of_set_span_a_grid_and_the_table_follows_what_runs(tmp_path: Path, nnkit: Nnkit) -> None:
     recipe = write_project(tmp_path)
     options = ("--out", tmp_path / "out", "--no-qemu", "--set", "targets=[gap8, onnx_qdq]")
     done = nnkit("run", recipe, *options, "--set", "calibration.headroom=[1, 2]")
