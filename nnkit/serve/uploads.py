@@ -118,7 +118,7 @@ def _save(key: str, upload: UploadFile, folder: JobFolder) -> str:
     parts = {"images": [IMAGES, *parts], "recipe": [RECIPE]}.get(key, parts)
     path = folder.input.joinpath(*parts)
     if path.exists():
-        raise HTTPException(422, f"{'/'.join(parts)} was sent twice")
+        raise HTTPException(422, f"{'/'.join(parts)} was sent twice: give one of the two another name")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as file:
         shutil.copyfileobj(upload.file, file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -80,21 +81,29 @@ def test_files_become_a_report_and_a_package(
 
 
 def test_a_job_is_cancelled_and_another_browser_sees_none_of_it(
-    browser: Browser, start: Callable[..., Server], project: Path
+    browser: Browser, start: Callable[..., Server], project: Path, tmp_path: Path
 ) -> None:
+    for kind in ("go", "stop"):  # pictures of the same name, in folders by kind
+        shutil.copytree(project / "images", tmp_path / "pictures" / kind)
     server, complaints = start(), []
     first, second = browser.new_page(), browser.new_page()
     for page in (first, second):
         watch(page, server, complaints)
         page.goto(server.url)
         page.wait_for_selector("#target option", state="attached")
-    first.set_input_files("#files", [project / "net.onnx", *sorted((project / "images").iterdir())])
+    first.set_input_files("#files", project / "net.onnx")
+    first.set_input_files("#folder", tmp_path / "pictures")
+    assert first.locator("#chosen li").all_inner_texts() == ["net.onnx (model)", "6 pictures"]
     first.select_option("#target", "gap8")
     first.click("#build")
     first.wait_for_selector("#jobs .stages li")
     second.reload()
     second.wait_for_selector("#target option", state="attached")
     assert second.locator("#none").is_visible()
+    sent = sorted(path.name for path in (tmp_path / "jobs").rglob("images/*"))
+    assert sent in [
+        [*(f"{n}.png" for n in range(3)), *(f"{kind}_{n}.png" for n in range(3))] for kind in ("go", "stop")
+    ]
     first.click("button:text-is('Cancel')")
     first.wait_for_selector("#jobs .state:text-is('cancelled')")
     for page in (first, second):

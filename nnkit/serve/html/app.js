@@ -11,7 +11,7 @@ const PICTURES = [".png", ".jpg", ".jpeg", ".pgm", ".ppm", ".bmp", ".webp", ".np
 const WORDS = { waiting: "waiting", running: "running", failed: "could not be built", cancelled: "cancelled",
   ok: "passed", unproven: "not proven", gate_failed: "failed a gate", mismatch: "artifact differs" };
 const CLASSES = { ok: "good", unproven: "unsure", failed: "bad", gate_failed: "bad", mismatch: "bad" };
-let chosen = [];
+let chosen = [];  // {file, path, name}; name: under which it is sent, once each
 
 // Which field of the form a file belongs to, by its name.
 const kind = ({ name }) => {
@@ -30,13 +30,28 @@ const show = () => {
     ...(pictures.length ? [make("li", {}, `${pictures.length} picture${pictures.length > 1 ? "s" : ""}`)] : []));
   element("build").disabled = !others.some((file) => ["model", "recipe"].includes(kind(file)));
 };
+// files: each with its path as far as the browser tells it. Folders by kind hold pictures of the same names
+// (stop/000.jpg, yield/000.jpg): the later ones are sent with their folder in the name, yield_000.jpg.
 const add = (files) => {
-  const known = new Set(chosen.map((file) => file.name));
-  chosen.push(...[...files].filter((file) => !known.has(file.name) && !file.name.startsWith(".")));
+  const same = ({ file, path }) => `${path} ${file.size} ${file.lastModified}`;
+  const known = new Set(chosen.map(same));
+  const names = new Set(chosen.map(({ name }) => name));
+  for (const [file, path] of files) {
+    if (file.name.startsWith(".") || known.has(same({ file, path }))) continue;
+    const parts = path.split("/").filter(Boolean);
+    let { name } = file;
+    for (let last = 2; names.has(name) && last <= parts.length; last++) name = parts.slice(-last).join("_");
+    for (let number = 2; names.has(name); number++) name = `${number}_${file.name}`;
+    names.add(name);
+    chosen.push({ file, path, name });
+  }
   show();
 };
+const withPaths = (files) => [...files].map((file) => [file, file.webkitRelativePath || file.name]);
 
-for (const id of ["files", "folder"]) element(id).addEventListener("change", ({ target }) => add(target.files));
+for (const id of ["files", "folder"]) {
+  element(id).addEventListener("change", ({ target }) => add(withPaths(target.files)));
+}
 const drop = element("drop");
 addEventListener("dragover", (event) => { event.preventDefault(); drop.classList.add("over"); });
 addEventListener("dragleave", () => drop.classList.remove("over"));
@@ -44,11 +59,11 @@ addEventListener("drop", async (event) => {
   event.preventDefault();
   drop.classList.remove("over");
   const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
-  add(entries.length ? (await Promise.all(entries.map(filesOf))).flat() : event.dataTransfer.files);
+  add(entries.length ? (await Promise.all(entries.map(filesOf))).flat() : withPaths(event.dataTransfer.files));
 });
 // A dropped folder's files, those below included.
 const filesOf = async (entry) => {
-  if (entry.isFile) return [await new Promise((done, failed) => entry.file(done, failed))];
+  if (entry.isFile) return [[await new Promise((done, failed) => entry.file(done, failed)), entry.fullPath]];
   const reader = entry.createReader();
   const found = [];
   for (;;) {
@@ -73,7 +88,7 @@ const ask = async (path, options) => {
 element("send").addEventListener("submit", async (event) => {
   event.preventDefault();
   const form = new FormData();
-  for (const file of chosen) form.append(kind(file), file, file.name);
+  for (const { file, name } of chosen) form.append(kind({ name }), file, name);
   form.append("target", element("target").value);
   said("sending …");
   element("build").disabled = true;
