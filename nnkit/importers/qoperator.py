@@ -1,7 +1,8 @@
 """Networks in ONNX Runtime's QOperator form -> QDQ form, which says the same with operators of float.
 
 Every quantised operator becomes what dequantises its operands, the operator in float, and what quantises its result.
-Operators that take stored integers as they are (MaxPool, Reshape ...) stay: values keep their names.
+Those that move or compare stored integers (MaxPool, Reshape ...) are between such a pair of one scale, so that each
+stored value has a real one beside it. Stored values keep their names.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ _OF_ONE = {
     "QLinearLeakyRelu": "LeakyRelu",
     "QLinearSoftmax": "Softmax",
 }
+_MOVES = ("MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice")
 _OF_RUNTIME = ("channels_last", "opset")
 """Attributes that the operators in float do not have."""
 
@@ -35,11 +37,16 @@ def qoperators_to_qdq(graph: onnx.GraphProto) -> tuple[str, ...]:
     quantised = [node for node in graph.node if node.op_type in writers]
     if not quantised:
         return ()
-    build = _Build(graph, {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}, [])
+    build = _Build(graph, {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}, [], {})
     for node in graph.node:
         writer = writers.get(node.op_type)
-        if writer is None:
+        if writer is None and node.op_type in _MOVES and node.input[0] in build.steps and len(node.output) == 1:
+            steps = build.steps[node.input[0]]
+            build.op(node, node.op_type, [build.real(node.input[0], *steps), *node.input[1:]], *steps)
+        elif writer is None:
             build.nodes.append(node)
+            if node.op_type == "QuantizeLinear" and len(node.input) > 2:
+                build.steps[node.output[0]] = (node.input[1], node.input[2])
         else:
             writer(build, node)
     del graph.node[:]
@@ -50,9 +57,12 @@ def qoperators_to_qdq(graph: onnx.GraphProto) -> tuple[str, ...]:
 
 @dataclass
 class _Build:
+    """steps: by stored value its scale and zero point."""
+
     graph: onnx.GraphProto
     constants: Mapping[str, NDArray[Any]]
     nodes: list[onnx.NodeProto]
+    steps: dict[str, tuple[str, str]]
 
     def real(self, name: str, scale: str, zero: str, axis: int | None = None) -> str:
         """What dequantises a value; along an axis where there is more than one scale."""
@@ -82,6 +92,7 @@ class _Build:
         name = node.name or output
         self.nodes.append(helper.make_node(kind, inputs, [value], name=name, **kept))
         self.nodes.append(helper.make_node("QuantizeLinear", [value, scale, zero], [output], name=f"{name}.stored"))
+        self.steps[output] = (scale, zero)
 
 
 def _of_two(build: _Build, node: onnx.NodeProto) -> None:

@@ -74,19 +74,51 @@ def lower_quantized(model: Model, documentation: str = "") -> LoweredLayers:
     import onnx
 
     parts = read_qdq(model.proto())
-    proto = onnx.shape_inference.infer_shapes(parts.float_model, strict_mode=True, data_prop=True)
-    kept = _kept_whole(proto, _rounded(proto, parts.formats))
+    names = _dequantised(model.proto())
+    formats = {names.get(name, name): form for name, form in parts.formats.items()}
+    renamed = _renamed(parts.float_model, names)
+    proto = onnx.shape_inference.infer_shapes(renamed, strict_mode=True, data_prop=True)
+    kept = _kept_whole(proto, _rounded(proto, formats))
+    tags = model.tags
+    for name, stored in names.items():
+        tags = tags.moved(name, stored)
     shapes = {info.name: tuple(each.dim_value for each in info.type.tensor_type.shape.dim) for info in kept}
     plain = replace(
         model,
         onnx_bytes=proto.SerializeToString(deterministic=True),
+        tags=tags,
         outputs=(*model.outputs, *(OutputSpec(name, shape) for name, shape in shapes.items())),
     )
     restructured, log = rewrite.restructure(plain, rewrite.resolve_rules(list(_RULES)))
     restructured = _with_outputs(restructured, model.outputs)
     lowered = LoweredLayers.of(restructured, log, documentation)
-    layers = _completed(with_stored_weights(lowered.layers, parts.weights), parts.formats)
+    layers = _completed(with_stored_weights(lowered.layers, parts.weights), formats)
     return replace(lowered, layers=_with_stored_constants(layers))
+
+
+def _dequantised(proto: onnx.ModelProto) -> dict[str, str]:
+    """By value that is quantised, the one that it is dequantised to: what the stored integers stand for.
+
+    The value itself is not rounded yet, nor cut where the format ends, as behind a Relu that quantisation does.
+    """
+    ends = {info.name for info in (*proto.graph.input, *proto.graph.output)}
+    sources = {node.output[0]: node.input[0] for node in proto.graph.node if node.op_type == "QuantizeLinear"}
+    names: dict[str, str] = {}
+    for node in proto.graph.node:
+        value = sources.get(node.input[0]) if node.op_type == "DequantizeLinear" else None
+        if value is not None and not ends & {value, node.output[0]}:
+            names.setdefault(value, node.output[0])
+    return names
+
+
+def _renamed(proto: onnx.ModelProto, names: Mapping[str, str]) -> onnx.ModelProto:
+    """A copy with other names of values."""
+    renamed = type(proto)()
+    renamed.CopyFrom(proto)
+    for node in renamed.graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+    return renamed
 
 
 def _rounded(proto: onnx.ModelProto, formats: Mapping[str, Affine]) -> set[str]:
