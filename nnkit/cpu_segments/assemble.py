@@ -13,7 +13,7 @@ from nnkit.c.float.calls import Argument, Call, Code, Known, Read, Scratch, Stru
 from nnkit.c.float.catalogue import code_of
 from nnkit.c.float.fusing import clip_struct, fused_activations
 from nnkit.c.text import float32_literal
-from nnkit.cpu_segments.arena import Arena, Buffer, plan_arena
+from nnkit.cpu_segments.arena import VALUE_BYTES, Arena, Buffer, Memories, plan_arena
 from nnkit.graph.refusal import Refusal, Refused, refusal_error
 from nnkit.graph.view import GraphView, Node
 from nnkit.memory.problem import Diagonal
@@ -167,11 +167,19 @@ class _Values:
         return not (ends or root in self.known or root in self.graph.constants)
 
 
-def assemble(graph: GraphView, names: Names) -> Assembly:
+def region_pointer(region: str) -> str:
+    """What the calls name the pointer to the floats of a memory; of the only one, where it is empty."""
+    return f"nnkit_in_{region}" if region else "nnkit_floats"
+
+
+def assemble(graph: GraphView, names: Names, memories: Memories | None = None) -> Assembly:
     """The code of every node, the memory planned, and the calls written.
+
+    memories: for inner values, where there are several.
 
     Raises:
         ModelError: operators that have no C code, all of them with their reasons.
+        DoesNotFitError: the memories are too small.
     """
     known: dict[str, NDArray[np.float32]] = {}
     roots: dict[str, str] = {}
@@ -200,7 +208,7 @@ def assemble(graph: GraphView, names: Names) -> Assembly:
     sharings = granted(
         {b.id: Life(b.count, b.first_step, b.last_step) for b in buffers if b.kind == "float"}, _wishes(values, work)
     )
-    arena = plan_arena(buffers, sharings, _diagonals(values, work))
+    arena = plan_arena(buffers, sharings, _diagonals(values, work), memories, _moved_bytes(values, work))
     in_place = {(wish.inner, wish.step) for wish in sharings if not wish.over}
     constants = _Constants(names.weights)
 
@@ -212,7 +220,7 @@ def assemble(graph: GraphView, names: Names) -> Assembly:
         elif array is not None:
             base, start = constants.table(array), 0
         elif values.is_inner(root):
-            base, start = "nnkit_floats", arena.offsets[root]
+            base, start = region_pointer(arena.regions.get(root, "")), arena.offsets[root]
         else:
             base, start = (names.sources if root in names.sources else names.targets)[root], 0
         return f"{base} + {start + offset}" if start + offset else base
@@ -224,9 +232,11 @@ def assemble(graph: GraphView, names: Names) -> Assembly:
             case Write(value, offset):
                 return place(value, offset, write=True)
             case Scratch(_, kind):
-                return f"nnkit_{kind}s + {arena.offsets[_scratch_id(step, index)]}"
-            case Table(array):
-                return constants.table(array)
+                name = _scratch_id(step, index)
+                array = region_pointer(arena.regions.get(name, "")) if kind == "float" else "nnkit_ints"
+                return f"{array} + {arena.offsets[name]}"
+            case Table(numbers):
+                return constants.table(numbers)
             case Struct():
                 return constants.struct(argument)
         return scalar(argument)
@@ -265,6 +275,15 @@ def assemble(graph: GraphView, names: Names) -> Assembly:
         {call.kernel: call.source for _, calls in work for call in calls if call.source},
         tuple(dict.fromkeys(call.prototype for _, calls in work for call in calls if call.prototype)),
     )
+
+
+def _moved_bytes(values: _Values, work: list[tuple[Node | None, list[Call]]]) -> Mapping[str, int]:
+    """Bytes of each inner value that calls read and write, once for each call that does."""
+    moved: dict[str, int] = {}
+    for argument in (a for _, calls in work for call in calls for a in call.arguments):
+        if isinstance(argument, Read | Write) and values.is_inner(root := values.root(argument.value)):
+            moved[root] = moved.get(root, 0) + values.count(root) * VALUE_BYTES
+    return moved
 
 
 def _wishes(values: _Values, work: list[tuple[Node | None, list[Call]]]) -> list[Wish]:

@@ -42,7 +42,8 @@ def emit_library(network: Network, options: AnsiCOptions, folder: Path, stages: 
         "arena_bytes": network.arena_bytes,
         "weight_bytes": weights.nbytes,
         "blob": options.weights == "blob",
-        "regions": (),
+        "regions": [each.name for each in network.regions.values],
+        "region_floats": {name: peak.peak_bytes // VALUE_BYTES for name, peak in assembly.arena.peaks.items()},
         "weight_parts": (
             {"region": "", "name": f"{prefix}_weights", "bin": f"{prefix}_weights.bin", "bytes": weights.nbytes},
         ),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnkit.c.text import identifier, unique_identifiers
 from nnkit.program import Program
+from nnkit_ansi_c.regions import Regions
 
 if TYPE_CHECKING:
     from nnkit.cpu_segments.assemble import Assembly
@@ -59,10 +60,14 @@ class Network:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     assembly: Assembly
+    regions: Regions
 
     @staticmethod
-    def of(program: Program, *, inputs_in_arena: bool = False) -> Network:
-        """Deterministic: the same program gives the same names, addresses and calls."""
+    def of(program: Program, *, inputs_in_arena: bool = False, regions: Regions | None = None) -> Network:
+        """Deterministic: the same program gives the same names, addresses and calls.
+
+        regions: for values, where there are several. Raises DoesNotFitError where they are too small.
+        """
         from nnkit.cpu_segments.assemble import Names, assemble
         from nnkit.graph.view import GraphView
         from nnkit_ansi_c.ops import network_of
@@ -76,10 +81,12 @@ class Network:
         inputs = tuple(ports[spec.name] for spec in model.inputs)
         outputs = tuple(ports[spec.name] for spec in model.outputs)
         sources = {} if inputs_in_arena else {port.name: port.pointer for port in inputs}
-        assembly = assemble(GraphView.of(model), Names(sources, {p.name: p.pointer for p in outputs}, WEIGHTS))
+        regions = regions or Regions()
+        given = Names(sources, {p.name: p.pointer for p in outputs}, WEIGHTS)
+        assembly = assemble(GraphView.of(model), given, regions.memories())
         if inputs_in_arena:
             inputs = tuple(replace(port, offset=assembly.arena.offsets[port.name]) for port in inputs)
-        return Network(prefix, inputs, outputs, assembly)
+        return Network(prefix, inputs, outputs, assembly, regions)
 
     @property
     def arena_bytes(self) -> int:
@@ -93,6 +100,7 @@ class Network:
             "inputs": [_described(port) for port in self.inputs],
             "outputs": [_described(port) for port in self.outputs],
             "arena_bytes": self.arena_bytes,
+            **({"regions": [each.name for each in self.regions.values]} if self.regions.values else {}),
             "weight_bytes": self.assembly.weights.nbytes,
             "sources": self.sources(),
             "layers": [

@@ -10,11 +10,13 @@ from nnkit.errors import DoesNotFitError
 from nnkit.memory.plan import Buffer, BufferKind, MemoryPlan, RegionUse, Step, TensorPlace
 from nnkit.program import Program
 from nnkit_ansi_c.network import Network
+from nnkit_ansi_c.regions import Regions
 
 if TYPE_CHECKING:
     from nnkit.cpu_segments.assemble import Assembly
 
 ARENA, CALLER = "arena", "caller"
+ONE_ARENA = Regions()
 
 
 def plan_of(program: Program, network: Network, limit_bytes: int | None) -> MemoryPlan:
@@ -33,25 +35,39 @@ def plan_of(program: Program, network: Network, limit_bytes: int | None) -> Memo
             remedy=f"set `arena` to at least {peak_bytes:,} bytes, or use a smaller network",
         )
     last = max(len(steps) - 1, 0)
-    buffers = _outermost(assembly)
+    buffers = _outermost(assembly, network.regions)
     caller_bytes = 0
     inputs = tuple(port.name for port in network.inputs if not port.in_arena)
     for name in (*inputs, *program.outputs):
         size = program.tensors[name].size_bytes
         buffers[name] = Buffer(name, "activation", CALLER, caller_bytes, size, 0, last)
         caller_bytes += size
-    regions = {
-        ARENA: RegionUse(
-            peak_bytes if limit_bytes is None else limit_bytes,
-            peak_bytes,
-            arena.lower_bound_bytes,
-            arena.proven_optimal,
-        ),
-        CALLER: RegionUse(caller_bytes, caller_bytes, caller_bytes, True),
-    }
+    regions = _regions(network, limit_bytes) | {CALLER: RegionUse(caller_bytes, caller_bytes, caller_bytes, True)}
     return MemoryPlan(
         "general", regions, buffers, _places(program, assembly, buffers), steps, (), assembly.weight_bytes
     )
+
+
+def _regions(network: Network, limit_bytes: int | None) -> dict[str, RegionUse]:
+    """The arena, or each region of values; integers lie behind the floats of the last one."""
+    arena = network.assembly.arena
+    peak_bytes = arena.float_bytes + arena.int_bytes
+    if not network.regions.values:
+        given = peak_bytes if limit_bytes is None else limit_bytes
+        return {ARENA: RegionUse(given, peak_bytes, arena.lower_bound_bytes, arena.proven_optimal)}
+    uses = {}
+    for each in network.regions.values:
+        peak = arena.peaks[each.name]
+        more = arena.int_bytes if each is network.regions.values[-1] else 0
+        if peak.peak_bytes + more > each.size:
+            raise DoesNotFitError(
+                f"the floats and integers in {each.name} take {peak.peak_bytes + more:,} bytes of {each.size:,}",
+                where=network.prefix,
+                remedy=f"set its `size` to at least {peak.peak_bytes + more:,} bytes",
+            )
+        least = peak.lower_bound_bytes + more
+        uses[each.name] = RegionUse(each.size, peak.peak_bytes + more, least, peak.peak_bytes + more == least)
+    return uses
 
 
 def _steps(program: Program, assembly: Assembly) -> tuple[Step, ...]:
@@ -66,8 +82,9 @@ def _steps(program: Program, assembly: Assembly) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _outermost(assembly: Assembly) -> dict[str, Buffer]:
+def _outermost(assembly: Assembly, regions: Regions = ONE_ARENA) -> dict[str, Buffer]:
     """The arena's buffers that lie in no other one, live as long as any that lies in them."""
+    last_region = regions.values[-1].name if regions.values else ARENA
     parents = {wish.inner: wish.outer for wish in assembly.sharings}
     lives: dict[str, list[tuple[int, int]]] = {}
     for each in assembly.buffers:
@@ -77,9 +94,11 @@ def _outermost(assembly: Assembly) -> dict[str, Buffer]:
         if each.id in parents or each.id not in arena.offsets:
             continue
         first, last = min(life[0] for life in lives[each.id]), max(life[1] for life in lives[each.id])
-        offset = arena.offsets[each.id] * VALUE_BYTES + (arena.float_bytes if each.kind == "int" else 0)
+        region = arena.regions.get(each.id, ARENA) if each.kind == "float" else last_region
+        floats = arena.peaks[region].peak_bytes if regions.values else arena.float_bytes
+        offset = arena.offsets[each.id] * VALUE_BYTES + (floats if each.kind == "int" else 0)
         kind: BufferKind = "scratch" if each.scratch else "activation"
-        result[each.id] = Buffer(each.id, kind, ARENA, offset, each.count * VALUE_BYTES, first, last)
+        result[each.id] = Buffer(each.id, kind, region, offset, each.count * VALUE_BYTES, first, last)
     return result
 
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from nnkit.c.affine.call import Table
 from nnkit.c.affine.layout import ARENA, Room, Work
 from nnkit.c.affine.statements import stored
+from nnkit.cpu_segments.arena import ALIGNMENT_BYTES as FLOAT_ALIGNMENT_BYTES
+from nnkit.cpu_segments.arena import Memories
 from nnkit.errors import DoesNotFitError
 from nnkit.memory.plan import Region
 from nnkit.program.affine import AffineProgram
@@ -46,6 +48,17 @@ class Regions:
             return (ARENA,)
         return tuple(Region(each.name, each.size, ALIGNMENT_BYTES) for each in self.values)
 
+    def memories(self) -> Memories | None:
+        """Those of float32 values, which are aligned for vectors; None where there is one arena."""
+        if not self.values:
+            return None
+        places = tuple(Region(each.name, each.size, FLOAT_ALIGNMENT_BYTES) for each in self.values)
+        return Memories(places, self._cost_of)
+
+    def _cost_of(self, moved_bytes: int) -> Mapping[str, int]:
+        """By region, of an access to each word."""
+        return {each.name: round(_TENTHS * each.cycles * moved_bytes / _ACCESS_BYTES) for each in self.values}
+
     def costs(self, program: AffineProgram, work: Work) -> Callable[[Room], Mapping[str, int]] | None:
         """By room and region what its traffic costs; None where there is one arena."""
         if not self.values:
@@ -54,7 +67,7 @@ class Regions:
 
         def of(room: Room) -> Mapping[str, int]:
             moved = scratch_traffic(program, work, room) if room.kind == "scratch" else traffic.get(room.name, 0)
-            return {each.name: round(_TENTHS * each.cycles * moved / _ACCESS_BYTES) for each in self.values}
+            return self._cost_of(moved)
 
         return of
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nnkit.rewrite import RewriteLog
     from nnkit.target import Deployment, Machine, PrecisionSearch, Quantization, Runner, Shown, Tool
     from nnkit_ansi_c.integer_network import IntegerNetwork
+    from nnkit_ansi_c.network import Network
     from nnkit_ansi_c.stripes import Stripes
 
     T = TypeVar("T")
@@ -141,10 +142,9 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
     def plan(self, lowered: Lowered, program: Program, options: AnsiCOptions) -> MemoryPlan:
         """The arena of the C. Raises DoesNotFitError where it is larger than the recipe allows."""
         if options.precision == "float32":
-            from nnkit_ansi_c.network import Network
             from nnkit_ansi_c.plan import plan_of
 
-            return plan_of(program, Network.of(program, inputs_in_arena=options.inputs == "arena"), options.arena)
+            return plan_of(program, _network(program, options), options.arena)
         from nnkit_ansi_c.integer_plan import integer_plan
 
         return integer_plan(_integer_network(program, options), options.arena)
@@ -166,10 +166,8 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         stage_files = [path.name for path in files if path.suffix == ".c"]
         if options.precision == "float32":
             from nnkit_ansi_c.emit import emit_library
-            from nnkit_ansi_c.network import Network
 
-            network = Network.of(deployment.program, inputs_in_arena=options.inputs == "arena")
-            emit_library(network, options, folder, stage_files)
+            emit_library(_network(deployment.program, options), options, folder, stage_files)
         else:
             from nnkit_ansi_c.integer_emit import emit_integer_library
 
@@ -250,6 +248,13 @@ def _stripes(options: AnsiCOptions) -> Stripes:
     from nnkit_ansi_c.stripes import Stripes
 
     return Stripes(options.stripes, options.arena, options.inputs == "arena")
+
+
+def _network(program: Program, options: AnsiCOptions) -> Network:
+    from nnkit_ansi_c.network import Network
+    from nnkit_ansi_c.regions import Regions
+
+    return Network.of(program, inputs_in_arena=options.inputs == "arena", regions=Regions.of(options.regions))
 
 
 def _integer_network(program: Program, options: AnsiCOptions) -> IntegerNetwork:

@@ -91,10 +91,14 @@ def test_the_plan_names_every_region(build: Path) -> None:
 
 
 def test_firmware_and_self_test_compile_too(build: Path, tmp_path: Path) -> None:
-    artifact = build / "artifact"
+    compile_all(build / "artifact", tmp_path)
+
+
+def compile_all(artifact: Path, folder: Path) -> None:
+    """Every C file by itself, as the firmware of a board."""
     sources = [artifact / file for file in (*described(artifact)["sources"], "example.c")]
     for source in (*sources, *sorted((artifact / "device").glob("*.c"))):
-        command = ["cc", *STRICT, f"-I{artifact}", "-c", str(source), "-o", str(tmp_path / "one.o")]
+        command = ["cc", *STRICT, f"-I{artifact}", "-c", str(source), "-o", str(folder / "one.o")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
@@ -151,7 +155,7 @@ def test_tables_go_by_traffic_for_each_byte(build: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (f"precision: float32, regions: [{VALUES[0]}]", "`regions` are of integers"),
+        (f"precision: float32, regions: [{WEIGHTS[0]}]", "regions that hold weights are of integers"),
         (f"precision: int8, regions: [{VALUES[0]}, {VALUES[0]}]", "two regions have one name"),
         (f"precision: int8, arena: 64KiB, regions: [{VALUES[0]}]", "both `arena` and `regions`"),
     ],
@@ -173,3 +177,23 @@ def test_what_does_not_fit_is_told(build: Path, small: MemoryRegion, reason: str
     with pytest.raises(DoesNotFitError, match=reason) as caught:
         _ = IntegerNetwork.of(program_of(build), Regions.of([small])).table_regions
     assert caught.value.remedy
+
+
+def test_values_of_float32_lie_in_several_memories_too(tmp_path: Path) -> None:
+    """Some in each, as many bytes as the plan says; every value of every layer as ONNX Runtime has it."""
+    regions = ("{name: dtcm, size: 16KiB, cycles: 1}", "{name: axi, size: 128KiB, cycles: 3}")
+    build = built(tmp_path, *regions, more="precision: float32")
+    report = json.loads((build / "report.json").read_text())
+    (verdict,) = report["verify"]["program_vs_artifact"]
+    assert (verdict["contract"], verdict["mismatches"]) == ("bounded", 0)
+    plan = json.loads((build / "plan.json").read_text())
+    held = {name: [each for each in plan["buffers"].values() if each["region"] == name] for name in ("dtcm", "axi")}
+    assert all(held.values())
+    for name, buffers in held.items():
+        assert (
+            max(each["offset_bytes"] + each["size_bytes"] for each in buffers) <= report["memory"][name]["peak_bytes"]
+        )
+    header = (build / "artifact/small.h").read_text()
+    for name in held:
+        assert f"float floats[{report['memory'][name]['peak_bytes'] // 4}]" in header
+    compile_all(build / "artifact", tmp_path)
