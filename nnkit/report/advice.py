@@ -152,7 +152,7 @@ def _accuracy(report: Mapping[str, Any], untried: Untried) -> Iterator[Advice]:
         yield Advice(
             "high" if failed else "medium",
             "Widen the ranges of layers that clip.",
-            f"{reason}{_layers(len(clipped))} cut off {CLIPPED_SHARE:.1%} of their values or more, "
+            f"{reason}{_layers(len(clipped))} cut off {CLIPPED_SHARE:.1%} or more of all values, "
             f"{most['name']} {most['clip_rate']:.2%}.",
             widen,
         )

@@ -13,6 +13,10 @@ from nnkit.verify.gates import GateResult, limit_in_words
 WORDS = {"ok": "Passed", "unproven": "Not proven", "gate_failed": "Failed", "mismatch": "Failed"}
 SIGNS = {"ok": "✓", "unproven": "?", "gate_failed": "✗", "mismatch": "✗"}
 
+_NO_TIME = (
+    "no runner counts instructions or cycles, and the target has no clock of its own: measure it where it will run"
+)
+
 
 @dataclass(frozen=True)
 class Line:
@@ -120,7 +124,9 @@ def fits(files: PageFiles) -> Figure:
         )
     if not lines:
         return Figure(
-            "Fits", "placed by the vendor", (Line("memory", "–", "the vendor's compiler places all buffers"),)
+            "Fits",
+            "not placed by nnkit",
+            (Line("memory", "–", "the target's compiler or runtime places all buffers"),),
         )
     # A memory without a limit of its own is as large as what lies in it: that it is full says nothing.
     limited = [use["peak_bytes"] / use["capacity_bytes"] for use in regions.values() if _has_room(use)]
@@ -185,7 +191,13 @@ def _fast(report: Mapping[str, Any]) -> Figure:
         headline = f"{counted[0]['instructions'] / 1e6:.3g} million instructions"
     else:
         headline = f"{report['macs'] / 1e6:.3g} million MACs"
-        lines.append(Line("time", "–", "no runner of this build counts instructions or cycles"))
+        lines.append(
+            Line(
+                "time",
+                "–",
+                _NO_TIME,
+            )
+        )
     return Figure("Fast", headline, tuple(lines))
 
 
@@ -202,10 +214,14 @@ def _small(files: PageFiles) -> Figure:
         code = entry.get("measured", {}).get("code_bytes")
         if code is not None:
             lines.append(Line("code", byte_size(code), f"compiled for {entry['how']}"))
-    lines.append(Line("artifact", byte_size(artifact), f"{len(report['artifact'])} files"))
+    lines.append(Line("artifact", byte_size(artifact), _files(len(report["artifact"]))))
     if files.package is not None:
         lines.append(Line("package", byte_size(files.package[1]), files.package[0]))
     else:
         lines.append(Line("package", "–", "none: the build did not pass"))
     headline = f"{byte_size(weights)} of weights" if weights else f"{byte_size(artifact)} of files"
     return Figure("Small", headline, tuple(lines))
+
+
+def _files(number: int) -> str:
+    return "1 file" if number == 1 else f"{number} files"

@@ -90,6 +90,9 @@ def ranked_otherwise(answer: Mapping[str, Any], rank: int) -> bool:
     answer: of a report's worst input. Values that are equal have no order among them, on either side.
     """
     index, value = answer["program"][rank]
+    tied = [each for _, each in answer["program"]].count(value) > 1
+    if tied and answer["program"][-1][1] == value:
+        return False  # so may be values behind those that are listed: a saturated score, mostly
     places = [place for place, (_, each) in enumerate(answer["program"]) if each == value]
     there = {answer["float"][place][1] for place in places if place < len(answer["float"])}
     return index not in {each for each, size in answer["float"] if size in there}

@@ -192,6 +192,7 @@ def test_milliseconds_in_words() -> None:
             [False, False, False],
         ),  # tied in bits
         ([[3, 0.9], [1, 0.9], [2, 0.1]], [[1, 0.5], [3, 0.4], [2, 0.1]], [False, False, False]),  # tied in float
+        ([[7, 1.0], [8, 0.9], [9, 0.8]], [[0, 0.9], [4, 0.9], [8, 0.9]], [False, False, False]),  # saturated
     ],
 )
 def test_answers_are_marked_as_wrong_where_their_rank_differs_and_no_tie_explains_it(
