@@ -168,7 +168,7 @@ class GvsocPipelineRunner:
         description = describe_deployment(artifact)
         with temporary_folder("nnkit-gvsoc-") as folder:
             elf = folder / "pipeline.elf"
-            sources = [*description["sources"], "rv32/nnkit_semihosting.c"]
+            sources = list(description["sources"])
             sources += ["rv32/nnkit_store_rv32.c"] if description["stages"] else []
             flags = [*PULP_FLAGS, f"-DNNKIT_PARTS={self.parts or int(description['cores'])}", "-DNNKIT_STAGES"]
             flags += [f"-I{artifact / place}" for place in ("pulp", "session", ".", "rv32")]

@@ -26,7 +26,7 @@ COMMAND_VARIABLE = "NNKIT_GVSOC"
 """Names a command that takes an ELF; without it `gvsoc` on PATH is called for its target `pulp-open`."""
 
 _ARGUMENTS = ("--target=pulp-open", "image", "flash", "run", "--binary")
-PULP_SOURCES = ("pulp/nnkit_port_pulp.c", "pulp/main.c", "pulp/crt0.S")
+PULP_SOURCES = ("rv32/nnkit_semihosting.c", "pulp/nnkit_port_pulp.c", "pulp/main.c", "pulp/crt0.S")
 _OVERFLOW = re.compile(r"region `L2' overflowed by (\d+) bytes")
 _COMPILE_TIMEOUT_S = 300.0
 _RUN_TIMEOUT_S = 600.0
@@ -103,7 +103,7 @@ class GvsocRunner:
         pulp = artifact / "pulp"
         sources = [*description["sources"], *PULP_SOURCES]
         parts = self.parts or int(description["cores"])
-        flags = [*PULP_NETWORK_FLAGS, f"-DNNKIT_PARTS={parts}", f"-I{pulp}", f"-I{artifact}"]
+        flags = [*PULP_NETWORK_FLAGS, f"-DNNKIT_PARTS={parts}", f"-I{pulp}", f"-I{artifact}", f"-I{artifact / 'rv32'}"]
         compile_for_pulp(artifact, elf, sources, flags, int(description["memory"]["l2_peak_bytes"]))
         return elf
 
