@@ -7,28 +7,34 @@ from dataclasses import dataclass
 from typing import Any
 
 import nnkit
-from nnkit.c.affine.call import pixels_and_channels, suffix
+from nnkit.c.affine.call import Kernel, pixels_and_channels, suffix
 from nnkit.c.affine.catalogue import HEADER, header, kernel_files
+from nnkit.c.affine.packed import called_by, image_kernel
+from nnkit.c.affine.statements import Statements
 from nnkit.c.sources import c_environment, tidy_source
 from nnkit.c.text import comment_text, float32_literal, unique_identifiers
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program.affine import AffineProgram, AffineTensor
+from nnkit_gap8.affine_cluster import has_image
 from nnkit_gap8.affine_network import RESERVED
 from nnkit_gap8.affine_plan import AffinePlan
+from nnkit_gap8.affine_tiling import SharedStep, TiledStep, tiled_step, tiling_constant
 from nnkit_gap8.compile_flags import AFFINE_FLAGS, OPTIMISATION, PULP_NETWORK_FLAGS, RV32_FLAGS
 from nnkit_gap8.emit import Network, Port
-from nnkit_gap8.files import shared_files
+from nnkit_gap8.files import affine_tile_files, shared_files
 from nnkit_gap8.steps import FetchView, address
 
 
 @dataclass(frozen=True)
 class AffineStep:
-    """A call. waits: for its weights."""
+    """A call. waits: for its weights. tiled, shared: how it runs on the cluster; statement: on one core."""
 
     fetches_now: tuple[FetchView, ...]
     waits: bool
     prefetches: tuple[FetchView, ...]
     statement: str
+    tiled: TiledStep | None = None
+    shared: SharedStep | None = None
 
 
 @dataclass(frozen=True)
@@ -47,10 +53,15 @@ def emit_affine_artifact(planned: AffinePlan) -> dict[str, bytes]:
     """The artifact's files by relative path. Deterministic."""
     network, plan, program = planned.network, planned.plan, planned.network.program
     statements = network.statements(planned.weights)
-    names = _network(program, plan, network.prefix)
+    names = _network(program, plan, network.prefix, planned.cores)
+    in_tiles = planned.tiles is not None
     layers = _layers(planned)
-    kernels = kernel_files(network.prefix, statements.kernels, statements.structures)
-    sources = (f"{names.stem}.c", f"{names.stem}_kernels.c")
+    tile_files = affine_tile_files() if in_tiles else {}
+    headers = ("nnkit_task.h",) if in_tiles else ()
+    kernels = kernel_files(network.prefix, _kernels(planned, statements), statements.structures, headers)
+    more = (path for path in tile_files if path.endswith(".c"))
+    sources = (f"{names.stem}.c", f"{names.stem}_kernels.c", *more)
+    tilings = () if planned.tiles is None else planned.tiles.steps.items()
     ports = [*names.inputs, *names.outputs]
     tensors = [program.tensors[name] for name in (*program.inputs, *program.outputs)]
     identifiers = [port.identifier for port in ports]
@@ -58,11 +69,12 @@ def emit_affine_artifact(planned: AffinePlan) -> dict[str, bytes]:
         "n": names,
         "layers": layers,
         "constants": statements.constants,
+        "tilings": [tiling_constant(planned, statements, step, tiling) for step, tiling in tilings],
         "sources": sources,
         "scales": {name: float32_literal(t.scale) for name, t in zip(identifiers, tensors, strict=True)},
         "zero_points": {name: t.zero_point for name, t in zip(identifiers, tensors, strict=True)},
         "affine": True,
-        "cluster": False,
+        "cluster": in_tiles,
         "optimisation": (*OPTIMISATION, *AFFINE_FLAGS),
         "rv32_flags": RV32_FLAGS,
         "pulp_flags": PULP_NETWORK_FLAGS,
@@ -75,9 +87,10 @@ def emit_affine_artifact(planned: AffinePlan) -> dict[str, bytes]:
         "README.md": "README.md.j2",
     }
     files |= {path: tidy_source(environment, name, values).encode() for path, name in templates.items()}
+    files |= tile_files
     files |= shared_files(environment, values)
     files["weights.bin"] = _weights(planned)
-    files["network.json"] = _description(program, plan, names, sources)
+    files["network.json"] = _description(program, plan, names, sources, in_tiles=in_tiles)
     return dict(sorted(files.items()))
 
 
@@ -102,25 +115,43 @@ def _layers(planned: AffinePlan) -> list[AffineLayer]:
         pixels, channels = pixels_and_channels(tensor.shape)
         size = tensor.format.bytes
         inputs = ", ".join(_shape(program.tensors[name]) for name in op.inputs)
-        steps = tuple(
-            AffineStep(
-                views(step, now=True),
-                plan.steps[step].chunk is not None,
-                views(step, now=False),
-                statements.statement(step),
+        steps = []
+        for step in network.steps_of[index]:
+            way = tiled_step(planned, statements, step)
+            steps.append(
+                AffineStep(
+                    views(step, now=True),
+                    plan.steps[step].chunk is not None,
+                    views(step, now=False),
+                    statements.statement(step) if way is None else "",
+                    way if isinstance(way, TiledStep) else None,
+                    way if isinstance(way, SharedStep) else None,
+                )
             )
-            for step in network.steps_of[index]
-        )
         comment = comment_text(f"{op.name}: {op.kind} {inputs} -> {_shape(tensor)}")
-        layers.append(AffineLayer(comment, steps, place.offset_bytes, pixels, channels * size, place.stride * size))
+        layers.append(
+            AffineLayer(comment, tuple(steps), place.offset_bytes, pixels, channels * size, place.stride * size)
+        )
     return layers
+
+
+def _kernels(planned: AffinePlan, statements: Statements) -> list[Kernel]:
+    """The functions that are called, those that make images and those that parts call among them."""
+    kernels = set(statements.kernels)
+    for step in statements.steps:
+        call = planned.network.work.calls[step]
+        if call.kernel.template == "parts":
+            kernels.add(called_by(call.kernel))
+        elif call.kernel.template == "packed" and has_image(call):
+            kernels.add(image_kernel(call.kernel))
+    return sorted(kernels, key=lambda kernel: kernel.name)
 
 
 def _shape(tensor: AffineTensor) -> str:
     return f"{'x'.join(str(side) for side in tensor.shape) or '1'} {suffix(tensor)}"
 
 
-def _network(program: AffineProgram, plan: MemoryPlan, stem: str) -> Network:
+def _network(program: AffineProgram, plan: MemoryPlan, stem: str, cores: int) -> Network:
     names = unique_identifiers((*program.inputs, *program.outputs), RESERVED)
     context, stack = plan.buffers["context"], plan.buffers["stack"]
     l1, l2, l3 = (plan.regions[name] for name in ("l1", "l2", "l3"))
@@ -148,7 +179,7 @@ def _network(program: AffineProgram, plan: MemoryPlan, stem: str) -> Network:
         l2_pool_bytes=context.offset_bytes,
         l2_peak_bytes=l2.peak_bytes,
         l2_capacity_bytes=l2.capacity_bytes,
-        l1_bytes=0,
+        l1_bytes=l1.peak_bytes,
         l1_capacity_bytes=l1.capacity_bytes,
         l3_capacity_bytes=l3.capacity_bytes,
         weights_bytes=plan.l3_weight_bytes,
@@ -156,7 +187,7 @@ def _network(program: AffineProgram, plan: MemoryPlan, stem: str) -> Network:
         context_offset=context.offset_bytes,
         stack_offset=stack.offset_bytes,
         stack_bytes=stack.size_bytes,
-        cores=1,
+        cores=cores,
     )
 
 
@@ -168,7 +199,9 @@ def _weights(planned: AffinePlan) -> bytes:
     return bytes(image)
 
 
-def _description(program: AffineProgram, plan: MemoryPlan, names: Network, sources: tuple[str, ...]) -> bytes:
+def _description(
+    program: AffineProgram, plan: MemoryPlan, names: Network, sources: tuple[str, ...], *, in_tiles: bool
+) -> bytes:
     """network.json: what a program needs to know to build, feed and trace the network."""
 
     def tensor(name: str) -> dict[str, Any]:
@@ -190,12 +223,13 @@ def _description(program: AffineProgram, plan: MemoryPlan, names: Network, sourc
         "scheme": "affine",
         "sources": list(sources),
         "flags": list(AFFINE_FLAGS),
-        "cores": 1,
+        "cores": names.cores,
+        **({"cluster": True} if in_tiles else {}),
         "inputs": [tensor(name) for name in program.inputs],
         "outputs": [tensor(name) for name in program.outputs],
         "ops": [{"name": op.name, "kind": op.kind, "output": tensor(op.output)} for op in program.ops],
         "memory": {
-            "l1_bytes": 0,
+            "l1_bytes": names.l1_bytes,
             "l1_capacity_bytes": names.l1_capacity_bytes,
             "l2_pool_bytes": names.l2_pool_bytes,
             "l2_peak_bytes": names.l2_peak_bytes,

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from nnkit.c.affine.call import Call, Code, Join, Table, View
 from nnkit.c.affine.layout import Layout, Place, Work, layout_of, work_of
+from nnkit.c.affine.packed import LANES
 from nnkit.c.affine.statements import TABLE_TYPES, Statements, byte_pointer, stored, table_pointer
 from nnkit.c.text import identifier
 from nnkit.memory.engine import Effort
@@ -29,6 +30,8 @@ _TABLE_ORDER = ("ints", "shorts", "bytes")  # of a call's tables in weights.bin,
 
 def channel_bytes(call: Call) -> int:
     """Bytes of the tables of one output channel, where the call can be cut between channels; otherwise 0."""
+    if call.kernel.structure == "packed":
+        return -(-call.numbers["block_bytes"] // LANES)
     if call.kernel.structure != "conv" or call.numbers["groups"] != 1:
         return 0
     return sum(stored(table).nbytes // len(table.values) for table in call.tables.values())
@@ -44,14 +47,24 @@ def in_channel_parts(call: Call, most_bytes: int) -> list[Call]:
     per_channel = channel_bytes(call)
     if not per_channel or streamed_bytes(call) <= most_bytes:
         return [call]
-    counts = split_blocks([per_channel] * call.numbers["out_channels"], max(most_bytes, per_channel))
+    together = LANES if call.kernel.structure == "packed" else 1  # channels of a row of its tables
+    if together > 1:
+        per_channel = call.numbers["block_bytes"]
+    channels = call.numbers["out_channels"]
+    counts = split_blocks([per_channel] * -(-channels // together), max(most_bytes, per_channel))
     parts, first = [], 0
     for count in counts:
         tables = {name: Table(table.kind, table.values[first : first + count]) for name, table in call.tables.items()}
-        numbers = {**call.numbers, "out_channels": count}
+        numbers = {**call.numbers, "out_channels": min(count * together, channels - first * together)}
         # Later parts read the whole input again, so that no part may write over it.
         parts.append(
-            replace(call, numbers=numbers, tables=tables, distance_bytes=0, first_channel=call.first_channel + first)
+            replace(
+                call,
+                numbers=numbers,
+                tables=tables,
+                distance_bytes=0,
+                first_channel=call.first_channel + first * together,
+            )
         )
         first += count
     return parts

@@ -1,4 +1,4 @@
-"""The memory plan of an affine program: activations, scratch and streamed weights in L2, on one core.
+"""The memory plan of an affine program: activations, scratch and streamed weights in L2.
 
 The pool is as small as its layers allow when convolutions may be cut into calls of sixteen output channels; under
 that each layer's weights come in the fewest and most even chunks. Where this does not fit L2, chunks get smaller,
@@ -18,9 +18,11 @@ from nnkit.memory.engine import Effort
 from nnkit.memory.packing import align_up
 from nnkit.memory.plan import Buffer, MemoryPlan, Region, RegionUse, Step, TensorPlace, WeightChunk
 from nnkit.program.affine import AffineProgram
+from nnkit_gap8.affine_cluster import TILES_BYTES, AffineCluster
 from nnkit_gap8.affine_network import AffineNetwork, channel_bytes, streamed_bytes
 from nnkit_gap8.loads import MemoryMachine, with_reserved
 from nnkit_gap8.streaming import ChunkJob, ChunkPlace, place_chunks
+from nnkit_gap8.tile_plan import TilePlan
 
 AFFINE_STACK_BYTES = 2048  # reserved in L2; `runners.Rv32Runner` proves that the code stays inside
 _CHANNELS = (16, 4, 1)
@@ -34,20 +36,27 @@ class AffinePlan:
     network: AffineNetwork
     plan: MemoryPlan
     weights: dict[int, int]
+    tiles: TilePlan | None = None
+    cores: int = 1
 
 
 def affine_plan(
-    program: AffineProgram, machine: MemoryMachine, weight_budget_bytes: int | None, effort: Effort | None = None
+    program: AffineProgram,
+    machine: MemoryMachine,
+    weight_budget_bytes: int | None,
+    effort: Effort | None = None,
+    cluster: AffineCluster | None = None,
 ) -> AffinePlan:
     """Raises DoesNotFitError where L2, L3 or the budget of weights is exceeded, ModelError for what has no C."""
     codes = codes_of(program, "affine integers", "set `scheme: power_of_two`, or replace them")
+    codes = codes if cluster is None else cluster.codes(codes)
     network, limited = _fitting(program, codes, machine, effort)
     jobs, offsets = [], []
     position = 0
     steps = network.layout.weights
     for step in steps:
         size = len(network.weights(step))
-        jobs.append(ChunkJob(size, step, _before(network, step)))
+        jobs.append(ChunkJob(size, step, _before(network, step, as_early_as_may_be=cluster is not None)))
         offsets.append(position)
         position += align_up(size, machine.l3.alignment_bytes)
     _check_weights(network, position, machine.l3, weight_budget_bytes)
@@ -57,7 +66,22 @@ def affine_plan(
     if limited:
         plan = replace(plan, notes=("weights come in chunks of few channels, to fit L2",))
     _check_chunks(network, plan)
-    return AffinePlan(network, plan, {step: spot.offset_bytes for step, spot in zip(steps, spots, strict=True)})
+    weights = {step: spot.offset_bytes for step, spot in zip(steps, spots, strict=True)}
+    if cluster is None:
+        return AffinePlan(network, plan, weights)
+    tiles = cluster.tile_plan(network.work, network.layout.dropped, plan)
+    return AffinePlan(network, _with_tiles(plan, tiles), weights, tiles, cluster.machine.cores)
+
+
+def _with_tiles(plan: MemoryPlan, tiles: TilePlan) -> MemoryPlan:
+    """The plan with what tiles take of L1."""
+    buffers = dict(plan.buffers)
+    for step, tiling in tiles.steps.items():
+        name = f"tiles of call {step}"
+        buffers[name] = Buffer(name, "scratch", "l1", 0, TILES_BYTES + tiling.layout.peak_bytes, step, step)
+    peak = max((buffer.size_bytes for buffer in buffers.values() if buffer.region == "l1"), default=0)
+    l1 = replace(plan.regions["l1"], peak_bytes=peak, lower_bound_bytes=peak)
+    return replace(plan, buffers=buffers, regions={**plan.regions, "l1": l1})
 
 
 def _fitting(
@@ -112,10 +136,13 @@ def _taken(network: AffineNetwork) -> list[list[tuple[int, int]]]:
     return [_taken_at(network, step) for step in range(len(network.work.calls))]
 
 
-def _before(network: AffineNetwork, step: int) -> tuple[int, ...]:
-    """The last call before this one that is made."""
+def _before(network: AffineNetwork, step: int, *, as_early_as_may_be: bool) -> tuple[int, ...]:
+    """The last call before this one that is made; or all from the last with weights on, whose wait is for its own."""
     made = [each for each in range(step) if each not in network.layout.dropped]
-    return tuple(made[-1:])
+    if not as_early_as_may_be:
+        return tuple(made[-1:])
+    weighted = [each for each in made if each in network.layout.weights]
+    return tuple(each for each in made if each >= max(weighted, default=0))
 
 
 def _check_weights(network: AffineNetwork, total: int, l3: Region, budget_bytes: int | None) -> None:

@@ -8,6 +8,7 @@ from nnkit.errors import InternalError, RecipeError
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Program
 from nnkit.program.affine import AffineProgram
+from nnkit_gap8.affine_cluster import AffineCluster
 from nnkit_gap8.affine_plan import AFFINE_STACK_BYTES, AffinePlan, affine_plan
 from nnkit_gap8.emit import CONTEXT_BYTES
 from nnkit_gap8.loads import MemoryMachine
@@ -28,18 +29,11 @@ _OF_POWERS_OF_TWO = {
     "steps": "calls are written out",
     "repack_limit": "convolutions are cut into as few calls as L2 allows",
 }
-_ONE_CORE = "the affine kernels run on one core"
-_NO_CLUSTER = f"{_ONE_CORE}; there are no tiles for the cluster"
+_ONE_CORE = "the affine kernels run on one core, or on those of `cluster`"
 
 
 def check_options(options: Gap8Options) -> None:
     """Raises RecipeError for options of power-of-two fixed point."""
-    if options.cluster is not None:
-        raise RecipeError(
-            f"`cluster` with `scheme: affine`: {_NO_CLUSTER}",
-            remedy="remove `cluster`, or set `scheme: power_of_two` (with `calibration: {method: mse, corrections: "
-            "[bias_correction]}` where 8 bits are too few)",
-        )
     if options.memory.code is not None:
         raise RecipeError(
             "`memory.code` is of `scheme: power_of_two`",
@@ -61,7 +55,9 @@ def check_options(options: Gap8Options) -> None:
 def planned(program: Program, options: Gap8Options) -> AffinePlan:
     """Calls and addresses. Raises DoesNotFitError."""
     machine = MemoryMachine(*options.regions(), context_bytes=CONTEXT_BYTES, stack_bytes=AFFINE_STACK_BYTES)
-    return affine_plan(of_scheme(program), machine, options.weight_budget, options.memory_search.effort())
+    affine = of_scheme(program)
+    cluster = None if options.cluster is None else AffineCluster(affine, options.core_machine())
+    return affine_plan(affine, machine, options.weight_budget, options.memory_search.effort(), cluster)
 
 
 def memory_plan(program: Program, options: Gap8Options) -> MemoryPlan:

@@ -26,6 +26,15 @@ def cluster_files() -> dict[str, bytes]:
     return {name: (root / name).read_bytes() for name in _CLUSTER}
 
 
+def affine_tile_files() -> dict[str, bytes]:
+    """What a build of the affine scheme in tiles has beside its kernels; the same for every network."""
+    root = resources.files("nnkit_gap8") / "c"
+    tiles = root / "affine" / "cluster"
+    files = {name: (tiles / name).read_bytes() for name in ("nnkit_affine_tiles.c", "nnkit_affine_tiles.h")}
+    packed = ("nnkit_dma.h", "nnkit_packed.h", "nnkit_packed_xpulp.h")
+    return files | {name: (root / "cluster" / name).read_bytes() for name in packed}
+
+
 def shared_files(env: Environment, values: Mapping[str, Any]) -> dict[str, bytes]:
     """Files that are the same for every network, and the ports, whose templates (`*.j2`) know its names."""
     root = resources.files("nnkit_gap8") / "c"

@@ -103,7 +103,13 @@ class GvsocRunner:
         pulp = artifact / "pulp"
         sources = [*description["sources"], *PULP_SOURCES]
         parts = self.parts or int(description["cores"])
-        flags = [*PULP_NETWORK_FLAGS, f"-DNNKIT_PARTS={parts}", f"-I{pulp}", f"-I{artifact}", f"-I{artifact / 'rv32'}"]
+        flags = [
+            *PULP_NETWORK_FLAGS,
+            f"-DNNKIT_PARTS={parts}",
+            f"-I{pulp}",
+            f"-I{artifact}",
+            f"-I{artifact / 'rv32'}",
+        ]
         compile_for_pulp(artifact, elf, sources, flags, int(description["memory"]["l2_peak_bytes"]))
         return elf
 

@@ -214,6 +214,11 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         from nnkit_gap8.cluster import Cluster
         from nnkit_gap8.tile_report import tile_details
 
+        if options.scheme == "affine":
+            from nnkit_gap8.affine_scheme import planned
+
+            tiles = planned(deployment.program, options).tiles
+            return {} if tiles is None else {"cluster": tile_details(tiles, deployment.plan, deployment.program)}
         cluster = Cluster(deployment.program, options.core_machine())
         return {"cluster": tile_details(cluster.tile_plan(deployment.plan), deployment.plan, deployment.program)}
 

@@ -42,6 +42,7 @@ class TiledOp:
     inputs: all with the same rows or a single row. pool: the output's rows from the convolution's; None: no pool.
     row_bytes: of one channel's output row; band_row_bytes: of the row in front of the pool.
     block_bytes: weights of 4 output channels; 0: none. image_row_bytes: of a packed convolution's image; 0: none.
+    image_by_channel: image_row_bytes are of one channel, and a tile's image has its own channels alone.
     cut_channels: whether tiles may hold some of the channels. scratch_bytes: of the kernel, for every tile the same.
     """
 
@@ -56,6 +57,7 @@ class TiledOp:
     block_bytes: int = 0
     image_row_bytes: int = 0
     image_rows: Rows | None = None
+    image_by_channel: bool = False
     cut_channels: bool = True
     scratch_bytes: int = 0
 
@@ -168,6 +170,7 @@ def buffer_bytes(op: TiledOp, channels: int, rows: int, keeps: bool) -> dict[str
     sizes["image"] = 0
     if op.image_rows is not None:
         sizes["image"] = ((most.kernel - 1) * op.image_rows.stride + op.image_rows.span) * op.image_row_bytes
+        sizes["image"] *= channels if op.image_by_channel else 1
     sizes["band"] = written * most.band * op.band_row_bytes
     sizes["scratch"] = op.scratch_bytes
     return sizes

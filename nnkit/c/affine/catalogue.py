@@ -107,14 +107,20 @@ def kernels_source(prefix: str, kernels: Sequence[Kernel]) -> tuple[tuple[str, .
     return tuple(prototypes), "\n".join(definitions)
 
 
-def kernel_files(prefix: str, kernels: Sequence[Kernel], structures: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """`<prefix>_kernels.h` and `<prefix>_kernels.c`. structures: the members of each structure of numbers."""
+def kernel_files(
+    prefix: str, kernels: Sequence[Kernel], structures: Mapping[str, tuple[str, ...]], headers: Sequence[str] = ()
+) -> dict[str, str]:
+    """`<prefix>_kernels.h` and `<prefix>_kernels.c`.
+
+    structures: the members of each structure of numbers. headers: others that the first includes.
+    """
     prototypes, definitions = kernels_source(prefix, kernels)
     values = {
         "prefix": prefix,
         "macro": prefix.upper(),
         "version": __version__,
         "structures": structures,
+        "headers": headers,
         "prototypes": prototypes,
         "definitions": definitions,
     }

@@ -67,13 +67,24 @@ class Statements:
             texts[name] = f"static const {self.prefix}_{kind}_numbers {name} = {text};"
         return tuple(texts.values())
 
+    def constant_name(self, step: int) -> str:
+        """The constant with the numbers of a call; see `constants`."""
+        return self._constant[step][1]
+
+    def output_place(self, step: int) -> Place:
+        """Where a call writes, from its own first channel on."""
+        call, join = self.work.calls[step], self.work.joins.get(step)
+        tensors, written = self.program.tensors, self.layout.places[call.write]
+        first = call.first_channel if join is None else join.offset
+        stride = written.stride if join is None else pixels_and_channels(tensors[join.output].shape)[1]
+        offset = written.offset_bytes + first * tensors[call.write].format.bytes
+        return replace(written, offset_bytes=offset, stride=stride)
+
     def statement(self, step: int) -> str:
         """The call, without its semicolon and indentation before and behind it."""
-        call, join = self.work.calls[step], self.work.joins.get(step)
+        call = self.work.calls[step]
         tensors, places = self.program.tensors, self.layout.places
-        written = places[call.write]
-        first = call.first_channel if join is None else join.offset
-        written = replace(written, offset_bytes=written.offset_bytes + first * tensors[call.write].format.bytes)
+        written = self.output_place(step)
         arguments = [f"&{self._constant[step][1]}"]
         arguments += [self.value(places[name], tensors[name], True) for name in call.reads]
         arguments.append(self.value(written, tensors[call.write], False))
