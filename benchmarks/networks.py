@@ -45,7 +45,7 @@ def shared_folder() -> Path | None:
 
 
 def available(folder: Path, wanted: list[str] | None = None) -> list[Network]:
-    """The networks by name (None: all but `tiny`), seeded ones written into `folder`. Raises SystemExit."""
+    """The networks by name (None: all but `tiny` and `vww`), seeded ones written into `folder`. Raises SystemExit."""
     makers: dict[str, Callable[[], Network]] = {}
     own = REPOSITORY / "recipes" / "gap8_reid" / "reid.onnx"
     shared = shared_folder()
@@ -57,12 +57,14 @@ def available(folder: Path, wanted: list[str] | None = None) -> list[Network]:
         makers["face_published"] = lambda: Network(
             "face_published", model / "reid.onnx", "image", section, model / "published_formats.json"
         )
+    if shared is not None and (shared / "quant_bench" / "vww.onnx").is_file():
+        makers["vww"] = partial(_people, shared / "quant_bench", folder)
     for name, builder in (("mobilenet_v2", mobilenet_v2), ("resnet", resnet), ("unet", unet), ("tiny", tiny)):
         makers[name] = partial(_seeded, name, builder, folder)
     unknown = [name for name in wanted or [] if name not in makers]
     if unknown:
         raise SystemExit(f"no network {', '.join(unknown)} here; there are: {', '.join(makers)}")
-    return [maker() for name, maker in makers.items() if (name in wanted if wanted else name != "tiny")]
+    return [maker() for name, maker in makers.items() if (name in wanted if wanted else name not in ("tiny", "vww"))]
 
 
 def mobilenet_v2(path: Path) -> tuple[int, ...]:
@@ -116,6 +118,15 @@ def tiny(path: Path) -> tuple[int, ...]:
     x = net.concat(net.relu(net.conv(s, 5, 1)), net.relu(net.conv(s, 5, 3)))
     net.save(path, net.flatten(net.global_pool(net.up_conv(x, 4))))
     return tuple(net.shape)
+
+
+def _people(source: Path, folder: Path) -> Network:
+    """A MobileNet for 96x96 pictures of people, with some of its pictures."""
+    pictures = np.load(source / "vww.npz")["cal"][:16]
+    for index, picture in enumerate(pictures):
+        np.save(folder / f"vww_{index}.npy", picture[None].astype(np.float32) / np.float32(255))
+    section = f"{{shape: [1, 3, 96, 96], calibration: {{images: {json.dumps(str(folder / 'vww_*.npy'))}}}}}"
+    return Network("vww", source / "vww.onnx", "x", section)
 
 
 def _seeded(name: str, builder: Callable[[Path], tuple[int, ...]], folder: Path) -> Network:

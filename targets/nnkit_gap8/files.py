@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _PORT_HEADER = "nnkit_port.h"
 _CLUSTER = ("nnkit_dma.h", "nnkit_packed.h", "nnkit_packed_xpulp.h", "nnkit_tiles.c", "nnkit_tiles.h")
+_AFFINE_CLUSTER = ("nnkit_affine_packed.h", "nnkit_affine_tiles.c", "nnkit_affine_tiles.h")
 _FOLDERS = ("host", "rv32", "pmsis")
 _CLUSTER_FOLDERS = ("host", "pulp", "rv32")
 
@@ -30,7 +31,7 @@ def affine_tile_files() -> dict[str, bytes]:
     """What a build of the affine scheme in tiles has beside its kernels; the same for every network."""
     root = resources.files("nnkit_gap8") / "c"
     tiles = root / "affine" / "cluster"
-    files = {name: (tiles / name).read_bytes() for name in ("nnkit_affine_tiles.c", "nnkit_affine_tiles.h")}
+    files = {name: (tiles / name).read_bytes() for name in _AFFINE_CLUSTER}
     packed = ("nnkit_dma.h", "nnkit_packed.h", "nnkit_packed_xpulp.h")
     return files | {name: (root / "cluster" / name).read_bytes() for name in packed}
 

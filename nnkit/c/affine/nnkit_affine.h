@@ -87,7 +87,12 @@ NNKIT_INLINE int nnkit_high(int a, int b)
 
 NNKIT_INLINE int nnkit_clamp(int value, int low, int high)
 {
+#if defined(NNKIT_XPULP) /* RI5CY's maximum and minimum */
+    __asm__(".insn r 0x33, 6, 0x02, %0, %0, %1\n\t.insn r 0x33, 4, 0x02, %0, %0, %2" : "+&r"(value) : "r"(low), "r"(high));
+    return value;
+#else
     return value < low ? low : value > high ? high : value;
+#endif
 }
 
 /* A real number as it is stored: half to even, saturated. */
