@@ -227,7 +227,7 @@ def _window(call: Call, name: str, program: AffineProgram, cores: int) -> tuple[
         row_bytes=n["out_width"] * y.format.bytes,
         inputs=(TileInput(channels, n["width"] * x.format.bytes, _rows(n)),),
         cut_channels=False,
-        scratch_bytes=table_bytes(call) + align_up(_own_scratch(call, x.format.bytes), 4) * cores,
+        scratch_bytes=table_bytes(call) + _scratch(call, x.format.bytes, cores),
     )
     each = affine_costs.window_cycles(call.kernel, macs)
 
@@ -238,11 +238,13 @@ def _window(call: Call, name: str, program: AffineProgram, cores: int) -> tuple[
     return tiled, _without_image(compute, n["out_height"])
 
 
-def _own_scratch(call: Call, value_bytes: int) -> int:
-    """Bytes of working memory of a part."""
-    if call.kernel.structure == "conv":
-        return call.numbers["depth"] * (4 * 2 + value_bytes)
-    return call.numbers["channels"] * value_bytes if call.kernel.structure == "depthwise" else 0
+def _scratch(call: Call, value_bytes: int, cores: int) -> int:
+    """Bytes of working memory of all parts: a pool's have the rows of one output row."""
+    n = call.numbers
+    if call.kernel.structure == "pool":
+        return align_up(min(_rows(n).span, n["height"]) * n["width"] * n["channels"] * value_bytes, 4)
+    own = n["depth"] * (4 * 2 + value_bytes) if call.kernel.structure == "conv" else n["channels"] * value_bytes
+    return align_up(own, 4) * cores
 
 
 def _elements(call: Call, name: str, program: AffineProgram, cores: int) -> tuple[TiledOp, TileCosts] | str:

@@ -45,6 +45,32 @@ NNKIT_INLINE void nnkit_turned(const nnkit_u32 *from, int step, nnkit_u32 *to, i
     to[3 * plane] = b;
 }
 
+/* One word in each of four planes. */
+NNKIT_INLINE void nnkit_four(nnkit_u32 *to, int plane, nnkit_u32 word)
+{
+    to[0] = word;
+    to[plane] = word;
+    to[2 * plane] = word;
+    to[3 * plane] = word;
+}
+
+/* Of the words of four planes what the mask keeps, elsewhere the padding. */
+NNKIT_INLINE void nnkit_kept(nnkit_u32 *to, int plane, nnkit_u32 mask, nnkit_u32 pad)
+{
+    int i;
+
+    for (i = 0; i < 4; i++, to += plane) *to = (*to & mask) | (pad & ~mask);
+}
+
+/* Four bytes from any address. */
+NNKIT_INLINE nnkit_u32 nnkit_any_word(const nnkit_u8 *from)
+{
+    nnkit_u32 word;
+
+    __asm__("lw %0, %1" : "=r"(word) : "m"(*(const nnkit_u32 *)(const void *)from));
+    return word;
+}
+
 /*
  * Blocks of 4 channels by 4 pixels with all that follows their sums: multiplier and shift of each channel, then 0 .. high
  * or -high - 1 .. high. In the block `shift` is 1 + 2 * zero point and `out_plane` the bytes from pixel to pixel. t0:
