@@ -21,7 +21,7 @@ from nnkit.memory.plan import MemoryPlan
 from nnkit.program import OpBase
 from nnkit.program.affine import AffineConv, AffineProgram
 from nnkit_gap8 import affine_costs, cluster_costs
-from nnkit_gap8.tile_plan import Rows, TiledOp, TileInput, TilePlan, Tiling, check_tile_plan, layout_of
+from nnkit_gap8.tile_plan import Rows, TiledOp, TileInput, TilePlan, check_tile_plan, layout_of
 from nnkit_gap8.tile_search import best_tiling
 from nnkit_gap8.tiled_ops import TileCosts
 

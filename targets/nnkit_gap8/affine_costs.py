@@ -39,12 +39,12 @@ def depthwise_cycles(numbers: Mapping[str, int], tile: tuple[int, int, int], cor
 
 
 def window_cycles(kernel: Kernel, taps: int) -> float:
-    """Of an output value, by a kernel that is not packed."""
+    """Cycles of an output value, by a kernel that is not packed."""
     if kernel.structure == "pool":
         return 10.0 + taps * (5.0 if kernel.values["kind"] == "max" else 9.0)
     return 30.0 + taps * (12.0 if kernel.values["sum"] else 5.0)
 
 
 def element_cycles(kernel: Kernel) -> float:
-    """Of an element."""
+    """Cycles of an element."""
     return {"copy": 2.0, "lookup": 8.0, "add": 14.0}.get(kernel.structure, 60.0)

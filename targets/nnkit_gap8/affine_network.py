@@ -125,6 +125,23 @@ class AffineNetwork:
         return data + bytes(-len(data) % 4)
 
     @cached_property
+    def held(self) -> tuple[tuple[int, int, int, int], ...]:
+        """Start and end in L2 of all that is not weights, with the first and last call in which it holds anything.
+
+        What shares bytes lives as one, from the first of it to the last.
+        """
+        lives: dict[str, tuple[int, int]] = {}
+        sizes = {room.name: room.size_bytes for room in self.layout.rooms if room.kind != "weights"}
+        for room in self.layout.rooms:
+            if room.kind != "weights":
+                name = self.layout.outermost(room.name)
+                first, last = lives.get(name, (room.first_step, room.last_step))
+                lives[name] = min(first, room.first_step), max(last, room.last_step)
+        places = self.layout.placement.places
+        spans = [(places[name].offset_bytes, sizes[name], *life) for name, life in lives.items()]
+        return tuple((start, start + size, first, last) for start, size, first, last in spans)
+
+    @cached_property
     def steps_of(self) -> Mapping[int, tuple[int, ...]]:
         """By op the calls that are made for it."""
         made = [step for step in range(len(self.work.calls)) if step not in self.layout.dropped]

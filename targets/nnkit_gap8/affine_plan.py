@@ -124,12 +124,8 @@ def _live_bytes(network: AffineNetwork, step: int) -> int:
 
 
 def _taken_at(network: AffineNetwork, step: int) -> list[tuple[int, int]]:
-    places = network.layout.placement.places
-    return [
-        (places[room.name].offset_bytes, places[room.name].offset_bytes + room.size_bytes)
-        for room in network.layout.rooms
-        if room.kind != "weights" and room.first_step <= step <= room.last_step
-    ]
+    """What holds anything but weights in a step. A part of a concatenation is written across all of its bytes."""
+    return [(start, end) for start, end, first, last in network.held if first <= step <= last]
 
 
 def _taken(network: AffineNetwork) -> list[list[tuple[int, int]]]:

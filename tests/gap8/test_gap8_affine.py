@@ -86,9 +86,9 @@ def built(folder: Path, options: str, more: str = "", images: int = 3) -> tuple[
     ("options", "more"),
     [
         ("{precision: int8, scheme: affine}", "tags: {hp: [conv2]}\n"),
-        ("{scheme: affine}", ""),
+        ("{scheme: affine, cluster: {cores: 4, l1: 16KiB}}", ""),
     ],
-    ids=["8 bits, mixed by tags", "16 bits"],
+    ids=["8 bits, mixed by tags", "16 bits, on the cluster"],
 )
 def test_a_build_is_equal_to_its_program_in_every_value(tmp_path: Path, options: str, more: str) -> None:
     report, folder = built(tmp_path, options, more)
@@ -101,6 +101,11 @@ def test_a_build_is_equal_to_its_program_in_every_value(tmp_path: Path, options:
     if more:
         widths = {layer["formats"]["weight"][:3] for layer in report["layers"] if "weight" in layer["formats"]}
         assert widths == {"s8 ", "s16"}
+    else:
+        cluster = report["details"]["cluster"]
+        assert cluster["cores"] == 4
+        assert all(0 < row["least_cycles"] <= row["modelled_cycles"] for row in cluster["layers"])
+        assert {row["layer"] for row in cluster["layers"]} >= {"conv1", "conv2"}
 
 
 def test_every_kind_of_layer_on_the_host(tmp_path: Path) -> None:
@@ -204,7 +209,6 @@ def test_pmsis_port_runs_the_network(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "more", "reason", "remedy"),
     [
-        ("{scheme: affine, cluster: {}}", "", "one core", "remove `cluster`"),
         ("{scheme: affine, accumulate: running}", "", "`accumulate`", "remove `accumulate`"),
         ("{scheme: affine, unsigned: never}", "", "`unsigned`", "power_of_two"),
         ("{precision: int8}", "calibration: {corrections: [adaround]}\n", "adaround", "scheme: affine"),

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from ansi_c_library import SANITIZERS
 from random_affine_ops import RandomOps
 
+from nnkit.c.fixed.machine import CoreMachine
+from nnkit.errors import ToolError
 from nnkit.memory.plan import Region
-from nnkit.program.affine import AffineProgram
+from nnkit.program import Window
+from nnkit.program.affine import AffineAdd, AffineConv, AffinePool, AffineProgram, AffineTensor, Requantize
+from nnkit.program.formats import Affine
 from nnkit.program.inputs import stress_inputs
 from nnkit.runner import Runner
 from nnkit.simulate import simulate
-from nnkit_gap8.affine_cluster import AffineCluster
+from nnkit_gap8.affine_cluster import TILES_BYTES, AffineCluster
 from nnkit_gap8.affine_emit import emit_affine_artifact
 from nnkit_gap8.affine_plan import AFFINE_STACK_BYTES, AffinePlan, affine_plan
 from nnkit_gap8.emit import CONTEXT_BYTES
 from nnkit_gap8.gvsoc_runner import GvsocRunner
 from nnkit_gap8.loads import MemoryMachine
-from nnkit_gap8.runners import HostRunner, Rv32Runner
-from nnkit.c.fixed.machine import CoreMachine
-from tests.gap8.artifacts import has
+from nnkit_gap8.runners import HostRunner, Rv32Runner, execute_on_host
+from tests.gap8.artifacts import DIALECTS, compile_only, has, sources
+
+needs_rv32 = pytest.mark.skipif(
+    not (has("riscv64-unknown-elf-gcc") and has("qemu-system-riscv32")), reason="no rv32 compiler or emulator"
+)
+needs_gvsoc = pytest.mark.skipif(
+    GvsocRunner().missing() is not None, reason=f"CI cannot install it: {GvsocRunner().missing()}"
+)
 
 
 def planned(program: AffineProgram, l1_bytes: int, l2_bytes: int = 1 << 20) -> AffinePlan:
@@ -48,15 +61,151 @@ def check(program: AffineProgram, artifact: Path, runner: Runner, samples: int =
             assert np.array_equal(result.outputs[name], expected[name]), name
 
 
-def drawn(seed: int, bits: tuple[int, ...] = (8, 16)) -> AffineProgram:
+def drawn(seed: int) -> AffineProgram:
+    """Layers of every kind that has tiles or parts, and some that have neither, of 8 and of 16 bits."""
     draw = RandomOps(seed)
-    for each in bits:
-        draw.conv(bits=each)
-        draw.conv(bits=each)
-        draw.conv(bits=each, depthwise=True)
-        draw.conv(bits=each, transposed=True)
-        draw.conv(bits=each, depthwise=True, slopes=True)
-        draw.pool("max", bits=each)
-        draw.add(bits=each)
-        draw.activation(bits=each)
+    for bits in (8, 16):
+        draw.conv(bits=bits)
+        draw.conv(bits=bits, depthwise=True)
+        draw.conv(bits=bits, transposed=True)
+        draw.conv(bits=bits, depthwise=True, slopes=True)
+        draw.pool("max", bits=bits)
+        draw.pool("average", bits=bits)
+        draw.add(bits=bits)
+        draw.mul(by_channel=True, bits=bits)
+        draw.activation(bits=bits)
+        draw.lookup(bits=bits)
+    draw.concat()
+    draw.move("pad")
     return draw.program("net")
+
+
+def network(seed: int) -> AffineProgram:
+    """One layer behind the other; convolutions with padding, strides and odd numbers of channels."""
+    draw = RandomOps(seed)
+    x = draw._input((3, 19, 18), 8)
+
+    def conv(source: AffineTensor, outputs: int, window: Window, *, depthwise: bool = False) -> AffineTensor:
+        channels, height, width = source.shape
+        output = draw._tensor((outputs, *window.output_hw(height, width)), 8)
+        per_group = 1 if depthwise else channels
+        weight = draw.rng.integers(-127, 128, (outputs, per_group, window.kernel_h, window.kernel_w)).astype(np.int8)
+        form = Affine(8, (0.01,) * outputs, (0,) * outputs, 0, signed=True)
+        factors = draw.rng.uniform(0.5, 2, outputs) / (60 * np.sqrt(weight[0].size))
+        draw.ops.append(
+            AffineConv(
+                **draw._fields((source,), output),
+                weight=weight,
+                weight_format=form,
+                bias=draw.rng.integers(-500, 500, outputs).astype(np.int32),
+                window=window,
+                groups=channels if depthwise else 1,
+                pad_value=source.zero_point,
+                transposed=False,
+                requantize=draw._stage(factors, output),
+            )
+        )
+        return output
+
+    same, half = Window(3, 3, 1, 1, 1, 1, 1, 1, 1, 1), Window(3, 3, 2, 2, 1, 1, 1, 1, 1, 1)
+    first = conv(x, 12, half)
+    y = conv(conv(first, 12, same, depthwise=True), 12, Window(1, 1))
+    total = draw._tensor(y.shape, 8)
+    stage = Requantize(np.array([1]), np.array([20]), total.format.qmin, total.format.qmax)
+    draw.ops.append(
+        AffineAdd(**draw._fields((first, y), total), multipliers=(500_000, 600_000), requantize=stage)
+    )  # fmt: skip
+    y = conv(conv(total, 12, half, depthwise=True), 10, same)
+    y = conv(conv(y, 10, Window(5, 5, 1, 1, 2, 1, 4, 2, 4, 2), depthwise=True), 16, Window(1, 1, 1, 1))
+    pooled = draw._tensor((16, 1, 1), 8)
+    whole = Window(*y.shape[1:])
+    draw.ops.append(
+        AffinePool(
+            **draw._fields((y,), pooled),
+            pool="average",
+            window=whole,
+            requantize=draw._stage(np.array([1 / 25]), pooled),
+            count_include_pad=True,
+        )
+    )
+    conv(pooled, 7, Window(1, 1))
+    program = draw.program("net")
+    return replace(program, outputs=program.outputs[-1:])
+
+
+def test_any_number_of_cores_gives_the_same_values(tmp_path: Path) -> None:
+    """Under a port that is strict about transfers, with tiles of a few rows or channels."""
+    program = network(1)
+    plan = planned(program, 4 << 10)
+    assert plan.tiles is not None
+    assert not plan.tiles.untiled
+    assert max(tiling.tiles for tiling in plan.tiles.steps.values()) >= 3
+    assert TILES_BYTES + plan.tiles.l1_bytes <= 4 << 10
+    artifact, runner = written(plan, tmp_path / "artifact"), HostRunner(flags=("-O0", *SANITIZERS))
+    binary = runner.compile(artifact, tmp_path, trace=True)
+    given = stress_inputs(program, 2)
+    expected = [simulate(program, values) for values in given]
+    for parts in range(1, 9):
+        results = execute_on_host(binary, artifact, program, given, parts=parts, trace=True)
+        for result, values in zip(results, expected, strict=True):
+            assert all(np.array_equal(result.tensors[op.output], values[op.output]) for op in program.ops), parts
+
+
+def test_every_kind_of_layer_on_the_host(tmp_path: Path) -> None:
+    """Those whose smallest tile is too large run on L2."""
+    program = drawn(4)
+    plan = planned(program, 3 << 10)
+    assert plan.tiles is not None
+    assert sum("smallest tile" in reason for reason in plan.tiles.untiled.values()) > 2
+    check(program, written(plan, tmp_path), HostRunner(flags=("-O0", *SANITIZERS), parts=5))
+
+
+@needs_rv32
+def test_a_network_on_rv32_within_memory_and_stack(tmp_path: Path) -> None:
+    program = network(2)
+    plan = planned(program, 4 << 10)
+    artifact = written(plan, tmp_path)
+    check(program, artifact, Rv32Runner())
+
+
+@needs_gvsoc
+def test_a_network_on_the_simulated_cluster(tmp_path: Path) -> None:
+    """By the encodings of the vector extension, of tiles that are cut and of layers on L2."""
+    for number, (program, l1_bytes) in enumerate(
+        [(network(1), 4 << 10), (network(3), 48 << 10), (drawn(4), 3 << 10)]
+    ):
+        check(program, written(planned(program, l1_bytes), tmp_path / str(number)), GvsocRunner())
+
+
+@pytest.mark.parametrize("dialect", ["gcc-c90", "clang++-c++17"])
+def test_no_warning_in_any_dialect(dialect: str, tmp_path: Path) -> None:
+    compiler = DIALECTS[dialect]
+    if not has(compiler[0]):
+        pytest.skip(f"no {compiler[0]}")
+    artifact = written(planned(network(1), 4 << 10), tmp_path / "artifact")
+    files = [*sources(artifact), artifact / "host/nnkit_port_host.c", artifact / "host/main.c"]
+    command = (*compiler, "-O0", "-DNNKIT_TRACE", "-DNNKIT_PORT_PARALLEL")
+    flags = ("-Wall", "-Wextra", "-Werror", "-pedantic")
+    assert compile_only(command, files, [artifact, artifact / "host"], tmp_path, flags) == ""
+
+
+@pytest.mark.parametrize("broken", ["a wait", "a buffer"])
+def test_a_broken_schedule_is_caught(broken: str, tmp_path: Path) -> None:
+    program = network(1)
+    artifact = written(planned(program, 4 << 10), tmp_path)
+    if broken == "a wait":
+        tiles = artifact / "nnkit_affine_tiles.c"
+        wait = "if (tiles->loading[i] >= 0) nnkit_dma_wait(tiles->port, tiles->loading[i]);"
+        tiles.write_text(tiles.read_text().replace(wait, "(void)i;"))
+    else:
+        code = artifact / "net.c"
+        text = code.read_text()
+        code.write_text(
+            re.sub(
+                r"\{(\d+), (\d+)\}(, +/\* in L1)",
+                r"{\1, \1}\3",
+                re.sub(r", \{(\d+), \d+\},( +/\* in L1)", r", {\1, \1},\2", text),
+            )
+        )
+    with pytest.raises(ToolError, match="transfer"):
+        check(program, artifact, HostRunner(flags=("-O0",)))
