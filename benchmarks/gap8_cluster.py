@@ -3,9 +3,9 @@
     python -m benchmarks.gap8_cluster [--networks A,B] [--precisions int16,int8] [--schemes power_of_two,affine]
                                       [--cores 8,1] [--json]
 
-A row for each network, precision, scheme, number of cores, and `on`: `gvsoc` (the simulated cluster, weights streamed from
-L3; every output compared with the simulator of the arithmetic) or `model`, whose `mismatches` are those of the same C
-on this machine under the port that is strict about transfers. Without GVSoC only the model's rows are there.
+A row for each network, precision, scheme, number of cores, and `on`: `gvsoc` (the simulated cluster, weights streamed
+from L3; every output compared with the simulator of the arithmetic) or `model`, whose `mismatches` are those of the
+same C on this machine under the port that is strict about transfers. Without GVSoC only the model's rows are there.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Gap8Options(TargetOptionsBase):
         default="power_of_two",
         description="`power_of_two`: fixed point, requantised by shifts. `affine`: scales and zero points, with a "
         "multiplier for each output channel, which networks with depthwise layers need in 8 bits; one core computes "
-        "all layers.",
+        "all layers, or with `cluster` its cores.",
     )
     accumulate: Literal["wide", "running"] = Field(
         default="wide",
