@@ -22,7 +22,9 @@ DEFAULT_RULES: tuple[str, ...] = (
     # clean up and write things in one form
     "remove_identity",
     "drop_nan_guard",
+    "drop_softplus_guard",
     "einsum_to_matmul",
+    "selu_to_elu",
     "merge_transposes",
     "sink_transpose",
     "simplify_clip",
@@ -101,6 +103,7 @@ OPTIONAL_RULES: tuple[str, ...] = (
 
 INTEGER_FORM: tuple[str, ...] = (
     "drop_nan_guard",
+    "drop_softplus_guard",
     "fc_to_conv",
     "normalize_resize",
     *_INTO_INTEGER_LAYERS,

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 DEFAULT_RULES: tuple[str, ...] = (
     "remove_identity",
     "drop_nan_guard",
+    "drop_softplus_guard",
     "einsum_to_matmul",
+    "selu_to_elu",
     "merge_transposes",
     "sink_transpose",
     "simplify_clip",
