@@ -83,6 +83,11 @@ _WINDOW = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
 CASES = (
     Case("Conv", "Conv", (_weights(12, 8, 3, 3), _weights(12)), attributes=_WINDOW),
     Case("Conv, depthwise", "Conv", (_weights(8, 1, 3, 3), _weights(8)), attributes=_WINDOW | {"group": 8}),
+    Case(
+        "BatchNormalization",
+        "BatchNormalization",
+        (_weights(8), _weights(8), _weights(8), np.abs(_weights(8)) + np.float32(0.5)),
+    ),
     Case("Gemm", "Gemm", (_weights(40, 64), _weights(40)), shape=(1, 64), attributes={"transB": 1}),
     Case("MatMul", "MatMul", second=True, shape=(1, 32, 32)),
     Case("MatMul, constant, of many rows", "MatMul", (_weights(64, 40),), shape=(1, 12, 64), unsigned=True),

@@ -32,6 +32,7 @@ _RULES = (
     "remove_identity",
     "one_dimension_to_two",
     "global_pool",
+    "batch_norm_to_conv",
     "simplify_clip",
     "collapse_reshape",
     "merge_pad",
