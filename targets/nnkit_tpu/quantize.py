@@ -128,14 +128,24 @@ def table_ranges(graph: TpuGraph, ranges: Mapping[str, ValueRange], chip: str) -
 
 
 def other_modes(program: Program, mode: Mode) -> dict[str, str]:
-    """The qtable: ops that another precision than the network's is asked for, by output."""
+    """The qtable: ops that another precision than the network's is asked for, by output.
+
+    In an INT8 network with layer normalisation the sums and matrix products that stay in INT8 are stated, too: the
+    compiler knows some families of transformers by their shape and takes sums to F16 that the qtable is silent about.
+    """
     lifted: Mode = "F16" if mode == "INT8" else mode  # what the compiler computes in float32 was asked for in this
+    recognised = mode == "INT8" and any(isinstance(op, TpuLayerNorm) for op in program.ops)
     asked = {
         op.output: asked_mode(op, lifted) if op.mode == "F32" else op.mode
         for op in program.ops
         if isinstance(op, TpuOp) and not (isinstance(op, TpuReshape) and op.inputs[0] in program.inputs)
     }
-    return {name: each for name, each in asked.items() if each != mode}
+    stated = {
+        op.output
+        for op in program.ops
+        if recognised and (isinstance(op, TpuMatMul) or (isinstance(op, TpuBinary) and op.function == "add"))
+    }
+    return {name: each for name, each in asked.items() if each != mode or name in stated}
 
 
 def _stored(threshold: Threshold) -> Affine:
