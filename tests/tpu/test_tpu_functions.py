@@ -96,10 +96,17 @@ def _gelu_of_parts(net: Net, to: str) -> str:
     return net("Mul", net("Mul", "x", net.constant(0.5)), gate, to=to)
 
 
+def _norm_of_one_row(net: Net, to: str) -> str:
+    """A scale of ones and a bias of zeros change nothing, but the compiler reads both in a layer of one row."""
+    row = net("Slice", "rows", net.ints(0), net.ints(1), net.ints(1))
+    return net("LayerNormalization", row, net.constant(np.ones(20)), net.constant(np.zeros(20)), axis=-1, to=to)
+
+
 REWRITTEN: Mapping[str, Case] = {
     "gelu_of_parts": _gelu_of_parts,
     "instance_norm": _instance_norm,
     "depth_to_space": _depth_to_space,
+    "norm_of_one_row": _norm_of_one_row,
     "gru": _recurrent("GRU", 3),
     "lstm": _recurrent("LSTM", 4),
 }
@@ -137,9 +144,21 @@ def _masked_attention(net: Net, to: str) -> str:
     return net("MatMul", net("Softmax", masked, axis=-1), value, to=to)
 
 
+def _windows(net: Net, to: str) -> str:
+    """Attention and a perceptron, each added to what it reads: the compiler knows this shape as a transformer's."""
+    begin = net("LayerNormalization", "rows", net.normal(20), axis=-1)
+    normal = net("LayerNormalization", begin, net.normal(20), axis=-1)
+    query, key, value = (net("MatMul", normal, net.normal(20, 20)) for _ in range(3))
+    scores = net("MatMul", query, net("Transpose", key, perm=[0, 2, 1]))
+    weighted = net("MatMul", net("Softmax", scores, axis=-1), value)
+    middle = net("Add", begin, net("Reshape", net("MatMul", weighted, net.normal(20, 20)), net.ints(1, 6, 20)))
+    hidden = net("MatMul", net("LayerNormalization", middle, net.normal(20), axis=-1), net.normal(20, 40))
+    return net("Add", middle, net("MatMul", net("Gelu", hidden), net.normal(40, 20)), to=to)
+
+
 def test_attention_is_computed_as_the_program_has_it(tpu_toolchain: Toolchain, tmp_path: Path) -> None:
     net = Net()
-    model = net.model([_attention(net, "attention"), _masked_attention(net, "masked")])
+    model = net.model([_attention(net, "attention"), _masked_attention(net, "masked"), _windows(net, "windows")])
     report = built(model, "chip: bm1684x", tmp_path)
     assert refuted(report) == []
     assert report["status"] == "ok"
