@@ -190,7 +190,8 @@ def _weakest(layers: list[Any]) -> tuple[Mapping[str, Any], float] | None:
         return None
     ranked = sorted(measured, key=lambda layer: float(layer["isolated_sqnr_db"]))
     median = float(ranked[len(ranked) // 2]["isolated_sqnr_db"])
-    return (ranked[0], median) if ranked[0]["isolated_sqnr_db"] < median - _WEAK_BELOW_DB else None
+    weakest = next((layer for layer in ranked if "hp" not in layer.get("tags", ())), None)
+    return (weakest, median) if weakest and weakest["isolated_sqnr_db"] < median - _WEAK_BELOW_DB else None
 
 
 def _inputs(report: Mapping[str, Any]) -> Iterator[Advice]:

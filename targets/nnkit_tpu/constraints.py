@@ -26,7 +26,7 @@ from nnkit.graph.view import Shape
 from nnkit.program import OpBase, Program
 from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.options import TpuOptions
-from nnkit_tpu.program import FloatArray, TpuActivation, TpuBinary, TpuDeconv, TpuOp
+from nnkit_tpu.program import FloatArray, TpuActivation, TpuBinary, TpuDeconv, TpuEmbedding, TpuOp
 
 PADDING = ("constant", "reflect", "edge")
 LINEAR_COORDINATES = ("align_corners", "half_pixel", "pytorch_half_pixel")
@@ -90,6 +90,12 @@ def normalisation_is_plain(outputs: int, computed: int) -> str | None:
     if computed:
         return "a computed scale or bias"
     return None if outputs == 1 else f"{outputs} outputs"
+
+
+def numbers_are_given(are_input: bool) -> str | None:
+    """the numbers by which rows of a table are picked are an input of the network
+    fix: give the numbers as an input, or pick the rows on the host"""
+    return None if are_input else "computed ones"
 
 
 def gemm_is_not_transposed(layer: FullyConnected) -> str | None:
@@ -234,6 +240,7 @@ LAYER_CONSTRAINTS: tuple[Constraint, ...] = (
     clip_is_bounded,
     power_is_known,
     normalisation_is_plain,
+    numbers_are_given,
     gemm_is_not_transposed,
     product_is_of_matrices,
     product_is_not_broadcast,
@@ -251,7 +258,16 @@ LAYER_CONSTRAINTS: tuple[Constraint, ...] = (
     linear_coordinates_are_kept,
     batch_is_not_reduced,
 )
+
+
+def no_rows_by_number(op: TpuOp) -> str | None:
+    """the cv18xx pick no rows of a table by numbers: the compiler leaves that to the host's runtime
+    fix: pick the rows on the host, or choose a bm1684x or a bm1688"""
+    return "rows by numbers" if isinstance(op, TpuEmbedding) else None
+
+
 CV_CONSTRAINTS: tuple[Constraint, ...] = (
+    no_rows_by_number,
     no_number_divided_by_a_tensor,
     transposed_convolution_is_not_dilated,
     no_error_function,

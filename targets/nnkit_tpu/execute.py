@@ -29,6 +29,7 @@ from nnkit_tpu.program import (
     TpuConcat,
     TpuConv,
     TpuDeconv,
+    TpuEmbedding,
     TpuInterp,
     TpuLayerNorm,
     TpuMatMul,
@@ -50,6 +51,9 @@ Values = NDArray[Any]
 
 def execute(op: TpuOp, inputs: Sequence[Values], output: Tensor) -> Values:
     """Stored values in, stored values out, without the batch axis."""
+    if isinstance(op, TpuEmbedding):
+        rows = np.clip(np.trunc(np.asarray(inputs[0], np.float64)), 0, len(op.table) - 1).astype(np.int64)
+        return rounded(op.table, op.mode)[rows].astype(output.format.dtype)
     values = [cast(np.asarray(x)[None], how, op.mode) for x, how in zip(inputs, op.casts, strict=True)]
     if op.mode == "INT8":
         target = output.format

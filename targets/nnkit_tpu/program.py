@@ -333,6 +333,22 @@ class TpuLayerNorm(TpuOp):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class TpuEmbedding(TpuOp):
+    """Rows of a table [rows, features] by their numbers, whole numbers in float32 that are an input of the network.
+
+    The table is in the op's precision. Numbers beyond it are taken for the nearest row; what the chip takes them for
+    is unknown.
+    """
+
+    kind: ClassVar[str] = "embedding"
+    table: FloatArray
+
+    def weight_bytes(self) -> int:
+        """The table in the op's precision."""
+        return int(self.table.size) * _WEIGHT_BYTES[self.mode]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class TpuUpsample(TpuRectified):
     """Every pixel repeated scale_h by scale_w times."""
 

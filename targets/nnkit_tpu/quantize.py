@@ -37,6 +37,7 @@ from nnkit_tpu.program import (
     TpuConcat,
     TpuConv,
     TpuDeconv,
+    TpuEmbedding,
     TpuGraph,
     TpuInterp,
     TpuLayerNorm,
@@ -58,6 +59,7 @@ from nnkit_tpu.thresholds import thresholds
 PROGRAM_CLASSES: tuple[type, ...] = (
     *(TpuConv, TpuDeconv, TpuMatMul, TpuPool, TpuBinary, TpuConcat, TpuSlice, TpuReshape, TpuPermute),
     *(TpuScale, TpuActivation, TpuSoftmax, TpuUpsample, TpuInterp, TpuPad, TpuReduce, TpuLayerNorm),
+    TpuEmbedding,
     *(Cast, Requant, IntegerWeights, IntegerOperands, IntegerTable),
 )
 
@@ -183,7 +185,7 @@ def _mode(op: TpuOp, formats: Mapping[str, Format], graph: TpuGraph, precision: 
     match op:
         case TpuSlice() | TpuReshape() | TpuPermute() | TpuUpsample():
             return precision.high if floating else "INT8"
-        case TpuInterp() | TpuReduce() | TpuLayerNorm():
+        case TpuInterp() | TpuReduce() | TpuLayerNorm() | TpuEmbedding():
             reason = "it has no INT8 form"
         case TpuPad() if op.method != "constant":
             reason = "it has no INT8 form"

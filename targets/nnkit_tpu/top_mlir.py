@@ -21,6 +21,7 @@ from nnkit_tpu.program import (
     TpuConcat,
     TpuConv,
     TpuDeconv,
+    TpuEmbedding,
     TpuGraph,
     TpuInterp,
     TpuLayerNorm,
@@ -190,7 +191,8 @@ class _Writer:
         else:
             raise InternalError(f"no Top MLIR for an op of kind {op.kind}", where=op.name)
         operands = [*(self.tensor(name) for name in op.inputs), *more]
-        if isinstance(op, TpuBinary) and op.constant_first and more:
+        constant_first = isinstance(op, TpuEmbedding) or (isinstance(op, TpuBinary) and op.constant_first)
+        if constant_first and more:
             operands = [*more, *(self.tensor(name) for name in op.inputs)]
         result = _type(self.graph.tensors[op.output].shape)
         self.values[op.output] = self.line(top, operands, result, attributes, self.names[op.output])
@@ -304,6 +306,10 @@ def _interp(writer: _Writer, op: Any) -> _Written:
     return "Interp", [writer.absent()], f'mode = "{op.method}", coord_mode = "{op.coordinates}", {scales}'
 
 
+def _embedding(writer: _Writer, op: Any) -> _Written:
+    return "Gather", [writer.weight(op, "table", op.table)], "axis = 0 : si32, keepdims = true"
+
+
 def _layer_norm(writer: _Writer, op: Any) -> _Written:
     scale, bias, shape = op.scale, op.bias, writer.graph.tensors[op.output].shape
     if np.prod(shape[: op.axis]) == 1:  # the compiler reads both where it rewrites a layer of one row
@@ -330,6 +336,7 @@ _WRITERS: dict[type[TpuOp], Callable[[_Writer, Any], _Written]] = {
     TpuInterp: _interp,
     TpuReduce: _reduce,
     TpuLayerNorm: _layer_norm,
+    TpuEmbedding: _embedding,
     TpuConcat: lambda w, op: ("Concat", [], f"axis = {op.axis} : si32"),
     TpuReshape: lambda w, op: ("Reshape", [], f"shape = {_ints(w.graph.tensors[op.output].shape)}"),
     TpuPermute: lambda w, op: ("Permute", [], f"order = {_ints(op.order)}"),

@@ -85,6 +85,8 @@ def test_the_weakest_layer_is_named_where_it_stands_out() -> None:
     known = Untried(sixteen_bits=True)
     layers = [layer("a"), layer("weak", isolated_sqnr_db=20.0), layer("c")]
     assert "tags: {hp: [conv_weak]}" in [each.recipe for each in advice_for(report(*layers), known)]
+    tagged = [*layers, layer("worse", isolated_sqnr_db=10.0, tags=["hp"])]  # has its 16 bits already
+    assert "tags: {hp: [conv_weak]}" in [each.recipe for each in advice_for(report(*tagged), known)]
     layers[1]["isolated_sqnr_db"] = 39.0
     assert not any("weak" in each.recipe for each in advice_for(report(*layers), known))
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from nnkit.errors import ModelError
 from nnkit.graph import Model
+from nnkit.graph.read.embedding import only_numbers_rows
 from nnkit.graph.read.pool import POOL_OPS
 from nnkit.graph.read.reshape import RESHAPE_OPS
 from nnkit.graph.refusal import Refusal, Refused, refusal_error
@@ -50,6 +51,7 @@ BUILDERS: Mapping[str, Builder] = MappingProxyType(
         **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL2"), shapes.reduce),
         **dict.fromkeys(("Softmax", "LogSoftmax"), shapes.softmax),
         "LayerNormalization": shapes.layer_norm,
+        "Gather": shapes.embedding,
     }
 )
 """ONNX op -> what makes the TPU's op of it."""
@@ -69,6 +71,8 @@ def lower(model: Model, name: str, chip: str = "") -> TpuGraph:
     refusals: list[Refusal] = []
     same: dict[str, str] = {}
     for node in view.nodes:
+        if node.is_op("Clip", "Cast") and only_numbers_rows(view, node):
+            continue
         if node.is_op(*_TRANSPARENT) or _repeats_for_arithmetic(view, node):
             same[node.output] = same.get(node.inputs[0], node.inputs[0])
             continue

@@ -10,6 +10,7 @@ import numpy as np
 
 from nnkit.graph.read.axis import read_axis
 from nnkit.graph.read.concat import read_concat
+from nnkit.graph.read.embedding import read_embedding
 from nnkit.graph.read.operands import image_hw
 from nnkit.graph.read.pad import read_pad
 from nnkit.graph.read.reduce import read_reduce
@@ -27,6 +28,7 @@ from nnkit_tpu.constraints import (
     mode_is_nearest_or_linear,
     nearest_repeats_pixels,
     normalisation_is_plain,
+    numbers_are_given,
     pad_does_not_crop,
     pad_mode_is_known,
     require,
@@ -40,6 +42,7 @@ from nnkit_tpu.program import (
     FloatArray,
     TpuConcat,
     TpuDeconv,
+    TpuEmbedding,
     TpuInterp,
     TpuLayerNorm,
     TpuOp,
@@ -147,6 +150,13 @@ def softmax(graph: GraphView, node: Node) -> TpuOp:
     """Softmax and LogSoftmax along one axis."""
     common = fields(graph, node, node.inputs[0])
     return TpuSoftmax(**common, axis=read_axis(graph, node), log=node.op_type == "LogSoftmax")
+
+
+def embedding(graph: GraphView, node: Node) -> TpuOp:
+    """Gather of the rows of a constant table by numbers that the network is given."""
+    read = read_embedding(graph, node)
+    require(numbers_are_given, read.ids in graph.inputs)
+    return TpuEmbedding(**{**fields(graph, node), "inputs": (read.ids,)}, table=float32(read.table))
 
 
 def layer_norm(graph: GraphView, node: Node) -> TpuOp:
