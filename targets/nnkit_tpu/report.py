@@ -66,7 +66,7 @@ def _groups(layer_groups: Mapping[str, Any] | None) -> list[str]:
         return []
     told = []
     if layer_groups["compiler_search"] != "ended":
-        told.append(f"the compiler's search for layer groups was {layer_groups['compiler_search']}")
+        told.append(f"the compiler's search for layer groups: {layer_groups['compiler_search']}")
     if layer_groups["not_planned"]:
         told.append(f"nnkit planned none, as it cannot follow the lowered program: {layer_groups['not_planned']}")
     told += (layer_groups["audit"] or {}).get("not_followed", ())
