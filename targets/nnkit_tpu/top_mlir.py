@@ -311,11 +311,7 @@ def _embedding(writer: _Writer, op: Any) -> _Written:
 
 
 def _layer_norm(writer: _Writer, op: Any) -> _Written:
-    scale, bias, shape = op.scale, op.bias, writer.graph.tensors[op.output].shape
-    if np.prod(shape[: op.axis]) == 1:  # the compiler reads both where it rewrites a layer of one row
-        scale = np.ones(shape[op.axis :], np.float32) if scale is None else scale
-        bias = np.zeros(shape[op.axis :], np.float32) if bias is None else bias
-    more = [writer.weight(op, "scale", scale), writer.weight(op, "bias", bias)]
+    more = [writer.weight(op, "scale", op.scale), writer.weight(op, "bias", op.bias)]
     return "LayerNorm", more, f"normalized_shape = [], axis = {op.axis} : si32, eps = {_f64(op.epsilon)}"
 
 

@@ -97,17 +97,10 @@ def _gelu_of_parts(net: Net, to: str) -> str:
     return net("Mul", net("Mul", "x", net.constant(0.5)), gate, to=to)
 
 
-def _norm_of_one_row(net: Net, to: str) -> str:
-    """Its scale of ones and bias of zeros change nothing, but behind a Reshape the compiler reads both."""
-    row = net("Reshape", net("GlobalAveragePool", "x"), net.ints(1, 8))
-    return net("LayerNormalization", row, net.constant(np.ones(8)), net.constant(np.zeros(8)), axis=-1, to=to)
-
-
 REWRITTEN: Mapping[str, Case] = {
     "gelu_of_parts": _gelu_of_parts,
     "instance_norm": _instance_norm,
     "depth_to_space": _depth_to_space,
-    "norm_of_one_row": _norm_of_one_row,
     "gru": _recurrent("GRU", 3),
     "lstm": _recurrent("LSTM", 4),
 }
