@@ -29,7 +29,7 @@ class SweepTable:
     def __init__(self, folder: Path, title: str, jobs: Sequence[Job], out: Path, dashboard: str | None) -> None:
         self.csv, self.page = folder / "sweep.csv", folder / "sweep.html"
         self._title, self._jobs, self._out = title, jobs, out
-        self._note = f"Dask's dashboard: {dashboard}" if dashboard else ""
+        self._dashboard = dashboard or ""
         self._rows = [Row(job.name, job.key, "waiting", job.point.values) for job in jobs]
         self._lock = threading.Lock()
         self._write()
@@ -101,7 +101,7 @@ class SweepTable:
         """Each file whole, whenever somebody reads it."""
         for path, text in (
             (self.csv, sweep_csv(self._rows)),
-            (self.page, sweep_html(self._title, self._rows, self._note)),
+            (self.page, sweep_html(self._title, self._rows, self._dashboard)),
         ):
             new = path.with_name(f".{path.name}.new")
             new.write_text(text, encoding="utf-8")

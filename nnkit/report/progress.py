@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import TextIO
 
+from nnkit.installation import install_command
 from nnkit.report.journal import Journal, StageEvent, StageState
 
 _SAY_SECONDS = 10.0
@@ -53,9 +55,10 @@ class Progress:
             self.stream.write(f"    {text}\n")
 
     def say_dashboard(self, address: str | None) -> None:
-        """Where a browser sees what a cluster does; None says nothing."""
+        """Where a browser sees what a cluster does; None says nothing. Dask draws it by bokeh alone."""
         if address is not None and not self.quiet:
-            self.stream.write(f"  dashboard of Dask: {address}\n")
+            needs = "" if find_spec("bokeh") else f" (needs bokeh: {install_command('dask')})"
+            self.stream.write(f"  dashboard of Dask: {address}{needs}\n")
 
 
 class Step:

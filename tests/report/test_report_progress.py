@@ -95,3 +95,15 @@ def test_what_a_run_before_has_done_counts_as_done_and_not_for_the_rate(monkeypa
         now = 120.0
         step.advance(40)  # 2 a second: 30 s for the other 60
         assert stream.getvalue() == "  calibrate    940 of 1000, 2.0/s, 30 s left\n"
+
+
+@pytest.mark.parametrize(("bokeh", "needs"), [(object(), False), (None, True)])
+def test_the_dashboards_address_comes_with_what_draws_it(
+    bokeh: object, needs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nnkit.report.progress.find_spec", lambda name: bokeh)
+    stream = io.StringIO()
+    Progress(stream=stream).say_dashboard("http://127.0.0.1:1/status")
+    assert "dashboard of Dask: http://127.0.0.1:1/status" in stream.getvalue()
+    assert ("(needs bokeh: " in stream.getvalue()) == needs
+    assert ("[dask]" in stream.getvalue()) == needs

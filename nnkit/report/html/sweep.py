@@ -21,16 +21,16 @@ _WORDS = {
 }
 
 
-def sweep_html(title: str, rows: Sequence[Row], note: str = "") -> str:
+def sweep_html(title: str, rows: Sequence[Row], dashboard: str = "") -> str:
     """The page. While builds wait or run it says so, and loads itself anew.
 
-    title: the recipe's name. note: a line above the table, such as where Dask's dashboard is.
+    title: the recipe's name. dashboard: where Dask's is; while builds run, the page links to it.
     """
     environment = page_environment()
     under_way = [row for row in rows if row.state in ("waiting", "running")]
     return environment.get_template("sweep.html.j2").render(
         title=title,
-        note=note,
+        dashboard=dashboard,
         rows=rows,
         axes=axes_of(rows),
         regions=regions_of(rows),

@@ -105,7 +105,7 @@ def test_a_click_on_a_point_opens_the_builds_report(opened: Opened) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_is_accessible(browser: Browser, tmp_path: Path, scheme: str) -> None:
     page = tmp_path / "sweep.html"
-    page.write_text(sweep_html("net", ROWS, "Dask's dashboard: http://127.0.0.1:8787"), encoding="utf-8")
+    page.write_text(sweep_html("net", ROWS, "http://127.0.0.1:8787/status"), encoding="utf-8")
     opened = Opened(browser, page, color_scheme=scheme)
     found = Axe().run(opened.page).response["violations"]
     opened.page.close()
@@ -116,12 +116,14 @@ def test_it_is_accessible(browser: Browser, tmp_path: Path, scheme: str) -> None
 def test_builds_that_run_say_where_they_are_and_the_page_follows(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "sweep.html"
     waiting = [Row("net", "gap8@a", "running", stage="calibrate"), Row("net", "gap8@b", "waiting")]
-    page.write_text(sweep_html("net", waiting), encoding="utf-8")
+    page.write_text(sweep_html("net", waiting, dashboard="http://127.0.0.1:8787/status"), encoding="utf-8")
     opened = Opened(browser, page)
     assert "0 of 2 are done" in opened.page.locator("[role=status]").inner_text()
     assert "calibrate" in opened.page.locator("#sweep-table tbody tr").first.inner_text()
+    link = opened.page.locator("[role=status] a")
+    assert link.get_attribute("href") == "http://127.0.0.1:8787/status"
     with opened.page.expect_navigation():
-        page.write_text(sweep_html("net", ROWS[:2]), encoding="utf-8")
+        page.write_text(sweep_html("net", ROWS[:2], dashboard="http://127.0.0.1:8787/status"), encoding="utf-8")
     assert opened.page.locator("[role=status]").inner_text() == "All are done."
     opened.page.close()
     assert opened.complaints == []
