@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import floor
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ def byte_size(size: float | None) -> str:
     value = float(size)
     for unit in ("B", "KiB", "MiB"):
         if value < 1024:
-            return f"{value:.0f}{_THIN}{unit}" if unit == "B" or value >= 100 else f"{value:.3g}{_THIN}{unit}"
+            whole = unit == "B" or value >= 100  # halves go up, as they do in the page's charts
+            return f"{floor(value + 0.5)}{_THIN}{unit}" if whole else f"{value:.3g}{_THIN}{unit}"
         value /= 1024
     return f"{value:.3g}{_THIN}GiB"
 
