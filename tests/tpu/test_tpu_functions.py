@@ -97,7 +97,13 @@ def _gelu_of_parts(net: Net, to: str) -> str:
     return net("Mul", net("Mul", "x", net.constant(0.5)), gate, to=to)
 
 
+def _norm_of_one_row(net: Net, to: str) -> str:
+    row = net("Reshape", net("GlobalAveragePool", "x"), net.ints(1, 8))
+    return net("LayerNormalization", row, net.constant(np.ones(8)), net.constant(np.zeros(8)), axis=-1, to=to)
+
+
 REWRITTEN: Mapping[str, Case] = {
+    "norm_of_one_row": _norm_of_one_row,
     "gelu_of_parts": _gelu_of_parts,
     "instance_norm": _instance_norm,
     "depth_to_space": _depth_to_space,
