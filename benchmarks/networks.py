@@ -45,7 +45,7 @@ def shared_folder() -> Path | None:
 
 
 def available(folder: Path, wanted: list[str] | None = None) -> list[Network]:
-    """The networks by name (None: all but `tiny` and `vww`), seeded ones written into `folder`. Raises SystemExit."""
+    """The networks by name (None: without `tiny`, `vww`, `wide`), seeded ones written into `folder`. Raises SystemExit."""
     makers: dict[str, Callable[[], Network]] = {}
     own = REPOSITORY / "recipes" / "gap8_reid" / "reid.onnx"
     shared = shared_folder()
@@ -59,12 +59,19 @@ def available(folder: Path, wanted: list[str] | None = None) -> list[Network]:
         )
     if shared is not None and (shared / "quant_bench" / "vww.onnx").is_file():
         makers["vww"] = partial(_people, shared / "quant_bench", folder)
-    for name, builder in (("mobilenet_v2", mobilenet_v2), ("resnet", resnet), ("unet", unet), ("tiny", tiny)):
+    for name, builder in (
+        ("mobilenet_v2", mobilenet_v2),
+        ("resnet", resnet),
+        ("unet", unet),
+        ("wide", wide),
+        ("tiny", tiny),
+    ):
         makers[name] = partial(_seeded, name, builder, folder)
     unknown = [name for name in wanted or [] if name not in makers]
     if unknown:
         raise SystemExit(f"no network {', '.join(unknown)} here; there are: {', '.join(makers)}")
-    return [maker() for name, maker in makers.items() if (name in wanted if wanted else name not in ("tiny", "vww"))]
+    asked = wanted or [name for name in makers if name not in ("tiny", "vww", "wide")]
+    return [maker() for name, maker in makers.items() if name in asked]
 
 
 def mobilenet_v2(path: Path) -> tuple[int, ...]:
@@ -107,6 +114,15 @@ def unet(path: Path) -> tuple[int, ...]:
     d = net.relu(net.conv(net.concat(b, net.up_conv(c, 16)), 16))
     e = net.relu(net.conv(net.concat(a, net.up_conv(d, 8)), 8))
     net.save(path, net.conv(e, 2, 1), net.conv(d, 2, 1))
+    return tuple(net.shape)
+
+
+def wide(path: Path) -> tuple[int, ...]:
+    """The last layers of VGG and ResNet on 4x4 pixels: 3x3 over 256 and 512 channels. Returns the input's shape."""
+    net = _builder().Net((1, 64, 8, 8))
+    x = net.max_pool(net.relu(net.conv("x", 256, 3)))
+    x = net.relu(net.conv(net.relu(net.conv(x, 512, 3)), 512, 3))
+    net.save(path, net.gemm(net.flatten(net.global_pool(x)), 10))
     return tuple(net.shape)
 
 

@@ -25,6 +25,7 @@ DMA_BYTES = 7.9  # a cycle
 _GROUP_CYCLES = 25.0
 _ROW_CYCLES = 8.0  # of an inner loop: its set-up and the step to the next kernel row
 _BLOCK_CYCLES = 99.0  # 16 starts, 16 outputs, the block's parameters
+_SUMS_CYCLES = 100.0  # 16 sums, kept from slice to slice
 _PIXELS_CYCLES = 250.0  # addresses of four pixels, in code that a core's first cache does not hold beside the loop
 
 
@@ -59,6 +60,21 @@ def least_packed_cycles(layout: PackedLayout, pixels: int, channels: int, cores:
     """All of it in even parts."""
     blocks = ceil_div(channels, LANES)
     return pixels / BLOCK_PIXELS * (_PIXELS_CYCLES + blocks * _block_cycles(layout)) / cores
+
+
+def sliced_cycles(layout: PackedLayout, pixels: int, channels: int, cores: int) -> float:
+    """As `packed_cycles`, of one slice of the input's channels, whose sums are kept. layout: of the slice."""
+    blocks = ceil_div(channels, LANES)
+    units = ceil_div(ceil_div(pixels, BLOCK_PIXELS) * blocks, cores)
+    fours = units // blocks if units % blocks == 0 else units // blocks + 1.5
+    return fours * _PIXELS_CYCLES + units * (_block_cycles(layout) + _SUMS_CYCLES)
+
+
+def least_slice_cycles(layout: PackedLayout, pixels: int, channels: int, cores: int) -> float:
+    """What a slice more adds at least to `least_packed_cycles`: all but the products."""
+    blocks = ceil_div(channels, LANES)
+    each = layout.rows * _ROW_CYCLES + _BLOCK_CYCLES + _SUMS_CYCLES
+    return pixels / BLOCK_PIXELS * (_PIXELS_CYCLES + blocks * each) / cores
 
 
 def image_cycles(layout: PackedLayout, rows: int, columns: int, cores: int, same_type: bool) -> float:

@@ -56,7 +56,7 @@ def code_bytes(program: Program, plan: MemoryPlan, options: Gap8Options, form: S
     code = network_code(program, plan, machine, cluster, as_table=form == "table")
     constants = [constant for layer in code.layers for constant in layer.constants]
     total = constant_bytes([*constants, *code.tilings])
-    operator_of = operator_c if cluster is None else cluster.operator
+    operator_of = operator_c if cluster is None else cluster.operators(plan)
     functions = {function for op in program.ops for function in operator_of(op).functions(op, program)}
     total += _kernels_bytes(functions) + (_SCHEDULE if cluster is not None else 0)
     if form == "table":

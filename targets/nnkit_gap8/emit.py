@@ -91,7 +91,7 @@ def emit_artifact(
 
     Raises InternalError when plan and program do not belong together.
     """
-    operator_of = operator_c if cluster is None else cluster.operator
+    operator_of = operator_c if cluster is None else cluster.operators(plan)
     _check(program, plan, machine, operator_of)
     network = network_of(program, plan, machine, name or program.name)
     files: dict[str, bytes] = {"weights.bin": _weights(program, plan, operator_of)}

@@ -46,7 +46,7 @@ def network_code(
     """
     kept = any(buffer.kind == "code" for buffer in plan.buffers.values())
     share = as_table or kept or any(isinstance(op, JoinRows) for op in program.ops)
-    operator_of = operator_c if cluster is None else cluster.operator
+    operator_of = operator_c if cluster is None else cluster.operators(plan)
     tiles = None if cluster is None else cluster.tile_plan(plan)
     calls = _calls(program, machine, operator_of)
     if share and cluster is None:

@@ -36,6 +36,29 @@ class TileInput:
 
 
 @dataclass(frozen=True)
+class Slices:
+    """How the input channels of a packed convolution come in slices, in groups of `lanes` channels.
+
+    groups: of all channels; a slice has some of them, the last one what is left. taps: entries of the image that make
+    an output value. head_bytes: in front of the first slice's weights of 4 output channels. columns: of the sums.
+    """
+
+    groups: int
+    lanes: int
+    taps: int
+    head_bytes: int
+    columns: int
+
+    def weight_bytes(self, groups: int, first: bool) -> int:
+        """Of 4 output channels, of a slice of so many groups."""
+        return groups * self.taps * 16 + (self.head_bytes if first else 0)
+
+    def sizes(self, slice_groups: int) -> list[int]:
+        """The groups of every slice."""
+        return [min(slice_groups, self.groups - at) for at in range(0, self.groups, slice_groups)]
+
+
+@dataclass(frozen=True)
 class TiledOp:
     """The shape of a layer's tiles: what one of so many output rows and channels reads, writes and needs beside.
 
@@ -44,6 +67,7 @@ class TiledOp:
     block_bytes: weights of 4 output channels; 0: none. image_row_bytes: of a packed convolution's image; 0: none.
     image_by_channel: image_row_bytes are of one channel, and a tile's image has its own channels alone.
     cut_channels: whether tiles may hold some of the channels. scratch_bytes: of the kernel, for every tile the same.
+    slices: of the input channels; None: a tile has all of them.
     """
 
     name: str
@@ -60,6 +84,7 @@ class TiledOp:
     image_by_channel: bool = False
     cut_channels: bool = True
     scratch_bytes: int = 0
+    slices: Slices | None = None
 
     def kernel_rows(self, first: int, last: int) -> tuple[int, int]:
         """Rows that the first kernel makes for output rows `first` .. `last`: those in front of a pool."""
@@ -97,6 +122,7 @@ class L1Layout:
     outputs: tuple[int, int]
     image: int
     band: int
+    sums: int
     scratch: int
     spans: tuple[tuple[str, int, int], ...]
     peak_bytes: int
@@ -109,6 +135,7 @@ class Tiling:
     """How a step of one layer is cut.
 
     channels, rows: of the output, in a tile. by_rows: channels run inside rows.
+    slice_groups: of the input channels in a slice, see `Slices`; 0: a tile has all of them. Slices run innermost.
     dma_bytes: both ways between L2 and L1. compute_cycles, dma_cycles: the sums; cycles: with their overlap.
     candidates: how many cuts were compared: none of the others is better under the model, which is proven.
     least_cycles: what no cut can do with less under the model, whatever the sizes of its tiles.
@@ -118,6 +145,7 @@ class Tiling:
     channels: int
     rows: int
     by_rows: bool
+    slice_groups: int
     layout: L1Layout
     tiles: int
     dma_bytes: int
@@ -151,28 +179,40 @@ class TilePlan:
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     @property
+    def slice_groups(self) -> Mapping[str, int]:
+        """Of the layers whose input channels come in slices, by layer: the same in all of its steps."""
+        return {tiling.op.name: tiling.slice_groups for tiling in self.steps.values() if tiling.slice_groups}
+
+    @property
     def l1_bytes(self) -> int:
         """What the tiles take of L1."""
         return max((tiling.layout.peak_bytes for tiling in self.steps.values()), default=0)
 
 
-def buffer_bytes(op: TiledOp, channels: int, rows: int, keeps: bool) -> dict[str, int]:
-    """The largest tile's bytes of each kind of buffer; `input0`, `input1`, `weights`, `output`, `image`, `band`."""
+def buffer_bytes(op: TiledOp, channels: int, rows: int, keeps: bool, slice_groups: int) -> dict[str, int]:
+    """The largest tile's bytes of each kind of buffer: inputs, weights, output, image, band, sums, scratch."""
     most = most_rows(op, rows, keeps)
+    blocks = -(-channels // 4)
+    # A packed convolution writes whole blocks of 4 channels.
+    written = blocks * 4 if op.image_row_bytes else channels
     sizes = {}
     for index, source in enumerate(op.inputs):
         sizes[f"input{index}"] = (source.channels or channels) * most.inputs[index] * source.row_bytes
-    blocks = -(-channels // 4)
     sizes["weights"] = blocks * op.block_bytes
-    # A packed convolution writes whole blocks of 4 channels.
-    written = blocks * 4 if op.image_row_bytes else channels
     sizes["output"] = (channels if op.pool is not None else written) * rows * op.row_bytes
-    sizes["image"] = 0
+    sizes["image"] = sizes["sums"] = 0
     if op.image_rows is not None:
         sizes["image"] = ((most.kernel - 1) * op.image_rows.stride + op.image_rows.span) * op.image_row_bytes
         sizes["image"] *= channels if op.image_by_channel else 1
     sizes["band"] = written * most.band * op.band_row_bytes
     sizes["scratch"] = op.scratch_bytes
+    if op.slices is not None and slice_groups:
+        source = op.inputs[0]
+        read = min(slice_groups * op.slices.lanes, source.channels or 0)
+        sizes["input0"] = read * most.inputs[0] * source.row_bytes
+        sizes["weights"] = blocks * op.slices.weight_bytes(slice_groups, first=True)
+        sizes["image"] = sizes["image"] // op.slices.groups * slice_groups
+        sizes["sums"] = -(-most.kernel * op.slices.columns // 4) * blocks * 16 * 4  # 4 channels by 4 pixels, 32 bits
     return sizes
 
 
@@ -204,14 +244,17 @@ def row_spans(op: TiledOp, rows: int) -> Iterator[tuple[int, int]]:
         yield first, min(first + rows, op.height)
 
 
-def layout_of(op: TiledOp, channels: int, rows: int, all_channels: int, by_rows: bool) -> L1Layout:
+def layout_of(
+    op: TiledOp, channels: int, rows: int, all_channels: int, by_rows: bool, slice_groups: int = 0
+) -> L1Layout:
     """Buffers one after another, each aligned to 4 bytes; two of what changes while it is in use.
 
-    An input that becomes an image is in use only before the next one is asked for.
+    An input that becomes an image is in use only before the next one is asked for; the sums of slices stay where they are
+    until their tile is complete.
     """
     down, across = -(-op.height // rows), -(-all_channels // channels)
     keeps = op.keeps_rows(by_rows, across)
-    sizes = buffer_bytes(op, channels, rows, keeps)
+    sizes = buffer_bytes(op, channels, rows, keeps, slice_groups)
     spans: list[tuple[str, int, int]] = []
     end = 0
 
@@ -231,11 +274,17 @@ def layout_of(op: TiledOp, channels: int, rows: int, all_channels: int, by_rows:
         take(f"input{index}", not op.image_row_bytes and (down > 1 or (across > 1 and source.channels is None)))
         for index, source in enumerate(op.inputs)
     )
-    weights = take("weights", across > 1)
+    weights = take("weights", across > 1 or slice_groups > 0)
     outputs = take("output", down * across > 1)
-    image, band, scratch = (take(name, False)[0] for name in ("image", "band", "scratch"))
+    image, band, sums, scratch = (take(name, False)[0] for name in ("image", "band", "sums", "scratch"))
     band_rows = most_rows(op, rows, keeps).band
-    return L1Layout(inputs, weights, outputs, image, band, scratch, tuple(spans), end, band_rows, keeps)
+    return L1Layout(inputs, weights, outputs, image, band, sums, scratch, tuple(spans), end, band_rows, keeps)
+
+
+def least_l1_bytes(op: TiledOp) -> int:
+    """Of the smallest tile: four output channels of one row, of one group of input channels where these can be cut."""
+    sizes = (0, 1) if op.slices is not None else (0,)
+    return min(layout_of(op, min(4, op.channels), 1, op.channels, False, size).peak_bytes for size in sizes)
 
 
 def check_tile_plan(plan: TilePlan) -> None:
@@ -248,7 +297,7 @@ def check_tile_plan(plan: TilePlan) -> None:
         for (name, _, end), (other, start, _) in pairwise(ordered):
             if start < end:
                 raise InternalError(f"{name} and {other} overlap in L1", where=op.name)
-        sizes = buffer_bytes(op, tiling.channels, tiling.rows, layout.keeps)
+        sizes = buffer_bytes(op, tiling.channels, tiling.rows, layout.keeps, tiling.slice_groups)
         for name, start, end in layout.spans:
             if end - start < sizes[name.split(".")[0]] or end > layout.peak_bytes:
                 raise InternalError(f"{name} has {end - start} bytes", where=op.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnkit.c.fixed.conv2d import conv2d_kernel
 from nnkit.c.fixed.conv2d_depthwise import is_depthwise
@@ -13,7 +13,7 @@ from nnkit.c.fixed.types import chw, ctype
 from nnkit.c.fixed.weight_blocks import block_bytes
 from nnkit.program import Activation, Add, Conv2d, Fixed, Lookup, Mul, OpBase, Pool, Program, Window
 from nnkit_gap8 import cluster_costs as costs
-from nnkit_gap8.tile_plan import Rows, TiledOp, TileInput
+from nnkit_gap8.tile_plan import Rows, Slices, TiledOp, TileInput
 
 _SCRATCH_SHARE = 6  # of L1 goes to a depthwise kernel's bands
 
@@ -22,15 +22,32 @@ Compute = Callable[[int, int, int], float]
 
 
 @dataclass(frozen=True)
+class SliceCosts:
+    """Of one slice of so many groups of the input's channels, of a tile.
+
+    compute: by channels, kernel rows, groups; without a pool behind. image: by kernel rows, groups.
+    pool: of the tile's last slice, by channels, output rows. least: what each slice more adds to `TileCosts.least`, by
+    channels.
+    """
+
+    compute: Callable[[int, int, int], float]
+    image: Callable[[int, int], float]
+    pool: Callable[[int, int], float]
+    least: Callable[[int], float]
+
+
+@dataclass(frozen=True)
 class TileCosts:
     """compute: of the kernels on a tile. image: of a new input's, by kernel rows.
 
     least: of all computation of so many channels, if every core worked without a pause on tiles of any size.
+    slices: of a layer whose input channels can come in slices.
     """
 
     compute: Compute
     image: Callable[[int], float]
     least: Callable[[int], float]
+    slices: SliceCosts | None = None
 
 
 def describe(op: OpBase, program: Program, machine: CoreMachine) -> tuple[TiledOp, TileCosts] | str:
@@ -73,35 +90,55 @@ def _packed(op: Conv2d, program: Program, cores: int) -> tuple[TiledOp, TileCost
         block_bytes=layout.block_bytes,
         image_row_bytes=layout.image_row_bytes,
         image_rows=rows,
+        slices=Slices(layout.entry_groups, layout.lanes, layout.taps, layout.head_bytes, conv_w)
+        if layout.can_be_sliced
+        else None,
     )
     columns = channels * op.window.kernel_w if layout.folded else layout.entry_groups
 
     same_type = ctype(x.fixed) == layout.lane
     cost = _pool_cost(op.pool.kind, op.pool.window, y.fixed) if op.pool is not None else "max"
 
+    def pooled(tile_channels: int, out_rows: int) -> float:
+        if op.pool is None:
+            return 0.0
+        window = op.pool.window
+        overlap = max(0, window.span_h - window.stride_h)
+        taps = window.kernel_h * window.kernel_w
+        return (
+            costs.FORK_CYCLES
+            + costs.pool_cycles(tile_channels, out_rows, out_w, taps, cost, cores)
+            + costs.kept_cycles(tile_channels, overlap * conv_w, cores)
+        )
+
     def compute(tile_channels: int, kernel_rows: int, out_rows: int) -> float:
-        cycles = costs.FORK_CYCLES + costs.packed_cycles(layout, kernel_rows * conv_w, tile_channels, cores)
-        if op.pool is not None:
-            window = op.pool.window
-            cycles += costs.FORK_CYCLES + costs.pool_cycles(
-                tile_channels, out_rows, out_w, window.kernel_h * window.kernel_w, cost, cores
-            )
-            overlap = max(0, window.span_h - window.stride_h)
-            cycles += costs.kept_cycles(tile_channels, overlap * conv_w, cores)
-        return cycles
+        packed = costs.packed_cycles(layout, kernel_rows * conv_w, tile_channels, cores)
+        return costs.FORK_CYCLES + packed + pooled(tile_channels, out_rows)
+
+    def image_of(kernel_rows: int, image_columns: int) -> float:
+        image_rows = (kernel_rows - 1) * rows.stride + rows.span
+        return costs.FORK_CYCLES + costs.image_cycles(layout, image_rows, image_columns, cores, same_type)
 
     def image(kernel_rows: int) -> float:
-        image_rows = (kernel_rows - 1) * rows.stride + rows.span
-        return costs.FORK_CYCLES + costs.image_cycles(layout, image_rows, columns, cores, same_type)
+        return image_of(kernel_rows, columns)
+
+    def slice_compute(tile_channels: int, kernel_rows: int, groups: int) -> float:
+        part = replace(layout, row_groups=layout.row_groups // layout.entry_groups * groups)
+        return costs.FORK_CYCLES + costs.sliced_cycles(part, kernel_rows * conv_w, tile_channels, cores)
+
+    def slice_least(tile_channels: int) -> float:
+        return costs.least_slice_cycles(layout, (made[1] - made[0]) * conv_w, tile_channels, cores)
+
+    made = tiled.kernel_rows(0, out_h)
+    sliced = SliceCosts(slice_compute, image_of, pooled, slice_least) if layout.can_be_sliced else None
 
     def least(tile_channels: int) -> float:
-        made = tiled.kernel_rows(0, out_h)
         image_rows = (made[1] - made[0] - 1) * rows.stride + rows.span
         return costs.least_packed_cycles(layout, (made[1] - made[0]) * conv_w, tile_channels, cores) + (
             costs.image_cycles(layout, image_rows * columns, 1, 1, same_type) / cores
         )
 
-    return tiled, TileCosts(compute, image, least)
+    return tiled, TileCosts(compute, image, least, sliced)
 
 
 def _pool_cost(kind: str, window: Window, storage: Fixed) -> costs.PoolCost:

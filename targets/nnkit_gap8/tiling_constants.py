@@ -79,9 +79,19 @@ def _constant(name: str, tiling: Tiling, calls: tuple[Call, ...]) -> Constant:
         (_pair(layout.outputs), "outputs"),
         (f"{layout.image}, {layout.band}", "image, rows in front of the pool"),
         (f"{layout.band_rows}, {op.band_row_bytes}", "most of these rows, bytes of one"),
-        (f"{layout.scratch}", "scratch"),
+        (f"{layout.scratch if layout.sums < 0 else layout.sums}", "scratch, or sums"),
+        (_slices(tiling), "slices of input channels; groups of a slice, of all; channels, weight bytes of one"),
     )
     return Constant("struct nnkit_tiling", name, lines)
+
+
+def _slices(tiling: Tiling) -> str:
+    slices = tiling.op.slices
+    if slices is None or not tiling.slice_groups:
+        return "1, 0, 0, 0, 0"
+    count = len(slices.sizes(tiling.slice_groups))
+    weights = slices.weight_bytes(1, first=False)
+    return f"{count}, {tiling.slice_groups}, {slices.groups}, {slices.lanes}, {weights}"
 
 
 def _rows(rows: Rows) -> str:

@@ -68,6 +68,20 @@ class PackedLayout:
         """Bytes of one row of the packed image."""
         return self.image_w * self.entry_groups * GROUP_BYTES
 
+    @property
+    def taps(self) -> int:
+        """Entries of the image that make one output value."""
+        return self.groups // self.entry_groups
+
+    @property
+    def can_be_sliced(self) -> bool:
+        """Whether the input's channels may come in slices, with the sums kept in between.
+
+        Not where an entry holds a kernel row. Nor with slopes: they lie in front of the first slice's weights, and the
+        last slice would need them.
+        """
+        return not self.folded and not self.leaky and self.entry_groups > 1
+
 
 def why_not_packed(op: Conv2d, program: Program) -> str | None:
     """Why a convolution has no packed kernel; None: it has one."""
@@ -121,32 +135,36 @@ class ImageFunction(Function):
 
 @dataclass(frozen=True, order=True)
 class PackedFunction(Function):
-    """The convolution of an image."""
+    """The convolution of an image. sliced: of some of its channels, with 32-bit sums kept between the slices."""
 
     lane: CType
     y: CType
     leaky: bool
+    sliced: bool = False
 
     @property
     def name(self) -> str:
-        return f"conv_packed_{self.lane.tag}_{self.y.tag}{'_leaky' if self.leaky else ''}"
+        suffix = "_leaky" if self.leaky else "_slice" if self.sliced else ""
+        return f"conv_packed_{self.lane.tag}_{self.y.tag}{suffix}"
 
 
 class PackedConv2dC(OperatorC[Conv2d]):
     """`struct nnkit_packed_conv`: a call for the image, one for the convolution, and one for a pool behind it.
 
     All of them work on tiles: a schedule makes tiles and brings the fields that a tile changes.
+    slice_groups: groups of an entry that a slice of the input's channels has; 0: all channels at once.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, slice_groups: int = 0) -> None:
         self.program = program
+        self.slice_groups = slice_groups
 
     def functions(self, op: Conv2d, program: Program) -> tuple[Function, ...]:
         """Image, convolution, and pool with its row function."""
         y = program.tensors[op.output].fixed
         layout = packed_layout(op, program)
         image = ImageFunction(ctype(program.tensors[op.inputs[0]].fixed), layout.lane)
-        convolution = PackedFunction(layout.lane, ctype(y), layout.leaky)
+        convolution = PackedFunction(layout.lane, ctype(y), layout.leaky, self.slice_groups > 0)
         if op.pool is None:
             return image, convolution
         return image, convolution, packed_pool(op.pool, y), fused_row(op.pool, y)
@@ -173,14 +191,14 @@ class PackedConv2dC(OperatorC[Conv2d]):
 
     def weight_blocks(self, op: Conv2d) -> list[bytes]:
         """See `packed_blocks`."""
-        return packed_blocks(op, self.program)
+        return packed_blocks(op, self.program, self.slice_groups)
 
 
-def packed_blocks(op: Conv2d, program: Program) -> list[bytes]:
+def packed_blocks(op: Conv2d, program: Program, slice_groups: int = 0) -> list[bytes]:
     """The weight blocks of 4 output channels: starts, slopes, then groups of lanes of each channel in turn.
 
     A channel's lanes are kernel row by kernel row, in each pixel by pixel its channels, with zeros where a group or
-    an entry has more lanes than there are numbers.
+    an entry has more lanes than there are numbers. With `slice_groups` (see `PackedConv2dC`) slice by slice.
     """
     layout = packed_layout(op, program)
     starts = wide_starts(op)
@@ -188,6 +206,10 @@ def packed_blocks(op: Conv2d, program: Program) -> list[bytes]:
     if op.stage.leaky is not None:
         slopes = np.broadcast_to(op.stage.leaky.slopes, (op.weight.shape[0],))
     lanes = _lanes(op.weight.astype(np.int64), layout)  # [O, groups, lanes]
+    if slice_groups:
+        taps = lanes.reshape(len(lanes), layout.taps, layout.entry_groups, layout.lanes)
+        slices = [taps[:, :, at : at + slice_groups] for at in range(0, layout.entry_groups, slice_groups)]
+        lanes = np.concatenate([part.reshape(len(lanes), -1, layout.lanes) for part in slices], axis=1)
     blocks = []
     for first in range(0, len(lanes), LANES):
         count = min(LANES, len(lanes) - first)
@@ -260,5 +282,6 @@ def _constant(name: str, op: Conv2d, program: Program) -> Constant:
             (f"{layout.block_bytes}", "bytes of a block"),
             *stage_lines(op.stage, program.tensors[op.output].fixed),
             (f"{out_h * out_w}", "elements of an output plane"),
+            ("1, 1", "the first and the last slice of the input channels"),
         ),
     )

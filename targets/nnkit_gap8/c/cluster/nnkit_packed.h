@@ -35,6 +35,7 @@ struct nnkit_packed_conv {
     nnkit_i32 slope_shift, slope_rounding;
     nnkit_i32 clip_low, clip_high;
     nnkit_i32 out_plane;        /* elements from a channel's first output to the next channel's: out_h * out_w or more */
+    nnkit_i32 begins, ends;     /* of a tile with a slice of the input channels: the first of them, the last (0 or 1) */
 };
 
 /* Blocks of 4 output channels by 4 pixels. All offsets count bytes. */

@@ -69,12 +69,24 @@ static void set_tile(const struct nnkit_tiles *tiles, nnkit_i32 index, const str
     const struct nnkit_tiling *tiling = &tiles->tiling;
     const nnkit_i32 across = (tiles->all_channels + tiling->channels - 1) / tiling->channels;
     const nnkit_i32 down = (tiling->out_h + tiling->rows - 1) / tiling->rows;
-    const nnkit_i32 outer = index / (tiling->by_rows ? across : down);
-    const nnkit_i32 inner = index - outer * (tiling->by_rows ? across : down);
+    const nnkit_i32 output = index / tiling->slices;
+    const nnkit_i32 outer = output / (tiling->by_rows ? across : down);
+    const nnkit_i32 inner = output - outer * (tiling->by_rows ? across : down);
     nnkit_i32 more = 1;
     struct nnkit_tile last;
 
     last = *before;
+    tile->slice = index - output * tiling->slices;
+    if (tile->slice) { /* the same tile, of the next input channels */
+        const nnkit_i32 slice = tile->slice;
+
+        *tile = last;
+        tile->slice = slice;
+        tile->turn[0] ^= tile->loads[0];
+        tile->turn[1] ^= 1;
+        tile->loads[1] = 1;
+        return;
+    }
     tile->row = (tiling->by_rows ? outer : inner) * tiling->rows;
     tile->channel = (tiling->by_rows ? inner : outer) * tiling->channels;
     tile->rows = tiling->out_h - tile->row < tiling->rows ? tiling->out_h - tile->row : tiling->rows;
@@ -82,11 +94,40 @@ static void set_tile(const struct nnkit_tiles *tiles, nnkit_i32 index, const str
     if (tile->channels > tiling->channels) tile->channels = tiling->channels;
     tile->kept = index ? kept_rows(tiling, &last, tile, &more) : 0;
     /* An input with all channels changes with the rows alone, weights change with the channels alone. */
-    tile->loads[0] = index == 0 || tile->row != last.row || (!tiling->input[0].channels && tile->channel != last.channel);
+    tile->loads[0] = index == 0 || tiling->slices > 1 || tile->row != last.row || (!tiling->input[0].channels && tile->channel != last.channel);
     tile->loads[0] &= more;
-    tile->loads[1] = tiling->block_bytes && (index == 0 || tile->channel != last.channel);
+    tile->loads[1] = tiling->block_bytes && (index == 0 || tiling->slices > 1 || tile->channel != last.channel);
     tile->turn[0] = index && tile->loads[0] ? !last.turn[0] : last.turn[0];
     tile->turn[1] = index && tile->loads[1] ? !last.turn[1] : last.turn[1];
+}
+
+/* Groups of each pixel that a tile's slice has, where there are slices. */
+static nnkit_i32 slice_groups(const struct nnkit_tiling *tiling, const struct nnkit_tile *tile)
+{
+    const nnkit_i32 left = tiling->groups - tile->slice * tiling->slice_groups;
+
+    return left < tiling->slice_groups ? left : tiling->slice_groups;
+}
+
+/* The input channels of a tile's slice from `*first` on. */
+static nnkit_i32 slice_channels(const struct nnkit_tiling *tiling, const struct nnkit_tile *tile, nnkit_i32 *first)
+{
+    const nnkit_i32 most = slice_groups(tiling, tile) * tiling->group_channels;
+    nnkit_i32 left;
+
+    *first = tile->slice * tiling->slice_groups * tiling->group_channels;
+    left = tiling->input[0].channels - *first;
+    return left < most ? left : most;
+}
+
+/* Bytes of a slice's weights of 4 output channels; the starts lie in front of those of the first. */
+static nnkit_i32 slice_bytes(const struct nnkit_tiling *tiling, const struct nnkit_tile *tile, nnkit_i32 *first)
+{
+    const nnkit_i32 head = tiling->block_bytes - tiling->groups * tiling->group_bytes;
+    const nnkit_i32 bytes = slice_groups(tiling, tile) * tiling->group_bytes;
+
+    *first = tile->slice ? head + tile->slice * tiling->slice_groups * tiling->group_bytes : 0;
+    return tile->slice ? bytes : bytes + head;
 }
 
 static void load(struct nnkit_tiles *tiles, const struct nnkit_tile *tile)
@@ -98,19 +139,24 @@ static void load(struct nnkit_tiles *tiles, const struct nnkit_tile *tile)
     for (i = 0; tile->loads[0] && i < tiling->inputs; ++i) {
         const struct nnkit_tile_input *input = &tiling->input[i];
         const nnkit_i32 plane = input->rows.height * input->row_bytes;
-        const nnkit_i32 first = input->channels ? 0 : tiles->first_channel + tile->channel;
+        nnkit_i32 first = input->channels ? 0 : tiles->first_channel + tile->channel;
+        nnkit_i32 channels = input->channels ? input->channels : tile->channels;
 
+        if (tiling->slices > 1) channels = slice_channels(tiling, tile, &first);
         input_rows(tiling, tile, i, &begin, &end);
         if (end == begin) continue; /* nothing but padding */
         tiles->loading[i] = transfer(tiles, tiling->l1_input[i][tile->turn[0]],
             tiles->l2_input[i] + first * plane + begin * input->row_bytes, (end - begin) * input->row_bytes,
-            input->channels ? input->channels : tile->channels, plane, 0);
+            channels, plane, 0);
     }
     if (tile->loads[1]) {
-        const nnkit_i32 bytes = (tile->channels + 3) / 4 * tiling->block_bytes;
+        nnkit_i32 bytes = tiling->block_bytes;
+        nnkit_i32 first = 0;
 
+        if (tiling->slices > 1) bytes = slice_bytes(tiling, tile, &first);
         tiles->loading[2] = transfer(tiles, tiling->l1_weights[tile->turn[1]],
-            tiles->l2_weights + tile->channel / 4 * tiling->block_bytes, bytes, 1, bytes, 0);
+            tiles->l2_weights + tile->channel / 4 * tiling->block_bytes + first, bytes, (tile->channels + 3) / 4,
+            tiling->block_bytes, 0);
     }
 }
 
@@ -126,7 +172,7 @@ static void set_tasks(struct nnkit_tiles *tiles)
 {
     const struct nnkit_tiling *tiling = &tiles->tiling;
     const struct nnkit_tile *tile = &tiles->now;
-    nnkit_u8 *const output = tiles->l1 + tiling->l1_output[tiles->index & 1];
+    nnkit_u8 *const output = tiles->l1 + tiling->l1_output[tiles->index / tiling->slices & 1];
     nnkit_i32 rows = tile->rows;
     nnkit_i32 begin, end, pad;
 
@@ -160,6 +206,19 @@ static void set_tasks(struct nnkit_tiles *tiles)
     if (tiling->block_bytes) tiles->task.weights = tiles->l1 + tiling->l1_weights[tile->turn[1]];
     tiles->task.blocks = tiling->block_bytes ? (tile->channels + 3) / 4 : 0;
     tiles->fresh = tile->loads[0];
+    tiles->complete = tile->slice + 1 == tiling->slices;
+    if (tiling->slices > 1) {
+        struct nnkit_packed_conv *layer = &tiles->layer.packed;
+        nnkit_i32 first;
+
+        layer->in_channels = slice_channels(tiling, tile, &first);
+        layer->entry_groups = slice_groups(tiling, tile);
+        layer->row_groups = layer->entry_groups * layer->kernel_w;
+        layer->pixel_groups = layer->entry_groups * layer->stride_w;
+        layer->block_bytes = slice_bytes(tiling, tile, &first);
+        layer->begins = tile->slice == 0;
+        layer->ends = tiles->complete;
+    }
 }
 
 void nnkit_tiles_start(struct nnkit_tiles *tiles, const struct nnkit_tiling *tiling, struct nnkit_port *port,
@@ -184,7 +243,7 @@ void nnkit_tiles_start(struct nnkit_tiles *tiles, const struct nnkit_tiling *til
     out_plane = tiling->out_h * tiling->out_row_bytes;
     tiles->l2_output = (nnkit_u8 *)step->output + tiles->first_channel * out_plane;
     tiles->count = (tiles->all_channels + tiling->channels - 1) / tiling->channels
-        * ((tiling->out_h + tiling->rows - 1) / tiling->rows);
+        * ((tiling->out_h + tiling->rows - 1) / tiling->rows) * tiling->slices;
     tiles->index = -1;
     tiles->storing[0] = tiles->storing[1] = -1;
     memcpy(tiles->layer.bytes, tiling->layer, (size_t)tiling->layer_bytes);
@@ -207,10 +266,10 @@ nnkit_i32 nnkit_tiles_next(struct nnkit_tiles *tiles)
     const nnkit_i32 out_plane = tiling->out_h * tiling->out_row_bytes;
     nnkit_i32 i, turn;
 
-    if (tiles->index >= 0) {
+    if (tiles->index >= 0 && tiles->complete) {
         const struct nnkit_tile *done = &tiles->now;
 
-        turn = tiles->index & 1;
+        turn = tiles->index / tiling->slices & 1;
         tiles->storing[turn] = transfer(tiles, tiling->l1_output[turn],
             tiles->l2_output + done->channel * out_plane + done->row * tiling->out_row_bytes,
             done->rows * tiling->out_row_bytes, done->channels, out_plane, 1);
@@ -222,7 +281,7 @@ nnkit_i32 nnkit_tiles_next(struct nnkit_tiles *tiles)
     ++tiles->index;
     for (turn = 0; turn < 2; ++turn) {
         /* The output that is two tiles old must have left its buffer; at the end, all. */
-        if (tiles->storing[turn] >= 0 && (tiles->index == tiles->count || turn == (tiles->index & 1))) {
+        if (tiles->storing[turn] >= 0 && (tiles->index == tiles->count || turn == (tiles->index / tiling->slices & 1))) {
             nnkit_dma_wait(tiles->port, tiles->storing[turn]);
             tiles->storing[turn] = -1;
         }

@@ -6,7 +6,7 @@
  *     while (nnkit_tiles_next(&tiles)) {
  *         if (tiles.fresh) make the image of tiles.image_task, where the layer has one;
  *         nnkit_tiles_ahead(&tiles);
- *         run the layer's kernels on tiles.task;
+ *         run the layer's kernel on tiles.task, and where tiles.complete its pool on tiles.pool_task;
  *     }
  */
 #ifndef NNKIT_TILES_H
@@ -49,12 +49,17 @@ struct nnkit_tiling {
     nnkit_i32 l1_image;
     nnkit_i32 l1_band;          /* convolution rows in front of the pool */
     nnkit_i32 band_rows, band_row_bytes; /* most of them; of one channel's row */
-    nnkit_i32 l1_scratch;
+    nnkit_i32 l1_scratch;       /* or the sums that slices of input channels leave to each other */
+    nnkit_i32 slices;           /* of the input channels of a packed convolution; 1: a tile has all of them */
+    nnkit_i32 slice_groups, groups; /* of a pixel: in a slice, in all */
+    nnkit_i32 group_channels;   /* input channels of a group */
+    nnkit_i32 group_bytes;      /* of a group's weights of 4 output channels */
 };
 
 /* A tile: output rows and channels, and which of the buffers hold what it needs. */
 struct nnkit_tile {
     nnkit_i32 channel, channels, row, rows;
+    nnkit_i32 slice;            /* of the input channels; a tile's slices follow each other, the last one completes it */
     nnkit_i32 kept;             /* convolution rows in front of the pool that the last tile has left */
     nnkit_i32 turn[2];          /* of inputs and weights */
     nnkit_i32 loads[2];
@@ -73,6 +78,7 @@ struct nnkit_tiles {
     nnkit_i32 loading[3];       /* transfers of `ahead`: inputs, weights; -1: none */
     nnkit_i32 storing[2];       /* transfers of outputs, two in turn */
     nnkit_i32 fresh;            /* the tile's input is new: its image must be made */
+    nnkit_i32 complete;         /* this is the tile's last slice: a pool behind the convolution runs */
     struct nnkit_task task, image_task, pool_task;
     union {
         struct nnkit_packed_conv packed;
