@@ -43,7 +43,8 @@ def rows_of(workshop: Workshop, network: Network, precision: str, scheme: str, c
     )
     options, program = cast("Gap8Options", built.build.options), built.program
     plan, tiles = _tiles(program, options)
-    modelled = round(network_cycles(tiles, plan, program))
+    machine = options.core_machine() if options.scheme == "power_of_two" else None
+    modelled = round(network_cycles(tiles, plan, program, machine))
     total = sum(macs(op, program) for op in program.ops)
     artifact = workshop.artifact(built)
     runners: list[tuple[str, Runner]] = [("model", HostRunner())]

@@ -45,7 +45,7 @@ def shared_folder() -> Path | None:
 
 
 def available(folder: Path, wanted: list[str] | None = None) -> list[Network]:
-    """The networks by name (None: without `tiny`, `vww`, `wide`), seeded ones written into `folder`. Raises SystemExit."""
+    """The networks by name (None: without `tiny`, `vww`, `wide`), seeded ones in `folder`. Raises SystemExit."""
     makers: dict[str, Callable[[], Network]] = {}
     own = REPOSITORY / "recipes" / "gap8_reid" / "reid.onnx"
     shared = shared_folder()

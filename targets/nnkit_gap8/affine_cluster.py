@@ -22,7 +22,7 @@ from nnkit.program import OpBase
 from nnkit.program.affine import AffineConv, AffineProgram
 from nnkit_gap8 import affine_costs, cluster_costs
 from nnkit_gap8.tile_plan import Rows, TiledOp, TileInput, TilePlan, check_tile_plan, layout_of
-from nnkit_gap8.tile_search import best_tiling
+from nnkit_gap8.tile_search import Part, best_tilings
 from nnkit_gap8.tiled_ops import TileCosts
 
 TILES_BYTES = 1024  # NNKIT_AFFINE_TILES_BYTES: the state of the running call, in front of its buffers
@@ -108,10 +108,10 @@ class AffineCluster:
                 untiled[op.name] = described
                 continue
             tiled, costs = described
-            tiling = best_tiling(tiled, costs, tiled.channels, self.budget_bytes)
-            if tiling is None:
+            tilings = best_tilings([Part(tiled, costs, tiled.channels)], self.budget_bytes)
+            if tilings is None:
                 raise InternalError("no cut fits L1", where=op.name)
-            steps[step] = tiling
+            steps[step] = tilings[0]
         fetches: dict[int, float] = {}
         for chunk in plan.chunks:
             fetches[chunk.fetch_step] = fetches.get(chunk.fetch_step, 0.0) + cluster_costs.l3_cycles(chunk.size_bytes)

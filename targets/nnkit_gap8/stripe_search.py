@@ -55,7 +55,7 @@ class _Way:
 def with_stripes(
     program: Program,
     option: StripesOption,
-    machine: MemoryMachine,
+    machine_of: Callable[[], MemoryMachine],
     loads_of: LoadsOf,
     plan: Callable[[Program], MemoryPlan],
 ) -> Program:
@@ -65,6 +65,7 @@ def with_stripes(
     the least L2 peak and code together, by an estimate of the code.
 
     Args:
+        machine_of: the memories; asked only where there is something to search.
         loads_of: what the ops of a program need beside activations, with weights in the pieces that are wished.
         plan: the target's planner; raises DoesNotFitError.
 
@@ -76,6 +77,7 @@ def with_stripes(
     whole = _planned(program, plan)
     if option == "auto" and not isinstance(whole, DoesNotFitError):
         return program
+    machine = machine_of()
     search = _Search(program, machine, loads_of)
     if option == "least":
         segments = search.least()

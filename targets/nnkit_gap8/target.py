@@ -90,7 +90,11 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         if options.op_order == "search":
             program = with_least_peak(program, plan)
         return with_stripes(
-            program, options.stripes, search_machine(program, options), lambda part: loads_of(part, options), plan
+            program,
+            options.stripes,
+            lambda: search_machine(program, options),
+            lambda part: loads_of(part, options),
+            plan,
         )
 
     def ranges_used(
@@ -214,13 +218,13 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         from nnkit_gap8.cluster import Cluster
         from nnkit_gap8.tile_report import tile_details
 
+        program, plan, machine = deployment.program, deployment.plan, options.core_machine()
         if options.scheme == "affine":
             from nnkit_gap8.affine_scheme import planned
 
-            tiles = planned(deployment.program, options).tiles
-            return {} if tiles is None else {"cluster": tile_details(tiles, deployment.plan, deployment.program)}
-        cluster = Cluster(deployment.program, options.core_machine())
-        return {"cluster": tile_details(cluster.tile_plan(deployment.plan), deployment.plan, deployment.program)}
+            tiles = planned(program, options).tiles
+            return {} if tiles is None else {"cluster": tile_details(tiles, plan, program, None)}
+        return {"cluster": tile_details(Cluster(program, machine).tile_plan(plan), plan, program, machine)}
 
     def runners(self, options: Gap8Options) -> tuple[Runner, ...]:
         """This host, rv32imc with the chip's memories under QEMU, and for a build in tiles a simulated cluster."""

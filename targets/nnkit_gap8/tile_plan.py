@@ -50,7 +50,7 @@ class Slices:
     columns: int
 
     def weight_bytes(self, groups: int, first: bool) -> int:
-        """Of 4 output channels, of a slice of so many groups."""
+        """Bytes of 4 output channels' weights in a slice of so many groups."""
         return groups * self.taps * 16 + (self.head_bytes if first else 0)
 
     def sizes(self, slice_groups: int) -> list[int]:
@@ -180,7 +180,7 @@ class TilePlan:
 
     @property
     def slice_groups(self) -> Mapping[str, int]:
-        """Of the layers whose input channels come in slices, by layer: the same in all of its steps."""
+        """By layer whose input channels come in slices: its groups in a slice, the same in all steps."""
         return {tiling.op.name: tiling.slice_groups for tiling in self.steps.values() if tiling.slice_groups}
 
     @property
@@ -249,8 +249,8 @@ def layout_of(
 ) -> L1Layout:
     """Buffers one after another, each aligned to 4 bytes; two of what changes while it is in use.
 
-    An input that becomes an image is in use only before the next one is asked for; the sums of slices stay where they are
-    until their tile is complete.
+    An input that becomes an image is in use only before the next one is asked for; the sums of slices stay where they
+    are until their tile is complete.
     """
     down, across = -(-op.height // rows), -(-all_channels // channels)
     keeps = op.keeps_rows(by_rows, across)
@@ -282,7 +282,7 @@ def layout_of(
 
 
 def least_l1_bytes(op: TiledOp) -> int:
-    """Of the smallest tile: four output channels of one row, of one group of input channels where these can be cut."""
+    """What the smallest tile takes: four output channels of one row, in slices where there can be some."""
     sizes = (0, 1) if op.slices is not None else (0,)
     return min(layout_of(op, min(4, op.channels), 1, op.channels, False, size).peak_bytes for size in sizes)
 

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
+from nnkit.c.fixed.machine import CoreMachine
 from nnkit.memory.plan import MemoryPlan
-from nnkit.program import Concat, OpBase, Program, Reshape, macs
+from nnkit.program import Program
 from nnkit_gap8 import cluster_costs as costs
-from nnkit_gap8.tile_plan import TilePlan
-
-_CYCLES_ON_L2 = 20.0  # an output element or a multiply-accumulate of a kernel that reads L2, on one core
-
-
-def network_cycles(tiles: TilePlan, plan: MemoryPlan, program: Program) -> float:
-    """The model's cycles of one inference."""
-    return sum(_step_cycles(tiles, plan, program).values())
+from nnkit_gap8.l2_costs import cycles_on_l2, fixed_cycles_on_l2
+from nnkit_gap8.tile_plan import TilePlan, Tiling
 
 
-def _step_cycles(tiles: TilePlan, plan: MemoryPlan, program: Program) -> dict[int, float]:
+def network_cycles(tiles: TilePlan, plan: MemoryPlan, program: Program, machine: CoreMachine | None) -> float:
+    """The model's cycles of one inference. machine: of the fixed-point kernels that work on L2."""
+    return sum(step_cycles(tiles, plan, program, machine).values())
+
+
+def step_cycles(tiles: TilePlan, plan: MemoryPlan, program: Program, machine: CoreMachine | None) -> dict[int, float]:
     """The model's cycles of every step, with its wait for weights from L3: steps run one after another.
 
     Fetches run beside the cores, one at a time, in the order in which they are started.
     """
     cycles: dict[int, float] = {}
     ops = {op.name: op for op in program.ops}
+    blocks: Counter[str] = Counter()
+    for chunk in plan.chunks:
+        blocks[chunk.op] += chunk.blocks
     waits = {chunk.step: index for index, chunk in enumerate(plan.chunks)}
     ends: dict[int, float] = {}
     now = l3_free = 0.0
@@ -41,37 +45,32 @@ def _step_cycles(tiles: TilePlan, plan: MemoryPlan, program: Program) -> dict[in
         if step.index in tiles.steps:
             now += tiles.steps[step.index].cycles
         else:
-            op = ops[step.op]
-            work = max(
-                macs(op, program), 0 if isinstance(op, Reshape | Concat) else program.tensors[op.output].elements
-            )
-            now += work * _CYCLES_ON_L2 / _busy_cores(op, program, tiles.cores)
+            op, share = ops[step.op], 1.0
+            if own is not None:
+                share = plan.chunks[own].blocks / blocks[step.op]
+            work = cycles_on_l2(op, program, tiles.cores, share)
+            if machine is not None:
+                work = fixed_cycles_on_l2(op, program, plan, machine, share)
+            now += work
         cycles[step.index] = now - start
     return cycles
 
 
-def _busy_cores(op: OpBase, program: Program, cores: int) -> int:
-    """Cores that have work on L2: of one output pixel, parts divide the blocks of channels."""
-    output = program.tensors[op.output]
-    if output.elements == output.shape[0]:
-        return min(cores, costs.ceil_div(output.elements, 4))
-    return cores
-
-
-def tile_details(tiles: TilePlan, plan: MemoryPlan, program: Program) -> dict[str, Any]:
+def tile_details(tiles: TilePlan, plan: MemoryPlan, program: Program, machine: CoreMachine | None) -> dict[str, Any]:
     """A row for every layer in tiles, by the layer; why others have none; the modelled cycles of the network.
 
     A layer's steps are added up. `bound`: what decides most of its cycles, `compute`, `dma` or `l3` (its weights).
     """
     rows: dict[str, dict[str, Any]] = {}
     names = {step.index: step.op for step in plan.steps}
-    modelled = _step_cycles(tiles, plan, program)
+    modelled = step_cycles(tiles, plan, program, machine)
     for step, tiling in tiles.steps.items():
         row = rows.setdefault(
             names[step],
             {
                 "layer": names[step],
                 "tile": [tiling.channels, tiling.rows, tiling.op.width],
+                "input_channels": _slice_channels(tiling),
                 "tiles": 0,
                 "steps": 0,
                 "l1_bytes": 0,
@@ -108,3 +107,9 @@ def tile_details(tiles: TilePlan, plan: MemoryPlan, program: Program) -> dict[st
         "on_l2": dict(tiles.untiled),
         "modelled_cycles": round(sum(modelled.values())),
     }
+
+
+def _slice_channels(tiling: Tiling) -> int | None:
+    """Input channels of a slice; None: a tile has all that it needs."""
+    slices = tiling.op.slices
+    return tiling.slice_groups * slices.lanes if slices is not None and tiling.slice_groups else None

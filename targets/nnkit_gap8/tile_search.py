@@ -1,11 +1,11 @@
 """The tiles of least modelled cycles.
 
 The candidates are uniform cuts: every number of rows for a tile, for each number of tiles across the channels that
-make so many, both orders, and the input's channels at once or in slices of any size; the last tile takes what is left.
-Each has a lower bound in closed form (what all tiles compute, and what all transfers take); in order of that bound they
-are walked tile by tile until none that is left can be better. Numbers of slices end where what every one of them adds
-is more than what is to be gained. The result is the best of all candidates under the model, and `Tiling.least_cycles`
-bounds all other cuts, of tiles of unequal sizes too.
+make so many, both orders, and the input's channels at once or in slices of any size; the last tile takes what is
+left. Each has a lower bound in closed form (what all tiles compute, and what all transfers take); in order of that
+bound they are walked tile by tile until none that is left can be better. The number of slices grows until what each
+of them adds is more than there is to gain. The result is the best of all candidates under the model, and
+`Tiling.least_cycles` bounds all other cuts, of tiles of unequal sizes too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from nnkit.errors import InternalError
 from nnkit_gap8 import cluster_costs as costs
 from nnkit_gap8.tile_plan import L1Layout, TiledOp, Tiling, layout_of, row_spans
 from nnkit_gap8.tiled_ops import TileCosts
@@ -163,6 +164,11 @@ def _spans(op: TiledOp, rows: int, keeps: bool) -> tuple[_Span, ...]:
     return tuple(spans)
 
 
+@lru_cache(maxsize=8192)
+def _span_counts(op: TiledOp, rows: int, keeps: bool) -> tuple[tuple[_Span, int], ...]:
+    return tuple(Counter(_spans(op, rows, keeps)).items())
+
+
 @dataclass(frozen=True)
 class _Walk:
     op: TiledOp
@@ -204,37 +210,44 @@ class _Walk:
         return _Tile(image, compute, tuple(loads), channels * span.rows * op.row_bytes)
 
     def _slices(self, span: _Span, channels: int) -> Iterator[_Tile]:
+        slices = self.op.slices
+        sizes = [] if slices is None else slices.sizes(self.cut.slice_groups)
+        for index, groups in enumerate(sizes):
+            yield self._slice(span, channels, groups, index == 0, index + 1 == len(sizes))
+
+    def _slice(self, span: _Span, channels: int, groups: int, first: bool, last: bool) -> _Tile:
         slices, sliced, source = self.op.slices, self.costs.slices, self.op.inputs[0]
         if slices is None or sliced is None:
-            return
-        sizes = slices.sizes(self.cut.slice_groups)
-        left = source.channels or 0
-        for index, groups in enumerate(sizes):
-            weights = -(-channels // 4) * slices.weight_bytes(groups, index == 0)
-            read = min(left, groups * slices.lanes)
-            left -= read
-            image = sliced.image(span.made, groups) if span.made else 0.0
-            loads = (read * span.read[0] * source.row_bytes, weights) if span.made else (weights,)
-            compute = costs.TILE_CYCLES + sliced.compute(channels, span.made, groups)
-            stored = 0
-            if index + 1 == len(sizes):
-                compute += sliced.pool(channels, span.rows)
-                stored = channels * span.rows * self.op.row_bytes
-            yield _Tile(image, compute, loads, stored)
+            raise InternalError("a layer whose input channels cannot be cut is cut", where=self.op.name)
+        weights = -(-channels // 4) * slices.weight_bytes(groups, first)
+        read = groups * slices.lanes
+        if last:  # whose last group may not be full
+            read -= slices.groups * slices.lanes - (source.channels or 0)
+        image = sliced.image(span.made, groups) if span.made else 0.0
+        loads = (read * span.read[0] * source.row_bytes, weights) if span.made else (weights,)
+        compute = costs.TILE_CYCLES + sliced.compute(channels, span.made, groups)
+        if not last:
+            return _Tile(image, compute, loads, 0)
+        return _Tile(
+            image, compute + sliced.pool(channels, span.rows), loads, channels * span.rows * self.op.row_bytes
+        )
 
     def _slices_bound(self) -> float:
-        """`bound` with slices: every tile is one of a few kinds."""
+        """`bound` with slices: of a tile's, all but the first and the last are alike."""
         op, cut = self.op, self.cut
         across = -(-self.all_channels // cut.channels)
         last = self.all_channels - (across - 1) * cut.channels
+        sizes = [] if op.slices is None else op.slices.sizes(cut.slice_groups)
+        kinds = [(sizes[0], True, False, 1), (sizes[0], False, False, len(sizes) - 2), (sizes[-1], False, True, 1)]
         compute = moved = 0.0
-        for span, count in Counter(_spans(op, cut.rows, cut.keeps)).items():
+        for span, count in _span_counts(op, cut.rows, cut.keeps):
             for channels, times in ((cut.channels, across - 1), (last, 1)):
                 if not times:
                     continue
-                for tile in self._slices(span, channels):
-                    compute += count * times * (tile.image + tile.compute)
-                    moved += count * times * (sum(tile.load_bytes) + tile.store_bytes)
+                for groups, first, ends, alike in kinds:
+                    tile = self._slice(span, channels, groups, first, ends)
+                    compute += count * times * alike * (tile.image + tile.compute)
+                    moved += count * times * alike * (sum(tile.load_bytes) + tile.store_bytes)
         return max(compute, moved / costs.DMA_BYTES)
 
     def bound(self) -> float:
@@ -242,13 +255,12 @@ class _Walk:
         op, cut = self.op, self.cut
         if cut.slice_groups:
             return self._slices_bound()
-        spans = Counter(_spans(op, cut.rows, cut.keeps))
         down, across = -(-op.height // cut.rows), -(-self.all_channels // cut.channels)
         last = self.all_channels - (across - 1) * cut.channels
         whole = op.inputs[0].channels is not None  # every tile of the same rows reads the same input
         inputs = 1 if whole and (cut.by_rows or across == 1 or down == 1) else across
         compute = moved = 0.0
-        for span, count in spans.items():
+        for span, count in _span_counts(op, cut.rows, cut.keeps):
             for channels, times in ((cut.channels, across - 1), (last, 1)):
                 compute += count * times * (costs.TILE_CYCLES + self.costs.compute(channels, span.made, span.rows))
             compute += count * inputs * (self.costs.image(span.made) if span.made else 0.0)

@@ -23,11 +23,11 @@ Compute = Callable[[int, int, int], float]
 
 @dataclass(frozen=True)
 class SliceCosts:
-    """Of one slice of so many groups of the input's channels, of a tile.
+    """What a slice of so many groups of the input's channels costs in a tile.
 
     compute: by channels, kernel rows, groups; without a pool behind. image: by kernel rows, groups.
-    pool: of the tile's last slice, by channels, output rows. least: what each slice more adds to `TileCosts.least`, by
-    channels.
+    pool: of the tile's last slice, by channels, output rows. least: what each slice more adds to `TileCosts.least`,
+    by channels.
     """
 
     compute: Callable[[int, int, int], float]

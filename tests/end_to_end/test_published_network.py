@@ -62,7 +62,7 @@ def test_descriptor_is_the_published_one_in_less_memory(
     striped = with_stripes(
         program,
         options.stripes,
-        memory_machine(options),
+        lambda: memory_machine(options),
         lambda part: loads_of(part, options),
         lambda candidate: checked_plan(candidate, options),
     )

@@ -48,7 +48,7 @@ def striped(program: Program, options: Gap8Options) -> Program:
     return with_stripes(
         program,
         options.stripes,
-        memory_machine(options),
+        lambda: memory_machine(options),
         lambda part: loads_of(part, options),
         lambda candidate: checked_plan(candidate, options),
     )

@@ -77,8 +77,8 @@ class PackedLayout:
     def can_be_sliced(self) -> bool:
         """Whether the input's channels may come in slices, with the sums kept in between.
 
-        Not where an entry holds a kernel row. Nor with slopes: they lie in front of the first slice's weights, and the
-        last slice would need them.
+        Not where an entry holds a kernel row. Nor with slopes: they lie in front of the first slice's weights, and
+        the last slice would need them.
         """
         return not self.folded and not self.leaky and self.entry_groups > 1
 

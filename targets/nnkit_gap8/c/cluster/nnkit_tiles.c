@@ -69,24 +69,22 @@ static void set_tile(const struct nnkit_tiles *tiles, nnkit_i32 index, const str
     const struct nnkit_tiling *tiling = &tiles->tiling;
     const nnkit_i32 across = (tiles->all_channels + tiling->channels - 1) / tiling->channels;
     const nnkit_i32 down = (tiling->out_h + tiling->rows - 1) / tiling->rows;
-    const nnkit_i32 output = index / tiling->slices;
-    const nnkit_i32 outer = output / (tiling->by_rows ? across : down);
-    const nnkit_i32 inner = output - outer * (tiling->by_rows ? across : down);
+    nnkit_i32 outer, inner;
     nnkit_i32 more = 1;
     struct nnkit_tile last;
 
     last = *before;
-    tile->slice = index - output * tiling->slices;
-    if (tile->slice) { /* the same tile, of the next input channels */
-        const nnkit_i32 slice = tile->slice;
-
+    if (index && last.slice + 1 < tiling->slices) { /* the same tile, of the next input channels */
         *tile = last;
-        tile->slice = slice;
+        ++tile->slice;
         tile->turn[0] ^= tile->loads[0];
         tile->turn[1] ^= 1;
-        tile->loads[1] = 1;
         return;
     }
+    tile->slice = 0;
+    tile->output = index ? last.output + 1 : 0;
+    outer = tile->output / (tiling->by_rows ? across : down);
+    inner = tile->output - outer * (tiling->by_rows ? across : down);
     tile->row = (tiling->by_rows ? outer : inner) * tiling->rows;
     tile->channel = (tiling->by_rows ? inner : outer) * tiling->channels;
     tile->rows = tiling->out_h - tile->row < tiling->rows ? tiling->out_h - tile->row : tiling->rows;
@@ -94,7 +92,8 @@ static void set_tile(const struct nnkit_tiles *tiles, nnkit_i32 index, const str
     if (tile->channels > tiling->channels) tile->channels = tiling->channels;
     tile->kept = index ? kept_rows(tiling, &last, tile, &more) : 0;
     /* An input with all channels changes with the rows alone, weights change with the channels alone. */
-    tile->loads[0] = index == 0 || tiling->slices > 1 || tile->row != last.row || (!tiling->input[0].channels && tile->channel != last.channel);
+    tile->loads[0] = index == 0 || tiling->slices > 1 || tile->row != last.row
+        || (!tiling->input[0].channels && tile->channel != last.channel);
     tile->loads[0] &= more;
     tile->loads[1] = tiling->block_bytes && (index == 0 || tiling->slices > 1 || tile->channel != last.channel);
     tile->turn[0] = index && tile->loads[0] ? !last.turn[0] : last.turn[0];
@@ -167,12 +166,29 @@ static void change(struct nnkit_tiles *tiles, nnkit_i32 field, nnkit_i32 value)
     if (at >= 0) memcpy(tiles->layer.bytes + at, &value, sizeof value);
 }
 
+/* The layer's parameters for the slice of the tile `now`. */
+static void set_slice(struct nnkit_tiles *tiles)
+{
+    const struct nnkit_tiling *tiling = &tiles->tiling;
+    const struct nnkit_tile *tile = &tiles->now;
+    struct nnkit_packed_conv *layer = &tiles->layer.packed;
+    nnkit_i32 first;
+
+    layer->in_channels = slice_channels(tiling, tile, &first);
+    layer->entry_groups = slice_groups(tiling, tile);
+    layer->row_groups = layer->entry_groups * layer->kernel_w;
+    layer->pixel_groups = layer->entry_groups * layer->stride_w;
+    layer->block_bytes = slice_bytes(tiling, tile, &first);
+    layer->begins = tile->slice == 0;
+    layer->ends = tiles->complete;
+}
+
 /* The layer's parameters and tasks for the tile `now`. */
 static void set_tasks(struct nnkit_tiles *tiles)
 {
     const struct nnkit_tiling *tiling = &tiles->tiling;
     const struct nnkit_tile *tile = &tiles->now;
-    nnkit_u8 *const output = tiles->l1 + tiling->l1_output[tiles->index / tiling->slices & 1];
+    nnkit_u8 *const output = tiles->l1 + tiling->l1_output[tiles->now.output & 1];
     nnkit_i32 rows = tile->rows;
     nnkit_i32 begin, end, pad;
 
@@ -207,18 +223,7 @@ static void set_tasks(struct nnkit_tiles *tiles)
     tiles->task.blocks = tiling->block_bytes ? (tile->channels + 3) / 4 : 0;
     tiles->fresh = tile->loads[0];
     tiles->complete = tile->slice + 1 == tiling->slices;
-    if (tiling->slices > 1) {
-        struct nnkit_packed_conv *layer = &tiles->layer.packed;
-        nnkit_i32 first;
-
-        layer->in_channels = slice_channels(tiling, tile, &first);
-        layer->entry_groups = slice_groups(tiling, tile);
-        layer->row_groups = layer->entry_groups * layer->kernel_w;
-        layer->pixel_groups = layer->entry_groups * layer->stride_w;
-        layer->block_bytes = slice_bytes(tiling, tile, &first);
-        layer->begins = tile->slice == 0;
-        layer->ends = tiles->complete;
-    }
+    if (tiling->slices > 1) set_slice(tiles);
 }
 
 void nnkit_tiles_start(struct nnkit_tiles *tiles, const struct nnkit_tiling *tiling, struct nnkit_port *port,
@@ -269,7 +274,7 @@ nnkit_i32 nnkit_tiles_next(struct nnkit_tiles *tiles)
     if (tiles->index >= 0 && tiles->complete) {
         const struct nnkit_tile *done = &tiles->now;
 
-        turn = tiles->index / tiling->slices & 1;
+        turn = done->output & 1;
         tiles->storing[turn] = transfer(tiles, tiling->l1_output[turn],
             tiles->l2_output + done->channel * out_plane + done->row * tiling->out_row_bytes,
             done->rows * tiling->out_row_bytes, done->channels, out_plane, 1);
@@ -281,7 +286,7 @@ nnkit_i32 nnkit_tiles_next(struct nnkit_tiles *tiles)
     ++tiles->index;
     for (turn = 0; turn < 2; ++turn) {
         /* The output that is two tiles old must have left its buffer; at the end, all. */
-        if (tiles->storing[turn] >= 0 && (tiles->index == tiles->count || turn == (tiles->index / tiling->slices & 1))) {
+        if (tiles->storing[turn] >= 0 && (tiles->index == tiles->count || turn == (tiles->ahead.output & 1))) {
             nnkit_dma_wait(tiles->port, tiles->storing[turn]);
             tiles->storing[turn] = -1;
         }

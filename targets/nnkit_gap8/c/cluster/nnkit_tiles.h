@@ -59,6 +59,7 @@ struct nnkit_tiling {
 /* A tile: output rows and channels, and which of the buffers hold what it needs. */
 struct nnkit_tile {
     nnkit_i32 channel, channels, row, rows;
+    nnkit_i32 output;           /* its number */
     nnkit_i32 slice;            /* of the input channels; a tile's slices follow each other, the last one completes it */
     nnkit_i32 kept;             /* convolution rows in front of the pool that the last tile has left */
     nnkit_i32 turn[2];          /* of inputs and weights */
