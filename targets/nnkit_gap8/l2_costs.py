@@ -15,7 +15,7 @@ from nnkit_gap8 import cluster_costs as costs
 from nnkit_gap8.steps import address
 
 _OTHER = 20.0  # an output element, or a multiply-accumulate, on one core
-_COPIED = 17.5  # an element of a concatenation
+_COPIED = 35.0  # an element of a concatenation, read from L2 and written there
 _GATHERED = 34.0  # a tap of one output pixel of a transposed convolution, from L2 to L1
 _TAP = 108.0  # of 4 output channels by 4 pixels, weights in L2
 _TILE = 1600.0  # 4 output channels by 4 pixels, or by 1 at a row's end: starts, outputs, parameters
