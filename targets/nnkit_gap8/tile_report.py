@@ -48,10 +48,10 @@ def step_cycles(tiles: TilePlan, plan: MemoryPlan, program: Program, machine: Co
             op, share = ops[step.op], 1.0
             if own is not None:
                 share = plan.chunks[own].blocks / blocks[step.op]
-            work = cycles_on_l2(op, program, tiles.cores, share)
-            if machine is not None:
-                work = fixed_cycles_on_l2(op, program, plan, machine, share)
-            now += work
+            if machine is None:
+                now += cycles_on_l2(op, program, tiles.cores, share)
+            else:
+                now += fixed_cycles_on_l2(op, program, plan, machine, share)
         cycles[step.index] = now - start
     return cycles
 
