@@ -1,9 +1,10 @@
-"""`python -m fuzz.proofs BUILD... [--json]`: the kernels of GAP8 builds, proven for all inputs.
+"""`python -m fuzz.proofs BUILD... [--by eva|cbmc] [--json]`: the kernels of GAP8 builds, proven for all inputs.
 
 Every different layer of the build's program is made smaller (few channels, few rows), emitted as the build was, and
 its C interpreted by Frama-C's Eva on intervals: no access outside a tensor, the weights or the scratch, no overflow
 of signed integers, no undefined shift, nothing read before it is written, no value stored that its type cannot hold.
-A row is a layer.
+Or CBMC decides it bit by bit: no access outside, no overflow of signed integers, no undefined shift, no division by
+zero, loops that end. A row is a layer.
 """
 
 from __future__ import annotations
@@ -16,25 +17,36 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fuzz.proofs import cbmc
 from fuzz.proofs.eva import COMMAND, interpret
 from fuzz.proofs.harness import PARTS, harness
-from fuzz.proofs.small_ops import small_programs
+from fuzz.proofs.small_ops import FEW_ROWS, LEAST, small_programs, smaller
+
+if TYPE_CHECKING:
+    from nnkit.program import Program
+
+_PROVERS = {
+    "eva": (COMMAND, "Debian's package frama-c-base has it"),
+    "cbmc": (cbmc.COMMAND, "Debian's package cbmc has it (6 or later: Debian 13)"),
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print a row for each layer; 1 where something is not proven, 5 without Frama-C."""
+    """Print a row for each layer; 1 where something is not proven, 5 without the prover."""
     parser = argparse.ArgumentParser(prog="python -m fuzz.proofs", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("build", nargs="+", type=Path, help="a build folder of the target gap8")
+    parser.add_argument("--by", choices=list(_PROVERS), default="eva", help="Frama-C's Eva (default), or CBMC")
     parser.add_argument("--json", action="store_true", help="rows as JSON")
     options = parser.parse_args(arguments)
-    if shutil.which(COMMAND) is None:
-        print(f"not run: no {COMMAND}; Debian's package frama-c-base has it", file=sys.stderr)
+    command, where = _PROVERS[options.by]
+    if shutil.which(command) is None:
+        print(f"not run: no {command}; {where}", file=sys.stderr)
         return 5
     rows = []
     for build in options.build:
-        for row in _rows(build):
+        for row in _rows(build, options.by):
             rows.append(row)
             if not options.json:
                 print("  ".join(f"{key} {value}" for key, value in row.items() if key != "alarms"), flush=True)
@@ -45,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0 if all(row["status"] in ("proven", "left out") for row in rows) else 1
 
 
-def _rows(build: Path) -> Iterator[dict[str, Any]]:
+def _rows(build: Path, by: str) -> Iterator[dict[str, Any]]:
     from nnkit.builds import open_build
 
     program = open_build(build).program
@@ -58,11 +70,16 @@ def _rows(build: Path) -> Iterator[dict[str, Any]]:
         began = time.perf_counter()
         row["proven_shape"] = "x".join(map(str, small.tensors["y"].shape))
         with tempfile.TemporaryDirectory(prefix="nnkit_proofs_") as folder:
-            row |= proof(small, Path(folder))
+            if by == "eva":
+                row |= proof(small, Path(folder))
+            else:
+                small = smaller(op, program, FEW_ROWS) or small
+                row["proven_shape"] = "x".join(map(str, small.tensors["y"].shape))
+                row |= decision(small, smaller(op, program, LEAST) or small, Path(folder))
         yield row | {"seconds": round(time.perf_counter() - began, 1)}
 
 
-def proof(program: Any, folder: Path) -> dict[str, Any]:
+def proof(program: Program, folder: Path) -> dict[str, Any]:
     """A program of one layer, proven in `folder`: `status`, `weights`, `alarms`.
 
     weights: `any`, or the layer's `own` where any would not do: biases of 64 bits and slopes of 16 have limits.
@@ -83,7 +100,31 @@ def proof(program: Any, folder: Path) -> dict[str, Any]:
     return found
 
 
-def write_sources(program: Any, folder: Path) -> list[str]:
+def decision(small: Program, least: Program, folder: Path) -> dict[str, Any]:
+    """What CBMC says of a program of one layer: `status`, `weights`, `alarms`, `checks` (how many it decided).
+
+    All checks but overflow for the layer `small`, in parts; all of them for `least`, whose products are fewer.
+    weights: as in `proof`.
+    """
+    row: dict[str, Any] = {}
+    for weights in ("any", "own"):
+        alarms: list[str] = []
+        status, checks = "proven", 0
+        for program, parts in ((small, PARTS[-1]), (least, PARTS[0])):
+            sources = write_sources(program, folder)
+            defined = [f"PARTS={parts}", *(["ANY_WEIGHTS"] if weights == "any" else [])]
+            verdict, decided = cbmc.check(folder, sources, defined, overflow=program is least)
+            alarms += verdict.alarms
+            status = verdict.unfinished or status
+            checks += decided
+        row = {"status": "alarms" if alarms and status == "proven" else status, "weights": weights, "checks": checks}
+        row["alarms"] = sorted(set(alarms))
+        if row["status"] != "alarms":
+            break
+    return row
+
+
+def write_sources(program: Program, folder: Path) -> list[str]:
     """Write the C of a program of one layer with the harness around it; the names of the files to interpret."""
     from nnkit_gap8.checked_plan import checked_plan
     from nnkit_gap8.emit import emit_artifact

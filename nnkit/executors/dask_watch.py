@@ -76,7 +76,7 @@ class Watch:
             return
         self._alone_since = None
         if not self._own and workers - self._known:
-            self._check_versions()
+            workers -= self._check_versions()
         self._known |= workers
 
     def _workers(self) -> Mapping[str, Any]:
@@ -92,15 +92,21 @@ class Watch:
         workers: Mapping[str, Any] = identity["workers"]
         return workers
 
-    def _check_versions(self) -> None:
-        """Raises ToolError where a worker's results could differ from this process's, or it could compute none."""
+    def _check_versions(self) -> frozenset[str]:
+        """Addresses of the workers that were gone before they answered.
+
+        Raises ToolError where a worker's results could differ from this process's, or it could compute none.
+        """
         try:
             versions = self._client.get_versions(packages=list(SAME_PACKAGES))
             own = self._client.run(_nnkit_version, on_error="return")
         except (OSError, TimeoutError, ValueError) as error:
             raise self.lost(error) from error
         here = versions["client"]["packages"]
+        gone = frozenset(address for address, answer in own.items() if isinstance(answer, OSError))
         for address, worker in sorted(versions["workers"].items()):
+            if address in gone:
+                continue
             there = worker["packages"]
             wrong = [
                 f"{name} {there.get(name) or 'not at all'} instead of {here[name]}"
@@ -119,6 +125,7 @@ class Watch:
                     remedy="start it with the same versions, in an environment like this one: "
                     f"{sys.executable} -m distributed.cli.dask_worker {self._place}",
                 )
+        return gone
 
 
 def _minor(version: str) -> str:

@@ -189,3 +189,13 @@ def test_a_worker_of_another_version_that_comes_later_ends_the_run(cluster: Clus
     cluster.worker()
     error = run_until(lambda: cluster.worker(preload=OLD), cluster, tmp_path)
     assert "nnkit 0.0.7 instead of" in str(error)
+
+
+def test_a_worker_that_dies_while_it_is_asked_for_its_version_is_not_called_an_old_one(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.worker()
+    monkeypatch.setattr(dask_watch, "_nnkit_version", executor_jobs.die_without_a_word)
+    monkeypatch.setattr(dask_watch, "WORKER_SECONDS", 1)
+    with pytest.raises(ToolError, match="has no workers"):
+        _run_two_parts(cluster, tmp_path)

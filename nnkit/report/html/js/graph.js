@@ -84,7 +84,7 @@ if (nnkit.drawn.graph) {
       tooltip: { ...nnkit.tooltip(), formatter: ({ dataIndex }) => {
         const node = nodes[dataIndex];
         const layer = nnkit.layers[node.layer];
-        return `<b>${nnkit.escape(node.name)}</b> ${nnkit.escape(node.op)}<br>${node.shape.join("×")}`
+        return `<b>${nnkit.escape(node.name)}</b> ${nnkit.escape(node.op)}<br>${nnkit.escape(node.shape.join("×"))}`
           + (layer ? `<br>layer ${nnkit.escape(layer.name)}, ${nnkit.escape(layer.formats.output)}, ${nnkit.decibel(layer.sqnr_db)}` : "");
       } },
       xAxis: { ...axis, max: across }, yAxis: { ...axis, max: down, inverse: true },

@@ -10,7 +10,7 @@ nnkit.showLayer = (index) => {
     ["origins", layer.origins.map(e).join(", ")],
     ["formats", Object.entries(layer.formats).map(([role, form]) => `${e(role)} <code>${e(form)}</code>`).join(", ")],
     ["accumulator", `${e(layer.accumulator)}: ${e(layer.proof.replaceAll("_", " "))}`
-      + (layer.bits_lost ? `, ${layer.bits_lost} bit${layer.bits_lost === 1 ? "" : "s"} of weights given up for the proof` : "")
+      + (layer.bits_lost ? `, ${e(layer.bits_lost)} bit${layer.bits_lost === 1 ? "" : "s"} of weights given up for the proof` : "")
       + (layer.proof_note ? `; ${e(layer.proof_note)}` : "")],
     ["work", `${nnkit.count(layer.macs)} MACs` + (layer.instructions == null ? "" : `, ${nnkit.count(layer.instructions)} instructions`)
       + (layer.cycles == null ? "" : `, about ${nnkit.count(layer.cycles)} cycles`)

@@ -69,7 +69,7 @@
       tooltip: { ...nnkit.tooltip(), formatter: ({ dataIndex }) => {
         const box = found[dataIndex];
         const ops = [steps[box.first_step], steps[box.last_step]].map((step) => nnkit.escape(step?.op ?? ""));
-        return `<b>${nnkit.escape(box.name)}</b> (${box.kind})<br>${nnkit.count(box.size_bytes)} bytes at `
+        return `<b>${nnkit.escape(box.name)}</b> (${nnkit.escape(box.kind)})<br>${nnkit.count(box.size_bytes)} bytes at `
           + `${nnkit.count(box.offset_bytes)}<br>from ${ops[0]} to ${ops[1]}`;
       } },
       xAxis: { type: "value", min: 0, max: at.at(-1), ...nnkit.axis(), splitLine: { show: false },

@@ -42,7 +42,7 @@
       tooltip: { trigger: "item", ...nnkit.tooltip(), formatter: ({ data }) => {
         if (!data.row) return "";
         const set = Object.entries(data.row.values).map(([key, value]) => `${nnkit.escape(key)}: ${nnkit.escape(value)}<br>`);
-        return `<b>${nnkit.escape(data.row.name)} for ${nnkit.escape(data.row.target)}</b><br>${set.join("")}${name(x)} ${text(x, data.value[0])}<br>${nnkit.escape(name(y))} ${text(y, data.value[1])}`;
+        return `<b>${nnkit.escape(data.row.name)} for ${nnkit.escape(data.row.target)}</b><br>${set.join("")}${nnkit.escape(name(x))} ${text(x, data.value[0])}<br>${nnkit.escape(name(y))} ${text(y, data.value[1])}`;
       } },
       xAxis: { type: "value", scale: true, name: name(x), nameLocation: "middle", nameGap: 32, ...nnkit.axis(),
         axisLabel: { color: nnkit.colour("quiet"), hideOverlap: true, formatter: (value) => text(x, value) } },
