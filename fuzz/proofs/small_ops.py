@@ -32,8 +32,8 @@ class Sizes:
     """How small a layer becomes.
 
     inputs, outputs, groups: channels of a convolution, in each group, and its groups.
-    rows, columns: of its outputs; pooled_columns: of those behind a fused pool. padded: those that come from padding count. as_it_is: a layer of so few elements
-    is not made smaller.
+    rows, columns: of its outputs; pooled_columns: of those behind a fused pool. padded: those that come from padding
+    count. as_it_is: a layer of so few elements is not made smaller.
     """
 
     inputs: int

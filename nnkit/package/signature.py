@@ -105,7 +105,7 @@ def _read_signature_file(path: Path) -> dict[str, Any]:
         raise UserFileError(
             f"the signature cannot be read: {error.strerror or error}",
             where=str(path),
-            remedy="put the signature beside the package, or verify without --key",
+            remedy="put the publisher's signature, a file of this name, beside the package",
         ) from error
     try:
         content = json.loads(data.decode("ascii"))
