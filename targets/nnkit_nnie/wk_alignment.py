@@ -46,11 +46,15 @@ class StoredLayer:
         if self.layout.bits != _BYTE_CODES:
             return False
         if self._dense_rows:
-            return size_bytes == self.layout.dense_rows_bytes
+            return size_bytes == self._dense_rows_bytes
         plain = (self.op.window.stride_h, self.op.window.stride_w) == (1, 1)
-        if self.op.caffe_type == "Deconvolution":
-            plain = self.layout.shape[:2] == (1, 1)
-        return plain and size_bytes == self.layout.size_bytes
+        return plain and self.op.caffe_type != "Deconvolution" and size_bytes == self.layout.size_bytes
+
+    def reads(self, size_bytes: int) -> bool:
+        """Whether records of this size can be taken apart, once they are unpacked."""
+        if not self.readable:
+            return False
+        return size_bytes == self.layout.size_bytes or (self._dense_rows and size_bytes == self._dense_rows_bytes)
 
     @property
     def parity_axis(self) -> int:
@@ -62,6 +66,10 @@ class StoredLayer:
         """Whether its records hold two rows of the window side by side: small convolutions of stride 2."""
         window, convolves = self.op.window, self.op.caffe_type != "Deconvolution"
         return convolves and (window.stride_h, window.stride_w) == (2, 2) and self.layout.shape[1] <= _HALF_OF_INPUTS
+
+    @property
+    def _dense_rows_bytes(self) -> int | None:
+        return self.layout.dense_rows_bytes if self.layout.bits == _BYTE_CODES else None
 
     def codes_of(self, record: int) -> NDArray[Any]:
         """Our codes of what one of its records holds."""
@@ -77,6 +85,8 @@ class StoredLayer:
 
     def read(self, payload: memoryview, record: int) -> StoredNumbers:
         """The numbers of one of its records."""
+        if len(payload) != self.layout.size_bytes:
+            return self.layout.read_dense_rows(payload, record % self.layout.records)
         return self.layout.read(payload, record % self.layout.records)
 
     @property
@@ -88,7 +98,7 @@ class StoredLayer:
         """Share of codes that are equal in a few records; 0 where they are not alike, or cannot be read."""
         equal = []
         for index, record in enumerate(window if self.readable else ()):
-            if record.payload is not None:
+            if record.payload is not None and self.reads(record.size_bytes):
                 equal.append(float(np.mean(self.read(record.payload, index).codes == self.codes_of(index))))
             if len(equal) == _SAMPLED:
                 break

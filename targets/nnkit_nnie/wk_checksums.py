@@ -1,4 +1,4 @@
-"""Compressed records: whether they hold our numbers, by their checksum, without their code.
+"""Compressed records that cannot be unpacked: whether they hold our numbers, by their checksum.
 
 The last two bytes of a record are the exclusive or of the 16-bit words of its content, unpacked. Codes are bytes, so
 that a code's place counts by whether its byte is the first or the second of a word: in a plain layout by its input,
@@ -46,7 +46,7 @@ def compare_checksums(layer: StoredLayer, records: Sequence[WkRecord], known: se
     indices = [
         index
         for index, record in enumerate(records)
-        if record.payload is None and layer.checksum_known(record.size_bytes) and _alive(layer, index)
+        if record.payload is None and layer.checksum_known(record.size_bytes) and alive(layer, index)
     ]
     if not indices:
         return Checksums(0, 0, None)
@@ -62,8 +62,10 @@ def compare_checksums(layer: StoredLayer, records: Sequence[WkRecord], known: se
     return Checksums(len(indices), equal, int(scales[best]))
 
 
-def _alive(layer: StoredLayer, index: int) -> bool:
-    return _scale(layer, index).z > Gfpq.for_magnitude(8, SMALLEST_MAGNITUDE).z
+def alive(layer: StoredLayer, index: int) -> bool:
+    """Whether a record's weights are larger than what the mapper tells from zero."""
+    scale = _scale(layer, index)
+    return scale.z > Gfpq.for_magnitude(scale.bits, SMALLEST_MAGNITUDE).z
 
 
 def _scale(layer: StoredLayer, index: int) -> Gfpq:

@@ -3,6 +3,8 @@
 8 bits: a record for 4 outputs: 4 x {int32 bias, u32 multiplier, 0, 0}, then codes [kh][kw][I / 16][4][16], I rounded
 up; a code is GFPQ's byte.
 
+Of convolutions of stride 2 with at most 8 inputs two rows lie side by side: codes [kh / 2][kw][4][8 inputs][2 rows].
+
 16 bits: a record for an output: 64 bytes that begin with bias and multiplier, then codes in groups of 8 inputs. The N
 groups in the order [kh][kw][I / 8] are dealt on 4 lanes, group n to slot n mod N/4 of lane n div N/4, N rounded up;
 stored as [slot][4 lanes][8]. A code is sign << 15 | k << 2.
@@ -79,10 +81,21 @@ class RecordLayout:
     def read(self, payload: memoryview, record: int) -> StoredNumbers:
         """The numbers of a record, whose payload has `size_bytes` bytes."""
         live = self.outputs_of(record)
-        count = live.stop - live.start
+        codes = self._codes_8(payload) if self.bits == 8 else self._codes_16(payload)
+        return self._numbers(payload, live.stop - live.start, codes)
+
+    def read_dense_rows(self, payload: memoryview, record: int) -> StoredNumbers:
+        """The same of a record of `dense_rows_bytes`: input i of row y lies at byte 2 i + y % 2 of an output's 16."""
+        live = self.outputs_of(record)
+        _, _, high, wide = self.shape
+        stored = np.frombuffer(payload[_HEAD_BYTES:], np.uint8).astype(np.int64)
+        pairs = stored.reshape(-1, wide, _OUTPUTS_8, _INPUTS_8 // 2, 2).transpose(2, 3, 0, 4, 1)
+        codes = pairs.reshape(_OUTPUTS_8, _INPUTS_8 // 2, -1, wide)[:, :, :high]
+        return self._numbers(payload, live.stop - live.start, codes)
+
+    def _numbers(self, payload: memoryview, count: int, codes: NDArray[np.int64]) -> StoredNumbers:
         head = np.frombuffer(payload[:_HEAD_BYTES], "<u4").reshape(-1, _WORDS)[:count]
         biases = head[:, 0].astype("<u4").view("<i4").astype(np.int64)
-        codes = self._codes_8(payload) if self.bits == 8 else self._codes_16(payload)
         return StoredNumbers(codes[:count, : self.shape[1]], biases, head[:, 1].astype(np.int64))
 
     def _codes_8(self, payload: memoryview) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from nnkit_nnie.gfpq import Gfpq
 from nnkit_nnie.integer_numbers import bias_in_units, integer_biases, scales_of_multiplier
 from nnkit_nnie.wk_alignment import StoredLayer
-from nnkit_nnie.wk_checksums import compare_checksums
+from nnkit_nnie.wk_checksums import alive, compare_checksums
 from nnkit_nnie.wk_layout import StoredNumbers, one_step_apart
 from nnkit_nnie.wk_records import WkRecord
 
@@ -74,7 +74,8 @@ def compare_layer(
     """Compare a layer's records. real_weights: the weights before quantisation, asked for where a code differs.
 
     A multiplier counts once for each group; it is equal where all records of the group have one, and it is
-    one that an integer s gives. Compressed records are compared by their checksums.
+    one that an integer s gives. Compressed records that could not be unpacked are compared by their checksums.
+    Records of weights below what the mapper tells from zero are left out.
     """
     result = LayerNumbers(layer.op.layer, layer.op.read_as.z)
     if layer.readable:
@@ -93,13 +94,13 @@ def _compare_read(
     real_weights: Callable[[], NDArray[np.float64]],
     result: LayerNumbers,
 ) -> None:
-    """Add the records that are not compressed."""
+    """Add the records that could be unpacked."""
     a_group = layer.layout.records
     for group, scale in enumerate(layer.op.weight_scales):
         read = [
             (index, layer.read(record.payload, index))
             for index, record in enumerate(records[group * a_group : (group + 1) * a_group], group * a_group)
-            if record.payload is not None and record.size_bytes == layer.layout.size_bytes
+            if record.payload is not None and layer.reads(record.size_bytes) and alive(layer, index)
         ]
         if read:
             _compare_group(layer, scale, read, real_weights, result)
