@@ -39,6 +39,7 @@ from nnkit.quantize.float_program import (
     FloatConvTranspose2d,
     FloatEmbedding,
     FloatFunction,
+    FloatLogSoftmax,
     FloatMatMul,
     FloatMaxPool,
     FloatMul,
@@ -302,7 +303,8 @@ def _softmax(view: GraphView, node: Node, chain: Chain) -> FloatOp:
     axis = node.integer("axis", -1) % rank
     if axis == 0 or view.shape(node.inputs[0])[0] != 1:
         raise Refused("it goes over the batch")
-    return FloatSoftmax(**_fields(node, chain, node.inputs[0]), axis=axis - 1)
+    made = FloatLogSoftmax if node.op_type == "LogSoftmax" else FloatSoftmax
+    return made(**_fields(node, chain, node.inputs[0]), axis=axis - 1)
 
 
 def _normalize_rows(view: GraphView, node: Node, chain: Chain) -> FloatOp:
@@ -351,6 +353,7 @@ BUILDERS: Mapping[str, Builder] = MappingProxyType(
         **dict.fromkeys(_FUNCTIONS, _function),
         "Pow": _pow,
         "Softmax": _softmax,
+        "LogSoftmax": _softmax,
         "LayerNormalization": _normalize_rows,
         "MatMul": _matmul,
         "Concat": _concat,
@@ -369,6 +372,7 @@ ANY_BATCH = (
     *_FUNCTIONS,
     "Pow",
     "Softmax",
+    "LogSoftmax",
     "LayerNormalization",
     "MatMul",
     "Gather",

@@ -168,6 +168,15 @@ class FloatSoftmax(FloatOp):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class FloatLogSoftmax(FloatOp):
+    """The logarithm of a softmax. axis: of the value, the batch not counted."""
+
+    computes: ClassVar[bool] = True
+
+    axis: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FloatOnnx(FloatOp):
     """An operator that stays in float. model: it alone, for a batch of 1, with its constants and `inputs`."""
 

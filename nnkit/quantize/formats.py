@@ -16,6 +16,7 @@ from nnkit.quantize.fixed.catalogue import lowering_of
 from nnkit.quantize.fixed.format_table import FormatTable, Group, Range
 from nnkit.quantize.float_program import (
     FloatConvolution,
+    FloatEmbedding,
     FloatMaxPool,
     FloatOp,
     FloatPad,
@@ -61,10 +62,13 @@ class ValueRanges:
     def __init__(self, program: FloatProgram, stats: CalibrationStats, scheme: FixedPointScheme) -> None:
         self._stats = stats
         self._scheme = scheme
+        self._numbers = numbers_of_rows(program)
         self._sixteen = sixteen_bit_values(program) if scheme.bits == 8 else None
 
     def of_input(self, name: str) -> Range:
         """The range of an input of the network: as declared, otherwise as calibrated."""
+        if name in self._numbers:
+            return Range(0.0, self._numbers[name], True)
         declared = self._scheme.input_ranges.get(name)
         if declared is not None:
             return Range(declared.low, declared.high, declared.low >= 0.0)
@@ -114,8 +118,23 @@ def _find(roots: dict[str, str], value: str) -> str:
 
 
 def sixteen_bit_values(program: FloatProgram) -> set[str]:
-    """Values that a layer tagged `_hp` reads or writes."""
-    return {value for op in program.ops if op.tags.hp for value in (*op.inputs, op.output)}
+    """Values that a layer tagged `_hp` reads or writes, and the numbers of rows of tables."""
+    tagged = {value for op in program.ops if op.tags.hp for value in (*op.inputs, op.output)}
+    return tagged | numbers_of_rows(program).keys()
+
+
+def numbers_of_rows(program: FloatProgram) -> dict[str, float]:
+    """The values that tables are read by, and the largest number of each; through ops that move them, too."""
+    numbers: dict[str, float] = {}
+    for op in reversed(program.ops):
+        if isinstance(op, FloatEmbedding):
+            largest = len(op.table) - 1.0
+        elif isinstance(op, _MOVES) and op.output in numbers:
+            largest = numbers[op.output]
+        else:
+            continue
+        numbers[op.inputs[0]] = max(numbers.get(op.inputs[0], 0.0), largest)
+    return numbers
 
 
 def _group(
@@ -150,9 +169,10 @@ def _group(
 
 
 def _is_raw_pixels(names: list[str], program: FloatProgram, scheme: FixedPointScheme) -> bool:
-    """A group fed by raw pixels alone keeps them as they are (frac 0): the application then converts nothing."""
-    inputs = [name for name in names if name in program.inputs]
-    if not inputs or not all(name in scheme.input_ranges and scheme.input_ranges[name].integral for name in inputs):
+    """A group fed by raw pixels or numbers of rows alone keeps them as they are (frac 0): nothing is converted."""
+    inputs, numbers = [name for name in names if name in program.inputs], numbers_of_rows(program)
+    declared = scheme.input_ranges
+    if not inputs or not all(name in numbers or (name in declared and declared[name].integral) for name in inputs):
         return False
     producers = [op for op in program.ops if op.output in names]
     return all(isinstance(op, _MOVES) for op in producers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -30,14 +30,15 @@ class LoweredLayers(Lowered):
         documentation: str = "",
         *,
         keep_float: bool = False,
+        without: Collection[str] = (),
     ) -> LoweredLayers:
         """Segments change with the placement of the layers (`_cpu` tags).
 
         log: of the restructuring, for the reasons in messages. documentation: of the target, for remedies.
-        keep_float: whether operators that have no integers stay in float.
+        keep_float: whether operators that have no integers stay in float. without: operators that have none.
         Raises ModelError for layers that no side can run (all of them in one message).
         """
-        layers = lower(model, log, documentation, keep_float=keep_float)
+        layers = lower(model, log, documentation, keep_float=keep_float, without=without)
         segments: list[Segment] = []
         for layer in layers.ops:
             side: Placement = "cpu" if layer.tags.cpu else "npu"

@@ -5,7 +5,7 @@ Everything the quantisers cannot take is collected and reported in one ModelErro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from nnkit.graph import Model
@@ -50,12 +50,14 @@ def lower(
     documentation: str = "",
     *,
     keep_float: bool = False,
+    without: Collection[str] = (),
 ) -> FloatProgram:
     """Turn a restructured model (the normal form of `docs/how_it_works.md`) into a float program.
 
     log: of the restructuring; with it a refusal says why a rewrite left the node alone. documentation: where users
         of the target read what is supported. keep_float: an operator that the quantisers cannot take stays in float
-        (`FloatOnnx`), where it can stand between integers.
+        (`FloatOnnx`), where it can stand between integers. without: operators that the quantiser at hand cannot take,
+        though others can.
     Raises ModelError naming every unsupported node with its op and the reason.
     """
     view = GraphView.of(model)
@@ -65,6 +67,8 @@ def lower(
         if node.fuse_into is not None:
             continue
         try:
+            if node.op_type in without:
+                raise Refused(f"op {node.op_type} is not supported")
             ops.extend(_ops(view, node))
         except Refused as refused:
             if keep_float:

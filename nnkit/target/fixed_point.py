@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from nnkit.rewrite import RewriteLog
 
 
-_NO_OP = "fixed point has no such op"
-
-
 class FixedPointTarget(Target[OptionsT, "LoweredLayers"]):
     """A target whose arithmetic is `nnkit.program.fixed`: it names its scheme, and the rest is done.
 
@@ -34,16 +31,9 @@ class FixedPointTarget(Target[OptionsT, "LoweredLayers"]):
 
     def lower(self, model: Model, log: RewriteLog, options: OptionsT) -> LoweredLayers:
         """`_cpu` layers run on the CPU, all others on the hardware."""
-        from nnkit.graph.refusal import Refusal, refusal_error
-        from nnkit.quantize.fixed.catalogue import has_lowering
         from nnkit.quantize.lowered import LoweredLayers
 
-        lowered = LoweredLayers.of(model, log, self.documentation)
-        refused = [op for op in lowered.layers.ops if not has_lowering(op)]
-        if refused:
-            refusals = [Refusal(op.name, type(op).__name__.removeprefix("Float"), _NO_OP) for op in refused]
-            raise refusal_error(refusals, "cannot be deployed", "end the network before them, or take another target")
-        return lowered
+        return LoweredLayers.of(model, log, self.documentation)
 
     def quantize(self, lowered: LoweredLayers, quantization: Quantization, options: OptionsT) -> Program:
         """The program of the scheme, with the recipe's corrections; the target's own where the recipe names none.

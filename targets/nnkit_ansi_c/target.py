@@ -72,6 +72,7 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
             from nnkit_ansi_c.lowered import AnsiCLowered
 
             return AnsiCLowered.of(model, _stripes(options))
+        from nnkit.quantize.affine import NO_INTEGERS
         from nnkit.quantize.affine.quantized_network import is_quantized, lower_quantized
         from nnkit.quantize.lowered import LoweredLayers
 
@@ -82,7 +83,7 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
             )
         if is_quantized(model):
             return lower_quantized(model, self.documentation)
-        return LoweredLayers.of(model, log, self.documentation)
+        return LoweredLayers.of(model, log, self.documentation, without=NO_INTEGERS)
 
     def quantize(self, lowered: Lowered, quantization: Quantization, options: AnsiCOptions) -> Program:
         """The integer program, or the float32 one, of which calibration says what comparisons are relative to."""

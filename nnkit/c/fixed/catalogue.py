@@ -14,8 +14,10 @@ from nnkit.c.fixed.conv2d_depthwise import depthwise_source
 from nnkit.c.fixed.conv2d_packed import packed_source
 from nnkit.c.fixed.conv_transpose2d import ConvTranspose2dC, transposed_source
 from nnkit.c.fixed.elementwise import elementwise_source
+from nnkit.c.fixed.embedding import EmbeddingC
 from nnkit.c.fixed.join_rows import JoinRowsC
 from nnkit.c.fixed.limits import KernelLimits, tensor_is_addressable, window_is_small
+from nnkit.c.fixed.log_softmax import LogSoftmaxC
 from nnkit.c.fixed.lookup import LookupC, lookup_source
 from nnkit.c.fixed.matmul import MatMulC
 from nnkit.c.fixed.move import move_source
@@ -40,7 +42,9 @@ from nnkit.program import (
     Concat,
     Conv2d,
     ConvTranspose2d,
+    Embedding,
     JoinRows,
+    LogSoftmax,
     Lookup,
     MatMul,
     Mul,
@@ -74,6 +78,8 @@ _OPERATORS: Mapping[type[OpBase], OperatorC[Any]] = MappingProxyType(
         Slice: SliceC(),
         Transpose: TransposeC(),
         Softmax: SoftmaxC(),
+        LogSoftmax: LogSoftmaxC(),
+        Embedding: EmbeddingC(),
         NormalizeRows: NormalizeRowsC(),
         MatMul: MatMulC(),
         JoinRows: JoinRowsC(),

@@ -130,6 +130,25 @@ struct nnkit_rows {
     const nnkit_u16 *coarse, *fine;
 };
 
+/*
+ * Logarithms of a softmax: with s the sum of e as above and l its logarithm in 24 bits of fraction, from a table of
+ * 257 logarithms and what is between, clamp(2^(shift - 1) - (d << spread) - (l << widen) >> shift, low, high).
+ */
+struct nnkit_log_rows {
+    nnkit_i32 rows, size, step;
+    nnkit_i32 spread, widen, shift;
+    nnkit_i32 low, high;
+    const nnkit_u16 *coarse, *fine;
+    const nnkit_i32 *logarithms;
+};
+
+/* Rows of a table by their numbers, each kept within the table. Weights are blocks of rows. */
+struct nnkit_embedding {
+    nnkit_i32 numbers;
+    nnkit_i32 rows, size;
+    nnkit_i32 block_rows;
+};
+
 /* Rows with mean 0 and variance 1 in 20 bits of fraction, z: clamp(z * gain + offset >> shift, low, high), rounded. */
 struct nnkit_normalize {
     nnkit_i32 rows, size;

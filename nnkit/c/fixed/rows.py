@@ -1,16 +1,27 @@
-"""What the ops on rows share: softmax, normalisation and the product of two matrices, each in a file of its name."""
+"""What ops on rows share: softmax, its logarithm, normalisation, matrix products, tables, each in its own file."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from nnkit.c.fixed.layer import Constant
 from nnkit.c.fixed.operator import Declaration, Function, Source
 from nnkit.c.fixed.types import CType
+from nnkit.program.fixed.log_softmax import LN2
 
-Kind: TypeAlias = Literal["softmax", "normalize_rows", "matmul"]
+Kind: TypeAlias = Literal["softmax", "log_softmax", "normalize_rows", "matmul", "embedding"]
+_STRUCTS: Mapping[Kind, str] = MappingProxyType(
+    {
+        "softmax": "nnkit_rows",
+        "log_softmax": "nnkit_log_rows",
+        "normalize_rows": "nnkit_normalize",
+        "matmul": "nnkit_matmul",
+        "embedding": "nnkit_embedding",
+    }
+)
 _ROW = 12
 """Numbers of an array in a line."""
 
@@ -41,6 +52,14 @@ def array(kind: str, name: str, values: Iterable[int], suffix: str = "") -> Cons
 def rows_source(functions: Collection[Function]) -> Source | None:
     """The file with all kernels of rows."""
     kernels = sorted((f for f in functions if isinstance(f, RowsFunction)), key=lambda kernel: kernel.name)
-    structs = {"softmax": "nnkit_rows", "normalize_rows": "nnkit_normalize", "matmul": "nnkit_matmul"}
-    declarations = tuple(Declaration(kernel.name, f"struct {structs[kernel.op]}: {kernel.op}") for kernel in kernels)
-    return Source("rows", "rows.c.j2", {"kernels": kernels}, declarations) if kernels else None
+    declarations = tuple(Declaration(kernel.name, f"struct {_STRUCTS[kernel.op]}: {kernel.op}") for kernel in kernels)
+    return (
+        Source(
+            "rows",
+            "rows.c.j2",
+            {"kernels": kernels, "ops": {kernel.op for kernel in kernels}, "ln2": LN2},
+            declarations,
+        )
+        if kernels
+        else None
+    )

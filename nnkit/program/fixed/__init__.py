@@ -21,7 +21,9 @@ from nnkit.program.fixed.concat import Concat
 from nnkit.program.fixed.conv2d import Conv2d
 from nnkit.program.fixed.conv_transpose2d import ConvTranspose2d
 from nnkit.program.fixed.convolution import Convolution
+from nnkit.program.fixed.embedding import Embedding
 from nnkit.program.fixed.join_rows import JoinRows
+from nnkit.program.fixed.log_softmax import LogSoftmax
 from nnkit.program.fixed.lookup import Lookup
 from nnkit.program.fixed.matmul import MatMul
 from nnkit.program.fixed.mul import Mul
@@ -50,6 +52,8 @@ Op: TypeAlias = (
     | Slice
     | Transpose
     | Softmax
+    | LogSoftmax
+    | Embedding
     | NormalizeRows
     | MatMul
     | JoinRows
@@ -62,9 +66,11 @@ __all__ = [
     "Conv2d",
     "ConvTranspose2d",
     "Convolution",
+    "Embedding",
     "FusedPool",
     "JoinRows",
     "Leaky",
+    "LogSoftmax",
     "Lookup",
     "MatMul",
     "Mul",

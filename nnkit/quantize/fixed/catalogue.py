@@ -11,6 +11,8 @@ from nnkit.quantize.fixed.add import AddLowering
 from nnkit.quantize.fixed.concat import ConcatLowering
 from nnkit.quantize.fixed.conv2d import Conv2dLowering
 from nnkit.quantize.fixed.conv_transpose2d import ConvTranspose2dLowering
+from nnkit.quantize.fixed.embedding import EmbeddingLowering
+from nnkit.quantize.fixed.log_softmax import LogSoftmaxLowering
 from nnkit.quantize.fixed.lookup import LookupLowering
 from nnkit.quantize.fixed.lowering import Lowering
 from nnkit.quantize.fixed.matmul import MatMulLowering
@@ -30,7 +32,9 @@ from nnkit.quantize.float_program import (
     FloatConcat,
     FloatConv2d,
     FloatConvTranspose2d,
+    FloatEmbedding,
     FloatFunction,
+    FloatLogSoftmax,
     FloatMatMul,
     FloatMaxPool,
     FloatMul,
@@ -61,15 +65,12 @@ _LOWERINGS: Mapping[type[FloatOp], Lowering[Any]] = MappingProxyType(
         FloatTranspose: TransposeLowering(),
         FloatUpsample: UpsampleLowering(),
         FloatSoftmax: SoftmaxLowering(),
+        FloatLogSoftmax: LogSoftmaxLowering(),
+        FloatEmbedding: EmbeddingLowering(),
         FloatNormalizeRows: NormalizeRowsLowering(),
         FloatMatMul: MatMulLowering(),
     }
 )
-
-
-def has_lowering(op: FloatOp) -> bool:
-    """Whether fixed point has such an op."""
-    return type(op) in _LOWERINGS
 
 
 def lowering_of(op: FloatOp) -> Lowering[Any]:

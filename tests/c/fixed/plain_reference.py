@@ -17,8 +17,10 @@ from nnkit.program import (
     Concat,
     Conv2d,
     ConvTranspose2d,
+    Embedding,
     Fixed,
     JoinRows,
+    LogSoftmax,
     Lookup,
     Mul,
     Op,
@@ -112,8 +114,27 @@ def _fill(op: Op, x: list[Values], out: Values, fixed: Fixed) -> None:
         for index in np.ndindex(out.shape):
             cuts = zip(op.starts, index, op.steps, strict=True)
             out[index] = x[0][tuple(start + i * step for start, i, step in cuts)]
+    elif isinstance(op, Embedding):
+        for index in np.ndindex(x[0].shape):
+            out[index] = op.table[clamp(int(x[0][index]), 0, len(op.table) - 1)]
+    elif isinstance(op, LogSoftmax):
+        _log_softmax(op, x[0], out)
     else:
         _elementwise(op, x, out, fixed)
+
+
+def _log_softmax(op: LogSoftmax, x: Values, out: Values) -> None:
+    for index in np.ndindex(x.shape):
+        row = [int(x[(*index[: op.axis], other, *index[op.axis + 1 :])]) for other in range(x.shape[op.axis])]
+        below = [max(row) - value for value in row]
+        total = sum((int(op.coarse[d >> 8]) * int(op.fine[d & 255]) + 8192) >> 14 for d in below)
+        power = total.bit_length() - 1
+        mantissa = total << (31 - power)
+        entry = (mantissa >> 23) % 256
+        low, high = int(op.logarithms[entry]), int(op.logarithms[entry + 1])
+        log = (power - 16) * 11629080 + low + ((high - low) * ((mantissa >> 8) % 32768) >> 15)
+        value = (1 << (op.shift - 1)) - (below[index[op.axis]] << op.spread) - (log << op.widen)
+        out[index] = clamp(value >> op.shift, op.clip_min, op.clip_max)
 
 
 def _elementwise(op: Op, x: list[Values], out: Values, fixed: Fixed) -> None:

@@ -26,8 +26,12 @@ class Builder:
         self.tensors[name] = Tensor(name, shape, fixed, fixed.qmin, fixed.qmax)
         return name
 
-    def input(self, name: str, shape: tuple[int, ...], fixed: Fixed) -> str:
-        self.inputs.append(self.tensor(name, shape, fixed))
+    def input(
+        self, name: str, shape: tuple[int, ...], fixed: Fixed, *, low: int | None = None, high: int | None = None
+    ) -> str:
+        self.inputs.append(name)
+        ends = fixed.qmin if low is None else low, fixed.qmax if high is None else high
+        self.tensors[name] = Tensor(name, shape, fixed, *ends)
         return name
 
     def program(self, *outputs: str) -> Program:
@@ -36,9 +40,9 @@ class Builder:
 
 def random_values(rng: np.random.Generator, tensor: Tensor, extreme: bool = False) -> NDArray[np.int64]:
     """Values of a tensor; with `extreme` mostly at the ends of the range, so that outputs saturate."""
-    values = rng.integers(tensor.fixed.qmin, tensor.fixed.qmax, tensor.shape, endpoint=True)
+    values = rng.integers(tensor.low, tensor.high, tensor.shape, endpoint=True)
     if extreme:
-        ends = np.where(rng.random(tensor.shape) < 0.5, tensor.fixed.qmin, tensor.fixed.qmax)
+        ends = np.where(rng.random(tensor.shape) < 0.5, tensor.low, tensor.high)
         values = np.where(rng.random(tensor.shape) < 0.8, ends, values)
     return values.astype(np.int64)
 

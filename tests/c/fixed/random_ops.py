@@ -13,9 +13,11 @@ from nnkit.program import (
     Concat,
     Conv2d,
     ConvTranspose2d,
+    Embedding,
     Fixed,
     FusedPool,
     JoinRows,
+    LogSoftmax,
     Lookup,
     Mul,
     Pad,
@@ -23,6 +25,7 @@ from nnkit.program import (
     Program,
     Reshape,
     Slice,
+    Softmax,
     Transpose,
     Upsample,
     Window,
@@ -249,6 +252,37 @@ class Random:
             )
         )
 
+    def log_softmax(self, x: Fixed, y: Fixed, shape: tuple[int, ...], axis: int, frac: int) -> None:
+        """frac: of the input; the output has as many as its type takes of small rows."""
+        source, output = self.fresh(shape, x), self.builder.tensor(self.output(), shape, y)
+        coarse, fine = Softmax.tables(x.bits, frac)
+        self.builder.ops.append(
+            LogSoftmax(
+                name=f"{output}_layer",
+                inputs=(source,),
+                output=output,
+                axis=axis,
+                coarse=coarse,
+                fine=fine,
+                logarithms=LogSoftmax.table(),
+                spread=26 - frac,
+                widen=2,
+                shift=26 - (2 if y.bits == 8 else 10),
+                clip_min=y.qmin + 3,
+                clip_max=0,
+            )
+        )
+
+    def embedding(self, y: Fixed, rows: int, features: int, count: int) -> None:
+        """Numbers lie on either side of the table, too."""
+        name = f"in{len(self.builder.inputs)}"
+        numbers = self.builder.input(name, (count,), Fixed(16, 0), low=-3, high=rows + 5)
+        output = self.builder.tensor(self.output(), (count, features), y)
+        table = self.rng.integers(y.qmin, y.qmax, (rows, features))
+        self.builder.ops.append(
+            Embedding(name=f"{output}_layer", inputs=(numbers,), output=output, table=table, table_bits=y.bits)
+        )
+
     def transpose(self, fixed: Fixed, order: tuple[int, ...]) -> None:
         shape = tuple(self.size(2, 5) for _ in order)
         x = self.fresh(shape, fixed)
@@ -304,6 +338,11 @@ def everything(seed: int) -> Program:
     r.lookup(U8, S8)
     r.transpose(S16, (1, 0, 2, 3))
     r.slice(U8, (6, 5, 4), slice(1, 6, 2), slice(None), slice(None))
+    r.log_softmax(S16, S16, (7, 10), 1, 11)
+    r.log_softmax(S16, S8, (6, 3, 2), 0, 10)
+    r.log_softmax(U8, S16, (4, 300), 1, 4)
+    r.embedding(S16, 700, 6, 40)
+    r.embedding(S8, 9, 3, 11)
     return r.program()
 
 

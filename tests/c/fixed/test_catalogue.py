@@ -14,7 +14,7 @@ from nnkit.errors import InternalError
 from nnkit.program import OpBase, Window
 from nnkit_gap8.emit import emit_artifact
 from tests.c.fixed.kernel_check import check, needs_gcc, write
-from tests.c.fixed.programs import S16
+from tests.c.fixed.programs import S8, S16, U8
 from tests.c.fixed.random_ops import Random, everything
 from tests.gap8.plans import naive_plan
 
@@ -46,6 +46,10 @@ def test_weights_in_chunks(blocks: int, tmp_path: Path) -> None:
         r.depthwise(S16, S16)
         r.transposed(S16, S16)
         r.fused(S16, S16, "max")
+    r.log_softmax(S16, S16, (7, 10), 1, 11)
+    r.log_softmax(U8, S8, (4, 300), 1, 4)
+    r.embedding(S16, 700, 6, 40)
+    r.embedding(S8, 9, 3, 11)
     program = r.program()
     check(program, write(program, tmp_path, blocks_per_chunk=blocks))
 

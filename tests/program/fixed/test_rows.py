@@ -5,8 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnkit.program import Fixed, MatMul, NormalizeRows, OutputStage, Softmax, Tensor
+from nnkit.graph.tags import NO_TAGS
+from nnkit.program import Embedding, Fixed, MatMul, NormalizeRows, OutputStage, Softmax, Tensor
+from nnkit.quantize.fixed.log_softmax import LogSoftmaxLowering
+from nnkit.quantize.float_program import FloatLogSoftmax
 from nnkit.quantize.row_constants import RowConstants
+from nnkit.quantize.scheme import FixedPointScheme
 
 COMMON = {"name": "op", "output": "y", "placement": "npu"}
 
@@ -32,6 +36,32 @@ def test_softmax_is_as_near_as_stated(bits: int, axis: int, spread: float) -> No
     real = np.exp((x - x.max(axis=axis, keepdims=True)) * 2.0**-source.frac)
     real *= 2.0**output.frac / real.sum(axis=axis, keepdims=True)
     assert np.abs(stored - real).max() <= 0.5 + 2.5 * 2.0 ** (output.frac - 16) * (1 + x.shape[axis])
+
+
+@pytest.mark.parametrize(("bits", "frac", "out_frac"), [(8, 3, 2), (16, 11, 10), (16, 28, 13), (16, -2, 0)])
+@pytest.mark.parametrize("spread", [1.0, 40.0, 9000.0])
+def test_logarithm_of_softmax_is_as_near_as_stated(bits: int, frac: int, out_frac: int, spread: float) -> None:
+    shape, axis = (9, 12), 1
+    forms = Fixed(bits, frac), Fixed(bits, out_frac)
+    source, output = (Tensor(name, shape, form, form.qmin, form.qmax) for name, form in zip("xy", forms, strict=True))
+    layer = FloatLogSoftmax(name="op", inputs=("x",), output="y", range_value="y", tags=NO_TAGS, axis=axis)
+    op = LogSoftmaxLowering().build(layer, {"x": source, "y": output}, FixedPointScheme(bits=bits))
+    drawn = np.random.default_rng(1).normal(0, spread, shape).round()
+    x = drawn.clip(source.fixed.qmin, source.fixed.qmax).astype(np.int64)
+    stored = op.compute([x], {"x": source, "y": output})
+    real = (x - x.max(axis=axis, keepdims=True)) * 2.0**-frac
+    real -= np.log(np.exp(real).sum(axis=axis, keepdims=True))
+    real = np.clip(real * 2.0**out_frac, output.fixed.qmin, output.fixed.qmax)
+    stated = float(op.proof_note.split()[2])
+    assert np.abs(stored - real).max() <= stated * 1.005  # of which three digits are told
+    assert stated < 1.0 or out_frac > 10
+
+
+def test_rows_of_a_table_whose_numbers_are_kept_within_it() -> None:
+    table = np.arange(15).reshape(5, 3)
+    op = Embedding(**COMMON, inputs=("x",), table=table, table_bits=16)
+    assert op.compute([np.array([[4, 0], [-1, 9]])], {})[:, :, 0].tolist() == [[12, 0], [0, 12]]
+    assert op.weight_bytes() == 30
 
 
 @pytest.mark.parametrize("offset", [0, 30000])
