@@ -110,13 +110,16 @@ def _shapes(net: _Net) -> list[str]:
 
 
 def _rows(net: _Net) -> list[str]:
-    """Layers over time, and a product of many rows."""
+    """Layers over time, a product of many rows, and these normalised by batch statistics."""
     steps = net.op("Reshape", net.conv("input", 4, 2), net.ints(1, 8, 32))
     conv = net.op("Conv", steps, net.constant(net.random.normal(0, 0.2, (6, 8, 3))), pads=[1, 1], strides=[2])
     pooled = net.op("MaxPool", net.op("Relu", conv), kernel_shape=[2], strides=[2])
     turned = net.op("Transpose", pooled, perm=[0, 2, 1])
     product = net.op("MatMul", turned, net.constant(net.random.normal(0, 0.4, (6, 5))))
-    return [net.op("Add", product, net.constant(net.random.normal(0, 1, 5))), conv]
+    flat = net.op("Reshape", product, net.ints(8, 5))
+    parameters = [net.constant(net.random.uniform(0.5, 1.5, 5)) for _ in range(4)]
+    normal = net.op("Reshape", net.op("BatchNormalization", flat, *parameters), net.ints(1, 8, 5))
+    return [net.op("Add", product, net.constant(net.random.normal(0, 1, 5))), conv, normal]
 
 
 def _attention(net: _Net) -> list[str]:

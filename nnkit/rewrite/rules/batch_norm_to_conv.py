@@ -1,22 +1,23 @@
 """Make affine maps that fold nowhere a 1x1 depthwise convolution: the last resort.
 
 Pattern: a chain of BatchNormalization, or Mul, Div, Add, Sub with a constant (a scalar, or one number per channel),
-on [1, C, H, W] or [1, C].
+on [1, C, H, W] or [1, C]; a BatchNormalization of rows [R, C], too.
 Algebra: together they are s_c x_c + t_c = conv(x) with groups = C, weights [C, 1, 1, 1] = s and bias = t; [1, C] is
-reshaped to [1, C, 1, 1] and back.
+reshaped to [1, C, 1, 1] and back, and the columns of [R, C] become the channels of [1, C, R, 1].
 Declines when the constant differs within a channel, or the value has another number of axes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nnkit.graph.refusal import Refused
 from nnkit.rewrite.affine import Affine, affine_input, read_affine
 from nnkit.rewrite.editor import Editor
+from nnkit.rewrite.reading import is_op
 from nnkit.rewrite.reshaping import compute_then_reshape, reshaped
 from nnkit.rewrite.rule import Nodes, Rule
 
@@ -41,6 +42,8 @@ def _check(editor: Editor, nodes: Nodes) -> _Match:
     affine = read_affine(editor, node)
     if value is None or len(editor.shape(value)) not in (2, 4):
         raise Refused("its input is neither [1, C, H, W] nor [1, C]")
+    if is_op(node, "BatchNormalization") and len(editor.shape(value)) == 2 and editor.shape(value)[0] != 1:
+        return _Match((node,), value, affine)
     if editor.shape(value)[0] != 1:
         raise Refused("only batch 1 is supported")
     chain = [node]
@@ -67,6 +70,8 @@ def _rewrite(editor: Editor, match: _Match) -> None:
     if len(editor.shape(value)) == 4:
         editor.become(node, "Conv", [value, *constants], attributes)
         result = node.outputs[0]
+    elif editor.shape(value)[0] != 1:
+        result = _of_rows(editor, node, value, constants, attributes)
     else:
         shape = (1, channels, 1, 1)
         inputs = [reshaped(editor, node, value, shape, f"{name}_input"), *constants]
@@ -74,6 +79,23 @@ def _rewrite(editor: Editor, match: _Match) -> None:
     for former in reversed(match.chain[:-1]):
         editor.move_tags(former, result)
         editor.remove(former)
+
+
+def _of_rows(
+    editor: Editor, node: ir.Node, value: ir.Value, constants: list[ir.Value], attributes: dict[str, Any]
+) -> ir.Value:
+    """[R, C] -> conv(value^T)^T; gives what carries the node's tags."""
+    name, (rows, channels), swap = editor.layer(node), editor.shape(value), {"perm": [0, 2, 1, 3]}
+    flat = reshaped(editor, node, value, (1, rows, channels, 1), f"{name}_rows")
+    turned = editor.insert(node, "Transpose", [flat], swap, shape=(1, channels, rows, 1), name=f"{name}_columns")
+    scaled = editor.insert(
+        node, "Conv", [turned, *constants], attributes, shape=(1, channels, rows, 1), name=f"{name}_conv"
+    )
+    back = editor.insert(node, "Transpose", [scaled], swap, shape=(1, rows, channels, 1), name=f"{name}_back")
+    editor.move_tags(node, scaled)
+    target = editor.constant(f"{name}.shape", np.array((rows, channels), np.int64))
+    editor.become(node, "Reshape", [back, target], {})
+    return scaled
 
 
 RULE = Rule("batch_norm_to_conv", True, "carries", __doc__ or "", _pattern, _check, _rewrite)

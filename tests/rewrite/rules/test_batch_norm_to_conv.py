@@ -27,6 +27,16 @@ def test_last_resort(graphs, op, rank):
     assert set(graphs.ops(after)) <= {"Relu", "Conv", "Reshape"}
 
 
+def test_rows_are_normalised_by_their_columns(graphs):
+    """Several rows of features, as the tokens of an attention are."""
+    net = graphs.Net(x=(6, 4))
+    model = net.model(net.op("Relu", net.batch_norm(net.op("Relu", "x"), 4, name="a")), hp=["a"])
+    after, log = graphs.apply(model, RULE)
+    assert log.of(RULE).fired == ("a",)
+    assert graphs.ops(after) == ["Relu", "Reshape", "Transpose", "Conv", "Transpose", "Reshape", "Relu"]
+    assert after.tags.of(graphs.node(after, "Conv").output[0]).hp
+
+
 def test_last_resort_declines_for_other_ranks(graphs):
     net = graphs.Net(x=(1, 4, 5))
     after, log = graphs.apply(net.model(net.op("Mul", net.op("Relu", "x"), net.const(2.0))), RULE)
