@@ -176,7 +176,12 @@ def _ranges(path: Path) -> dict[str, ValueRange]:
 
 def test_every_disagreement_is_counted_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = [{"layer": f"layer {index // 2}", "what": f"{index} weights"} for index in range(10)]
-    build = {"plan": {}, "pixels": {}, "batch": 1, "prediction": {"layers": 40, "disagreements": wrong}}
+    build = {
+        "plan": {"layer_cycles": {}},
+        "pixels": {},
+        "batch": 1,
+        "prediction": {"layers": 40, "disagreements": wrong},
+    }
     nothing: Any = SimpleNamespace(program=SimpleNamespace(ops=()))
     monkeypatch.setattr(report, "read_build", lambda _: build)
     lines = report.report_details(nothing, TpuOptions(chip="bm1684x"), tmp_path)["summary"]
