@@ -201,7 +201,10 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
             f"  {_label(entry['how'])}{entry['mismatches']} of {entry['values']:,} values differ from the simulator"
         )
         if entry["contract"] == "bounded":
-            line += f" by more than the bound (the largest by {entry['max_difference']:g})"
+            largest = entry.get("max_difference")
+            line += (
+                f" by more than the bound (the largest {'is not finite' if largest is None else f'by {largest:g}'})"
+            )
         if "instructions" in entry and report["macs"]:
             per_mac = entry["instructions"] / report["macs"]
             line += f"; {entry['instructions']:,} instructions ({per_mac:.2f} per MAC)"

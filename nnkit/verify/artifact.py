@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,7 @@ class ArtifactVerdict:
     """The comparison of one runner.
 
     values/mismatches: compared values and how many differ; under contract `bounded`, by more than the runner's bound.
-    max_difference: the largest difference of a stored value, for `bounded` only.
+    max_difference: the largest difference of a stored value, for `bounded` only; None where it is not finite.
     first_difference: the first layer (in execution order) whose tensor differs, with an example.
     reason: why nothing was run, for `not_run`.
     note: what could not be compared, or which of two models is the wrong one; empty in most cases.
@@ -255,7 +256,7 @@ class _Count:
             instructions=head.instructions,
             instructions_by_layer=head.instructions_by_layer,
             measured=head.measured,
-            max_difference=self.largest if runner.contract == "bounded" else None,
+            max_difference=self.largest if runner.contract == "bounded" and math.isfinite(self.largest) else None,
             first_difference=first_difference,
         )
 

@@ -93,7 +93,9 @@ def built(folder: Path, options: str, more: str = "", images: int = 3) -> tuple[
 def test_a_build_is_equal_to_its_program_in_every_value(tmp_path: Path, options: str, more: str) -> None:
     report, folder = built(tmp_path, options, more)
     assert report["status"] == "ok"
-    verdicts = report["verify"]["program_vs_artifact"]
+    # GVSoC, which repeats a build for the cluster, is not on every machine
+    verdicts = [v for v in report["verify"]["program_vs_artifact"] if v["how"] != "gvsoc"]
+    assert len(verdicts) == 2
     assert all((v["contract"], v["mismatches"]) == ("exact", 0) for v in verdicts)
     assert verdicts[0]["values"] > 1000
     program = open_build(folder).program

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -245,6 +246,20 @@ def test_a_wrong_release_fails_and_is_named() -> None:
     assert verdict.mismatches == 1
     assert "1 of the released one and 0 of the other are not as simulated" in verdict.note
     assert "'out'" in verdict.first_difference
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_values_that_are_not_finite_differ_and_are_written(value: float) -> None:
+    """A report is JSON, which has no number for them."""
+
+    def overflow(number: int, values: Values) -> None:
+        values["out_v"] = values["out_v"].astype(np.float32)
+        values["out_v"].flat[3] = value
+
+    verdict = compare_artifact(TwoModels("released", overflow), Path(), chain(), inputs(1))
+    assert verdict.mismatches == 1
+    json.dumps(verdict.as_json(), allow_nan=False)
+    assert str(value) in verdict.first_difference
 
 
 class Merging(TwoModels):
