@@ -14,7 +14,7 @@ class KernelLimits(Limits):
 
     max_kernel: int = 31
     max_stride: int = 16
-    max_dilation: int = 16
+    max_dilation: int = 64
     max_side: int = 4096
     max_channels: int = 16384
     max_tensor_values: int = 1 << 24

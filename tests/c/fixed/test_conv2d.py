@@ -124,3 +124,14 @@ def test_pools_behind(tmp_path: Path) -> None:
             r.fused(x, y, kind)
             r.fused(x, y, kind, shape="pointwise")
     check_ops(r, tmp_path)
+
+
+@needs_gcc
+def test_dilations_wider_than_the_image(tmp_path: Path) -> None:
+    """Atrous pyramids reach far beyond small maps: most taps read padding."""
+    r = Random(23)
+    for rate, bits in ((36, 8), (64, 16)):
+        x = r.fresh((3, 9, 11), S16)
+        r._conv(x, S16, Window(3, 3, 1, 1, rate, rate, rate, rate, rate, rate), 5, weight_bits=bits)
+        r._conv(x, U8, Window(3, 3, 2, 1, rate, 3, rate, 3, rate, 3), 5, weight_bits=bits)
+    check_ops(r, tmp_path)
