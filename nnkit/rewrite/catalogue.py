@@ -25,6 +25,8 @@ DEFAULT_RULES: tuple[str, ...] = (
     "drop_softplus_guard",
     "einsum_to_matmul",
     "selu_to_elu",
+    "choice_to_leaky_relu",
+    "tile_to_concat",
     "merge_transposes",
     "sink_transpose",
     "simplify_clip",

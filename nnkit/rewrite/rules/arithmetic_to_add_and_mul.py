@@ -1,7 +1,7 @@
-"""Write differences, quotients, maxima and minima of two computed values with sums and products.
+"""Write differences, quotients, maxima and minima of two computed values, and negatives, with sums and products.
 
-Pattern: Sub, Div, Max or Min of two computed values.
-Algebra: a - b = a + (-1) b; a / b = a (1 / b), also for a constant a, and of what an Expand repeats;
+Pattern: Sub, Div, Max or Min of two computed values; Neg.
+Algebra: a - b = a + (-1) b; -a = (-1) a; a / b = a (1 / b), also for a constant a, and of what an Expand repeats;
   max(a, b) = b + relu(a - b); min(a, b) = a - relu(a - b).
 Declines where maxima or minima are of more than two values, or of different shapes.
 """
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
+    if is_op(node, "Neg"):
+        return (node,)
     if not is_op(node, "Sub", "Div", "Max", "Min") or any(value is None for value in node.inputs):
         return None
     constant = [editor.array(value) is not None for value in node.inputs]
@@ -42,6 +44,10 @@ def _rewrite(editor: Editor, node: ir.Node) -> None:
     name = editor.layer(node)
     made: list[ir.Value] = []
     expand: ir.Node | None = None
+    minus_one = editor.constant(f"{name}.minus_one", np.array(-1.0, np.float32))
+    if is_op(node, "Neg"):
+        editor.become(node, "Mul", [data_input(node), minus_one], {})
+        return
     a, b = (value for value in node.inputs if value is not None)
 
     def add(op_type: str, label: str, *inputs: ir.Value) -> ir.Value:
@@ -50,7 +56,7 @@ def _rewrite(editor: Editor, node: ir.Node) -> None:
         return made[-1]
 
     def negative(value: ir.Value) -> ir.Value:
-        return add("Mul", "negative", value, editor.constant(f"{name}.minus_one", np.array(-1.0, np.float32)))
+        return add("Mul", "negative", value, minus_one)
 
     if is_op(node, "Sub"):
         op_type, inputs = "Add", [a, negative(b)]

@@ -43,3 +43,10 @@ def test_expanded_divisor(graphs):
     divisor = net.op("Expand", net.op("Exp", "y"), net.ints(1, 6))
     after, _ = graphs.apply(net.model(net.op("Div", "x", divisor)), RULE)
     assert graphs.ops(after) == ["Exp", "Reciprocal", "Mul"]
+
+
+def test_negative(graphs):
+    net = graphs.Net(x=(1, 3, 4, 5))
+    after, _ = graphs.apply(net.model(net.op("Neg", "x", name="n"), hp=["n"]), RULE)
+    assert graphs.ops(after) == ["Mul"]
+    assert after.tags.of("n_v").hp
