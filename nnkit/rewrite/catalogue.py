@@ -95,6 +95,7 @@ OPTIONAL_RULES: tuple[str, ...] = (
     "hard_sigmoid_to_clip",
     "broadcast_to_concat",
     "shuffle_to_conv",
+    "unshuffle_to_conv",
     "floor_pool_to_conv",
     "inner_fc_to_conv",
     "sink_equal_reshapes",

@@ -45,6 +45,7 @@ DEFAULT_RULES: tuple[str, ...] = (
     "add_constant_to_bias",
     "floor_pool_to_conv",
     "shuffle_to_conv",
+    "unshuffle_to_conv",
     "broadcast_to_concat",
     "hard_swish_to_product",
     "hard_sigmoid_to_clip",
