@@ -150,7 +150,8 @@ def rounding_noise(
 ) -> dict[str, float]:
     """How far each value moves when all float constants and inputs move by one unit in the last place.
 
-    Scales of a Resize stay: they are sizes, and a little less than 2 makes a smaller map.
+    Scales of a Resize stay: they are sizes, and a little less than 2 makes a smaller map. So do exponents: a negative
+    number has a square, and no power of a little more than 2.
     """
     import onnx
 
@@ -163,9 +164,9 @@ def rounding_noise(
 
     for _ in range(draws):
         proto = model.proto()
-        sizes = {name for node in proto.graph.node if node.op_type == "Resize" for name in node.input[1:]}
+        fixed = {name for node in proto.graph.node if node.op_type in ("Resize", "Pow") for name in node.input[1:]}
         for tensor in proto.graph.initializer:
-            if tensor.data_type == onnx.TensorProto.FLOAT and tensor.name not in sizes:
+            if tensor.data_type == onnx.TensorProto.FLOAT and tensor.name not in fixed:
                 array = moved(onnx.numpy_helper.to_array(tensor))
                 tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
         moved_samples = [{name: moved(array) for name, array in sample.items()} for sample in samples]

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from nnkit.errors import ToolError
 from nnkit.external_tool import run_tool
-from nnkit.owned_folder import temporary_folder
 from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.toolchain import Toolchain
+from nnkit_tpu.toolchain.room import working_folder
 
 _TIMEOUT_S = 600.0
 
@@ -28,7 +28,7 @@ def run_on_chip_model(
 ) -> dict[str, NDArray[Any]]:
     """Outputs by the compiler's name of one inference; inputs by the same names, batch included.
 
-    Raises ToolError when the chip model fails.
+    Raises ToolError when the chip model fails, UserFileError where the folder of temporary files is full.
     """
     return run_all_on_chip_model(toolchain, model, chip, [inputs])[0]
 
@@ -36,11 +36,8 @@ def run_on_chip_model(
 def run_all_on_chip_model(
     toolchain: Toolchain, model: Path, chip: str, inputs: Sequence[Mapping[str, NDArray[Any]]]
 ) -> list[dict[str, NDArray[Any]]]:
-    """`run_on_chip_model` for several inferences: the model is loaded once.
-
-    Raises ToolError when the chip model fails.
-    """
-    with temporary_folder("nnkit-chip-") as work:
+    """`run_on_chip_model` for several inferences: the model is loaded once."""
+    with working_folder("nnkit-chip-") as work:
         links = work / "lib"
         links.mkdir()
         _link_libraries(toolchain, chip, links)

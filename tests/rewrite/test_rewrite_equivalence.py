@@ -95,3 +95,13 @@ def test_noise_leaves_the_sizes_of_a_resize(graphs):
     values = evaluate(model, samples)
     noise = rounding_noise(model, values, samples)["up_v"]
     assert 0 < noise < 1e-5 * max(np.abs(each).max() for each in values["up_v"])
+
+
+def test_noise_leaves_exponents(graphs):
+    """A negative number to the power of 2.0000002 is none, and what moves infinitely would excuse every error."""
+    net = graphs.Net(x=(1, 3, 8, 8))
+    model = net.model(net.op("Pow", "x", net.const(2.0), name="square"))
+    samples = sample_inputs(model)
+    values = evaluate(model, samples)
+    noise = rounding_noise(model, values, samples)["square_v"]
+    assert 0 < noise < 1e-5 * max(np.abs(each).max() for each in values["square_v"])

@@ -181,6 +181,17 @@ def test_a_place_never_to_be_reached_is_told_by_the_words_before_it() -> None:
     assert silent == Failure("sinh", "it came to where it never should (lib/Conversion/TopToTpuPass.cpp:1921)")
 
 
+def test_an_assertion_of_c_is_told_without_the_types_of_its_function() -> None:
+    types = "[T = float, " + "Traits = <mlir::ShapedType::Trait>, " * 20 + "]"
+    place = "/home/ci/lib/Support/TensorFile.cpp:165"
+    line = f"tpuc-opt: {place}: mlir::LogicalResult addTensor(llvm::StringRef) {types}: Assertion `n == true' failed."
+    told = read_failure(f'%1 = "top.Add"(%0) loc("sum")\n{line}\n{STACK}')
+    assert told == Failure("sum", "its assertion `n == true` does not hold (lib/Support/TensorFile.cpp:165)")
+    # An error in words stays the reason, also where the compiler knows no place for it.
+    told = read_failure(f"<unknown>:0: error: invalid tensor element type: 'none'\n{line}\n{STACK}")
+    assert told == Failure("", "invalid tensor element type: 'none'")
+
+
 @pytest.mark.parametrize("in_integers", [True, False])
 def test_sixteen_bits_are_advised_where_the_step_has_a_precision(tmp_path: Path, in_integers: bool) -> None:
     compiler = tmp_path / "bin" / "tpuc-opt"

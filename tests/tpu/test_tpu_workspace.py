@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
-from collections import namedtuple
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from nnkit.errors import ExitCode, NnkitError, ToolError, UserFileError
-from nnkit_tpu.toolchain import Toolchain, run_tpuc_opt, workspace
+from nnkit_tpu.chip_model import run_on_chip_model
+from nnkit_tpu.toolchain import Toolchain, room, run_tpuc_opt
 from nnkit_tpu.toolchain.workspace import compiler_folder
-
-_Usage = namedtuple("_Usage", "total used free")
 
 
 def _toolchain(folder: Path, script: str) -> Toolchain:
@@ -42,6 +43,13 @@ def test_the_log_of_a_failure_outlives_the_folder(tmp_path: Path, monkeypatch: p
     assert kept.read_text(encoding="utf-8") == 'loc("conv_3"): error: no room\nmore\n'
 
 
+def test_an_empty_log_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NNKIT_CACHE", str(tmp_path / "cache"))
+    error = _failure(replace(_toolchain(tmp_path, "sleep 600"), timeout_s=0.1))
+    assert error.remedy == "raise `compiler_timeout_s` of the target's options"
+    assert not (tmp_path / "cache").exists()
+
+
 def test_only_the_latest_logs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NNKIT_CACHE", str(tmp_path / "cache"))
     logs = tmp_path / "cache" / "logs"
@@ -66,13 +74,28 @@ def test_a_failure_is_told_where_the_log_cannot_be_kept(tmp_path: Path, monkeypa
     assert "could not be kept" in error.remedy
 
 
-def test_a_full_folder_of_temporary_files_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workspace.shutil, "disk_usage", lambda _: _Usage(1, 1, 0))
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing can be written to the folder of temporary files, as the system says of its full device."""
+    monkeypatch.setattr(room.tempfile, "TemporaryFile", partial(Path("/dev/full").open, "wb"))
+
+
+@pytest.mark.usefixtures("full")
+def test_a_full_folder_of_temporary_files_is_named(tmp_path: Path) -> None:
     error = _failure(_toolchain(tmp_path, "exit 1"))
     assert isinstance(error, UserFileError)
     assert "TMPDIR" in error.remedy
-    with pytest.raises(UserFileError, match="temporary files cannot be written"), compiler_folder():
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    for code in (errno.ENOSPC, errno.EDQUOT):
+        with pytest.raises(UserFileError, match="temporary files cannot be written"), compiler_folder():
+            raise OSError(code, os.strerror(code))
+    with pytest.raises(UserFileError, match="no room is left"), compiler_folder():
+        raise ToolError("the TPU compiler has no place for temporary files")
+
+
+@pytest.mark.usefixtures("full")
+def test_a_chip_model_without_room_is_not_blamed(tmp_path: Path) -> None:
+    with pytest.raises(UserFileError, match="no room is left"):  # the file is no model, which is not told instead
+        run_on_chip_model(_toolchain(tmp_path, "exit 0"), tmp_path / "none.bmodel", "bm1684x", {"x": np.zeros(4)})
 
 
 def test_a_full_disk_elsewhere_is_left_to_others() -> None:

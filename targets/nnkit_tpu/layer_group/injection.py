@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nnkit.errors import InternalError, ToolError
-from nnkit.owned_folder import temporary_folder
 from nnkit_tpu.chips import Chip
 from nnkit_tpu.layer_group.audit import Audit, audit_local_memory
 from nnkit_tpu.layer_group.from_lowered import LoweredFunction, read_lowered
@@ -35,6 +34,7 @@ from nnkit_tpu.layer_group.vendor_files import (
 )
 from nnkit_tpu.model_stamp import without_time
 from nnkit_tpu.toolchain.find import Toolchain
+from nnkit_tpu.toolchain.room import working_folder
 from nnkit_tpu.toolchain.run import CompilerError, run_tpuc_opt
 
 _SEARCH, _AS_MANY_AS_FIT, _NONE = 2, 1, 0  # the compiler's two ways to form groups, and to form none
@@ -197,7 +197,7 @@ def _compiled(
     keep: Path | None,
 ) -> tuple[Outcome, str]:
     """One compilation and its final program. Raises CompilerError where it fails."""
-    with temporary_folder("nnkit-groups-") as temporary:
+    with working_folder("nnkit-groups-") as temporary:
         work = keep or temporary
         work.mkdir(parents=True, exist_ok=True)
         for weights in program.folder.glob("*.npz"):

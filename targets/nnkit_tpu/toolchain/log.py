@@ -10,12 +10,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_ERROR = re.compile(r"^(?:loc\(\"?(?P<loc>[^\")]+)\"?[^)]*\)|(?P<file>[^\s:]+):\d+:\d+): error: (?P<reason>.*)$")
+_ERROR = re.compile(r"^(?:loc\(\"?(?P<loc>[^\")]+)\"?[^)]*\)|(?P<file>[^\s:]+)(?::\d+){1,2}): error: (?P<reason>.*)$")
 _ASSERTED = re.compile(r"^ASSERT INFO: ?(?P<condition>.*)$")
 _AT = re.compile(r"^ASSERT executed at ?(?P<place>\S+)$")
 _IN_A_KERNEL = re.compile(
     r"^(?:\[\d+\])?(?P<place>\S+:\d+): (?P<function>\w+): Assertion \"(?P<condition>.*)\" failed"
 )
+_ASSERTED_BY_C = re.compile(r"^\S+: (?P<place>\S+:\d+): .*: Assertion `(?P<condition>.*)' failed\.?$")
 _FAILING = re.compile(r"^->.*loc\(\"(?P<loc>[^\"]+)\"")
 _UNREACHABLE = re.compile(r"^UNREACHABLE executed at (?P<place>\S+?)!?$")
 _NAMED = re.compile(r"loc\(\"(?P<loc>[^\"]+)\"")
@@ -83,7 +84,14 @@ def _assertion(lines: Sequence[str]) -> Failure | None:
 
 
 def _told(lines: Sequence[str], telling: str) -> str:
-    """A telling line; of a place that is never to be reached the words, which stand in the line before it."""
+    """A telling line.
+
+    Of an assertion of C's its condition, without the function's types, which are long; of a place that is never to be
+    reached the words, which stand in the line before it.
+    """
+    asserted = _ASSERTED_BY_C.match(telling)
+    if asserted is not None:
+        return f"its assertion `{asserted['condition']}` does not hold ({_source(asserted['place'])})"
     unreachable = _UNREACHABLE.match(telling)
     if unreachable is None:
         return _source(telling)

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from nnkit.cache import default_folder
-from nnkit.errors import NnkitError, ToolError, UserFileError
-from nnkit.owned_folder import temporary_folder
+from nnkit.errors import ToolError
+from nnkit_tpu.toolchain.room import is_full, no_room, working_folder
 from nnkit_tpu.toolchain.run import CompilerError
 
 _MOST_LOGS = 20
-_LITTLE_ROOM_BYTES = 1 << 24
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextlib.contextmanager
@@ -27,23 +22,16 @@ def compiler_folder() -> Iterator[Path]:
     Raises ToolError for a CompilerError of the block, with a log that stays, and UserFileError where the folder of
     temporary files is full.
     """
-    try:
-        with temporary_folder("nnkit-tpu-") as temporary:
-            try:
-                yield temporary
-            except CompilerError as error:
-                raise (_no_room() if _is_full() else _with_kept_log(error)) from error
-            except OSError as error:
-                if error.errno in _NO_ROOM and _is_full():
-                    raise _no_room() from error
-                raise
-    except OSError as error:
-        if error.errno in _NO_ROOM and error.filename is not None and _is_full():  # there is not even the folder
-            raise _no_room() from error
-        raise
+    with working_folder("nnkit-tpu-") as temporary:
+        try:
+            yield temporary
+        except CompilerError as error:
+            raise (no_room() if is_full() else _with_kept_log(error)) from error
 
 
 def _with_kept_log(error: CompilerError) -> ToolError:
+    if not error.log.strip() and error.advice:  # it was stopped before it said a word
+        return ToolError(error.reason, where=error.where, remedy=error.advice)
     kept = _keep(error.log)
     seen = f"the compiler's log is {kept}" if kept is not None else "the compiler's log could not be kept"
     remedy = f"{error.advice}; {seen}" if error.advice else seen
@@ -63,15 +51,3 @@ def _keep(log: str) -> Path | None:
     except OSError:
         return None
     return path
-
-
-def _is_full() -> bool:
-    return shutil.disk_usage(tempfile.gettempdir()).free < _LITTLE_ROOM_BYTES
-
-
-def _no_room() -> NnkitError:
-    return UserFileError(
-        "temporary files cannot be written: no room is left",
-        where=tempfile.gettempdir(),
-        remedy="free some space there, or set TMPDIR to another folder",
-    )
