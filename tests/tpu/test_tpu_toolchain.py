@@ -162,6 +162,11 @@ ASSERTED = (
         ("ASSERT INFO:\n", "cut", "an assertion of it does not hold (lib/Dialect/Top/Reshape.cpp:158)"),
         ("ASSERT INFO:\nn is odd\n", "cut", "`n is odd` does not hold (lib/Dialect/Top/Reshape.cpp:158)"),
         ('ASSERT INFO:n < 4\nOperation:\n%7 = "top.Add"(%1) loc("sum")\n', "sum", "`n < 4` does not hold"),
+        (
+            'ASSERT INFO:n < 4\nOperation:\n%7:2 = "top.A"(%1) loc(fused["all", "last"])\n',
+            "all",
+            "`n < 4` does not hold",
+        ),
         (f'ASSERT INFO:n < 4\n{STACK}%7 = "top.Add"(%1) loc("later")\n', "cut", "`n < 4` does not hold"),
     ],
 )

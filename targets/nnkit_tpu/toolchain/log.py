@@ -17,9 +17,9 @@ _IN_A_KERNEL = re.compile(
     r"^(?:\[\d+\])?(?P<place>\S+:\d+): (?P<function>\w+): Assertion \"(?P<condition>.*)\" failed"
 )
 _ASSERTED_BY_C = re.compile(r"^\S+: (?P<place>\S+:\d+): .*: Assertion `(?P<condition>.*)' failed\.?$")
-_FAILING = re.compile(r"^->.*loc\(\"(?P<loc>[^\"]+)\"")
+_FAILING = re.compile(r"^->.*loc\((?:fused\[)?\"(?P<loc>[^\"]+)\"")
 _UNREACHABLE = re.compile(r"^UNREACHABLE executed at (?P<place>\S+?)!?$")
-_NAMED = re.compile(r"loc\(\"(?P<loc>[^\"]+)\"")
+_NAMED = re.compile(r"loc\((?:fused\[)?\"(?P<loc>[^\"]+)\"")
 _OP_ERROR = re.compile(r"^error: (?P<reason>.*)$")
 _CRASH = ("PLEASE submit a bug report", "Stack dump:", "#0 0x", "Stack dump without symbol names")
 _REASON = re.compile(
