@@ -9,14 +9,14 @@ disagrees with its Program. `mismatches`: values of the artifact that differ fro
 contract (of ONNX Runtime for `onnx_qdq`, of the C as compiled for this host for `gap8`, `ansi_c` and NNIE's CPU
 segments); empty where nothing was run. `sqnr_db`: the Program's outputs against the float network's. Networks for the
 TPU are compiled and run on the vendor's chip model with `--compile`. `--keep FOLDER` keeps the exported files and
-takes those of an earlier run. `--rows FILE` keeps every row as it is found, and a later run
-goes on behind them. Networks come smallest first. Needs torch, torchvision and onnxscript (extra `zoo`).
+takes those of an earlier run. `--rows FILE` keeps every row as soon as it is known; a later run leaves out those that
+are there, or with `--again` runs them anew. The rows of docs/support.md are in benchmarks/zoo/support.jsonl. Networks
+come smallest first. Needs torch, torchvision and onnxscript (extra `zoo`).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from collections import Counter
@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.table import show
+from benchmarks.zoo import kept_rows
 from benchmarks.zoo.catalogue import NETWORKS
 from benchmarks.zoo.export import EXPORTERS, Exporter, export, shapes_of
 from benchmarks.zoo.exported import Exported
@@ -40,14 +41,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--compile", action="store_true", help="compile for the TPU and run on the chip model")
     parser.add_argument("--keep", type=Path, help="folder of exported networks, used again by a later run")
-    parser.add_argument("--rows", type=Path, help="file of rows, to which a run adds and behind which it goes on")
+    parser.add_argument(
+        "--rows", type=Path, help="file of rows, to which a run adds; those that are there are not run"
+    )
+    parser.add_argument("--again", action="store_true", help="run also what has a row, which is replaced")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     names = _chosen(options.networks, tuple(NETWORKS), "network")
     exporters = _chosen(options.exporters, EXPORTERS, "exporter")
     targets = _chosen(options.targets, tuple(TARGETS), "target")
-    rows = [json.loads(line) for line in options.rows.read_text().splitlines()] if _is_there(options.rows) else []
-    done = {(each["network"], each["exporter"], each["target"]) for each in rows}
+    kept = kept_rows.read(options.rows) if options.rows is not None else []
+    rows = [] if options.again else kept_rows.chosen(kept, names, exporters, targets)
+    done = set(map(kept_rows.key, rows))
     with tempfile.TemporaryDirectory(prefix="nnkit-zoo-") as temporary:
         folder = options.keep or Path(temporary)
         exported = {(n, e): _exported(n, e, folder / n / e) for n in names for e in exporters}
@@ -56,21 +61,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if (name, exporter, target) in done:
                     continue
                 out = Path(temporary) / "out"
-                found = row(name, exporter, target, network, out, compile_tpu=options.compile)
-                rows.append(found)
+                made = row(name, exporter, target, network, out, compile_tpu=options.compile)
+                rows.append(made)
                 if options.rows is not None:
-                    with options.rows.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(found) + "\n")
-                sys.stderr.write("{network} {exporter} {target}: {status} ({seconds} s)\n".format(**found))
+                    kept_rows.add(options.rows, made)
+                sys.stderr.write("{network} {exporter} {target}: {status} ({seconds} s)\n".format(**made))
     shown = rows if options.json else [{**r, "reason": str(r["reason"]).split("\n")[0][:_SHOWN]} for r in rows]
     show(shown, as_json=options.json)
     counts = Counter((r["target"], r["status"]) for r in rows)
     sys.stderr.write("".join(f"{target}: {count} {status}\n" for (target, status), count in sorted(counts.items())))
     return 1 if any(r["status"] == "failed" for r in rows) else 0
-
-
-def _is_there(path: Path | None) -> bool:
-    return path is not None and path.is_file()
 
 
 def _bytes(network: Exported | str) -> int:
