@@ -31,13 +31,23 @@ __all__ = [
     "run",
 ]
 
-__getattr__ = names_at_first_use(
-    __name__,
-    {
-        "building": ("run",),
-        "opening": ("load_build",),
-        "planning": ("plan",),
-        "preparing": ("Switches",),
-        "results": ("Accuracy", "ArtifactRun", "BuildResult", "Layer", "MemoryUse", "Metric", "Plan", "PlannedLayer"),
-    },
-)
+if not TYPE_CHECKING:  # a checker of types has the imports above, and takes no other name
+    __getattr__ = names_at_first_use(
+        __name__,
+        {
+            "building": ("run",),
+            "opening": ("load_build",),
+            "planning": ("plan",),
+            "preparing": ("Switches",),
+            "results": (
+                "Accuracy",
+                "ArtifactRun",
+                "BuildResult",
+                "Layer",
+                "MemoryUse",
+                "Metric",
+                "Plan",
+                "PlannedLayer",
+            ),
+        },
+    )

@@ -48,18 +48,19 @@ __all__ = [
     "resolved_yaml",
 ]
 
-__getattr__ = names_at_first_use(
-    __name__,
-    {
-        "base": ("RecipeModel", "fault"),
-        "inputs": ("CalibrationImages", "CropRectangle", "InputSpec", "ModelSection", "Preprocess", "Resize"),
-        "json_schema": ("recipe_json_schema",),
-        "loading": ("load_recipe",),
-        "problems": ("InvalidRecipeError", "Problem"),
-        "resolved": ("resolved_yaml",),
-        "schema": ("Recipe",),
-        "cpu_stages": ("DescriptorMatch", "FaceCrop", "PcaCombine"),
-        "sections": ("Calibration", "Gates", "ReleaseSection", "Tags", "TargetOptionsBase", "Verify"),
-        "types": ("ByteSize", "FileName", "PathGlobs", "RecipePath"),
-    },
-)
+if not TYPE_CHECKING:  # a checker of types has the imports above, and takes no other name
+    __getattr__ = names_at_first_use(
+        __name__,
+        {
+            "base": ("RecipeModel", "fault"),
+            "inputs": ("CalibrationImages", "CropRectangle", "InputSpec", "ModelSection", "Preprocess", "Resize"),
+            "json_schema": ("recipe_json_schema",),
+            "loading": ("load_recipe",),
+            "problems": ("InvalidRecipeError", "Problem"),
+            "resolved": ("resolved_yaml",),
+            "schema": ("Recipe",),
+            "cpu_stages": ("DescriptorMatch", "FaceCrop", "PcaCombine"),
+            "sections": ("Calibration", "Gates", "ReleaseSection", "Tags", "TargetOptionsBase", "Verify"),
+            "types": ("ByteSize", "FileName", "PathGlobs", "RecipePath"),
+        },
+    )

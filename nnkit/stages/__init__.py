@@ -45,15 +45,16 @@ __all__ = [
     "verify",
 ]
 
-__getattr__ = names_at_first_use(
-    __name__,
-    {
-        "build_stages": ("correct", "emit", "plan", "quantize", "report", "untried", "verify"),
-        "method": ("choose_method",),
-        "model_stages": ("calibrate", "calibrate_if_possible", "import_model", "lower", "restructure"),
-        "packaging": ("package", "page"),
-        "precision": ("choose_precision",),
-        "task": ("settle_task",),
-        "types": ("Artifact", "Build", "Imported", "Preview", "Restructured", "Settled", "Verdict"),
-    },
-)
+if not TYPE_CHECKING:  # a checker of types has the imports above, and takes no other name
+    __getattr__ = names_at_first_use(
+        __name__,
+        {
+            "build_stages": ("correct", "emit", "plan", "quantize", "report", "untried", "verify"),
+            "method": ("choose_method",),
+            "model_stages": ("calibrate", "calibrate_if_possible", "import_model", "lower", "restructure"),
+            "packaging": ("package", "page"),
+            "precision": ("choose_precision",),
+            "task": ("settle_task",),
+            "types": ("Artifact", "Build", "Imported", "Preview", "Restructured", "Settled", "Verdict"),
+        },
+    )
