@@ -18,8 +18,8 @@ from onnx import helper, numpy_helper
 
 from nnkit.errors import ModelError
 
-_ELEMENTWISE = {"QLinearAdd": "Add", "QLinearMul": "Mul"}
-_OF_ONE = {
+_BINARY = {"QLinearAdd": "Add", "QLinearMul": "Mul"}
+_UNARY = {
     "QLinearGlobalAveragePool": "GlobalAveragePool",
     "QLinearAveragePool": "AveragePool",
     "QLinearSigmoid": "Sigmoid",
@@ -27,13 +27,17 @@ _OF_ONE = {
     "QLinearSoftmax": "Softmax",
 }
 _MOVES = ("MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice")
-_OF_RUNTIME = ("channels_last", "opset")
-"""Attributes that the operators in float do not have."""
+_RUNTIME_ATTRIBUTES = ("channels_last", "opset")
+"""Attributes of ONNX Runtime's operators that those in float do not have."""
 
 
 def qoperators_to_qdq(graph: onnx.GraphProto) -> tuple[str, ...]:
     """Change the graph in place; notes for the user. Raises ModelError for what has no counterpart."""
-    writers = {**dict.fromkeys(_ELEMENTWISE, _of_two), **dict.fromkeys(_OF_ONE, _of_one), **_WRITERS}
+    writers = {
+        **dict.fromkeys(_BINARY, _binary),
+        **dict.fromkeys(_UNARY, _unary),
+        **_WRITERS,
+    }
     quantised = [node for node in graph.node if node.op_type in writers]
     if not quantised:
         return ()
@@ -86,7 +90,9 @@ class _Build:
     def op(self, node: onnx.NodeProto, kind: str, inputs: list[str], scale: str, zero: str, **own: Any) -> None:
         """The operator in float, and what quantises its result."""
         attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute} | own
-        kept = {name: value for name, value in attributes.items() if name not in _OF_RUNTIME and value is not None}
+        kept = {
+            key: value for key, value in attributes.items() if key not in _RUNTIME_ATTRIBUTES and value is not None
+        }
         output = node.output[0]
         value = f"{output.removesuffix('_quantized')}.value"
         name = node.name or output
@@ -95,15 +101,15 @@ class _Build:
         self.steps[output] = (scale, zero)
 
 
-def _of_two(build: _Build, node: onnx.NodeProto) -> None:
+def _binary(build: _Build, node: onnx.NodeProto) -> None:
     a, b, (scale, zero) = node.input[:3], node.input[3:6], node.input[6:8]
-    build.op(node, _ELEMENTWISE[node.op_type], [build.real(*a), build.real(*b)], scale, zero)
+    build.op(node, _BINARY[node.op_type], [build.real(*a), build.real(*b)], scale, zero)
 
 
-def _of_one(build: _Build, node: onnx.NodeProto) -> None:
+def _unary(build: _Build, node: onnx.NodeProto) -> None:
     if any(each.name == "channels_last" and each.i for each in node.attribute):
         raise ModelError("it has its channels last", where=node.name, remedy="export it with channels first")
-    build.op(node, _OF_ONE[node.op_type], [build.real(*node.input[:3])], node.input[3], node.input[4])
+    build.op(node, _UNARY[node.op_type], [build.real(*node.input[:3])], node.input[3], node.input[4])
 
 
 def _conv(build: _Build, node: onnx.NodeProto) -> None:

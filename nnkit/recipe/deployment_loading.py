@@ -12,7 +12,7 @@ from nnkit.recipe.loading import TargetModels, assembled, problems_of, read_sect
 from nnkit.recipe.problems import InvalidRecipeError
 from nnkit.recipe.settings import Setting
 
-_OF_ONE_NETWORK = ("restructure", "tags", "calibration")
+_KEYS_OF_A_NETWORK = ("restructure", "tags", "calibration")
 
 
 def is_deployment(path: str | os.PathLike[str], settings: Sequence[Setting] = ()) -> bool:
@@ -54,7 +54,7 @@ def _target_findings(document: Document) -> Iterator[Finding]:
     for name in list(section)[1:]:
         yield Finding(("targets", name), True, "a deployment is for one target", "write a recipe for each target")
     for name, options in section.items():
-        for key in _OF_ONE_NETWORK:
+        for key in _KEYS_OF_A_NETWORK:
             if isinstance(options, dict) and key in options:
                 reason = f"'{key}' belongs to one network"
                 yield Finding(("targets", name, key), True, reason, "write it in that network's own recipe")

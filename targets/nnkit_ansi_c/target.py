@@ -72,18 +72,14 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
             from nnkit_ansi_c.lowered import AnsiCLowered
 
             return AnsiCLowered.of(model, _stripes(options))
-        from nnkit.quantize.affine import NO_INTEGERS
-        from nnkit.quantize.affine.quantized_network import is_quantized, lower_quantized
-        from nnkit.quantize.lowered import LoweredLayers
+        from nnkit.quantize.affine.lowering import lower_affine
 
         if options.inputs == "arena":
             raise RecipeError(
                 "`inputs: arena` is of float32, and the precision is another",
                 remedy="leave `inputs` out, or set `precision: float32`",
             )
-        if is_quantized(model):
-            return lower_quantized(model, self.documentation)
-        return LoweredLayers.of(model, log, self.documentation, without=NO_INTEGERS)
+        return lower_affine(model, log, self.documentation)
 
     def quantize(self, lowered: Lowered, quantization: Quantization, options: AnsiCOptions) -> Program:
         """The integer program, or the float32 one, of which calibration says what comparisons are relative to."""

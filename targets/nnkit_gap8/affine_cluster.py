@@ -12,7 +12,8 @@ from types import MappingProxyType
 
 from nnkit.c.affine.call import Call, Code, Join, View, pixels_and_channels
 from nnkit.c.affine.layout import Work
-from nnkit.c.affine.packed import LANES, on_parts, packed_call
+from nnkit.c.affine.packed import LANES, packed_call
+from nnkit.c.affine.parts import on_parts
 from nnkit.c.affine.statements import stored
 from nnkit.c.fixed.machine import CoreMachine
 from nnkit.errors import InternalError
@@ -112,10 +113,7 @@ class AffineCluster:
             if tilings is None:
                 raise InternalError("no cut fits L1", where=op.name)
             steps[step] = tilings[0]
-        fetches: dict[int, float] = {}
-        for chunk in plan.chunks:
-            fetches[chunk.fetch_step] = fetches.get(chunk.fetch_step, 0.0) + cluster_costs.l3_cycles(chunk.size_bytes)
-        tiles = TilePlan(self.budget_bytes, self.machine.cores, steps, untiled, fetches)
+        tiles = TilePlan(self.budget_bytes, self.machine.cores, steps, untiled, cluster_costs.fetch_cycles(plan))
         check_tile_plan(tiles)
         return tiles
 

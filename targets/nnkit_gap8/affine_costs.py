@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nnkit.c.affine.call import Kernel
-from nnkit_gap8.cluster_costs import ceil_div
+from nnkit_gap8.cluster_costs import GROUP_CYCLES, ROW_CYCLES, ceil_div, slowest_part
 
-_GROUP_CYCLES = 25.0
-_ROW_CYCLES = 8.0
 _BLOCK_CYCLES = 320.0  # starts, parameters, and 16 outputs with multiplier and shift
 _PIXELS_CYCLES = 120.0  # addresses of four pixels
 _WIDE_CYCLES = 60.0  # more for an output whose product has 64 bits
@@ -16,10 +14,8 @@ _WIDE_CYCLES = 60.0  # more for an output whose product has 64 bits
 
 def packed_cycles(numbers: Mapping[str, int], rows: int, channels: int, cores: int, *, wide: bool) -> float:
     """The slowest part's work on so many output rows and channels: parts divide blocks of both."""
-    blocks = ceil_div(channels, 4)
-    units = ceil_div(ceil_div(rows * numbers["out_width"], 4) * blocks, cores)
-    fours = units // blocks if units % blocks == 0 else units // blocks + 1.5
-    block = numbers["kernel_h"] * (numbers["row_groups"] * _GROUP_CYCLES + _ROW_CYCLES) + _BLOCK_CYCLES
+    fours, units = slowest_part(rows * numbers["out_width"], channels, cores)
+    block = numbers["kernel_h"] * (numbers["row_groups"] * GROUP_CYCLES + ROW_CYCLES) + _BLOCK_CYCLES
     return fours * _PIXELS_CYCLES + units * (block + (16 * _WIDE_CYCLES if wide else 0.0))
 
 

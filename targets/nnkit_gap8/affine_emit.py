@@ -9,7 +9,8 @@ from typing import Any
 import nnkit
 from nnkit.c.affine.call import Kernel, pixels_and_channels, suffix
 from nnkit.c.affine.catalogue import HEADER, header, kernel_files
-from nnkit.c.affine.packed import called_by, image_kernel
+from nnkit.c.affine.packed import image_kernel
+from nnkit.c.affine.parts import called_by
 from nnkit.c.affine.statements import Statements
 from nnkit.c.sources import c_environment, tidy_source
 from nnkit.c.text import comment_text, float32_literal, unique_identifiers

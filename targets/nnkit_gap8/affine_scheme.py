@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nnkit.target import PrecisionSearch, Quantization
     from nnkit_gap8.options import Gap8Options
 
-_OF_POWERS_OF_TWO = {
+_WHY_NOT_AFFINE = {
     "accumulate": "all sums are rounded once",
     "accumulator_bits": "sums have the width that each layer needs",
     "unsigned": "zero points take its place",
@@ -29,6 +29,7 @@ _OF_POWERS_OF_TWO = {
     "steps": "calls are written out",
     "repack_limit": "convolutions are cut into as few calls as L2 allows",
 }
+"""Options of power-of-two fixed point, and why affine integers have none of them."""
 _ONE_CORE = "the affine kernels run on one core, or on those of `cluster`"
 
 
@@ -44,7 +45,7 @@ def check_options(options: Gap8Options) -> None:
             f"`cores: {options.cores}` with `scheme: affine`: {_ONE_CORE}",
             remedy="remove `cores`, or set `scheme: power_of_two`",
         )
-    for name, reason in _OF_POWERS_OF_TWO.items():
+    for name, reason in _WHY_NOT_AFFINE.items():
         if getattr(options, name) != type(options).model_fields[name].default:
             raise RecipeError(
                 f"`{name}` is of `scheme: power_of_two`; with `scheme: affine` {reason}",

@@ -88,15 +88,12 @@ class Cluster:
                 raise InternalError("no cut fits L1", where=parts[0].op.name)
             tilings |= dict(zip(counts, best, strict=True))
         steps = {index: tilings[piece] for index, piece in pieces.items()}
-        fetches: dict[int, float] = {}
-        for chunk in plan.chunks:
-            fetches[chunk.fetch_step] = fetches.get(chunk.fetch_step, 0.0) + costs.l3_cycles(chunk.size_bytes)
         tiles = TilePlan(
             budget_bytes=self.budget_bytes,
             cores=self.machine.cores,
             steps=steps,
             untiled={name: answer for name, answer in self.described.items() if isinstance(answer, str)},
-            l3_cycles=fetches,
+            l3_cycles=costs.fetch_cycles(plan),
         )
         check_tile_plan(tiles)
         return tiles

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from nnkit.c.fixed.conv2d_packed import BLOCK_PIXELS, PackedLayout
 from nnkit.c.fixed.weight_blocks import LANES
+from nnkit.memory.plan import MemoryPlan
 
 PoolCost: TypeAlias = Literal["pairs", "max", "average"]
 """Maxima of pairs of columns (3x3 with stride 2), other maxima, averages."""
@@ -22,8 +23,8 @@ LAYER_CYCLES = 4500  # a layer's constants, read from L2, and code that runs for
 
 DMA_BYTES = 7.9  # a cycle
 
-_GROUP_CYCLES = 25.0
-_ROW_CYCLES = 8.0  # of an inner loop: its set-up and the step to the next kernel row
+GROUP_CYCLES = 25.0  # 4 channels by 4 pixels by a group of lanes
+ROW_CYCLES = 8.0  # of an inner loop: its set-up and the step to the next kernel row
 _BLOCK_CYCLES = 99.0  # 16 starts, 16 outputs, the block's parameters
 _SUMS_CYCLES = 100.0  # 16 sums, kept from slice to slice
 _PIXELS_CYCLES = 250.0  # addresses of four pixels, in code that a core's first cache does not hold beside the loop
@@ -44,15 +45,28 @@ def l3_cycles(size_bytes: int) -> float:
     return 85 + 1.0 * size_bytes
 
 
+def slowest_part(pixels: int, channels: int, cores: int) -> tuple[float, int]:
+    """Groups of four pixels, and blocks of four channels by four pixels, of the part with most work."""
+    blocks = ceil_div(channels, LANES)
+    units = ceil_div(ceil_div(pixels, BLOCK_PIXELS) * blocks, cores)
+    return units // blocks if units % blocks == 0 else units // blocks + 1.5, units  # first and last may be begun
+
+
+def fetch_cycles(plan: MemoryPlan) -> dict[int, float]:
+    """By step the reads of weights from L3 that begin in it."""
+    cycles = dict[int, float]()
+    for chunk in plan.chunks:
+        cycles[chunk.fetch_step] = cycles.get(chunk.fetch_step, 0.0) + l3_cycles(chunk.size_bytes)
+    return cycles
+
+
 def _block_cycles(layout: PackedLayout) -> float:
-    return layout.groups * _GROUP_CYCLES + layout.rows * _ROW_CYCLES + _BLOCK_CYCLES
+    return layout.groups * GROUP_CYCLES + layout.rows * ROW_CYCLES + _BLOCK_CYCLES
 
 
 def packed_cycles(layout: PackedLayout, pixels: int, channels: int, cores: int) -> float:
     """The slowest part's work on a tile of so many pixels and output channels: parts divide blocks of both."""
-    blocks = ceil_div(channels, LANES)
-    units = ceil_div(ceil_div(pixels, BLOCK_PIXELS) * blocks, cores)
-    fours = units // blocks if units % blocks == 0 else units // blocks + 1.5  # the first and last may be begun
+    fours, units = slowest_part(pixels, channels, cores)
     return fours * _PIXELS_CYCLES + units * _block_cycles(layout)
 
 
@@ -64,16 +78,14 @@ def least_packed_cycles(layout: PackedLayout, pixels: int, channels: int, cores:
 
 def sliced_cycles(layout: PackedLayout, pixels: int, channels: int, cores: int) -> float:
     """As `packed_cycles`, of one slice of the input's channels, whose sums are kept. layout: of the slice."""
-    blocks = ceil_div(channels, LANES)
-    units = ceil_div(ceil_div(pixels, BLOCK_PIXELS) * blocks, cores)
-    fours = units // blocks if units % blocks == 0 else units // blocks + 1.5
+    fours, units = slowest_part(pixels, channels, cores)
     return fours * _PIXELS_CYCLES + units * (_block_cycles(layout) + _SUMS_CYCLES)
 
 
 def least_slice_cycles(layout: PackedLayout, pixels: int, channels: int, cores: int) -> float:
     """What a slice more adds at least to `least_packed_cycles`: all but the products."""
     blocks = ceil_div(channels, LANES)
-    each = layout.rows * _ROW_CYCLES + _BLOCK_CYCLES + _SUMS_CYCLES
+    each = layout.rows * ROW_CYCLES + _BLOCK_CYCLES + _SUMS_CYCLES
     return pixels / BLOCK_PIXELS * (_PIXELS_CYCLES + blocks * each) / cores
 
 

@@ -16,7 +16,7 @@ from nnkit.deployed import Deployed, FaceMatchStages, NetworkPart
 from nnkit.generated import packaged_text
 from nnkit_gap8.cluster import Cluster
 from nnkit_gap8.compile_flags import OPTIMISATION, PULP_FLAGS, RV32_FLAGS
-from nnkit_gap8.emit import Network, Port, emit_artifact, network_of
+from nnkit_gap8.emit import Network, Port, described_tensor, emit_artifact, network_of
 from nnkit_gap8.options import Gap8Options
 
 _OWN_FOLDERS = ("host/", "rv32/", "pmsis/", "pulp/")
@@ -222,10 +222,11 @@ def _description(
             {
                 "name": name,
                 "inputs": [
-                    _tensor(part, tensor, port) for tensor, port in zip(part.program.inputs, net.inputs, strict=True)
+                    described_tensor(part.program, tensor, port.offset)
+                    for tensor, port in zip(part.program.inputs, net.inputs, strict=True)
                 ],
                 "outputs": [
-                    _tensor(part, tensor, port)
+                    described_tensor(part.program, tensor, port.offset)
                     for tensor, port in zip(part.program.outputs, net.outputs, strict=True)
                 ],
             }
@@ -244,15 +245,3 @@ def _description(
         "cluster": in_tiles,
     }
     return (json.dumps(description, indent=1) + "\n").encode()
-
-
-def _tensor(part: NetworkPart, name: str, port: Port) -> dict[str, Any]:
-    tensor = part.program.tensors[name]
-    fixed = tensor.fixed
-    return {
-        "name": name,
-        "shape": list(tensor.shape),
-        "format": {"bits": fixed.bits, "frac": fixed.frac, "signed": fixed.signed},
-        "bytes": tensor.size_bytes,
-        "l2_offset": port.offset,
-    }

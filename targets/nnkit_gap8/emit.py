@@ -206,6 +206,19 @@ def _weights(program: Program, plan: MemoryPlan, operator_of: OperatorOf) -> byt
     return bytes(image)
 
 
+def described_tensor(program: Program, name: str, offset: int) -> dict[str, Any]:
+    """A tensor as network.json and deployment.json tell of it. offset: in L2."""
+    tensor = program.tensors[name]
+    fixed = tensor.fixed
+    return {
+        "name": name,
+        "shape": list(tensor.shape),
+        "format": {"bits": fixed.bits, "frac": fixed.frac, "signed": fixed.signed},
+        "bytes": tensor.size_bytes,
+        "l2_offset": offset,
+    }
+
+
 def _description(
     program: Program,
     plan: MemoryPlan,
@@ -218,15 +231,7 @@ def _description(
     """network.json: what a program needs to know to build, feed and trace the network."""
 
     def tensor(name: str) -> dict[str, Any]:
-        value = program.tensors[name]
-        fixed = value.fixed
-        return {
-            "name": name,
-            "shape": list(value.shape),
-            "format": {"bits": fixed.bits, "frac": fixed.frac, "signed": fixed.signed},
-            "bytes": value.size_bytes,
-            "l2_offset": address(plan, name),
-        }
+        return described_tensor(program, name, address(plan, name))
 
     description: dict[str, Any] = {
         "nnkit": network.version,

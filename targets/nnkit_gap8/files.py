@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _PORT_HEADER = "nnkit_port.h"
-_CLUSTER = ("nnkit_dma.h", "nnkit_packed.h", "nnkit_packed_xpulp.h", "nnkit_tiles.c", "nnkit_tiles.h")
+_BOTH_SCHEMES = ("nnkit_dma.h", "nnkit_packed.h", "nnkit_packed_xpulp.h")
+_CLUSTER = (*_BOTH_SCHEMES, "nnkit_tiles.c", "nnkit_tiles.h")
 _AFFINE_CLUSTER = ("nnkit_affine_packed.h", "nnkit_affine_tiles.c", "nnkit_affine_tiles.h")
 _FOLDERS = ("host", "rv32", "pmsis")
 _CLUSTER_FOLDERS = ("host", "pulp", "rv32")
@@ -32,8 +33,7 @@ def affine_tile_files() -> dict[str, bytes]:
     root = resources.files("nnkit_gap8") / "c"
     tiles = root / "affine" / "cluster"
     files = {name: (tiles / name).read_bytes() for name in _AFFINE_CLUSTER}
-    packed = ("nnkit_dma.h", "nnkit_packed.h", "nnkit_packed_xpulp.h")
-    return files | {name: (root / "cluster" / name).read_bytes() for name in packed}
+    return files | {name: (root / "cluster" / name).read_bytes() for name in _BOTH_SCHEMES}
 
 
 def shared_files(env: Environment, values: Mapping[str, Any]) -> dict[str, bytes]:

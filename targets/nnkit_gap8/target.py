@@ -57,15 +57,11 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         """`_cpu` layers run on the controller. Raises RecipeError for options of another scheme."""
         if options.scheme == "power_of_two":
             return super().lower(model, log, options)
-        from nnkit.quantize.affine import NO_INTEGERS
-        from nnkit.quantize.affine.quantized_network import is_quantized, lower_quantized
-        from nnkit.quantize.lowered import LoweredLayers
+        from nnkit.quantize.affine.lowering import lower_affine
         from nnkit_gap8.affine_scheme import check_options
 
         check_options(options)
-        if is_quantized(model):
-            return lower_quantized(model, self.documentation)
-        return LoweredLayers.of(model, log, self.documentation, without=NO_INTEGERS)
+        return lower_affine(model, log, self.documentation)
 
     def quantize(self, lowered: LoweredLayers, quantization: Quantization, options: Gap8Options) -> Program:
         """Affine integers, or power-of-two fixed point; see `scheme`.

@@ -50,13 +50,9 @@ class OnnxQdqTarget(Target[OnnxQdqOptions, "LoweredLayers"]):
         Operators that have no integers stay in float. A network that is quantised already keeps its formats and
         integers.
         """
-        from nnkit.quantize.affine import NO_INTEGERS
-        from nnkit.quantize.affine.quantized_network import is_quantized, lower_quantized
-        from nnkit.quantize.lowered import LoweredLayers
+        from nnkit.quantize.affine.lowering import lower_affine
 
-        if is_quantized(model):
-            return lower_quantized(model, self.documentation)
-        return LoweredLayers.of(model, log, self.documentation, keep_float=True, without=NO_INTEGERS)
+        return lower_affine(model, log, self.documentation, keep_float=True)
 
     def quantize(self, lowered: LoweredLayers, quantization: Quantization, options: OnnxQdqOptions) -> Program:
         """The affine integer program."""

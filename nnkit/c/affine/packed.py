@@ -10,10 +10,6 @@ negative sums), then the weights in the order in which the image is read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from types import MappingProxyType
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,13 +19,6 @@ from nnkit.c.affine.depthwise import depthwise_call, is_depthwise
 from nnkit.program.affine import AffineConv, AffineTensor
 
 LANES = 4  # output channels of a block, and values of a word
-_SHARED: Mapping[str, str] = MappingProxyType({
-    "conv": "conv",
-    "depthwise": "depthwise",
-    "pool": "pool",
-    **dict.fromkeys(("add", "mul", "rescale", "copy", "lookup"), "elementwise"),
-})  # fmt: skip
-"""Kernels whose work can be shared, by structure, with their templates."""
 _WIDEST = 8  # a depthwise kernel's row, in taps
 
 
@@ -51,8 +40,7 @@ def packed_call(op: AffineConv, source: AffineTensor, output: AffineTensor) -> C
     stage = [(name, variant[name]) for name in ("form", "clamp", "lifted", "negative")]
     structure = "packed_depthwise" if depthwise else "packed"
     kernel = Kernel("packed", structure, (("image", ""), ("x", variant["x"]), ("y", variant["y"]), *stage))
-    weight = centred_weight(op)
-    lanes = _depthwise_lanes(weight) if depthwise else _lanes(weight)
+    lanes = _lanes(centred_weight(op), axis=2 if depthwise else 3)
     blocks = _blocks(plain.tables["stages"].values, lanes)
     numbers = _depthwise_numbers(op, plain) if depthwise else _numbers(op, plain)
     numbers |= {"block_bytes": blocks.shape[1]}
@@ -64,25 +52,6 @@ def image_kernel(kernel: Kernel) -> Kernel:
     """What makes the image that the kernel reads."""
     variant = {name: "" for name, _ in kernel.variant}
     return Kernel("packed", kernel.structure, tuple((variant | {"image": "image", "x": kernel.values["x"]}).items()))
-
-
-def on_parts(call: Call) -> Call | None:
-    """The call of a kernel whose work cores share, each with scratch of its own; None: the kernel has no parts."""
-    kernel = call.kernel
-    if kernel.structure not in _SHARED or kernel.values.get("way"):
-        return None
-    # Parts of a convolution begin within the pixels that it computes together, and may not write over its input.
-    distance = 0 if kernel.structure == "conv" else call.distance_bytes
-    return replace(
-        call,
-        kernel=Kernel("parts", kernel.structure, (*kernel.variant, ("parts", "parts"))),
-        distance_bytes=distance,
-    )
-
-
-def called_by(kernel: Kernel) -> Kernel:
-    """What each part of a kernel made by `on_parts` calls."""
-    return Kernel(_SHARED[kernel.structure], kernel.structure, kernel.variant[:-1])
 
 
 def _numbers(op: AffineConv, plain: Call) -> dict[str, int]:
@@ -121,20 +90,14 @@ def _depthwise_numbers(op: AffineConv, plain: Call) -> dict[str, int]:
     }
 
 
-def _lanes(weight: NDArray[np.int64]) -> NDArray[np.int64]:
-    """[O, I, kh, kw] -> [O, words, 4]: row by row, pixel by pixel, a pixel's channels filled up with zeros."""
-    outputs, inputs, rows, columns = weight.shape
-    padded = np.zeros((outputs, rows, columns, -(-inputs // LANES) * LANES), np.int64)
-    padded[..., :inputs] = weight.transpose(0, 2, 3, 1)
-    return padded.reshape(outputs, -1, LANES)
+def _lanes(weight: NDArray[np.int64], axis: int) -> NDArray[np.int64]:
+    """[O, I, kh, kw] -> [O, words, 4]: row by row, pixel by pixel, `axis` filled up with zeros to whole words.
 
-
-def _depthwise_lanes(weight: NDArray[np.int64]) -> NDArray[np.int64]:
-    """[O, 1, kh, kw] -> [O, words, 4]: row by row, filled up with zeros."""
-    outputs, _, rows, columns = weight.shape
-    padded = np.zeros((outputs, rows, -(-columns // LANES) * LANES), np.int64)
-    padded[..., :columns] = weight[:, 0]
-    return padded.reshape(outputs, -1, LANES)
+    axis: of [O, kh, kw, I], 3 for the channels of a pixel, 2 for the taps of a kernel row.
+    """
+    values = weight.transpose(0, 2, 3, 1)
+    padding = [(0, -values.shape[each] % LANES if each == axis else 0) for each in range(4)]
+    return np.pad(values, padding).reshape(len(weight), -1, LANES)
 
 
 def _blocks(stages: NDArray[np.int64], lanes: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -8,11 +8,10 @@ from nnkit.quantize.affine.qdq_export import qdq_model
 from nnkit.quantize.affine.qdq_import import QdqNetwork, read_qdq
 from nnkit.quantize.affine.quantize import Corrections, float_outputs, keep_better, outputs_of, quantize_affine
 from nnkit.quantize.affine.ranges import WeightFormats
-from nnkit.quantize.affine.scheme import NO_INTEGERS, AffineScheme, RangeMethod
+from nnkit.quantize.affine.scheme import AffineScheme, RangeMethod
 
 __all__ = [
     "HEADROOM",
-    "NO_INTEGERS",
     "AdaRound",
     "AffineScheme",
     "Balanced",

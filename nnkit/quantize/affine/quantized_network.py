@@ -13,7 +13,7 @@ from nnkit.graph import Model, OutputSpec
 from nnkit.program import Affine
 from nnkit.quantize.affine.qdq_import import read_qdq
 from nnkit.quantize.affine.quantize import with_stored_weights
-from nnkit.quantize.affine.scheme import NO_INTEGERS
+from nnkit.quantize.affine.scheme import FIXED_POINT_ONLY
 from nnkit.quantize.affine.widths import keeps_format
 from nnkit.quantize.float_program import (
     FloatActivation,
@@ -93,7 +93,7 @@ def lower_quantized(model: Model, documentation: str = "") -> LoweredLayers:
     )
     restructured, log = rewrite.restructure(plain, rewrite.resolve_rules(list(_RULES)))
     restructured = _with_outputs(restructured, model.outputs)
-    lowered = LoweredLayers.of(restructured, log, documentation, without=NO_INTEGERS)
+    lowered = LoweredLayers.of(restructured, log, documentation, without=FIXED_POINT_ONLY)
     layers = _completed(with_stored_weights(lowered.layers, parts.weights), formats)
     return replace(lowered, layers=_with_stored_constants(layers))
 

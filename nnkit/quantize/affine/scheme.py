@@ -10,8 +10,8 @@ from nnkit.defaults import HEADROOM, PERCENTILE
 
 RangeMethod: TypeAlias = Method
 Bits: TypeAlias = Literal[8, 16]
-NO_INTEGERS = ("LogSoftmax",)
-"""Operators that fixed point has, but affine integers have not: they stay in float, or are refused."""
+FIXED_POINT_ONLY = ("LogSoftmax",)
+"""Operators that affine integers do not have: they stay in float, or are refused."""
 
 
 @dataclass(frozen=True)

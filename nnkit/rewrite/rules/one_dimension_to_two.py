@@ -21,8 +21,8 @@ from nnkit.rewrite.rule import Nodes, Rule
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-_OF_HEIGHT = {"kernel_shape": 1, "strides": 1, "dilations": 1, "output_padding": 0, "output_shape": 1}
-"""What a list of numbers, one for each dimension, begins with."""
+_HEIGHT_VALUE = {"kernel_shape": 1, "strides": 1, "dilations": 1, "output_padding": 0, "output_shape": 1}
+"""By attribute the number for the new dimension of length 1."""
 
 
 def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
@@ -52,7 +52,7 @@ def _rewrite(editor: Editor, node: ir.Node) -> None:
     if weight is not None:
         inputs[1] = editor.constant(f"{name}.weight", np.expand_dims(weight, 2))
     attributes: dict[str, Any] = dict(node.attributes)
-    for key, first in _OF_HEIGHT.items():
+    for key, first in _HEIGHT_VALUE.items():
         if key in attributes:
             attributes[key] = [first, *attributes[key].as_ints()]
     if "pads" in attributes:
