@@ -78,7 +78,7 @@ class FaceMatchStages:
             Survivor("frame", "activation", height * width, ("shrink", "match")),
             Survivor("detections", "activation", self.detect.working_bytes, ("detect", "match")),
             Survivor("results", "activation", self.results_bytes, ("detect", "match")),
-            Survivor("crop_lines", "scratch", 8 * self.crop.size, ("crop",)),
+            Survivor("crop_lines", "scratch", self.crop_bytes, ("crop",)),
             Survivor("matched", "scratch", self.matched_bytes, ("match",)),
         )
 
@@ -97,6 +97,11 @@ class FaceMatchStages:
     def results_bytes(self) -> int:
         """Bytes of what a frame gives."""
         return 4 + self.faces * _RESULT_BYTES
+
+    @property
+    def crop_bytes(self) -> int:
+        """Bytes that one crop works in."""
+        return 8 * self.crop.size + 12
 
     @property
     def matched_bytes(self) -> int:

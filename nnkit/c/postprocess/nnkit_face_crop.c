@@ -98,15 +98,12 @@ static int check_box(const nnkit_frame *frame, const nnkit_box *box)
     return box->x + box->width <= 0 || box->y + box->height <= 0 ? NNKIT_ERROR_BOX_OUTSIDE : NNKIT_OK;
 }
 
-int nnkit_face_crop(const nnkit_frame *frame, const nnkit_box *box, nnkit_face_crop_scratch *scratch,
-                    nnkit_face_crop_value *out)
+int nnkit_face_crop_start(const nnkit_frame *frame, const nnkit_box *box, nnkit_face_crop_scratch *scratch)
 {
-    nnkit_i32 side;
     nnkit_i32 x;
-    nnkit_i32 y;
     int status;
 
-    if (frame == NULL || frame->pixels == NULL || box == NULL || scratch == NULL || out == NULL) {
+    if (frame == NULL || frame->pixels == NULL || box == NULL || scratch == NULL) {
         return NNKIT_ERROR_NULL;
     }
     status = check_frame(frame);
@@ -116,17 +113,39 @@ int nnkit_face_crop(const nnkit_frame *frame, const nnkit_box *box, nnkit_face_c
     if (status != NNKIT_OK) {
         return status;
     }
-    side = box->width > box->height ? box->width : box->height;
+    scratch->top = box->y;
+    scratch->height = box->height;
+    scratch->side = box->width > box->height ? box->width : box->height;
     for (x = 0; x < SIZE; ++x) {
-        const axis_position column = position_of(x, box->x, box->width, side);
+        const axis_position column = position_of(x, box->x, box->width, scratch->side);
         scratch->column[x] = column.pixel;
         scratch->weight[x] = column.weight;
     }
-    for (y = 0; y < SIZE; ++y) {
-        const axis_position row = position_of(y, box->y, box->height, side);
+    return NNKIT_OK;
+}
+
+void nnkit_face_crop_rows(const nnkit_frame *frame, const nnkit_face_crop_scratch *scratch, nnkit_face_crop_value *out,
+                          nnkit_i32 first, nnkit_i32 last)
+{
+    const nnkit_frame source = *frame; /* a copy, which stays in registers: `out` may alias the original */
+    nnkit_i32 x;
+    nnkit_i32 y;
+
+    for (y = first; y < last; ++y) {
+        const axis_position row = position_of(y, scratch->top, scratch->height, scratch->side);
         for (x = 0; x < SIZE; ++x) {
-            out[y * SIZE + x] = blend(frame, scratch->column[x], scratch->weight[x], row);
+            out[y * SIZE + x] = blend(&source, scratch->column[x], scratch->weight[x], row);
         }
     }
-    return NNKIT_OK;
+}
+
+int nnkit_face_crop(const nnkit_frame *frame, const nnkit_box *box, nnkit_face_crop_scratch *scratch,
+                    nnkit_face_crop_value *out)
+{
+    const int status = out == NULL ? NNKIT_ERROR_NULL : nnkit_face_crop_start(frame, box, scratch);
+
+    if (status == NNKIT_OK) {
+        nnkit_face_crop_rows(frame, scratch, out, 0, SIZE);
+    }
+    return status;
 }

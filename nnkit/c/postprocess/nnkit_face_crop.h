@@ -39,6 +39,8 @@ typedef NNKIT_FACE_CROP_TYPE nnkit_face_crop_value;
 typedef struct nnkit_face_crop_scratch {
     nnkit_i32 column[NNKIT_FACE_CROP_SIZE]; /* the left one of two source columns */
     nnkit_i32 weight[NNKIT_FACE_CROP_SIZE]; /* weight of the right one, 11 fraction bits */
+    nnkit_i32 top, height;                  /* of the box */
+    nnkit_i32 side;                         /* of the square around it */
 } nnkit_face_crop_scratch;
 
 /*
@@ -47,6 +49,14 @@ typedef struct nnkit_face_crop_scratch {
  */
 int nnkit_face_crop(const nnkit_frame *frame, const nnkit_box *box, nnkit_face_crop_scratch *scratch,
                     nnkit_face_crop_value *out);
+
+/*
+ * The same in parts, which cores may share: nnkit_face_crop_start once, then rows `first` up to, not including, `last`
+ * of the crop in any order, all with the same frame, scratch and `out`. Returns as nnkit_face_crop does.
+ */
+int nnkit_face_crop_start(const nnkit_frame *frame, const nnkit_box *box, nnkit_face_crop_scratch *scratch);
+void nnkit_face_crop_rows(const nnkit_frame *frame, const nnkit_face_crop_scratch *scratch, nnkit_face_crop_value *out,
+                          nnkit_i32 first, nnkit_i32 last);
 
 NNKIT_EXTERN_C_END
 

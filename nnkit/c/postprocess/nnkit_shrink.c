@@ -8,14 +8,13 @@
 NNKIT_STATIC_CHECK(shrink_factor, FACTOR >= 1 && FACTOR <= 64);
 NNKIT_STATIC_CHECK(shrink_frac, NNKIT_SHRINK_FRAC >= 0 && NNKIT_SHRINK_FRAC <= 8);
 
-int nnkit_shrink(const nnkit_u8 *pixels, nnkit_shrink_value *out)
+void nnkit_shrink_rows(const nnkit_u8 *pixels, nnkit_shrink_value *out, nnkit_i32 first, nnkit_i32 last)
 {
     const nnkit_i32 stride = NNKIT_SHRINK_WIDTH * FACTOR;
     nnkit_i32 row, column, y, x;
-    if (pixels == NULL || out == NULL) {
-        return NNKIT_ERROR_NULL;
-    }
-    for (row = 0; row < NNKIT_SHRINK_HEIGHT; ++row) {
+
+    out += first * NNKIT_SHRINK_WIDTH;
+    for (row = first; row < last; ++row) {
         for (column = 0; column < NNKIT_SHRINK_WIDTH; ++column) {
             const nnkit_u8 *corner = pixels + row * FACTOR * stride + column * FACTOR;
             nnkit_u32 sum = 0;
@@ -28,5 +27,13 @@ int nnkit_shrink(const nnkit_u8 *pixels, nnkit_shrink_value *out)
             *out++ = (nnkit_shrink_value)(sum < NNKIT_SHRINK_MAX ? sum : NNKIT_SHRINK_MAX);
         }
     }
+}
+
+int nnkit_shrink(const nnkit_u8 *pixels, nnkit_shrink_value *out)
+{
+    if (pixels == NULL || out == NULL) {
+        return NNKIT_ERROR_NULL;
+    }
+    nnkit_shrink_rows(pixels, out, 0, NNKIT_SHRINK_HEIGHT);
     return NNKIT_OK;
 }

@@ -16,6 +16,9 @@ typedef NNKIT_SHRINK_TYPE nnkit_shrink_value;
  */
 int nnkit_shrink(const nnkit_u8 *pixels, nnkit_shrink_value *out);
 
+/* The same for rows `first` up to, not including, `last` of the output, which cores may share. */
+void nnkit_shrink_rows(const nnkit_u8 *pixels, nnkit_shrink_value *out, nnkit_i32 first, nnkit_i32 last);
+
 NNKIT_EXTERN_C_END
 
 #endif /* NNKIT_SHRINK_H */

@@ -5,12 +5,27 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "nnkit_face_crop.h"
 
 static int read_all(void *to, size_t bytes)
 {
     return fread(to, 1, bytes, stdin) == bytes;
+}
+
+static nnkit_face_crop_value parts[NNKIT_FACE_CROP_SIZE * NNKIT_FACE_CROP_SIZE];
+
+/* The crop as cores share it, the last rows first. */
+static int in_parts(const nnkit_frame *frame, const nnkit_box *box)
+{
+    nnkit_face_crop_scratch scratch;
+    const int status = nnkit_face_crop_start(frame, box, &scratch);
+    nnkit_i32 part;
+    for (part = 2; part >= 0 && status == NNKIT_OK; --part) {
+        nnkit_face_crop_rows(frame, &scratch, parts, NNKIT_FACE_CROP_SIZE * part / 3, NNKIT_FACE_CROP_SIZE * (part + 1) / 3);
+    }
+    return status;
 }
 
 int main(void)
@@ -38,6 +53,9 @@ int main(void)
             }
             status = nnkit_face_crop(&frame, &box, &scratch, out);
             fwrite(&status, sizeof status, 1, stdout);
+            if (in_parts(&frame, &box) != status || (status == NNKIT_OK && memcmp(parts, out, sizeof out) != 0)) {
+                return 2;
+            }
             if (status == NNKIT_OK) {
                 fwrite(out, sizeof out, 1, stdout);
             }
