@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from nnkit.c.fixed.catalogue import operator_c
 from nnkit.memory.checker import check_plan
@@ -17,27 +17,27 @@ from nnkit_gap8.code_size import code_bytes
 from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
 from nnkit_gap8.loads import MemoryMachine, OpLoad, op_loads, with_single_blocks
 from nnkit_gap8.options import Gap8Options
+from nnkit_gap8.placements import Placements
 from nnkit_gap8.planner import plan
 
 _CODE_BYTES = 64 << 10  # of L2 that weights leave to code and constants where they are fetched early
 _PREFETCH_STEPS = 3  # on the cluster, whose L3 may still be busy with one layer's weights while another computes
 
 
-def checked_plan(program: Program, options: Gap8Options) -> MemoryPlan:
-    """See `nnkit_gap8.planner`; with `memory.code: auto` see `nnkit_gap8.code_choice`. Raises DoesNotFitError."""
+def checked_plan(program: Program, options: Gap8Options, placements: Placements | None = None) -> MemoryPlan:
+    """See `nnkit_gap8.planner`; with `memory.code: auto` see `nnkit_gap8.code_choice`. Raises DoesNotFitError.
+
+    placements: those of other plans of this build, made with the same options.
+    """
+    job = _Job(program, options, placements or placements_for(options))
     if options.memory.code == "auto":
-        return with_room_for_code(program, options, lambda kept: _with_code(program, options, kept))
-    return _with_code(program, options, options.memory.code or 0)
+        return with_room_for_code(program, options, job.with_code)
+    return job.with_code(options.memory.code or 0)
 
 
-def _with_code(program: Program, options: Gap8Options, kept_bytes: int) -> MemoryPlan:
-    cores = options.core_machine()
-    if options.cluster is None:
-        return _planned(program, options, lambda op: operator_c(op).needs(op, program, cores), kept_bytes)
-    cluster = Cluster(program, cores)
-    tiles = cluster.tile_plan(_planned(program, options, cluster.needs, kept_bytes))
-    # Where weights lie decides the tiles, and these what the layers take of L1, which changes nothing in L2.
-    return _planned(program, options, lambda op: cluster.needs(op, tiles), kept_bytes)
+def placements_for(options: Gap8Options) -> Placements:
+    """None yet; searched as long as the options say."""
+    return Placements(options.memory_search.effort())
 
 
 def loads_of(program: Program, options: Gap8Options) -> list[OpLoad]:
@@ -51,13 +51,14 @@ def loads_of(program: Program, options: Gap8Options) -> list[OpLoad]:
     return op_loads(program, Cluster(program, cores).needs, machine)
 
 
-def search_machine(program: Program, options: Gap8Options) -> MemoryMachine:
+def search_machine(program: Program, options: Gap8Options, placements: Placements) -> MemoryMachine:
     """The memories for a search of stripes: with `memory.code: auto` with room for the layers whole, as a table."""
     machine = memory_machine(options)
     if options.memory.code != "auto":
         return machine
     roomy = options.model_copy(update={"memory": options.memory.model_copy(update={"l2": UNBOUNDED_BYTES})})
-    return replace(machine, code_bytes=code_bytes(program, _with_code(program, roomy, 0), roomy, "table"))
+    plan_of_roomy = _Job(program, roomy, placements).with_code(0)
+    return replace(machine, code_bytes=code_bytes(program, plan_of_roomy, roomy, "table"))
 
 
 def memory_machine(options: Gap8Options) -> MemoryMachine:
@@ -74,23 +75,37 @@ def memory_machine(options: Gap8Options) -> MemoryMachine:
     )
 
 
-def _planned(
-    program: Program, options: Gap8Options, needs: Callable[[OpBase], KernelNeeds], kept_bytes: int
-) -> MemoryPlan:
-    """kept_bytes: of L2 for code."""
-    machine = replace(memory_machine(options), code_bytes=kept_bytes)
-    if options.cluster is not None and options.stripes != "least":
-        pool_bytes = machine.l2.capacity_bytes - CONTEXT_BYTES - STACK_BYTES - (machine.code_bytes or _CODE_BYTES)
-        machine = replace(machine, prefetch_steps=_PREFETCH_STEPS, prefetch_pool_bytes=max(0, pool_bytes))
-    memory_plan = plan(
-        program,
-        needs,
-        machine,
-        planner=options.planner,
-        weight_budget_bytes=options.weight_budget,
-        # On the cluster another chunk of weights costs the whole input's way through L1 once more.
-        repack_limit=options.repack_limit if options.cluster is None else 0.0,
-        effort=options.memory_search.effort(),
-    )
-    check_plan(program, memory_plan, needs)
-    return memory_plan
+@dataclass(frozen=True)
+class _Job:
+    program: Program
+    options: Gap8Options
+    placements: Placements
+
+    def with_code(self, kept_bytes: int) -> MemoryPlan:
+        """The plan that keeps so many bytes of L2 for code."""
+        program, cores = self.program, self.options.core_machine()
+        if self.options.cluster is None:
+            return self._planned(lambda op: operator_c(op).needs(op, program, cores), kept_bytes)
+        cluster = Cluster(program, cores)
+        tiles = cluster.tile_plan(self._planned(cluster.needs, kept_bytes))
+        # Where weights lie decides the tiles, and these what the layers take of L1, which changes nothing in L2.
+        return self._planned(lambda op: cluster.needs(op, tiles), kept_bytes)
+
+    def _planned(self, needs: Callable[[OpBase], KernelNeeds], kept_bytes: int) -> MemoryPlan:
+        options = self.options
+        machine = replace(memory_machine(options), code_bytes=kept_bytes)
+        if options.cluster is not None and options.stripes != "least":
+            pool_bytes = machine.l2.capacity_bytes - CONTEXT_BYTES - STACK_BYTES - (machine.code_bytes or _CODE_BYTES)
+            machine = replace(machine, prefetch_steps=_PREFETCH_STEPS, prefetch_pool_bytes=max(0, pool_bytes))
+        memory_plan = plan(
+            self.program,
+            needs,
+            machine,
+            planner=options.planner,
+            weight_budget_bytes=options.weight_budget,
+            # On the cluster another chunk of weights costs the whole input's way through L1 once more.
+            repack_limit=options.repack_limit if options.cluster is None else 0.0,
+            placements=self.placements,
+        )
+        check_plan(self.program, memory_plan, needs)
+        return memory_plan

@@ -23,10 +23,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from nnkit.errors import DoesNotFitError
-from nnkit.memory.engine import Effort
 from nnkit.memory.lifetimes import Storages
 from nnkit.memory.packing import align_up
-from nnkit.memory.placing import place
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Program
 from nnkit_gap8 import border, not_fitting
@@ -45,6 +43,7 @@ from nnkit_gap8.loads import (
     with_reserved,
     with_single_blocks,
 )
+from nnkit_gap8.placements import Placements
 
 PlannerName: TypeAlias = Literal["auto", "border", "general"]
 
@@ -57,7 +56,7 @@ def plan(
     planner: PlannerName = "auto",
     weight_budget_bytes: int | None = None,
     repack_limit: float = 0.01,
-    effort: Effort | None = None,
+    placements: Placements | None = None,
 ) -> MemoryPlan:
     """Plan every buffer of `program`.
 
@@ -67,6 +66,7 @@ def plan(
         weight_budget_bytes: a gate on the sum of all weights in L3.
         repack_limit: how much of the run's instructions may be spent on gathering inputs again for smaller
             chunks, as a fraction, where that lowers the peak.
+        placements: those of other plans of this build, which need not be searched again.
 
     Raises:
         DoesNotFitError: a region or the weight budget is exceeded, or `border` does not apply to this graph.
@@ -79,7 +79,7 @@ def plan(
     storages, least = choose_loaded_storages(program, with_single_blocks(loads), alignment)
     loads = [replace(load, overwrites=known.overwrites) for load, known in zip(loads, least, strict=True)]
     reserves = machine.context_bytes or machine.stack_bytes
-    job = _Job(program, storages, alignment, alignment if reserves else 1, planner, effort)
+    job = _Job(program, storages, alignment, alignment if reserves else 1, planner, placements or Placements())
     notes: list[str] = []
     best = _best_placement(job, loads, repack_limit, notes)
     if with_reserved(best.pool_bytes, machine) > machine.l2.capacity_bytes:
@@ -100,7 +100,7 @@ class _Job:
     alignment: int
     pool_alignment: int  # the pool's end is rounded up where something follows it
     planner: PlannerName
-    effort: Effort | None
+    placements: Placements
 
 
 def _best_placement(job: _Job, loads: Sequence[OpLoad], repack_limit: float, notes: list[str]) -> Placed:
@@ -163,7 +163,7 @@ def _by_engine(job: _Job, loads: Sequence[OpLoad], repack_limit: float) -> Place
 
 def _solve(job: _Job, loads: Sequence[OpLoad], chunk_bytes: Sequence[int]) -> Placed:
     storages = job.storages
-    placement = place(l2_problem(storages, loads, chunk_bytes, job.alignment), job.effort)
+    placement = job.placements.of(l2_problem(storages, loads, chunk_bytes, job.alignment))
     offsets = {name: spot.offset_bytes for name, spot in placement.places.items()}
     return Placed(
         planner="general",

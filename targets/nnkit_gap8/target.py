@@ -76,12 +76,14 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         program = super().quantize(lowered, quantization, options)
         if options.op_order == "given" and options.stripes == "never":
             return program
-        from nnkit_gap8.checked_plan import checked_plan, loads_of, search_machine
+        from nnkit_gap8.checked_plan import checked_plan, loads_of, placements_for, search_machine
         from nnkit_gap8.op_order import with_least_peak
         from nnkit_gap8.stripe_search import with_stripes
 
+        placements = placements_for(options)
+
         def plan(candidate: Program) -> MemoryPlan:
-            return checked_plan(candidate, options)
+            return checked_plan(candidate, options, placements)
 
         self.check(program, options)  # only what the kernels can run can be planned
         if options.op_order == "search":
@@ -89,7 +91,7 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         return with_stripes(
             program,
             options.stripes,
-            lambda: search_machine(program, options),
+            lambda: search_machine(program, options, placements),
             lambda part: loads_of(part, options),
             plan,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from nnkit_gap8.gvsoc_runner import GvsocRunner
 from nnkit_gap8.loads import MemoryMachine
 from nnkit_gap8.runners import HostRunner, Rv32Runner, execute_on_host
 from tests.gap8.artifacts import DIALECTS, compile_only, has, sources
+from tests.gap8.test_gap8_compilers import STUB
 
 needs_rv32 = pytest.mark.skipif(
     not (has("riscv64-unknown-elf-gcc") and has("qemu-system-riscv32")), reason="no rv32 compiler or emulator"
@@ -158,6 +160,30 @@ def test_every_kind_of_layer_on_the_host(tmp_path: Path) -> None:
     assert plan.tiles is not None
     assert sum("smallest tile" in reason for reason in plan.tiles.untiled.values()) > 2
     check(program, written(plan, tmp_path), HostRunner(flags=("-O0", *SANITIZERS), parts=5))
+
+
+def test_parts_share_nothing(tmp_path: Path) -> None:
+    """As threads, under the thread sanitizer: tiles, images, planes, and layers on L2."""
+    flags = ("-O0", "-g", "-fsanitize=thread", "-pthread", "-DNNKIT_HOST_THREADS")
+    for name, program, l1_bytes in (("chain", network(5), 4 << 10), ("kinds", drawn(6), 3 << 10)):
+        check(program, written(planned(program, l1_bytes), tmp_path / name), HostRunner(flags=flags, parts=4), 1)
+
+
+def test_the_port_runs_the_network_through_the_sdks_calls(tmp_path: Path) -> None:
+    """Cores in the wrong order, transfers and weights that come only when waited for, on an empty input."""
+    program = network(6)
+    written(planned(program, 4 << 10), tmp_path)
+    files = [*sources(tmp_path), *sorted((tmp_path / "pmsis").glob("*.c")), STUB / "pmsis_host.c"]
+    command = ["gcc", "-std=gnu99", "-g", "-no-pie", "-DSTUB_LOW_MEMORY", "-DNNKIT_PORT_PARALLEL"]
+    command += [f"-I{tmp_path}", f"-I{tmp_path / 'pmsis'}", f"-I{STUB}", "-o", str(tmp_path / "app")]
+    subprocess.run([*command, *map(str, files)], check=True)
+    done = subprocess.run([str(tmp_path / "app")], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    expected = simulate(program, {n: np.zeros(program.tensors[n].shape, np.int64) for n in program.inputs})
+    (name,) = program.outputs
+    assert expected[name].size == 7
+    for index, value in enumerate(expected[name].ravel()):
+        assert f"{name}[{index}] = {value}\n" in done.stdout
 
 
 @needs_rv32
