@@ -15,8 +15,9 @@ Time is counted in op indices here; a planner that splits ops into weight chunks
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -54,16 +55,8 @@ class Storages:
 
     def live_bytes(self, op_count: int, alignment_bytes: int = 1) -> list[int]:
         """Bytes live at each op, each buffer rounded up to `alignment_bytes`."""
-        change = [0] * (max(op_count, 1) + 1)
-        for buffer in self.buffers:
-            size = -(-buffer.size_bytes // alignment_bytes) * alignment_bytes
-            change[buffer.first_op] += size
-            change[buffer.last_op + 1] -= size
-        live, total = [], 0
-        for step in range(max(op_count, 1)):
-            total += change[step]
-            live.append(total)
-        return live
+        spans = ((buffer.size_bytes, buffer.first_op, buffer.last_op) for buffer in self.buffers)
+        return _live_bytes(spans, op_count, alignment_bytes)
 
 
 def tensor_lifetimes(program: Program) -> dict[str, tuple[int, int]]:
@@ -107,28 +100,27 @@ def possible_sharings(program: Program) -> list[Sharing]:
 
 def build_storages(program: Program, sharings: Sequence[Sharing]) -> Storages:
     """The buffers when `sharings` are granted in order; one that cannot hold beside the earlier ones is left out."""
-    return _build(_Facts.of(program), sharings)
+    return _build(_Facts.of(program), sharings).storages()
 
 
-def _build(facts: _Facts, sharings: Sequence[Sharing]) -> Storages:
+def _build(facts: _Facts, sharings: Iterable[Sharing]) -> _Union:
     program = facts.program
     union = _Union(facts)
     for op in program.ops:
         if isinstance(op, Reshape):
             union.embed(op.output, op.inputs[0], 0)
-    shared: list[Sharing] = []
     for sharing in sharings:
         kind, index, position = sharing
         op = program.ops[index]
         if kind == "concat":
-            granted = _share_concat_part(union, op, position, program)
+            granted = _share_concat_part(union, op, position, facts.part_offset(index, position))
         elif kind == "in_place":
             granted = _share_in_place(union, op, index, position, program)
         else:
             granted = _share_overwriting(union, op, index, position, program)
         if granted:
-            shared.append(sharing)
-    return union.storages(tuple(shared))
+            union.shared.append(sharing)
+    return union
 
 
 def choose_storages(
@@ -148,7 +140,7 @@ def choose_storages(
     """
     extra = list(extra_bytes) or [0] * len(program.ops)
 
-    def peak_and_width(candidate: Storages) -> tuple[int, int]:
+    def peak_and_width(candidate: _Union) -> tuple[int, int]:
         live = candidate.live_bytes(len(program.ops), alignment_bytes)
         loads = [a + b for a, b in zip(live, extra, strict=False)] or live
         peak = max(loads)
@@ -161,31 +153,34 @@ def choose_storages(
     facts = _Facts.of(program)
     first = best = _build(facts, everything)
     granted = list(first.shared)
+    reached = peak_and_width(first)
     while True:
         binding = _binding_ops(best, extra, len(program.ops), alignment_bytes)
-        trials: list[tuple[tuple[int, int], int, Sharing, Storages]] = []
+        trials: list[tuple[tuple[int, int], int, Sharing, _Union]] = []
         for sharing in best.shared:
-            buffer = best.buffers[best.places[program.ops[sharing[1]].output][0]]
-            if any(buffer.first_op <= op <= buffer.last_op for op in binding):
+            first_op, last_op = best.span(program.ops[sharing[1]].output)
+            if any(first_op <= op <= last_op for op in binding):
                 trial = _build(facts, [w for w in granted if w != sharing])
                 trials.append((peak_and_width(trial), len(trials), sharing, trial))
         if not trials:
             break
         score, _, given_up, trial = min(trials, key=lambda t: t[:2])
-        if score >= peak_and_width(best):
+        if score >= reached:
             break
-        best = trial
+        best, reached = trial, score
         granted.remove(given_up)
-    if peak_and_width(best)[0] == peak_and_width(first)[0]:
-        return first  # nothing gained but copies
+    if reached[0] == peak_and_width(first)[0]:
+        return first.storages()  # nothing gained but copies
     # Take back what was given up on the way without need, and take what could not hold beside what is given up.
+    taken = set(granted)
     for sharing in everything:
-        if sharing not in granted:
-            trial = _build(facts, [w for w in everything if w in granted or w == sharing])
-            if peak_and_width(trial)[0] <= peak_and_width(best)[0]:
-                best = trial
-                granted.append(sharing)
-    return best
+        if sharing not in taken:
+            trial = _build(facts, [w for w in everything if w in taken or w == sharing])
+            score = peak_and_width(trial)
+            if score[0] <= reached[0]:
+                best, reached = trial, score
+                taken.add(sharing)
+    return best.storages()
 
 
 def moves_nothing(op: OpBase, storages: Storages, program: Program) -> bool:
@@ -211,7 +206,7 @@ def part_places(op: Concat, storages: Storages, program: Program) -> list[tuple[
     return places
 
 
-def _binding_ops(storages: Storages, extra: Sequence[int], op_count: int, alignment_bytes: int) -> list[int]:
+def _binding_ops(storages: _Union, extra: Sequence[int], op_count: int, alignment_bytes: int) -> list[int]:
     live = storages.live_bytes(op_count, alignment_bytes)
     loads = [a + b for a, b in zip(live, extra, strict=False)] or live
     peak = max(loads)
@@ -230,13 +225,11 @@ def _same_elements(a: Tensor, b: Tensor) -> bool:
     return a.shape == b.shape and a.format.bytes == b.format.bytes
 
 
-def _share_concat_part(union: _Union, op: OpBase, position: int, program: Program) -> bool:
+def _share_concat_part(union: _Union, op: OpBase, position: int, offset_bytes: int) -> bool:
     name = op.inputs[position]
     if not union.covers_root(name) or union.holds_input(name) or union.root(name)[0] == union.root(op.output)[0]:
         return False
-    element_bytes = program.tensors[op.output].format.bytes
-    before = sum(union.size(n) // program.tensors[n].format.bytes for n in op.inputs[:position])
-    union.embed(name, op.output, before * element_bytes)
+    union.embed(name, op.output, offset_bytes)
     return True
 
 
@@ -278,34 +271,54 @@ def _share_overwriting(union: _Union, op: OpBase, index: int, position: int, pro
 
 @dataclass(frozen=True)
 class _Facts:
-    """What every trial of sharings asks of a program."""
+    """What every trial of sharings asks of a program. part_offsets_bytes: of concatenations, by op and input."""
 
     program: Program
     life: dict[str, tuple[int, int]]
     sizes_bytes: dict[str, int]
+    inputs: frozenset[str]
+    part_offsets_bytes: dict[int, list[int]]
 
     @staticmethod
     def of(program: Program) -> _Facts:
         life = tensor_lifetimes(program)
-        return _Facts(program, life, {name: program.tensors[name].size_bytes for name in life})
+        offsets = {
+            index: list(
+                accumulate(
+                    (program.tensors[n].elements * program.tensors[op.output].format.bytes for n in op.inputs),
+                    initial=0,
+                )
+            )
+            for index, op in enumerate(program.ops)
+            if isinstance(op, Concat)
+        }
+        sizes = {name: program.tensors[name].size_bytes for name in life}
+        return _Facts(program, life, sizes, frozenset(program.inputs), offsets)
+
+    def part_offset(self, index: int, position: int) -> int:
+        return self.part_offsets_bytes[index][position]
 
 
 class _Union:
-    """Tensors embedded in one another at byte offsets."""
+    """Tensors embedded in one another at byte offsets. shared: the sharings that took effect."""
 
     def __init__(self, facts: _Facts) -> None:
         self.life = facts.life
+        self.shared: list[Sharing] = []
         self._sizes = facts.sizes_bytes
-        self._program = facts.program
+        self._inputs = facts.inputs
         self._parent: dict[str, tuple[str, int]] = {}
         self._members: dict[str, list[str]] = {name: [name] for name in facts.life}
+        self._spans = dict(facts.life)  # of roots: first and last op of all their members
 
     def root(self, name: str) -> tuple[str, int]:
         """The outermost tensor that holds `name`, and the offset inside it."""
-        offset = 0
+        offset, start = 0, name
         while name in self._parent:
             name, step = self._parent[name]
             offset += step
+        if name != start:
+            self._parent[start] = name, offset  # what holds it now goes on to be held as one
         return name, offset
 
     def size(self, name: str) -> int:
@@ -314,30 +327,44 @@ class _Union:
     def members(self, name: str) -> list[str]:
         return self._members[self.root(name)[0]]
 
+    def span(self, name: str) -> tuple[int, int]:
+        """First and last op in which what shares bytes with `name` lives."""
+        return self._spans[self.root(name)[0]]
+
     def covers_root(self, name: str) -> bool:
         root, offset = self.root(name)
         return offset == 0 and self.size(root) == self.size(name)
 
     def holds_input(self, name: str) -> bool:
-        return any(member in self._program.inputs for member in self.members(name))
+        return not self._inputs.isdisjoint(self.members(name))
 
     def embed(self, inner: str, outer: str, offset: int) -> None:
         """Put the root of `inner`, which `inner` covers, at `offset` inside `outer`."""
         inner_root, outer_root = self.root(inner)[0], self.root(outer)[0]
         self._parent[inner_root] = (outer, offset)
         self._members[outer_root].extend(self._members.pop(inner_root))
+        (a, b), (c, d) = self._spans.pop(inner_root), self._spans[outer_root]
+        self._spans[outer_root] = min(a, c), max(b, d)
 
-    def storages(self, shared: tuple[Sharing, ...]) -> Storages:
-        roots = sorted(self._members, key=lambda r: (min(self.life[m][0] for m in self._members[r]), r))
-        index = {root: i for i, root in enumerate(roots)}
-        buffers = tuple(
-            Storage(
-                name=root,
-                size_bytes=self.size(root),
-                first_op=min(self.life[m][0] for m in self._members[root]),
-                last_op=max(self.life[m][1] for m in self._members[root]),
-            )
-            for root in roots
+    def live_bytes(self, op_count: int, alignment_bytes: int) -> list[int]:
+        """As `Storages.live_bytes` of the storages."""
+        return _live_bytes(
+            ((self._sizes[root], *span) for root, span in self._spans.items()), op_count, alignment_bytes
         )
+
+    def storages(self) -> Storages:
+        roots = sorted(self._spans, key=lambda root: (self._spans[root][0], root))
+        index = {root: i for i, root in enumerate(roots)}
+        buffers = tuple(Storage(root, self.size(root), *self._spans[root]) for root in roots)
         places = {name: (index[self.root(name)[0]], self.root(name)[1]) for name in self.life}
-        return Storages(buffers, places, shared)
+        return Storages(buffers, places, tuple(self.shared))
+
+
+def _live_bytes(buffers: Iterable[tuple[int, int, int]], op_count: int, alignment_bytes: int) -> list[int]:
+    """buffers: size, first op, last op."""
+    change = [0] * (max(op_count, 1) + 1)
+    for size_bytes, first_op, last_op in buffers:
+        size = -(-size_bytes // alignment_bytes) * alignment_bytes
+        change[first_op] += size
+        change[last_op + 1] -= size
+    return list(accumulate(change[:-1]))

@@ -16,6 +16,8 @@ from nnkit.program import Convolution, OpBase, Program, macs
 from nnkit_gap8 import streaming
 
 NeedsOf: TypeAlias = Callable[[OpBase], KernelNeeds]
+ChooseStorages: TypeAlias = Callable[..., Storages]
+"""`choose_storages`, or what remembers its answers."""
 
 _INSTRUCTIONS_PER_MAC = 3.0  # of the blocked kernels; only the ratio to the next line matters
 _INSTRUCTIONS_PER_GATHER = 3.5  # gathering one tap of one output pixel
@@ -174,16 +176,16 @@ def chunk_counts(load: OpLoad, room: int) -> list[int]:
 
 
 def choose_loaded_storages(
-    program: Program, loads: Sequence[OpLoad], alignment: int
+    program: Program, loads: Sequence[OpLoad], alignment: int, choose: ChooseStorages = choose_storages
 ) -> tuple[Storages, list[OpLoad]]:
     """Which tensors share bytes for the least peak beside the loads; and the loads, `overwrites` left where it is so.
 
     An output is written over its input only where that lowers the peak: it may take more chunks.
     """
     extra = [align_up(load.floor_bytes, alignment) + load.l2_scratch_bytes for load in loads]
-    apart = choose_storages(program, extra, alignment)
+    apart = choose(program, extra, alignment)
     able = [index for index, load in enumerate(loads) if load.overwrites is not None]
-    over = choose_storages(program, extra, alignment, able) if able else apart
+    over = choose(program, extra, alignment, able) if able else apart
 
     def peak(storages: Storages) -> int:
         live = storages.live_bytes(len(loads), alignment)

@@ -76,10 +76,11 @@ def plan(
     not_fitting.check_weights(program, loads, machine.l3, weight_budget_bytes)
     not_fitting.check_scratch(program, loads, machine.l1)
     alignment = machine.l2.alignment_bytes
-    storages, least = choose_loaded_storages(program, with_single_blocks(loads), alignment)
+    placements = placements or Placements()
+    storages, least = choose_loaded_storages(program, with_single_blocks(loads), alignment, placements.storages)
     loads = [replace(load, overwrites=known.overwrites) for load, known in zip(loads, least, strict=True)]
     reserves = machine.context_bytes or machine.stack_bytes
-    job = _Job(program, storages, alignment, alignment if reserves else 1, planner, placements or Placements())
+    job = _Job(program, storages, alignment, alignment if reserves else 1, planner, placements)
     notes: list[str] = []
     best = _best_placement(job, loads, repack_limit, notes)
     if with_reserved(best.pool_bytes, machine) > machine.l2.capacity_bytes:
