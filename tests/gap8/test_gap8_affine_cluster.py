@@ -215,14 +215,22 @@ def test_no_warning_in_any_dialect(dialect: str, tmp_path: Path) -> None:
     assert compile_only(command, files, [artifact, artifact / "host"], tmp_path, flags) == ""
 
 
-@pytest.mark.parametrize("broken", ["a wait", "a buffer"])
+WAITS = {
+    "a wait": "if (tiles->loading[i] >= 0) nnkit_dma_wait(tiles->port, tiles->loading[i]);",
+    "an output's wait": "nnkit_dma_wait(tiles->port, tiles->storing[turn]);",
+    "a table's wait": "if (table >= 0) nnkit_dma_wait(port, table);",
+}
+
+
+@pytest.mark.parametrize("broken", [*WAITS, "a buffer"])
 def test_a_broken_schedule_is_caught(broken: str, tmp_path: Path) -> None:
     program = network(1)
     artifact = written(planned(program, 4 << 10), tmp_path)
-    if broken == "a wait":
+    if broken in WAITS:
         tiles = artifact / "nnkit_affine_tiles.c"
-        wait = "if (tiles->loading[i] >= 0) nnkit_dma_wait(tiles->port, tiles->loading[i]);"
-        tiles.write_text(tiles.read_text().replace(wait, "(void)i;"))
+        text = tiles.read_text()
+        assert WAITS[broken] in text
+        tiles.write_text(text.replace(WAITS[broken], "(void)0;"))
     else:
         code = artifact / "net.c"
         text = code.read_text()
@@ -235,3 +243,26 @@ def test_a_broken_schedule_is_caught(broken: str, tmp_path: Path) -> None:
         )
     with pytest.raises(ToolError, match="transfer"):
         check(program, artifact, HostRunner(flags=("-O0",)))
+
+
+def test_a_barrier_that_is_missing_is_caught(tmp_path: Path) -> None:
+    """Without the join between an image and its convolution, a part reads what another has not written yet."""
+    program = network(1)
+    artifact = written(planned(program, 4 << 10), tmp_path)
+    runner = HostRunner(flags=("-O0",), parts=4)
+    check(program, artifact, runner, 1)
+    code = artifact / "net.c"
+    apart = re.compile(
+        r"if \(tiles->fresh\) NNKIT_RUN\(context, (\w+), &tiles->image_task\);\s+"
+        r"nnkit_affine_tiles_ahead\(tiles\);\s+NNKIT_RUN\(context, (\w+), &tiles->task\);"
+    )
+    together = (
+        r"{ nnkit_i32 k; for (k = 0; k < context->parts; ++k) { if (tiles->fresh) "
+        r"\1(&tiles->image_task, k, context->parts); \2(&tiles->task, k, context->parts); } } "
+        r"nnkit_affine_tiles_ahead(tiles);"
+    )
+    text, count = apart.subn(together, code.read_text())
+    assert count >= 3
+    code.write_text(text)
+    with pytest.raises(AssertionError):
+        check(program, artifact, runner, 1)
