@@ -14,8 +14,9 @@ OPTIMISATION = (
     "-fno-ipa-icf",
 )
 
-# Without it GCC would make a call of memmove of the loop in memmove.
-AFFINE_FLAGS = ("-fno-tree-loop-distribute-patterns",)
+# Without the first GCC would make a call of memmove of the loop in memmove, without the second the stack of 64-bit
+# divisions would not be known.
+AFFINE_FLAGS = ("-fno-tree-loop-distribute-patterns", "-DNNKIT_OWN_DIVISION")
 
 PULP_FLAGS = (
     "-march=rv32imc_zicsr",

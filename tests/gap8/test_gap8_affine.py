@@ -126,6 +126,32 @@ def test_every_kind_of_layer_on_rv32_within_memory_and_stack(tmp_path: Path) -> 
     assert result.measured["stack_worst_bytes"] <= AFFINE_STACK_BYTES
 
 
+def rows() -> AffineProgram:
+    """What divides 64-bit numbers: softmax and normalisation along any axis, of 8 and of 16 bits."""
+    draw = RandomOps(11)
+    for bits in (8, 16):
+        for axis in range(3):
+            draw.softmax(bits=bits, axis=axis)
+        draw.softmax(bits=bits, axis=1, rank=2)
+        for rank in (1, 2, 4):
+            draw.normalize(bits=bits, rank=rank)
+        draw.matmul(bits=bits)
+    return draw.program("net")
+
+
+def test_rows_without_the_compilers_division(tmp_path: Path) -> None:
+    flags = ("-O1", "-DNNKIT_OWN_DIVISION", *SANITIZERS)
+    check(rows(), written(planned(rows()), tmp_path), HostRunner(flags=flags))
+
+
+@needs_rv32
+def test_rows_on_rv32_within_a_stack_that_is_known(tmp_path: Path) -> None:
+    artifact = written(planned(rows()), tmp_path)
+    check(rows(), artifact, Rv32Runner())
+    result = Rv32Runner().run(artifact, rows(), stress_inputs(rows(), 1), trace=False)[0]
+    assert result.measured["stack_used_bytes"] <= result.measured["stack_worst_bytes"] <= AFFINE_STACK_BYTES
+
+
 def convolutions() -> AffineProgram:
     """A 3x3 convolution and a matrix product of 40 channels each, whose weights outweigh their values."""
     draw = RandomOps(5)

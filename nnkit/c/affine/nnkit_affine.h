@@ -85,6 +85,27 @@ NNKIT_INLINE int nnkit_high(int a, int b)
 #endif
 }
 
+/* a / b, b not 0. -DNNKIT_OWN_DIVISION: not by the compiler's library, whose functions take a stack that nothing tells. */
+#if defined(NNKIT_OWN_DIVISION)
+NNKIT_INLINE nnkit_u64 nnkit_quotient(nnkit_u64 a, nnkit_u64 b)
+{
+    nnkit_u64 bit = 1, quotient = 0;
+
+    for (; b < a && b >> 63 == 0; b <<= 1) {
+        bit <<= 1;
+    }
+    for (; bit != 0; bit >>= 1, b >>= 1) {
+        if (a >= b) {
+            a -= b;
+            quotient |= bit;
+        }
+    }
+    return quotient;
+}
+#else
+#define nnkit_quotient(a, b) ((a) / (b))
+#endif
+
 NNKIT_INLINE int nnkit_clamp(int value, int low, int high)
 {
 #if defined(NNKIT_XPULP) /* RI5CY's maximum and minimum */
