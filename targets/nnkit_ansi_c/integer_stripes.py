@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from math import prod
 
 from nnkit.program.affine import (
     AffineActivation,
+    AffineAdd,
     AffineConcat,
     AffineConv,
     AffineLookup,
     AffineMove,
+    AffineMul,
+    AffineOp,
     AffinePool,
     AffineProgram,
     AffineTensor,
 )
-from nnkit.program.window import Window
 from nnkit_ansi_c.integer_network import IntegerNetwork
-from nnkit_ansi_c.stripes import MARK, Stripes, origin, rows_behind
-
-Link: TypeAlias = AffineConv | AffinePool | AffineActivation | AffineLookup
+from nnkit_ansi_c.row_plan import Head, RowLayer, Rows, RowWindow, StripedLayer, rest_bytes
+from nnkit_ansi_c.stripes import MARK, Stripes, origin
 
 
 def fitted(program: AffineProgram, stripes: Stripes) -> AffineProgram:
     """The program with its first layers in stripes, where that is asked for or its memory needs it."""
-    links = head_of(program)
-    ends = [
-        (i + 1, program.tensors[op.output].shape[1])
-        for i, op in enumerate(links)
-        if (window := window_of(op)) is not None and max(window.stride_h, window.stride_w) > 1
-    ]
-    return stripes.least(
+    head = head_of(program)
+    return stripes.fitted(
         program,
-        ends,
-        lambda depth, count: in_stripes(program, links[:depth], count),
+        head,
+        lambda end, count: 0 if head is None else estimated_bytes(program, head, end, count),
+        lambda end, count: in_stripes(program, end, count),
         lambda made: IntegerNetwork.of(made).arena_bytes,
     )
 
@@ -44,86 +41,125 @@ def without_stripes(program: AffineProgram) -> AffineProgram:
     return replace(program, tensors={name: each for name, each in program.tensors.items() if origin(name) == name})
 
 
-def window_of(op: Link) -> Window | None:
-    """Its window; None: it computes each value of one value."""
-    return op.window if isinstance(op, AffineConv | AffinePool) else None
+def head_of(program: AffineProgram) -> Head | None:
+    """The first layers that can be computed in stripes; None: the program has several inputs, or no map as input."""
+    if len(program.inputs) != 1 or len(program.tensors[program.inputs[0]].shape) != 3:
+        return None
+    (source,) = program.inputs
+    values, layers, others = {source}, [], set(program.outputs)
+    for op in program.ops:
+        layer = _layer(op, program) if values.issuperset(op.inputs) else None
+        if layer is None:
+            others.update(op.inputs)
+        else:
+            layers.append(layer)
+            values.add(op.output)
+    tensors = {name: program.tensors[name] for name in values}
+    return Head(
+        source,
+        tuple(layers),
+        {name: each.shape[1] for name, each in tensors.items()},
+        {name: _bytes(each) // each.shape[1] for name, each in tensors.items()},
+        frozenset(others),
+    )
 
 
-def head_of(program: AffineProgram) -> tuple[Link, ...]:
-    """The chain of layers from the only input on that can be computed in stripes."""
-    if len(program.inputs) != 1:
-        return ()
-    links: list[Link] = []
-    value = program.inputs[0]
-    while len(program.tensors[value].shape) == 3 and value not in program.outputs:
-        readers = [op for op in program.ops if value in op.inputs]
-        op = readers[0] if len(readers) == 1 else None
-        if not isinstance(op, Link) or len(op.inputs) != 1 or len(program.tensors[op.output].shape) != 3:
-            break
-        if isinstance(op, AffineConv) and op.transposed:
-            break
-        links.append(op)
-        value = op.output
-    return tuple(links)
+def estimated_bytes(program: AffineProgram, head: Head, end: str, count: int) -> int:
+    """About how much working memory the program takes with its first layers in so many stripes that end there."""
+    gone = {layer.output for layer in head.upto(end)}
+    rest = [(op.inputs, (op.output,)) for op in program.ops if op.output not in gone]
+    ports = {*program.inputs, *program.outputs}
+    size = {name: _bytes(each) for name, each in program.tensors.items() if name not in ports}
+    return max(head.live_bytes(end, count), rest_bytes(rest, size))
 
 
-def in_stripes(program: AffineProgram, links: tuple[Link, ...], count: int) -> AffineProgram:
-    """The program with these layers of its head in `count` stripes."""
+def in_stripes(program: AffineProgram, end: str, count: int) -> AffineProgram:
+    """The program with its first layers, up to the tensor `end`, in `count` stripes."""
+    head = head_of(program)
+    if head is None or end not in head.ends:
+        return program
     tensors = dict(program.tensors)
-    result = tensors[links[-1].output]
-    rows = result.shape[1]
-    source = program.inputs[0]
-    ops: list[Link | AffineMove | AffineConcat] = []
-    for number in range(count):
-        steps = [*_steps(program, links, rows * number // count, rows * (number + 1) // count)]
-        first, last = steps[-1][1:3]
-        value = f"{source}{MARK}{number}"
-        tensors[value] = _part(tensors[source], value, last - first)
-        move = AffineMove(
-            name=value, inputs=(source,), output=value, move="slice", starts=(0, first, 0), steps=(1, 1, 1)
-        )
-        ops.append(move)
-        ends = [
-            rows * (number + 1) // count - rows * number // count,
-            *(last - first for _, first, last, *_ in steps),
-        ]
-        for (op, _, _, above, below), height in zip(reversed(steps), reversed(ends[:-1]), strict=True):
-            made = f"{op.output}{MARK}{number}"
-            tensors[made] = _part(tensors[op.output], made, height)
-            striped = replace(op, name=f"{op.name}{MARK}{number}", inputs=(value,), output=made)
-            if isinstance(striped, AffineConv | AffinePool):
-                window = replace(striped.window, pad_top=above, pad_bottom=below)
-                striped = replace(striped, window=window)
-            ops.append(striped)
-            value = made
-    parts = tuple(f"{result.name}{MARK}{number}" for number in range(count))
+    ops: list[AffineOp] = []
+    for number, steps in enumerate(head.stripes(end, count)):
+        stripe = _Stripe(program, head.source, number, tensors)
+        stripe.add(steps)
+        ops += stripe.ops
+    gone = {layer.output for layer in head.upto(end)}
+    last = next(op for op in program.ops if op.output == end)
     joined = AffineConcat(
-        name=f"{links[-1].name}{MARK}",
-        inputs=parts,
-        output=result.name,
+        name=f"{last.name}{MARK}",
+        inputs=tuple(f"{end}{MARK}{number}" for number in range(count)),
+        output=end,
         requantize=(None,) * count,
         rows=True,
-        origins=links[-1].origins,
+        origins=last.origins,
     )
-    gone = {op.output for op in links}
     kept = tuple(op for op in program.ops if op.output not in gone)
-    for name in gone - {result.name}:
+    for name in gone - {end}:
         del tensors[name]
     return replace(program, tensors=tensors, ops=(*ops, joined, *kept))
 
 
-def _part(tensor: AffineTensor, name: str, rows: int) -> AffineTensor:
-    return replace(tensor, name=name, shape=(tensor.shape[0], rows, tensor.shape[2]))
+def _layer(op: AffineOp, program: AffineProgram) -> RowLayer | None:
+    """The op as a layer of rows; None: its rows need more than some rows of its inputs."""
+    shape = program.tensors[op.output].shape
+    sources = [program.tensors[name].shape for name in op.inputs]
+    if len(shape) != 3 or not sources or any(len(each) != 3 for each in sources):
+        return None
+    work = prod(shape) // shape[1]
+    if isinstance(op, AffinePool) or (isinstance(op, AffineConv) and not op.transposed):
+        window = op.window
+        taps = prod(op.weight.shape[1:]) if isinstance(op, AffineConv) else window.kernel_h * window.kernel_w
+        rows = RowWindow(window.span_h, window.stride_h, window.pad_top)
+        return RowLayer(op.inputs, op.output, rows, work * taps)
+    rowwise = isinstance(op, AffineActivation | AffineLookup | AffineAdd | AffineMul)
+    joined = isinstance(op, AffineConcat) and not op.rows
+    if (rowwise and all(each == shape for each in sources)) or joined:
+        return RowLayer(op.inputs, op.output, None, work)
+    return None
 
 
-def _steps(
-    program: AffineProgram, links: tuple[Link, ...], first: int, last: int
-) -> Iterator[tuple[Link, int, int, int, int]]:
-    """From the last layer to the first: the rows that it reads, and the rows of padding above and below them."""
-    for op in reversed(links):
-        window, height = window_of(op), program.tensors[op.inputs[0]].shape[1]
-        low, high = first, last
-        if window is not None:
-            low, high = rows_behind(first, last, window.span_h, window.stride_h, window.pad_top)
-        first, last = max(low, 0), min(high, height)
-        yield op, first, last, first - low, high - last
+class _Stripe:
+    """One stripe's ops; adds its tensors to `tensors`."""
+
+    def __init__(self, program: AffineProgram, source: str, number: int, tensors: dict[str, AffineTensor]) -> None:
+        self._source, self._number, self._tensors = source, number, tensors
+        self._producers = {op.output: op for op in program.ops}
+        self._made: dict[str, Rows] = {source: (0, program.tensors[source].shape[1])}
+        self.ops: list[AffineOp] = []
+
+    def add(self, steps: Sequence[StripedLayer]) -> None:
+        for step in steps:
+            op = self._producers[step.layer.output]
+            inputs = tuple(self._rows_of(name, step.read) for name in op.inputs)
+            made = f"{op.output}{MARK}{self._number}"
+            self._made[op.output] = step.made
+            self._add_tensor(op.output, made, step.made)
+            striped = replace(op, name=f"{op.name}{MARK}{self._number}", inputs=inputs, output=made)
+            if isinstance(striped, AffineConv | AffinePool):
+                window = replace(striped.window, pad_top=step.pad_above, pad_bottom=step.pad_below)
+                striped = replace(striped, window=window)
+            self.ops.append(striped)
+
+    def _rows_of(self, name: str, rows: Rows) -> str:
+        """These rows of a tensor: the stripe's own, or a slice of it."""
+        own = name if name == self._source else f"{name}{MARK}{self._number}"
+        made = self._made[name]
+        if rows == made:
+            return own
+        part = f"{name}{MARK}{self._number}.{rows[0]}.{rows[1]}"
+        if part not in self._tensors:
+            self._add_tensor(name, part, rows)
+            starts = (0, rows[0] - made[0], 0)
+            self.ops.append(
+                AffineMove(name=part, inputs=(own,), output=part, move="slice", starts=starts, steps=(1, 1, 1))
+            )
+        return part
+
+    def _add_tensor(self, whole: str, name: str, rows: Rows) -> None:
+        tensor = self._tensors[whole]
+        self._tensors[name] = replace(tensor, name=name, shape=(tensor.shape[0], rows[1] - rows[0], tensor.shape[2]))
+
+
+def _bytes(tensor: AffineTensor) -> int:
+    return tensor.elements * tensor.format.bytes

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 def _in_stripes(model: Model, graph: GraphView, stripes: Stripes) -> Model:
     from nnkit.graph.view import GraphView
-    from nnkit_ansi_c.stripes import ends_of, head_of, in_stripes
+    from nnkit_ansi_c.stripes import estimated_bytes, head_of, in_stripes
 
-    return stripes.least(
+    head = head_of(graph)
+    return stripes.fitted(
         model,
-        ends_of(graph, head_of(graph)),
-        lambda depth, count: in_stripes(model, depth, count),
+        head,
+        lambda end, count: 0 if head is None else estimated_bytes(graph, head, end, count),
+        lambda end, count: in_stripes(model, end, count),
         lambda made: arena_bytes(GraphView.of(made), stripes.inputs_in_arena),
     )
 

@@ -1,24 +1,25 @@
 """The first layers of a network in stripes of rows, so that their large maps need never be whole in memory.
 
-    x -> layer 1 -> ... -> layer k -> y      becomes      for each stripe of y: rows of x -> layer 1 -> ... -> layer k
-                                                          y = the stripes, one below the other
+    x -> first layers -> y      becomes      for each stripe of y: rows of x -> first layers -> rows of y
+                                             y = the stripes, one below the other
 
-Each stripe reads the rows of x that its windows reach; rows that two stripes need are computed twice. Windows of rows
-first .. last - 1 of a result read rows first * stride - pad to (last - 1) * stride - pad + (kernel - 1) * dilation of
-its input, where those outside are the padding. Every value is the same sum as before.
+Each stripe reads the rows of x that its windows reach; rows that two stripes need are computed twice. Every value is
+the same sum as before. Which rows, and where stripes may end, is `row_plan`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from nnkit.graph.read.window import SlidingWindow, read_window
+from nnkit.graph.read.window import read_window
 from nnkit.graph.refusal import Refused
 from nnkit.graph.view import GraphView, Node
+from nnkit_ansi_c.row_plan import Head, RowLayer, Rows, RowWindow, StripedLayer, rest_bytes
 
 if TYPE_CHECKING:
     import onnx
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 MARK = ".rows"
 """Between the name of a value and the number of the stripe."""
 _COUNTS = (2, 3, 4, 6, 8, 12, 16)
-_MOST_ENDS = 4
+_MOST_TRIALS = 4
 _WINDOWS = ("Conv", "MaxPool", "AveragePool")
 # fmt: off
 _ELEMENTWISE = (
@@ -51,166 +52,189 @@ class Stripes:
     limit_bytes: int | None = None
     inputs_in_arena: bool = False
 
-    def least(
-        self, whole: T, ends: Sequence[tuple[int, int]], make: Callable[[int, int], T], size: Callable[[T], int]
+    def fitted(
+        self,
+        whole: T,
+        head: Head | None,
+        estimate: Callable[[str, int], int],
+        make: Callable[[str, int], T],
+        size: Callable[[T], int],
     ) -> T:
         """The network, its first layers in stripes where that is asked for or needed.
 
-        Of the layers that may end the stripes those are taken whose working memory is the least.
+        Of the values that may end a given number of stripes, that one is taken with which the working memory is the
+        least; where a limit asks for stripes, those of the least work within it.
 
-        ends: how many layers there are before such an end, and the rows of its map. make: the network with so many
-        layers in so many stripes. size: bytes of working memory.
+        estimate, make: of stripes that end at a value, so many of them: bytes of working memory, and the network.
+        size: bytes of working memory.
         """
-        if self.count == 1 or not ends or (self.count is None and self.limit_bytes is None):
+        if head is None or self.count == 1 or (self.count is None and self.limit_bytes is None):
             return whole
         best, least = whole, size(whole)
-        for count in _COUNTS if self.count is None else (self.count,):
-            if self.limit_bytes is not None and least <= self.limit_bytes and self.count is None:
+        if self.count is None and self.limit_bytes is not None and least <= self.limit_bytes:
+            return whole
+        counts = _COUNTS if self.count is None else (self.count,)
+        choices = [(end, count) for end in head.ends for count in counts if count <= head.row_counts[end]]
+        estimates = {choice: estimate(*choice) for choice in choices}
+        work = {choice: head.work(*choice) for choice in choices}
+        by_bytes = sorted(choices, key=lambda choice: (estimates[choice], work[choice]))[:_MOST_TRIALS]
+        if self.limit_bytes is not None:
+            limit = self.limit_bytes
+            cheap = sorted((each for each in choices if estimates[each] <= limit), key=lambda choice: work[choice])
+            by_bytes = [*cheap[:_MOST_TRIALS], *by_bytes]
+        for choice in dict.fromkeys(by_bytes):
+            made = make(*choice)
+            bytes_taken = size(made)
+            if bytes_taken < least:
+                best, least = made, bytes_taken
+            if self.count is None and self.limit_bytes is not None and least <= self.limit_bytes:
                 break
-            for depth, rows in ends[:_MOST_ENDS]:
-                if count <= rows:
-                    made = make(depth, count)
-                    bytes_taken = size(made)
-                    best, least = (made, bytes_taken) if bytes_taken < least else (best, least)
         return best
-
-
-@dataclass(frozen=True)
-class Link:
-    """A layer of the chain, and its window; None: it computes each value of one value."""
-
-    node: Node
-    window: SlidingWindow | None
-
-    def rows_read(self, first: int, last: int) -> tuple[int, int]:
-        """Rows of its input behind rows first .. last - 1 of its result; outside of the input they are padding."""
-        if self.window is None:
-            return first, last
-        span = (self.window.kernel[0] - 1) * self.window.dilations[0] + 1
-        return rows_behind(first, last, span, self.window.strides[0], self.window.pads[0])
-
-
-def rows_behind(first: int, last: int, span: int, stride: int, pad: int) -> tuple[int, int]:
-    """Rows that windows read for rows first .. last - 1 of their result; span: rows of a window, gaps included."""
-    return first * stride - pad, (last - 1) * stride - pad + span
 
 
 def origin(value: str) -> str:
     """The value that a stripe's value is a part of; any other is its own."""
     name, mark, number = value.rpartition(MARK)
-    return name if mark and number.isdigit() else value
+    return name if mark and number.replace(".", "").isdigit() else value
 
 
-def head_of(graph: GraphView) -> tuple[Link, ...]:
-    """The chain of layers from the only input on that can be computed in stripes."""
-    if len(graph.inputs) != 1:
-        return ()
-    links: list[Link] = []
-    value = graph.inputs[0]
-    while len(graph.shape(value)) == 4 and value not in graph.outputs:
-        readers = graph.consumers.get(value, ())
-        if len(readers) != 1 or readers[0].inputs[0] != value or len(readers[0].results) != 1:
-            break
+def head_of(graph: GraphView) -> Head | None:
+    """The first layers that can be computed in stripes; None: the network has several inputs, or none of them."""
+    if len(graph.inputs) != 1 or len(graph.shape(graph.inputs[0])) != 4:
+        return None
+    (source,) = graph.inputs
+    values, layers, others = {source}, [], set(graph.outputs)
+    for node in graph.nodes:
+        inputs = graph.data_inputs(node)
         try:
-            links.append(_link(graph, readers[0]))
+            if not values.issuperset(inputs):
+                raise Refused("it reads another value")
+            layers.append(_layer(graph, node))
+            values.add(node.output)
         except Refused:
-            break
-        value = readers[0].output
-    return tuple(links)
-
-
-def ends_of(graph: GraphView, links: tuple[Link, ...]) -> tuple[tuple[int, int], ...]:
-    """Where the stripes may end, behind what makes maps smaller: how many layers are before it, and its rows."""
-    return tuple(
-        (i + 1, graph.shape(link.node.output)[2])
-        for i, link in enumerate(links)
-        if link.window is not None and max(link.window.strides) > 1
+            others.update(inputs)
+    shapes = {name: graph.shape(name) for name in values}
+    return Head(
+        source,
+        tuple(layers),
+        {name: shape[2] for name, shape in shapes.items()},
+        {name: 4 * prod(shape) // shape[2] for name, shape in shapes.items()},
+        frozenset(others),
     )
 
 
-def in_stripes(model: Model, depth: int, count: int) -> Model:
-    """The network with the first `depth` layers of its head in `count` stripes."""
+def estimated_bytes(graph: GraphView, head: Head, end: str, count: int) -> int:
+    """About how much working memory the network takes with its first layers in so many stripes that end there."""
+    gone = {layer.output for layer in head.upto(end)}
+    rest = [(graph.data_inputs(node), node.results) for node in graph.nodes if node.output not in gone]
+    ports = {*graph.inputs, *graph.outputs}
+    names = {name for each in rest for part in each for name in part} - ports
+    size = {name: 4 * prod(graph.shape(name)) for name in names}
+    return max(head.live_bytes(end, count), rest_bytes(rest, size))
+
+
+def in_stripes(model: Model, end: str, count: int) -> Model:
+    """The network with its first layers, up to the value `end`, in `count` stripes."""
     from onnx import helper, numpy_helper
 
     from nnkit.custom_ops import infer_shapes
 
     graph = GraphView.of(model)
-    links = head_of(graph)[:depth]
-    result = links[-1].node.output
-    rows = graph.shape(result)[2]
+    head = head_of(graph)
+    if head is None or end not in head.ends:
+        return model
     proto = model.proto()
-    gone = {link.node.output for link in links}
+    gone = {layer.output for layer in head.upto(end)}
     kept = [node for node in proto.graph.node if not gone & set(node.output)]
-    striped: list[onnx.NodeProto] = []
-    for number in range(count):
-        first, last = rows * number // count, rows * (number + 1) // count
-        striped += _stripe(graph, links, number, (first, last))
-        for index, bound in enumerate(_rows_of_input(graph, links, first, last)):
-            name = f"{graph.inputs[0]}{MARK}{number}.{'to' if index else 'from'}"
-            proto.graph.initializer.append(numpy_helper.from_array(np.array([bound], np.int64), name))
-    proto.graph.initializer.append(numpy_helper.from_array(np.array([2], np.int64), f"{graph.inputs[0]}{MARK}.axis"))
-    joined = helper.make_node(
-        "Concat", [f"{result}{MARK}{number}" for number in range(count)], [result], name=f"{result}{MARK}", axis=2
+    striped = [_Stripe(graph, head, number) for number in range(count)]
+    for stripe, steps in zip(striped, head.stripes(end, count), strict=True):
+        stripe.add(steps)
+    bounds = {name: value for stripe in striped for name, value in stripe.bounds.items()}
+    proto.graph.initializer.extend(
+        numpy_helper.from_array(np.array([value], np.int64), name) for name, value in bounds.items()
     )
+    parts = [f"{end}{MARK}{number}" for number in range(count)]
+    joined = helper.make_node("Concat", parts, [end], name=f"{end}{MARK}", axis=2)
     del proto.graph.node[:]
-    proto.graph.node.extend([*striped, joined, *kept])
-    information = [info for info in proto.graph.value_info if info.name not in gone - {result}]
+    proto.graph.node.extend([*(node for stripe in striped for node in stripe.nodes), joined, *kept])
+    information = [info for info in proto.graph.value_info if info.name not in gone - {end}]
     del proto.graph.value_info[:]
     proto.graph.value_info.extend(information)
     return replace(model, onnx_bytes=infer_shapes(proto).SerializeToString(deterministic=True))
 
 
-def _link(graph: GraphView, node: Node) -> Link:
+def _layer(graph: GraphView, node: Node) -> RowLayer:
+    shape = graph.shape(node.output)
+    if len(node.results) != 1 or len(shape) != 4:
+        raise Refused("it has several results, or no map")
+    inputs = graph.data_inputs(node)
+    work = prod(shape) // shape[2]
     if node.is_op(*_WINDOWS):
         window = read_window(graph, node)
+        if inputs != node.inputs[:1]:
+            raise Refused("its weights are computed")
         if node.is_op("AveragePool") and window.reads_padding:
             raise Refused("its average depends on where the map ends")
         if any(pad >= window.kernel[axis % 2] for axis, pad in enumerate(window.pads_read) if pad):
             raise Refused("a window lies in the padding alone")
-        return Link(node, window)
-    if not node.is_op(*_ELEMENTWISE):
+        span = (window.kernel[0] - 1) * window.dilations[0] + 1
+        taps = prod(graph.shape(node.inputs[1])[1:]) if node.is_op("Conv") else prod(window.kernel)
+        return RowLayer(inputs, node.output, RowWindow(span, window.strides[0], window.pads[0]), work * taps)
+    joined = node.is_op("Concat") and node.integer("axis", 0) % 4 == 1
+    if not (joined or node.is_op(*_ELEMENTWISE)):
         raise Refused("it reads more than the rows around a result's")
-    for name in node.inputs[1:] if node.is_op("Sub", "Add", "Mul", "Div") else ():
-        constant = graph.constant(name)
-        if constant is None or max(constant.shape[-2:], default=1) > 1:
-            raise Refused("its operands are whole maps")
-    return Link(node, None)
+    for name in node.inputs:
+        constant = graph.constant(name) if name else None
+        if constant is not None and (joined or max(constant.shape[-2:], default=1) > 1):
+            raise Refused("a constant operand is a whole map")
+    if any(graph.shape(name)[2:] != shape[2:] or not (joined or graph.shape(name) == shape) for name in inputs):
+        raise Refused("an operand has another size")
+    return RowLayer(inputs, node.output, None, work)
 
 
-def _steps(
-    graph: GraphView, links: tuple[Link, ...], first: int, last: int
-) -> Iterator[tuple[Link, int, int, int, int]]:
-    """From the last layer to the first: the rows that it reads, and the rows of padding above and below them."""
-    for link in reversed(links):
-        low, high = link.rows_read(first, last)
-        height = graph.shape(link.node.inputs[0])[2]
-        first, last = max(low, 0), min(high, height)
-        yield link, first, last, first - low, high - last
+class _Stripe:
+    """One stripe's nodes. bounds: constants that its slices read."""
 
+    def __init__(self, graph: GraphView, head: Head, number: int) -> None:
+        self._graph, self._source, self._number = graph, head.source, number
+        self._made: dict[str, Rows] = {head.source: (0, head.row_counts[head.source])}
+        self.nodes: list[onnx.NodeProto] = []
+        self.bounds: dict[str, int] = {}
 
-def _rows_of_input(graph: GraphView, links: tuple[Link, ...], first: int, last: int) -> tuple[int, int]:
-    *_, (_, low, high, _, _) = _steps(graph, links, first, last)
-    return low, high
+    def add(self, steps: Sequence[StripedLayer]) -> None:
+        for step in steps:
+            node = self._graph.producers[step.layer.output]
+            proto = node.proto()
+            proto.name = f"{node.name}{MARK}{self._number}"
+            for index, name in enumerate(node.inputs):
+                if name in step.layer.inputs:
+                    proto.input[index] = self._rows_of(name, step.read)
+            proto.output[0] = f"{node.output}{MARK}{self._number}"
+            self._made[node.output] = step.made
+            if step.layer.window is not None:
+                pads = read_window(self._graph, node).pads_read
+                _set_attributes(proto, {"pads": [step.pad_above, pads[1], step.pad_below, pads[3]]})
+            self.nodes.append(proto)
 
+    def _rows_of(self, name: str, rows: Rows) -> str:
+        """These rows of a value: the stripe's own, or a slice of it."""
+        from onnx import helper
 
-def _stripe(graph: GraphView, links: tuple[Link, ...], number: int, rows: tuple[int, int]) -> list[onnx.NodeProto]:
-    from onnx import helper
-
-    source = graph.inputs[0]
-    value = f"{source}{MARK}{number}"
-    bounds = [f"{value}.from", f"{value}.to", f"{source}{MARK}.axis"]
-    nodes = [helper.make_node("Slice", [source, *bounds], [value], name=value)]
-    for link, _, _, above, below in reversed([*_steps(graph, links, *rows)]):
-        proto = link.node.proto()
-        proto.name = f"{link.node.name}{MARK}{number}"
-        proto.input[0] = value
-        value = f"{link.node.output}{MARK}{number}"
-        proto.output[0] = value
-        if link.window is not None:
-            pads = {"pads": [above, link.window.pads_read[1], below, link.window.pads_read[3]]}
-            _set_attributes(proto, pads)
-        nodes.append(proto)
-    return nodes
+        own = name if name == self._source else f"{name}{MARK}{self._number}"
+        made = self._made[name]
+        if rows == made:
+            return own
+        part = f"{name}{MARK}{self._number}.{rows[0]}.{rows[1]}"
+        if part not in self._made:
+            self._made[part] = rows
+            bounds = {
+                f"{part}.from": rows[0] - made[0],
+                f"{part}.to": rows[1] - made[0],
+                f"{self._source}{MARK}.axis": 2,
+            }
+            self.bounds |= bounds
+            self.nodes.append(helper.make_node("Slice", [own, *bounds], [part], name=part))
+        return part
 
 
 def _set_attributes(proto: onnx.NodeProto, values: Mapping[str, list[int]]) -> None:
