@@ -136,43 +136,56 @@ def time_row(priors: int, classes: int, top_k: int) -> Row:
     }
 
 
-def drawing(rows: list[Row]) -> str:
-    """The memory rows as an SVG: bytes over priors, a line for each kind; those of all classes lie on each other."""
-    width, height, left, bottom = 640, 300, 70, 260
-    most_priors, most_bytes = max(PRIORS), PUBLISHED_BYTES * 1.05
-    kinds = {
-        "float_no_top_k_bytes": ("#b35c00", "float, no top_k"),
-        "float_bytes": ("#1f6fb2", "float, top_k 400"),
-        "integer_bytes": ("#2a8a3c", "integers, top_k 400"),
-    }
+KINDS = {
+    "float_no_top_k_bytes": ("#b35c00", "float, no top_k"),
+    "float_bytes": ("#1f6fb2", "float, top_k 400"),
+    "integer_bytes": ("#2a8a3c", "integers, top_k 400"),
+}
+"""What is drawn: color and words of each kind of bytes."""
 
-    def at(priors: Any, size: Any) -> str:
-        return f"{left + 540 * float(priors) / most_priors:.1f},{bottom - 230 * float(size) / most_bytes:.1f}"
+
+def drawing(rows: list[Row]) -> str:
+    """The memory rows as an SVG, a line for each kind: bytes over priors, and over classes with 8732 priors."""
+    over_priors = [row for row in rows if row["classes"] == 5]
+    over_classes = [row for row in rows if row["priors"] == 8732]
+    parts = [
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 300" font-family="sans-serif" font-size="12">',
+        '<rect width="900" height="300" fill="white"/>',
+        '<text x="10" y="14">bytes beside inputs and output</text>',
+        *_panel(over_priors, "priors", 70, "priors (5 classes)"),
+        *_panel(over_classes, "classes", 510, "classes (8,732 priors)"),
+    ]
+    for number, (color, words) in enumerate(KINDS.values()):
+        parts.append(f'<text x="90" y="{60 + 18 * number}" fill="{color}">{words}</text>')
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _panel(rows: list[Row], over: str, left: int, title: str) -> list[str]:
+    """One of the two coordinate systems; the published point is the one of 5 classes and 8732 priors."""
+    width, bottom, most_bytes = 340, 260, PUBLISHED_BYTES * 1.05
+    most = max(int(row[over] or 0) for row in rows)
+
+    def at(place: Any, size: Any) -> tuple[str, str]:
+        return f"{left + width * place / most:.1f}", f"{bottom - 230 * size / most_bytes:.1f}"
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
-        'font-size="12">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<path d="M{left},20 V{bottom} H{width - 20}" fill="none" stroke="#444"/>',
-        f'<text x="{width - 20}" y="{height - 8}" text-anchor="end">priors (2, 5, 21 and 81 classes alike)</text>',
-        '<text x="10" y="14">bytes beside inputs and output</text>',
+        f'<path d="M{left},20 V{bottom} H{left + width + 20}" fill="none" stroke="#444"/>',
+        f'<text x="{left + width}" y="292" text-anchor="end">{title}</text>',
     ]
     for size in range(0, PUBLISHED_BYTES + 1, 100_000):
-        y = at(0, size).split(",")[1]
-        parts.append(f'<text x="{left - 6}" y="{y}" text-anchor="end">{size:,}</text>')
-    for priors in PRIORS:
-        parts.append(
-            f'<text x="{at(priors, 0).split(",")[0]}" y="{bottom + 16}" text-anchor="middle">{priors:,}</text>'
-        )
-    for number, (kind, (color, words)) in enumerate(kinds.items()):
-        for classes in CLASSES:
-            line = " ".join(at(row["priors"], row[kind]) for row in rows if row["classes"] == classes)
-            parts.append(f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="2"/>')
-        parts.append(f'<text x="{left + 20}" y="{60 + 18 * number}" fill="{color}">{words}</text>')
-    x, y = at(8732, PUBLISHED_BYTES).split(",")
+        parts.append(f'<text x="{left - 6}" y="{at(0, size)[1]}" text-anchor="end">{size:,}</text>')
+    for row in rows:
+        if row[over] not in (2, 1000):  # where the next number would stand over it
+            parts.append(
+                f'<text x="{at(row[over], 0)[0]}" y="{bottom + 16}" text-anchor="middle">{row[over]:,}</text>'
+            )
+    for kind, (color, _) in KINDS.items():
+        line = " ".join(",".join(at(row[over], row[kind])) for row in rows)
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="2"/>')
+    x, y = at(8732 if over == "priors" else 5, PUBLISHED_BYTES)
     parts.append(f'<circle cx="{x}" cy="{y}" r="4" fill="#a00"/>')
-    parts.append(f'<text x="{x}" y="{y}" dx="8" dy="4" fill="#a00">published, 5 classes</text>')
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    parts.append(f'<text x="{x}" y="{y}" dx="8" dy="4" fill="#a00">published</text>')
+    return parts
 
 
 def main() -> None:
