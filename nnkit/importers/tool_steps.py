@@ -45,6 +45,7 @@ OLDEST_KEPT_OPSET = 13
 """From here on axes and bounds are inputs as later stages expect them, so that a model may stay as it is."""
 
 _REPRODUCES = 1e-4
+_MOST_PASSES = 3
 
 
 @dataclass
@@ -132,13 +133,30 @@ def _restore_upsample_names(before: onnx.GraphProto, after: onnx.GraphProto) -> 
 
 
 def simplify(state: StepState) -> None:
-    """Fold constants with onnxsim, where there is anything to fold. Its other optimisations would fuse layers."""
+    """Fold constants with onnxsim, where there is anything to fold. Its other optimisations would fuse layers.
+
+    What it leaves because it does not know its size yet, as an Expand of a constant, it folds the next time.
+    """
     constants_to_initializers(state.proto.graph, state.where)
     if not _folds(state.proto.graph):
         return
     if _has_custom(state.proto):
         state.notes.append("not simplified: onnxsim does not know the operators of ai.nnkit")
         return
+    folded = 0
+    for _ in range(_MOST_PASSES):
+        count, failure = _fold(state)
+        folded += count
+        if failure:
+            state.notes.append(f"not simplified: onnxsim {failure}")
+        if not count or not _folds(state.proto.graph):
+            break
+    if folded:
+        state.notes.append(f"simplified by onnxsim: {folded} layers folded into constants")
+
+
+def _fold(state: StepState) -> tuple[int, str]:
+    """How many layers one call of onnxsim has folded into constants; why it could not be used, or an empty text."""
     # onnxsim imports torch where it is installed, which takes seconds and serves other functions than this one.
     sys.modules.setdefault("torch", None)  # type: ignore[arg-type]
     try:
@@ -149,19 +167,17 @@ def simplify(state: StepState) -> None:
         put_weights(whole.graph, state.weights)
         result, _ = onnxsim.simplify(whole, check_n=0, perform_optimization=False)
     except Exception as error:
-        state.notes.append(f"not simplified: onnxsim failed ({_message(error)})")
-        return
+        return 0, f"failed ({_message(error)})"
     after = result.graph
     if [v.name for v in before.input] != [v.name for v in after.input] or (
         [v.name for v in before.output] != [v.name for v in after.output]
     ):
-        state.notes.append("not simplified: onnxsim changed the inputs or outputs")
-        return
+        return 0, "changed the inputs or outputs"
     folded = len(before.node) - len(after.node)
     if folded:
         state.weights = take_weights(result.graph)
         state.proto = result
-        state.notes.append(f"simplified by onnxsim: {folded} layers folded into constants")
+    return folded, ""
 
 
 def finish(state: StepState) -> None:

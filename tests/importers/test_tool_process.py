@@ -57,6 +57,35 @@ def test_the_import_goes_on_without_onnxsim(foldable: Path, fake_onnxsim: Any, s
     assert [node.op_type for node in result.model.proto().graph.node] == ["Exp", "Mul"]
 
 
+_ONE_LAYER_A_CALL = """
+from onnx import numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+
+def simplify(model, **options):
+    graph = model.graph
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    node = next(node for node in graph.node if set(node.input) <= set(constants))
+    (result,) = ReferenceEvaluator(node).run(None, {name: constants[name] for name in node.input})
+    graph.initializer.append(numpy_helper.from_array(result, node.output[0]))
+    graph.node.remove(node)
+    return model, True
+"""
+
+
+def test_what_one_call_of_onnxsim_leaves_is_folded_by_the_next(make_model: Any, save: Any, fake_onnxsim: Any) -> None:
+    """As it leaves an Expand whose size it learns while it folds."""
+    nodes = [
+        helper.make_node("Exp", ["k"], ["e"], name="exp"),
+        helper.make_node("Neg", ["e"], ["n"], name="neg"),
+        helper.make_node("Mul", ["x", "n"], ["y"], name="m"),
+    ]
+    fake_onnxsim(_ONE_LAYER_A_CALL)
+    result = import_onnx(save(make_model(nodes, {"k": np.ones((4, 1, 1), np.float32)})))
+    assert "simplified by onnxsim: 2 layers folded into constants" in result.notes
+    assert [node.op_type for node in result.model.proto().graph.node] == ["Mul"]
+
+
 def test_what_is_refused_for_lack_of_simplification_says_so(make_model: Any, save: Any, fake_onnxsim: Any) -> None:
     nodes = [
         helper.make_node("Cast", ["k"], ["c"], name="cast", to=7),
