@@ -7,8 +7,11 @@ import os
 import re
 import shlex
 import sys
-from importlib.metadata import Distribution, distributions, entry_points
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 COMMAND = "nnkit"
 NAME = "nnkit-release"
@@ -35,6 +38,8 @@ def own_distribution() -> Distribution | None:
 
     What setuptools leaves beside the sources (`egg-info`) is no installation, though Python lists it as one.
     """
+    from importlib.metadata import distributions, entry_points  # slow to import, and rarely asked
+
     first = next((entry.dist for entry in entry_points(group="console_scripts", name=COMMAND)), None)
     if first is None:
         return None

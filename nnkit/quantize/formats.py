@@ -7,7 +7,7 @@ the producing convolutions. A group's range is the hull of its members' calibrat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import InternalError, ModelError, RecipeError
@@ -41,8 +41,9 @@ def choose_formats(program: FloatProgram, stats: CalibrationStats, scheme: Fixed
     for value in ranges:
         members.setdefault(_find(roots, value), []).append(value)
     table: dict[str, Group] = {}
+    numbers = numbers_of_rows(program).keys()
     for names in members.values():
-        group = _group(names, ranges, wide_values, program, scheme)
+        group = _group(names, ranges, wide_values, program, scheme, numbers)
         table.update(dict.fromkeys(names, group))
     return FormatTable(table, ranges)
 
@@ -138,7 +139,12 @@ def numbers_of_rows(program: FloatProgram) -> dict[str, float]:
 
 
 def _group(
-    names: list[str], ranges: dict[str, Range], wide_values: set[str], program: FloatProgram, scheme: FixedPointScheme
+    names: list[str],
+    ranges: dict[str, Range],
+    wide_values: set[str],
+    program: FloatProgram,
+    scheme: FixedPointScheme,
+    numbers: Collection[str],
 ) -> Group:
     bits = 16 if any(name in wide_values for name in names) else scheme.bits
     low, high = min(ranges[n].low for n in names), max(ranges[n].high for n in names)
@@ -156,7 +162,7 @@ def _group(
     pinned = _pinned_frac(names, program, scheme)
     if pinned is not None:
         return Group(names, low, high, bits, True, pinned, fixed_frac=True)
-    if _is_raw_pixels(names, program, scheme):
+    if _stays_integral(names, program, scheme, numbers):
         signed = not (unsigned or (bits == 8 and scheme.accumulate == "wide" and low >= 0))
         return Group(names, low, high, 16 if bits == 8 and signed else bits, signed, 0, fixed_frac=True)
     try:
@@ -168,10 +174,11 @@ def _group(
     return Group(names, low, high, bits, not unsigned, frac)
 
 
-def _is_raw_pixels(names: list[str], program: FloatProgram, scheme: FixedPointScheme) -> bool:
+def _stays_integral(
+    names: list[str], program: FloatProgram, scheme: FixedPointScheme, numbers: Collection[str]
+) -> bool:
     """A group fed by raw pixels or numbers of rows alone keeps them as they are (frac 0): nothing is converted."""
-    inputs, numbers = [name for name in names if name in program.inputs], numbers_of_rows(program)
-    declared = scheme.input_ranges
+    inputs, declared = [name for name in names if name in program.inputs], scheme.input_ranges
     if not inputs or not all(name in numbers or (name in declared and declared[name].integral) for name in inputs):
         return False
     producers = [op for op in program.ops if op.output in names]

@@ -150,6 +150,8 @@ def test_pinned_formats_are_kept(conv_relu: tuple[Model, Arrays], tmp_path: Path
     assert isinstance(first, Conv2d)
     assert isinstance(second, Conv2d)
     assert [program.tensors[n].fixed.frac for n in ("x", "r1", "y")] == [12, 11, 10]
+    # Whatever calibration saw, a layer clips where its format ends, or its activation.
+    assert [(program.tensors[n].low, program.tensors[n].high) for n in ("r1", "y")] == [(0, 32767), (-32768, 32767)]
     assert (first.weight_frac, first.bias_frac, first.bias_shift, first.stage.shift) == (14, 11, 15, 15)
 
 

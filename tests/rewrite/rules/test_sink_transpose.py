@@ -55,6 +55,10 @@ def test_pooling_of_all_rows_and_columns(graphs):
         net = graphs.Net(x=(1, 4, 6, 5))
         after, _ = graphs.apply(net.model(net.op("ReduceMean", _last(net, "x"), axes=[1, 2], keepdims=keeps)), *RULES)
         assert graphs.ops(after) == expected
+        newer = graphs.Net(x=(1, 4, 6, 5), opset=18)  # whose axes are an input
+        axes = newer.ints(1, 2)
+        after, _ = graphs.apply(newer.model(newer.op("ReduceMean", _last(newer, "x"), axes, keepdims=keeps)), *RULES)
+        assert graphs.ops(after) == expected
 
 
 def test_what_is_not_turned_back_stays(graphs):
