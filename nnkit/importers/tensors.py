@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ARITHMETIC = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization", "PRelu", "Add", "Mul"])
+_BEFORE_SOFTMAX = frozenset(["Add", "Reshape", "Squeeze", "Unsqueeze"])
 
 
 def all_tensors(proto: Any) -> Iterator[onnx.TensorProto]:
@@ -86,7 +87,8 @@ def model_bytes(proto: Any) -> int:
 
 
 def check_numbers(graph: onnx.GraphProto, where: str) -> None:
-    """Check the weights: no NaN anywhere, no infinity where a layer multiplies or adds.
+    """Check the weights: no NaN anywhere, no infinity where a layer multiplies or adds. A mask that is added in front
+    of a Softmax may hold -infinity.
 
     Raises:
         ModelError: naming the tensor and the layer.
@@ -94,6 +96,7 @@ def check_numbers(graph: onnx.GraphProto, where: str) -> None:
     import numpy as np
 
     readers = {name: node for node in graph.node if node.op_type in _ARITHMETIC for name in node.input}
+    masks = _masks(graph)
     for tensor in graph.initializer:
         array = array_of(tensor, where)
         if array.dtype.kind != "f" or np.isfinite(array).all():
@@ -101,7 +104,7 @@ def check_numbers(graph: onnx.GraphProto, where: str) -> None:
         reader = readers.get(tensor.name)
         if np.isnan(array).any():
             what = "NaN (not a number)"
-        elif reader is not None:
+        elif reader is not None and not (tensor.name in masks and not np.isposinf(array).any()):
             what = "infinite numbers"
         else:
             continue
@@ -111,6 +114,20 @@ def check_numbers(graph: onnx.GraphProto, where: str) -> None:
             where=where,
             remedy="check the training run, export again",
         )
+
+
+def _masks(graph: onnx.GraphProto) -> set[str]:
+    """The values that make up the input of a Softmax, by sums and changes of shape alone."""
+    producers = {name: node for node in graph.node if node.op_type in _BEFORE_SOFTMAX for name in node.output}
+    masks: set[str] = set()
+    waiting = [node.input[0] for node in graph.node if node.op_type in ("Softmax", "LogSoftmax")]
+    while waiting:
+        producer = producers.get(waiting.pop())
+        if producer is not None:
+            fresh = set(producer.input) - masks
+            masks |= fresh
+            waiting += fresh
+    return masks
 
 
 def array_of(tensor: onnx.TensorProto, where: str) -> NDArray[np.generic]:

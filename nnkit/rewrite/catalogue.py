@@ -63,6 +63,7 @@ DEFAULT_RULES: tuple[str, ...] = (
 
 _INTO_INTEGER_LAYERS: tuple[str, ...] = (
     "unroll_recurrent",
+    "finite_mask",
     "softmax_of_rows",
     "instance_norm_to_rows",
     "arithmetic_to_add_and_mul",
@@ -74,6 +75,7 @@ _INTO_INTEGER_LAYERS: tuple[str, ...] = (
     "reduce_to_layers",
     "repeat_by_conv",
     "broadcast_factor",
+    "broadcast_to_conv",
     "constant_part_to_conv",
     "split_to_slices",
     "slice_inside",

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-_FLOAT_FORM = ("unroll_recurrent",)
-"""What has no C in float as it is."""
+_FLOAT_FORM = ("unroll_recurrent", "finite_mask")
+"""What has no C in float as it is, or numbers that are not finite."""
 
 
 class AnsiCTarget(Target[AnsiCOptions, Lowered]):

@@ -370,6 +370,18 @@ def test_an_infinite_bound_is_fine(make_model: Any, save: Any) -> None:
     assert import_onnx(save(make_model(nodes, constants))).model.outputs[0].shape == (1, 4, 8, 8)
 
 
+def test_a_mask_in_front_of_a_softmax_may_hold_minus_infinity(make_model: Any, save: Any) -> None:
+    mask = np.zeros((1, 4, 8, 8), np.float32)
+    mask[..., 3:] = -np.inf
+    nodes = [helper.make_node("Add", ["x", "m"], ["a"], "masking"), helper.make_node("Softmax", ["a"], ["y"])]
+    assert import_onnx(save(make_model(nodes, {"m": mask}))).model.outputs[0].shape == (1, 4, 8, 8)
+    with pytest.raises(ModelError, match="tensor 'm', read by layer 'masking', holds infinite numbers"):
+        import_onnx(save(make_model(nodes, {"m": -mask})))
+    other = [nodes[0], helper.make_node("Sigmoid", ["a"], ["y"])]
+    with pytest.raises(ModelError, match="tensor 'm', read by layer 'masking', holds infinite numbers"):
+        import_onnx(save(make_model(other, {"m": mask})))
+
+
 def test_weights_that_do_not_fit_the_layer_name_it(make_model: Any, save: Any) -> None:
     with pytest.raises(ModelError, match="conv3"):
         import_onnx(save(make_model([_conv("x", "y", "conv3")], {"w": WEIGHT[:, :3]})))

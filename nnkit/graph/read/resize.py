@@ -24,7 +24,9 @@ class Resize:
     """mode: nearest, linear or cubic. coordinates, rounding: ONNX's coordinate_transformation_mode, nearest_mode.
 
     scales: of every axis, as ONNX uses them: those given, or the ratio of the sizes. before, after: the shapes.
-    plain: neither antialiased nor with the aspect ratio kept.
+    plain: neither antialiased nor with the aspect ratio kept. antialias: the filter is as wide as what an output
+        stands for. keeps_aspect: one scale for all axes. cubic: the coefficient a of the cubic filter. inside_alone:
+        what the filter has outside of the input counts for nothing; else the border's element stands there.
     """
 
     data: str
@@ -34,7 +36,14 @@ class Resize:
     scales: tuple[float, ...]
     before: Shape
     after: Shape
-    plain: bool
+    antialias: bool
+    keeps_aspect: bool
+    cubic: float
+    inside_alone: bool
+
+    @property
+    def plain(self) -> bool:
+        return not self.antialias and not self.keeps_aspect
 
     @property
     def whole_factors(self) -> tuple[int, ...] | None:
@@ -77,6 +86,33 @@ class Resize:
         inside = np.clip(rounded[self.rounding], 0, self.before[axis] - 1)
         return np.asarray(inside, np.int32)
 
+    def filtered(self, axis: int) -> NDArray[np.float64]:
+        """[outputs, inputs]: the shares of the input in every output along an axis, with mode linear or cubic.
+
+        The filter is a triangle, or a cubic of Keys (1981); an antialiased one is as many times wider as the axis
+        shrinks, and is brought to a sum of 1.
+        """
+        size, where = self.before[axis], self.positions(axis).astype(np.float64)
+        wider = max(1.0, 1.0 / self.scales[axis]) if self.antialias else 1.0
+        reach = (2.0 if self.mode == "cubic" else 1.0) * wider
+        shares = np.zeros((where.size, size))
+        for row, center in zip(shares, where, strict=True):
+            taps = np.arange(np.floor(center - reach), np.ceil(center + reach) + 1)
+            weights = self._filter(np.abs(taps - center) / wider)
+            inside = (taps >= 0) & (taps < size)
+            if self.inside_alone:
+                weights = np.where(inside, weights, 0.0)
+            np.add.at(row, np.clip(taps, 0, size - 1).astype(np.int64), weights)
+        return shares / shares.sum(axis=1, keepdims=True) if self.antialias or self.inside_alone else shares
+
+    def _filter(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.mode != "cubic":
+            return np.maximum(0.0, 1.0 - distance)
+        d, a = distance, self.cubic
+        near = ((a + 2) * d - (a + 3)) * d**2 + 1
+        far = ((d - 5) * d + 8) * d * a - 4 * a
+        return np.where(d < 1, near, np.where(d < 2, far, 0.0))
+
     def repeats(self, axis: int) -> bool:
         """Whether it takes every position of an axis equally often, in order: index // factor."""
         factor, rest = divmod(self.after[axis], self.before[axis])
@@ -95,7 +131,10 @@ def read_resize(graph: ReadableGraph, node: Node) -> Resize:
         scales=_scales(graph, node, before, after),
         before=before,
         after=after,
-        plain=not node.integer("antialias", 0) and node.text("keep_aspect_ratio_policy", "stretch") == "stretch",
+        antialias=bool(node.integer("antialias", 0)),
+        keeps_aspect=node.text("keep_aspect_ratio_policy", "stretch") != "stretch",
+        cubic=node.number("cubic_coeff_a", -0.75),
+        inside_alone=bool(node.integer("exclude_outside", 0)),
     )
 
 

@@ -1,11 +1,11 @@
 """Make an interpolating Resize of layers that every target has.
 
-Pattern: Resize of H and W with mode `linear`, or `nearest` where elements are not repeated evenly.
+Pattern: Resize of H and W with mode `linear` or `cubic`, or `nearest` where elements are not repeated evenly.
 Algebra: enlarging by a whole factor f with half-pixel coordinates is the mean of f neighbours of the map with every
   element repeated f times (for an even f of two such means, half an element apart): nearest Resize, AveragePool of
   f x f whose padding does not count, for even factors AveragePool of 2. Any other is a matrix along each axis, a 1x1
   convolution with that axis in the place of the channels: y = M_h x M_w^T.
-Declines for cubic and antialiased modes, and for axes other than H and W.
+Declines where the aspect ratio is kept, and for axes other than H and W.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
 def _check(editor: Editor, nodes: Nodes) -> _Match:
     (node,) = nodes
     resize = read(editor, node, read_resize)
-    if resize.mode == "cubic" or not resize.plain:
-        raise Refused("it is cubic, or smooths, or keeps the aspect ratio")
+    if resize.keeps_aspect:
+        raise Refused("it keeps the aspect ratio")
     if resize.before[:2] != resize.after[:2]:
         raise Refused("it resizes other axes than H and W")
     factors = resize.whole_factors
-    means = resize.mode == "linear" and resize.coordinates in ("half_pixel", "pytorch_half_pixel")
+    means = resize.mode == "linear" and resize.plain and resize.coordinates in ("half_pixel", "pytorch_half_pixel")
     if factors is not None and means and 1 not in resize.after[2:] and resize.scales[2:] == factors[2:]:
         return _Match(node, resize, (factors[2], factors[3]), None)
     return _Match(node, resize, None, (_matrix(resize, 2), _matrix(resize, 3)))
@@ -66,11 +66,7 @@ def _matrix(resize: Resize, axis: int) -> NDArray[np.float32]:
     if resize.mode == "nearest":
         matrix[rows, resize.nearest(axis)] = 1.0
         return matrix
-    where = resize.positions(axis)
-    first = np.floor(where)
-    for position, share in ((first, 1 - (where - first)), (first + 1, where - first)):
-        np.add.at(matrix, (rows, np.clip(position, 0, size - 1).astype(np.int64)), share)
-    return matrix
+    return resize.filtered(axis).astype(np.float32)
 
 
 def _rewrite(editor: Editor, match: _Match) -> None:

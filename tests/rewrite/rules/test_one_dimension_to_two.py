@@ -32,3 +32,24 @@ def test_padding_to_the_same_size_declines(graphs):
     model = net.model(net.op("MaxPool", "x", kernel_shape=[3], auto_pad="SAME_UPPER"))
     _, log = graphs.apply(model, RULE)
     assert "SAME_UPPER" in log.of(RULE).declined[0].reason
+
+
+@pytest.mark.parametrize(
+    ("given", "attributes"),
+    [
+        ("scales", {"mode": "linear"}),
+        ("scales", {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}),
+        ("sizes", {"mode": "linear", "coordinate_transformation_mode": "align_corners"}),
+        ("axes", {"mode": "linear", "axes": [2]}),
+    ],
+)
+def test_resize(graphs, given, attributes):
+    net = graphs.Net(opset=19, x=(1, 4, 13))
+    after_data = {
+        "scales": lambda: ["", net.const((1, 1, 2))],
+        "sizes": lambda: ["", "", net.ints(1, 4, 21)],
+        "axes": lambda: ["", net.const((1.5,))],
+    }[given]()
+    after, _ = graphs.apply(net.model(net.op("Resize", "x", *after_data, name="layer", **attributes)), RULE)
+    assert graphs.ops(after) == ["Reshape", "Resize", "Reshape"]
+    assert graphs.node(after, "Resize").name == "layer"
