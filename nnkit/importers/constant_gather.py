@@ -1,7 +1,8 @@
 """Gather with constant indices that step evenly, as exporters write slices, strides and reshapes: a Slice.
 
 What it picks is written as a Slice, and a Reshape where the indices have other than one dimension. A Gather whose
-indices run unevenly, or backwards, stays.
+indices run unevenly, or backwards, stays. A GatherND with constant indices is first written as a Gather: the axes
+that its indices count become one.
 """
 
 from __future__ import annotations
@@ -28,19 +29,22 @@ class ConstantGraph(ReadableGraph, Protocol):
 
 
 def gathers_to_slices(proto: onnx.GraphProto, graph: ConstantGraph) -> None:
-    """Rewrite every such Gather of `proto`, in place. A result keeps its name, and a layer its own."""
+    """Rewrite every such layer of `proto`, in place. A result keeps its name, and a layer its own."""
     nodes: list[onnx.NodeProto] = []
     for node in proto.node:
-        nodes += _slice(node, graph) if node.op_type == "Gather" and not node.domain else [node]
+        if node.op_type == "GatherND" and not node.domain:
+            nodes += _of_one_axis(node, graph)
+        else:
+            gathers = node.op_type == "Gather" and not node.domain
+            nodes += _slice(node, graph, graph.constant(node.input[1])) if gathers else [node]
     if len(nodes) > len(proto.node):
         del proto.node[:]
         proto.node.extend(nodes)
 
 
-def _slice(proto: onnx.NodeProto, graph: ConstantGraph) -> list[onnx.NodeProto]:
-    """The layer's nodes: a Slice, or a Slice and a Reshape; itself where that is not what it does."""
+def _slice(proto: onnx.NodeProto, graph: ConstantGraph, indices: NDArray[np.generic] | None) -> list[onnx.NodeProto]:
+    """The nodes of a Gather: a Slice, or a Slice and a Reshape; itself where that is not what it does."""
     node = Node.of(proto)
-    indices = graph.constant(node.input(1))
     if indices is None or indices.size == 0 or graph.constant(node.input(0)) is not None:
         return [proto]
     shape = graph.shape(node.input(0))
@@ -66,3 +70,26 @@ def _slice(proto: onnx.NodeProto, graph: ConstantGraph) -> list[onnx.NodeProto]:
     after = (*shape[:axis], *indices.shape, *shape[axis + 1 :])
     proto.input[:] = [part.output[0], graph.add_constant(f"{node.output}.shape", np.array(after, np.int64))]
     return [part, proto]
+
+
+def _of_one_axis(proto: onnx.NodeProto, graph: ConstantGraph) -> list[onnx.NodeProto]:
+    """The nodes of a GatherND: a Reshape and a Gather, or what `_slice` makes of it; itself where it is another."""
+    node = Node.of(proto)
+    indices, constant = graph.constant(node.input(1)), graph.constant(node.input(0)) is not None
+    if indices is None or indices.size == 0 or constant or node.integer("batch_dims", 0):
+        return [proto]
+    shape, counted = graph.shape(node.input(0)), indices.shape[-1]
+    sizes = np.array(shape[:counted], np.int64)
+    rows = np.ravel_multi_index(np.moveaxis(np.where(indices < 0, indices + sizes, indices), -1, 0), shape[:counted])
+    value = node.input(0)
+    flat: list[onnx.NodeProto] = []
+    if counted > 1:
+        target = graph.add_constant(f"{node.output}.flat", np.array([sizes.prod(), *shape[counted:]], np.int64))
+        reshape = type(proto)(op_type="Reshape", name=f"{node.name}_flat", input=[value, target])
+        value = graph.free_name(f"{node.output}.flat_value")
+        reshape.output.append(value)
+        flat.append(reshape)
+    proto.op_type = "Gather"
+    del proto.attribute[:]
+    proto.input[:] = [value, graph.add_constant(f"{node.output}.indices", np.asarray(rows, np.int64))]
+    return [*flat, proto] if flat else _slice(proto, graph, rows)

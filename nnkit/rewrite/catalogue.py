@@ -77,6 +77,7 @@ _INTO_INTEGER_LAYERS: tuple[str, ...] = (
     "broadcast_factor",
     "broadcast_to_conv",
     "constant_part_to_conv",
+    "gather_to_conv",
     "split_to_slices",
     "slice_inside",
     "pad_inside",
