@@ -7,7 +7,7 @@ that its indices count become one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ def gathers_to_slices(proto: onnx.GraphProto, graph: ConstantGraph) -> None:
         proto.node.extend(nodes)
 
 
-def _slice(proto: onnx.NodeProto, graph: ConstantGraph, indices: NDArray[np.generic] | None) -> list[onnx.NodeProto]:
+def _slice(proto: onnx.NodeProto, graph: ConstantGraph, indices: NDArray[Any] | None) -> list[onnx.NodeProto]:
     """The nodes of a Gather: a Slice, or a Slice and a Reshape; itself where that is not what it does."""
     node = Node.of(proto)
     if indices is None or indices.size == 0 or graph.constant(node.input(0)) is not None:
@@ -80,7 +80,8 @@ def _of_one_axis(proto: onnx.NodeProto, graph: ConstantGraph) -> list[onnx.NodeP
         return [proto]
     shape, counted = graph.shape(node.input(0)), indices.shape[-1]
     sizes = np.array(shape[:counted], np.int64)
-    rows = np.ravel_multi_index(np.moveaxis(np.where(indices < 0, indices + sizes, indices), -1, 0), shape[:counted])
+    places = np.moveaxis(np.where(indices < 0, indices + sizes, indices), -1, 0)
+    rows: NDArray[Any] = np.asarray(np.ravel_multi_index(tuple(places), shape[:counted]))
     value = node.input(0)
     flat: list[onnx.NodeProto] = []
     if counted > 1:
