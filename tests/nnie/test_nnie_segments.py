@@ -228,6 +228,24 @@ def test_outside_limits_layers_move_to_the_cpu_where_allowed():
     assert any("perm runs on the CPU" in note for note in network.notes)
 
 
+@pytest.mark.parametrize(("kind", "gates"), [("GRU", 3), ("LSTM", 4), ("RNN", 1)])
+def test_recurrent_layers_run_on_the_cpu_behind_convolutions(kind: str, gates: int) -> None:
+    """Columns of a map as steps, as networks that read text have them."""
+    net = Net()
+    x = net.conv(net.input("data", 3, 8, 16), (3, 4), "conv")
+    x = net.node("MaxPool", [x], "pool", kernel_shape=[8, 1], strides=[8, 1])
+    x = net.node("Squeeze", [x, net.constant("axis", [2], np.int64)], "columns")
+    x = net.node("Transpose", [x], "steps", perm=[2, 0, 1])
+    weights = [net.constant(f"w{i}", np.ones((1, gates * 5, inputs))) for i, inputs in enumerate((4, 5))]
+    x = net.node(kind, [x, *weights], "states", hidden_size=5)
+    model = net.model(net.node("Transpose", [x], "last", perm=[1, 2, 0, 3]))
+    with pytest.raises(ModelError, match=r"steps \(Permute"):
+        divide(model, CV500)
+    network = divide(model, Division("hi3516cv500", outside_limits_custom=True))
+    assert sides(network) == ["npu", "cpu"]
+    assert names(network)[1][-2:] == ["states", "last"]
+
+
 @pytest.mark.parametrize(("count", "limit"), [(3, "a segment has at most 2 ROI layers"), (5, "at most 4 ROI layers")])
 def test_too_many_roi_layers_are_told_by_name(count: int, limit: str):
     net = Net()

@@ -23,6 +23,7 @@ from nnkit.c.float import (
     normalization,
     pad,
     pool,
+    recurrent,
     reduce,
     reshape,
     resize,
@@ -68,6 +69,7 @@ ONNX_OPS: Mapping[str, Callable[[GraphView, Node], Code]] = MappingProxyType(
     | normalization.LOWERINGS
     | pad.LOWERINGS
     | pool.LOWERINGS
+    | recurrent.LOWERINGS
     | reduce.LOWERINGS
     | reshape.LOWERINGS
     | resize.LOWERINGS

@@ -112,6 +112,22 @@ typedef struct nnkit_warp {
     float border_value;
 } nnkit_warp;
 
+/* GRU_RESET_FIRST: the state is reset before its product, not behind it. */
+typedef enum nnkit_recurrent_kind {
+    NNKIT_RNN,
+    NNKIT_RNN_RELU,
+    NNKIT_GRU,
+    NNKIT_GRU_RESET_FIRST,
+    NNKIT_LSTM
+} nnkit_recurrent_kind;
+
+/* One direction. inputs, hidden: values of a step and of a state; y_step: values of y from one step to the next. */
+typedef struct nnkit_recurrence {
+    nnkit_recurrent_kind kind;
+    int steps, sequences, inputs, hidden;
+    int y_step, backwards;
+} nnkit_recurrence;
+
 /* y at strides b = x at strides a. */
 void nnkit_copy(const float *x, float *y, const nnkit_grid *grid);
 void nnkit_fill(float *y, int count, float value);
@@ -156,6 +172,14 @@ void nnkit_average_pool(const float *x, float *y, const nnkit_window *window, in
 /* y [batches, m, n] = alpha * a [m, k] * b [k, n], with steps between rows, columns and batches of a and b */
 void nnkit_matmul(const float *a, const float *b, float *y, int m, int k, int n, int batches, const int *a_steps,
                   const int *b_steps, float alpha);
+/*
+ * x [steps, sequences, inputs]; w [gates, hidden, inputs], r [gates, hidden, hidden], bias of both in a line, gates in
+ * ONNX's order; states [sequences, hidden]. bias, the first states (then zero) and all results may be null. work:
+ * (gates + 3) * hidden values.
+ */
+void nnkit_recurrent(const float *x, const float *w, const float *r, const float *bias, const float *first_h,
+                     const float *first_c, float *y, float *last_h, float *last_c, float *work,
+                     const nnkit_recurrence *shape);
 /* y[c, i, j] = x[c, rows[i], columns[j]] */
 void nnkit_sample(const float *x, float *y, int channels, int height, int width, int out_height, int out_width,
                   const int *rows, const int *columns);
