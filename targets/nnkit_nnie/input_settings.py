@@ -77,7 +77,9 @@ def input_settings(
     for name in options.inputs:
         if name not in {spec.name for spec in inputs}:
             known = ", ".join(spec.name for spec in inputs)
-            raise RecipeError(f"the network has no input '{name}'", where="inputs", remedy=f"its inputs are: {known}")
+            raise RecipeError(
+                f"the network has no input '{name}'", where="targets.nnie.inputs", remedy=f"its inputs are: {known}"
+            )
     return tuple(
         _settings(spec, preprocess[spec.name], from_images[spec.name], options.inputs.get(spec.name), options)
         for spec in inputs

@@ -17,6 +17,7 @@ from nnkit_nnie.caffe_pair import CaffePair
 from nnkit_nnie.calibration_images import check_referenced, count_note, write_inputs
 from nnkit_nnie.cfg import CfgInput, net_type, render_cfg
 from nnkit_nnie.chips import CHIPS
+from nnkit_nnie.custom_globs import check_custom
 from nnkit_nnie.input_settings import InputSettings, settings_of
 from nnkit_nnie.lowered import NnieLowered
 from nnkit_nnie.mapper import MapperRun, find_mapper, no_mapper, run_mapper
@@ -70,6 +71,7 @@ class NetworkFiles:
 
 def check_cfg(recipe: Recipe, lowered: NnieLowered, options: NnieOptions) -> None:
     """Raise RecipeError for what `write_network` would refuse: of inputs, keys of the cfg, files it names."""
+    check_custom(options.custom, lowered.network.layers)
     settings = settings_of(recipe, lowered.network, options)
     if options.image_list == "reference":
         check_referenced(preprocess_by_input(recipe, lowered.model))

@@ -51,12 +51,12 @@ def read_wk(path: Path) -> WkFile:
     """
     data = read_regular_file(path, what="the compiled network", limit_bytes=_MAX_BYTES)
     if len(data) < HEADER_BYTES:
-        raise damaged(path, f"it has {len(data)} bytes, a header alone has {HEADER_BYTES}")
+        raise _other_file(path, f"it has {len(data)} bytes, a header alone has {HEADER_BYTES}")
     (crc,) = struct.unpack_from("<I", data, 0)
     head, body = struct.unpack_from("<I", data, _HEAD_BYTES_AT)[0], struct.unpack_from("<I", data, _BODY_BYTES_AT)[0]
     covered = head + body
     if not HEADER_BYTES <= covered <= len(data):
-        raise damaged(path, f"its header speaks of {covered} bytes, it has {len(data)}")
+        raise _other_file(path, f"its header would speak of {covered} bytes, it has {len(data)}")
     generation = f"{data[_GENERATION_AT]}.{data[_GENERATION_AT + 1]}"
     computed = zlib.crc32(memoryview(data)[4:covered], _INITIAL)
     return WkFile(data, generation, data[_SEGMENTS_AT], head, crc, computed)
@@ -84,6 +84,14 @@ def check_sum(wk: WkFile, path: Path) -> None:
     """Raises ToolError where the checksum of a file does not hold."""
     if not wk.intact:
         raise damaged(path, f"its checksum is {wk.crc:08x}, its content has {wk.computed_crc:08x}")
+
+
+def _other_file(path: Path, reason: str) -> ToolError:
+    return ToolError(
+        f"this is no compiled network, or one that is cut off: {reason}",
+        where=path.name,
+        remedy="name the .wk that the mapper wrote; where it is that one, run the mapper again",
+    )
 
 
 def damaged(path: Path, reason: str) -> ToolError:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from nnkit_nnie.wk_numbers import LayerNumbers, compare_layer
 from nnkit_nnie.wk_records import WkRecord, read_records
 from nnkit_nnie.wk_same_network import same_network
 
+_Read = TypeVar("_Read")
 _MOST_RECORDS_A_KNOWN_ONE = 8
 _SORTS = len(LayerNumbers("", 0).counts)
 
@@ -51,19 +52,19 @@ def compare_artifact(artifact: Path, program: Program, path: Path) -> CompiledCo
     """
     wk = read_wk(path)
     check_sum(wk, path)
-    try:
-        nodes = read_nodes(wk.data[: wk.head_bytes], wk.segments)
-        records = read_records(wk.data, wk.head_bytes)
-    except ValueError as error:
-        raise damaged(path, str(error)) from error
+    nodes = _sound(lambda: read_nodes(wk.data[: wk.head_bytes], wk.segments), path)
     segments, built = read_segments_file(artifact), read_build_file(artifact)
     network, notes = same_network(nodes, segments, built, path)
-    layers = [
-        stored
-        for op in program.ops
-        if isinstance(op, NnieWeighted) and op.layer in network["layers"]
-        if (stored := stored_layer(op) or stored_fully_connected(op)) is not None
-    ]
+    records = _sound(lambda: read_records(wk.data, wk.head_bytes), path)
+    own = [op for op in program.ops if isinstance(op, NnieWeighted) and op.layer in network["layers"]]
+    stored = [stored_layer(op) or stored_fully_connected(op) for op in own]
+    layers = [layer for layer in stored if layer is not None]
+    expected = sum(
+        layer.records if layer is not None else op.weight.shape[0]  # of a layout not known: one an output at most
+        for op, layer in zip(own, stored, strict=True)
+    )
+    if len(records) > _MOST_RECORDS_A_KNOWN_ONE * (expected + 1):
+        raise _other_layers(path, f"it holds {len(records)} records, and this build's layers have {expected}")
     results = _compared(layers, records, _Weights(artifact, network), path)
     notes += _generation(wk, segments) + _input_scales(results)
     return CompiledComparison(
@@ -74,14 +75,20 @@ def compare_artifact(artifact: Path, program: Program, path: Path) -> CompiledCo
     )
 
 
+def _sound(read: Callable[[], _Read], path: Path) -> _Read:
+    """What `read` gives; its ValueError as the error of a damaged file."""
+    try:
+        return read()
+    except ValueError as error:
+        raise damaged(path, str(error)) from error
+
+
 def _compared(
     layers: Sequence[StoredLayer | StoredFullyConnected], records: Sequence[WkRecord], weights: _Weights, path: Path
 ) -> list[LayerNumbers]:
     """The comparison of each layer whose records were made out. Raises UserFileError where they are another's."""
     convolutions = [layer for layer in layers if isinstance(layer, StoredLayer)]
     known = sum(layer.records for layer in convolutions)
-    if len(records) > _MOST_RECORDS_A_KNOWN_ONE * (known + 1):
-        raise _other_layers(path, f"it holds {len(records)} records, and this build's layers have {known}")
     places = align(layers, records)
     missing = [
         layer

@@ -16,6 +16,8 @@ are read from the lowest of each byte, numbers of several bits with the highest 
 Between codes stand single bits that carry nothing known: before the first code, and before the first code that begins
 at bit 34 or later, bit 77, bit 120 and so on, 43 apart.
 
+After the end the last byte is filled with zeros.
+
 Source: found in a file that the vendor's mapper made; each of its 1,387 compressed records has its own checksum so.
 """
 
@@ -25,6 +27,7 @@ COMPRESSED, HAS_TABLE, HAS_RUNS = 1, 16, 64
 TABLE_BYTES = 37
 
 _FIRST_EXTRA, _EXTRA_APART = 34, 43
+_MOST_BITS_A_BYTE, _MOST_BITS_BESIDES = 13, 64  # the longest code and its share of single bits; the end
 _SHORT_BITS, _MIDDLE_BITS, _LONG_BITS, _BYTE_BITS = 3, 6, 9, 12
 _FIRST_MIDDLE, _LAST_MIDDLE, _ESCAPE = 0b101000, 0b111001, 0b1111
 _LAST_SHORT, _LONG_RUN, _END, _LONG_CODES = 0b100, 9, 15, 15
@@ -35,6 +38,8 @@ def unpack(content: bytes, size_bytes: int, table: bytes, *, runs: bool) -> byte
 
     None where the stream is none of this code, or gives another number of bytes.
     """
+    if 8 * len(content) > _MOST_BITS_A_BYTE * size_bytes + _MOST_BITS_BESIDES:
+        return None  # before so many bits are written out
     stream = f"{int.from_bytes(content, 'little'):0{8 * len(content)}b}"[::-1]
     singles = 4 if runs else 2  # codes of three bits that stand for the first byte
     short = (*(table[:1] * (each + 1) for each in range(singles)), *(bytes([b]) for b in table[1 : 6 - singles]))

@@ -19,6 +19,7 @@ from nnkit_nnie.wk_compressed import COMPRESSED, HAS_RUNS, HAS_TABLE, TABLE_BYTE
 
 _INDEX_AT, _REGION_BYTES_AT = 96, 84
 _KNOWN_FLAGS = COMPRESSED | HAS_TABLE | HAS_RUNS
+_MOST_RECORDS = 1 << 20  # a network of 5,000 layers of 200 records each
 _ENTRY_BYTES, _FLAG_AND_SIZE_BYTES, _CHECKSUM_BYTES, _FRAME_BYTES = 8, 3, 2, 5
 
 
@@ -47,6 +48,8 @@ def read_records(data: bytes, body_at: int) -> tuple[WkRecord, ...]:
         raise ValueError(f"its parameters have {region_bytes} bytes, its body {len(body)}")
     if index_at + index_bytes > len(body) or index_bytes % _ENTRY_BYTES:
         raise ValueError(f"its index of {index_bytes} bytes at {index_at} is not inside its body")
+    if index_bytes > _MOST_RECORDS * _ENTRY_BYTES:
+        raise ValueError(f"its index has {index_bytes // _ENTRY_BYTES} entries, more than any network has")
     records, table = [], b""
     used_to = 0
     for number, (offset, length) in enumerate(struct.iter_unpack("<II", body[index_at : index_at + index_bytes])):

@@ -33,14 +33,15 @@ model:
         ({"options": ", gfpq_param_file: a.npy"}, "the mapper of Hi3559AV100 reads no gfpq_param_file"),
         ({"options": ", roi_coordinate_files: [a.npy]"}, "the network has no ROI layer"),
         ({"options": ", inputs: {up: {image_type: u8}}"}, "the network has no input 'up'"),
+        ({"options": ", custom: [su, sum]"}, "'su' matches no layer of the network as it is divided"),
+        ({"options": ", custom: [act*]"}, "activation in place, which is part of layer 'l'\n  fix: name 'l'"),
         ({"more": "postprocess: [{kind: pca_combine, components: 512}]\n"}, "are not 2 x 512 components"),
     ],
 )
 def test_mistake_4_plan_refuses_what_emit_would(change: dict[str, str], reason: str, tmp_path: Path):
     net = Net()
-    both = net.node(
-        "Add", [net.conv(net.input(name, 3, 16, 16), (3, 4), name[0]) for name in ("left", "right")], "sum"
-    )
+    left, right = (net.conv(net.input(name, 3, 16, 16), (3, 4), name[0]) for name in ("left", "right"))
+    both = net.node("Add", [net.node("Relu", [left], "active"), right], "sum")
     (tmp_path / "net.onnx").write_bytes(net.model(both).onnx_bytes)
     np.save(tmp_path / "a.npy", np.ones((1, 3, 16, 16), np.float32))
     (tmp_path / "recipe.yaml").write_text(

@@ -43,8 +43,15 @@ def test_broken_files(tmp_path: Path):
     path.write_bytes(b"short")
     with pytest.raises(ToolError, match="5 bytes"):
         read_wk(path)
+    path.write_text("nnkit: 1\nname: a file of another kind\n" * 9)
+    with pytest.raises(ToolError) as caught:
+        read_wk(path)
+    assert "name the .wk that the mapper wrote" in str(caught.value)
     path.write_bytes(made(1)[:230])
-    with pytest.raises(ToolError, match="its header speaks of 440 bytes, it has 230"):
+    with pytest.raises(
+        ToolError,
+        match="no compiled network, or one that is cut off: its header would speak of 440 bytes, it has 230",
+    ):
         read_wk(path)
     path.write_bytes(made(1).replace(b"instructions", b"Instructions", 1))
     with pytest.raises(ToolError, match="its checksum is"):

@@ -53,6 +53,11 @@ def project(tmp_path: Path) -> Path:
     net = Net(3)
     x = net.conv(net.input("image", 3, 8, 8), (3, 2), "first", kernel=1)
     net.fc(net.node("Flatten", [x], "flat"), (2 * 64, 50), "fc")
+    return built(net, tmp_path)
+
+
+def built(net: Net, tmp_path: Path) -> Path:
+    """A build of a network that ends in "fc"."""
     (tmp_path / "net.onnx").write_bytes(net.model("fc").onnx_bytes)
     cv2.imwrite(str(tmp_path / "a.png"), np.random.default_rng(1).integers(0, 256, (8, 8, 3), np.uint8))
     (tmp_path / "recipe.yaml").write_text(
@@ -98,3 +103,25 @@ def test_codes_are_compared_without_regard_to_the_order_of_inputs(project: Path)
     assert isinstance(error, GateFailedError)
     assert told["codes_equal"] == 6 + 50 * 128 - 1
     assert [row["layer"] for row in told["layers"]] == ["fc"]
+
+
+def test_a_network_without_convolutions(tmp_path: Path) -> None:
+    """Its ten records are more than other layers account for, of which there are none."""
+    net = Net(3)
+    x = net.fc(net.node("Flatten", [net.input("image", 3, 8, 8)], "flat"), (192, 400), "first")
+    net.fc(x, (400, 10), "fc")
+    built(net, tmp_path)
+    values = {c.name: onnx.numpy_helper.to_array(c) for c in onnx.load(tmp_path / "net.onnx").graph.initializer}
+    records = []
+    for name in ("first", "fc"):
+        real = values[f"{name}.w"].astype(np.float64)
+        records += records_connected(Gfpq.for_magnitude(8, float(np.abs(real).max())).quantize(real))
+    assert len(records) == 10
+    (tmp_path / "x.wk").write_bytes(compiled([("image", (8, 8, 3))], [("fc", (1, 1, 10))], records))
+    done = CliRunner().invoke(
+        app, ["verify-wk", str(tmp_path / "out" / "small" / "nnie"), str(tmp_path / "x.wk"), "--json"]
+    )
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["codes"], told["codes_equal"]) == (192 * 400 + 4000, 192 * 400 + 4000)
+    assert told["records_unread"] == 0

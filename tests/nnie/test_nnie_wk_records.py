@@ -55,6 +55,9 @@ def test_a_compressed_record_by_hand() -> None:
     assert unpack(bits(runs), 18, table, runs=True) is None
     assert unpack(bits(runs[:20]), 17, table, runs=True) is None
     assert unpack(b"", 17, table, runs=True) is None
+    end = bits("0" + "111011111")
+    assert unpack(end, 0, table, runs=True) == b""
+    assert unpack(end + bytes(1 << 20), 0, table, runs=True) is None  # before it is written out bit by bit
 
 
 def bits(text: str) -> bytes:
@@ -121,3 +124,14 @@ def test_damaged_nodes() -> None:
         read_nodes(SOUND[:BODY], 255)
     with pytest.raises(ValueError, match=f"ends at byte {BODY}, and what follows begins at {BODY + 4}"):
         read_nodes(SOUND[: BODY + 4], 1)
+
+
+def test_an_index_of_more_entries_than_any_network_has() -> None:
+    """Eight bytes an entry, all of no length; so many of length 5 would be as many objects."""
+    data = bytearray(SOUND[:BODY]) + bytes(8 * ((1 << 20) + 1))
+    for at, value in ((84, 0), (96, 0), (100, len(data) - BODY)):
+        struct.pack_into("<I", data, at, value)
+    with pytest.raises(ValueError, match="its index has 1048577 entries"):
+        read_records(bytes(data), BODY)
+    struct.pack_into("<I", data, 100, len(data) - BODY - 8)
+    assert read_records(bytes(data), BODY) == ()

@@ -56,7 +56,7 @@ def test_every_result(agrees: Check, kind: str, attributes: dict[str, Any], dire
 
 
 def test_lengths_of_all_steps_are_none(agrees: Check) -> None:
-    constants = {**weights("GRU", 1), "lengths": np.full(SEQUENCES, STEPS, np.int32)}
+    constants: dict[str, NDArray[Any]] = {**weights("GRU", 1), "lengths": np.full(SEQUENCES, STEPS, np.int32)}
     nodes = [helper.make_node("GRU", ["x", "w", "r", "b", "lengths"], ["y"], hidden_size=HIDDEN)]
     agrees(nodes, {"x": normal(STEPS, SEQUENCES, INPUTS)}, constants, rtol=1e-5, atol=4e-6)
 
@@ -73,7 +73,8 @@ def test_lengths_of_all_steps_are_none(agrees: Check) -> None:
     ],
 )
 def test_refusals(kind: str, attributes: dict[str, Any], extra: dict[int, NDArray[Any]], reason: str) -> None:
-    constants = {**weights(kind, 1), **{f"extra{index}": array for index, array in extra.items()}}
+    constants: dict[str, NDArray[Any]] = {**weights(kind, 1)}
+    constants |= {f"extra{index}": array for index, array in extra.items()}
     names = ["x", "w", "r", "b", "", "", "", ""]
     for index in extra:
         names[index] = f"extra{index}"
