@@ -113,9 +113,10 @@ def read_network(prototxt: bytes, weights: Mapping[str, LayerWeights], where: st
         layers.append(_layer(parameters, line, where))
     inputs = _declared_inputs(net, where)
     inputs, layers = _input_layers(inputs, layers, where)
+    layers, unlabelled = _without_labels(inputs, layers)
     layers, outputs = _named_values(inputs, layers, where)
     layers, outputs, dropped = _without_measuring(layers, outputs)
-    notes += dropped
+    notes += unlabelled + dropped
     layers, extra = _with_weights(layers, weights)
     notes += extra
     name = net.name or "network"
@@ -294,18 +295,33 @@ def _named_values(
     return renamed, tuple(unread)
 
 
+def _without_labels(inputs: Sequence[CaffeInput], layers: list[CaffeLayer]) -> tuple[list[CaffeLayer], list[str]]:
+    """Leave out layers that measure by what training alone has: labels that no layer and no input gives."""
+    there = {item.name for item in inputs} | {top for layer in layers for top in layer.tops}
+    gone = [layer for layer in layers if _measures(layer) and not there.issuperset(layer.bottoms)]
+    left = {id(layer) for layer in gone}
+    return [layer for layer in layers if id(layer) not in left], [_left_out(layer) for layer in gone]
+
+
+def _measures(layer: CaffeLayer) -> bool:
+    return layer.type in _MEASURING_LAYERS or layer.type.endswith("Loss")
+
+
+def _left_out(layer: CaffeLayer) -> str:
+    return f"layer '{layer.name}' ({layer.type}) computes nothing for deployment and is left out"
+
+
 def _without_measuring(
     layers: list[CaffeLayer], outputs: tuple[str, ...]
 ) -> tuple[list[CaffeLayer], tuple[str, ...], list[str]]:
     """Leave out layers that only measure or swallow: what they alone read does not become an output."""
-    gone = [layer for layer in layers if layer.type in _MEASURING_LAYERS or layer.type.endswith("Loss")]
-    gone = [layer for layer in gone if all(top in outputs for top in layer.tops)]
+    gone = [layer for layer in layers if _measures(layer) and all(top in outputs for top in layer.tops)]
     if not gone:
         return layers, outputs, []
     left = {id(layer) for layer in gone}
     kept = [layer for layer in layers if id(layer) not in left]
     tops = {top for layer in gone for top in layer.tops}
-    notes = [f"layer '{layer.name}' ({layer.type}) computes nothing for deployment and is left out" for layer in gone]
+    notes = [_left_out(layer) for layer in gone]
     outputs = tuple(name for name in outputs if name not in tops)
     if not outputs:  # the losses were all there was: what they measure is the network's result
         swallowed = {name for layer in gone for name in layer.bottoms}

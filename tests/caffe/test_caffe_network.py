@@ -111,6 +111,23 @@ def test_measuring_layers_are_left_out_and_their_bottoms_are_the_result() -> Non
     assert len(found.notes) == 2
 
 
+def test_losses_of_labels_that_only_training_has_are_left_out() -> None:
+    """As a prototxt of training has them, whose Data layer is of its own phase or was taken out by hand."""
+    text = (
+        INPUT
+        + relu("r", "data", "y")
+        + 'layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "label" top: "loss" }\n'
+        + 'layer { name: "right" type: "Accuracy" bottom: "y" bottom: "label" top: "right" }\n'
+    )
+    read = network(text)
+    assert [layer.name for layer in read.layers] == ["r"]
+    assert read.outputs == ("y",)
+    assert [note.split(" computes")[0] for note in read.notes] == [
+        "layer 'loss' (SoftmaxWithLoss)",
+        "layer 'right' (Accuracy)",
+    ]
+
+
 def test_unknown_fields_are_reported_by_name_and_line() -> None:
     notes = network(INPUT + relu("r", "data", "y", "clip: 1")).notes
     assert notes == ("unknown field 'layer.clip' is ignored (net.prototxt, line 2)",)
