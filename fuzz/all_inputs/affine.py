@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fuzz.all_inputs.case import (
+    Arithmetic,
     Case,
     Values,
     all_of,
@@ -50,6 +51,7 @@ A, B = pairs(-128, 127)
 C, D = pairs(0, 255)
 BESIDE = Window(1, 2, 1, 2)
 POINT = Window(1, 1)
+_case = Arithmetic("ansi_c", AffineProgram, AffineTensor).case
 
 
 def cases() -> Iterator[Case]:
@@ -58,19 +60,6 @@ def cases() -> Iterator[Case]:
     yield from _one_operand()
     yield from _convolutions()
     yield from _rows()
-
-
-def _case(
-    name: str, op: Any, given: list[tuple[Values, Affine]], out: tuple[Values, Affine], off_by: Any = 0.0
-) -> Case:
-    names = [f"x{index}" for index in range(len(given))]
-    tensors = {
-        own: AffineTensor(own, values.shape, form)
-        for own, (values, form) in zip([*names, "y"], [*given, out], strict=True)
-    }
-    program = AffineProgram("net", tensors, (op,), tuple(names), ("y",))
-    stored = {own: values.astype(form.dtype) for own, (values, form) in zip(names, given, strict=True)}
-    return Case("ansi_c", name, program, stored, out[0], 256 if name.startswith("lookup") else A.size, off_by)
 
 
 def _stage(factor: float, form: Affine, negative: float | None = None) -> Requantize:
@@ -121,7 +110,7 @@ def _one_operand() -> Iterator[Case]:
     table = np.random.default_rng(0).integers(-128, 128, 256)
     small = all_of(-128, 127).reshape(1, 16, 16)
     op = AffineLookup(**io(), table=table, function="Tanh")
-    yield _case("lookup, 8 bits", op, [(small, SIGNED)], (table.reshape(1, 16, 16), SIGNED))
+    yield _case("lookup, 8 bits", op, [(small, SIGNED)], (table.reshape(1, 16, 16), SIGNED), inputs=256)
     stage = _stage(1.3, SIGNED)
     op = AffineConcat(**io(), requantize=(stage,))
     yield _case("concat to another format", op, [(C, UNSIGNED)], (_stored(exact(C) - 131, stage, SIGNED), SIGNED))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,6 +28,35 @@ class Case:
     expected: Values
     inputs: int
     off_by: float | Values = 0.0
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Numbers and programs of one kind. tensor: of a name, a shape and a format."""
+
+    target: Literal["gap8", "ansi_c"]
+    program: Callable[..., Any]
+    tensor: Callable[[str, tuple[int, ...], Any], Any]
+
+    def case(
+        self,
+        name: str,
+        op: Any,
+        given: Sequence[tuple[Values, Any]],
+        out: tuple[Values, Any],
+        off_by: float | Values = 0.0,
+        *,
+        inputs: int = 1 << 16,
+    ) -> Case:
+        """The case of one op. given, out: stored values with their formats. inputs: mostly all pairs of bytes."""
+        names = tuple(f"x{index}" for index in range(len(given)))
+        tensors = {
+            own: self.tensor(own, values.shape, form)
+            for own, (values, form) in zip([*names, "y"], [*given, out], strict=True)
+        }
+        program = self.program("net", tensors, (op,), names, ("y",))
+        stored = {own: values.astype(form.dtype) for own, (values, form) in zip(names, given, strict=True)}
+        return Case(self.target, name, program, stored, out[0], inputs, off_by)
 
 
 def nearest(numerator: Values, denominator: int) -> Values:

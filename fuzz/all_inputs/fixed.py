@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fuzz.all_inputs.case import (
+    Arithmetic,
     Case,
     Values,
     all_of,
@@ -49,6 +50,7 @@ A, B = pairs(-128, 127)
 ALL_16 = all_of(-32768, 32767)
 BESIDE = Window(1, 2, 1, 2)
 POINT = Window(1, 1)
+_case = Arithmetic("gap8", Program, lambda name, shape, form: Tensor(name, shape, form, form.qmin, form.qmax)).case
 
 
 def cases() -> Iterator[Case]:
@@ -58,19 +60,6 @@ def cases() -> Iterator[Case]:
     yield from _pools()
     yield from _convolutions()
     yield from _rows()
-
-
-def _case(
-    name: str, op: Any, given: list[tuple[Values, Fixed]], out: tuple[Values, Fixed], off_by: Any = 0.0
-) -> Case:
-    names = [f"x{index}" for index in range(len(given))]
-    tensors = {
-        own: Tensor(own, values.shape, form, form.qmin, form.qmax)
-        for own, (values, form) in zip([*names, "y"], [*given, out], strict=True)
-    }
-    program = Program("net", tensors, (op,), tuple(names), ("y",))
-    stored = {own: values.astype(form.dtype) for own, (values, form) in zip(names, given, strict=True)}
-    return Case("gap8", name, program, stored, out[0], 256 if name.startswith("lookup, 8") else A.size, off_by)
 
 
 def _stored(numerator: Values, frac: int, form: Fixed, low: int | None = None, high: int | None = None) -> Values:
@@ -122,7 +111,8 @@ def _activations() -> Iterator[Case]:
         left, right = (exact(table)[np.minimum(place + k, entries - 1)] for k in (0, 1))
         line = nearest(left * ((1 << step_bits) - ahead) + right * ahead, 1 << step_bits)
         op = Lookup(**io(), table=table, least=form.qmin, step_bits=step_bits, clip_min=form.qmin, clip_max=form.qmax)
-        yield _case(f"lookup, {bits} bits, {1 << step_bits} inputs an entry", op, [(x, form)], (line, form))
+        name = f"lookup, {bits} bits, {1 << step_bits} inputs an entry"
+        yield _case(name, op, [(x, form)], (line, form), inputs=1 << bits)
 
 
 def _pools() -> Iterator[Case]:
