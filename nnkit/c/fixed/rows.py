@@ -52,14 +52,8 @@ def array(kind: str, name: str, values: Iterable[int], suffix: str = "") -> Cons
 def rows_source(functions: Collection[Function]) -> Source | None:
     """The file with all kernels of rows."""
     kernels = sorted((f for f in functions if isinstance(f, RowsFunction)), key=lambda kernel: kernel.name)
+    if not kernels:
+        return None
     declarations = tuple(Declaration(kernel.name, f"struct {_STRUCTS[kernel.op]}: {kernel.op}") for kernel in kernels)
-    return (
-        Source(
-            "rows",
-            "rows.c.j2",
-            {"kernels": kernels, "ops": {kernel.op for kernel in kernels}, "ln2": LN2},
-            declarations,
-        )
-        if kernels
-        else None
-    )
+    values = {"kernels": kernels, "ops": {kernel.op for kernel in kernels}, "ln2": LN2}
+    return Source("rows", "rows.c.j2", values, declarations)

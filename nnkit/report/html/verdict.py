@@ -191,13 +191,7 @@ def _fast(report: Mapping[str, Any]) -> Figure:
         headline = f"{counted[0]['instructions'] / 1e6:.3g} million instructions"
     else:
         headline = f"{report['macs'] / 1e6:.3g} million MACs"
-        lines.append(
-            Line(
-                "time",
-                "–",
-                _NO_TIME,
-            )
-        )
+        lines.append(Line("time", "–", _NO_TIME))
     return Figure("Fast", headline, tuple(lines))
 
 

@@ -57,24 +57,7 @@ def _check(editor: Editor, nodes: Nodes) -> _Match:
     values = [value for value in node.inputs if value is not None]
     if len(values) > 2:
         raise Refused(f"it has {len(values)} operands ({equation})")
-    written, arrow, result = equation.partition("->")
-    terms = written.split(",")
-    if not arrow:
-        once = [
-            letter for letter in written.replace(_ELLIPSIS, "") if letter.isalpha() and written.count(letter) == 1
-        ]
-        result = (_ELLIPSIS if _ELLIPSIS in written else "") + "".join(sorted(once))
-    ranks = [
-        len(editor.shape(value)) - len(term.replace(_ELLIPSIS, "")) for value, term in zip(values, terms, strict=True)
-    ]
-    wild = {rank for rank, term in zip(ranks, terms, strict=True) if _ELLIPSIS in term}
-    if len(wild) > 1:
-        raise Refused(f"its '...' stands for different numbers of axes ({equation})")
-    free = [chr(ord("0") + index) for index in range(max(wild, default=0))]
-    terms, result = (
-        [term.replace(_ELLIPSIS, "".join(free)) for term in terms],
-        result.replace(_ELLIPSIS, "".join(free)),
-    )
+    terms, result = _without_ellipsis(*_terms(equation), [len(editor.shape(value)) for value in values], equation)
     operands = tuple(_Operand(value, term) for value, term in zip(values, terms, strict=True))
     lengths: dict[str, int] = {}
     for operand in operands:
@@ -88,6 +71,27 @@ def _check(editor: Editor, nodes: Nodes) -> _Match:
     if alone:
         raise Refused(f"it sums '{alone[0]}' of one operand alone ({equation})")
     return _Match(node, operands, result, lengths)
+
+
+def _terms(equation: str) -> tuple[list[str], str]:
+    """The letters of each operand and of the result: those that stand once, in order, where no arrow says them."""
+    written, arrow, result = equation.partition("->")
+    if not arrow:
+        letters = written.replace(_ELLIPSIS, "").replace(",", "")
+        once = sorted(letter for letter in letters if letters.count(letter) == 1)
+        result = (_ELLIPSIS if _ELLIPSIS in written else "") + "".join(once)
+    return written.split(","), result
+
+
+def _without_ellipsis(terms: list[str], result: str, ranks: list[int], equation: str) -> tuple[list[str], str]:
+    """The same with a digit for each axis that an ellipsis stands for. ranks: of the operands."""
+    hidden = {
+        rank - len(term.replace(_ELLIPSIS, "")) for term, rank in zip(terms, ranks, strict=True) if _ELLIPSIS in term
+    }
+    if len(hidden) > 1:
+        raise Refused(f"its '...' stands for different numbers of axes ({equation})")
+    digits = "".join(str(index) for index in range(max(hidden, default=0)))
+    return [term.replace(_ELLIPSIS, digits) for term in terms], result.replace(_ELLIPSIS, digits)
 
 
 def _rewrite(editor: Editor, match: _Match) -> None:
