@@ -9,7 +9,21 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from fuzz import arrays, builds, caches, caffe, images, networks, packages, recipes, tables, tflite, uploads
+from fuzz import (
+    arrays,
+    builds,
+    caches,
+    caffe,
+    compiled,
+    images,
+    network_forms,
+    networks,
+    packages,
+    recipes,
+    tables,
+    tflite,
+    uploads,
+)
 
 
 @dataclass(frozen=True)
@@ -31,11 +45,13 @@ CLASSES: Mapping[str, FileClass] = MappingProxyType(
         "builds": FileClass(builds.seeds, builds.attempt),
         "recipes": FileClass(recipes.seeds, recipes.attempt),
         "onnx": FileClass(networks.seeds, networks.attempt),
+        "onnx_forms": FileClass(network_forms.seeds, network_forms.attempt),
         "tflite": FileClass(tflite.seeds, tflite.attempt),
         "caffe": FileClass(caffe.seeds, caffe.attempt),
         "caffe_published": FileClass(caffe.published_seeds, caffe.attempt),
         "caches": FileClass(caches.seeds, caches.attempt),
         "packages": FileClass(packages.seeds, packages.attempt),
+        "compiled": FileClass(compiled.seeds, compiled.attempt),
         "images": FileClass(images.seeds, images.attempt),
         "uploads": FileClass(uploads.seeds, uploads.attempt),
     }

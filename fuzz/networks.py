@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nnkit.graph import Model
 
 Seeds = tuple[bytes, ...]
-_OPTIONS: dict[str, dict[str, Any]] = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "ansi_c": {},
     "gap8": {},
     "onnx_qdq": {},
@@ -119,18 +119,19 @@ def attempt(given: Seeds, chance: Random, folder: Path) -> None:
 
     path = folder / "net.onnx"
     data = chance.choice(given)
-    path.write_bytes(damaged_bytes(data, chance) if chance.random() < 0.2 else _damaged(data, chance))
+    path.write_bytes(damaged_bytes(data, chance) if chance.random() < 0.2 else damaged_network(data, chance))
     onnx_importer.run_steps = steps_here
-    lowered_for(chance.choice(sorted(_OPTIONS)), import_onnx(path, simplify=False).model)
+    name = chance.choice(sorted(OPTIONS))
+    lowered_for(name, OPTIONS[name], import_onnx(path, simplify=False).model)
 
 
-def lowered_for(name: str, model: Model) -> None:
-    """Restructure the network for a target and lower it, as a build does."""
+def lowered_for(name: str, given: dict[str, Any], model: Model) -> None:
+    """Restructure the network for a target and lower it, as a build does. given: the target's options."""
     from nnkit import rewrite
     from nnkit.target import load_target
 
     target = load_target(name)
-    options = target.options.model_validate(_OPTIONS[name])
+    options = target.options.model_validate(given)
     names = list(dict.fromkeys([*target.default_rules, *target.legalisation(options)]))
     done = rewrite.restructure_steps(model, rewrite.resolve_steps(names, where=lambda index: "recipe"))
     target.lower(done.model, done.log, options)
@@ -158,7 +159,7 @@ def steps_here(
     return ToolResult(state.proto, tuple(state.notes), state.weights)
 
 
-def _damaged(data: bytes, chance: Random) -> bytes:
+def damaged_network(data: bytes, chance: Random) -> bytes:
     """One to three changes of the network's structure."""
     import onnx
 
@@ -215,8 +216,10 @@ def _change_attribute(attribute: Any, chance: Random) -> None:
 
 def _change_values(weight: Any, chance: Random) -> None:
     """Other numbers of the same shape: NaN, infinities, zeros, far too large."""
-    from onnx import numpy_helper
+    from onnx import TensorProto, numpy_helper
 
+    if weight.data_location == TensorProto.EXTERNAL:
+        return
     try:
         values = np.array(numpy_helper.to_array(weight))
     except (ValueError, TypeError, KeyError):  # another damage has made it none

@@ -8,7 +8,8 @@ import numpy as np
 
 
 def operator_networks() -> dict[str, bytes]:
-    """ONNX files by name: of a map, of rows, of rows by matrices that are both computed, and of numbers of words."""
+    """ONNX files by name: of a map, of rows, of rows by matrices that are both computed, of scores of classes, and of
+    numbers of words."""
     from onnx import TensorProto, helper, numpy_helper
 
     draw = np.random.default_rng(1).standard_normal
@@ -52,6 +53,13 @@ def operator_networks() -> dict[str, bytes]:
         make("MatMul", ["share", "x"], ["mixed"], name="mix"),
         make("LayerNormalization", ["mixed", "g", "b"], ["y"], name="layer_norm", axis=-1),
     ]
+    classes = [
+        make("Conv", ["x", "w"], ["c"], name="conv", pads=[1, 1, 1, 1], strides=[2, 2]),
+        make("Greater", ["c", "zero"], ["positive"], name="positive"),
+        make("Mul", ["c", "slope"], ["less"], name="less"),
+        make("Where", ["positive", "c", "less"], ["a"], name="choice"),
+        make("LogSoftmax", ["a"], ["y"], name="log_softmax", axis=1),
+    ]
     words = [
         make("Gather", ["table", "x"], ["e"], name="embedding", axis=0),
         make("LayerNormalization", ["e", "g", "b"], ["n"], name="layer_norm", axis=-1),
@@ -62,5 +70,8 @@ def operator_networks() -> dict[str, bytes]:
         "picture": network((1, 3, 6, 6), picture, {"w": weight(4, 3, 3, 3), "g": ones(4), "b": weight(4)}),
         "rows": network((1, 5, 6), rows, {**row, "w": weight(6, 7)}),
         "attention": network((1, 5, 6), attention, {**row, "k": weight(6, 6)}),
+        "classes": network(
+            (1, 3, 8, 8), classes, {"w": weight(4, 3, 3, 3), "zero": np.float32(0), "slope": np.float32(0.1)}
+        ),
         "words": network((1, 5), words, {**row, "table": weight(9, 6), "w": weight(6, 3)}, words=True),
     }

@@ -1,8 +1,9 @@
-"""Emitted C under the sanitizers, with extreme inputs: `python -m fuzz.sanitizers [--json]`.
+"""Emitted C under the sanitizers, with extreme inputs: `python -m fuzz.sanitizers [--network NAME...] [--json]`.
 
 Small networks are built for the targets whose C runs on this machine, and each artifact is compiled with
 AddressSanitizer and UndefinedBehaviorSanitizer (gcc and clang), MemorySanitizer and ThreadSanitizer (clang), and run
 on zeros, on the ends of the inputs' range and on random values, where the outputs are compared with the simulator's.
+The cores of GAP8's cluster are threads under the last, and their tiles are of 4 KiB.
 The C of CPU segments in float also gets NaN, infinities and numbers that no integer holds, where nothing is compared.
 A compiler that is missing is said, and its rows are left out.
 """
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,13 @@ SANITIZERS = {
     "gcc address, undefined": ("gcc", ("-g", "-O1", _UNDEFINED, "-fno-sanitize-recover=all")),
     "clang address, undefined": ("clang", ("-g", "-O1", _UNDEFINED, "-fno-sanitize-recover=all")),
     "clang memory": ("clang", ("-g", "-O1", "-fsanitize=memory", "-fno-sanitize-recover=all")),
-    "clang thread": ("clang", ("-g", "-O1", "-fsanitize=thread")),
+    "clang thread": ("clang", ("-g", "-O1", "-fsanitize=thread", "-pthread", "-DNNKIT_HOST_THREADS")),
 }
 TARGETS = {
     "gap8": ("gap8", "{}"),
     "gap8 affine": ("gap8", "{scheme: affine}"),
+    "gap8 cluster": ("gap8", "{cluster: {l1: 4KiB}}"),
+    "gap8 affine cluster": ("gap8", "{scheme: affine, cluster: {l1: 4KiB}}"),
     "ansi_c": ("ansi_c", "{}"),
     "ansi_c int8": ("ansi_c", "{precision: int8}"),
 }
@@ -45,11 +48,12 @@ _EXTREMES = (np.nan, np.inf, -np.inf, 3.4e38, -3.4e38, 1e-45, -2147483648.0, 429
 def main(arguments: list[str] | None = None) -> int:
     """Print a row for each sanitizer; 1 where something was found."""
     parser = argparse.ArgumentParser(prog="python -m fuzz.sanitizers", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--network", nargs="*", metavar="NAME", help="only these networks")
     parser.add_argument("--json", action="store_true", help="rows as JSON")
     options = parser.parse_args(arguments)
     rows = []
     with tempfile.TemporaryDirectory(prefix="nnkit_sanitizers_") as name:
-        artifacts = list(_artifacts(Path(name)))
+        artifacts = list(_artifacts(Path(name), options.network))
         for sanitizer, (compiler, flags) in SANITIZERS.items():
             missing = _missing(compiler, flags, Path(name))
             if missing:
@@ -74,14 +78,16 @@ def _missing(compiler: str, flags: tuple[str, ...], folder: Path) -> str:
     return "" if done.returncode == 0 else done.stderr.splitlines()[0]
 
 
-def _artifacts(folder: Path) -> Iterator[tuple[str, Path, Any]]:
-    """(target, artifact, program) of every network that the target can run."""
+def _artifacts(folder: Path, only: Sequence[str] | None = None) -> Iterator[tuple[str, Path, Any]]:
+    """(target, artifact, program) of every network, or of some, that the target can run."""
     from fuzz.builds import RECIPE, built
     from nnkit.errors import NnkitError
 
     for number, ((network, data), (name, (target, options))) in enumerate(
         itertools.product(_networks(folder), TARGETS.items())
     ):
+        if only and network not in only:
+            continue
         place = folder / str(number)
         place.mkdir()
         try:
@@ -143,8 +149,8 @@ def _runner(name: str, compiler: str, flags: tuple[str, ...]) -> Any:
     from nnkit_ansi_c.runner import HostRunner as AnsiCRunner
     from nnkit_gap8.runners import HostRunner as Gap8Runner
 
-    kinds = {"gap8": Gap8Runner, "gap8 affine": Gap8Runner, "ansi_c": AnsiCRunner, "ansi_c int8": IntegerHostRunner}
-    return kinds[name](compiler=compiler, flags=flags)
+    kinds = {"ansi_c": AnsiCRunner, "ansi_c int8": IntegerHostRunner}
+    return kinds.get(name, Gap8Runner)(compiler=compiler, flags=flags)
 
 
 def _inputs(program: Any) -> Iterator[Inputs]:

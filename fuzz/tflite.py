@@ -56,7 +56,7 @@ def attempt(given: Seeds, chance: Random, folder: Path) -> None:
     path = folder / "net.tflite"
     path.write_bytes(changed)
     onnx_importer.run_steps = steps_here
-    lowered_for("onnx_qdq", import_tflite(path).model)
+    lowered_for("onnx_qdq", {}, import_tflite(path).model)
 
 
 def _damaged(data: bytes, chance: Random) -> bytes:

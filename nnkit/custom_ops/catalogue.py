@@ -42,6 +42,7 @@ CUSTOM_OPS: dict[str, type[CustomOp]] = {
     )
 }
 
+_LONGEST_FOLLOWED = 1 << 16
 _registering = Lock()
 
 
@@ -123,7 +124,20 @@ def infer_shapes_anew(model: onnx.ModelProto) -> onnx.ModelProto:
     del model.graph.value_info[:]
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
-    return shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+    return shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=_small_vectors(model))
+
+
+def _small_vectors(model: onnx.ModelProto) -> bool:
+    """Whether no vector is so long that its values should not be followed one by one, as in computed shapes.
+
+    A file of a few hundred bytes can say 10^12 of them (Range, or Concat of a value with itself, again and again).
+    """
+    from onnx import shape_inference
+
+    known = shape_inference.infer_shapes(model).graph
+    tensors = (value.type.tensor_type for value in (*known.value_info, *known.output))
+    vectors = (tensor.shape.dim[0].dim_value for tensor in tensors if len(tensor.shape.dim) == 1)
+    return max(vectors, default=0) <= _LONGEST_FOLLOWED
 
 
 def _schema(kind: type[CustomOp]) -> Any:

@@ -71,7 +71,11 @@ def _file_inside(model: Path, location: str, tensor: str) -> Path:
     try:
         file = (folder / location).resolve()
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
-        raise UserFileError(f"the data file '{location}' cannot be read: {error}", where=str(model)) from error
+        raise UserFileError(
+            f"the data file '{location}' cannot be read: {error}",
+            where=str(model),
+            remedy="put the data file itself in the link's place",
+        ) from error
     if not file.is_relative_to(folder):
         raise ModelError(
             f"the data file '{location}' of tensor '{tensor}' is a link that leaves the model's folder",

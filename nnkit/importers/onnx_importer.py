@@ -19,10 +19,17 @@ from nnkit.graph import InputSpec, Model, OutputSpec
 from nnkit.importers.external_data import external_files, load_external_data
 from nnkit.importers.fixed_suppression import fix_suppression
 from nnkit.importers.float_types import to_float32
+from nnkit.importers.functions import check_size_inlined
 from nnkit.importers.input_shapes import DeclaredInputs, pin_inputs
 from nnkit.importers.model_file import read_model_file
 from nnkit.importers.name_tags import NO_GLOBS, TagGlobs, follow_tags, lift_tags
-from nnkit.importers.operators import DEFAULT_DOMAINS, check_inference_mode, check_operators, check_versions
+from nnkit.importers.operators import (
+    DEFAULT_DOMAINS,
+    check_equations,
+    check_inference_mode,
+    check_operators,
+    check_versions,
+)
 from nnkit.importers.qoperator import qoperators_to_qdq
 from nnkit.importers.static_shapes import static_shapes
 from nnkit.importers.tensors import check_numbers, check_tensors, model_bytes
@@ -185,6 +192,7 @@ def _checked(read: ReadModel, limits: ToolLimits) -> ReadNetwork:
         )
     notes: list[str] = []
     if proto.functions:
+        check_size_inlined(proto, where)
         proto, inlined = _inlined(proto, where, limits)
         notes += inlined
     strip_annotations(proto)
@@ -197,6 +205,7 @@ def _checked(read: ReadModel, limits: ToolLimits) -> ReadNetwork:
     notes += name_nodes(graph)
     notes += fix_suppression(proto, where)
     check_operators(graph, opset, where)
+    check_equations(graph, where)
     check_inference_mode(graph, where)
     return ReadNetwork(proto, opset, where, tuple(notes), (file, *data_files))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from nnkit.custom_ops import is_custom, op_of
 from nnkit.errors import ModelError
 from nnkit.graph.refusal import Refusal
 from nnkit.importers.tensors import array_of
+from nnkit.importers.tidy import graphs
 from nnkit.installation import pip_install
 
 if TYPE_CHECKING:
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 
 OLDEST_OPSET = 9
 DEFAULT_DOMAINS = ("", "ai.onnx")
+_TERM = r"[A-Za-z]*(\.\.\.)?[A-Za-z]*"
+_EQUATION = re.compile(rf"{_TERM}(,{_TERM})*(->{_TERM})?")
+_SHOWN = 60
+"""Characters of an equation in a message."""
 
 
 def check_versions(proto: onnx.ModelProto, where: str) -> int:
@@ -92,6 +98,25 @@ def check_inference_mode(graph: onnx.GraphProto, where: str) -> None:
             refused.append(Refusal(node.name, node.op_type, "it is in training mode"))
     if refused:
         raise _listed(refused, "the network was exported in training mode", where, "export it in inference mode")
+
+
+def check_equations(graph: onnx.GraphProto, where: str) -> None:
+    """The equation of every Einsum is one, also in the bodies of control flow.
+
+    ONNX's inference of shapes never ends at some that are none (four dots in a row).
+
+    Raises:
+        ModelError: listing all that are not.
+    """
+    refused: list[Refusal] = []
+    for node in (node for each in graphs(graph) for node in each.node if node.op_type == "Einsum"):
+        equation = next((each.s for each in node.attribute if each.name == "equation"), b"").decode(errors="replace")
+        if not _EQUATION.fullmatch(equation.replace(" ", "")):
+            reason = f"{equation[:_SHOWN]!r} is no equation"
+            refused.append(Refusal(node.name or node.output[0], node.op_type, reason))
+    if refused:
+        remedy = "write letters and at most one ... for each input, as in 'bhwc,cd->bhwd', and export it again"
+        raise _listed(refused, "equations of the network cannot be read", where, remedy)
 
 
 def _listed(refused: Sequence[Refusal], what: str, where: str, remedy: str = "") -> ModelError:

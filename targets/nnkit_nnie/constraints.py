@@ -111,7 +111,7 @@ def batch_is_unchanged(layer: Layer, context: Context) -> str | None:
     if layer.kind in ROI_KINDS:  # from here on the regions take the batch's place
         return None
     shapes = [context.graph.shape(name) for name in (*layer.inputs, *layer.outputs)]
-    batches = list(dict.fromkeys(shape[0] for shape in shapes))
+    batches = list(dict.fromkeys(shape[0] for shape in shapes if shape))  # a number by itself has no batch
     return f"batches of {' and '.join(map(str, batches))}" if len(batches) > 1 else None
 
 
@@ -258,8 +258,9 @@ INPUT_RULES: tuple[LayerLimit, ...] = (input_has_channels_first,)
 
 
 def _change(layer: Layer, context: Context) -> str:
-    """What a layer makes of its first input's shape."""
-    return f"{dims(context.graph.shape(layer.inputs[0]))} to {dims(context.graph.shape(layer.outputs[0]))}"
+    """What a layer makes of its first input's shape; of one that reads constants alone, its result's."""
+    result = dims(context.graph.shape(layer.outputs[0]))
+    return f"{dims(context.graph.shape(layer.inputs[0]))} to {result}" if layer.inputs else f"a constant to {result}"
 
 
 def _exponents(layer: Layer, context: Context) -> list[float]:

@@ -30,6 +30,8 @@ _NAME = re.compile(
 )
 _WEIGHT = re.compile(r"^(?P<layer>.+)_weight-anti\.float$")
 _GROUP = re.compile(r"^(?P<layer>.+)_group_(?P<group>\d+)$")
+_SHOWN = 40
+"""Characters of a word in a message."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def _signed(word: str) -> int:
     """A 32-bit two's complement number in hexadecimal."""
     value = int(word, 16)
     if not 0 <= value < 1 << 32:
-        raise ValueError(f"{word!r} has more than 32 bits")
+        raise ValueError(f"{word[:_SHOWN]!r} has more than 32 bits")
     return value - (1 << 32) if value >= 1 << 31 else value
 
 

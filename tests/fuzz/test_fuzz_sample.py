@@ -23,7 +23,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 COUNTS = {"arrays": 150, "tables": 150, "recipes": 40, "builds": 25}
-COUNTS |= {"onnx": 60, "caches": 12, "packages": 300, "images": 300, "tflite": 120, "uploads": 150}
+COUNTS |= {
+    "onnx": 60,
+    "caches": 12,
+    "packages": 300,
+    "images": 300,
+    "tflite": 120,
+    "uploads": 150,
+    "compiled": 60,
+    "onnx_forms": 60,
+}
 CAFFE = {"caffe", "caffe_published"}  # sampled in tests/caffe
 
 

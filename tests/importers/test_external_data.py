@@ -100,6 +100,13 @@ def test_links_that_leave_the_folder(model_folder: Path, linked: str) -> None:
         import_onnx(model_folder / "net.onnx")
 
 
+def test_a_link_to_itself_has_a_remedy(model_folder: Path) -> None:
+    (model_folder / "loop.bin").symlink_to("loop.bin")
+    with pytest.raises(UserFileError, match=r"'loop\.bin' cannot be read") as caught:
+        import_onnx(_repoint(model_folder, location="loop.bin"))
+    assert caught.value.remedy
+
+
 def test_a_link_within_the_folder_is_fine(model_folder: Path) -> None:
     (model_folder / "link.bin").symlink_to("data/net.bin")
     np.testing.assert_array_equal(_weight(_repoint(model_folder, location="link.bin", offset=64)), WEIGHT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -247,6 +248,22 @@ def test_functions_of_the_model_are_inlined(make_model: Any, save: Any, run_onnx
         import_onnx(save(model))
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_functions_that_stand_for_billions_of_layers_are_refused(make_model: Any, save: Any, order: int) -> None:
+    """Each calls the one before it twice, and the first beside it; in a file of a few thousand bytes."""
+    model = make_model([helper.make_node("F29", ["x"], ["y"], domain="own")])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    functions = [helper.make_function("own", "F0", ["a"], ["b"], [helper.make_node("Relu", ["a"], ["b"])], opsets)]
+    for at in range(1, 30):
+        calls = [("F0", "a", "l"), (f"F{at - 1}", "l", "m"), (f"F{at - 1}", "m", "b")]
+        nodes = [helper.make_node(name, [given], [result], domain="own") for name, given, result in calls]
+        functions.append(helper.make_function("own", f"F{at}", ["a"], ["b"], nodes, opsets))
+    model.functions.extend(functions[::order])
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    with pytest.raises(ModelError, match="more than 1,000,000 layers when its 30 functions are inlined"):
+        import_onnx(save(model))
+
+
 # Tags
 
 
@@ -339,6 +356,34 @@ def test_operators_of_other_sets_and_unknown_ones_are_listed_together(make_model
         import_onnx(save(make_model(nodes, {"w": WEIGHT}, opset=11)))
     for part in ("'fused' (FusedConv)", "com.example", "'typo' (Rely)", "'too_new' (HardSwish)", "operator set 11"):
         assert part in caught.value.reason
+
+
+@pytest.mark.parametrize("equation", ["....,..->..", "bchw,cd->b\0d", "bchw->->", "b?hw", "..,ab->b"])
+def test_what_is_no_equation_is_refused_before_shapes_are_inferred(make_model: Any, save: Any, equation: str) -> None:
+    """ONNX's inference of shapes runs for ever at the first of them."""
+    node = helper.make_node("Einsum", ["x", "w"], ["y"], name="mix", equation=equation)
+    model = make_model([node], {"w": np.ones((4, 4), np.float32)})
+    with pytest.raises(ModelError, match=r"layer 'mix' \(Einsum\): .* is no equation") as caught:
+        import_onnx(save(model))
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("nodes", ["range", "doubled"])
+def test_vectors_of_any_length_take_no_memory(make_model: Any, save: Any, nodes: str) -> None:
+    """ONNX's inference follows the values of vectors one by one: 10^12 of them took the import's 6 GiB."""
+    weights = {"zero": np.int64(0), "end": np.int64(10**12), "one": np.int64(1), "v": np.ones(1, np.int64)}
+    if nodes == "range":
+        made = [helper.make_node("Range", ["zero", "end", "one"], ["last"], name="long")]
+    else:
+        names = ["v", *(f"v{at}" for at in range(39)), "last"]
+        made = [helper.make_node("Concat", [a, a], [b], axis=0) for a, b in itertools.pairwise(names)]
+    made += [
+        helper.make_node("Cast", ["last"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceSum", ["f"], ["s"], keepdims=0),
+        helper.make_node("Add", ["x", "s"], ["y"]),
+    ]
+    with pytest.raises(ModelError, match="is larger than 1,073,741,824 bytes"):
+        import_onnx(save(make_model(made, weights)))
 
 
 def test_training_mode_is_refused(make_model: Any, save: Any) -> None:

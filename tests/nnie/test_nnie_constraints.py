@@ -107,6 +107,11 @@ def tiled(net: Net, x: str) -> str:
     return net.node("Tile", [x, net.constant("r", [1, 2, 1, 1], np.int64)], "tile")
 
 
+def expanded_constant(net: Net, x: str) -> str:
+    large = net.node("Expand", [net.constant("one", [1.5]), net.constant("s", [1, 8, 16, 16], np.int64)], "tile")
+    return net.node("Add", [x, large], "sum")
+
+
 def cropped(net: Net, x: str) -> str:
     sliced = net.node(
         "Slice",
@@ -218,6 +223,7 @@ LIMITS = [
         "an input of 1 x 8 x 256",
     ),
     (added, tiled, "there is no Tile", "tile", "1 x 8 x 16 x 16 to 1 x 16 x 16 x 16"),
+    (added, expanded_constant, "there is no Tile", "tile", "a constant to 1 x 8 x 16 x 16"),
     (added, cropped, "there is no Crop", "crop", "1 x 8 x 16 x 16 to 1 x 8 x 4 x 16"),
 ]
 
@@ -294,6 +300,16 @@ def test_all_violations_come_at_once():
     text = refusal(network(build))
     assert text.startswith("3 limits of the NNIE are exceeded")
     assert all(f"{name} (" in text for name in ("perm", "cat", "power"))
+
+
+def test_a_number_by_itself_has_no_batch():
+    """A sum over the whole map ended in an IndexError."""
+
+    def build(net: Net, x: str) -> str:
+        total = net.node("ReduceSum", [x], "total", keepdims=0)
+        return net.node("Mul", [x, total], "scaled")
+
+    assert "scaled (Eltwise): the inputs of an Eltwise have one shape" in refusal(network(build))
 
 
 def test_what_runs_on_the_cpu_is_free_of_limits():
