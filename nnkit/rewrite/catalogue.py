@@ -103,6 +103,7 @@ OPTIONAL_RULES: tuple[str, ...] = (
     "inner_fc_to_conv",
     "sink_equal_reshapes",
     "gelu_from_parts",
+    "unroll_uncommon_recurrent",
     *_INTO_INTEGER_LAYERS,
 )
 """Rules that a recipe or a target must name; in the order in which they are usually written."""

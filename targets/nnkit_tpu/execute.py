@@ -45,6 +45,7 @@ from nnkit_tpu.program import (
     TpuSoftmax,
     TpuUpsample,
 )
+from nnkit_tpu.recurrent import TpuRecurrent, run_over_steps
 
 Values = NDArray[Any]
 
@@ -204,6 +205,8 @@ def _float(op: TpuOp, x: list[Values], shape: tuple[int, ...]) -> Values:
             result = kernels.softmax(x[0], op.axis, op.log)
         case TpuLayerNorm():
             result = kernels.normalised(x[0], op)
+        case TpuRecurrent():
+            result = run_over_steps(op, x[0])
         case TpuInterp():
             result = kernels.interpolated(x[0], op, shape[-2:])
         case TpuPad():

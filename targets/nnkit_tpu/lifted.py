@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.program import Mode, TpuActivation, TpuBinary, TpuLayerNorm, TpuOp, TpuPool, TpuReduce, TpuReshape
+from nnkit_tpu.recurrent import TpuRecurrent
 
 _FUNCTIONS = ("sigmoid", "silu", "sqrt", "tanh", "elu", "softplus", "mish", "erf")
 
@@ -38,6 +39,8 @@ def computed_mode(op: TpuOp, asked: Mode, chip: str, float32: Collection[str]) -
             lifted = asked == "F16" and op.axes == (2, 3)  # the compiler makes an average pool of it
         case TpuLayerNorm():
             lifted = chip == "bm1688" and asked == "BF16"
+        case TpuRecurrent():
+            lifted = op.cell == "gru" or chip == "bm1688" or asked == "F16"
         case TpuReshape():
             lifted = op.inputs[0] in float32
         case _:

@@ -54,12 +54,13 @@ from nnkit_tpu.program import (
     TpuTensor,
     TpuUpsample,
 )
+from nnkit_tpu.recurrent import TpuRecurrent
 from nnkit_tpu.thresholds import thresholds
 
 PROGRAM_CLASSES: tuple[type, ...] = (
     *(TpuConv, TpuDeconv, TpuMatMul, TpuPool, TpuBinary, TpuConcat, TpuSlice, TpuReshape, TpuPermute),
     *(TpuScale, TpuActivation, TpuSoftmax, TpuUpsample, TpuInterp, TpuPad, TpuReduce, TpuLayerNorm),
-    TpuEmbedding,
+    *(TpuEmbedding, TpuRecurrent),
     *(Cast, Requant, IntegerWeights, IntegerOperands, IntegerTable),
 )
 
@@ -99,7 +100,9 @@ def to_program(graph: TpuGraph, ranges: Mapping[str, ValueRange], precision: Pre
     ops: list[TpuOp] = []
     modes: dict[str, Mode] = dict.fromkeys(graph.inputs, "F32")
     for op in graph.ops:
-        asked = _mode(op, formats, graph, precision, notes)
+        from_bf16 = precision.high == "F16" and modes[op.inputs[0]] == "BF16"  # which is not cast to F16
+        floating = isinstance(formats[op.inputs[0]], Float) and not from_bf16
+        asked = _mode(op, floating, graph, precision, notes)
         mode = computed_mode(op, asked, precision.chip, [n for n, m in modes.items() if m == "F32"])
         modes[op.output] = mode
         formats[op.output] = _stored(chosen[op.output]) if mode == "INT8" else _FORMATS[mode]
@@ -172,20 +175,22 @@ def _tensor(tensor: TpuTensor, stored: Format) -> Tensor:
     return Tensor(tensor.name, tensor.shape[1:], stored, low, high)
 
 
-def _mode(op: TpuOp, formats: Mapping[str, Format], graph: TpuGraph, precision: Precision, notes: list[str]) -> Mode:
-    """The precision of one op; ops without an INT8 form run in the higher one, and that is noted."""
+def _mode(op: TpuOp, floating: bool, graph: TpuGraph, precision: Precision, notes: list[str]) -> Mode:
+    """The precision of one op; ops without an INT8 form run in the higher one, and that is noted.
+
+    floating: whether what only moves values moves floats.
+    """
     if precision.mode != "INT8":
         return precision.mode
     if "hp" in op.tags:
         return precision.high
-    floating = isinstance(formats[op.inputs[0]], Float)
     if isinstance(op, TpuReshape) and op.inputs[0] in graph.inputs and floating and precision.chip not in CV_CHIPS:
         return "F32"  # the compiler makes integers of it behind the reshape
     floating = floating and op.inputs[0] not in graph.inputs
     match op:
         case TpuSlice() | TpuReshape() | TpuPermute() | TpuUpsample():
             return precision.high if floating else "INT8"
-        case TpuInterp() | TpuReduce() | TpuLayerNorm() | TpuEmbedding():
+        case TpuInterp() | TpuReduce() | TpuLayerNorm() | TpuEmbedding() | TpuRecurrent():
             reason = "it has no INT8 form"
         case TpuPad() if op.method != "constant":
             reason = "it has no INT8 form"
@@ -205,8 +210,10 @@ def _mode(op: TpuOp, formats: Mapping[str, Format], graph: TpuGraph, precision: 
             reason = "the compiler computes it in floating point"
         case _:
             return "INT8"
-    notes.append(f"{op.name} runs in {precision.high}: {reason}")
-    return precision.high
+    of_its_own = isinstance(op, TpuRecurrent) and op.cell == "lstm" and precision.chip == "bm1684x"
+    mode: Mode = "BF16" if of_its_own else precision.high  # an LSTM in F16 would be one in float32
+    notes.append(f"{op.name} runs in {mode}: {reason}")
+    return mode
 
 
 def _gives_scores(op: TpuMatMul, graph: TpuGraph) -> bool:

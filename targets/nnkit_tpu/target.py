@@ -62,9 +62,11 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
 
     def legalisation(self, options: TpuOptions) -> tuple[str, ...]:
         """Clean-up and folding apart, only layers without a counterpart on the TPU become others."""
+        from nnkit_tpu.chips import CV_CHIPS
+
         return (
             "gelu_from_parts",
-            "unroll_recurrent",
+            "unroll_recurrent" if options.chip in CV_CHIPS else "unroll_uncommon_recurrent",
             "instance_norm_to_rows",
             "depth_to_space_to_transpose",
             "constant_part_to_conv",

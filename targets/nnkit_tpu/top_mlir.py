@@ -38,8 +38,10 @@ from nnkit_tpu.program import (
     TpuSoftmax,
     TpuUpsample,
 )
+from nnkit_tpu.recurrent import TpuRecurrent
 
 _REDUCTIONS = {"mean": "ReduceMean", "sum": "ReduceSum", "max": "ReduceMax", "min": "ReduceMin", "l2": "ReduceL2"}
+_UNREAD = {"gru": 1, "lstm": 2}  # results of a recurrent layer beside the states of all steps
 _ACTIVATIONS = {
     "sigmoid": "Sigmoid",
     "silu": "SiLU",
@@ -159,13 +161,23 @@ class _Writer:
         )
         return TopMlir(text, self.weights, self.names)
 
-    def line(self, kind: str, operands: Sequence[tuple[str, str]], result: str, attributes: str, name: str) -> str:
+    def line(
+        self,
+        kind: str,
+        operands: Sequence[tuple[str, str]],
+        result: str,
+        attributes: str,
+        name: str,
+        unread: int = 0,
+    ) -> str:
+        """One op; the name of its first result. unread: how many others it has, which nothing reads."""
         value = f"%{self.count}"
         self.count += 1
         names, types = ", ".join(o for o, _ in operands), ", ".join(t for _, t in operands)
         place = f'loc("{name}")' if name else "loc(unknown)"
-        self.lines.append(f'{value} = "top.{kind}"({names}) {{{attributes}}} : ({types}) -> {result} {place}')
-        return value
+        results, kinds = (f"{value}:{unread + 1}", f"({result}{', none' * unread})") if unread else (value, result)
+        self.lines.append(f'{results} = "top.{kind}"({names}) {{{attributes}}} : ({types}) -> {kinds} {place}')
+        return f"{value}#0" if unread else value
 
     def tensor(self, name: str) -> tuple[str, str]:
         return self.values[name], _type(self.graph.tensors[name].shape)
@@ -195,7 +207,8 @@ class _Writer:
         if constant_first and more:
             operands = [*more, *(self.tensor(name) for name in op.inputs)]
         result = _type(self.graph.tensors[op.output].shape)
-        self.values[op.output] = self.line(top, operands, result, attributes, self.names[op.output])
+        unread = _UNREAD[op.cell] if isinstance(op, TpuRecurrent) else 0
+        self.values[op.output] = self.line(top, operands, result, attributes, self.names[op.output], unread)
 
 
 _Written = tuple[str, list[tuple[str, str]], str]
@@ -315,6 +328,18 @@ def _layer_norm(writer: _Writer, op: Any) -> _Written:
     return "LayerNorm", more, f"normalized_shape = [], axis = {op.axis} : si32, eps = {_f64(op.epsilon)}"
 
 
+def _recurrent(writer: _Writer, op: Any) -> _Written:
+    ways, hidden = len(op.weight), op.recurrent.shape[-1]
+    parts = {"weight": op.weight, "recurrent": op.recurrent, "bias": op.bias, "state": np.zeros((ways, 1, hidden))}
+    resets = "" if op.cell == "lstm" else ", linear_before_reset = true"
+    both = str(ways == 2).lower()
+    attributes = f"hidden_size = {hidden} : i64, bidirectional = {both}, batch_first = true{resets}"
+    more = [writer.weight(op, role, array) for role, array in parts.items()]
+    if op.cell == "lstm":
+        more += [writer.weight(op, "cell", parts["state"]), writer.absent()]
+    return op.cell.upper(), more, attributes
+
+
 def _reduce(writer: _Writer, op: Any) -> _Written:
     keep = str(op.keep_dims).lower()
     return "Reduce", [], f'axes = {_ints(op.axes)}, keepdims = {keep}, mode = "{_REDUCTIONS[op.function]}"'
@@ -333,6 +358,7 @@ _WRITERS: dict[type[TpuOp], Callable[[_Writer, Any], _Written]] = {
     TpuReduce: _reduce,
     TpuLayerNorm: _layer_norm,
     TpuEmbedding: _embedding,
+    TpuRecurrent: _recurrent,
     TpuConcat: lambda w, op: ("Concat", [], f"axis = {op.axis} : si32"),
     TpuReshape: lambda w, op: ("Reshape", [], f"shape = {_ints(w.graph.tensors[op.output].shape)}"),
     TpuPermute: lambda w, op: ("Permute", [], f"order = {_ints(op.order)}"),

@@ -5,55 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from onnx import TensorProto, helper
+from tpu_build import built, refuted
 from tpu_net import Case, Net
 from tpu_op_cases import FUNCTIONS, network
 
-from nnkit.api.preparing import Switches, builds, load
-from nnkit.graph import Model
-from nnkit.pipeline import run
-from nnkit.report.progress import Progress
 from nnkit_tpu.lifted import asked_mode, computed_mode
 from nnkit_tpu.program import TpuActivation, TpuLayerNorm
 from nnkit_tpu.toolchain import Toolchain
 
 NOT_ON_CV = ("erf", "reciprocal", "clip_below", "clip_above", "expanded")
-
-
-def built(model: Model, options: str, folder: Path, *, numbers: int = 0) -> Mapping[str, Any]:
-    """The report of a build of the network from random inputs; numbers: whole ones, below this."""
-    random = np.random.default_rng(8)
-    inputs, verified = "", []
-    onnx.save(model.proto(), folder / "net.onnx")
-    for spec in model.inputs:
-        for index in range(3):
-            values = random.integers(0, numbers, spec.shape) if numbers else random.normal(0, 1, spec.shape)
-            np.save(folder / f"{spec.name}_{index}.npy", values.astype(np.float32))
-        inputs += f"    {spec.name}: {{calibration: {{images: {spec.name}_*.npy}}}}\n"
-        verified.append(f"{spec.name}: {spec.name}_2.npy")
-    (folder / "recipe.yaml").write_text(
-        f"nnkit: 1\nname: net\nmodel:\n  path: net.onnx\n  inputs:\n{inputs}"
-        f"targets:\n  tpu: {{{options}, layer_group: quick}}\ncalibration: {{method: max, corrections: []}}\n"
-        f"verify: {{images: {{{', '.join(verified)}}}}}\n",
-        encoding="utf-8",
-    )
-    build = builds(load(folder / "recipe.yaml"), [], Progress(quiet=True), Switches(cache=False))[0]
-    report: Any = run(build, folder / "out").report
-    return report
-
-
-def refuted(report: Mapping[str, Any]) -> Sequence[str]:
-    """What the chip model gave otherwise, and what the compiler chose otherwise than predicted."""
-    compared = report["verify"]["program_vs_artifact"]
-    assert compared
-    assert all(entry["values"] for entry in compared)
-    predicted = report["details"].get("prediction", {"disagreements": []})
-    return [entry["first_difference"] for entry in compared if entry["mismatches"]] + predicted["disagreements"]
 
 
 @pytest.mark.parametrize("options", ["chip: bm1684x", "chip: bm1688, precision: f16", "chip: cv181x"])
@@ -75,7 +39,7 @@ def _depth_to_space(net: Net, to: str) -> str:
 
 
 def _recurrent(op: str, gates: int) -> Case:
-    """Two steps of twenty numbers, as one sequence."""
+    """Two steps of twenty numbers, as one sequence that is read backwards."""
 
     def build(net: Net, to: str) -> str:
         two = net("Slice", "rows", net.ints(0), net.ints(2), net.ints(1))
@@ -83,7 +47,15 @@ def _recurrent(op: str, gates: int) -> Case:
         weights = net.normal(1, gates * 5, 20), net.normal(1, gates * 5, 5), net.normal(1, gates * 10)
         more = {"linear_before_reset": 1} if op == "GRU" else {}
         net.nodes.append(
-            helper.make_node(op, [steps, *weights], [f"{to}_steps", f"{to}_last"], name=to, hidden_size=5, **more)
+            helper.make_node(
+                op,
+                [steps, *weights],
+                [f"{to}_steps", f"{to}_last"],
+                name=to,
+                hidden_size=5,
+                direction="reverse",
+                **more,
+            )
         )
         return net("Squeeze", f"{to}_last", net.ints(0), to=f"{to}_state")
 
@@ -117,7 +89,8 @@ def test_layers_without_a_counterpart_become_others(tpu_toolchain: Toolchain, tm
     model = net.model([case(net, name) for name, case in REWRITTEN.items()])
     report = built(model, "chip: bm1684x", tmp_path)
     fired = {each["name"] for each in report["rewrites"] if each["fired"]}
-    assert {"gelu_from_parts", "instance_norm_to_rows", "depth_to_space_to_transpose", "unroll_recurrent"} <= fired
+    unrolled = "unroll_uncommon_recurrent"
+    assert {"gelu_from_parts", "instance_norm_to_rows", "depth_to_space_to_transpose", unrolled} <= fired
     assert refuted(report) == []
     assert report["status"] == "ok"
     assert report["verify"]["float_vs_program"]["sqnr_db"] > 20

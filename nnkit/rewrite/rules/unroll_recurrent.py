@@ -10,15 +10,15 @@ before its product, and longer sequences.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.graph.read.recurrent import GATES, Recurrent, read_recurrent
 from nnkit.graph.refusal import Refused
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.reading import as_node, data_input, is_op, operand
+from nnkit.rewrite.reading import data_input, is_op, read
 from nnkit.rewrite.reshaping import reshaped
 from nnkit.rewrite.rule import Nodes, Rule
 
@@ -26,61 +26,20 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 _MOST_STEPS = 128
-_GATES = {"GRU": 3, "LSTM": 4}
-_ACTIVATIONS = {"GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
-
-
-@dataclass(frozen=True, eq=False)
-class _Match:
-    """weights: [D, G H, I], [D, G H, H]; bias: [D, 2 G H]; by_batch: the batch is the first axis (`layout`)."""
-
-    node: ir.Node
-    directions: tuple[bool, ...]  # whether each runs backwards
-    hidden: int
-    weights: NDArray[np.float32]
-    recurrent: NDArray[np.float32]
-    bias: NDArray[np.float32]
+_Match: TypeAlias = "tuple[ir.Node, Recurrent]"
 
 
 def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     return (node,) if is_op(node, "GRU", "LSTM") else None
 
 
-def _check(editor: Editor, nodes: Nodes) -> _Match:
-    (node,) = nodes
-    read, kind = as_node(node), str(node.op_type)
-    weights, recurrent = editor.array(operand(node, 1)), editor.array(operand(node, 2))
-    if weights is None or recurrent is None:
-        raise Refused("its weights are computed")
-    direction = read.text("direction", "forward")
-    directions = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[direction]
-    given = [str(each) for each in read.attributes.get("activations", [])]
-    if given and given != _ACTIVATIONS[kind] * len(directions):
-        raise Refused(f"its activations are {', '.join(given)}")
-    if "clip" in read.attributes or read.integer("layout", 0) or read.integer("input_forget", 0):
-        raise Refused("it clips, couples its gates, or has the batch first")
-    if kind == "GRU" and not read.integer("linear_before_reset", 0):
+def check(editor: Editor, nodes: Nodes) -> _Match:
+    layer = read(editor, nodes[0], read_recurrent)
+    if not layer.resets_after:
         raise Refused("it resets its state before the product (linear_before_reset is 0)")
-    steps, images, _ = editor.shape(data_input(node))
-    if images != 1 or steps * len(directions) > _MOST_STEPS:
-        raise Refused(f"it takes {steps} steps in {len(directions)} directions on {images} images")
-    for index, what in ((4, "lengths of sequences"), (7, "peepholes")):
-        if operand(node, index) is not None and not _is_zero(editor, operand(node, index), fill=steps):
-            raise Refused(f"it has {what}")
-    if not all(operand(node, i) is None or _is_zero(editor, operand(node, i)) for i in (5, 6)):
-        raise Refused("its first state is not zero")
-    hidden = recurrent.shape[2]
-    bias = editor.array(operand(node, 3))
-    if bias is None:
-        if operand(node, 3) is not None:
-            raise Refused("its bias is computed")
-        bias = np.zeros((len(directions), 2 * _GATES[kind] * hidden), np.float32)
-    return _Match(node, directions, hidden, weights, recurrent, bias)
-
-
-def _is_zero(editor: Editor, value: ir.Value | None, fill: int | None = None) -> bool:
-    array = editor.array(value)
-    return array is not None and (not np.any(array) or (fill is not None and bool(np.all(array == fill))))
+    if layer.steps * len(layer.directions) > _MOST_STEPS:
+        raise Refused(f"it takes {layer.steps} steps in {len(layer.directions)} directions")
+    return nodes[0], layer
 
 
 class _Writer:
@@ -129,17 +88,18 @@ class _Writer:
         return self.add("Slice", label, value, *numbers, shape=tuple(shape))
 
 
-def _rewrite(editor: Editor, match: _Match) -> None:
-    node, writer = match.node, _Writer(editor, match.node)
-    name, hidden = writer.name, match.hidden
-    steps, _, inputs = editor.shape(data_input(node))
+def unroll(editor: Editor, match: _Match) -> None:
+    node, layer = match
+    writer = _Writer(editor, node)
+    name, hidden, steps = writer.name, layer.hidden, layer.steps
+    inputs = editor.shape(data_input(node))[2]
     rows = reshaped(editor, node, data_input(node), (1, steps, inputs, 1), f"{name}_input")
     columns = editor.insert(
         node, "Transpose", [rows], {"perm": [0, 2, 1, 3]}, shape=(1, inputs, steps, 1), name=f"{name}_columns"
     )
-    runs = [_run(writer, match, columns, index, steps) for index in range(len(match.directions))]
+    runs = [_run(writer, layer, columns, index) for index in range(len(layer.directions))]
     editor.copy_tags(node, writer.made)
-    lasts = [states[0 if backwards else -1] for (states, _), backwards in zip(runs, match.directions, strict=True)]
+    lasts = [states[0 if backwards else -1] for (states, _), backwards in zip(runs, layer.directions, strict=True)]
     cells = [cell for _, cell in runs]
     outputs = list(node.outputs)
     wanted = [index for index, value in enumerate(outputs) if value.uses() or value.is_graph_output()]
@@ -155,27 +115,25 @@ def _rewrite(editor: Editor, match: _Match) -> None:
     editor.remove(node)
 
 
-def _run(
-    writer: _Writer, match: _Match, columns: ir.Value, index: int, steps: int
-) -> tuple[list[ir.Value], ir.Value | None]:
+def _run(writer: _Writer, layer: Recurrent, columns: ir.Value, index: int) -> tuple[list[ir.Value], ir.Value | None]:
     """The states [1, H, 1, 1] of one direction, in the order of the sequence, and an LSTM's last cell."""
-    hidden, kind = match.hidden, str(match.node.op_type)
-    width = _GATES[kind] * hidden
-    bias_w, bias_r = match.bias[index, :width], match.bias[index, width:]
+    hidden, steps = layer.hidden, layer.steps
+    width = GATES[layer.cell] * hidden
+    bias_w, bias_r = layer.bias[index, :width], layer.bias[index, width:]
     label = f"d{index}"
-    projected = writer.conv(f"{label}_x", columns, match.weights[index], bias_w)
+    projected = writer.conv(f"{label}_x", columns, layer.weights[index], bias_w)
     states: dict[int, ir.Value] = {}
     state: ir.Value | None = None
     cell: ir.Value | None = None
-    for step in reversed(range(steps)) if match.directions[index] else range(steps):
+    for step in reversed(range(steps)) if layer.directions[index] else range(steps):
         at = f"{label}_t{step}"
         x = writer.part(f"{at}_x", projected, 2, step, 1)
         if state is None:
             zero = writer.editor.constant(f"{writer.name}_{at}.state", bias_r.reshape(1, -1, 1, 1))
             h = None if not np.any(bias_r) else zero
         else:
-            h = writer.conv(f"{at}_h", state, match.recurrent[index], bias_r)
-        state, cell = (_gru if kind == "GRU" else _lstm)(writer, at, hidden, x, h, state, cell)
+            h = writer.conv(f"{at}_h", state, layer.recurrent[index], bias_r)
+        state, cell = (_gru if layer.cell == "GRU" else _lstm)(writer, at, hidden, x, h, state, cell)
         states[step] = state
     return [states[step] for step in range(steps)], cell
 
@@ -240,4 +198,4 @@ def _lstm(
     return writer.add("Mul", f"{at}_state", o, writer.add("Tanh", f"{at}_tanh", new)), new
 
 
-RULE = Rule("unroll_recurrent", True, "carries", __doc__ or "", _pattern, _check, _rewrite)
+RULE = Rule("unroll_recurrent", True, "carries", __doc__ or "", _pattern, check, unroll)

@@ -19,7 +19,9 @@ from nnkit_tpu.layer_group.buffers import buffer_rule
 from nnkit_tpu.layer_group.model import ON_THE_HOST, GroupGraph, GroupOp, GroupTensor, GroupWeight, Kind, Shape
 
 _FUNCTION = re.compile(r"func\.func @(\w+)\((.*?)\) ->")
-_OP = re.compile(r'^\s*(%\d+) = "\w+\.(\w+)"\((.*?)\) (?:\{(.*)\} )?: \(.*\) -> (.*?) loc\((.*)\)$')
+_OP = re.compile(
+    r'^\s*(%\w+)(?:, %\w+)* = "\w+\.(\w+)"\((.*?)\) (?:\{(.*)\} )?: \(.*\) -> \(?(.*?)(?:(?:, none)+\))? loc\((.*)\)$'
+)
 _ARGUMENT = re.compile(r"(%arg\d+): (tensor<.*?>)(?: loc\((.*?)\))?(?=, %arg|$)")
 _LOCATION = re.compile(r'^(#loc\d*) = loc\("(.*)"\)$', re.M)
 _TENSOR = re.compile(r"tensor<((?:\d+x)*)(.*)>$")

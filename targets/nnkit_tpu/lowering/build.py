@@ -12,13 +12,14 @@ from nnkit.graph.read.embedding import only_numbers_rows
 from nnkit.graph.read.pool import POOL_OPS
 from nnkit.graph.read.reshape import RESHAPE_OPS
 from nnkit.graph.refusal import Refusal, Refused, refusal_error
-from nnkit.graph.view import GraphView, Node
+from nnkit.graph.view import GraphView, Node, Shape
 from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.constraints import CV_CONSTRAINTS, require
-from nnkit_tpu.lowering import elementwise, shapes, windows
+from nnkit_tpu.lowering import elementwise, recurrent, shapes, windows
 from nnkit_tpu.lowering.fusion import fuse
 from nnkit_tpu.lowering.images_first import ImagesFirst
-from nnkit_tpu.lowering.repeated import merged, needed
+from nnkit_tpu.lowering.recurrent import Built
+from nnkit_tpu.lowering.repeated import merged, needed, without_idle_reshapes
 from nnkit_tpu.program import TpuGraph, TpuOp, TpuTensor
 
 Builder = Callable[[GraphView, Node], TpuOp]
@@ -67,7 +68,9 @@ def lower(model: Model, name: str, chip: str = "") -> TpuGraph:
     Raises ModelError that names every node which has no counterpart, with its op and the reason.
     """
     view = GraphView.of(model)
+    _refuse_integers(view)
     ops: list[TpuOp] = []
+    made: dict[str, Shape] = {}
     refusals: list[Refusal] = []
     same: dict[str, str] = {}
     for node in view.nodes:
@@ -78,13 +81,18 @@ def lower(model: Model, name: str, chip: str = "") -> TpuGraph:
             continue
         try:
             built = _built(view, node)
-            for op in built if chip in CV_CHIPS else ():
+            for op in built.ops if chip in CV_CHIPS else ():
                 for constraint in CV_CONSTRAINTS:
                     require(constraint, op)
-            ops += [_reading(op, same) for op in built]
+            ops += [_reading(op, same) for op in built.ops]
+            made |= built.shapes
         except Refused as refused:
             refusals.append(Refusal(node.name, node.op_type, refused.reason, refused.remedy))
-    first = ImagesFirst(merged(needed(ops, view.outputs), view.outputs, view.shape), view.shape)
+
+    def shape(value: str) -> Shape:
+        return made.get(value) or view.shape(value)
+
+    first = ImagesFirst(merged(needed(ops, view.outputs), view.outputs, shape), shape)
     refusals += first.refusals
     if refusals:
         remedy = "replace these layers, or cut the network before them (`strip_var` with `then: cut`)"
@@ -103,10 +111,23 @@ def lower(model: Model, name: str, chip: str = "") -> TpuGraph:
             where=", ".join(f"{name} {list(view.shape(name))}" for name in several),
             remedy="export the network for one image, with the batch in front (`batch_first` of recurrent layers)",
         )
-    fused = fuse(tuple(first.ops), view.outputs)
+
+    def shape_within(value: str) -> Shape:
+        return first.shapes.get(value) or shape(value)
+
+    fused = fuse(without_idle_reshapes(first.ops, view.inputs, view.outputs, shape_within), view.outputs)
     names = [*view.inputs, *(op.output for op in fused)]
-    tensors = {value: TpuTensor(value, first.shapes.get(value) or view.shape(value)) for value in names}
+    tensors = {value: TpuTensor(value, shape_within(value)) for value in names}
     return TpuGraph(name, tensors, fused, view.inputs, view.outputs)
+
+
+def _refuse_integers(view: GraphView) -> None:
+    """Raises ModelError for a network that is quantised already: the compiler chooses scales and integers itself."""
+    quantised = [node for node in view.nodes if node.is_op("QuantizeLinear", "DequantizeLinear")]
+    if quantised:
+        first, reason = quantised[0], "the network is quantised already, and the compiler chooses integers itself"
+        refusal = Refusal(first.name, first.op_type, reason, "give the float network")
+        raise refusal_error([refusal], "cannot run on the TPU", "give the float network")
 
 
 def _repeats_for_arithmetic(view: GraphView, node: Node) -> bool:
@@ -127,14 +148,16 @@ def _repeats_for_arithmetic(view: GraphView, node: Node) -> bool:
     )
 
 
-def _built(view: GraphView, node: Node) -> tuple[TpuOp, ...]:
+def _built(view: GraphView, node: Node) -> Built:
     """The ops of one node. Raises Refused where there are none for it."""
     if node.is_op("Split"):
-        return shapes.split(view, node)
+        return Built(shapes.split(view, node))
+    if node.is_op("GRU", "LSTM"):
+        return recurrent.recurrent(view, node)
     builder = None if node.domain else BUILDERS.get(node.op_type)
     if builder is None:
         raise Refused("the TPU has no such op")
-    return (builder(view, node),)
+    return Built((builder(view, node),))
 
 
 def _reading(op: TpuOp, same: Mapping[str, str]) -> TpuOp:

@@ -1,7 +1,8 @@
 """Ops that the compiler does not keep apart from others: those that nothing reads, and equal ones on the same values.
 
 Of several equal ops without weights (reshapes, slices, activations ...) the compiler keeps the first, whose name it
-gives to all. Merged here, the program has the ops that the compiled model has. An op with the tag `_cpu` stays, and
+gives to all. Reshapes that end in the shape they began with it leaves out.
+Merged here, the program has the ops that the compiled model has. An op with the tag `_cpu` stays, and
 of several that are outputs of the network each does.
 """
 
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from nnkit.graph.view import Shape
-from nnkit_tpu.program import TpuOp
+from nnkit_tpu.program import TpuOp, TpuPermute, TpuReshape
 
 _OWN = ("name", "output", "tags", "origins")
 
@@ -49,6 +50,47 @@ def merged(ops: Sequence[TpuOp], outputs: Sequence[str], shape: Callable[[str], 
         kept[known] = replace(other, tags=tags, origins=origins)
     names = {value: op.output for value, op in kept.items()}
     return tuple(_renamed(op, names) for op in kept.values())
+
+
+def without_idle_reshapes(
+    ops: Sequence[TpuOp], inputs: Sequence[str], outputs: Sequence[str], shape: Callable[[str], Shape]
+) -> tuple[TpuOp, ...]:
+    """Without reshapes, and transpositions of axes of 1, that end in the shape of the value that they began with."""
+    kept: list[TpuOp] = []
+    same: dict[str, str] = {}
+    roots: dict[str, str] = {}  # of a reshaped value: what was reshaped
+    for each in ops:
+        op = _renamed(each, same)
+        if not _only_reshapes(op, shape):
+            kept.append(op)
+            continue
+        root = roots.get(op.inputs[0], op.inputs[0])
+        roots[op.output] = root
+        if shape(op.output) != shape(root) or "cpu" in op.tags:
+            kept.append(op)
+        elif op.output not in outputs:
+            same[op.output] = root
+        elif root in inputs or root in outputs:
+            kept.append(op)
+        else:  # the value takes the name of the output
+            names = {root: op.output}
+            kept = [
+                replace(_renamed(other, names), output=op.output, range_of=other.range_of or root)
+                if other.output == root
+                else _renamed(other, names)
+                for other in kept
+            ]
+            same[root] = op.output
+            same = {name: names.get(value, value) for name, value in same.items()}
+            roots = {name: names.get(value, value) for name, value in roots.items()}
+    return needed(kept, outputs)
+
+
+def _only_reshapes(op: TpuOp, shape: Callable[[str], Shape]) -> bool:
+    if isinstance(op, TpuPermute):
+        moved = [axis for axis in op.order if shape(op.inputs[0])[axis] != 1]
+        return moved == sorted(moved)
+    return isinstance(op, TpuReshape)
 
 
 def _renamed(op: TpuOp, names: Mapping[str, str]) -> TpuOp:

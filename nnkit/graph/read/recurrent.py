@@ -1,0 +1,73 @@
+"""GRU and LSTM of ONNX: constant weights, logistic gates, states that begin as zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.graph.refusal import Refused
+from nnkit.graph.view import Node, ReadableGraph
+
+GATES: Mapping[str, int] = MappingProxyType({"GRU": 3, "LSTM": 4})
+_ACTIVATIONS = {"GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
+
+
+@dataclass(frozen=True, eq=False)
+class Recurrent:
+    """directions: whether each runs backwards. Gates in ONNX's order: z r n of a GRU, i o f c of an LSTM.
+
+    weights: [D, G H, I], recurrent: [D, G H, H], bias: [D, 2 G H], of the input first, then of the state.
+    resets_after: a GRU resets its state behind the product with it (`linear_before_reset`).
+    """
+
+    data: str
+    cell: Literal["GRU", "LSTM"]
+    directions: tuple[bool, ...]
+    steps: int
+    hidden: int
+    weights: NDArray[np.float32]
+    recurrent: NDArray[np.float32]
+    bias: NDArray[np.float32]
+    resets_after: bool
+
+
+def read_recurrent(graph: ReadableGraph, node: Node) -> Recurrent:
+    """One sequence [steps, 1, I]. Raises Refused for computed weights, other activations, clipping, coupled gates,
+    peepholes, lengths of sequences, first states and several sequences."""
+    cell: Literal["GRU", "LSTM"] = "GRU" if node.op_type == "GRU" else "LSTM"
+    weights, recurrent = graph.constant(node.input(1)), graph.constant(node.input(2))
+    if weights is None or recurrent is None:
+        raise Refused("its weights are computed")
+    direction = node.text("direction", "forward")
+    directions = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[direction]
+    given = [str(each) for each in node.attributes.get("activations", [])]
+    if given and given != _ACTIVATIONS[cell] * len(directions):
+        raise Refused(f"its activations are {', '.join(given)}")
+    if "clip" in node.attributes or node.integer("layout", 0) or node.integer("input_forget", 0):
+        raise Refused("it clips, couples its gates, or has the batch first")
+    steps, images, _ = graph.shape(node.input(0))
+    if images != 1:
+        raise Refused(f"it takes {images} sequences at a time")
+    for index, what in ((4, "lengths of sequences"), (7, "peepholes")):
+        if node.input(index) and not _is_zero(graph, node.input(index), fill=steps):
+            raise Refused(f"it has {what}")
+    if not all(not node.input(index) or _is_zero(graph, node.input(index)) for index in (5, 6)):
+        raise Refused("its first state is not zero")
+    hidden = recurrent.shape[2]
+    bias = graph.constant(node.input(3)) if node.input(3) else None
+    if bias is None:
+        if node.input(3):
+            raise Refused("its bias is computed")
+        bias = np.zeros((len(directions), 2 * GATES[cell] * hidden), np.float32)
+    resets_after = cell == "LSTM" or bool(node.integer("linear_before_reset", 0))
+    return Recurrent(node.input(0), cell, directions, steps, hidden, weights, recurrent, bias, resets_after)
+
+
+def _is_zero(graph: ReadableGraph, value: str, fill: int | None = None) -> bool:
+    array = graph.constant(value)
+    return array is not None and (not np.any(array) or (fill is not None and bool(np.all(array == fill))))

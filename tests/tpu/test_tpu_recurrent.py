@@ -1,0 +1,97 @@
+"""GRU and LSTM as one layer: ONNX Runtime in float32, the vendor's chip model in what each chip computes them in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper
+from tpu_build import built, refuted
+from tpu_net import ROWS, Net
+
+from nnkit.errors import ModelError
+from nnkit.graph import Model
+from nnkit.simulate import simulate
+from nnkit_tpu.lowering import lower
+from nnkit_tpu.quantize import Precision, to_program
+from nnkit_tpu.recurrent import TpuRecurrent
+from nnkit_tpu.toolchain import Toolchain
+
+HIDDEN = 5
+GATES = {"GRU": 3, "LSTM": 4}
+
+
+def _recurrent(net: Net, to: str, op: str, *, direction: str = "forward", outputs: int = 2, after: int = 1) -> None:
+    """The layer on the rows as one sequence of six steps; its results are `<to>_0`, `<to>_1` ..."""
+    ways, width = (2 if direction == "bidirectional" else 1), GATES[op] * HIDDEN
+    weights = net.normal(ways, width, 20), net.normal(ways, width, HIDDEN), net.normal(ways, 2 * width)
+    more = {"linear_before_reset": after} if op == "GRU" else {}
+    steps = net("Transpose", "rows", perm=[1, 0, 2], to=f"{to}_steps")
+    results = [f"{to}_{index}" for index in range(outputs)]
+    net.nodes.append(
+        helper.make_node(op, [steps, *weights], results, name=to, hidden_size=HIDDEN, direction=direction, **more)
+    )
+
+
+def _both_results(net: Net, to: str) -> list[str]:
+    """All states and the last ones, with the image in front."""
+    every = net("Transpose", f"{to}_0", perm=[2, 0, 1, 3], to=f"{to}_every")
+    return [every, net("Transpose", f"{to}_1", perm=[1, 0, 2], to=f"{to}_last")]
+
+
+KINDS = [(op, direction) for op in GATES for direction in ("forward", "bidirectional")]
+
+
+def _network() -> Model:
+    net = Net()
+    outputs = []
+    for index, (op, direction) in enumerate(KINDS):
+        _recurrent(net, f"r{index}", op, direction=direction)
+        outputs += _both_results(net, f"r{index}")
+    return net.model(outputs)
+
+
+def test_in_float32_they_are_what_onnx_runtime_computes() -> None:
+    model = _network()
+    graph = lower(model, "net")
+    assert sum(isinstance(op, TpuRecurrent) for op in graph.ops) == len(KINDS)
+    program = to_program(graph, {}, Precision("bm1684x", "F32"))
+    x = np.random.default_rng(2).normal(0, 1, ROWS).astype(np.float32)
+    values = simulate(program, {"rows": x[0]})
+    session = onnxruntime.InferenceSession(model.onnx_bytes, providers=["CPUExecutionProvider"])
+    for name, truth in zip(program.outputs, session.run(None, {"rows": x}), strict=True):
+        np.testing.assert_allclose(values[name], truth[0], atol=2e-6)
+
+
+@pytest.mark.parametrize("options", ["chip: bm1684x", "chip: bm1688", "chip: bm1684x, precision: f16"])
+def test_the_chip_model_agrees(tpu_toolchain: Toolchain, tmp_path: Path, options: str) -> None:
+    report = built(_network(), options, tmp_path)
+    assert refuted(report) == []
+    assert report["status"] == "ok"
+    assert report["verify"]["float_vs_program"]["sqnr_db"] > 30
+
+
+def test_what_runs_backwards_alone_is_refused_with_the_rewrite_that_helps() -> None:
+    net = Net()
+    _recurrent(net, "r", "GRU", direction="reverse")
+    with pytest.raises(ModelError, match="it runs backwards alone") as caught:
+        lower(net.model(_both_results(net, "r")), "net")
+    assert "unroll_recurrent" in str(caught.value)
+
+
+def test_a_gru_that_resets_first_is_refused() -> None:
+    net = Net()
+    _recurrent(net, "r", "GRU", after=0)
+    with pytest.raises(ModelError, match="resets its state before the product"):
+        lower(net.model(_both_results(net, "r")), "net")
+
+
+def test_a_last_cell_is_refused_with_the_rewrite_that_helps() -> None:
+    net = Net()
+    _recurrent(net, "r", "LSTM", outputs=3)
+    cell = net("Transpose", "r_2", perm=[1, 0, 2], to="cell")
+    with pytest.raises(ModelError, match="its last cell is read") as caught:
+        lower(net.model([cell]), "net")
+    assert "unroll_recurrent" in str(caught.value)
