@@ -80,6 +80,7 @@ _INTO_INTEGER_LAYERS: tuple[str, ...] = (
     "gather_to_conv",
     "split_to_slices",
     "slice_inside",
+    "pad_channels_last",
     "pad_inside",
     "concat_along_channels",
     "split_transpose",
