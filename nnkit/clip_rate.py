@@ -21,7 +21,8 @@ class ClipSum:
     """Counts the float network's values that a tensor of integers cannot hold, over several inputs.
 
     What counts lies more than half a unit beyond the smallest or the largest value that the tensor can hold: it loses
-    more than rounding takes. What the float network's own activation cuts off is no clipping.
+    more than rounding takes. What the float network's own activation cuts off is no clipping, and a 1 is none where
+    the range is that of shares, 0 to 1, and ends one unit below it.
     """
 
     def __init__(self, tensor: Tensor) -> None:
@@ -29,7 +30,8 @@ class ClipSum:
         ends = np.asarray([tensor.low, tensor.low + 1, tensor.high], dtype=np.int64)
         low, next_to_low, high = (float(end) for end in tensor.format.dequantize(ends))
         half = (next_to_low - low) / 2
-        self._low, self._high = low - half, high + half
+        ends_below_one = high + 2 * half == 1.0
+        self._low, self._high = low - half, 1.0 if ends_below_one else high + half
         self._values = self._clipped = 0
 
     def add(self, values: NDArray[Any]) -> None:

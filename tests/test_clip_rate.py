@@ -31,6 +31,13 @@ def test_what_counts_lies_more_than_half_a_unit_beyond_the_ends(tensor: Tensor, 
     assert each == pytest.approx(clipped)
 
 
+@pytest.mark.parametrize("form", [Affine(8, (2.0**-8,), (0,)), Fixed(8, 8, signed=False)], ids=["affine", "fixed"])
+def test_a_share_of_one_is_not_clipped_by_a_format_of_shares(form: Affine | Fixed) -> None:
+    shares = Tensor("t", (4,), form, 0, 255)
+    assert _rate(shares, 1.0) == 0.0  # 255/256: one unit off, which no other range would mend
+    assert _rate(shares, 1.001) == 1.0
+
+
 def _rate(tensor: Tensor, value: float) -> float:
     found = ClipSum(tensor)
     found.add(np.asarray([value]))

@@ -119,20 +119,20 @@ def _accuracy(report: Mapping[str, Any], untried: Untried) -> Iterator[Advice]:
             )
         return
     yield from _sixteen_bits(report, untried, weight, reason)
-    if untried.corrections:
-        names = ", ".join(untried.corrections)
+    if untried.corrections and (failed or not untried.chosen):
         yield Advice(
             weight,
             "Try the corrections that this target offers.",
-            f"{reason}Not asked for: {names}. A correction that does not help is undone.",
-            f"calibration: {{corrections: [{names}]}}",
+            f"{reason}Not tried: {', '.join(untried.corrections)}. A correction that does not help is undone.",
+            f"calibration: {{corrections: [{', '.join([*untried.tried_corrections, *untried.corrections])}]}}",
         )
-    if untried.sixteen_bits:
+    gates = report["verify"]["gates"]
+    if untried.sixteen_bits and (failed or not gates):  # with gates that hold the search has nothing to look for
         yield Advice(
             weight,
             "Let nnkit find the layers that need 16 bits.",
             f"{reason}The search takes the fewest layers with which the gates hold.",
-            "tags: {hp: auto}" if report["verify"]["gates"] else _AUTO_WITH_A_GATE,
+            "tags: {hp: auto}" if gates else _AUTO_WITH_A_GATE,
         )
     weak = _weakest(integer)
     if weak and untried.sixteen_bits:

@@ -53,13 +53,23 @@ def _of_the_task(score: Mapping[str, Any]) -> Iterator[str]:
     accuracy = floats.get("verification_accuracy")
     if kind == "verification" and accuracy is not None:
         same, different = facts["same_pairs"], facts["different_pairs"]
-        pairs = same + different
-        guessed = max(same, different) / max(pairs, 1)
-        if pairs >= _LEAST_IMAGES and accuracy <= guessed + 1.0 / pairs:
+        guessed = _guessed_accuracy(same, different)
+        if same + different >= _LEAST_IMAGES and accuracy <= guessed:
             yield (
-                f"the float network itself is right on {accuracy:.1%} of the pairs, and always the same answer "
-                f"would be on {guessed:.1%}: look at the preprocessing, the pairs and `metric`"
+                f"the float network itself tells pairs apart with an accuracy of {accuracy:.1%}, and guessing "
+                f"reaches {guessed:.1%} on so many: look at the preprocessing, the pairs and `metric`"
             )
+
+
+def _guessed_accuracy(same: float, different: float) -> float:
+    """What the best threshold over scores without meaning stays below, 19 times in 20.
+
+    The accuracy is the mean of both kinds' shares: a half, and half the distance of Kolmogorov and Smirnov between
+    their scores, whose critical value is 1.358 sqrt((m + n) / (m n)) (Smirnov, 1948).
+    """
+    if not same or not different:
+        return 0.5
+    return min(1.0, 0.5 + 0.5 * 1.358 * sqrt((same + different) / (same * different)))
 
 
 def _of_classes(facts: Mapping[str, float]) -> Iterator[str]:

@@ -12,13 +12,16 @@ KEPT_FORMATS = "the network is quantised already: its formats and the integers o
 
 @dataclass(frozen=True)
 class Untried:
-    """corrections: that the target offers and the recipe has not asked for. sixteen_bits: `hp: auto` may help.
+    """corrections: that the target offers and this build has not tried. sixteen_bits: `hp: auto` may help.
 
-    tried: sets of layers in 16 bits that the run has measured beside the build. cpu: the globs of layers that the
-    recipe keeps on the CPU.
+    tried_corrections: what a line that asks for the others has to keep. chosen: the recipe names its corrections
+    itself, or that there are none. tried: sets of layers in 16 bits that the run has measured beside the build. cpu:
+    the globs of layers that the recipe keeps on the CPU.
     """
 
     corrections: tuple[str, ...] = ()
+    tried_corrections: tuple[str, ...] = ()
+    chosen: bool = False
     sixteen_bits: bool = False
     tried: tuple[TriedLayers, ...] = ()
     cpu: tuple[str, ...] = ()

@@ -362,13 +362,16 @@ def report(
 
 def untried(build: Build) -> Untried:
     """What the recipe could still ask of its target for more accuracy."""
-    asked, searched = build.recipe.calibration_for(build.key).corrections, build.recipe.tags_for(build.key).hp == AUTO
+    asked, tags = build.recipe.calibration_for(build.key).corrections, build.recipe.tags_for(build.key)
+    searched = tags.hp == AUTO
     own = () if searched else build.target.own_corrections(build.options)
     tried = own if asked is None else asked
     return Untried(
-        tuple(name for name in build.target.corrections_with(build.options) if name not in tried),
-        build.target.gains_from_sixteen_bits(build.options) and build.recipe.tags_for(build.key).hp != AUTO,
-        cpu=build.recipe.tags_for(build.key).cpu,
+        corrections=tuple(name for name in build.target.corrections_with(build.options) if name not in tried),
+        tried_corrections=tuple(tried),
+        chosen=asked is not None,
+        sixteen_bits=build.target.gains_from_sixteen_bits(build.options) and not searched,
+        cpu=tags.cpu,
     )
 
 

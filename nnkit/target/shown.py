@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from nnkit.memory.local import LocalMemory
 from nnkit.mixed_precision.tried import TriedLayers
@@ -12,11 +13,12 @@ from nnkit.runner import LayerTime, Speed
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the target's own. rows: a text or a number for each column."""
+    """A table of the target's own. rows: a text or a number for each column. about: the tab that it stands in."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str | int | float, ...], ...]
+    about: Literal["memory", "accuracy"] = "memory"
 
 
 @dataclass(frozen=True)

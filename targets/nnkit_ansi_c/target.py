@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nnkit.affine_build import CORRECTIONS
+from nnkit.affine_build import CORRECTIONS, DEFAULT_CORRECTIONS
 from nnkit.errors import RecipeError
 from nnkit.rewrite import DEFAULT_RULES, INTEGER_FORM
 from nnkit.target import API_VERSION, Lowered, Target
@@ -42,6 +42,14 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
     corrections = CORRECTIONS
     documentation = "docs/ansi_c.md"
     writes_postprocess = True
+
+    def corrections_with(self, options: AnsiCOptions) -> tuple[str, ...]:
+        """All of them in integers, none in float."""
+        return () if options.precision == "float32" else self.corrections
+
+    def own_corrections(self, options: AnsiCOptions) -> tuple[str, ...]:
+        """That of biases in integers."""
+        return () if options.precision == "float32" else DEFAULT_CORRECTIONS
 
     def program_classes(self) -> tuple[type, ...]:
         """The layers of its programs."""
@@ -87,11 +95,6 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
             from nnkit_ansi_c.lowered import AnsiCLowered
             from nnkit_ansi_c.quantize import float_program
 
-            if quantization.calibration.corrections:
-                raise RecipeError(
-                    "`calibration.corrections` are of integers, and the precision is float32",
-                    remedy="set `precision: int8`, or remove the corrections",
-                )
             return float_program(_of(lowered, AnsiCLowered).graph, quantization.statistics, quantization.name)
         from nnkit.affine_build.quantize import to_program
         from nnkit.quantize.lowered import LoweredLayers

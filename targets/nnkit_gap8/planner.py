@@ -109,12 +109,12 @@ def _best_placement(job: _Job, loads: Sequence[OpLoad], repack_limit: float, not
     if job.planner in ("auto", "general"):
         # First, so that it wins a tie: it lets weights take any gap, and its chunks are at least as large.
         placed = _by_engine(job, loads, repack_limit)
-        notes.append(f"general planner: {placed.pool_bytes} bytes of activations and weights")
+        notes.append(f"general planner: {placed.pool_bytes:,} bytes of activations and weights")
         tried.append(placed)
     if job.planner in ("auto", "border"):
         by_border = _by_border(job, loads, repack_limit)
         if isinstance(by_border, Placed):
-            notes.append(f"border planner: {by_border.pool_bytes} bytes of activations and weights")
+            notes.append(f"border planner: {by_border.pool_bytes:,} bytes of activations and weights")
             tried.append(by_border)
         elif job.planner == "border":
             raise DoesNotFitError(

@@ -9,6 +9,17 @@ from nnkit.mixed_precision.tried import TriedLayers
 from nnkit.runner import LayerTime, Speed
 from nnkit.target import LocalMemory, Shown, Span, Table
 
+_CHOICES = {
+    "no_hp": "no layer (no_hp)",
+    "lastfc_hp": "the last fully connected layer (lastfc_hp)",
+    "fullfc_hp": "all fully connected layers (fullfc_hp)",
+    "lastconv_hp": "the last layers with weights (lastconv_hp)",
+    "firstconv_hp": "the first convolutions (firstconv_hp)",
+    "all": "all layers",
+    "as_built": "the layers of this build",
+    "not_corrected": "the layers of this build, weights not corrected",
+}
+
 
 def shown(details: Mapping[str, Any]) -> Shown:
     """From the report's details."""
@@ -18,7 +29,7 @@ def shown(details: Mapping[str, Any]) -> Shown:
     )
     choices = tuple(
         (
-            row["choice"],
+            _CHOICES.get(row["choice"], row["choice"]),
             f"{row['cosine']:.6f}",
             *((f"{row['sqnr_db']:.1f} dB",) if row["sqnr_db"] is not None else ("-",)),
             row["weight_bytes"],
@@ -26,9 +37,10 @@ def shown(details: Mapping[str, Any]) -> Shown:
         )
         for row in details["precision"]
     )
+    columns = ("16 bits in", "cosine", "SQNR", "weight bytes", "16-bit MACs")
     tables = (
         Table("Networks for the mapper", ("network", "layers", "mapper"), networks),
-        Table("Choices of precision", ("16 bits in", "cosine", "SQNR", "weight bytes", "16-bit MACs"), choices),
+        Table("Choices of precision", columns, choices, "accuracy"),
     )
     return Shown(
         speed=(_speed(details),),

@@ -145,5 +145,5 @@ def test_the_arena_has_a_limit_and_corrections_are_of_integers(tmp_path: Path) -
     assert "set `arena` to at least" in caught.value.remedy
     other = tmp_path / "float"
     other.mkdir()
-    with pytest.raises(RecipeError, match="corrections"):
+    with pytest.raises(RecipeError, match="does not offer the correction bias_correction with these options"):
         built(other, "{}", "calibration: {corrections: [bias_correction]}\n")

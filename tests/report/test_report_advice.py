@@ -70,15 +70,24 @@ def test_unseen_inputs_are_named_and_float_layers_do_not_count() -> None:
 
 
 def test_what_was_not_tried_weighs_more_where_a_gate_fails() -> None:
-    known = Untried(("bias_correction", "adaround"), sixteen_bits=True)
-    assert {each.weight for each in advice_for(report(), known)} == {"low"}
+    known = Untried(("bias_correction", "adaround"), ("equalize",), sixteen_bits=True)
+    found = only(advice_for(report(), known))  # a search for 16 bits has nothing to look for while gates hold
+    assert (found.weight, "equalize" in found.why) == ("low", False)
     failing = report()
     failing["verify"]["gates"][0]["passed"] = False
     found = advice_for(failing, known)
     assert {each.weight for each in found} == {"high"}
     lines = [yaml.safe_load(each.recipe) for each in found]
-    assert {"calibration": {"corrections": ["bias_correction", "adaround"]}} in lines
+    assert {"calibration": {"corrections": ["equalize", "bias_correction", "adaround"]}} in lines
     assert {"tags": {"hp": "auto"}} in lines
+
+
+def test_corrections_that_the_recipe_chose_are_asked_about_only_where_a_gate_fails() -> None:
+    known = Untried(("bias_correction",), chosen=True)
+    assert advice_for(report(), known) == []
+    failing = report()
+    failing["verify"]["gates"][0]["passed"] = False
+    assert only(advice_for(failing, known)).recipe == "calibration: {corrections: [bias_correction]}"
 
 
 def test_the_weakest_layer_is_named_where_it_stands_out() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -12,6 +13,8 @@ from PIL import Image
 from small_project import RECIPE, write_project
 
 import nnkit
+from nnkit.report import doubts as report_doubts
+from nnkit.verify.tasks.verification import verify_pairs
 
 CLASSES = 24
 LABELLED = RECIPE.replace("verify: {", "verify: {images: held/*.png, task: {TASK}, ")
@@ -101,3 +104,28 @@ def test_pixels_that_are_normalised_twice_are_told(tmp_path: Path) -> None:
     assert doubts(tmp_path) == []
     (told,) = doubts(tmp_path, **{"model.inputs.x.preprocess.scale": "1/255"})
     assert "divides it once more" in told
+
+
+def pairs_doubted(same: int, different: int, accuracy: float) -> bool:
+    score = {
+        "kind": "verification",
+        "metrics": [{"name": "verification_accuracy", "float": accuracy}],
+        "facts": {"same_pairs": same, "different_pairs": different},
+    }
+    recipe, imported = SimpleNamespace(model=SimpleNamespace(inputs=("image",))), SimpleNamespace(inputs=())
+    return bool(report_doubts.doubts(recipe, imported, score, 30))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("same", "different"), [(36, 594), (300, 300)])
+def test_scores_without_meaning_are_doubted_and_others_are_not_however_few_pairs_are_the_same(
+    same: int, different: int
+) -> None:
+    rng = np.random.default_rng(0)
+    told = 0
+    for _ in range(200):
+        result = verify_pairs(rng.standard_normal(same + different), np.arange(same + different) < same, 0.01)
+        told += pairs_doubted(same, different, result.accuracy)
+    assert told >= 180  # of 190 that 19 in 20 would be
+    scores = rng.standard_normal(same + different) + 2.0 * (np.arange(same + different) < same)
+    useful = verify_pairs(scores, np.arange(same + different) < same, 0.01)
+    assert not pairs_doubted(same, different, useful.accuracy)

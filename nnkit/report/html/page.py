@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from nnkit.generated import packaged_text, template_environment
 from nnkit.report.html.deployment import deployment_values, is_deployment_report
 from nnkit.report.html.files import PageFiles, read_page_files
-from nnkit.report.html.verdict import figures_of, peak_layers, verdict_of
+from nnkit.report.html.verdict import figures_of, overlap_in, peak_layers, verdict_of
 from nnkit.report.html.words import (
+    breakable,
     byte_size,
     coded,
     cosine_in_words,
@@ -22,6 +23,7 @@ from nnkit.report.html.words import (
     milliseconds,
     ranked_otherwise,
     share,
+    shortly,
 )
 
 if TYPE_CHECKING:
@@ -75,6 +77,7 @@ def page_html(files: PageFiles) -> str:
             verdict=verdict_of(report),
             figures=figures_of(files),
             peaks={region: peak_layers(files.plan, region) for region in report["memory"]},
+            overlaps=[region for region in report["memory"] if overlap_in(files.plan, region)],
             columns=_columns(report),
             most=_most(report),
             data=embedded({"report": _shown(report), "plan": files.plan, "drawn": files.drawn}),
@@ -90,6 +93,7 @@ def page_environment() -> Environment:
     """The pages' templates, which escape what they are given, with the filters for numbers."""
     environment = template_environment(HERE, "templates").overlay(autoescape=True)
     environment.filters |= {
+        "breakable": breakable,
         "bytes": byte_size,
         "coded": coded,
         "cosine": cosine_in_words,
@@ -99,6 +103,7 @@ def page_environment() -> Environment:
         "milliseconds": milliseconds,
         "ranked_otherwise": ranked_otherwise,
         "share": share,
+        "shortly": shortly,
     }
     environment.tests["numeric"] = is_numeric
     return environment

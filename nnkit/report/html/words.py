@@ -86,6 +86,26 @@ def coded(text: str) -> Markup:
     return Markup("".join(marked))
 
 
+def breakable(name: str) -> Markup:
+    """A name of a layer or a file that may go on in the next line where a part of it ends."""
+    from markupsafe import Markup, escape
+
+    return Markup("<wbr>").join(escape(part) for part in re.findall(r"[^./_:]*[./_:]+|[^./_:]+", name))
+
+
+def shortly(form: str) -> Markup:
+    """A format for a narrow column: of affine integers the scale in three digits, below the type."""
+    from markupsafe import Markup, escape
+
+    kind, affine, rest = form.partition(" affine ")
+    if not affine:
+        return escape(form.removesuffix(" affine"))
+    scale, comma, zero = rest.partition(", zero at ")
+    if not comma:
+        return escape(f"{kind} {rest}")
+    return Markup('{} <small class="nowrap">× {}, zero {}</small>').format(kind, decimal(float(scale), 3), zero)
+
+
 def ranked_otherwise(answer: Mapping[str, Any], rank: int) -> bool:
     """Whether the quantised network's value of this rank is not one that the float network could have there.
 

@@ -17,8 +17,17 @@ from nnkit.cli import app
 from nnkit.errors import UserFileError
 from nnkit.report.html.files import PageFiles, read_page_files
 from nnkit.report.html.page import page_html
-from nnkit.report.html.verdict import figures_of, peak_layers, verdict_of
-from nnkit.report.html.words import byte_size, cosine_in_words, count, milliseconds, ranked_otherwise, share
+from nnkit.report.html.verdict import figures_of, overlap_in, peak_layers, verdict_of
+from nnkit.report.html.words import (
+    breakable,
+    byte_size,
+    cosine_in_words,
+    count,
+    milliseconds,
+    ranked_otherwise,
+    share,
+    shortly,
+)
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +80,40 @@ def test_a_memory_as_large_as_what_lies_in_it_does_not_count_as_full(files: Page
 
     assert headline(arena=(4096, 16384), caller=(500, 500)).startswith("25.0")
     assert headline(arena=(4096, 4096), caller=(500, 500)).endswith(" of arena")
+
+
+def test_a_memory_that_the_targets_tool_plans_is_told_as_an_estimate(files: PageFiles) -> None:
+    spans = [{"name": "segment 1", "size_bytes": 1024}, {"name": "segment 2", "size_bytes": 61440}]
+    memory = {"name": "segments", "title": "Maps alive at once", "capacity_bytes": None, "spans": spans}
+    fits = figures_of(PageFiles(changed(files.report, memory={}), files.plan, drawn={"memories": [memory]}))[0]
+    assert fits.headline == "60\u2009KiB (estimate)"
+    assert fits.lines[0].note == "maps alive at once; most in segment 2"
+
+
+def test_what_is_measured_against_labels_comes_first(files: PageFiles) -> None:
+    metrics = [
+        {"name": "top1_agreement", "program": 1.0, "float": None},
+        {"name": "top1_accuracy", "program": 0.9, "float": 0.91},
+    ]
+    task = {"kind": "classification", "metrics": metrics, "facts": {}}
+    report = changed(files.report, verify={**files.report["verify"], "task": task})
+    assert figures_of(PageFiles(report, files.plan))[1].headline == "top1 accuracy 0.9"
+
+
+def test_boxes_that_share_bytes_at_one_time_are_told_from_those_that_follow_each_other() -> None:
+    def box(first: int, last: int, offset: int) -> dict[str, Any]:
+        return {"region": "l2", "first_step": first, "last_step": last, "offset_bytes": offset, "size_bytes": 10}
+
+    assert overlap_in({"buffers": {"a": box(0, 1, 0), "b": box(1, 2, 9)}}, "l2")
+    assert not overlap_in({"buffers": {"a": box(0, 1, 0), "b": box(1, 2, 10), "c": box(2, 3, 0)}}, "l2")
+
+
+def test_names_break_where_their_parts_end_and_formats_are_short() -> None:
+    assert breakable("features.3/conv_a<b") == "features.<wbr>3/<wbr>conv_<wbr>a&lt;b"
+    assert breakable("") == ""
+    assert shortly("s16.12") == "s16.12"
+    assert shortly("s8 affine per channel") == "s8 per channel"
+    assert shortly("u8 affine 0.0511822, zero at 3") == 'u8 <small class="nowrap">× 0.0512, zero 3</small>'
 
 
 def changed(report: Any, **values: Any) -> Any:

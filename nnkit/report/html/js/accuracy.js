@@ -3,14 +3,14 @@
   const cumulative = nnkit.layers.map((layer) => layer.sqnr_db);
   const isolated = nnkit.layers.map((layer) => layer.isolated_sqnr_db);
   const entry = nnkit.chart(nnkit.element("depth-chart"), () => ({
-    grid: { left: 60, right: 24, top: 40, bottom: 140 },
+    grid: { left: 60, right: 24, top: 40, bottom: 150 },
     legend: { top: 6, textStyle: { color: nnkit.colour("text") } },
     tooltip: { trigger: "axis", ...nnkit.tooltip(), formatter: ([first]) => {
       const layer = nnkit.layers[first.dataIndex];
       return `<b>${nnkit.escape(layer.name)}</b><br>with all before it ${nnkit.decibel(layer.sqnr_db)}<br>isolated ${nnkit.decibel(layer.isolated_sqnr_db)}`;
     } },
     xAxis: { type: "category", data: nnkit.layers.map((layer) => layer.name), ...nnkit.axis(),
-      axisLabel: { color: nnkit.colour("quiet"), rotate: 45, hideOverlap: true, formatter: (name) => nnkit.shorten(name, 20) } },
+      axisLabel: { color: nnkit.colour("quiet"), rotate: 45, hideOverlap: true, formatter: (name) => nnkit.shorten(name, 26) } },
     yAxis: { type: "value", name: "SQNR in dB", scale: true, ...nnkit.axis() },
     dataZoom: [{ type: "inside" }, { type: "slider", height: 16, bottom: 4, textStyle: { color: nnkit.colour("quiet") } }],
     series: [

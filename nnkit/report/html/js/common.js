@@ -60,7 +60,7 @@ addEventListener("resize", nnkit.redrawCharts);
 // On paper all parts stand one below the other, as wide as a page, in the light theme, with what was folded open.
 nnkit.printing = (on) => {
   document.documentElement.classList.toggle("printing", on);
-  for (const fold of document.querySelectorAll("#rewrites details")) fold.open = on;
+  for (const fold of document.querySelectorAll("#rewrites details, #overview details")) fold.open = on;
   nnkit.drawCharts();
 };
 addEventListener("beforeprint", () => nnkit.printing(true));

@@ -65,7 +65,7 @@
     const highest = near ? use.capacity_bytes : use.peak_bytes;
     const tick = 2 ** Math.max(0, Math.ceil(Math.log2(highest / 8)));
     return {
-      grid: { left: 80, right: 24, top: 16, bottom: 108 },
+      grid: { left: 80, right: 24, top: 16, bottom: 128 },
       tooltip: { ...nnkit.tooltip(), formatter: ({ dataIndex }) => {
         const box = found[dataIndex];
         const ops = [steps[box.first_step], steps[box.last_step]].map((step) => nnkit.escape(step?.op ?? ""));
@@ -73,7 +73,7 @@
           + `${nnkit.count(box.offset_bytes)}<br>from ${ops[0]} to ${ops[1]}`;
       } },
       xAxis: { type: "value", min: 0, max: at.at(-1), ...nnkit.axis(), splitLine: { show: false },
-        axisLabel: { color: nnkit.colour("quiet"), rotate: 35, hideOverlap: true, formatter: (x) => nnkit.shorten(layerAt(x), 18) } },
+        axisLabel: { color: nnkit.colour("quiet"), rotate: 35, hideOverlap: true, formatter: (x) => nnkit.shorten(layerAt(x), 26) } },
       yAxis: { type: "value", min: 0, max: highest * 1.06, interval: tick, ...nnkit.axis(),
         axisLabel: { color: nnkit.colour("quiet"), formatter: nnkit.bytes, showMaxLabel: false } },
       dataZoom: [{ type: "inside", xAxisIndex: 0, filterMode: "none" }, { type: "slider", xAxisIndex: 0, height: 18, bottom: 6,
