@@ -15,6 +15,11 @@ def init_command(
     model: Path, out: Path, *, targets: Sequence[str], images: Path | None, shapes: Sequence[str]
 ) -> None:
     """Write a commented recipe that runs. Raises UsageError where `out` exists already."""
+    if out.exists() and model.exists() and out.samefile(model):
+        reason = "this is the recipe itself, and `nnkit init` writes one for a network"
+        raise UsageError(reason, where=str(model), remedy="name the network, as in `nnkit init net.onnx`")
+    if out.is_dir():
+        raise UsageError("it is a folder", where=str(out), remedy=f"name a file in it: --out {out}/recipe.yaml")
     if out.exists():
         raise UsageError("the file exists already", where=str(out), remedy="name another with --out, or remove it")
     write_draft(model, out, targets=targets, images=images, shapes=shapes)

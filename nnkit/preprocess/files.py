@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from nnkit.errors import RecipeError
+from nnkit.reading.matching_files import mended_glob
 
 if TYPE_CHECKING:
     from nnkit.recipe.types import RecipePath  # with pydantic behind it, which processes that calibrate do without
@@ -76,6 +77,5 @@ def _matches(pattern: str, base: Path, where: str) -> list[Path]:
     files = [path for path in matching if path.is_file() or (path.is_symlink() and not path.exists())]
     if not files:
         what = "matches folders only" if matching else "matches no file"
-        remedy = f"check the path; it was looked for at {base / pattern}"
-        raise RecipeError(f"'{pattern}' {what}", where=where, remedy=remedy)
+        raise RecipeError(f"'{pattern}' {what}", where=where, remedy=mended_glob(pattern, base))
     return files

@@ -27,6 +27,7 @@ from nnkit.recipe.yaml_loader import (
     MAX_NODES,
     MERGE_TAG,
     compose,
+    other_recipe,
     read_text,
 )
 
@@ -202,7 +203,9 @@ class _Builder:
         if real not in self.real_paths:
             if len(self.real_paths) >= MAX_FILES:
                 raise fail(f"more than {MAX_FILES} files are included", "include fewer files")
-            self.real_paths[real] = compose(read_text(path, display, fail), display)
+            included = bool(self.real_paths)  # which may be a stranger's: nothing of the folder is told
+            absent = "check the path" if included or os.path.exists(path) else other_recipe(path)
+            self.real_paths[real] = compose(read_text(path, display, fail, absent), display)
         return real, self.real_paths[real]
 
     def _place(self, node: yaml.Node) -> Place:

@@ -115,6 +115,9 @@ def read_targets(
         return {}
     section = document.data["targets"]
     if not isinstance(section, dict) or not section:
+        written = [name for name in (section if isinstance(section, list) else [section]) if name in installed]
+        if written:
+            example = f"`targets: {{{', '.join(f'{name}: {{}}' for name in written)}}}`"
         reason = "'targets' names no target" if not section else "'targets' must be a section of keys"
         findings.append(Finding(at, False, reason, f"write {example}"))
         return {}

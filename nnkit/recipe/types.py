@@ -20,6 +20,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from nnkit.errors import RecipeError
+from nnkit.reading.matching_files import mended_glob
 from nnkit.recipe.base import fault
 from nnkit.recipe.variables import escape
 
@@ -146,7 +147,7 @@ class RecipePath:
             raise RecipeError(
                 f"'{self.text}' matches no file",
                 where=self.where,
-                remedy=f"check the path; it was looked for at {self.file}",
+                remedy=mended_glob(self.text, self.folder),
             )
         return files
 

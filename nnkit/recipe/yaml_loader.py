@@ -13,9 +13,11 @@ from typing import Any
 
 import yaml
 
+from nnkit.did_you_mean import nearest
 from nnkit.recipe.problems import InvalidRecipeError, Problem, shown
 from nnkit.recipe.scalars import tag_of
 
+_MOST_NAMED = 8
 MAX_FILE_BYTES = 1 << 20
 MAX_DEPTH = 50
 MAX_NODES = 30_000
@@ -105,13 +107,26 @@ class RecipeYaml(yaml.SafeLoader):
         return self.get_mark()
 
 
-def read_text(path: Path, display: str, fail: Callable[[str, str], Exception]) -> str:
+def other_recipe(path: Path) -> str:
+    """The remedy for a recipe that is not there: another one of its folder, where there is one."""
+    try:
+        names = sorted(each.name for each in path.parent.iterdir() if each.suffix in (".yaml", ".yml"))[:_MOST_NAMED]
+    except OSError:
+        return f"check the path: there is no folder {path.parent}"
+    if not names:
+        return "check the path, or write a recipe with `nnkit init MODEL`"
+    match = nearest(path.name, names)
+    return f"did you mean {path.with_name(match)}?" if match else f"check the path; its folder has {', '.join(names)}"
+
+
+def read_text(path: Path, display: str, fail: Callable[[str, str], Exception], absent: str) -> str:
     """The text of a recipe file or fragment: a regular file of UTF-8, at most `MAX_FILE_BYTES` long.
 
     Args:
         path: the file.
         display: its name for messages about its content.
         fail: makes the exception for a file that cannot be read, from a reason and a remedy.
+        absent: the remedy where there is no such file.
 
     Raises:
         InvalidRecipeError: the content is too large, or is not UTF-8.
@@ -127,7 +142,7 @@ def read_text(path: Path, display: str, fail: Callable[[str, str], Exception]) -
         with path.open("rb") as stream:
             data = stream.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
-        raise fail(f"the file '{display}' does not exist", "check the path") from None
+        raise fail(f"the file '{display}' does not exist", absent) from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else "not a file name"
         raise fail(f"'{shown(display)}' cannot be read: {why}", "check the path and its permissions") from None

@@ -34,7 +34,20 @@ MISTAKES = {
     "command": (("chek", "recipe.yaml"), 2, "chek", always("check", "recipe.yaml")),
     "option": (("check", "recipe.yaml", "--jsn"), 2, "--json", always("check", "recipe.yaml", "--json")),
     "help of nothing": (("help", "chek"), 2, "did you mean 'check'?", always("help", "check")),
-    "no recipe": (("check", "recipes.yaml"), 2, "does not exist", always("check", "recipe.yaml")),
+    "no recipe": (("check", "recipes.yaml"), 2, "did you mean recipe.yaml?", always("check", "recipe.yaml")),
+    "no recipe like it": (("check", "net.yml"), 2, "its folder has recipe.yaml", always("check", "recipe.yaml")),
+    "init of a recipe": (
+        ("init", "recipe.yaml"),
+        2,
+        "name the network, as in `nnkit init net.onnx`",
+        always("init", "net.onnx", "--out", "other.yaml"),
+    ),
+    "init into a folder": (
+        ("init", "net.onnx", "--out", "images"),
+        2,
+        "--out images/recipe.yaml",
+        always("init", "net.onnx", "--out", "images/recipe.yaml"),
+    ),
     "a folder": (("check", "."), 2, "name the file: ./recipe.yaml", always("check", "./recipe.yaml")),
     "target": (
         ("plan", "recipe.yaml", "--target", "tpu"),

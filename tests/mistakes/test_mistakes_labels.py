@@ -9,9 +9,17 @@ from mistakes import Mistake, check_mistake
 
 
 def labels(folder: Path) -> None:
-    texts = {"right": "0.png,1", "wide": "0.png,1,2", "names": "0.png,cat", "other": "7.png,1"}
+    texts = {
+        "right": "0.png,1",
+        "wide": "0.png,1,2",
+        "names": "0.png,cat",
+        "other": "7.png,1",
+        "twice": "0.png,1\n0.png,2",
+    }
+    texts |= {"semicolon": "0.png;1", "tab": "0.png\t1"}
     for name, text in texts.items():
         (folder / f"{name}.csv").write_text(f"{text}\n")
+    (folder / "empty.csv").write_text("")
 
 
 MISTAKES = (
@@ -52,6 +60,46 @@ MISTAKES = (
         "other.csv",
         "image",
         "fix",
+        "verify: {task: {kind: classification, labels: right.csv}, ",
+        prepare=labels,
+    ),
+    Mistake(
+        "twice",
+        "verify: {",
+        "verify: {task: {kind: classification, labels: twice.csv}, ",
+        "twice.csv:2",
+        "'0.png' has class 2 here, and class 1 in a line before",
+        "keep the line that is true",
+        "verify: {task: {kind: classification, labels: right.csv}, ",
+        prepare=labels,
+    ),
+    Mistake(
+        "semicolon",
+        "verify: {",
+        "verify: {task: {kind: classification, labels: semicolon.csv}, ",
+        "semicolon.csv:1",
+        "1 value in this line",
+        "write commas between the values: image,class",
+        "verify: {task: {kind: classification, labels: right.csv}, ",
+        prepare=labels,
+    ),
+    Mistake(
+        "tab",
+        "verify: {",
+        "verify: {task: {kind: classification, labels: tab.csv}, ",
+        "tab.csv:1",
+        "1 value in this line",
+        "write commas between the values: image,class",
+        "verify: {task: {kind: classification, labels: right.csv}, ",
+        prepare=labels,
+    ),
+    Mistake(
+        "empty",
+        "verify: {",
+        "verify: {task: {kind: classification, labels: empty.csv}, ",
+        "empty.csv",
+        "the file is empty",
+        "write a line for each image",
         "verify: {task: {kind: classification, labels: right.csv}, ",
         prepare=labels,
     ),

@@ -9,6 +9,15 @@ from mistakes import Mistake, check_mistake
 
 MISTAKES = (
     Mistake(
+        "list of targets",
+        "targets:\n  gap8: {}",
+        "targets: [gap8, onnx_qdq]",
+        "9:10",
+        "'targets' must be a section of keys",
+        "write `targets: {gap8: {}, onnx_qdq: {}}`",
+        "targets: {gap8: {}, onnx_qdq: {}}",
+    ),
+    Mistake(
         "no such target",
         "gap8: {}",
         "gap9: {}",

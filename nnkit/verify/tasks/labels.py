@@ -23,8 +23,15 @@ def read_classes(path: Path, images: Sequence[str]) -> dict[int, int]:
     Raises UserFileError for a line that is no `image,class`, or where no image is named.
     """
     classes: dict[int, int] = {}
+    told: dict[str, int] = {}
     for line, fields in _rows(path, 2, "image,class"):
         category = _number(fields[1], int, path, line, "a class is a whole number from 0")
+        if told.setdefault(fields[0], category) != category:
+            raise UserFileError(
+                f"{fields[0]!r} has class {category} here, and class {told[fields[0]]} in a line before",
+                where=f"{path}:{line}",
+                remedy="keep the line that is true",
+            )
         classes.update(dict.fromkeys(matching(fields[0], images), category))
     return _some(classes, path)
 
@@ -84,7 +91,10 @@ def _rows(path: Path, width: int | tuple[int, ...], form: str) -> list[tuple[int
         if not any(values) or values[0].startswith("#") or ",".join(values) == form:
             continue
         if len(values) not in widths:
-            raise UserFileError(f"{len(values)} values in this line", where=f"{path}:{line}", remedy=f"write {form}")
+            other = next((mark for mark in ";\t" if len(values[0].split(mark)) in widths), None)
+            remedy = f"write {form}" if other is None else f"write commas between the values: {form}"
+            number = "1 value" if len(values) == 1 else f"{len(values)} values"
+            raise UserFileError(f"{number} in this line", where=f"{path}:{line}", remedy=remedy)
         rows.append((line, values))
     return rows
 
@@ -103,7 +113,8 @@ def _number(text: str, kind: Callable[[str], T], path: Path, line: int, remedy: 
 
 def _some(labels: dict[int, T], path: Path) -> dict[int, T]:
     if not labels:
-        raise UserFileError(
-            "none of its images is among the verification images", where=str(path), remedy="compare the names"
-        )
+        if not path.stat().st_size:
+            raise UserFileError("the file is empty", where=str(path), remedy="write a line for each image")
+        reason = "none of its images is among the verification images"
+        raise UserFileError(reason, where=str(path), remedy="compare the names")
     return labels
