@@ -10,7 +10,9 @@ import pytest
 from nnkit.errors import InternalError, ToolError
 from nnkit.program import Fixed, Program, Window
 from nnkit_gap8.call_stack import worst_stack_bytes
+from nnkit_gap8.checked_plan import checked_plan
 from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
+from nnkit_gap8.options import Gap8Options
 from nnkit_gap8.runners import HostRunner, Rv32Runner
 from tests.c.fixed import plain_reference
 from tests.c.fixed.programs import S8, S16, U8, conv
@@ -106,14 +108,30 @@ def test_the_linker_refuses_what_does_not_fit_l2(tmp_path: Path) -> None:
 
 
 @needs_rv32
+@pytest.mark.parametrize("more_bytes", [0, 1, 2, 3])
+def test_l2_of_any_size_that_holds_the_plan(more_bytes: int, tmp_path: Path) -> None:
+    """No multiple of 16, which the stack's start is, and no whole words."""
+    r = Random(1)
+    r._conv(r.fresh((3, 5, 7), S16), S16, Window(1, 1), 5)
+    program = r.program()
+    peak_bytes = checked_plan(program, Gap8Options(cores=1)).regions["l2"].peak_bytes
+    assert peak_bytes % 16 != 0
+    exact = Gap8Options.model_validate({"cores": 1, "memory": {"l2": peak_bytes + more_bytes}})
+    plan = checked_plan(program, exact)
+    assert plan.regions["l2"].peak_bytes == peak_bytes
+    artifact = write_artifact(program, tmp_path, plan, cores=1)
+    result = Rv32Runner().run(artifact, program, [random_inputs(program, 0)], trace=False)[0]
+    assert result.measured["l2_painted_bytes"] <= peak_bytes
+
+
+@needs_rv32
 @pytest.mark.parametrize(("region", "capacity"), [("l2", 512 << 10), ("l1", 64 << 10)])
 def test_a_write_behind_a_region_traps(region: str, capacity: int, tmp_path: Path) -> None:
     program = small()
     artifact = write_artifact(program, tmp_path)
     source = artifact / "net.c"
     text = source.read_text()
-    # L2's base may lie a few bytes above the region's start, so that the stack is aligned.
-    stray = f"    ((volatile nnkit_u8 *){region})[{capacity} + 16] = 1;\n"
+    stray = f"    ((volatile nnkit_u8 *){region})[{capacity}] = 1;\n"
     assert text.count("    return 0;\n") == 1
     source.write_text(text.replace("    return 0;\n", f"{stray}    return 0;\n"))
     with pytest.raises(ToolError, match="access to guarded memory"):
