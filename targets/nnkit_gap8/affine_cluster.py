@@ -80,7 +80,8 @@ class AffineCluster:
         if isinstance(self.described(parts, op), str):  # on L2, with scratch for each part
             scratch = align_up(parts.scratch_bytes, 4) * self.machine.cores
             return replace(parts, scratch_bytes=scratch, distance_bytes=0)  # no order among parts
-        return replace(parts, scratch_bytes=0)
+        distance = parts.distance_bytes if _reads_all(parts.numbers) else 0
+        return replace(parts, scratch_bytes=0, distance_bytes=distance)
 
     def described(self, call: Call, op: OpBase) -> tuple[TiledOp, TileCosts] | str:
         """The tiles of a call, or why it has none."""
@@ -116,6 +117,18 @@ class AffineCluster:
         tiles = TilePlan(self.budget_bytes, self.machine.cores, steps, untiled, cluster_costs.fetch_cycles(plan))
         check_tile_plan(tiles)
         return tiles
+
+
+def _reads_all(numbers: Mapping[str, int]) -> bool:
+    """Whether a call's windows leave out no row and no column.
+
+    Tiles load whole rows: in place, an output could else be written over a row that a tile loads and nobody reads.
+    """
+
+    def of(name: str) -> int:
+        return numbers.get(name, 1)
+
+    return all(of(f"dilation_{side}") == 1 and of(f"stride_{side}") <= of(f"kernel_{side}") for side in "hw")
 
 
 def table_bytes(call: Call) -> int:

@@ -186,6 +186,36 @@ def test_the_port_runs_the_network_through_the_sdks_calls(tmp_path: Path) -> Non
         assert f"{name}[{index}] = {value}\n" in done.stdout
 
 
+def dilated_in_place() -> AffineProgram:
+    """A depthwise layer whose tiles load rows that no tap of theirs reads, and whose output may hold its input."""
+    draw = RandomOps(12)
+    window = Window(6, 6, 2, 2, 64, 64, 219, 318, 270, 306)
+    source = draw._input((8, 3, 17), 8)
+    output = draw._tensor((8, *window.output_hw(3, 17)), 8)
+    weight = draw.rng.integers(-127, 128, (8, 1, 6, 6)).astype(np.int8)
+    op = AffineConv(
+        **draw._fields((source,), output),
+        weight=weight,
+        weight_format=Affine(8, (0.01,) * 8, (0,) * 8, 0, signed=True),
+        bias=draw.rng.integers(-500, 500, 8).astype(np.int32),
+        window=window,
+        groups=8,
+        pad_value=source.zero_point,
+        transposed=False,
+        requantize=draw._stage(np.full(8, 0.004), output),
+    )
+    draw.ops.append(op)
+    return draw.program("net")
+
+
+def test_an_output_keeps_off_rows_that_tiles_load(tmp_path: Path) -> None:
+    program = dilated_in_place()
+    plan = planned(program, 9 << 10)
+    assert plan.tiles is not None
+    assert plan.tiles.steps[0].tiles > 1
+    check(program, written(plan, tmp_path), HostRunner(flags=("-O0",), parts=3))
+
+
 @needs_rv32
 def test_a_network_on_rv32_within_memory_and_stack(tmp_path: Path) -> None:
     program = network(2)
