@@ -231,6 +231,12 @@ def no_error_function(op: TpuOp) -> str | None:
     return "Erf" if isinstance(op, TpuActivation) and op.function == "erf" else None
 
 
+def no_rows_by_number(op: TpuOp) -> str | None:
+    """the cv18xx pick no rows of a table by numbers: the compiler leaves that to the host's runtime
+    fix: pick the rows on the host, or choose a bm1684x or a bm1688"""
+    return "rows by numbers" if isinstance(op, TpuEmbedding) else None
+
+
 LAYER_CONSTRAINTS: tuple[Constraint, ...] = (
     two_operands,
     one_operand_is_computed,
@@ -258,12 +264,6 @@ LAYER_CONSTRAINTS: tuple[Constraint, ...] = (
     linear_coordinates_are_kept,
     batch_is_not_reduced,
 )
-
-
-def no_rows_by_number(op: TpuOp) -> str | None:
-    """the cv18xx pick no rows of a table by numbers: the compiler leaves that to the host's runtime
-    fix: pick the rows on the host, or choose a bm1684x or a bm1688"""
-    return "rows by numbers" if isinstance(op, TpuEmbedding) else None
 
 
 CV_CONSTRAINTS: tuple[Constraint, ...] = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -137,6 +137,24 @@ def _pins(**changes: int) -> dict[str, Any]:
     layer = {"layer": "first", "input_frac": 12, "weight_frac": 14, "bias_frac": 11, "output_frac": 11, "norm": 15}
     second = {"layer": "second", "input_frac": 11, "weight_frac": 14, "bias_frac": 10, "output_frac": 10, "norm": 15}
     return {"bits": 16, "input_frac": 12, "layers": [{**layer, **changes}, second]}
+
+
+@pytest.mark.parametrize(
+    ("bits", "unsigned", "expected"),
+    [
+        (8, "never", Fixed(8, 0, signed=False)),  # 0 to 255 need their ninth bit, whatever the policy
+        (16, "never", Fixed(16, 0)),
+        (16, "always", Fixed(16, 0, signed=False)),
+    ],
+)
+def test_raw_pixels_under_each_policy_of_signs(
+    conv_relu: tuple[Model, Arrays], bits: Literal[8, 16], unsigned: Literal["never", "always"], expected: Fixed
+) -> None:
+    model, feeds = conv_relu
+    pixels = {"x": InputRange(0, 255, integral=True)}
+    scheme = FixedPointScheme(bits=bits, unsigned=unsigned, input_ranges=pixels)
+    program = quantize(lower(model), stats_of(float_values(model, feeds)), scheme)
+    assert program.tensors["x"].fixed == expected
 
 
 def test_pinned_formats_are_kept(conv_relu: tuple[Model, Arrays], tmp_path: Path) -> None:
