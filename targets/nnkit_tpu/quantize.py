@@ -103,6 +103,8 @@ def to_program(graph: TpuGraph, ranges: Mapping[str, ValueRange], precision: Pre
         from_bf16 = precision.high == "F16" and modes[op.inputs[0]] == "BF16"  # which is not cast to F16
         floating = isinstance(formats[op.inputs[0]], Float) and not from_bf16
         asked = _mode(op, floating, graph, precision, notes)
+        if isinstance(op, TpuRecurrent) and modes[op.inputs[0]] == "F16":  # which is not cast to BF16
+            asked = "F16"
         mode = computed_mode(op, asked, precision.chip, [n for n, m in modes.items() if m == "F32"])
         modes[op.output] = mode
         formats[op.output] = _stored(chosen[op.output]) if mode == "INT8" else _FORMATS[mode]

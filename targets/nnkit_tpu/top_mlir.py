@@ -330,13 +330,15 @@ def _layer_norm(writer: _Writer, op: Any) -> _Written:
 
 def _recurrent(writer: _Writer, op: Any) -> _Written:
     ways, hidden = len(op.weight), op.recurrent.shape[-1]
-    parts = {"weight": op.weight, "recurrent": op.recurrent, "bias": op.bias, "state": np.zeros((ways, 1, hidden))}
+    images = writer.graph.tensors[op.inputs[0]].shape[0]
+    state = np.zeros((ways, images, hidden))
+    parts = {"weight": op.weight, "recurrent": op.recurrent, "bias": op.bias, "state": state}
     resets = "" if op.cell == "lstm" else ", linear_before_reset = true"
     both = str(ways == 2).lower()
     attributes = f"hidden_size = {hidden} : i64, bidirectional = {both}, batch_first = true{resets}"
     more = [writer.weight(op, role, array) for role, array in parts.items()]
     if op.cell == "lstm":
-        more += [writer.weight(op, "cell", parts["state"]), writer.absent()]
+        more += [writer.weight(op, "cell", state), writer.absent()]
     return op.cell.upper(), more, attributes
 
 

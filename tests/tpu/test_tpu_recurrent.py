@@ -11,11 +11,14 @@ from onnx import helper
 from tpu_build import built, refuted
 from tpu_net import ROWS, Net
 
+from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import ModelError
 from nnkit.graph import Model
 from nnkit.simulate import simulate
+from nnkit_tpu.chip_model import run_on_chip_model
+from nnkit_tpu.compile import CompileOptions, compile_graph
 from nnkit_tpu.lowering import lower
-from nnkit_tpu.quantize import Precision, to_program
+from nnkit_tpu.quantize import Precision, graph_of, to_program
 from nnkit_tpu.recurrent import TpuRecurrent
 from nnkit_tpu.toolchain import Toolchain
 
@@ -23,12 +26,14 @@ HIDDEN = 5
 GATES = {"GRU": 3, "LSTM": 4}
 
 
-def _recurrent(net: Net, to: str, op: str, *, direction: str = "forward", outputs: int = 2, after: int = 1) -> None:
+def _recurrent(
+    net: Net, to: str, op: str, *, direction: str = "forward", outputs: int = 2, after: int = 1, given: str = "rows"
+) -> None:
     """The layer on the rows as one sequence of six steps; its results are `<to>_0`, `<to>_1` ..."""
     ways, width = (2 if direction == "bidirectional" else 1), GATES[op] * HIDDEN
     weights = net.normal(ways, width, 20), net.normal(ways, width, HIDDEN), net.normal(ways, 2 * width)
     more = {"linear_before_reset": after} if op == "GRU" else {}
-    steps = net("Transpose", "rows", perm=[1, 0, 2], to=f"{to}_steps")
+    steps = net("Transpose", given, perm=[1, 0, 2], to=f"{to}_steps")
     results = [f"{to}_{index}" for index in range(outputs)]
     net.nodes.append(
         helper.make_node(op, [steps, *weights], results, name=to, hidden_size=HIDDEN, direction=direction, **more)
@@ -71,6 +76,30 @@ def test_the_chip_model_agrees(tpu_toolchain: Toolchain, tmp_path: Path, options
     assert refuted(report) == []
     assert report["status"] == "ok"
     assert report["verify"]["float_vs_program"]["sqnr_db"] > 30
+
+
+def test_several_images_are_each_computed_as_one_alone(tpu_toolchain: Toolchain, tmp_path: Path) -> None:
+    program = to_program(lower(_network(), "net"), {}, Precision("bm1684x", "F32"))
+    options = CompileOptions("bm1684x", "F32", batch=3)
+    compiled = compile_graph(tpu_toolchain, graph_of(program), options, tmp_path, search=False)
+    rows = np.random.default_rng(3).normal(0, 1, (3, *ROWS[1:])).astype(np.float32)
+    outputs = run_on_chip_model(tpu_toolchain, compiled.model, "bm1684x", {"rows": rows})
+    for image, given in enumerate(rows):
+        alone = simulate(program, {"rows": given})
+        for name, together in zip(program.outputs, outputs.values(), strict=True):
+            np.testing.assert_allclose(together[image].reshape(alone[name].shape), alone[name], atol=1e-5)
+
+
+def test_behind_a_layer_in_f16_an_lstm_runs_in_float32() -> None:
+    """No code casts F16 to BF16, nor back."""
+    net = Net()
+    net("LayerNormalization", "rows", net.constant(np.ones(20)), axis=-1, to="normal")
+    _recurrent(net, "r", "LSTM", given="normal")
+    graph = lower(net.model(_both_results(net, "r")), "net")
+    ranges = dict.fromkeys(graph.tensors, ValueRange(-1.0, 1.0, -1.0, 1.0))
+    modes = {op.kind: op.mode for op in to_program(graph, ranges, Precision("bm1684x", "INT8")).ops}  # type: ignore[attr-defined]
+    assert modes["layer_norm"] == "F16"
+    assert modes["recurrent"] == "F32"
 
 
 def test_what_runs_backwards_alone_is_refused_with_the_rewrite_that_helps() -> None:

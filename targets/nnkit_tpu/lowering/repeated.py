@@ -66,6 +66,8 @@ def without_idle_reshapes(
             continue
         root = roots.get(op.inputs[0], op.inputs[0])
         roots[op.output] = root
+        if isinstance(op, TpuPermute) and op.order[0] != 0:  # of several images the first axis is not of 1
+            op = TpuReshape(**{field.name: getattr(op, field.name) for field in fields(TpuReshape)})
         if shape(op.output) != shape(root) or "cpu" in op.tags:
             kept.append(op)
         elif op.output not in outputs:
