@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 
-from benchmarks.zoo import detectors, pictures, sequences, vision
+from benchmarks.zoo import attention, detectors, pictures, sequences, vision
 from benchmarks.zoo.with_torch import nn
 
 
@@ -60,6 +60,9 @@ _PICTURES = {
     "mixer": _picture(pictures.Mixer, 32),
     "two_pictures": Entry(pictures.TwoPictures, ((1, 1, 32, 32),) * 2),
     "depth": _picture(pictures.Depth, 32),
+    "gates": _picture(attention.Gates, 32),
+    "restyled": Entry(pictures.Restyled, ((1, 3, 16, 16), (1, 16))),
+    "super_resolution_on_bicubic": _picture(pictures.SuperResolutionOnBicubic, 16),
 }
 _DETECTORS = {
     "yolo_raw": _picture(partial(detectors.Yolo, "raw")),
@@ -81,5 +84,9 @@ _SEQUENCES = {
     "multilayer_perceptron": Entry(sequences.multilayer_perceptron, ((1, 16),)),
     "transformer_features": Entry(partial(sequences.Attending, tokens=False), ((1, 16, 20),)),
     "transformer_tokens": Entry(partial(sequences.Attending, tokens=True), ((1, 16),), tokens=100),
+    "transformer_masked": Entry(attention.Masked, ((1, 12, 10),)),
+    "transformer_rotary": Entry(attention.Rotary, ((1, 16, 20),)),
+    "conformer": Entry(attention.Conformer, ((1, 20, 40),)),
+    "unet_one_dimension": Entry(sequences.UNetOneDimension, ((1, 2, 64),)),
 }
 NETWORKS: Mapping[str, Entry] = MappingProxyType({**_VISION, **_PICTURES, **_DETECTORS, **_SEQUENCES})

@@ -154,3 +154,34 @@ class Depth(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         small = self.last(self.trunk(x))
         return torch.exp(functional.interpolate(small, size=x.shape[-2:], mode="bilinear") * 0.25)
+
+
+class Restyled(nn.Module):
+    """A generator's stage: a vector scales and shifts the normalised channels of a map (adaptive normalisation)."""
+
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        self.style = nn.Sequential(nn.Linear(16, 32), nn.LeakyReLU(0.2), nn.Linear(32, 2 * width))
+        self.enter, self.middle = nn.Conv2d(3, width, 3, padding=1), nn.Conv2d(width, width, 3, padding=1)
+        self.norm, self.leave = nn.InstanceNorm2d(width), nn.Conv2d(width, 3, 1)
+
+    def forward(self, x: torch.Tensor, style: torch.Tensor) -> torch.Tensor:
+        """[1, 3, H, W], [1, 16] -> [1, 3, 2 H, 2 W]."""
+        scale, shift = self.style(style)[:, :, None, None].chunk(2, 1)
+        x = functional.leaky_relu(self.norm(self.enter(x)), 0.2) * (1 + scale) + shift
+        x = functional.leaky_relu(self.middle(functional.interpolate(x, scale_factor=2)), 0.2)
+        return self.leave(x)
+
+
+class SuperResolutionOnBicubic(nn.Module):
+    """What pixel shuffle makes, added to the picture enlarged by a cubic filter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter, self.middle = nn.Conv2d(3, 16, 5, padding=2), nn.Conv2d(16, 27, 3, padding=1)
+        self.slopes, self.shuffle = nn.PReLU(16), nn.PixelShuffle(3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[1, 3, H, W] -> [1, 3, 3 H, 3 W]."""
+        large = functional.interpolate(x, scale_factor=3, mode="bicubic")
+        return (self.shuffle(self.middle(self.slopes(self.enter(x)))) + large).clamp(0, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from benchmarks.zoo.blocks import conv_unit, depthwise_unit
-from benchmarks.zoo.with_torch import nn, torch
+from benchmarks.zoo.with_torch import functional, nn, torch
 
 
 def ds_cnn() -> nn.Module:
@@ -98,3 +98,24 @@ class Attending(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.last(self.body(self.enter(x) + self.place).mean(1))
+
+
+class UNetOneDimension(nn.Module):
+    """A U-Net over time: down by a mean and by a maximum, up by a transposed convolution and by interpolation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        sizes = ((2, 8), (8, 16), (16, 24), (40, 16), (24, 8))
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Conv1d(a, b, 5, padding=2), nn.BatchNorm1d(b), nn.LeakyReLU(0.1)) for a, b in sizes
+        )
+        self.up, self.leave = nn.ConvTranspose1d(24, 24, 4, 2, 1), nn.Conv1d(8, 1, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[1, 2, steps] -> [1, 1, steps]."""
+        first = self.blocks[0](x)
+        second = self.blocks[1](functional.avg_pool1d(first, 2))
+        third = self.blocks[2](functional.max_pool1d(second, 2))
+        x = self.blocks[3](torch.cat([self.up(third), second], 1))
+        x = functional.interpolate(x, scale_factor=2, mode="linear")
+        return torch.tanh(self.leave(self.blocks[4](torch.cat([x, first], 1))))
