@@ -139,7 +139,7 @@ def fits(files: PageFiles) -> Figure:
 
 
 def _estimated(memories: Sequence[Mapping[str, Any]]) -> Figure:
-    """Of a target whose own tool places all buffers: what nnkit estimates, with the layers that take most."""
+    """What nnkit estimates where a target's own tool places all buffers, with the layers that take most."""
     lines = []
     for memory in memories:
         most = max(memory["spans"], key=lambda span: int(span["size_bytes"]))
