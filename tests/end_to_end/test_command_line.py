@@ -193,7 +193,7 @@ def test_a_refusal_says_which_rewrite_is_missing_or_why_it_declined(project: Pat
     net = Net((1, 1, 40, 40))
     x = net.batch_norm(net.conv("x", 4))
     scales = net.constant(np.float32([1, 2, 1, 1]), "scales")
-    net.save(project / "net.onnx", net.node("Resize", [x, "", scales], 4))
+    net.save(project / "net.onnx", net.node("Resize", [x, "", scales], 4, mode="linear"))
     (project / "recipe.yaml").write_text(RECIPE + "restructure: [normalize_resize]\n")
     done = nnkit("run", "recipe.yaml", "--no-qemu")
     assert done.code == 3
