@@ -2,7 +2,7 @@
 
 Pattern: GRU or LSTM of ONNX that runs backwards alone, or an LSTM whose last cell is read.
 Algebra: that of `unroll_recurrent`.
-Declines for others, which the TPU computes as one layer, and for what `unroll_recurrent` declines.
+Declines for others, which some targets compute as one layer, and for what `unroll_recurrent` declines.
 """
 
 from __future__ import annotations
