@@ -26,14 +26,14 @@ from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Program, macs
 from nnkit.simulate import simulate
 from nnkit.target import Runner
-from nnkit_gap8.affine_scheme import planned
+from nnkit_gap8.affine.scheme import planned
 from nnkit_gap8.checked_plan import checked_plan
-from nnkit_gap8.cluster import Cluster
+from nnkit_gap8.cluster.build import Cluster
+from nnkit_gap8.cluster.tile_plan import TilePlan
+from nnkit_gap8.cluster.tile_report import network_cycles
 from nnkit_gap8.gvsoc_runner import GvsocRunner
 from nnkit_gap8.options import Gap8Options
 from nnkit_gap8.runners import HostRunner
-from nnkit_gap8.tile_plan import TilePlan
-from nnkit_gap8.tile_report import network_cycles
 
 
 def rows_of(workshop: Workshop, network: Network, precision: str, scheme: str, cores: int) -> Iterator[Row]:

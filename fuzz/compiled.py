@@ -67,7 +67,7 @@ class Seeds:
 
 def seeds(folder: Path) -> Seeds:
     """A build of four layers and what a mapper would make of it."""
-    from nnkit_nnie.ops import NnieWeighted
+    from nnkit_nnie.gfpq.ops import NnieWeighted
 
     recipe = RECIPE.replace("onnx_qdq: {}", "nnie: {chip: hi3516cv500, precision_table: false}")
     build = built(folder, _network(), recipe + "restructure: []\n", "nnie")
@@ -189,7 +189,7 @@ def _record(payload: bytes, way: int, number: int) -> bytes:
 
 
 def _packed(payload: bytes, table: bytes, *, runs: bool) -> bytes:
-    """A stream of the code that `nnkit_nnie/wk_compressed.py` describes, without its codes for two bytes and more."""
+    """A stream of the code that `nnkit_nnie/wk/compressed.py` describes, without its codes for two bytes and more."""
     text, extra = "", 0
     codes = {table[0]: "000", table[1]: "100" if runs else "010"}
     for byte in (*payload, None):

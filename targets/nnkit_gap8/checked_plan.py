@@ -11,7 +11,7 @@ from nnkit.memory.needs import KernelNeeds
 from nnkit.memory.plan import MemoryPlan
 from nnkit.memory.problem import UNBOUNDED_BYTES
 from nnkit.program import OpBase, Program
-from nnkit_gap8.cluster import Cluster
+from nnkit_gap8.cluster.build import Cluster
 from nnkit_gap8.code_choice import with_room_for_code
 from nnkit_gap8.code_size import code_bytes
 from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES

@@ -15,7 +15,7 @@ from nnkit.c.fixed.operator import Function
 from nnkit.c.fixed.rows import RowsFunction
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Program
-from nnkit_gap8.cluster import Cluster
+from nnkit_gap8.cluster.build import Cluster
 from nnkit_gap8.network_code import network_code
 from nnkit_gap8.options import Gap8Options
 from nnkit_gap8.step_table import step_table

@@ -19,7 +19,7 @@ from nnkit.c.text import comment_text, identifier, unique_identifiers
 from nnkit.errors import InternalError
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Fixed, Program
-from nnkit_gap8.cluster import Cluster
+from nnkit_gap8.cluster.build import Cluster
 from nnkit_gap8.compile_flags import OPTIMISATION, PULP_NETWORK_FLAGS, RV32_FLAGS
 from nnkit_gap8.files import cluster_files, shared_files
 from nnkit_gap8.network_code import RESERVED, network_code

@@ -11,10 +11,10 @@ from nnkit.c.fixed.machine import CoreMachine
 from nnkit.c.text import unique_identifiers
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import JoinRows, Program
-from nnkit_gap8.cluster import Cluster
+from nnkit_gap8.cluster.build import Cluster
+from nnkit_gap8.cluster.tiling_constants import tiling_constants
 from nnkit_gap8.shared_constants import with_shared_constants
 from nnkit_gap8.steps import StepView, layer_comment, step_views
-from nnkit_gap8.tiling_constants import tiling_constants
 
 RESERVED = frozenset(("context", "l1", "l2", "port", "task", "tiles"))
 """Names that the generated code uses."""

@@ -58,7 +58,7 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         if options.scheme == "power_of_two":
             return super().lower(model, log, options)
         from nnkit.quantize.affine.lowering import lower_affine
-        from nnkit_gap8.affine_scheme import check_options
+        from nnkit_gap8.affine.scheme import check_options
 
         check_options(options)
         return lower_affine(model, log, self.documentation)
@@ -103,7 +103,7 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         if options.scheme == "power_of_two":
             return super().ranges_used(lowered, quantization, program, options)
         from nnkit.affine_build.quantize import ranges_taken
-        from nnkit_gap8.affine_scheme import of_scheme
+        from nnkit_gap8.affine.scheme import of_scheme
 
         return ranges_taken(lowered, quantization, of_scheme(program), options.affine)
 
@@ -113,7 +113,7 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         """The network with any set of layers in 16 bits."""
         if options.scheme == "power_of_two":
             return super().diagnosis(reference, lowered, quantization, options)
-        from nnkit_gap8.affine_scheme import affine_diagnosis
+        from nnkit_gap8.affine.scheme import affine_diagnosis
 
         return affine_diagnosis(reference, lowered, quantization, options)
 
@@ -175,7 +175,7 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
     def plan(self, lowered: LoweredLayers, program: Program, options: Gap8Options) -> MemoryPlan:
         """L1 scratch, L2 activations and streamed weights, L3 weights; replayed by the checker."""
         if options.scheme == "affine":
-            from nnkit_gap8.affine_scheme import memory_plan
+            from nnkit_gap8.affine.scheme import memory_plan
 
             return memory_plan(program, options)
         from nnkit_gap8.checked_plan import checked_plan
@@ -187,14 +187,14 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         """The C project, its weights, the three ports and the CPU stages."""
         from nnkit.c.postprocess.emit import emit_postprocess
         from nnkit.postprocess.from_recipe import stages_of
-        from nnkit_gap8.cluster import Cluster
+        from nnkit_gap8.cluster.build import Cluster
         from nnkit_gap8.code_choice import steps_form
         from nnkit_gap8.emit import emit_artifact
 
         recipe, program = deployment.recipe, deployment.program
         if options.scheme == "affine":
-            from nnkit_gap8.affine_emit import emit_affine_artifact
-            from nnkit_gap8.affine_scheme import planned
+            from nnkit_gap8.affine.emit import emit_affine_artifact
+            from nnkit_gap8.affine.scheme import planned
 
             files = emit_affine_artifact(planned(program, options))
         else:
@@ -214,12 +214,12 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         """How layers are cut into tiles, in a build for the cluster."""
         if options.cluster is None:
             return {}
-        from nnkit_gap8.cluster import Cluster
-        from nnkit_gap8.tile_report import tile_details
+        from nnkit_gap8.cluster.build import Cluster
+        from nnkit_gap8.cluster.tile_report import tile_details
 
         program, plan, machine = deployment.program, deployment.plan, options.core_machine()
         if options.scheme == "affine":
-            from nnkit_gap8.affine_scheme import planned
+            from nnkit_gap8.affine.scheme import planned
 
             tiles = planned(program, options).tiles
             return {} if tiles is None else {"cluster": tile_details(tiles, plan, program, None)}
@@ -237,7 +237,7 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
 
     def deployer(self) -> Deployer:
         """Several networks in one L2."""
-        from nnkit_gap8.deployer import Gap8Deployer
+        from nnkit_gap8.deployment.deployer import Gap8Deployer
 
         return Gap8Deployer()
 

@@ -15,21 +15,21 @@ from nnkit.generated import write_sources
 from nnkit.reading import read_json_object
 from nnkit.samples import Sample
 from nnkit.target import Deployment
-from nnkit_nnie.board import board_sources, frames_on_the_cpu
-from nnkit_nnie.board_program import board_program
-from nnkit_nnie.caffe_pair import all_names, safe_name
-from nnkit_nnie.cfg import environment
+from nnkit_nnie.board.description import description, network_of
+from nnkit_nnie.board.program import board_program
+from nnkit_nnie.board.run_c import board_sources, frames_on_the_cpu
+from nnkit_nnie.board.testcases import random_sample, write_testcase
 from nnkit_nnie.chips import CHIPS
-from nnkit_nnie.description import description, network_of
-from nnkit_nnie.input_settings import InputSettings, doubled_normalization, settings_of
 from nnkit_nnie.lowered import NnieLowered
+from nnkit_nnie.mapper.caffe_pair import all_names, safe_name
+from nnkit_nnie.mapper.cfg import environment
+from nnkit_nnie.mapper.input_settings import InputSettings, doubled_normalization, settings_of
+from nnkit_nnie.mapper.network_files import NetworkFiles, compile_network, described, write_network
 from nnkit_nnie.network import Network
-from nnkit_nnie.network_files import NetworkFiles, compile_network, described, write_network
 from nnkit_nnie.options import NnieOptions
 from nnkit_nnie.parts import Part, settings_of_part
 from nnkit_nnie.precision import suggestion
-from nnkit_nnie.stn_calibration import net_samples, part_program
-from nnkit_nnie.testcases import random_sample, write_testcase
+from nnkit_nnie.stn.calibration import net_samples, part_program
 
 BUILD_FILE = "build.json"
 """What this nnkit has to know of the artifact later: names of files, and whether it was compiled."""

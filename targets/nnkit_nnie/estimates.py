@@ -1,6 +1,6 @@
 """Size and time of a compiled network before there is one: estimates, and marked as such wherever they are told.
 
-The `.wk`: numbers are stored in records (`wk_layout`), a depthwise layer as dense as any: a record of 640 bytes a
+The `.wk`: numbers are stored in records (`wk.layout`), a depthwise layer as dense as any: a record of 640 bytes a
 channel of 3 x 3 in 8 bits. Compressed (`compress_mode: normal`), the padding of a record shrinks to `_PADDING` of its
 bytes, the numbers do not; each record takes `_RECORD_BYTES` more. Each *piece*, a layer or a group of one, has
 `_PIECE_BYTES` of instructions. A BatchNorm, Scale or Bias that is a layer of its own has
@@ -32,7 +32,7 @@ from nnkit_nnie.chips import Chip, Speed
 from nnkit_nnie.layers import Layer
 from nnkit_nnie.network import Network, NnieSegment
 from nnkit_nnie.operators import read_weighted
-from nnkit_nnie.wk_layout import RecordLayout
+from nnkit_nnie.wk.layout import RecordLayout
 
 _HEAD_BYTES, _NODE_BYTES, _TABLE_BYTES = 192 + 16, 64, 4 * 1024
 _PIECE_BYTES, _RECORD_BYTES, _PADDING = 954, 64 + 14, 0.146

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from nnkit.constraints import Violation
 from nnkit.graph.refusal import Refused
 from nnkit.graph.view import GraphView
-from nnkit_nnie.context import Context
 from nnkit_nnie.estimates import works_of
 from nnkit_nnie.layers import Layer
+from nnkit_nnie.limits.context import Context
 from nnkit_nnie.network import Network, NnieSegment
 
 SMALL = 0.1

@@ -13,7 +13,7 @@ from nnkit.target import Lowered, Segment
 if TYPE_CHECKING:
     from nnkit.cpu_segments import SegmentSource
     from nnkit.graph import Model
-    from nnkit_nnie.context import Division
+    from nnkit_nnie.limits.context import Division
     from nnkit_nnie.network import Network
     from nnkit_nnie.parts import Part
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from nnkit_nnie.caffe_pair import CaffePair, caffe_pair
-from nnkit_nnie.context import Division
-from nnkit_nnie.input_settings import InputSettings
+from nnkit_nnie.limits.context import Division
+from nnkit_nnie.mapper.caffe_pair import CaffePair, caffe_pair
+from nnkit_nnie.mapper.input_settings import InputSettings
 from nnkit_nnie.network import Network
 from nnkit_nnie.segments import divide
 

@@ -19,13 +19,13 @@ from nnkit.mixed_precision.search import LayerSet
 from nnkit.program import Fixed, Float, Program
 from nnkit.program.inputs import quantized_inputs
 from nnkit.samples import Sample
+from nnkit_nnie.gfpq.ops import NnieOp
+from nnkit_nnie.gfpq.quantize import Precision, to_program
 from nnkit_nnie.layers import Layer
 from nnkit_nnie.lowered import NnieLowered
 from nnkit_nnie.network import Network
-from nnkit_nnie.ops import NnieOp
-from nnkit_nnie.quantize import Precision, to_program
 from nnkit_nnie.report_cost import reads_by_bits
-from nnkit_nnie.stn_calibration import AlignedStatistics
+from nnkit_nnie.stn.calibration import AlignedStatistics
 from nnkit_nnie.trials import AlignedChoices, Choices, TrialRunner
 
 if TYPE_CHECKING:

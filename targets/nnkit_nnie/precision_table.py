@@ -14,11 +14,11 @@ from nnkit.program import Fixed, Float
 from nnkit.program.inputs import quantized_inputs
 from nnkit.samples import Sample
 from nnkit.verify.tasks import output_pairs
+from nnkit_nnie.gfpq.quantize import Precision, to_program
 from nnkit_nnie.network import Network
 from nnkit_nnie.precision import MIXED, WEIGHTED_KINDS, first_convolutions, fully_connected
-from nnkit_nnie.quantize import Precision, to_program
 from nnkit_nnie.report_cost import cost_of
-from nnkit_nnie.stn_calibration import AlignedStatistics
+from nnkit_nnie.stn.calibration import AlignedStatistics
 from nnkit_nnie.trials import AlignedChoices, Choices, TrialRunner
 
 if TYPE_CHECKING:

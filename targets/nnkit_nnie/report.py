@@ -10,9 +10,10 @@ from nnkit.mixed_precision.search import LayerSet
 from nnkit.program import Fixed, Float
 from nnkit.target import Deployment
 from nnkit_nnie.chips import CHIPS
-from nnkit_nnie.compiled_report import compared_numbers, numbers_in_words
+from nnkit_nnie.corrections.task import task_of_corrections
 from nnkit_nnie.emit import read_build_file
 from nnkit_nnie.estimates import alive_bytes, estimate_line, estimates_of, layer_milliseconds
+from nnkit_nnie.gfpq.quantize import Precision, input_storage
 from nnkit_nnie.layers import Layer
 from nnkit_nnie.lowered import NnieLowered
 from nnkit_nnie.network import Network, NnieSegment
@@ -26,10 +27,9 @@ from nnkit_nnie.precision_table import (
     table_lines,
     usual_choices,
 )
-from nnkit_nnie.quantize import Precision, input_storage
 from nnkit_nnie.report_cost import cost_of
-from nnkit_nnie.stn_calibration import AlignedStatistics
-from nnkit_nnie.task_of_corrections import task_of_corrections
+from nnkit_nnie.stn.calibration import AlignedStatistics
+from nnkit_nnie.wk.report import compared_numbers, numbers_in_words
 
 _TABLE_SAMPLES, _TABLE_SCORED = 8, 512
 

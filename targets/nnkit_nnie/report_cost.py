@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnkit.program import Program
-from nnkit_nnie.ops import NnieOp, NnieWeighted
+from nnkit_nnie.gfpq.ops import NnieOp, NnieWeighted
 
 _HIGH_BITS = 16
 

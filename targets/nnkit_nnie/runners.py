@@ -26,11 +26,11 @@ from nnkit.simulate import simulate
 from nnkit.target import Contract, RunResult
 from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.emit import read_build_file, read_segments_file
+from nnkit_nnie.gfpq.ops import CpuLayer, NnieLayer, NnieOp, NnieWeighted
+from nnkit_nnie.gfpq.quantize import Formats, layer_op
 from nnkit_nnie.layers import Layer
-from nnkit_nnie.mapper import find_mapper, no_mapper
-from nnkit_nnie.ops import CpuLayer, NnieLayer, NnieOp, NnieWeighted
+from nnkit_nnie.mapper.run import find_mapper, no_mapper
 from nnkit_nnie.options import NnieOptions
-from nnkit_nnie.quantize import Formats, layer_op
 
 if TYPE_CHECKING:
     from nnkit.graph import Model

@@ -12,22 +12,22 @@ from dataclasses import dataclass, replace
 from nnkit.constraints import Violation, constraint_text, violation
 from nnkit.graph import Model
 from nnkit.graph.view import GraphView
-from nnkit_nnie.constraints import INPUT_RULES, LAYER_LIMITS, reshape_keeps_batch
-from nnkit_nnie.context import Context, Division, context_of
 from nnkit_nnie.fixed_values import with_fixed_values
 from nnkit_nnie.joining import SMALL, Arranged, joined
 from nnkit_nnie.layer_kinds import WARP
 from nnkit_nnie.layers import Layer, layers_of
-from nnkit_nnie.network import Network, NnieSegment
-from nnkit_nnie.refusals import caffe_refusals, refused_by_c, refused_by_caffe, refusing_error
-from nnkit_nnie.segment_limits import segment_violations
-from nnkit_nnie.tag_rules import (
+from nnkit_nnie.limits.constraints import INPUT_RULES, LAYER_LIMITS, reshape_keeps_batch
+from nnkit_nnie.limits.context import Context, Division, context_of
+from nnkit_nnie.limits.refusals import caffe_refusals, refused_by_c, refused_by_caffe, refusing_error
+from nnkit_nnie.limits.segment_limits import segment_violations
+from nnkit_nnie.limits.tag_rules import (
     CPU_ON_DATA,
     TAG_RULES,
     report_notes,
     reports,
     tagged_inputs,
 )
+from nnkit_nnie.network import Network, NnieSegment
 
 
 @dataclass(frozen=True, eq=False)

@@ -74,7 +74,7 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
 
     def program_classes(self) -> tuple[type, ...]:
         """The ops of its programs and what they hold."""
-        from nnkit_nnie.ops import PROGRAM_CLASSES
+        from nnkit_nnie.gfpq.ops import PROGRAM_CLASSES
 
         return PROGRAM_CLASSES
 
@@ -108,8 +108,8 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
 
     def lower(self, model: Model, log: RewriteLog, options: NnieOptions) -> NnieLowered:
         """NNIE and CPU segments, after every limit and tag rule was checked, and that the recipe's mapper is one."""
-        from nnkit_nnie.context import Division
-        from nnkit_nnie.mapper import find_mapper
+        from nnkit_nnie.limits.context import Division
+        from nnkit_nnie.mapper.run import find_mapper
 
         if options.mapper.run:
             find_mapper(options)  # what is wrong with it shall be known before the long stages
@@ -117,7 +117,7 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
 
     def check_recipe(self, recipe: Recipe, lowered: NnieLowered, options: NnieOptions) -> None:
         """How the inputs are delivered, and everything that the cfg has to say."""
-        from nnkit_nnie.network_files import check_cfg
+        from nnkit_nnie.mapper.network_files import check_cfg
 
         check_cfg(recipe, lowered, options)
 
@@ -126,8 +126,8 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
     ) -> Callable[[Quantization], Corrected[NnieLowered]] | None:
         """What changes weights and biases, which the mapper has to read in the caffemodel; where the recipe says
         nothing, that of networks with layers of 8 bits."""
-        from nnkit_nnie.corrections import correct
-        from nnkit_nnie.quantize import Precision
+        from nnkit_nnie.corrections.correct import correct
+        from nnkit_nnie.gfpq.quantize import Precision
 
         asked = calibration.corrections
         precision = Precision.of(lowered.network, options.compile_mode)
@@ -141,7 +141,7 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
     ) -> UsedRanges:
         """The ranges as calibrated; those of values that equalisation scaled are not the network's."""
         from nnkit.quantize.used_ranges import UsedRanges
-        from nnkit_nnie.equalize import EQUALIZED
+        from nnkit_nnie.corrections.equalize import EQUALIZED
 
         statistics = quantization.statistics
         ranges = {name: each for name, each in statistics.ranges.items() if not name.endswith(EQUALIZED)}
@@ -149,8 +149,8 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
 
     def quantize(self, lowered: NnieLowered, quantization: Quantization, options: NnieOptions) -> Program:
         """GFPQ inputs and weights for what the NNIE runs, float for the CPU."""
-        from nnkit_nnie.quantize import Precision, input_formats, to_program
-        from nnkit_nnie.stn_calibration import statistics_for
+        from nnkit_nnie.gfpq.quantize import Precision, input_formats, to_program
+        from nnkit_nnie.stn.calibration import statistics_for
 
         formats = input_formats(lowered.model, quantization.input_ranges, options)
         precision = Precision.of(lowered.network, options.compile_mode)
@@ -164,9 +164,9 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
     ) -> PrecisionSearch:
         """The network with any set of layers in 16 bits."""
         from nnkit.target import PrecisionSearch
+        from nnkit_nnie.gfpq.quantize import input_formats
         from nnkit_nnie.precision import NnieDiagnosis
-        from nnkit_nnie.quantize import input_formats
-        from nnkit_nnie.stn_calibration import AlignedStatistics
+        from nnkit_nnie.stn.calibration import AlignedStatistics
 
         formats = input_formats(lowered.model, quantization.input_ranges, options)
         statistics = quantization.statistics
@@ -192,7 +192,7 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
         """The compiled network's size, its temporary memory, and the time of a run."""
         from nnkit_nnie.chips import CHIPS
         from nnkit_nnie.estimates import estimate_line, estimates_of
-        from nnkit_nnie.quantize import Precision
+        from nnkit_nnie.gfpq.quantize import Precision
 
         bits = Precision.of(lowered.network, options.compile_mode).bits
         compressed = options.compress_mode == "normal"
@@ -230,7 +230,7 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
 
     def dump_comparison(self) -> Callable[[Path, Program, Path], DumpComparison]:
         """Every tensor of the mapper's dumps against the simulation."""
-        from nnkit_nnie.compare_dumps import compare_with_mapper
+        from nnkit_nnie.mapper.compare_dumps import compare_with_mapper
 
         def compare(build: Path, program: Program, dumps: Path) -> DumpComparison:
             compared, problems = compare_with_mapper(build / "artifact", program, dumps)
@@ -242,7 +242,7 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
 
     def compiled_comparison(self) -> Callable[[Path, Program, Path], CompiledComparison]:
         """The weights, biases and multipliers of a `.wk`."""
-        from nnkit_nnie.wk_comparison import compare_with_wk
+        from nnkit_nnie.wk.comparison import compare_with_wk
 
         return compare_with_wk
 
@@ -254,6 +254,6 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
 
     def limits(self) -> tuple[str, ...]:
         """All limits and tag rules in words."""
-        from nnkit_nnie.limits_page import limits_in_words
+        from nnkit_nnie.limits.page import limits_in_words
 
         return limits_in_words()

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from nnkit.mixed_precision.search import LayerSet
 from nnkit.program import OpBase, Program
 from nnkit.simulate import simulate_op
-from nnkit_nnie.ops import layer_of
+from nnkit_nnie.gfpq.ops import layer_of
 
 _ROOM_BYTES = 512 << 20
 _KEPT_CHOICES = 4

@@ -15,8 +15,8 @@ from nnkit.deployed import Deployed
 from nnkit.deployed.session import trace_bytes
 from nnkit.deployment import plan_deployment
 from nnkit.errors import ToolError
-from nnkit_gap8.deployment_emit import deployment_files
-from nnkit_gap8.deployment_runners import HostPipelineRunner
+from nnkit_gap8.deployment.emit import deployment_files
+from nnkit_gap8.deployment.runners import HostPipelineRunner
 from tests.deployment.conftest import RECIPE, Project, build_of, write_networks
 from tests.deployment.sessions import commands, python_session, session_bytes
 

@@ -12,7 +12,7 @@ from nnkit.deployed import Deployed
 from nnkit.deployed.session import trace_bytes
 from nnkit.deployment import plan_deployment
 from nnkit.errors import ToolError
-from nnkit_gap8.deployment_runners import GvsocPipelineRunner
+from nnkit_gap8.deployment.runners import GvsocPipelineRunner
 from nnkit_gap8.gvsoc_runner import COMMAND_VARIABLE
 from tests.deployment.conftest import RECIPE, build_of, write_networks
 from tests.deployment.sessions import commands, python_session, session_bytes

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from nnkit.program import Program
 from nnkit_gap8.checked_plan import checked_plan
-from nnkit_gap8.cluster import Cluster
+from nnkit_gap8.cluster.build import Cluster
+from nnkit_gap8.cluster.tile_plan import TilePlan
 from nnkit_gap8.emit import emit_artifact
 from nnkit_gap8.options import Gap8Cluster, Gap8Memory, Gap8Options
-from nnkit_gap8.tile_plan import TilePlan
 
 
 def cluster_options(l1_bytes: int = 48 << 10, cores: int = 8, l2_bytes: int = 8 << 20) -> Gap8Options:

@@ -24,8 +24,8 @@ from nnkit.program.formats import Affine
 from nnkit.program.inputs import stress_inputs
 from nnkit.runner import Runner
 from nnkit.simulate import simulate
-from nnkit_gap8.affine_emit import emit_affine_artifact
-from nnkit_gap8.affine_plan import AFFINE_STACK_BYTES, AffinePlan, _check_chunks, affine_plan
+from nnkit_gap8.affine.emit import emit_affine_artifact
+from nnkit_gap8.affine.plan import AFFINE_STACK_BYTES, AffinePlan, _check_chunks, affine_plan
 from nnkit_gap8.emit import CONTEXT_BYTES
 from nnkit_gap8.loads import MemoryMachine
 from nnkit_gap8.runners import HostRunner, Rv32Runner

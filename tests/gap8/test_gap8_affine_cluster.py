@@ -21,9 +21,9 @@ from nnkit.program.formats import Affine
 from nnkit.program.inputs import stress_inputs
 from nnkit.runner import Runner
 from nnkit.simulate import simulate
-from nnkit_gap8.affine_cluster import TILES_BYTES, AffineCluster
-from nnkit_gap8.affine_emit import emit_affine_artifact
-from nnkit_gap8.affine_plan import AFFINE_STACK_BYTES, AffinePlan, affine_plan
+from nnkit_gap8.affine.cluster import TILES_BYTES, AffineCluster
+from nnkit_gap8.affine.emit import emit_affine_artifact
+from nnkit_gap8.affine.plan import AFFINE_STACK_BYTES, AffinePlan, affine_plan
 from nnkit_gap8.emit import CONTEXT_BYTES
 from nnkit_gap8.gvsoc_runner import GvsocRunner
 from nnkit_gap8.loads import MemoryMachine

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from nnkit.errors import ToolError
 from nnkit.program import Fixed, Program, Window
 from nnkit.target import RunResult
-from nnkit_gap8.cluster import TILES_BYTES
+from nnkit_gap8.cluster.build import TILES_BYTES
+from nnkit_gap8.cluster.tile_plan import TilePlan
 from nnkit_gap8.runners import HostRunner, Rv32Runner, execute_on_host
-from nnkit_gap8.tile_plan import TilePlan
 from tests.c.fixed import plain_reference
 from tests.c.fixed.programs import S8, S16, U8
 from tests.c.fixed.random_ops import Random, everything

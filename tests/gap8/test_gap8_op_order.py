@@ -19,7 +19,7 @@ from nnkit.program.affine import AffineMove, AffinePool
 from nnkit.program.formats import Affine
 from nnkit.recipe.memory_search import MemorySearch
 from nnkit.simulate import simulate
-from nnkit_gap8.affine_scheme import check_options, in_best_order, memory_plan
+from nnkit_gap8.affine.scheme import check_options, in_best_order, memory_plan
 from nnkit_gap8.checked_plan import checked_plan
 from nnkit_gap8.op_order import with_least_peak
 from nnkit_gap8.options import Gap8Options

@@ -9,9 +9,9 @@ import pytest
 
 from nnkit.errors import ToolError
 from nnkit.program import FusedPool, Program, Window
+from nnkit_gap8.cluster.tile_search import Part, _best_tiling, best_tilings
+from nnkit_gap8.cluster.tiled_ops import describe
 from nnkit_gap8.runners import HostRunner, execute_on_host
-from nnkit_gap8.tile_search import Part, _best_tiling, best_tilings
-from nnkit_gap8.tiled_ops import describe
 from tests.c.fixed.programs import S8, S16, U8
 from tests.c.fixed.random_ops import Random
 from tests.gap8.artifacts import random_inputs

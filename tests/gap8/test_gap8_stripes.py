@@ -30,7 +30,7 @@ from nnkit.program import (
 )
 from nnkit.simulate import simulate
 from nnkit_gap8.checked_plan import checked_plan, loads_of, memory_machine
-from nnkit_gap8.cluster import Cluster
+from nnkit_gap8.cluster.build import Cluster
 from nnkit_gap8.code_choice import steps_form, with_code_told
 from nnkit_gap8.code_size import code_bytes
 from nnkit_gap8.emit import emit_artifact

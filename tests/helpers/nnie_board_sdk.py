@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from nnkit.program import Fixed, Float, Program
 from nnkit.serialize import decode
 from nnkit.target import load_target
-from nnkit_nnie.ops import STORED, layer_of
+from nnkit_nnie.gfpq.ops import STORED, layer_of
 
 STUB = Path(__file__).parents[1] / "nnie" / "sdk_stub"
 TYPES = {"vector": 0, "u8": 1, "yvu420sp": 2, "yvu422sp": 3}

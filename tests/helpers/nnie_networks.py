@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec, ValueTags
-from nnkit_nnie.caffe_pair import CaffePair
+from nnkit_nnie.mapper.caffe_pair import CaffePair
 
 OWN = "ai.nnkit"
 

@@ -8,7 +8,7 @@ from nnie_networks import Net
 from nnkit.graph import Model
 from nnkit.program import Float
 from nnkit.samples import Sample
-from nnkit_nnie.context import Division
+from nnkit_nnie.limits.context import Division
 from nnkit_nnie.lowered import NnieLowered
 
 FORMATS = {"data": Float(32)}

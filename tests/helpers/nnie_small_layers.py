@@ -9,7 +9,7 @@ from nnie_networks import Net
 
 from nnkit.errors import ModelError
 from nnkit.graph import Model
-from nnkit_nnie.context import Division
+from nnkit_nnie.limits.context import Division
 from nnkit_nnie.segments import divide
 
 CV500 = Division("hi3516cv500")

@@ -15,11 +15,11 @@ from nnkit.program import Float
 from nnkit.program.inputs import quantized_inputs
 from nnkit.samples import Sample
 from nnkit.simulate import simulate
-from nnkit_nnie.activation_tables import sigmoid, sigmoid_table, tanh, tanh_table
-from nnkit_nnie.context import Division
-from nnkit_nnie.quantize import Precision, to_program
+from nnkit_nnie.gfpq.activation_tables import sigmoid, sigmoid_table, tanh, tanh_table
+from nnkit_nnie.gfpq.quantize import Precision, to_program
+from nnkit_nnie.limits.context import Division
 from nnkit_nnie.segments import divide
-from nnkit_nnie.wk import read_wk
+from nnkit_nnie.wk.header import read_wk
 
 FILES = ("retinaface_mnet/mnet_mergebn_640L_inst.wk", "enet_cityscapes/inst_mnist_cycle.wk")
 _OFFSETS_AT = (112, 128)  # in the header: where in the body the two tables begin

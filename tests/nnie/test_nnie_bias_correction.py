@@ -12,11 +12,11 @@ from nnkit.program import Float, Program
 from nnkit.program.inputs import quantized_inputs
 from nnkit.samples import Sample
 from nnkit.simulate import simulate
-from nnkit_nnie.bias_correction import correct_biases
-from nnkit_nnie.context import Division
-from nnkit_nnie.quantize import Precision, to_program
+from nnkit_nnie.corrections.bias_correction import correct_biases
+from nnkit_nnie.corrections.weights_edit import WeightsEdit
+from nnkit_nnie.gfpq.quantize import Precision, to_program
+from nnkit_nnie.limits.context import Division
 from nnkit_nnie.segments import divide
-from nnkit_nnie.weights_edit import WeightsEdit
 
 
 def network() -> Model:

@@ -18,13 +18,13 @@ from nnkit.graph import Model
 from nnkit.graph.subgraph import subgraph
 from nnkit.program import Float, Program
 from nnkit.simulate import simulate
-from nnkit_nnie.board import board_sources, frames_on_the_cpu
-from nnkit_nnie.caffe_pair import caffe_pair
-from nnkit_nnie.context import Division
-from nnkit_nnie.input_settings import InputSettings
+from nnkit_nnie.board.run_c import board_sources, frames_on_the_cpu
+from nnkit_nnie.gfpq.ops import STORED
+from nnkit_nnie.gfpq.quantize import PIXELS, Precision, to_program
+from nnkit_nnie.limits.context import Division
+from nnkit_nnie.mapper.caffe_pair import caffe_pair
+from nnkit_nnie.mapper.input_settings import InputSettings
 from nnkit_nnie.network import Network
-from nnkit_nnie.ops import STORED
-from nnkit_nnie.quantize import PIXELS, Precision, to_program
 from nnkit_nnie.segments import divide
 
 FAKE_NNIE = r"""

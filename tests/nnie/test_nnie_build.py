@@ -23,7 +23,7 @@ from nnie_wk_files import made
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.report.schema import report_json_schema
-from nnkit_nnie.mapper import STAGES
+from nnkit_nnie.mapper.run import STAGES
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -213,8 +213,8 @@ def test_a_mapper_on_path_is_run_and_its_dumps_are_compared(tmp_path: Path, nnki
     assert f"inst.wk      not compared with the simulation: {IS_NO_NETWORK}" in done.stderr + done.stdout
 
     from nnkit.builds import open_build
-    from nnkit_nnie.compare_dumps import our_values
-    from nnkit_nnie.ops import STORED
+    from nnkit_nnie.gfpq.ops import STORED
+    from nnkit_nnie.mapper.compare_dumps import our_values
 
     dumps = tmp_path / "mapper_quant"
     dumps.mkdir()

@@ -12,8 +12,8 @@ from nnie_networks import Net, in_opencv
 from nnkit.caffe.schema import messages
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.importers.caffe_importer import caffe_model, import_caffe
-from nnkit_nnie.caffe_pair import CaffePair, caffe_pair, safe_name
-from nnkit_nnie.context import Division
+from nnkit_nnie.limits.context import Division
+from nnkit_nnie.mapper.caffe_pair import CaffePair, caffe_pair, safe_name
 from nnkit_nnie.network import Network
 from nnkit_nnie.segments import divide
 

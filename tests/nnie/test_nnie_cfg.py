@@ -15,10 +15,10 @@ from nnkit.graph import InputSpec
 from nnkit.preprocess import Preprocess
 from nnkit.recipe import Preprocess as WrittenPreprocess
 from nnkit.recipe import RecipePath
-from nnkit_nnie.calibration_images import check_referenced, image_file, mean_file, pixels
-from nnkit_nnie.cfg import CfgInput, render_cfg
-from nnkit_nnie.context import Division
-from nnkit_nnie.input_settings import InputSettings, doubled_normalization, input_settings
+from nnkit_nnie.limits.context import Division
+from nnkit_nnie.mapper.calibration_images import check_referenced, image_file, mean_file, pixels
+from nnkit_nnie.mapper.cfg import CfgInput, render_cfg
+from nnkit_nnie.mapper.input_settings import InputSettings, doubled_normalization, input_settings
 from nnkit_nnie.network import Network
 from nnkit_nnie.options import NnieInput, NnieOptions
 from nnkit_nnie.segments import divide

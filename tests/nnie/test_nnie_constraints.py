@@ -17,12 +17,12 @@ from nnkit.errors import ModelError
 from nnkit.graph import Model
 from nnkit.importers import import_caffe
 from nnkit_nnie.chips import CHIPS, NnieLimits
-from nnkit_nnie.constraints import LAYER_LIMITS
-from nnkit_nnie.context import Division
-from nnkit_nnie.limits_page import limits_page
-from nnkit_nnie.segment_limits import NETWORK_LIMITS, SEGMENT_LIMITS
+from nnkit_nnie.limits.constraints import LAYER_LIMITS
+from nnkit_nnie.limits.context import Division
+from nnkit_nnie.limits.page import limits_page
+from nnkit_nnie.limits.segment_limits import NETWORK_LIMITS, SEGMENT_LIMITS
+from nnkit_nnie.limits.tag_rules import TAG_RULES
 from nnkit_nnie.segments import divide
-from nnkit_nnie.tag_rules import TAG_RULES
 
 
 def permute(*order: int) -> Build:
@@ -334,8 +334,8 @@ def test_every_limit_has_a_text_and_a_remedy(chip):
 def test_a_chip_with_another_maximal_kernel_is_one_line_of_chips(monkeypatch):
     """The number stands with the chip alone: checks, messages and the page take it from there."""
     narrow = replace(CHIPS["hi3516cv500"], limits=NnieLimits(max_kernel=4))
-    monkeypatch.setattr("nnkit_nnie.context.CHIPS", {**CHIPS, "hi3516cv500": narrow})
-    monkeypatch.setattr("nnkit_nnie.limits_page.CHIPS", {**CHIPS, "hi3516cv500": narrow})
+    monkeypatch.setattr("nnkit_nnie.limits.context.CHIPS", {**CHIPS, "hi3516cv500": narrow})
+    monkeypatch.setattr("nnkit_nnie.limits.page.CHIPS", {**CHIPS, "hi3516cv500": narrow})
     divide(network(convolved(kernel=4)), CV500)
     text = refusal(network(convolved(kernel=5)))
     assert "kernels are 1 to 4, strides and dilations 1 to 255, paddings 0 to 255; found kernel 5 x 5" in text

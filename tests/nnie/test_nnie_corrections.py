@@ -14,8 +14,8 @@ from nnkit.builds import open_build
 from nnkit.errors import RecipeError
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.quantize.judge import Accuracy, clearly_better
-from nnkit_nnie import corrections
-from nnkit_nnie.ops import STORED, NnieWeighted
+from nnkit_nnie.corrections import correct as stage
+from nnkit_nnie.gfpq.ops import STORED, NnieWeighted
 
 PLAIN = "calibration: {corrections: []}\n"
 
@@ -64,7 +64,7 @@ def test_a_recipe_that_says_nothing_has_what_helps(tmp_path: Path) -> None:
     assert run(recipe).exit_code == 0
     found = report(tmp_path)
     notes = [note for note in found["quantization_notes"] if "held-out inputs" in note]
-    assert [note.split(":")[0].rsplit(" ", 1)[0] for note in notes] == list(corrections._LABELS.values())
+    assert [note.split(":")[0].rsplit(" ", 1)[0] for note in notes] == list(stage._LABELS.values())
     assert "equalisation kept" in notes[0]
     assert found["verify"]["float_vs_program"]["sqnr_db"] > plain["verify"]["float_vs_program"]["sqnr_db"] + 0.5
     assert not any("corrections" in each["recipe"] for each in found["advice"])
@@ -130,7 +130,7 @@ def test_what_harms_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     assert run(project(tmp_path, PLAIN)).exit_code == 0
     plain = report(tmp_path)["verify"]["float_vs_program"]
-    monkeypatch.setattr(corrections, "correct_biases", spoil)
+    monkeypatch.setattr(stage, "correct_biases", spoil)
     assert run(project(tmp_path, "calibration: {corrections: [bias_correction]}\n")).exit_code == 0
     found = report(tmp_path)
     assert found["verify"]["float_vs_program"] == plain

@@ -9,7 +9,7 @@ from pathlib import Path
 from nnkit.recipe import TargetOptionsBase
 from nnkit.target import load_target
 from nnkit_nnie.chips import CHIPS
-from nnkit_nnie.limits_page import ALL_LIMITS, limits_page
+from nnkit_nnie.limits.page import ALL_LIMITS, limits_page
 from nnkit_nnie.options import Mapper, NnieInput, NnieOptions
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

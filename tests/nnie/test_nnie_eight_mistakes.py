@@ -24,7 +24,7 @@ from nnkit.cli import app
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.report import progress
 from nnkit.rewrite import available_rules, restructure
-from nnkit_nnie.context import Division
+from nnkit_nnie.limits.context import Division
 from nnkit_nnie.lowered import NnieLowered
 from nnkit_nnie.target import NnieTarget
 

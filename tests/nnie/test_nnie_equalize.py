@@ -14,12 +14,12 @@ from nnkit.program import Float
 from nnkit.program.inputs import quantized_inputs
 from nnkit.samples import Sample
 from nnkit.simulate import simulate
-from nnkit_nnie.context import Division
-from nnkit_nnie.equalize import EQUALIZED, channel_peaks, equalize, pairs_of, phase_factors
-from nnkit_nnie.gfpq import Gfpq
-from nnkit_nnie.quantize import Precision, to_program
+from nnkit_nnie.corrections.equalize import EQUALIZED, channel_peaks, equalize, pairs_of, phase_factors
+from nnkit_nnie.corrections.weights_edit import WeightsEdit
+from nnkit_nnie.gfpq.number_format import Gfpq
+from nnkit_nnie.gfpq.quantize import Precision, to_program
+from nnkit_nnie.limits.context import Division
 from nnkit_nnie.segments import divide
-from nnkit_nnie.weights_edit import WeightsEdit
 
 DIVISION = Division("hi3516cv500")
 

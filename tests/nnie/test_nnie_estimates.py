@@ -14,8 +14,8 @@ from nnkit.cli import app
 from nnkit.importers import import_caffe
 from nnkit.rewrite import available_rules, restructure
 from nnkit_nnie.chips import CHIPS
-from nnkit_nnie.context import Division
 from nnkit_nnie.estimates import Work, milliseconds, temporary_bytes, wk_bytes, works_of
+from nnkit_nnie.limits.context import Division
 from nnkit_nnie.segments import divide
 
 DV300, AV100 = CHIPS["hi3516dv300"].speed, CHIPS["hi3559av100"].speed

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from nnkit.program import Window
-from nnkit_nnie import float64_layers
-from nnkit_nnie.float64_layers import InPlaceActivation, activate, convolution, transposed_convolution
+from nnkit_nnie.gfpq import float64_layers
+from nnkit_nnie.gfpq.float64_layers import InPlaceActivation, activate, convolution, transposed_convolution
 
 
 def in_onnx_runtime(op: str, x, *constants, **attributes):

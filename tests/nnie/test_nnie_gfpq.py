@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nnkit_nnie.gfpq import SMALLEST_MAGNITUDE, Gfpq
+from nnkit_nnie.gfpq.number_format import SMALLEST_MAGNITUDE, Gfpq
 
 CASES = [(8, 16, 127), (16, 128, 1407)]
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from nnkit_nnie.group_weights import dequantize_groups, group_scales, quantize_groups, scales_in_words
+from nnkit_nnie.gfpq.group_weights import dequantize_groups, group_scales, quantize_groups, scales_in_words
 
 
 @pytest.mark.parametrize(("bits", "steps", "top"), [(8, 16, 127), (16, 128, 1407)])

@@ -15,9 +15,9 @@ from nnkit.program import Float
 from nnkit.program.inputs import quantized_inputs
 from nnkit.samples import Sample
 from nnkit.simulate import simulate
-from nnkit_nnie.context import Division
-from nnkit_nnie.integer_numbers import LARGEST_MULTIPLIER, multiplier, scales_of_multiplier, shift, to_s20_12
-from nnkit_nnie.quantize import Precision, to_program
+from nnkit_nnie.gfpq.integer_numbers import LARGEST_MULTIPLIER, multiplier, scales_of_multiplier, shift, to_s20_12
+from nnkit_nnie.gfpq.quantize import Precision, to_program
+from nnkit_nnie.limits.context import Division
 from nnkit_nnie.segments import divide
 
 

@@ -11,9 +11,9 @@ from nnie_networks import Net
 from nnkit.errors import ModelError
 from nnkit.graph import Model
 from nnkit.graph.view import GraphView
-from nnkit_nnie.context import Division
 from nnkit_nnie.estimates import works_of
 from nnkit_nnie.layers import layers_of
+from nnkit_nnie.limits.context import Division
 from nnkit_nnie.network import Network
 from nnkit_nnie.segments import divide
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from nnkit_nnie.largest_weights import with_largest_raised
+from nnkit_nnie.corrections.largest_weights import with_largest_raised
 
 STEP = 2.0 ** (1 / 16)
 

@@ -17,7 +17,7 @@ from nnkit.lowered import tagged_for_sixteen_bits
 from nnkit.recipe.restructure import StripVar
 from nnkit.rewrite import restructure_steps
 from nnkit.rewrite.catalogue import edit_with
-from nnkit_nnie.context import Division
+from nnkit_nnie.limits.context import Division
 from nnkit_nnie.lowered import NnieLowered
 
 MIXED = Division("hi3516cv500", compile_mode=2)

@@ -14,7 +14,7 @@ from nnie_wk_files import made
 from nnkit.errors import RecipeError, ToolError, UserFileError
 from nnkit.recipe import RecipePath
 from nnkit_nnie.chips import CHIPS
-from nnkit_nnie.mapper import STAGES, find_mapper, no_mapper, run_mapper
+from nnkit_nnie.mapper.run import STAGES, find_mapper, no_mapper, run_mapper
 from nnkit_nnie.options import Mapper, NnieOptions
 
 HEADER = f"#!{sys.executable}\nimport os, signal, sys, time\nassert sys.argv[1:] == ['net.cfg'], sys.argv\n"

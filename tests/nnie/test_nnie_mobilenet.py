@@ -9,8 +9,8 @@ from nnie_networks import Net, in_opencv
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.rewrite import available_rules, restructure
-from nnkit_nnie.caffe_pair import caffe_pair
-from nnkit_nnie.context import Division
+from nnkit_nnie.limits.context import Division
+from nnkit_nnie.mapper.caffe_pair import caffe_pair
 from nnkit_nnie.network import Network
 from nnkit_nnie.options import NnieOptions
 from nnkit_nnie.segments import divide

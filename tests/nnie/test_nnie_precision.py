@@ -12,8 +12,8 @@ from nnkit.graph import Model
 from nnkit.mixed_precision.diagnosis import measurer
 from nnkit.mixed_precision.search import search
 from nnkit.program import Fixed
-from nnkit_nnie.context import Division
-from nnkit_nnie.ops import NnieWeighted
+from nnkit_nnie.gfpq.ops import NnieWeighted
+from nnkit_nnie.limits.context import Division
 from nnkit_nnie.precision import (
     NnieDiagnosis,
     first_convolutions,

@@ -12,10 +12,10 @@ from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.program import Fixed
 from nnkit.program.inputs import quantized_inputs
 from nnkit.simulate import simulate
+from nnkit_nnie.gfpq.quantize import Precision, to_program
 from nnkit_nnie.options import NnieOptions
 from nnkit_nnie.precision_table import better_choice, precision_table, table_lines, usual_choices
-from nnkit_nnie.quantize import Precision, to_program
-from nnkit_nnie.stn_calibration import AlignedStatistics
+from nnkit_nnie.stn.calibration import AlignedStatistics
 
 
 def measured(model: Model, given, formats=FORMATS):

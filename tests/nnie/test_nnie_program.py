@@ -18,9 +18,9 @@ from nnkit.program.inputs import quantized_inputs
 from nnkit.recipe import Preprocess as WrittenPreprocess
 from nnkit.samples import Sample
 from nnkit.simulate import simulate
-from nnkit_nnie.context import Division
-from nnkit_nnie.ops import STORED, CpuLayer, NnieLayer, NnieWeighted
-from nnkit_nnie.quantize import PIXELS, Precision, to_program
+from nnkit_nnie.gfpq.ops import STORED, CpuLayer, NnieLayer, NnieWeighted
+from nnkit_nnie.gfpq.quantize import PIXELS, Precision, to_program
+from nnkit_nnie.limits.context import Division
 from nnkit_nnie.segments import divide, divided
 
 CHIP = "hi3516cv500"

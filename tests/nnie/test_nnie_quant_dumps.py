@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnkit.errors import UserFileError
-from nnkit_nnie.quant_dumps import compare_dumps, list_dumps
+from nnkit_nnie.mapper.quant_dumps import compare_dumps, list_dumps
 
 
 def dump(folder: Path, name: str, lines: list[str]) -> None:

@@ -24,7 +24,7 @@ from nnkit.program.inputs import quantized_inputs
 from nnkit.recipe import Preprocess as WrittenPreprocess
 from nnkit.samples import Sample
 from nnkit.simulate import simulate
-from nnkit_nnie.ops import NnieWeighted
+from nnkit_nnie.gfpq.ops import NnieWeighted
 
 WITHIN = ("mtcnn_det1", "mtcnn_det2", "enet")
 

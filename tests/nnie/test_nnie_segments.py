@@ -10,8 +10,8 @@ from random_network_inputs import random_inputs
 from nnkit.errors import ModelError
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
-from nnkit_nnie.context import Division
 from nnkit_nnie.fixed_values import with_fixed_values
+from nnkit_nnie.limits.context import Division
 from nnkit_nnie.network import Network
 from nnkit_nnie.segments import divide
 

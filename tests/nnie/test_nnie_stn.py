@@ -26,11 +26,11 @@ from nnkit.errors import ModelError
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.program import Float
 from nnkit.simulate import simulate
-from nnkit_nnie.caffe_pair import caffe_pair
-from nnkit_nnie.context import Division
-from nnkit_nnie.input_settings import InputSettings
+from nnkit_nnie.gfpq.quantize import PIXELS, Precision, to_program
+from nnkit_nnie.limits.context import Division
+from nnkit_nnie.mapper.caffe_pair import caffe_pair
+from nnkit_nnie.mapper.input_settings import InputSettings
 from nnkit_nnie.parts import parts_of, settings_of_part
-from nnkit_nnie.quantize import PIXELS, Precision, to_program
 from nnkit_nnie.segments import divide
 
 

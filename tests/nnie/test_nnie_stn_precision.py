@@ -20,12 +20,12 @@ from nnkit.program.inputs import quantized_inputs
 from nnkit.rewrite.stn_split import split_stn
 from nnkit.samples import Sample
 from nnkit.simulate import simulate
-from nnkit_nnie.context import Division
+from nnkit_nnie.gfpq.quantize import PIXELS, Precision, to_program
+from nnkit_nnie.limits.context import Division
 from nnkit_nnie.lowered import NnieLowered
 from nnkit_nnie.options import NnieOptions
 from nnkit_nnie.precision import NnieDiagnosis
-from nnkit_nnie.quantize import PIXELS, Precision, to_program
-from nnkit_nnie.stn_calibration import AlignedStatistics, statistics_for
+from nnkit_nnie.stn.calibration import AlignedStatistics, statistics_for
 
 
 def test_net_can_be_calibrated_behind_the_simulated_stn():

@@ -8,7 +8,7 @@ from stn_network import StnNet, images
 
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.rewrite.stn_split import split_stn
-from nnkit_nnie.stn_run import net_calibration_inputs, run_split, write_net_calibration
+from nnkit_nnie.stn.run import net_calibration_inputs, run_split, write_net_calibration
 
 
 def test_stn_warp_and_net_give_what_the_unsplit_network_gives():

@@ -6,7 +6,7 @@ import pytest
 from nnie_networks import OWN, Net
 from nnie_small_layers import CV500, network, refusal, upsampled
 
-from nnkit_nnie.context import Division
+from nnkit_nnie.limits.context import Division
 from nnkit_nnie.segments import divide
 
 

@@ -20,7 +20,7 @@ from nnkit.program.inputs import quantized_inputs
 from nnkit.quantize.judge import Verdict
 from nnkit.samples import Sample
 from nnkit.simulate import simulate
-from nnkit_nnie.task_of_corrections import TaskOfCandidates, task_of_corrections
+from nnkit_nnie.corrections.task import TaskOfCandidates, task_of_corrections
 
 
 def row(choice: str, layers: list[str], **task: float | None) -> dict[str, Any]:

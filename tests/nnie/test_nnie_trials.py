@@ -16,10 +16,10 @@ from nnkit.program import Float
 from nnkit.program.inputs import quantized_inputs
 from nnkit.samples import Sample
 from nnkit.simulate import simulate
-from nnkit_nnie.context import Division
+from nnkit_nnie.gfpq.quantize import Precision, to_program
+from nnkit_nnie.limits.context import Division
 from nnkit_nnie.lowered import NnieLowered
 from nnkit_nnie.precision import NnieDiagnosis
-from nnkit_nnie.quantize import Precision, to_program
 from nnkit_nnie.segments import divide
 from nnkit_nnie.trials import Choices, TrialRunner
 

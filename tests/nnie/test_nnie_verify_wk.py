@@ -25,9 +25,9 @@ from nnkit.builds import open_build
 from nnkit.cli import app
 from nnkit.errors import GateFailedError, ToolError, UsageError, UserFileError
 from nnkit.target import CompiledComparison
-from nnkit_nnie.gfpq import Gfpq
-from nnkit_nnie.ops import NnieWeighted
-from nnkit_nnie.wk_comparison import compare_with_wk
+from nnkit_nnie.gfpq.number_format import Gfpq
+from nnkit_nnie.gfpq.ops import NnieWeighted
+from nnkit_nnie.wk.comparison import compare_with_wk
 
 WK = Path("models", "retinaface_mnet", "mnet_mergebn_640L_inst.wk")
 CODES, UNCOMPRESSED = 419_734, 404_544  # of all records of convolutions, and of those that are not compressed

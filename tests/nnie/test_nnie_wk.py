@@ -8,7 +8,7 @@ import pytest
 from nnie_wk_files import made
 
 from nnkit.errors import ToolError, UserFileError
-from nnkit_nnie.wk import check_wk, read_wk
+from nnkit_nnie.wk.header import check_wk, read_wk
 
 
 def test_a_real_file(shared_dir: Path):

@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 
 from nnkit.cli import app
 from nnkit.errors import GateFailedError
-from nnkit_nnie.gfpq import Gfpq
-from nnkit_nnie.wk import read_wk
-from nnkit_nnie.wk_fully_connected import FullyConnectedLayout
-from nnkit_nnie.wk_records import read_records
+from nnkit_nnie.gfpq.number_format import Gfpq
+from nnkit_nnie.wk.fully_connected import FullyConnectedLayout
+from nnkit_nnie.wk.header import read_wk
+from nnkit_nnie.wk.records import read_records
 
 MNIST = Path("models", "enet_cityscapes", "inst_mnist_cycle.wk")
 

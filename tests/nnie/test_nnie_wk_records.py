@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from nnie_wk_files import Numbers, compiled, records_8, records_16
 
-from nnkit_nnie.wk import WkFile, read_wk
-from nnkit_nnie.wk_compressed import unpack
-from nnkit_nnie.wk_layout import RecordLayout
-from nnkit_nnie.wk_nodes import read_nodes
-from nnkit_nnie.wk_records import read_records
+from nnkit_nnie.wk.compressed import unpack
+from nnkit_nnie.wk.header import WkFile, read_wk
+from nnkit_nnie.wk.layout import RecordLayout
+from nnkit_nnie.wk.nodes import read_nodes
+from nnkit_nnie.wk.records import read_records
 
 MNIST = Path("models", "enet_cityscapes", "inst_mnist_cycle.wk")
 RETINAFACE = Path("models", "retinaface_mnet", "mnet_mergebn_640L_inst.wk")

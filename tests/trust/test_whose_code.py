@@ -16,7 +16,7 @@ from nnkit.cli import app
 from nnkit.errors import NnkitError, UsageError, UserFileError
 from nnkit.recipe import RecipePath
 from nnkit.trust import refuse_programs
-from nnkit_nnie.mapper import find_mapper
+from nnkit_nnie.mapper.run import find_mapper
 from nnkit_nnie.options import Mapper, NnieOptions
 
 MAPPER = f"#!{sys.executable}\nimport pathlib, sys\npathlib.Path(sys.argv[0] + '.ran').touch()\nsys.exit(1)\n"

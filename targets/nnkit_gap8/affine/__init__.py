@@ -1,0 +1,1 @@
+"""The affine scheme on GAP8: 8-bit integers with a multiplier for each output channel."""

@@ -1,0 +1,46 @@
+"""What affine kernels cost on GAP8's cluster, in its cycles: beside `cluster.costs`, which has what tiles cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nnkit.c.affine.call import Kernel
+from nnkit_gap8.cluster.costs import GROUP_CYCLES, ROW_CYCLES, ceil_div, slowest_part
+
+_BLOCK_CYCLES = 320.0  # starts, parameters, and 16 outputs with multiplier and shift
+_PIXELS_CYCLES = 120.0  # addresses of four pixels
+_WIDE_CYCLES = 60.0  # more for an output whose product has 64 bits
+
+
+def packed_cycles(numbers: Mapping[str, int], rows: int, channels: int, cores: int, *, wide: bool) -> float:
+    """The slowest part's work on so many output rows and channels: parts divide blocks of both."""
+    fours, units = slowest_part(rows * numbers["out_width"], channels, cores)
+    block = numbers["kernel_h"] * (numbers["row_groups"] * GROUP_CYCLES + ROW_CYCLES) + _BLOCK_CYCLES
+    return fours * _PIXELS_CYCLES + units * (block + (16 * _WIDE_CYCLES if wide else 0.0))
+
+
+def image_cycles(numbers: Mapping[str, int], rows: int, cores: int) -> float:
+    """The slowest part's work on the image of a tile."""
+    each = 6.0 + numbers["entry_bytes"] * (1.0 if numbers["channels"] == numbers["entry_bytes"] else 8.0)
+    return 100.0 + ceil_div(rows * numbers["image_w"], cores) * each
+
+
+def depthwise_cycles(numbers: Mapping[str, int], tile: tuple[int, int, int], cores: int, *, wide: bool) -> float:
+    """The slowest part's work on a tile of channels, image rows, output rows: planes, then products."""
+    channels, image_rows, rows = tile
+    fours = ceil_div(numbers["width"], 4)
+    image = ceil_div(image_rows * ceil_div(channels, 4), cores) * (80.0 + fours * 30.0)
+    each = 14.0 + numbers["kernel_h"] * numbers["words"] * 3.5 + (_WIDE_CYCLES if wide else 0.0)
+    return image + ceil_div(channels * rows, cores) * (60.0 + numbers["out_width"] * each)
+
+
+def window_cycles(kernel: Kernel, taps: int) -> float:
+    """Cycles of an output value, by a kernel that is not packed."""
+    if kernel.structure == "pool":
+        return 10.0 + taps * (5.0 if kernel.values["kind"] == "max" else 9.0)
+    return 30.0 + taps * (12.0 if kernel.values["sum"] else 5.0)
+
+
+def element_cycles(kernel: Kernel) -> float:
+    """Cycles of an element."""
+    return {"copy": 2.0, "lookup": 8.0, "add": 14.0}.get(kernel.structure, 60.0)

@@ -1,0 +1,1 @@
+"""Corrections of weights and biases before the mapper quantises them, each judged before it stays."""
