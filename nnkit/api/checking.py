@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nnkit.api.preparing import Switches, builds, load
+from nnkit.api.preparing import Switches, builds
+from nnkit.api.sweeping import load_sweep
 from nnkit.errors import NnkitError, RecipeError, SeveralError, UserFileError
 
 if TYPE_CHECKING:
@@ -71,12 +72,13 @@ class _Findings:
 def check(path: str | Path, settings: Sequence[Setting] = ()) -> Checked:
     """Open what a recipe names: model, pictures, labels, tables, keys, programs; ask its targets.
 
-    Raises InvalidRecipeError for the recipe's own text; otherwise the one NnkitError that was found, or SeveralError.
+    Raises InvalidRecipeError for the recipe's own text, at any point of its sweep; otherwise the one NnkitError that
+    was found, or SeveralError.
     """
     from nnkit.stages.packaging import signing_key
     from nnkit.target import check_corrections, check_required, load_target, plugin_name
 
-    recipe = load(Path(path), settings)
+    recipe = load_sweep(Path(path), settings).recipe
     findings = _Findings()
     shapes: Shapes = {}
     with findings.gathered():

@@ -17,6 +17,7 @@ from typing import Any
 
 from nnkit.api.building import run_build
 from nnkit.api.preparing import builds, load
+from nnkit.api.sweeping import load_sweep
 from nnkit.build_status import exit_code
 from nnkit.commands.common import print_json, print_line
 from nnkit.commands.run import RunOptions, failure_text, switches, unproven_text
@@ -25,8 +26,7 @@ from nnkit.errors import ExitCode, NnkitError, UsageError, cannot_be_written
 from nnkit.executors import THIS_HOST, Executor, ExecutorChoice, open_executor
 from nnkit.executors.local import InProcess, Processes
 from nnkit.owned_folder import owned_folder
-from nnkit.recipe.grid import Point, axes_of_recipe, points, spanned
-from nnkit.recipe.problems import InvalidRecipeError
+from nnkit.recipe.grid import Point
 from nnkit.recipe.settings import Setting
 from nnkit.report.journal import Journal
 from nnkit.report.progress import Progress
@@ -66,39 +66,17 @@ class JobResult:
 
 
 def jobs_of(recipes: Sequence[Path], options: RunOptions) -> list[Job]:
-    """The builds that recipes ask for. Raises what a recipe that cannot be read raises, UsageError for a target that
-    none of its builds is for."""
+    """The builds that recipes ask for.
+
+    Raises what a recipe that cannot be read raises, at any point of its grid; UsageError for a target that none of
+    its builds is for.
+    """
     return [job for path in recipes for job in _jobs_of(path, options)]
 
 
 def _jobs_of(path: Path, options: RunOptions) -> list[Job]:
-    fixed, spans = spanned(options.settings, lambda setting: _problems(path, setting))
-    recipe = load(path, fixed)
-    told = {setting.key for setting in fixed} | {axis.name for axis in spans}
-    axes = [*(axis for axis in axes_of_recipe(recipe) if axis.name not in told), *spans]
-    wanted = _wanted(points(recipe, axes), options.targets)
-    return [Job(path, recipe.name, point, fixed, spanned=bool(axes)) for point in wanted]
-
-
-def _wanted(every: Sequence[Point], targets: Sequence[str]) -> list[Point]:
-    """The points for the targets that are named: a target with all its builds, or one build."""
-    names = [{point.variant, point.key, point.key.partition("@")[0]} for point in every]
-    for target in targets:
-        if not any(target in each for each in names):
-            known = ", ".join(dict.fromkeys(point.variant for point in every))
-            raise UsageError(
-                f"the recipe has no target {target!r}", where="--target", remedy=f"its targets are: {known}"
-            )
-    return [point for point, mine in zip(every, names, strict=True) if not targets or mine & set(targets)]
-
-
-def _problems(path: Path, setting: Setting) -> int:
-    """How many problems a recipe has with one setting."""
-    try:
-        load(path, (setting,))
-    except InvalidRecipeError as error:
-        return len(error.problems)
-    return 0
+    loaded = load_sweep(path, options.settings, options.targets)
+    return [Job(path, loaded.recipe.name, point, loaded.fixed, spanned=loaded.spans) for point in loaded.points]
 
 
 def sweep(jobs: Sequence[Job], options: RunOptions) -> None:

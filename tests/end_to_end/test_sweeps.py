@@ -107,6 +107,16 @@ def test_a_recipe_that_cannot_be_read_stops_a_sweep_before_it_begins(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_mistake_at_one_point_of_the_grid_stops_it_before_it_begins(
+    recipes: list[Path], tmp_path: Path, nnkit: Nnkit
+) -> None:
+    recipes[1].write_text(recipes[1].read_text() + "sweep: {calibration.headroom: [1.0, wide]}\n")
+    done = nnkit("run", *recipes, "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert "'headroom' must be a number" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_build_that_cannot_be_made_is_one_line_of_the_table(
     recipes: list[Path], tmp_path: Path, nnkit: Nnkit
 ) -> None:

@@ -76,6 +76,24 @@ MISTAKES = (
         "write color: rgb, or mean and std instead",
         "color: gray, mean: 0.449, std: 0.226",
     ),
+    Mistake(
+        "key of a sweep",
+        "  gap8: {}\n",
+        "  gap8: {}\nsweep: {targets.gap8.precison: [int8, int16]}\n",
+        "11:33",
+        "unknown key 'precison'",
+        "did you mean 'precision'?",
+        "  gap8: {}\nsweep: {targets.gap8.precision: [int8, int16]}\n",
+    ),
+    Mistake(
+        "one value of a sweep",
+        "  gap8: {}\n",
+        "  gap8: {}\nsweep: {targets.gap8.precision: [int8, int12]}\n",
+        "11:40",
+        "'precision' must be int16 or int8, but the text 'int12' was given",
+        "did you mean 'int16'?",
+        "  gap8: {}\nsweep: {targets.gap8.precision: [int8, int16]}\n",
+    ),
 )
 
 
