@@ -77,7 +77,7 @@ def import_onnx(
 
     inputs: shapes that the recipe declares, by input name, batch first; needed where the model leaves more than the
         batch open.
-    simplify: fold constants once with onnxsim; without it a model that computes shapes may be refused.
+    simplify: fold constants; without it a model that computes shapes or from constants alone may be refused.
     tag_globs: the recipe's globs over the layers' names.
     limits: of the process that runs the ONNX tools.
     input_where: gives the position of a declared input in the recipe, for messages.
@@ -157,7 +157,7 @@ def import_read(
     weights = take_weights(network.proto.graph)
     light = network.proto.FromString(network.proto.SerializeToString())
     del network  # a message keeps the memory of what it held until it goes itself
-    steps = ["check", "convert", *(["simplify"] if simplify else []), "finish"]
+    steps = ["check", "convert", *(["simplify", "fold"] if simplify else []), "finish"]
     result = run_steps(light, steps, where=where, limits=limits, weights=weights)
     notes += result.notes
     finished = result.model

@@ -34,6 +34,7 @@ _PURPOSE = {
     "check": "checking it",
     "convert": "converting its operator set",
     "simplify": "simplifying it",
+    "fold": "folding its constants",
     "finish": "running it",
 }
 

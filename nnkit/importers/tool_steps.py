@@ -1,6 +1,6 @@
 """What the import has done by other people's native code: it runs in a process of its own (see tool_process.py).
 
-Steps, in this order: inline (only a model with functions; it ends there), check, convert, simplify, finish.
+Steps, in this order: inline (only a model with functions; it ends there), check, convert, simplify, fold, finish.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from nnkit.graph.weights_aside import (
     with_weights_as_inputs,
 )
 from nnkit.importers.canonical import canonicalise
+from nnkit.importers.constant_layers import fold_constant_layers
 from nnkit.importers.operators import DEFAULT_DOMAINS
 from nnkit.importers.static_shapes import static_shapes
 from nnkit.importers.tidy import constants_to_initializers, drop_unused, graphs, name_nodes, read_names
@@ -180,6 +181,32 @@ def _fold(state: StepState) -> tuple[int, str]:
     return folded, ""
 
 
+def fold(state: StepState) -> None:
+    """Fold what onnxsim left of the layers that compute from constants alone, or could not be asked for."""
+    constants_to_initializers(state.proto.graph, state.where)
+    if not _folds(state.proto.graph):
+        return
+
+    def run(part: onnx.ModelProto) -> Sequence[NDArray[Any]]:
+        return _run(
+            part, {t.name: state.weights[t.name] for t in part.graph.initializer if t.name in state.weights}, {}
+        )
+
+    proto = _inferred(state)
+    try:
+        count = fold_constant_layers(proto, run)
+    except MemoryError:
+        raise
+    except Exception:
+        return  # ONNX Runtime cannot run them, which is told where it runs the whole network
+    if count:
+        state.proto = proto
+        state.weights = {**state.weights, **take_weights(proto.graph)}
+        state.notes.append(
+            f"{count} {'layer' if count == 1 else 'layers'} that compute from constants alone are folded"
+        )
+
+
 def finish(state: StepState) -> None:
     """Tidy, bring to one spelling, infer all shapes, and run the result against the original in ONNX Runtime."""
     graph = state.proto.graph
@@ -198,7 +225,7 @@ def finish(state: StepState) -> None:
 
 
 STEPS: dict[str, Step] = {
-    "inline": inline, "check": check, "convert": convert, "simplify": simplify, "finish": finish
+    "inline": inline, "check": check, "convert": convert, "simplify": simplify, "fold": fold, "finish": finish
 }  # fmt: skip
 
 

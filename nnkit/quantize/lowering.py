@@ -41,6 +41,7 @@ _REWRITES: Mapping[str, str] = MappingProxyType(
     }
 )
 """Ops that a rewrite usually takes away before the float program is built."""
+_NOT_FOLDED = "it computes from constants alone, which the import folds where `model.simplify` is on"
 _POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool")
 
 
@@ -65,6 +66,9 @@ def lower(
     refusals: list[Refusal] = []
     for node in view.nodes:
         if node.fuse_into is not None:
+            continue
+        if all(name in view.constants for name in node.inputs if name):
+            refusals.append(Refusal(node.name, node.op_type, _NOT_FOLDED))
             continue
         try:
             if node.op_type in without:

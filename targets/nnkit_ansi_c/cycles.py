@@ -86,7 +86,9 @@ class Work:
 
 
 def work_of(op: OpBase, program: Program) -> Work | None:
-    """What a layer does; None where no measurement covers its kind."""
+    """What a layer does; None where no measurement covers its kind, or it reads no value."""
+    if not op.inputs:
+        return None
     source, result = program.tensors[op.inputs[0]].shape, program.tensors[op.output].shape
     outputs, count = prod(result), macs(op, program)
     positions = prod(result[1:]) if len(result) == 3 else outputs // result[-1]

@@ -43,7 +43,7 @@ def _values(
     computed = [name for name in graph.data_inputs(node) if name not in known]
     if node.op_type == "PriorBox" and node.domain == DOMAIN:
         return _run(graph, node, {name: np.zeros(graph.shape(name), np.float32) for name in graph.data_inputs(node)})
-    if computed or not graph.data_inputs(node):
+    if computed or not any(node.inputs):
         return None
     return _run(graph, node, {name: known[name] for name in graph.data_inputs(node)})
 

@@ -166,7 +166,7 @@ def test_label_files(tmp_path) -> None:  # type: ignore[no-untyped-def]
         (read_classes, "1.png,3\n", "labels.csv"),
         (read_classes, "a/1.png,three\n", "'three' is not a number"),
         (read_classes, "a/1.png,-1\n", "negative"),
-        (read_classes, "a/1.png\n", "1 values in this line"),
+        (read_classes, "a/1.png\n", "1 value in this line"),
         (read_classes, "other.png,1\n", "none of its images"),
         (read_pairs, "1.png,a/2.png,1\n", "stands for 2 images"),
         (read_pairs, "a/1.png,a/2.png,yes\n", "neither 0 nor 1"),
