@@ -27,7 +27,7 @@ def test_what_segments_are_networks_and_no_table_without_rows() -> None:
     assert networks.rows == (("net", 3, "never compiled"),)
     choice = {"choice": "all", "cosine": 1.0, "sqnr_db": None, "weight_bytes": 8, "macs": 4, "macs_16_bit": 1}
     choice |= {"layers": ["a"], "built": False}
-    assert shown({**DETAILS, "precision": [choice]}).tables[1].rows == (("all", "1.000000", "-", 8, "25.0%"),)
+    assert shown({**DETAILS, "precision": [choice]}).tables[1].rows == (("all layers", "1.000000", "-", 8, "25.0%"),)
 
 
 def test_milliseconds_are_an_estimate_with_its_model_and_segments_lie_over_their_layers() -> None:
