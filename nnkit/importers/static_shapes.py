@@ -40,14 +40,28 @@ def static_shapes(graph: onnx.GraphProto, where: str) -> dict[str, tuple[int, ..
                     where=where,
                     remedy="the input is too small for the network: check the input's shape",
                 )
-            if 4 * math.prod(dims) > MAX_VALUE_BYTES:
-                raise ModelError(
-                    f"{layer}: its output '{name}' of shape {list(dims)} is larger than {MAX_VALUE_BYTES:,} bytes",
-                    where=where,
-                    remedy="check the input's shape",
-                )
+            _check_size(layer, name, dims, where)
             shapes[name] = dims
     return {name: dims for name, dims in shapes.items() if dims is not None}
+
+
+def check_sizes(graph: onnx.GraphProto, where: str) -> None:
+    """Raises ModelError, as `static_shapes`, for a value that is known to be larger than `MAX_VALUE_BYTES`."""
+    known = {value.name: value for value in (*graph.value_info, *graph.output)}
+    for node in graph.node:
+        for name in node.output:
+            dims = _dims(known[name]) if name in known else None
+            if dims is not None and all(dim >= 0 for dim in dims):
+                _check_size(f"layer '{node.name}' ({node.op_type})", name, dims, where)
+
+
+def _check_size(layer: str, name: str, dims: tuple[int, ...], where: str) -> None:
+    if 4 * math.prod(dims) > MAX_VALUE_BYTES:
+        raise ModelError(
+            f"{layer}: its output '{name}' of shape {list(dims)} is larger than {MAX_VALUE_BYTES:,} bytes",
+            where=where,
+            remedy="check the input's shape",
+        )
 
 
 def _dims(value: onnx.ValueInfoProto) -> tuple[int, ...] | None:

@@ -31,7 +31,7 @@ from nnkit.graph.weights_aside import (
 from nnkit.importers.canonical import canonicalise
 from nnkit.importers.constant_layers import fold_constant_layers
 from nnkit.importers.operators import DEFAULT_DOMAINS
-from nnkit.importers.static_shapes import static_shapes
+from nnkit.importers.static_shapes import check_sizes, static_shapes
 from nnkit.importers.tidy import constants_to_initializers, drop_unused, graphs, name_nodes, read_names
 from nnkit.importers.without_rounding import without_rounding
 
@@ -161,9 +161,13 @@ def _fold(state: StepState) -> tuple[int, str]:
     # onnxsim imports torch where it is installed, which takes seconds and serves other functions than this one.
     sys.modules.setdefault("torch", None)  # type: ignore[arg-type]
     try:
+        before = _inferred(state).graph
+    except Exception as error:
+        return 0, f"failed ({_message(error)})"
+    check_sizes(before, state.where)  # onnxsim would begin to compute such a value
+    try:
         import onnxsim
 
-        before = _inferred(state).graph
         whole = _inferred(state)
         put_weights(whole.graph, state.weights)
         result, _ = onnxsim.simplify(whole, check_n=0, perform_optimization=False)
