@@ -10,6 +10,7 @@ import onnx
 from numpy.typing import NDArray
 
 from nnkit.importers.operators import DEFAULT_DOMAINS
+from nnkit.importers.static_shapes import value_dims
 from nnkit.importers.tidy import read_names
 
 _MOST_BYTES = 64 << 20  # that one network's constants may grow by
@@ -52,18 +53,19 @@ def _layers(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
         if node.domain not in DEFAULT_DOMAINS or node.op_type in _KEPT:
             continue
         made = [sizes.get(name) for name in node.output if name]
-        if None in made or size + sum(each or 0 for each in made) > _MOST_BYTES:
+        larger = size + sum(each or 0 for each in made)
+        if None in made or larger > _MOST_BYTES:
             continue
-        size += sum(each or 0 for each in made)
+        size = larger
         layers.append(node)
         constant.update(node.output)
     return layers
 
 
 def _bytes(value: onnx.ValueInfoProto) -> int | None:
-    tensor = value.type.tensor_type
-    dims = [dim.dim_value if dim.HasField("dim_value") else -1 for dim in tensor.shape.dim]
-    return 8 * prod(dims) if tensor.HasField("shape") and all(dim >= 0 for dim in dims) else None
+    """The most that it takes, whatever its type; None where its shape is open."""
+    dims = value_dims(value)
+    return None if dims is None or -1 in dims else 8 * prod(dims)
 
 
 def _part(proto: onnx.ModelProto, layers: Sequence[onnx.NodeProto]) -> onnx.ModelProto:

@@ -20,12 +20,12 @@ def static_shapes(graph: onnx.GraphProto, where: str) -> dict[str, tuple[int, ..
             names the first such layer.
     """
     known = {value.name: value for value in (*graph.value_info, *graph.input, *graph.output)}
-    shapes = {value.name: _dims(value) for value in graph.input}
+    shapes = {value.name: value_dims(value) for value in graph.input}
     for node in graph.node:
         for name in node.output:
             if not name:
                 continue
-            dims = _dims(known[name]) if name in known else None
+            dims = value_dims(known[name]) if name in known else None
             layer = f"layer '{node.name}' ({node.op_type})"
             if dims is None or any(dim < 0 for dim in dims):
                 raise ModelError(
@@ -50,7 +50,7 @@ def check_sizes(graph: onnx.GraphProto, where: str) -> None:
     known = {value.name: value for value in (*graph.value_info, *graph.output)}
     for node in graph.node:
         for name in node.output:
-            dims = _dims(known[name]) if name in known else None
+            dims = value_dims(known[name]) if name in known else None
             if dims is not None and all(dim >= 0 for dim in dims):
                 _check_size(f"layer '{node.name}' ({node.op_type})", name, dims, where)
 
@@ -64,7 +64,7 @@ def _check_size(layer: str, name: str, dims: tuple[int, ...], where: str) -> Non
         )
 
 
-def _dims(value: onnx.ValueInfoProto) -> tuple[int, ...] | None:
+def value_dims(value: onnx.ValueInfoProto) -> tuple[int, ...] | None:
     """Dimensions, -1 for an open one; None where not even the rank is known."""
     tensor = value.type.tensor_type
     if not value.type.HasField("tensor_type") or not tensor.HasField("shape"):
