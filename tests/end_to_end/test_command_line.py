@@ -16,7 +16,7 @@ import onnx
 import pytest
 import small_project
 
-from .conftest import Command, fingerprint, report_of
+from .conftest import Command, fingerprint, report_of, run_command
 from .networks import Net
 
 RECIPE = small_project.RECIPE.replace("gap8: {}", "gap8: {memory: {l2: 512KiB}}")
@@ -26,6 +26,24 @@ RECIPE = small_project.RECIPE.replace("gap8: {}", "gap8: {memory: {l2: 512KiB}}"
 def project(tmp_path: Path) -> Path:
     """A folder with a small network, images and a recipe."""
     small_project.write_project(tmp_path, RECIPE)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def build_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project whose recipe was run, for tests that begin with a good build."""
+    folder = tmp_path_factory.mktemp("built")
+    small_project.write_project(folder, RECIPE)
+    cache = tmp_path_factory.getbasetemp() / "cache"
+    done = run_command("run", "recipe.yaml", "--no-qemu", cwd=folder, env={"NNKIT_CACHE": str(cache)})
+    assert done.code == 0, done.err
+    return folder
+
+
+@pytest.fixture
+def built_project(build_once: Path, tmp_path: Path) -> Path:
+    """A copy of the project with its last good build."""
+    shutil.copytree(build_once, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
@@ -53,9 +71,8 @@ def test_two_runs_give_the_same_bytes(project: Path, nnkit: Command) -> None:
     assert nnkit("compare", "a/small/gap8", "b/small/gap8").code == 0
 
 
-def test_a_changed_byte_in_a_package_is_found(project: Path, nnkit: Command) -> None:
-    assert nnkit("run", "recipe.yaml", "--no-qemu").code == 0
-    package = project / "out/small/gap8/small-1.2.3-gap8.nnpkg"
+def test_a_changed_byte_in_a_package_is_found(built_project: Path, nnkit: Command) -> None:
+    package = built_project / "out/small/gap8/small-1.2.3-gap8.nnpkg"
     assert nnkit("package", "verify", package).code == 0
     data = bytearray(package.read_bytes())
     data[len(data) // 2] ^= 1
@@ -138,18 +155,17 @@ def impossible_gate(project: Path) -> None:
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_failures_say_where_and_why_and_lose_nothing(
-    damage: object, code: int, said: list[str], project: Path, nnkit: Command
+    damage: object, code: int, said: list[str], built_project: Path, nnkit: Command
 ) -> None:
-    assert nnkit("run", "recipe.yaml", "--no-qemu").code == 0
-    before = fingerprint(project / "out/small/gap8")
-    damage(project)  # type: ignore[operator]
+    before = fingerprint(built_project / "out/small/gap8")
+    damage(built_project)  # type: ignore[operator]
     done = nnkit("run", "recipe.yaml", "--no-qemu")
     assert done.code == code, done.err
     for word in said:
         assert word.lower() in done.err.lower(), done.err
     assert "fix:" in done.err
-    assert fingerprint(project / "out/small/gap8") == before
-    leftovers = [path.name for path in (project / "out/small").iterdir() if path.name.startswith(".")]
+    assert fingerprint(built_project / "out/small/gap8") == before
+    leftovers = [path.name for path in (built_project / "out/small").iterdir() if path.name.startswith(".")]
     assert leftovers == []
 
 
@@ -163,12 +179,11 @@ def test_an_output_folder_that_cannot_be_written(project: Path, nnkit: Command) 
     assert (project / "out").read_text() == "a file is in the way"
 
 
-def test_interrupted_run_keeps_the_last_good_build(project: Path, nnkit: Command) -> None:
-    assert nnkit("run", "recipe.yaml", "--no-qemu").code == 0
-    before = fingerprint(project / "out/small/gap8")
+def test_interrupted_run_keeps_the_last_good_build(built_project: Path, nnkit: Command) -> None:
+    before = fingerprint(built_project / "out/small/gap8")
     process = subprocess.Popen(
         [sys.executable, "-c", "from nnkit.cli import main; main()", "run", "recipe.yaml", "--no-cache"],
-        cwd=project,
+        cwd=built_project,
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -185,8 +200,8 @@ def test_interrupted_run_keeps_the_last_good_build(project: Path, nnkit: Command
     errors = process.stderr.read()
     assert "Traceback" not in errors
     assert "kept in the cache" not in errors, "there is none"
-    assert fingerprint(project / "out/small/gap8") == before
-    assert [path.name for path in (project / "out/small").iterdir()] == ["gap8"]
+    assert fingerprint(built_project / "out/small/gap8") == before
+    assert [path.name for path in (built_project / "out/small").iterdir()] == ["gap8"]
 
 
 def test_a_refusal_says_which_rewrite_is_missing_or_why_it_declined(project: Path, nnkit: Command) -> None:
@@ -240,21 +255,20 @@ def test_plan_without_images_says_that_formats_are_unknown(project: Path, nnkit:
     assert nnkit("run", "recipe.yaml").code == 2
 
 
-def test_simulate_everywhere_agrees(project: Path, nnkit: Command) -> None:
-    assert nnkit("run", "recipe.yaml", "--no-qemu").code == 0
+def test_simulate_everywhere_agrees(built_project: Path, nnkit: Command) -> None:
     build = "out/small/gap8"
     for on in ("program", "host", "rv32"):
         done = nnkit("simulate", build, "--input", "images/1.png", "--output", f"{on}.npy", "--on", on, "--raw")
         assert done.code == 0, done.err
-    program = np.load(project / "program.npy")
+    program = np.load(built_project / "program.npy")
     assert program.dtype == np.int16
-    np.testing.assert_array_equal(np.load(project / "host.npy"), program)
-    np.testing.assert_array_equal(np.load(project / "rv32.npy"), program)
+    np.testing.assert_array_equal(np.load(built_project / "host.npy"), program)
+    np.testing.assert_array_equal(np.load(built_project / "rv32.npy"), program)
     assert nnkit("compare", "program.npy", "host.npy").code == 0
     for on in ("float", "program"):
         done = nnkit("simulate", build, "--input", "images/1.png", "--output", f"{on}.npy", "--on", on)
         assert done.code == 0, done.err
-    real, stored = np.load(project / "float.npy").ravel(), np.load(project / "program.npy").ravel()
+    real, stored = np.load(built_project / "float.npy").ravel(), np.load(built_project / "program.npy").ravel()
     assert real.dtype == stored.dtype == np.float32
     assert np.abs(real - stored).max() < 0.01 * np.abs(real).max()
     differ = nnkit("compare", "float.npy", "program.npy", "--json")
@@ -265,14 +279,13 @@ def test_simulate_everywhere_agrees(project: Path, nnkit: Command) -> None:
     assert "float, program, host, rv32" in wrong.err
 
 
-def test_compare_builds_of_two_precisions(project: Path, nnkit: Command) -> None:
-    assert nnkit("run", "recipe.yaml", "--no-qemu").code == 0
-    (project / "recipe8.yaml").write_text(RECIPE.replace("gap8: {", "gap8: {precision: int8, "))
+def test_compare_builds_of_two_precisions(built_project: Path, nnkit: Command) -> None:
+    (built_project / "recipe8.yaml").write_text(RECIPE.replace("gap8: {", "gap8: {precision: int8, "))
     assert nnkit("run", "recipe8.yaml", "--no-qemu", "--out", "out8").code == 0
     done = nnkit("compare", "out/small/gap8", "out8/small/gap8", "--json")
     assert done.code == 1
     rows = json.loads(done.out)
-    assert len(rows) == len(report_of(project / "out/small/gap8")["layers"])
+    assert len(rows) == len(report_of(built_project / "out/small/gap8")["layers"])
     assert all(row["cosine"] > 0.9 for row in rows)
     assert any("->" in row["note"] for row in rows)
 
