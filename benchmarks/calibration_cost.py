@@ -106,9 +106,9 @@ def _ours(case: Any, sources: Repeated, method: Any) -> Callable[[], object]:
     import onnxruntime  # noqa: F401 - imports are not measured, and nnkit makes this one when it is needed
 
     from nnkit.calibrate import Job, observe, to_stats
-    from nnkit.importers import import_onnx
+    from nnkit.importers import ImportOptions, import_onnx
 
-    model = import_onnx(case.path, inputs={case.input_name: (1, *case.calibration.shape[1:])}).model
+    model = import_onnx(case.path, ImportOptions(inputs={case.input_name: (1, *case.calibration.shape[1:])})).model
 
     def run() -> None:
         observed = observe(Job(model, {}, method != "max"), {case.input_name: sources})  # type: ignore[dict-item]

@@ -28,7 +28,7 @@ from onnx import TensorProto, helper, numpy_helper
 from benchmarks.table import show
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import NnkitError
-from nnkit.importers import import_onnx
+from nnkit.importers import ImportOptions, import_onnx
 from nnkit.program.affine import AffineTensor
 from nnkit.quantize.affine import AffineScheme, quantize_affine
 from nnkit.quantize.affine.quantized_network import lower_quantized
@@ -142,7 +142,7 @@ def measured(case: Case, form: str, folder: Path) -> Measured:
         _quantised(case, form, path)
         if _stays_in_float(case, form, path):
             return Measured(in_float=True)
-        model = import_onnx(path, simplify=False).model
+        model = import_onnx(path, ImportOptions(simplify=False)).model
         scheme = AffineScheme(bias_correction=False)
         program = quantize_affine(lower_quantized(model), CalibrationStats({}, "formats", 0, ""), scheme)
     except NnkitError as error:

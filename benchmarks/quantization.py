@@ -31,7 +31,7 @@ from nnkit import rewrite
 from nnkit.calibrate import CalibrationStats, Job, observe, to_stats
 from nnkit.distance import distance
 from nnkit.graph import Model
-from nnkit.importers import import_onnx
+from nnkit.importers import ImportOptions, import_onnx
 from nnkit.program import Conv2d, Program
 from nnkit.program.affine import AffineProgram
 from nnkit.quantize import FixedPointScheme, quantize
@@ -268,7 +268,7 @@ def _prepared(case: Case, folder: Path) -> tuple[Model, Finish]:
         extract_model(str(case.path), str(tail), list(case.cut), names)
         finish = lambda outputs: _run(tail, outputs)  # noqa: E731
     shape = (1, *case.calibration.shape[1:])
-    imported = import_onnx(path, inputs={case.input_name: shape})
+    imported = import_onnx(path, ImportOptions(inputs={case.input_name: shape}))
     model, _ = rewrite.restructure(imported.model, rewrite.resolve_rules(list(rewrite.DEFAULT_RULES)))
     return model, finish
 

@@ -62,7 +62,7 @@ def seeds(folder: Path) -> Seeds:
 
 def attempt(given: Seeds, chance: Random, folder: Path) -> None:
     """One damaged network through the import, the rewrites and the lowering."""
-    from nnkit.importers import import_onnx, onnx_importer
+    from nnkit.importers import ImportOptions, import_onnx, onnx_importer
 
     place = folder / "inside"
     (place / "around").parent.mkdir()
@@ -79,7 +79,7 @@ def attempt(given: Seeds, chance: Random, folder: Path) -> None:
         data = damaged_network(data, chance)
     path.write_bytes(data)
     onnx_importer.run_steps = steps_here
-    model = import_onnx(path, simplify=False).model
+    model = import_onnx(path, ImportOptions(simplify=False)).model
     for tensor in model.proto().graph.initializer:
         if np.frombuffer(values[:1], np.uint8).tobytes() in tensor.raw_data:
             raise AssertionError(f"weights were read from outside: {tensor.name}")

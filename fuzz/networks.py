@@ -115,14 +115,14 @@ def seeds(folder: Path) -> Seeds:
 
 def attempt(given: Seeds, chance: Random, folder: Path) -> None:
     """One damaged network through the import, the rewrites and the lowering."""
-    from nnkit.importers import import_onnx, onnx_importer
+    from nnkit.importers import ImportOptions, import_onnx, onnx_importer
 
     path = folder / "net.onnx"
     data = chance.choice(given)
     path.write_bytes(damaged_bytes(data, chance) if chance.random() < 0.2 else damaged_network(data, chance))
     onnx_importer.run_steps = steps_here
     name = chance.choice(sorted(OPTIONS))
-    lowered_for(name, OPTIONS[name], import_onnx(path, simplify=False).model)
+    lowered_for(name, OPTIONS[name], import_onnx(path, ImportOptions(simplify=False)).model)
 
 
 def lowered_for(name: str, given: dict[str, Any], model: Model) -> None:

@@ -108,7 +108,7 @@ def check(path: str | Path, settings: Sequence[Setting] = ()) -> Checked:
 
 def _network(recipe: Recipe, findings: _Findings) -> Shapes:
     """The shapes of the network's inputs; as far as they can be told. Raises what its file has wrong first."""
-    from nnkit.importers import DeclaredInputs, import_tflite, read_onnx_network, settle_inputs
+    from nnkit.importers import DeclaredInputs, ImportOptions, import_tflite, read_onnx_network, settle_inputs
     from nnkit.recipe.restructure import entry_name
 
     section = recipe.model
@@ -116,9 +116,8 @@ def _network(recipe: Recipe, findings: _Findings) -> Shapes:
     if section.weights is not None:
         return _caffe_network(recipe, model, section.weights.existing_file("the model's weights"), findings)
     if section.format == "tflite":
-        return _imported(
-            recipe, import_tflite(model, inputs=_shapes(recipe), input_where=_input_where(recipe)), findings
-        )
+        options = ImportOptions(inputs=_shapes(recipe), input_where=_input_where(recipe))
+        return _imported(recipe, import_tflite(model, options), findings)
     read = read_onnx_network(model)
     _tags(recipe, read.proto.graph, findings)
     entries = [entry for key in recipe.targets for entry in recipe.restructure_for(key) or ()]

@@ -3,6 +3,7 @@
 from nnkit.importers.any_file import import_model_file, model_file_digest
 from nnkit.importers.caffe_importer import caffe_digest, caffe_model, import_caffe
 from nnkit.importers.custom_layers import CustomDefinition
+from nnkit.importers.import_options import ImportOptions
 from nnkit.importers.input_shapes import DeclaredInputs
 from nnkit.importers.name_tags import TagGlobError, TagGlobs, lift_tags
 from nnkit.importers.onnx_importer import (
@@ -18,6 +19,7 @@ from nnkit.importers.tool_process import ToolLimits
 __all__ = [
     "CustomDefinition",
     "DeclaredInputs",
+    "ImportOptions",
     "ImportResult",
     "ReadNetwork",
     "TagGlobError",

@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from nnkit.file_digest import file_digest
-from nnkit.importers.name_tags import NO_GLOBS, TagGlobs
+from nnkit.importers.import_options import ImportOptions
 from nnkit.importers.onnx_importer import ImportResult, import_onnx, onnx_digest
 from nnkit.importers.tflite_importer import import_tflite
 
 
-def import_model_file(
-    path: Path,
-    *,
-    tflite: bool,
-    inputs: Mapping[str, Sequence[int]] | None = None,
-    simplify: bool = True,
-    tag_globs: TagGlobs = NO_GLOBS,
-    input_where: Callable[[str], str] | None = None,
-    any_batch: bool = False,
-    channels_last: Collection[str] = (),
-) -> ImportResult:
-    """Import a TFLite file, or an ONNX one; arguments and errors are those of `import_onnx` and `import_tflite`."""
-    if tflite:
-        return import_tflite(path, inputs=inputs, tag_globs=tag_globs, input_where=input_where)
-    return import_onnx(
-        path,
-        inputs=inputs,
-        simplify=simplify,
-        tag_globs=tag_globs,
-        input_where=input_where,
-        any_batch=any_batch,
-        channels_last=channels_last,
-    )
+def import_model_file(path: Path, options: ImportOptions, *, tflite: bool) -> ImportResult:
+    """Import a TFLite file, or an ONNX one; errors are those of `import_onnx` and `import_tflite`."""
+    return import_tflite(path, options) if tflite else import_onnx(path, options)
 
 
 def model_file_digest(path: Path, *, tflite: bool = False) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,9 +19,10 @@ from nnkit.importers.external_data import external_files, load_external_data
 from nnkit.importers.fixed_suppression import fix_suppression
 from nnkit.importers.float_types import to_float32
 from nnkit.importers.functions import check_size_inlined
+from nnkit.importers.import_options import DEFAULT_OPTIONS, ImportOptions
 from nnkit.importers.input_shapes import DeclaredInputs, pin_inputs
 from nnkit.importers.model_file import read_model_file
-from nnkit.importers.name_tags import NO_GLOBS, TagGlobs, follow_tags, lift_tags
+from nnkit.importers.name_tags import NO_GLOBS, follow_tags, lift_tags
 from nnkit.importers.operators import (
     DEFAULT_DOMAINS,
     check_equations,
@@ -62,27 +62,8 @@ class ImportResult:
     files: tuple[Path, ...]
 
 
-def import_onnx(
-    path: str | os.PathLike[str],
-    *,
-    inputs: Mapping[str, Sequence[int]] | None = None,
-    simplify: bool = True,
-    tag_globs: TagGlobs = NO_GLOBS,
-    limits: ToolLimits = DEFAULT_LIMITS,
-    input_where: Callable[[str], str] | None = None,
-    any_batch: bool = False,
-    channels_last: Collection[str] = (),
-) -> ImportResult:
+def import_onnx(path: str | os.PathLike[str], options: ImportOptions = DEFAULT_OPTIONS) -> ImportResult:
     """Import an ONNX file (operator sets 9 to the newest that the installed onnx knows).
-
-    inputs: shapes that the recipe declares, by input name, batch first; needed where the model leaves more than the
-        batch open.
-    simplify: fold constants; without it a model that computes shapes or from constants alone may be refused.
-    tag_globs: the recipe's globs over the layers' names.
-    limits: of the process that runs the ONNX tools.
-    input_where: gives the position of a declared input in the recipe, for messages.
-    any_batch: take inputs of several images, which the edit `replace_input` then makes inputs of one.
-    channels_last: inputs that the file has as [1, H, W, C], to be taken as [1, C, H, W] (`channels_last.py`).
 
     Raises:
         UserFileError: the model or its data file is missing or unreadable.
@@ -90,16 +71,7 @@ def import_onnx(
         RecipeError: a glob matches no layer (`TagGlobError`), or a declared input contradicts the model.
     """
     file = Path(path)
-    return import_read(
-        ReadModel(read_model_file(file), file),
-        inputs=inputs,
-        simplify=simplify,
-        tag_globs=tag_globs,
-        limits=limits,
-        input_where=input_where,
-        any_batch=any_batch,
-        channels_last=channels_last,
-    )
+    return import_read(ReadModel(read_model_file(file), file), options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,32 +105,22 @@ class ReadModel:
     file: Path
 
 
-def import_read(
-    read: ReadModel,
-    *,
-    inputs: Mapping[str, Sequence[int]] | None = None,
-    simplify: bool = True,
-    tag_globs: TagGlobs = NO_GLOBS,
-    limits: ToolLimits = DEFAULT_LIMITS,
-    input_where: Callable[[str], str] | None = None,
-    any_batch: bool = False,
-    channels_last: Collection[str] = (),
-) -> ImportResult:
+def import_read(read: ReadModel, options: ImportOptions) -> ImportResult:
     """As `import_onnx`, of a network that has been read; it is changed."""
     from nnkit.graph.weights_aside import bytes_with_weights, take_weights
 
-    network = _checked(read, limits)
+    network = _checked(read, options.limits)
     del read
-    tagged = lift_tags(network.proto.graph, tag_globs)
-    declared = DeclaredInputs(inputs or {}, input_where, any_batch)
+    tagged = lift_tags(network.proto.graph, options.tag_globs)
+    declared = DeclaredInputs(options.inputs, options.input_where, options.any_batch)
     notes = [*network.notes, *settle_inputs(network, declared)]
     opset, where, files = network.opset, network.where, network.files
     _keep_known_domains(network.proto)
     weights = take_weights(network.proto.graph)
     light = network.proto.FromString(network.proto.SerializeToString())
     del network  # a message keeps the memory of what it held until it goes itself
-    steps = ["check", "convert", *(["simplify", "fold"] if simplify else []), "finish"]
-    result = run_steps(light, steps, where=where, limits=limits, weights=weights)
+    steps = ["check", "convert", *(["simplify", "fold"] if options.simplify else []), "finish"]
+    result = run_steps(light, steps, where=where, limits=options.limits, weights=weights)
     notes += result.notes
     finished = result.model
     tags, gone = follow_tags(tagged, finished.graph, where)
@@ -170,11 +132,11 @@ def import_read(
         outputs=tuple(OutputSpec(value.name, shapes[value.name]) for value in finished.graph.output),
         opset=opset,
     )
-    if channels_last:
+    if options.channels_last:
         from nnkit.importers.channels_last import channels_first
 
-        model = channels_first(model, channels_last, input_where)
-        notes += [f"input '{name}' is taken as {list(_shape(model, name))}" for name in channels_last]
+        model = channels_first(model, options.channels_last, options.input_where)
+        notes += [f"input '{name}' is taken as {list(_shape(model, name))}" for name in options.channels_last]
     return ImportResult(model, (*notes, *gone), files)
 
 

@@ -6,7 +6,8 @@ A file becomes an ONNX graph, a quantised one in QDQ form, and that is imported 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -14,25 +15,18 @@ from onnx import TensorProto, helper
 
 from nnkit.errors import ModelError
 from nnkit.graph.refusal import Refusal, Refused, refusal_error
-from nnkit.importers.name_tags import NO_GLOBS, TagGlobs
+from nnkit.importers.import_options import DEFAULT_OPTIONS, ImportOptions
 from nnkit.importers.onnx_importer import ImportResult, ReadModel, import_read
 from nnkit.importers.tflite.builder import Builder, in_order
 from nnkit.importers.tflite.network import TfliteNetwork, TfliteOperator, TfliteTensor, read_tflite
 from nnkit.importers.tflite.table import OPERATORS, values_read
-from nnkit.importers.tool_process import DEFAULT_LIMITS, ToolLimits
 from nnkit.importers.tool_steps import WORKING_IR_VERSION, WORKING_OPSET
 from nnkit.names import NamePool
 
 
-def import_tflite(
-    path: str | os.PathLike[str],
-    *,
-    inputs: Mapping[str, Sequence[int]] | None = None,
-    tag_globs: TagGlobs = NO_GLOBS,
-    limits: ToolLimits = DEFAULT_LIMITS,
-    input_where: Callable[[str], str] | None = None,
-) -> ImportResult:
-    """Import a TFLite file; the arguments are those of `import_onnx`.
+def import_tflite(path: str | os.PathLike[str], options: ImportOptions = DEFAULT_OPTIONS) -> ImportResult:
+    """Import a TFLite file. Its constants are not folded, and its layouts are settled here: `simplify`, `any_batch`
+    and `channels_last` do not apply.
 
     Inputs and outputs of four dimensions are taken channels first, and all of them in real units.
 
@@ -45,10 +39,8 @@ def import_tflite(
     file = Path(path)
     network = read_tflite(file)
     proto = onnx_of(network, str(file))
-    read = ReadModel(proto, file)
-    result = import_read(
-        read, inputs=inputs, tag_globs=tag_globs, limits=limits, input_where=input_where, simplify=False
-    )
+    kept = replace(options, simplify=False, any_batch=False, channels_last=())
+    result = import_read(ReadModel(proto, file), kept)
     return ImportResult(result.model, (*_notes(network), *result.notes), result.files)
 
 

@@ -22,7 +22,14 @@ def import_model(build: Build) -> Imported:
     """Read the recipe's model; cached by the files' content (external data included)."""
     from nnkit import importers
     from nnkit.cache import installed_version
-    from nnkit.importers import TagGlobs, caffe_digest, import_caffe, import_model_file, model_file_digest
+    from nnkit.importers import (
+        ImportOptions,
+        TagGlobs,
+        caffe_digest,
+        import_caffe,
+        import_model_file,
+        model_file_digest,
+    )
     from nnkit.recipe.restructure import entry_name
 
     section = build.recipe.model
@@ -48,9 +55,7 @@ def import_model(build: Build) -> Imported:
                 path, weights, inputs=shapes, tag_globs=globs, input_where=input_where, custom_layers=custom
             )
         else:
-            result = import_model_file(
-                path,
-                tflite=tflite,
+            options = ImportOptions(
                 inputs=shapes,
                 simplify=section.simplify,
                 tag_globs=globs,
@@ -58,6 +63,7 @@ def import_model(build: Build) -> Imported:
                 any_batch=several_images,
                 channels_last=channels_last,
             )
+            result = import_model_file(path, options, tflite=tflite)
         return Imported(result.model, result.notes)
 
     call = StageCall(

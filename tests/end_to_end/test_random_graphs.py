@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nnkit.c.fixed.machine import CoreMachine
 from nnkit.calibrate import calibrate
-from nnkit.importers import import_onnx
+from nnkit.importers import ImportOptions, import_onnx
 from nnkit.preprocess import Preprocess
 from nnkit.program.inputs import quantized_inputs, stress_inputs
 from nnkit.quantize import quantize
@@ -90,7 +90,7 @@ def test_compiled_c_equals_the_simulator(
     options = Gap8Options(precision=precision, accumulate=accumulate, cores=cores, unsigned=unsigned)  # type: ignore[arg-type]
     with tempfile.TemporaryDirectory() as folder:
         path = net.save(Path(folder) / "net.onnx", *outputs)
-        imported = import_onnx(path, simplify=False).model
+        imported = import_onnx(path, ImportOptions(simplify=False)).model
         model, _ = restructure(imported, resolve_rules(DEFAULT_RULES))
         feeds = [np.random.default_rng(i).normal(0, 1, net.shape).astype(np.float32) for i in range(2)]
         stats = calibrate(model, {"x": feeds}, {"x": Preprocess()})

@@ -12,7 +12,7 @@ from onnx import helper
 
 from nnkit.errors import RecipeError
 from nnkit.graph.onnx_runtime import FloatSession
-from nnkit.importers import TagGlobs, import_onnx
+from nnkit.importers import ImportOptions, TagGlobs, import_onnx
 
 WEIGHT = np.random.default_rng(0).normal(0, 0.3, (4, 3, 3, 3)).astype(np.float32)
 BACK = helper.make_node("Transpose", ["c"], ["y"], name="back", perm=[0, 2, 3, 1])
@@ -35,7 +35,7 @@ def test_it_computes_what_the_file_does(make_model, save, nodes, transposes):
     outputs = {"y": None, "c": None} if nodes[-1].name == "mean" else {"y": None}
     constants = {"w": WEIGHT, "k": np.float32([1.0, 2.0, 4.0])}
     path: Path = save(make_model(nodes, constants, inputs={"x": ["n", 8, 6, 3]}, outputs=outputs))
-    result = import_onnx(path, channels_last=["x"])
+    result = import_onnx(path, ImportOptions(channels_last=["x"]))
     assert result.model.inputs[0].shape == (1, 3, 8, 6)
     assert "input 'x' is taken as [1, 3, 8, 6]" in result.notes
     assert [n.op_type for n in result.model.proto().graph.node].count("Transpose") == transposes
@@ -48,7 +48,7 @@ def test_it_computes_what_the_file_does(make_model, save, nodes, transposes):
 
 def test_a_tag_on_the_transpose_stays(make_model, save):
     path = save(make_model(PLAIN, {"w": WEIGHT}, inputs={"x": [1, 8, 6, 3]}))
-    model = import_onnx(path, channels_last=["x"], tag_globs=TagGlobs(cpu=("first",), hp=())).model
+    model = import_onnx(path, ImportOptions(channels_last=["x"], tag_globs=TagGlobs(cpu=("first",), hp=()))).model
     assert model.tags.of("t").cpu
 
 
@@ -59,4 +59,4 @@ def test_a_tag_on_the_transpose_stays(make_model, save):
 def test_inputs_that_have_no_channels_last(make_model, save, shape, name, reason):
     path = save(make_model([helper.make_node("Relu", ["x"], ["y"], name="relu")], inputs={"x": shape}))
     with pytest.raises(RecipeError, match=reason):
-        import_onnx(path, channels_last=[name], input_where=lambda _: "recipe.yaml:7:3")
+        import_onnx(path, ImportOptions(channels_last=[name], input_where=lambda _: "recipe.yaml:7:3"))

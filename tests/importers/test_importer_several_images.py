@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from nnkit.errors import ModelError, RecipeError
-from nnkit.importers import import_onnx
+from nnkit.importers import ImportOptions, import_onnx
 from nnkit.recipe.restructure import ReplaceInput
 from nnkit.rewrite import restructure_steps
 from nnkit.rewrite.edits import replace_input
@@ -37,9 +37,9 @@ def batch_of_three(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("declared", [None, {"x": [1, 1, 5, 5]}])
+@pytest.mark.parametrize("declared", [{}, {"x": [1, 1, 5, 5]}])
 def test_imported_and_edited_down_to_one_image(graphs_run, batch_of_three, declared):
-    model = import_onnx(batch_of_three, inputs=declared, any_batch=True).model
+    model = import_onnx(batch_of_three, ImportOptions(inputs=declared, any_batch=True)).model
     assert model.inputs[0].shape == (3, 1, 5, 5)
     done = restructure_steps(model, [replace_input.make(ReplaceInput())])
     images = np.random.default_rng(1).normal(0, 1, (3, 1, 5, 5)).astype(np.float32)
@@ -68,6 +68,6 @@ def test_refused_without_the_edit(batch_of_three):
 
 def test_a_shape_that_contradicts_is_still_refused(batch_of_three):
     with pytest.raises((ModelError, RecipeError)):
-        import_onnx(batch_of_three, inputs={"x": [2, 1, 5, 5]}, any_batch=True)
+        import_onnx(batch_of_three, ImportOptions(inputs={"x": [2, 1, 5, 5]}, any_batch=True))
     with pytest.raises(RecipeError, match="contradicts"):
-        import_onnx(batch_of_three, inputs={"x": [1, 1, 5, 6]}, any_batch=True)
+        import_onnx(batch_of_three, ImportOptions(inputs={"x": [1, 1, 5, 6]}, any_batch=True))

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from nnkit.errors import ExitCode, ModelError, NnkitError, UserFileError
-from nnkit.importers import import_onnx
+from nnkit.importers import ImportOptions, import_onnx
 from nnkit.importers.model_file import read_model_file
 from nnkit.reading import MAX_MODEL_BYTES
 from nnkit.reading.onnx_file import walk
@@ -209,7 +209,7 @@ def test_a_shape_that_explodes_when_folded_is_refused(make_model: Any, save: Cal
     model = make_model(nodes, {"big": np.array([1 << 22, 4, 8, 8], np.int64)})
     for simplify in (True, False):
         with pytest.raises(ModelError, match=r"boom|memory"):
-            import_onnx(save(model), simplify=simplify)
+            import_onnx(save(model), ImportOptions(simplify=simplify))
 
 
 def test_sparse_weights_are_refused(make_model: Any, save: Callable[..., Path]) -> None:

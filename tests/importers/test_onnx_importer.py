@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from nnkit.errors import ExitCode, ModelError, RecipeError
-from nnkit.importers import TagGlobError, TagGlobs, import_onnx, model_file_digest
+from nnkit.importers import ImportOptions, TagGlobError, TagGlobs, import_onnx, model_file_digest
 
 WEIGHT = np.random.default_rng(1).standard_normal((4, 4, 3, 3)).astype(np.float32)
 
@@ -47,7 +47,7 @@ def test_other_open_sizes_come_from_the_recipe(make_model: Any, save: Any, open_
     with pytest.raises(ModelError, match=r"input 'x' leaves dimension 2.* open") as caught:
         import_onnx(path)
     assert "model.inputs.x.shape" in caught.value.remedy
-    model = import_onnx(path, inputs={"x": (1, 4, 10, 8)}).model
+    model = import_onnx(path, ImportOptions(inputs={"x": (1, 4, 10, 8)})).model
     assert model.outputs[0].shape == (1, 4, 10, 8)
 
 
@@ -55,14 +55,14 @@ def test_other_open_sizes_come_from_the_recipe(make_model: Any, save: Any, open_
 def test_a_declared_shape_that_contradicts_is_placed_in_the_recipe(make_model: Any, save: Any, shape: Any) -> None:
     path = save(make_model([_conv("x", "y")], {"w": WEIGHT}, inputs={"x": ["n", 4, "h", 8]}))
     with pytest.raises(RecipeError, match="contradicts the model's") as caught:
-        import_onnx(path, inputs={"x": shape}, input_where=lambda name: f"r.yaml:5:{len(name)}")
+        import_onnx(path, ImportOptions(inputs={"x": shape}, input_where=lambda name: f"r.yaml:5:{len(name)}"))
     assert caught.value.where == "r.yaml:5:1"
 
 
 def test_an_unknown_declared_input_lists_the_known(make_model: Any, save: Any) -> None:
     path = save(make_model([_relu("x", "y")]))
     with pytest.raises(RecipeError, match="no input 'image'") as caught:
-        import_onnx(path, inputs={"image": (1, 4, 8, 8)})
+        import_onnx(path, ImportOptions(inputs={"image": (1, 4, 8, 8)}))
     assert "x" in caught.value.remedy
 
 
@@ -136,7 +136,7 @@ def test_constant_nodes_become_initializers(make_model: Any, save: Any) -> None:
     assert _names(model) == ["scale"]
     (tensor,) = model.proto().graph.initializer
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(tensor).reshape(-1), [1, 2, 3, 4])
-    kept = import_onnx(save(make_model(nodes)), simplify=False).model
+    kept = import_onnx(save(make_model(nodes)), ImportOptions(simplify=False)).model
     assert _names(kept) == ["static", "scale"]
 
 
@@ -275,7 +275,7 @@ def test_tags_from_names_and_globs_are_keyed_by_value(make_model: Any, save: Any
         _relu("y_out", "y", "z_cpu"),
     ]
     globs = TagGlobs(hp=("y_*",), cpu=("act", "/stem*"))
-    tags = import_onnx(save(make_model(nodes, {"w": WEIGHT})), tag_globs=globs).model.tags
+    tags = import_onnx(save(make_model(nodes, {"w": WEIGHT})), ImportOptions(tag_globs=globs)).model.tags
     assert (tags.of("a").hp, tags.of("a").cpu, tags.of("a").origins) == (True, True, ("/stem_hp/Conv",))
     assert (tags.of("b").hp, tags.of("b").cpu) == (False, True)
     assert (tags.of("y_out").hp, tags.of("y_out").origins) == (True, ("y_out",))
@@ -300,12 +300,12 @@ def test_a_glob_that_matches_nothing_lists_near_names(make_model: Any, save: Any
     path = save(make_model([_conv("x", "a", "features_conv1"), _relu("a", "y", "Act")], {"w": WEIGHT}))
     globs = TagGlobs(hp=("Act", "feature_conv*"), where=lambda tag, index: f"r.yaml:{tag}:{index}")
     with pytest.raises(TagGlobError, match="matches no layer") as caught:
-        import_onnx(path, tag_globs=globs)
+        import_onnx(path, ImportOptions(tag_globs=globs))
     error = caught.value
     assert (error.where, error.glob, error.exit_code) == ("r.yaml:hp:1", "feature_conv*", ExitCode.USER)
     assert "'features_conv1'" in error.remedy
     with pytest.raises(TagGlobError) as caught:
-        import_onnx(path, tag_globs=TagGlobs(cpu=("act",)))
+        import_onnx(path, ImportOptions(tag_globs=TagGlobs(cpu=("act",))))
     assert "'Act'" in caught.value.remedy
 
 
@@ -318,8 +318,8 @@ def test_a_tag_on_what_folds_away_is_an_error(make_model: Any, save: Any) -> Non
     with pytest.raises(ModelError, match=r"'table_hp' \(hp by name 'table_hp'\)"):
         import_onnx(path)
     with pytest.raises(ModelError, match=r"'table_hp'.*hp by glob 'tab\*'"):
-        import_onnx(path, tag_globs=TagGlobs(hp=("tab*",)))
-    assert import_onnx(path, simplify=False).model.tags.of("e").hp
+        import_onnx(path, ImportOptions(tag_globs=TagGlobs(hp=("tab*",))))
+    assert import_onnx(path, ImportOptions(simplify=False)).model.tags.of("e").hp
 
 
 def test_a_tagged_layer_that_reaches_no_output_is_an_error(make_model: Any, save: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 from nnkit.errors import ModelError
-from nnkit.importers import ToolLimits, import_onnx
+from nnkit.importers import ImportOptions, ToolLimits, import_onnx
 from nnkit.importers.tool_process import refusal
 
 
@@ -117,7 +117,7 @@ def test_a_hanging_onnxsim_is_ended(foldable: Path, fake_onnxsim: Any) -> None:
     fake_onnxsim("import time\ntime.sleep(100_000)")
     for seconds in (4, 8, 16, 32, 64, 128, 256):
         try:
-            result = import_onnx(foldable, limits=ToolLimits(seconds=seconds))
+            result = import_onnx(foldable, ImportOptions(limits=ToolLimits(seconds=seconds)))
             break
         except ModelError:
             continue
@@ -139,11 +139,11 @@ def test_an_onnxsim_that_changes_results_is_found(foldable: Path, fake_onnxsim: 
 
 def test_a_time_limit_holds_and_what_is_slow_is_not_called_damaged(foldable: Path) -> None:
     with pytest.raises(ModelError, match=r"cannot be used: it took longer than 0 s") as caught:
-        import_onnx(foldable, limits=ToolLimits(seconds=0.05))
+        import_onnx(foldable, ImportOptions(limits=ToolLimits(seconds=0.05)))
     assert "longer: NNKIT_TIME_FACTOR" in caught.value.remedy
     assert "damaged" not in str(caught.value)
 
 
 def test_a_memory_limit_holds(foldable: Path) -> None:
     with pytest.raises(ModelError, match="cannot be used"):
-        import_onnx(foldable, limits=ToolLimits(memory_bytes=64 * 2**20))
+        import_onnx(foldable, ImportOptions(limits=ToolLimits(memory_bytes=64 * 2**20)))

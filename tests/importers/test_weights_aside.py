@@ -20,7 +20,7 @@ from nnkit.graph.weights_aside import (
     with_weights_as_inputs,
     write_weights,
 )
-from nnkit.importers import import_onnx
+from nnkit.importers import ImportOptions, import_onnx
 
 _RANDOM = np.random.default_rng(5)
 _CONSTANTS = {
@@ -95,7 +95,7 @@ def test_weights_as_inputs_pass_the_checker_and_give_the_same_result(folding: on
 
 @pytest.mark.parametrize("simplify", [True, False])
 def test_folded_and_unfolded_weights_reach_the_model(folding: onnx.ModelProto, save: Any, simplify: bool) -> None:
-    model = import_onnx(save(folding), simplify=simplify).model
+    model = import_onnx(save(folding), ImportOptions(simplify=simplify)).model
     graph = model.proto().graph
     found = list(_arrays(graph).values())
     product = _CONSTANTS["first"] * _CONSTANTS["factor"]
