@@ -91,7 +91,8 @@ def finish(prepared: Prepared, folder: Path) -> Finished:
     plan = stages.plan(build, settled, program)
     artifact = stages.emit(build, settled, prepared.statistics, program, plan, folder)
     verdict = stages.verify(build, prepared.restructured, artifact)
-    report = stages.report(build, prepared.imported, prepared.restructured, settled, artifact, verdict)
+    outcome = stages.Outcome(prepared.imported, prepared.restructured, settled, artifact, verdict)
+    report = stages.report(build, outcome)
     return Finished(plan, verdict, report)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -20,6 +20,9 @@ from nnkit.memory.problem import Diagonal
 from nnkit.memory.sharing import Life, Wish, granted
 
 _PER_LINE = 8
+
+_Work = list[tuple[Node | None, list[Call]]]
+"""Nodes in order with their calls; None: copies to outputs that another value holds."""
 
 
 @dataclass(frozen=True)
@@ -181,9 +184,39 @@ def assemble(graph: GraphView, names: Names, memories: Memories | None = None) -
         ModelError: operators that have no C code, all of them with their reasons.
         DoesNotFitError: the memories are too small.
     """
+    values, work = _scheduled(graph, names)
+    buffers = _buffers(values, work)
+    sharings = granted(
+        {b.id: Life(b.count, b.first_step, b.last_step) for b in buffers if b.kind == "float"}, _wishes(values, work)
+    )
+    arena = plan_arena(buffers, sharings, _diagonals(values, work), memories, _moved_bytes(values, work))
+    in_place = frozenset((wish.inner, wish.step) for wish in sharings if not wish.over)
+    constants = _Constants(names.weights)
+    steps = tuple(_Writer(values, arena, in_place, constants).steps(work))
+    calls = [call for _, group in work for call in group]
+    return Assembly(
+        steps,
+        tuple(constants.by_content.values()),
+        tuple(sorted({kernel for call in calls for kernel in (call.kernel, *call.uses)})),
+        arena,
+        tuple(buffers),
+        sharings,
+        values.roots,
+        constants.table_bytes,
+        np.concatenate(constants.joined) if constants.joined else np.zeros(0, np.float32),
+        {call.kernel: call.source for call in calls if call.source},
+        tuple(dict.fromkeys(call.prototype for call in calls if call.prototype)),
+    )
+
+
+def _scheduled(graph: GraphView, names: Names) -> tuple[_Values, _Work]:
+    """The nodes in order with their calls, activations fused, and copies to outputs that no call writes.
+
+    Raises ModelError for operators that have no C code.
+    """
     known: dict[str, NDArray[np.float32]] = {}
     roots: dict[str, str] = {}
-    work: list[tuple[Node | None, list[Call]]] = []
+    work: _Work = []
     fused = fused_activations(graph)
     taken = {activation.output for activation in fused.values()}
     for node, code in _code_of_all(graph):
@@ -203,81 +236,76 @@ def assemble(graph: GraphView, names: Names, memories: Memories | None = None) -
     for name in graph.outputs:
         if name in roots or name in known or name in graph.constants or name in names.sources:
             work.append((None, [_copied(name, prod(graph.shape(name)))]))
-    values = _Values(graph, roots, known, names.sources, names.targets)
-    buffers = _buffers(values, work)
-    sharings = granted(
-        {b.id: Life(b.count, b.first_step, b.last_step) for b in buffers if b.kind == "float"}, _wishes(values, work)
-    )
-    arena = plan_arena(buffers, sharings, _diagonals(values, work), memories, _moved_bytes(values, work))
-    in_place = {(wish.inner, wish.step) for wish in sharings if not wish.over}
-    constants = _Constants(names.weights)
+    return _Values(graph, roots, known, names.sources, names.targets), work
 
-    def place(value: str, offset: int, *, write: bool) -> str:
+
+@dataclass(frozen=True, eq=False)
+class _Writer:
+    """Writes calls as C. in_place: values that lie inside another already when the call of that number is reached."""
+
+    values: _Values
+    arena: Arena
+    in_place: frozenset[tuple[str, int]]
+    constants: _Constants
+
+    def steps(self, work: _Work) -> Iterator[Step]:
+        number = 0
+        for owner, calls in work:
+            statements = []
+            for call in calls:
+                if not self._lies_there_already(call, number):
+                    arguments = ", ".join(self._argument(a, number, i) for i, a in enumerate(call.arguments))
+                    statements.append(f"{call.function}({arguments});")
+                number += 1
+            if owner is None:
+                yield Step("outputs that another value holds", "copy", tuple(statements), len(calls))
+            else:
+                yield Step(owner.name, owner.op_type, tuple(statements), len(calls), self._results(owner, calls))
+
+    def _lies_there_already(self, call: Call, number: int) -> bool:
+        source = call.arguments[0]
+        return call.joins and isinstance(source, Read) and (self.values.root(source.value), number) in self.in_place
+
+    def _results(self, owner: Node, calls: list[Call]) -> tuple[Result, ...]:
+        return tuple(
+            Result(name, self._place(name, 0, write=bool(calls)), prod(self.values.graph.shape(name)))
+            for name in owner.results
+            if calls or self.values.root(name) != name or name in self.values.known
+        )
+
+    def _place(self, value: str, offset: int, *, write: bool) -> str:
+        """A pointer to the value, `offset` numbers into it."""
+        values, start = self.values, 0
         root = values.root(value)
         array = values.constant(root)
-        if write and value in names.targets:
-            base, start = names.targets[value], 0
+        if write and value in values.targets:
+            base = values.targets[value]
         elif array is not None:
-            base, start = constants.table(array), 0
+            base = self.constants.table(array)
         elif values.is_inner(root):
-            base, start = region_pointer(arena.regions.get(root, "")), arena.offsets[root]
+            base, start = region_pointer(self.arena.regions.get(root, "")), self.arena.offsets[root]
         else:
-            base, start = (names.sources if root in names.sources else names.targets)[root], 0
+            base = (values.sources if root in values.sources else values.targets)[root]
         return f"{base} + {start + offset}" if start + offset else base
 
-    def text(argument: Argument, step: int, index: int) -> str:
+    def _argument(self, argument: Argument, number: int, index: int) -> str:
         match argument:
             case Read(value, offset):
-                return place(value, offset, write=False)
+                return self._place(value, offset, write=False)
             case Write(value, offset):
-                return place(value, offset, write=True)
+                return self._place(value, offset, write=True)
             case Scratch(_, kind):
-                name = _scratch_id(step, index)
-                array = region_pointer(arena.regions.get(name, "")) if kind == "float" else "nnkit_ints"
-                return f"{array} + {arena.offsets[name]}"
+                name = _scratch_id(number, index)
+                array = region_pointer(self.arena.regions.get(name, "")) if kind == "float" else "nnkit_ints"
+                return f"{array} + {self.arena.offsets[name]}"
             case Table(numbers):
-                return constants.table(numbers)
+                return self.constants.table(numbers)
             case Struct():
-                return constants.struct(argument)
+                return self.constants.struct(argument)
         return scalar(argument)
 
-    steps = []
-    count = 0
-    for owner, calls in work:
-        statements = []
-        for call in calls:
-            source = call.arguments[0]
-            joined = call.joins and isinstance(source, Read) and (values.root(source.value), count) in in_place
-            if not joined:
-                arguments = ", ".join(text(a, count, i) for i, a in enumerate(call.arguments))
-                statements.append(f"{call.function}({arguments});")
-            count += 1
-        if owner is None:
-            steps.append(Step("outputs that another value holds", "copy", tuple(statements), len(calls)))
-            continue
-        results = tuple(
-            Result(name, place(name, 0, write=bool(calls)), prod(graph.shape(name)))
-            for name in owner.results
-            if calls or values.root(name) != name or name in known
-        )
-        steps.append(Step(owner.name, owner.op_type, tuple(statements), len(calls), results))
-    kernels = {kernel for _, calls in work for call in calls for kernel in (call.kernel, *call.uses)}
-    return Assembly(
-        tuple(steps),
-        tuple(constants.by_content.values()),
-        tuple(sorted(kernels)),
-        arena,
-        tuple(buffers),
-        sharings,
-        roots,
-        constants.table_bytes,
-        np.concatenate(constants.joined) if constants.joined else np.zeros(0, np.float32),
-        {call.kernel: call.source for _, calls in work for call in calls if call.source},
-        tuple(dict.fromkeys(call.prototype for _, calls in work for call in calls if call.prototype)),
-    )
 
-
-def _moved_bytes(values: _Values, work: list[tuple[Node | None, list[Call]]]) -> Mapping[str, int]:
+def _moved_bytes(values: _Values, work: _Work) -> Mapping[str, int]:
     """Bytes of each inner value that calls read and write, once for each call that does."""
     moved: dict[str, int] = {}
     for argument in (a for _, calls in work for call in calls for a in call.arguments):
@@ -286,7 +314,7 @@ def _moved_bytes(values: _Values, work: list[tuple[Node | None, list[Call]]]) ->
     return moved
 
 
-def _wishes(values: _Values, work: list[tuple[Node | None, list[Call]]]) -> list[Wish]:
+def _wishes(values: _Values, work: _Work) -> list[Wish]:
     """Every sharing that the kernels permit, in the order of the calls."""
     wishes = []
     for step, call in enumerate(call for _, group in work for call in group):
@@ -305,7 +333,7 @@ def _wishes(values: _Values, work: list[tuple[Node | None, list[Call]]]) -> list
     return wishes
 
 
-def _diagonals(values: _Values, work: list[tuple[Node | None, list[Call]]]) -> list[Diagonal]:
+def _diagonals(values: _Values, work: _Work) -> list[Diagonal]:
     """Every result that may be written over its input while that is read, as the kernels permit."""
     diagonals = []
     for call in (call for _, group in work for call in group):
@@ -341,7 +369,7 @@ def _copied(name: str, count: int) -> Call:
     return copy(Read(name), Write(name), [count], [1], [1])
 
 
-def _buffers(values: _Values, work: list[tuple[Node | None, list[Call]]]) -> list[Buffer]:
+def _buffers(values: _Values, work: _Work) -> list[Buffer]:
     """Every inner value and scratch, with its lifetime in calls."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}

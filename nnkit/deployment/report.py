@@ -21,7 +21,7 @@ from nnkit.report.advice import advice_for_networks
 from nnkit.report.build import file_entries, write_json
 from nnkit.report.csv_cell import plain_cell
 from nnkit.report.layers_csv import COLUMNS, layer_table
-from nnkit.stages.build_stages import tool_versions
+from nnkit.stages.report_stage import tool_versions
 from nnkit.verify.status import status_of
 
 if TYPE_CHECKING:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from nnkit.first_use import names_at_first_use
 
 if TYPE_CHECKING:
-    from nnkit.stages.build_stages import correct, emit, plan, quantize, report, untried, verify
+    from nnkit.stages.build_stages import correct, emit, plan, quantize, verify
     from nnkit.stages.method import choose_method
     from nnkit.stages.model_stages import calibrate, calibrate_if_possible, import_model, lower, restructure
     from nnkit.stages.packaging import package, page
     from nnkit.stages.precision import choose_precision
+    from nnkit.stages.report_stage import Outcome, report, untried
     from nnkit.stages.task import settle_task
     from nnkit.stages.types import Artifact, Build, Imported, Preview, Restructured, Settled, Verdict
 
@@ -22,6 +23,7 @@ __all__ = [
     "Artifact",
     "Build",
     "Imported",
+    "Outcome",
     "Preview",
     "Restructured",
     "Settled",
@@ -49,11 +51,12 @@ if not TYPE_CHECKING:  # a checker of types has the imports above, and takes no 
     __getattr__ = names_at_first_use(
         __name__,
         {
-            "build_stages": ("correct", "emit", "plan", "quantize", "report", "untried", "verify"),
+            "build_stages": ("correct", "emit", "plan", "quantize", "verify"),
             "method": ("choose_method",),
             "model_stages": ("calibrate", "calibrate_if_possible", "import_model", "lower", "restructure"),
             "packaging": ("package", "page"),
             "precision": ("choose_precision",),
+            "report_stage": ("Outcome", "report", "untried"),
             "task": ("settle_task",),
             "types": ("Artifact", "Build", "Imported", "Preview", "Restructured", "Settled", "Verdict"),
         },

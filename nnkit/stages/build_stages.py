@@ -1,9 +1,9 @@
-"""Stages from numbers to a release: quantize, plan, emit, verify, report, package."""
+"""Stages from numbers to a release: quantize, plan, emit, verify."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,11 @@ from numpy.typing import NDArray
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import InternalError, ToolError
 from nnkit.memory.plan import MemoryPlan
-from nnkit.mixed_precision.tried import tried_in_search
 from nnkit.program import Program
 from nnkit.recipe import Calibration
-from nnkit.recipe.sections import AUTO
-from nnkit.report.untried import Untried
 from nnkit.samples import Sample
-from nnkit.stages.task import boxes_note, task_judge
-from nnkit.stages.types import Artifact, Build, Imported, Restructured, Settled, Verdict, returned
+from nnkit.stages.task import task_judge
+from nnkit.stages.types import Artifact, Build, Restructured, Settled, Verdict, returned
 from nnkit.target import Deployment, Lowered, Quantization, Runner
 from nnkit.verify.artifact import ArtifactVerdict
 
@@ -271,114 +268,3 @@ def _run(build: Build, runner: Runner, artifact: Artifact, real: list[Case], str
         if verdict.instructions is not None:
             step.detail += f", {verdict.instructions:,} instructions"
         return verdict
-
-
-def report(
-    build: Build,
-    imported: Imported,
-    restructured: Restructured,
-    settled: Settled,
-    artifact: Artifact,
-    verdict: Verdict,
-) -> dict[str, Any]:
-    """Write report.json and the files beside it; returns the report's data."""
-    from nnkit.memory import local_memory_svg, memory_map_svg, plan_to_json
-    from nnkit.recipe import resolved_yaml
-    from nnkit.report.advice import advice_for
-    from nnkit.report.build import Reported, build_report, write_json
-    from nnkit.report.calibration_table import calibration_table
-    from nnkit.report.clocked import clocked, with_times
-    from nnkit.report.doubts import doubts
-    from nnkit.report.layers_csv import layer_table_csv
-    from nnkit.report.page_data import page_data, write_page_data
-    from nnkit.serialize import encode
-
-    folder, deployment, target = artifact.build_folder, artifact.deployment, build.target
-    program, plan, lowered = deployment.program, deployment.plan, settled.lowered
-    raw = boxes_note(build.recipe, restructured.model)
-    with build.progress.stage("report") as step:
-        stages = {
-            "float.onnx": restructured.reference.onnx_bytes,
-            "restructured.onnx": restructured.model.onnx_bytes,
-            "program.nnkit": encode(program, target.program_classes()),
-        }
-        data = build_report(
-            Reported(
-                recipe=build.recipe.name,
-                recipe_file=Path(build.recipe.file).name,
-                target=build.key,
-                status=verdict.status,
-                program=program,
-                plan=plan,
-                rewrites=restructured.log,
-                segments=lowered.segments,
-                floats=verdict.floats,
-                artifacts=verdict.artifacts,
-                gates=verdict.gates,
-                required=verdict.required,
-                task=verdict.task,
-                seen_by_calibration=verdict.seen_by_calibration,
-                stages=stages,
-                artifact_folder=artifact.folder,
-                statistics=deployment.statistics,
-                notes=(*imported.notes, *([] if raw is None else [raw])),
-                details=target.details(replace(deployment, say=step.say), build.options, artifact.folder),
-                tools=tool_versions(build),
-                mixed_precision=settled.search,
-                pictures=verdict.pictures,
-            )
-        )
-        shown = target.shown(data.get("details", {}))
-        clock_hz = target.machine(build.options).clock_hz
-        data["speed"] = [each.as_json() for each in (*clocked(verdict.artifacts, clock_hz), *shown.speed)]
-        data["layers"] = with_times(data["layers"], clock_hz, shown.layer_times)
-        score = data["verify"].get("task")
-        data["doubts"] = doubts(build.recipe, imported.model, score, data["calibration"]["images"])
-        tried = shown.tried if settled.search is None else tried_in_search(settled.search)
-        advice = advice_for(data, replace(untried(build), tried=tried))
-        data["advice"] = [each.as_json() for each in advice]
-        write_json(folder / "report.json", data)
-        write_json(folder / "plan.json", plan_to_json(plan))
-        drawn = page_data(restructured.reference, restructured.model, program, verdict.floats, verdict.task)
-        drawn |= {"tables": [asdict(table) for table in shown.tables]}
-        drawn |= {"segments": list(shown.segments)}
-        drawn |= {"memories": [asdict(memory) for memory in shown.memories]}
-        drawn |= {"timelines": [asdict(timeline) for timeline in shown.timelines]}
-        write_page_data(folder / "page.json", drawn)
-        (folder / "layers.csv").write_text(layer_table_csv(program, plan, data["layers"]), encoding="utf-8")
-        for region in plan.regions:
-            (folder / f"memory_{region}.svg").write_text(memory_map_svg(plan, region), encoding="utf-8")
-        for memory in shown.memories:
-            drawing = local_memory_svg(memory, [op.name for op in program.ops])
-            (folder / f"memory_{memory.name}.svg").write_text(drawing, encoding="utf-8")
-        for name, content in stages.items():
-            (folder / name).write_bytes(content)
-        (folder / "recipe.yaml").write_text(resolved_yaml(build.recipe), encoding="utf-8")
-        wanted = quantization_of(build, lowered, deployment.statistics)
-        used = target.ranges_used(lowered, wanted, program, build.options)
-        (folder / "calibration.yaml").write_text(calibration_table(used), encoding="utf-8")
-        return data
-
-
-def untried(build: Build) -> Untried:
-    """What the recipe could still ask of its target for more accuracy."""
-    asked, tags = build.recipe.calibration_for(build.key).corrections, build.recipe.tags_for(build.key)
-    searched = tags.hp == AUTO
-    own = () if searched else build.target.own_corrections(build.options)
-    tried = own if asked is None else asked
-    return Untried(
-        corrections=tuple(name for name in build.target.corrections_with(build.options) if name not in tried),
-        tried_corrections=tuple(tried),
-        chosen=asked is not None,
-        sixteen_bits=build.target.gains_from_sixteen_bits(build.options) and not searched,
-        cpu=tags.cpu,
-    )
-
-
-def tool_versions(build: Build) -> dict[str, str]:
-    """Versions of the packages and external tools that the bytes or figures of a build come from."""
-    from nnkit.cache import installed_version
-
-    names = ("numpy", "onnx", "onnxruntime", "onnxsim", "pillow")
-    versions = {name: installed_version(name) for name in names}
-    return versions | {tool.name: tool.version for tool in build.target.tools() if tool.found and tool.in_report}

@@ -148,20 +148,50 @@ def layout_of(
     Raises DoesNotFitError.
     """
     outside = {*program.inputs, *program.outputs} if outside is None else outside
-    lives: dict[str, list[int]] = {}
+    lives = _lives(program, work, outside)
+    wishes, fixed = _wishes(program, work, outside, lives)
+    inner = {name: life for name, life in lives.items() if name not in fixed}
+    sharings = granted(inner, wishes)
+    joined = {wish.inner for wish in sharings if not wish.over}
+    values = [Room(name, life.count, life.first_step, life.last_step, "activation") for name, life in inner.items()]
+    scratches = [
+        Room(_scratch_name(step), call.scratch_bytes, step, step, "scratch")
+        for step, call in enumerate(work.calls)
+        if call.scratch_bytes
+    ]
+    streams = [Room(f"weights of call {s}", size, s, s, "weights") for s, size in (streamed_bytes or {}).items()]
+    rooms = (*values, *scratches, *streams)
+    placed = [(room, {} if costs is None else costs(room)) for room in rooms]
+    placement = _placed(placed, sharings, _diagonals(work, inner, joined), regions, effort)
+    offsets = {name: spot.offset_bytes for name, spot in placement.places.items()}
+    places = _places(program, work, outside, placement, {*fixed, *joined}, regions[0].name)
+    dropped = frozenset(step for step, join in work.joins.items() if join.source in joined or join.source in fixed)
+    scratch, weights = ({room.first_step: offsets[room.name] for room in kind} for kind in (scratches, streams))
+    return Layout(places, scratch, weights, dropped, rooms, sharings, placement)
+
+
+def _lives(program: AffineProgram, work: Work, outside: Collection[str]) -> dict[str, Life]:
+    """Sizes in bytes of the values that lie in regions, and the calls from the first to the last that needs them."""
+    steps: dict[str, list[int]] = {}
     for step, call in enumerate(work.calls):
         for name in (*call.reads, call.write):
             root = work.root(name)
             if root not in outside:
-                lives.setdefault(root, [step, step])[1] = step
+                steps.setdefault(root, [step, step])[1] = step
     for name in (*program.inputs, *program.outputs):
         root = work.root(name)
         if root not in outside:
-            life = lives.setdefault(root, [0, 0])
+            life = steps.setdefault(root, [0, 0])
             # Inputs are there before the first call, and outputs are fetched after the last.
             life[0] = 0 if name in program.inputs else life[0]
             life[1] = len(work.calls) if name in program.outputs else life[1]
-    sizes = {name: program.tensors[name].size_bytes for name in lives}
+    return {name: Life(program.tensors[name].size_bytes, *life) for name, life in steps.items()}
+
+
+def _wishes(
+    program: AffineProgram, work: Work, outside: Collection[str], lives: Mapping[str, Life]
+) -> tuple[list[Wish], dict[str, Join]]:
+    """What could lie inside other values, and the parts that the caller's arrays hold in any case, by name."""
     strided = {call.write for call in work.calls if call.strided}
     readers: dict[str, list[str]] = {}
     for op in program.ops:
@@ -185,50 +215,51 @@ def layout_of(
                 offset = join.offset * program.tensors[join.source].format.bytes
                 wishes.append(Wish(join.source, outer, offset, step, over=False))
         elif join is None:
-            wishes += _over(call, step, work, lives, sizes)
-    inner = {n: Life(sizes[n], *life) for n, life in lives.items() if n not in fixed}
-    sharings = granted(inner, wishes)
-    joined = {wish.inner for wish in sharings if not wish.over}
-    rooms = [Room(name, life.count, life.first_step, life.last_step, "activation") for name, life in inner.items()]
-    scratches = [
-        Room(_scratch_name(step), call.scratch_bytes, step, step, "scratch")
-        for step, call in enumerate(work.calls)
-        if call.scratch_bytes
-    ]
-    streams = [Room(f"weights of call {s}", size, s, s, "weights") for s, size in (streamed_bytes or {}).items()]
-    placed = [(room, {} if costs is None else costs(room)) for room in (*rooms, *scratches, *streams)]
-    placement = _placed(placed, sharings, _diagonals(work, inner, joined), regions, effort)
-    offsets = {name: spot.offset_bytes for name, spot in placement.places.items()}
-    held = {name: spot.region for name, spot in placement.places.items()}
-    strides = {work.joins[step].source: step for step in work.joins}
+            wishes += _over(call, step, work, lives)
+    return wishes, fixed
+
+
+def _places(
+    program: AffineProgram,
+    work: Work,
+    outside: Collection[str],
+    placement: Placement,
+    parts: Collection[str],
+    first_region: str,
+) -> dict[str, Place]:
+    """Where every tensor lies. parts: those that lie inside a concatenation."""
+    joins = {join.source: join for join in work.joins.values()}
     places = {}
     for name, tensor in program.tensors.items():
         _, channels = pixels_and_channels(tensor.shape)
         root = work.root(name)
-        if name in fixed or name in joined:
-            join = work.joins[strides[name]]
+        if name in parts:
+            join = joins[name]
             outer = work.root(join.output)
             _, stride = pixels_and_channels(program.tensors[join.output].shape)
-            shift = join.offset * tensor.format.bytes
-            base = outer if outer in outside else ""
-            places[name] = Place(base, shift if base else offsets[name], stride, "" if base else held[name])
+            if outer in outside:
+                places[name] = Place(outer, join.offset * tensor.format.bytes, stride)
+            else:
+                spot = placement.places[name]
+                places[name] = Place("", spot.offset_bytes, stride, spot.region)
         elif root in outside:
             places[name] = Place(root, 0, channels)
-        else:
-            places[name] = Place("", offsets.get(root, 0), channels, held.get(root, regions[0].name))
-    dropped = frozenset(step for step, join in work.joins.items() if join.source in joined or join.source in fixed)
-    scratch, weights = ({room.first_step: offsets[room.name] for room in kind} for kind in (scratches, streams))
-    return Layout(places, scratch, weights, dropped, (*rooms, *scratches, *streams), sharings, placement)
+        elif root in placement.places:
+            spot = placement.places[root]
+            places[name] = Place("", spot.offset_bytes, channels, spot.region)
+        else:  # nothing computes or reads it
+            places[name] = Place("", 0, channels, first_region)
+    return places
 
 
-def _over(call: Call, step: int, work: Work, lives: Mapping[str, list[int]], sizes: Mapping[str, int]) -> list[Wish]:
+def _over(call: Call, step: int, work: Work, lives: Mapping[str, Life]) -> list[Wish]:
     """Operands that the call may write its result over."""
     outer = work.root(call.write)
     reads = [work.root(name) for name in call.reads]
     wishes = []
     for index in sorted(call.in_place):
         name = reads[index]
-        if outer in lives and name in lives and name != outer and sizes[name] == sizes[outer]:
+        if outer in lives and name in lives and name != outer and lives[name].count == lives[outer].count:
             beside = tuple(other for i, other in enumerate(reads) if i != index and other != name)
             if reads.count(name) == 1 or all(i in call.in_place for i, other in enumerate(reads) if other == name):
                 wishes.append(Wish(name, outer, 0, step, over=True, beside=beside))
