@@ -20,6 +20,7 @@ from nnkit_nnie.board.program import board_program
 from nnkit_nnie.board.run_c import board_sources, frames_on_the_cpu
 from nnkit_nnie.board.testcases import random_sample, write_testcase
 from nnkit_nnie.chips import CHIPS
+from nnkit_nnie.front import samples_behind_front
 from nnkit_nnie.lowered import NnieLowered
 from nnkit_nnie.mapper.caffe_pair import all_names, safe_name
 from nnkit_nnie.mapper.cfg import environment
@@ -101,7 +102,7 @@ def _samples(
     """Calibration inputs for the mapper, of each part."""
     samples = deployment.samples(options.image_count)
     if len(parts) == 1:
-        return [samples]
+        return [samples_behind_front(deployment.lowered.network, deployment.program, samples)]
     program, split = deployment.program, parts[0].split
     if split is None:
         raise InternalError("several networks come of a warp")

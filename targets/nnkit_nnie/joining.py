@@ -82,10 +82,9 @@ def _without_the_smallest(
     def size(segment: NnieSegment) -> int:
         return sum(_products(now.context.graph, layer) for layer in segment.layers)
 
+    behind_the_first = [segment for segment in now.segments if segment.placement == "npu"][1:]
     movable = [
-        segment
-        for segment in now.segments[1:]
-        if segment.placement == "npu" and not any(layer.hp or layer.report for layer in segment.layers)
+        segment for segment in behind_the_first if not any(layer.hp or layer.report for layer in segment.layers)
     ]
     for segment in sorted(movable, key=size):
         names = {layer.name for layer in segment.layers}

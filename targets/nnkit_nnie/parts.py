@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from nnkit.errors import ModelError
+from nnkit_nnie.front import front_of, network_behind_front
 from nnkit_nnie.limits.context import Division
 from nnkit_nnie.mapper.caffe_pair import CaffePair, caffe_pair
-from nnkit_nnie.mapper.input_settings import InputSettings
+from nnkit_nnie.mapper.input_settings import NONE, InputSettings
 from nnkit_nnie.network import Network
 from nnkit_nnie.segments import divide
 
@@ -55,22 +57,38 @@ def parts_of(network: Network, division: Division) -> tuple[Part, ...]:
     Raises ModelError where the warp cannot be split at, for limits that a part exceeds, and as `Part.of`.
     """
     if network.split_at is None:
-        return (Part.of("", network),)
+        return (Part.of("", network_behind_front(network)),)
     from nnkit.rewrite.stn_split import split_stn
 
     split = split_stn(network.graph.model)
     return (
-        Part.of("stn", divide(split.stn, division), split),
-        Part.of("net", divide(split.net, division), split),
+        Part.of("stn", _begun_on_the_npu("STN", divide(split.stn, division)), split),
+        Part.of("net", _begun_on_the_npu("NET", divide(split.net, division)), split),
+    )
+
+
+def _begun_on_the_npu(name: str, network: Network) -> Network:
+    front = front_of(network.segments)
+    if front is None:
+        return network
+    raise ModelError(
+        f"{name}, a part of the network that is split at its warp, begins on the CPU, with {front.layers[0].name} "
+        f"({front.layers[0].kind})",
+        where=front.layers[0].name,
+        remedy="write split_at_warp: false: the network stays one, and the CPU runs what is before the NNIE",
     )
 
 
 def settings_of_part(part: Part, settings: tuple[InputSettings, ...]) -> tuple[InputSettings, ...]:
-    """How a part's inputs are delivered; the warped image as planar pixels, which is what the CPU's warp makes."""
+    """How a part's inputs are delivered: the warped image as planar pixels, which is what the CPU's warp makes; what
+    else the CPU makes as vectors."""
     by_name = {each.name: each for each in settings}
     if part.split is not None:
         image = by_name[part.split.image]
         by_name[part.split.warped] = replace(
             image, name=part.split.warped, shape=part.split.warped_shape, image_type="u8"
         )
-    return tuple(by_name[spec.name] for spec in part.network.graph.model.inputs)
+    return tuple(
+        by_name.get(spec.name, InputSettings(spec.name, spec.shape, "vector", NONE, (), 1.0, "BGR"))
+        for spec in part.network.graph.model.inputs
+    )

@@ -1,7 +1,8 @@
 """Dividing a network into segments: NNIE -> CPU -> NNIE -> CPU ..., each with the tensors that enter and leave it.
 
 A layer goes into the earliest segment of its side in which everything it reads is at hand, so that there are as few
-segments as the longest chain of changes between the sides demands. The first segment is the NNIE's.
+segments as the longest chain of changes between the sides demands. The first segment is the NNIE's, unless none of
+its layers can run before one of the CPU (`nnkit_nnie.front`).
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from nnkit.constraints import Violation, constraint_text, violation
 from nnkit.graph import Model
 from nnkit.graph.view import GraphView
 from nnkit_nnie.fixed_values import with_fixed_values
+from nnkit_nnie.front import front_note, front_of, network_behind_front
 from nnkit_nnie.joining import SMALL, Arranged, joined
 from nnkit_nnie.layer_kinds import WARP
 from nnkit_nnie.layers import Layer, layers_of
 from nnkit_nnie.limits.constraints import INPUT_RULES, LAYER_LIMITS, reshape_keeps_batch
 from nnkit_nnie.limits.context import Context, Division, context_of
 from nnkit_nnie.limits.refusals import caffe_refusals, refused_by_c, refused_by_caffe, refusing_error
-from nnkit_nnie.limits.segment_limits import segment_violations
+from nnkit_nnie.limits.segment_limits import most_segments, segment_violations
 from nnkit_nnie.limits.tag_rules import (
     CPU_ON_DATA,
     TAG_RULES,
@@ -70,7 +72,7 @@ def divided(model: Model, division: Division) -> Divided:
         )
 
     arranged, remedy = arrange(layers), ""
-    most = arranged.context.limits.max_segments
+    most = most_segments(arranged.segments, arranged.context)
     if len(arranged.segments) > most and warp is None and division.join_segments != "none":
         fewer = joined(arranged, arrange, most)
         if fewer is not None and (fewer.share <= SMALL or division.join_segments == "any"):
@@ -81,10 +83,12 @@ def divided(model: Model, division: Division) -> Divided:
     context, segments = arranged.context, arranged.segments
     violations = [*arranged.violations, *segment_violations(segments, context, fewer=remedy)]
     notes += report_notes(arranged.layers, context)
+    front = front_of(segments)
+    notes += [front_note(front)] if front is not None else []
     ordered = tuple(layer for segment in segments for layer in segment.layers)
     network = Network(graph, ordered, segments, tuple(notes), warp.name if warp is not None else None)
     told = frozenset(each.place for each in violations if each.movable)
-    violations += refused_by_caffe(network, told)
+    violations += refused_by_caffe(network_behind_front(network), told)
     return Divided(network, context, tuple(violations))
 
 

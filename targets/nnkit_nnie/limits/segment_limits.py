@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nnkit.constraints import Violation, violation
+from nnkit_nnie.front import front_of
 from nnkit_nnie.layer_kinds import ROI_KINDS
 from nnkit_nnie.limits.context import Context
 from nnkit_nnie.limits.tag_rules import cpu_does_not_follow_data
@@ -16,7 +17,12 @@ def segments_are_few(segments: Sequence[NnieSegment], context: Context) -> str |
     """a network has at most {max_segments} segments
     fix: name layers that lie between two segments of the CPU in the option `custom`: the CPU runs them too, and the
     segments join"""
-    return f"{len(segments)}" if len(segments) > context.limits.max_segments else None
+    return f"{len(segments)}" if len(segments) > most_segments(segments, context) else None
+
+
+def most_segments(segments: Sequence[NnieSegment], context: Context) -> int:
+    """How many there may be: one more where the network begins on the CPU, which no compiled network has."""
+    return context.limits.max_segments + (front_of(segments) is not None)
 
 
 def segment_tensors_are_few(segment: NnieSegment, context: Context) -> str | None:
@@ -48,18 +54,18 @@ def _listed(layers: Sequence[str], most: int) -> str | None:
     return f"{len(layers)} ({', '.join(layers)})" if len(layers) > most else None
 
 
-def begins_on_the_npu(segments: Sequence[NnieSegment], context: Context) -> str | None:
-    """the network begins on the NNIE
-    fix: what runs before the first layer of the NNIE belongs outside the network"""
-    if not segments or segments[0].placement == "npu":
+def some_layer_is_the_npus(segments: Sequence[NnieSegment], context: Context) -> str | None:
+    """the NNIE runs at least one layer
+    fix: name fewer layers for the CPU, or build the network for the target ansi_c, which is the CPU alone"""
+    if not segments or any(segment.placement == "npu" for segment in segments):
         return None
     layers = segments[0].layers
     if any(cpu_does_not_follow_data(layer, context) for layer in layers):
         return None  # told already
-    return f"{layers[0].name} ({layers[0].kind}) on the CPU"
+    return f"all {len(layers)} on the CPU, {layers[0].name} ({layers[0].kind}) the first"
 
 
-NETWORK_LIMITS = (segments_are_few, roi_are_few, begins_on_the_npu)
+NETWORK_LIMITS = (segments_are_few, roi_are_few, some_layer_is_the_npus)
 SEGMENT_LIMITS = (segment_tensors_are_few, segment_roi_are_few)
 
 

@@ -24,7 +24,8 @@ def hp_is_for_the_npu(layer: Layer, context: Context) -> str | None:
 
 def cpu_does_not_follow_data(layer: Layer, context: Context) -> str | None:
     """a `_cpu` layer cannot follow the data layer
-    fix: run the layer before the network's input, or put a layer of the NNIE before it"""
+    fix: take `_cpu` off and name the layer in the option `custom`: it is then written as Custom, or runs
+    before the NNIE"""
     return next((f"input {name}" for name in layer.inputs if layer.cpu and name in context.graph.inputs), None)
 
 
