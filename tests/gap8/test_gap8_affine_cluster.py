@@ -162,6 +162,49 @@ def test_every_kind_of_layer_on_the_host(tmp_path: Path) -> None:
     check(program, written(plan, tmp_path), HostRunner(flags=("-O0", *SANITIZERS), parts=5))
 
 
+def upsampling(seed: int) -> AffineProgram:
+    """Transposed convolutions, whose rows tiles write between others': of 8 and of 16 bits, one with several tiles
+    across its channels."""
+    draw = RandomOps(seed)
+
+    def layer(inputs: int, outputs: int, window: Window, bits: int) -> None:
+        source = draw._input((inputs, 4, 6), bits)
+        height, width = (3 * window.stride_h + window.span_h, 5 * window.stride_w + window.span_w)
+        output = draw._tensor((outputs, height - 2 * window.pad_top, width - 2 * window.pad_left), bits)
+        weight = draw.rng.integers(-100, 101, (inputs, outputs, window.kernel_h, window.kernel_w)).astype(np.int8)
+        zeros = tuple(int(zero) for zero in draw.rng.integers(-9, 10, outputs))
+        factors = draw.rng.uniform(0.0005, 0.002, outputs) / (1 if bits == 8 else 64)
+        draw.ops.append(
+            AffineConv(
+                **draw._fields((source,), output),
+                weight=weight,
+                weight_format=Affine(8, (0.01,) * outputs, zeros, 1, signed=True),
+                bias=draw.rng.integers(-500, 500, outputs).astype(np.int32),
+                window=window,
+                groups=1,
+                pad_value=source.zero_point,
+                transposed=True,
+                requantize=draw._stage(factors, output),
+            )
+        )
+
+    layer(9, 12, Window(2, 2, 2, 2), 8)
+    layer(6, 8, Window(4, 4, 2, 2, 1, 1, 1, 1, 1, 1), 8)
+    layer(3, 5, Window(2, 3, 3, 3), 8)  # of its rows one in three has no tap
+    layer(3, 4, Window(2, 2, 2, 2), 16)
+    return draw.program("net")
+
+
+def test_transposed_convolutions_in_tiles(tmp_path: Path) -> None:
+    program = upsampling(7)
+    plan = planned(program, (2 << 10) + 512)
+    assert plan.tiles is not None
+    assert not plan.tiles.untiled
+    assert any(tiling.channels < tiling.op.channels for tiling in plan.tiles.steps.values())
+    assert any(tiling.tiles > 1 and tiling.channels == tiling.op.channels for tiling in plan.tiles.steps.values())
+    check(program, written(plan, tmp_path), HostRunner(flags=("-O0",), parts=3))
+
+
 def test_parts_share_nothing(tmp_path: Path) -> None:
     """As threads, under the thread sanitizer: tiles, images, planes, and layers on L2."""
     flags = ("-O0", "-g", "-fsanitize=thread", "-pthread", "-DNNKIT_HOST_THREADS")
@@ -228,7 +271,7 @@ def test_a_network_on_rv32_within_memory_and_stack(tmp_path: Path) -> None:
 def test_a_network_on_the_simulated_cluster(tmp_path: Path) -> None:
     """By the encodings of the vector extension, of tiles that are cut and of layers on L2."""
     for number, (program, l1_bytes) in enumerate(
-        [(network(1), 4 << 10), (network(3), 48 << 10), (drawn(4), 3 << 10)]
+        [(network(1), 4 << 10), (network(3), 48 << 10), (drawn(4), 3 << 10), (upsampling(7), 3 << 10)]
     ):
         check(program, written(planned(program, l1_bytes), tmp_path / str(number)), GvsocRunner())
 

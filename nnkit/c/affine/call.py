@@ -56,6 +56,7 @@ class Call:
     distance_bytes: how far above `write` the first of `reads` has to start, if they overlap; 0: they must not.
     strided: the kernel has a number `y_stride`, so that its pixels may lie between others'.
     first_channel: how many elements into each pixel of `write` its own begin.
+    row_step: from one row that it writes to the next, in elements of `write`; 0: they follow each other.
     """
 
     kernel: Kernel
@@ -68,6 +69,7 @@ class Call:
     distance_bytes: int = 0
     strided: bool = False
     first_channel: int = 0
+    row_step: int = 0
 
 
 @dataclass(frozen=True)

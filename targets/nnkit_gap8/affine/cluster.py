@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from nnkit.c.affine.call import Call, Code, Join, View, pixels_and_channels
+from nnkit.c.affine.conv import conv_call
 from nnkit.c.affine.layout import Work
 from nnkit.c.affine.packed import LANES, packed_call
 from nnkit.c.affine.parts import on_parts
+from nnkit.c.affine.phases import row_phases
 from nnkit.c.affine.statements import stored
 from nnkit.c.fixed.machine import CoreMachine
 from nnkit.errors import InternalError
@@ -60,7 +62,27 @@ class AffineCluster:
 
     def codes(self, codes: list[Code]) -> list[Code]:
         """The calls as the cluster has them: of kernels whose work cores share."""
-        return [[self._shared(each, op) for each in code] for op, code in zip(self.program.ops, codes, strict=True)]
+        return [self._code(code, op) for op, code in zip(self.program.ops, codes, strict=True)]
+
+    def _code(self, code: Code, op: OpBase) -> Code:
+        if isinstance(op, AffineConv) and op.transposed and op.placement != "cpu":
+            phases = self._in_phases(op)
+            if phases is not None:
+                return phases
+        return [self._shared(each, op) for each in code]
+
+    def _in_phases(self, op: AffineConv) -> list[Call] | None:
+        """A transposed convolution as calls in tiles, see `row_phases`; None: it has none, or they do not fit L1."""
+        source, output = self.program.tensors[op.inputs[0]], self.program.tensors[op.output]
+        calls = []
+        for phase in row_phases(op, source, output) or ():
+            call = packed_call(phase.op, source, phase.output) or on_parts(conv_call(phase.op, source, phase.output))
+            if call is None or isinstance(self.described(call, op), str):
+                return None
+            row = output.shape[0] * output.shape[2]
+            first, step = phase.first_row * row, op.window.stride_h * row
+            calls.append(replace(call, strided=False, first_channel=first, row_step=step, scratch_bytes=0))
+        return calls or None
 
     def _shared(self, each: Call | View | Join, op: OpBase) -> Call | View | Join:
         if isinstance(each, View) or op.placement == "cpu":
@@ -102,6 +124,7 @@ class AffineCluster:
     def tile_plan(self, work: Work, dropped: frozenset[int], plan: MemoryPlan) -> TilePlan:
         """The tiles of every call that has some."""
         steps, untiled = {}, {}
+        alone = set[str]()
         for step, call in enumerate(work.calls):
             if step in dropped:
                 continue
@@ -109,13 +132,16 @@ class AffineCluster:
             described = self.described(call, op)
             if isinstance(described, str):
                 untiled[op.name] = described
+                if call.kernel.template != "parts":
+                    alone.add(op.name)
                 continue
             tiled, costs = described
             tilings = best_tilings([Part(tiled, costs, tiled.channels)], self.budget_bytes)
             if tilings is None:
                 raise InternalError("no cut fits L1", where=op.name)
             steps[step] = tilings[0]
-        tiles = TilePlan(self.budget_bytes, self.machine.cores, steps, untiled, cluster_costs.fetch_cycles(plan))
+        fetches = cluster_costs.fetch_cycles(plan)
+        tiles = TilePlan(self.budget_bytes, self.machine.cores, steps, untiled, fetches, frozenset(alone))
         check_tile_plan(tiles)
         return tiles
 
@@ -244,8 +270,11 @@ def _window(call: Call, name: str, program: AffineProgram, cores: int) -> tuple[
     each = affine_costs.window_cycles(call.kernel, macs)
 
     def compute(tile_channels: int, kernel_rows: int, out_rows: int) -> float:
-        rows = cluster_costs.ceil_div(out_rows, cores)
-        return cluster_costs.FORK_CYCLES + rows * n["out_width"] * tile_channels * each
+        if call.kernel.structure == "pool" and n["out_height"] == 1:  # parts divide channels
+            share = cluster_costs.ceil_div(tile_channels, cores)
+        else:
+            share = cluster_costs.ceil_div(out_rows, cores) * tile_channels
+        return cluster_costs.FORK_CYCLES + share * n["out_width"] * each
 
     return tiled, _without_image(compute, n["out_height"])
 

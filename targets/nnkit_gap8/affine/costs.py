@@ -1,4 +1,7 @@
-"""What affine kernels cost on GAP8's cluster, in its cycles: beside `cluster.costs`, which has what tiles cost."""
+"""What affine kernels cost on GAP8's cluster, in its cycles: beside `cluster.costs`, which has what tiles cost.
+
+Depthwise layers (3x3, 5x5, 7x7, strides 1 and 2), pools and sums were measured by layer on the simulated cluster.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from nnkit_gap8.cluster.costs import GROUP_CYCLES, ROW_CYCLES, ceil_div, slowest
 _BLOCK_CYCLES = 320.0  # starts, parameters, and 16 outputs with multiplier and shift
 _PIXELS_CYCLES = 120.0  # addresses of four pixels
 _WIDE_CYCLES = 60.0  # more for an output whose product has 64 bits
+_ROW_OF_CHANNEL_CYCLES = 197.0  # of a depthwise layer: parameters, addresses
+_WORD_CYCLES = 14.5  # of a depthwise output, in loops over kernel rows and words
 
 
 def packed_cycles(numbers: Mapping[str, int], rows: int, channels: int, cores: int, *, wide: bool) -> float:
@@ -30,17 +35,21 @@ def depthwise_cycles(numbers: Mapping[str, int], tile: tuple[int, int, int], cor
     channels, image_rows, rows = tile
     fours = ceil_div(numbers["width"], 4)
     image = ceil_div(image_rows * ceil_div(channels, 4), cores) * (80.0 + fours * 30.0)
-    each = 14.0 + numbers["kernel_h"] * numbers["words"] * 3.5 + (_WIDE_CYCLES if wide else 0.0)
-    return image + ceil_div(channels * rows, cores) * (60.0 + numbers["out_width"] * each)
+    words = numbers["kernel_h"] * numbers["words"]
+    each = 10.0 + words * _WORD_CYCLES
+    if numbers["kernel_h"] == 3 and numbers["words"] == 1:  # a row by a loop of its own
+        each = 24.5 if wide or numbers["stride_w"] > 2 else 20.5
+    each += _WIDE_CYCLES if wide else 0.0
+    return image + ceil_div(channels * rows, cores) * (_ROW_OF_CHANNEL_CYCLES + numbers["out_width"] * each)
 
 
 def window_cycles(kernel: Kernel, taps: int) -> float:
     """Cycles of an output value, by a kernel that is not packed."""
     if kernel.structure == "pool":
-        return 10.0 + taps * (5.0 if kernel.values["kind"] == "max" else 9.0)
+        return 20.0 + taps * 10.0 if kernel.values["kind"] == "max" else 30.0 + taps * 19.0
     return 30.0 + taps * (12.0 if kernel.values["sum"] else 5.0)
 
 
 def element_cycles(kernel: Kernel) -> float:
     """Cycles of an element."""
-    return {"copy": 2.0, "lookup": 8.0, "add": 14.0}.get(kernel.structure, 60.0)
+    return {"copy": 2.0, "lookup": 8.0, "add": 20.0}.get(kernel.structure, 60.0)

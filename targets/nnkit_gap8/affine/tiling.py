@@ -9,7 +9,7 @@ from nnkit.c.affine.packed import image_kernel
 from nnkit.c.affine.statements import Statements
 from nnkit_gap8.affine.cluster import CHANGED, has_image, table_bytes, whole_inputs
 from nnkit_gap8.affine.plan import AffinePlan
-from nnkit_gap8.cluster.tile_plan import Rows, Tiling
+from nnkit_gap8.cluster.tile_plan import Rows, TiledOp, Tiling
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ def tiling_constant(planned: AffinePlan, statements: Statements, step: int, tili
         (f"{int(tiling.by_rows)}", "channels run inside rows (1) or rows inside channels (0)"),
         (f"{op.channels}, {op.height}, {op.width}, {size}", "output channels, height, width, bytes of a value"),
         (f"{_pixel_bytes(call, place.stride, op.channels) * size}", "from pixel to pixel"),
+        (f"{_row_bytes(call, place.stride, op) * size}", "from row to row"),
         (f"{len(op.inputs)}", "inputs"),
         ("{" + ", ".join(_input(planned, call, tiling, index) for index in range(2)) + "}", "inputs"),
         (f"{op.block_bytes}, {table_bytes(call)}", "bytes of a weight block, of a table"),
@@ -85,7 +86,13 @@ def tiling_constant(planned: AffinePlan, statements: Statements, step: int, tili
 
 
 def _pixel_bytes(call: Call, stride: int, channels: int) -> int:
+    if call.row_step:
+        return call.numbers["y_stride"]  # some of its channels may be another call's
     return stride if call.strided else channels
+
+
+def _row_bytes(call: Call, stride: int, op: TiledOp) -> int:
+    return call.row_step or op.width * _pixel_bytes(call, stride, op.channels)
 
 
 def _input(planned: AffinePlan, call: Call, tiling: Tiling, index: int) -> str:

@@ -6,11 +6,14 @@ simulated layers: four shapes (kernels of 2x2 to 4x4, strides 1 and 2), 16 and 8
 
 from __future__ import annotations
 
+from math import prod
+
 from nnkit.c.fixed.conv_transpose2d import conv_transpose2d_kernel, output_phases
 from nnkit.c.fixed.machine import CoreMachine
 from nnkit.c.fixed.types import chw
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Concat, ConvTranspose2d, OpBase, Program, Reshape, macs
+from nnkit.program.affine import AffineConv
 from nnkit_gap8.cluster import costs
 from nnkit_gap8.steps import address
 
@@ -23,7 +26,10 @@ _TILE = 1600.0  # 4 output channels by 4 pixels, or by 1 at a row's end: starts,
 
 def cycles_on_l2(op: OpBase, program: Program, cores: int, share: float) -> float:
     """The slowest core's work on a step of `op`, for so large a share of its output channels."""
-    work = max(macs(op, program), 0 if isinstance(op, Reshape | Concat) else program.tensors[op.output].elements)
+    output = program.tensors[op.output]
+    work = max(macs(op, program), 0 if isinstance(op, Reshape | Concat) else output.elements)
+    if isinstance(op, AffineConv) and op.transposed:  # inserted zeros are multiplied
+        work = work * prod(output.shape[1:]) // prod(program.tensors[op.inputs[0]].shape[1:])
     return work * _OTHER * share / _busy_cores(op, program, cores)
 
 

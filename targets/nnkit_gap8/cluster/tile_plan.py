@@ -165,7 +165,8 @@ class Tiling:
 class TilePlan:
     """The tilings of all steps by the step's index, and why the other layers run on L2, by layer.
 
-    l3_cycles: of each step, what its fetches from L3 take. l1_bytes: the largest layout.
+    l3_cycles: of each step, what its fetches from L3 take. l1_bytes: the largest layout. alone: layers without tiles
+    that one core computes.
     """
 
     budget_bytes: int
@@ -173,6 +174,7 @@ class TilePlan:
     steps: Mapping[int, Tiling]
     untiled: Mapping[str, str]
     l3_cycles: Mapping[int, float]
+    alone: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         for name in ("steps", "untiled", "l3_cycles"):

@@ -49,7 +49,7 @@ def step_cycles(tiles: TilePlan, plan: MemoryPlan, program: Program, machine: Co
             if own is not None:
                 share = plan.chunks[own].blocks / blocks[step.op]
             if machine is None:
-                now += cycles_on_l2(op, program, tiles.cores, share)
+                now += cycles_on_l2(op, program, 1 if op.name in tiles.alone else tiles.cores, share)
             else:
                 now += fixed_cycles_on_l2(op, program, plan, machine, share)
         cycles[step.index] = now - start

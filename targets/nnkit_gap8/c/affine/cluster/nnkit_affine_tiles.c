@@ -37,6 +37,29 @@ static nnkit_i32 transfer(struct nnkit_affine_tiles *tiles, nnkit_i32 l1, nnkit_
         to_l2);
 }
 
+/* A tile's output on its way to L2, whose rows may lie between others'. */
+static nnkit_i32 store(struct nnkit_affine_tiles *tiles, const struct nnkit_affine_tile *tile, nnkit_i32 l1)
+{
+    const struct nnkit_affine_tiling *tiling = &tiles->tiling;
+    const nnkit_i32 bytes = tile->channels * tiling->out_value_bytes;
+    const nnkit_i32 pixels = tiling->out_w;
+    nnkit_u8 *l2 = tiles->l2_output + tile->row * tiling->out_row_bytes + tile->channel * tiling->out_value_bytes;
+    nnkit_i32 rows = tile->rows;
+
+    if (tiling->out_row_bytes == pixels * tiling->out_pixel_bytes) {
+        return transfer(tiles, l1, l2, bytes, rows * pixels, tiling->out_pixel_bytes, 1);
+    }
+    if (bytes == tiling->out_pixel_bytes) {
+        return transfer(tiles, l1, l2, pixels * bytes, rows, tiling->out_row_bytes, 1);
+    }
+    for (; rows > 1; --rows) {
+        nnkit_dma_wait(tiles->port, transfer(tiles, l1, l2, bytes, pixels, tiling->out_pixel_bytes, 1));
+        l1 += pixels * bytes;
+        l2 += tiling->out_row_bytes;
+    }
+    return transfer(tiles, l1, l2, bytes, pixels, tiling->out_pixel_bytes, 1);
+}
+
 /* The tile of this index, in the buffers that follow those of `before` where something is new. */
 static void set_tile(const struct nnkit_affine_tiles *tiles, nnkit_i32 index, const struct nnkit_affine_tile *before,
     struct nnkit_affine_tile *tile)
@@ -162,9 +185,7 @@ nnkit_i32 nnkit_affine_tiles_next(struct nnkit_affine_tiles *tiles)
         const struct nnkit_affine_tile *done = &tiles->now;
 
         turn = tiles->index & 1;
-        tiles->storing[turn] = transfer(tiles, tiling->l1_output[turn],
-            tiles->l2_output + done->row * tiling->out_w * tiling->out_pixel_bytes + done->channel * tiling->out_value_bytes,
-            done->channels * tiling->out_value_bytes, done->rows * tiling->out_w, tiling->out_pixel_bytes, 1);
+        tiles->storing[turn] = store(tiles, done, tiling->l1_output[turn]);
     }
     for (i = 0; i < 3; ++i) {
         if (tiles->loading[i] >= 0) nnkit_dma_wait(tiles->port, tiles->loading[i]);

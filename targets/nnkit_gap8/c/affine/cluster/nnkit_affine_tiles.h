@@ -35,6 +35,7 @@ struct nnkit_affine_tiling {
     nnkit_i32 by_rows;          /* the next tile has the next channels (1) or the next rows (0) */
     nnkit_i32 out_channels, out_h, out_w, out_value_bytes;
     nnkit_i32 out_pixel_bytes;  /* from pixel to pixel in L2 */
+    nnkit_i32 out_row_bytes;    /* from row to row there */
     nnkit_i32 inputs;
     struct nnkit_affine_input input[2];
     nnkit_i32 block_bytes;      /* of the weights of 4 output channels; 0: none */
