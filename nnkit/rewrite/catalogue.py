@@ -35,6 +35,7 @@ DEFAULT_RULES: tuple[str, ...] = (
     "flatten_concat",
     "sum_to_add",
     "one_dimension_to_two",
+    "three_dimensions_to_two",
     "order_mul",
     "normalize_resize",
     "global_pool",

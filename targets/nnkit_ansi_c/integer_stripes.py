@@ -21,7 +21,8 @@ from nnkit.program.affine import (
 )
 from nnkit_ansi_c.integer_network import IntegerNetwork
 from nnkit_ansi_c.row_plan import Head, RowLayer, Rows, RowWindow, StripedLayer, rest_bytes
-from nnkit_ansi_c.stripes import MARK, Stripes, origin
+from nnkit_ansi_c.stripe_values import MARK, StripeValues, origin
+from nnkit_ansi_c.stripes import Stripes
 
 
 def fitted(program: AffineProgram, stripes: Stripes) -> AffineProgram:
@@ -123,38 +124,34 @@ class _Stripe:
     """One stripe's ops; adds its tensors to `tensors`."""
 
     def __init__(self, program: AffineProgram, source: str, number: int, tensors: dict[str, AffineTensor]) -> None:
-        self._source, self._number, self._tensors = source, number, tensors
+        self._tensors = tensors
+        self._values = StripeValues(source, program.tensors[source].shape[1], number)
         self._producers = {op.output: op for op in program.ops}
-        self._made: dict[str, Rows] = {source: (0, program.tensors[source].shape[1])}
         self.ops: list[AffineOp] = []
 
     def add(self, steps: Sequence[StripedLayer]) -> None:
         for step in steps:
             op = self._producers[step.layer.output]
             inputs = tuple(self._rows_of(name, step.read) for name in op.inputs)
-            made = f"{op.output}{MARK}{self._number}"
-            self._made[op.output] = step.made
+            made = self._values.add(op.output, step.made)
             self._add_tensor(op.output, made, step.made)
-            striped = replace(op, name=f"{op.name}{MARK}{self._number}", inputs=inputs, output=made)
+            striped = replace(op, name=self._values.named(op.name), inputs=inputs, output=made)
             if isinstance(striped, AffineConv | AffinePool):
                 window = replace(striped.window, pad_top=step.pad_above, pad_bottom=step.pad_below)
                 striped = replace(striped, window=window)
             self.ops.append(striped)
 
     def _rows_of(self, name: str, rows: Rows) -> str:
-        """These rows of a tensor: the stripe's own, or a slice of it."""
-        own = name if name == self._source else f"{name}{MARK}{self._number}"
-        made = self._made[name]
-        if rows == made:
-            return own
-        part = f"{name}{MARK}{self._number}.{rows[0]}.{rows[1]}"
-        if part not in self._tensors:
-            self._add_tensor(name, part, rows)
-            starts = (0, rows[0] - made[0], 0)
+        part = self._values.part(name, rows)
+        if part.whole is not None:
+            self._add_tensor(name, part.name, rows)
+            starts, steps = (0, part.rows[0], 0), (1, 1, 1)
             self.ops.append(
-                AffineMove(name=part, inputs=(own,), output=part, move="slice", starts=starts, steps=(1, 1, 1))
+                AffineMove(
+                    name=part.name, inputs=(part.whole,), output=part.name, move="slice", starts=starts, steps=steps
+                )
             )
-        return part
+        return part.name
 
     def _add_tensor(self, whole: str, name: str, rows: Rows) -> None:
         tensor = self._tensors[whole]

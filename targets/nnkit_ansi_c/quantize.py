@@ -11,7 +11,7 @@ from nnkit.graph.view import GraphView, Node
 from nnkit.program import Float, Program, Tensor
 from nnkit_ansi_c.bounds import bound
 from nnkit_ansi_c.ops import FloatLayer
-from nnkit_ansi_c.stripes import origin
+from nnkit_ansi_c.stripe_values import origin
 
 if TYPE_CHECKING:
     from nnkit.calibrate.stats import CalibrationStats

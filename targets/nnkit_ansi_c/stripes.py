@@ -20,14 +20,13 @@ from nnkit.graph.read.window import read_window
 from nnkit.graph.refusal import Refused
 from nnkit.graph.view import GraphView, Node
 from nnkit_ansi_c.row_plan import Head, RowLayer, Rows, RowWindow, StripedLayer, rest_bytes
+from nnkit_ansi_c.stripe_values import MARK, StripeValues
 
 if TYPE_CHECKING:
     import onnx
 
     from nnkit.graph import Model
 
-MARK = ".rows"
-"""Between the name of a value and the number of the stripe."""
 _COUNTS = (2, 3, 4, 6, 8, 12, 16)
 _MOST_TRIALS = 4
 _WINDOWS = ("Conv", "MaxPool", "AveragePool")
@@ -90,12 +89,6 @@ class Stripes:
             if self.count is None and self.limit_bytes is not None and least <= self.limit_bytes:
                 break
         return best
-
-
-def origin(value: str) -> str:
-    """The value that a stripe's value is a part of; any other is its own."""
-    name, mark, number = value.rpartition(MARK)
-    return name if mark and number.replace(".", "").isdigit() else value
 
 
 def head_of(graph: GraphView) -> Head | None:
@@ -196,8 +189,8 @@ class _Stripe:
     """One stripe's nodes. bounds: constants that its slices read."""
 
     def __init__(self, graph: GraphView, head: Head, number: int) -> None:
-        self._graph, self._source, self._number = graph, head.source, number
-        self._made: dict[str, Rows] = {head.source: (0, head.row_counts[head.source])}
+        self._graph, self._source = graph, head.source
+        self._values = StripeValues(head.source, head.row_counts[head.source], number)
         self.nodes: list[onnx.NodeProto] = []
         self.bounds: dict[str, int] = {}
 
@@ -205,36 +198,26 @@ class _Stripe:
         for step in steps:
             node = self._graph.producers[step.layer.output]
             proto = node.proto()
-            proto.name = f"{node.name}{MARK}{self._number}"
+            proto.name = self._values.named(node.name)
             for index, name in enumerate(node.inputs):
                 if name in step.layer.inputs:
                     proto.input[index] = self._rows_of(name, step.read)
-            proto.output[0] = f"{node.output}{MARK}{self._number}"
-            self._made[node.output] = step.made
+            proto.output[0] = self._values.add(node.output, step.made)
             if step.layer.window is not None:
                 pads = read_window(self._graph, node).pads_read
                 _set_attributes(proto, {"pads": [step.pad_above, pads[1], step.pad_below, pads[3]]})
             self.nodes.append(proto)
 
     def _rows_of(self, name: str, rows: Rows) -> str:
-        """These rows of a value: the stripe's own, or a slice of it."""
         from onnx import helper
 
-        own = name if name == self._source else f"{name}{MARK}{self._number}"
-        made = self._made[name]
-        if rows == made:
-            return own
-        part = f"{name}{MARK}{self._number}.{rows[0]}.{rows[1]}"
-        if part not in self._made:
-            self._made[part] = rows
-            bounds = {
-                f"{part}.from": rows[0] - made[0],
-                f"{part}.to": rows[1] - made[0],
-                f"{self._source}{MARK}.axis": 2,
-            }
+        part = self._values.part(name, rows)
+        if part.whole is not None:
+            first, last = part.rows
+            bounds = {f"{part.name}.from": first, f"{part.name}.to": last, f"{self._source}{MARK}.axis": 2}
             self.bounds |= bounds
-            self.nodes.append(helper.make_node("Slice", [own, *bounds], [part], name=part))
-        return part
+            self.nodes.append(helper.make_node("Slice", [part.whole, *bounds], [part.name], name=part.name))
+        return part.name
 
 
 def _set_attributes(proto: onnx.NodeProto, values: Mapping[str, list[int]]) -> None:

@@ -66,6 +66,49 @@ def test_networks_of_onnx_runtime_s_quantiser_within_one_unit(shared_dir: Path, 
         assert differing == 0
 
 
+def test_where_onnx_runtime_s_integers_are_others_ours_are_the_nearest(tmp_path: Path) -> None:
+    """Sums so near to a half of a unit that float32 takes them for a half; float64 tells on which side they are."""
+    generator = np.random.default_rng(8)
+    weights = generator.integers(-127, 128, (24, 1, 3, 3)).astype(np.int8)
+    source, scale = np.float32(0.037), np.float32(0.0049)
+    result = np.float32(np.float64(source) * scale * 128)
+    scales = scale * generator.choice([0.5, 1, 2], 24).astype(np.float32)
+    constants: dict[str, Any] = {"w": weights, "w_scale": scales}
+    constants |= {"w_zero": np.zeros(24, np.int8), "x_scale": source, "x_zero": np.uint8(117)}
+    constants |= {"y_scale": result, "y_zero": np.uint8(101)}
+    x, y = ["x_scale", "x_zero"], ["y_scale", "y_zero"]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", *x], ["x_stored"]),
+        helper.make_node("DequantizeLinear", ["x_stored", *x], ["x_real"]),
+        helper.make_node("DequantizeLinear", ["w", "w_scale", "w_zero"], ["w_real"], axis=0),
+        helper.make_node("Conv", ["x_real", "w_real"], ["sum"], group=24, kernel_shape=[3, 3], pads=[1] * 4),
+        helper.make_node("QuantizeLinear", ["sum", *y], ["y_stored"]),
+        helper.make_node("DequantizeLinear", ["y_stored", *y], ["y"]),
+    ]
+    ports = [helper.make_tensor_value_info(name, 1, (1, 24, 16, 16)) for name in ("x", "y")]
+    stored = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "halves", ports[:1], ports[1:], stored)
+    path = tmp_path / "halves.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    lowered = lower_quantized(import_onnx(path).model)
+    program = quantize_affine(lowered, CalibrationStats({}, "formats", 0, ""), AffineScheme(bias_correction=False))
+    given = generator.integers(0, 256, (24, 16, 16)).astype(np.uint8)
+    ours = simulate(program, {"x": given})["y"].astype(np.int64)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    real = (given.astype(np.float32) - 117) * source
+    theirs = np.rint(session.run(["y"], {"x": real[None]})[0][0] / result).astype(np.int64) + 101
+    centred = np.pad(given.astype(np.int64) - 117, ((0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(centred, (3, 3), (1, 2))
+    sums = np.einsum("chwij,cij->chw", windows, weights[:, 0].astype(np.int64))
+    factors = np.float64(source) * scales.astype(np.float64) / np.float64(result)
+    exact = sums * factors[:, None, None] + 101
+    inside = (exact > 0) & (exact < 255)
+    assert np.abs(ours - exact)[inside].max() <= 0.5 + 2**-23  # a multiplier of 31 bits, of values below 2^8
+    others = inside & (ours != theirs)
+    assert others.any()
+    assert (np.abs(ours - exact) < np.abs(theirs - exact))[others].all()
+
+
 def test_what_moves_integers_may_store_them_in_another_format(tmp_path: Path) -> None:
     """As ONNX Runtime's quantiser leaves Slices, which it does not quantise, behind what takes stored integers."""
     fine, coarse = ["fine_scale", "fine_zero"], ["coarse_scale", "coarse_zero"]
@@ -138,6 +181,39 @@ def attention_block(path: Path, form: str) -> None:
     samples = _Samples(*(generator.normal(size=(1, 4, 16)).astype(np.float32) for _ in range(4)))
     kinds = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}
     quantize_static(path.with_name("float.onnx"), path, samples, QuantFormat[form], per_channel=True, **kinds)
+
+
+@pytest.mark.parametrize("form", ["QDQ"])
+def test_maps_padded_channels_last_and_volumes(tmp_path: Path, form: str) -> None:
+    """Pads of whole windows, and a convolution over three dimensions, as ONNX Runtime quantises them."""
+    from onnxruntime.quantization import QuantFormat, quantize_static
+
+    generator = np.random.default_rng(5)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], kernel_shape=[3, 3]),
+        helper.make_node("Transpose", ["c"], ["last"], perm=[0, 2, 3, 1]),
+        helper.make_node("Pad", ["last", "pads"], ["padded"]),
+        helper.make_node("Transpose", ["padded"], ["first"], perm=[0, 3, 1, 2]),
+        helper.make_node("Reshape", ["first", "volume"], ["deep"]),
+        helper.make_node("Conv", ["deep", "v"], ["sum"], kernel_shape=[3, 3, 1], pads=[1, 1, 0, 1, 1, 0]),
+        helper.make_node("Reshape", ["sum", "plain"], ["y"]),
+    ]
+    constants: dict[str, NDArray[Any]] = {"pads": np.array([0, 0, 0, 0, 0, 2, 2, 0])}
+    constants |= {"volume": np.array([1, 2, 8, 8, 4]), "plain": np.array([1, 3, 8, 32])}
+    for name, shape in (("w", (8, 3, 3, 3)), ("v", (3, 2, 3, 3, 1))):
+        constants[name] = generator.normal(size=shape).astype(np.float32)
+    ports = [
+        helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", (1, 3, 8, 8)), ("y", (1, 3, 8, 32)))
+    ]
+    stored = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "volumes", ports[:1], ports[1:], stored)
+    path, quantised = tmp_path / "volumes.onnx", tmp_path / "quantised.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    inputs = [generator.normal(size=(1, 3, 8, 8)).astype(np.float32) for _ in range(3)]
+    quantize_static(path, quantised, _Samples(*inputs), quant_format=QuantFormat[form])
+    lowered = lower_quantized(import_onnx(quantised).model)
+    program = quantize_affine(lowered, CalibrationStats({}, "formats", 0, ""), AffineScheme(bias_correction=False))
+    assert farthest(quantised, program, [{"x": inputs[0]}])[0] <= 1
 
 
 @pytest.mark.parametrize("form", ["QDQ", "QOperator"])

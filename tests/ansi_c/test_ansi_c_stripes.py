@@ -28,7 +28,8 @@ from nnkit_ansi_c.network import Network
 from nnkit_ansi_c.options import AnsiCOptions
 from nnkit_ansi_c.quantize import float_program
 from nnkit_ansi_c.row_plan import Head, RowLayer, RowWindow
-from nnkit_ansi_c.stripes import MARK, Stripes, head_of, in_stripes
+from nnkit_ansi_c.stripe_values import MARK
+from nnkit_ansi_c.stripes import Stripes, head_of, in_stripes
 
 
 @dataclass

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _RULES = (
     "remove_identity",
     "one_dimension_to_two",
+    "three_dimensions_to_two",
     "global_pool",
     "batch_norm_to_conv",
     "simplify_clip",
@@ -48,6 +49,7 @@ _RULES = (
     "constant_part_to_conv",
     "split_to_slices",
     "slice_inside",
+    "pad_channels_last",
     "pad_inside",
     "concat_along_channels",
     "split_transpose",
