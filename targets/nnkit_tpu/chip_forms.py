@@ -1,8 +1,7 @@
 """What a family of chips computes otherwise than it is written, in a form that comes out right, and soon.
 
-Fully connected layers are as `dense.py` says. On the BM chips the compiler moves a layer normalisation of one row
-before the reshape that makes the row, and fails there, or computes it wrongly: it is written for the same row twice.
-All else concerns the cv18xx; each entry was found by comparison with the vendor's chip model.
+Fully connected layers are as `dense.py` says, what the BM chips need as `bm_forms.py`. All else concerns the cv18xx;
+each entry was found by comparison with the vendor's chip model.
 
 * A depthwise convolution in INT8 ignores its dilation: its kernel gets the zeros that stand between the weights.
 * An average pool cannot leave padding out of the count: it becomes pools without padding over the parts of the image
@@ -23,21 +22,17 @@ import numpy as np
 
 from nnkit.calibrate.stats import ValueRange
 from nnkit.program import Window
+from nnkit_tpu.bm_forms import sliced_before_reshapes, with_whole_normalisations, without_single_rows
 from nnkit_tpu.dense import dense_layers
 from nnkit_tpu.pool_parts import pools_of_parts
 from nnkit_tpu.program import (
     Mode,
     TpuActivation,
-    TpuConcat,
     TpuConv,
     TpuGraph,
-    TpuLayerNorm,
     TpuOp,
     TpuPad,
-    TpuPermute,
     TpuPool,
-    TpuReshape,
-    TpuSlice,
     TpuTensor,
 )
 
@@ -48,7 +43,7 @@ def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
     """The float graph with ops as `chip` computes them right and soon; mode: of the whole network."""
     graph = dense_layers(graph, chip, mode)
     if not chip.startswith(_FAMILY):
-        return _without_single_rows(graph)
+        return sliced_before_reshapes(with_whole_normalisations(without_single_rows(graph)))
     tensors, ops = dict(graph.tensors), list[TpuOp]()
     for op in graph.ops:
         if (
@@ -63,45 +58,6 @@ def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
         else:
             ops.append(_undilated(op) if mode == "INT8" else op)
     return replace(graph, tensors=tensors, ops=tuple(ops))
-
-
-def _without_single_rows(graph: TpuGraph) -> TpuGraph:
-    """The graph with every layer normalisation of one row [1, ..., 1, C] that a reshape makes, for two such rows."""
-    tensors, ops = dict(graph.tensors), list[TpuOp]()
-    for op in graph.ops:
-        if not isinstance(op, TpuLayerNorm) or not _is_of_reshaped_row(graph, op):
-            ops.append(op)
-            continue
-        before = graph.producer(op.inputs[0])
-        known = before.range_of or before.output if before is not None else op.inputs[0]
-        row, twice, both, one = (f"{op.output}_{part}" for part in ("row", "twice", "both", "one"))
-        single = (1, 1, graph.tensors[op.output].shape[-1])
-        for name in (row, one):
-            tensors[name] = TpuTensor(name, single)
-        for name in (twice, both):
-            tensors[name] = TpuTensor(name, (1, 2, single[-1]))
-        ops += [
-            TpuReshape(name=row, inputs=op.inputs, output=row, range_of=known),
-            TpuConcat(name=twice, inputs=(row, row), output=twice, axis=1, tags=("hp",), range_of=known),
-            replace(op, inputs=(twice,), output=both, axis=2, range_of=op.output),
-            TpuSlice(
-                name=one,
-                inputs=(both,),
-                output=one,
-                offsets=(0, 0, 0),
-                steps=(1, 1, 1),
-                ends=single,
-                range_of=op.output,
-            ),
-            TpuReshape(name=f"{op.name}_shape", inputs=(one,), output=op.output, origins=op.origins),
-        ]
-    return replace(graph, tensors=tensors, ops=tuple(ops)) if len(ops) > len(graph.ops) else graph
-
-
-def _is_of_reshaped_row(graph: TpuGraph, op: TpuLayerNorm) -> bool:
-    shape = graph.tensors[op.output].shape
-    one_row = op.axis == len(shape) - 1 and shape[-1] == np.prod(shape)
-    return one_row and isinstance(graph.producer(op.inputs[0]), TpuReshape | TpuPermute)
 
 
 def _undilated(op: TpuOp) -> TpuOp:

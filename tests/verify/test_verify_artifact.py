@@ -248,6 +248,32 @@ def test_a_wrong_release_fails_and_is_named() -> None:
     assert "'out'" in verdict.first_difference
 
 
+class Bounded(TwoModels):
+    """Layers before the output may differ by one, and in the model of inner values the first does."""
+
+    def bound(self, program: Program, tensor: str) -> float:
+        return 0.0 if tensor in program.outputs else 1.0
+
+    def run(
+        self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[np.int64]]], *, trace: bool
+    ) -> list[RunResult]:
+        results = super().run(artifact, program, inputs, trace=trace)
+        for result in results:
+            for name, by in (("sum_v", 1), ("kept_v", 1), ("out_v", 2)):
+                result.tensors[name].flat[0] += by
+        return results
+
+
+@pytest.mark.parametrize(("off", "mismatches"), [(4, 0), (5, 2)])
+def test_where_layers_may_differ_a_release_may_be_twice_as_far_as_the_other_model(off: int, mismatches: int) -> None:
+    def move(number: int, values: Values) -> None:
+        values["out_v"].flat[3] += off
+
+    verdict = compare_artifact(Bounded("released", move), Path(), chain(), inputs(1))
+    assert verdict.mismatches == mismatches
+    assert ("not much further" in verdict.note) == (mismatches == 0)
+
+
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 def test_values_that_are_not_finite_differ_and_are_written(value: float) -> None:
     """A report is JSON, which has no number for them."""

@@ -1,0 +1,118 @@
+"""What the compiler for the BM chips fails on, or computes wrongly, in a form that comes out right.
+
+* A layer normalisation of one row behind a reshape is moved before the reshape, and fails there or is computed
+  wrongly: it is written for the same row twice.
+* One that a reshape precedes and that lacks a scale or a bias ends the compiler ("v is none type", "invalid tensor
+  element type"): it gets ones and zeros.
+* A slice of a matrix product, behind a reshape that only appends axes of 1, ends the compiler ("Invalid index!"): the
+  product is sliced, and the slice reshaped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from nnkit_tpu.program import (
+    TpuConcat,
+    TpuGraph,
+    TpuLayerNorm,
+    TpuMatMul,
+    TpuOp,
+    TpuPermute,
+    TpuReshape,
+    TpuSlice,
+    TpuTensor,
+)
+
+
+def without_single_rows(graph: TpuGraph) -> TpuGraph:
+    """The graph with every layer normalisation of one row [1, ..., 1, C] that a reshape makes, for two such rows."""
+    tensors, ops = dict(graph.tensors), list[TpuOp]()
+    for op in graph.ops:
+        if not isinstance(op, TpuLayerNorm) or not _is_of_reshaped_row(graph, op):
+            ops.append(op)
+            continue
+        before = graph.producer(op.inputs[0])
+        known = before.range_of or before.output if before is not None else op.inputs[0]
+        row, twice, both, one = (f"{op.output}_{part}" for part in ("row", "twice", "both", "one"))
+        single = (1, 1, graph.tensors[op.output].shape[-1])
+        for name in (row, one):
+            tensors[name] = TpuTensor(name, single)
+        for name in (twice, both):
+            tensors[name] = TpuTensor(name, (1, 2, single[-1]))
+        ops += [
+            TpuReshape(name=row, inputs=op.inputs, output=row, range_of=known),
+            TpuConcat(name=twice, inputs=(row, row), output=twice, axis=1, tags=("hp",), range_of=known),
+            replace(op, inputs=(twice,), output=both, axis=2, range_of=op.output),
+            TpuSlice(
+                name=one,
+                inputs=(both,),
+                output=one,
+                offsets=(0, 0, 0),
+                steps=(1, 1, 1),
+                ends=single,
+                range_of=op.output,
+            ),
+            TpuReshape(name=f"{op.name}_shape", inputs=(one,), output=op.output, origins=op.origins),
+        ]
+    return replace(graph, tensors=tensors, ops=tuple(ops)) if len(ops) > len(graph.ops) else graph
+
+
+def _is_of_reshaped_row(graph: TpuGraph, op: TpuLayerNorm) -> bool:
+    shape = graph.tensors[op.output].shape
+    one_row = op.axis == len(shape) - 1 and shape[-1] == np.prod(shape)
+    return one_row and isinstance(graph.producer(op.inputs[0]), TpuReshape | TpuPermute)
+
+
+def with_whole_normalisations(graph: TpuGraph) -> TpuGraph:
+    """The graph with a scale and a bias in every layer normalisation of a reshaped value."""
+    ops = tuple(_whole(graph, op) for op in graph.ops)
+    return graph if all(a is b for a, b in zip(ops, graph.ops, strict=True)) else replace(graph, ops=ops)
+
+
+def _whole(graph: TpuGraph, op: TpuOp) -> TpuOp:
+    if not isinstance(op, TpuLayerNorm) or not isinstance(graph.producer(op.inputs[0]), TpuReshape):
+        return op
+    axes = graph.tensors[op.output].shape[op.axis :]
+    scale = np.ones(axes, np.float32) if op.scale is None else op.scale
+    bias = np.zeros(axes, np.float32) if op.bias is None else op.bias
+    return replace(op, scale=scale, bias=bias)
+
+
+def sliced_before_reshapes(graph: TpuGraph) -> TpuGraph:
+    """The graph with slices of products taken before a reshape that only appends axes of 1."""
+    tensors, ops = dict(graph.tensors), list[TpuOp]()
+    for op in graph.ops:
+        reshape = graph.producer(op.inputs[0])
+        product = graph.producer(reshape.inputs[0]) if isinstance(reshape, TpuReshape) else None
+        if not isinstance(op, TpuSlice) or not isinstance(product, TpuMatMul):
+            ops.append(op)
+            continue
+        before, after = (graph.tensors[each].shape for each in (product.output, op.inputs[0]))
+        rank = len(before)
+        if after != (*before, *(1,) * (len(after) - rank)):
+            ops.append(op)
+            continue
+        part = f"{op.output}_part"
+        tensors[part] = TpuTensor(part, graph.tensors[op.output].shape[:rank])
+        ops.append(
+            TpuSlice(
+                name=part,
+                inputs=(product.output,),
+                output=part,
+                offsets=op.offsets[:rank],
+                steps=op.steps[:rank],
+                ends=op.ends[:rank],
+                tags=op.tags,
+                range_of=product.range_of or product.output,
+            )
+        )
+        ops.append(TpuReshape(name=op.name, inputs=(part,), output=op.output, tags=op.tags, origins=op.origins))
+    if len(ops) == len(graph.ops):
+        return graph
+    read = {*graph.outputs, *(name for op in ops for name in op.inputs)}
+    unread = {op.output for op in ops if isinstance(op, TpuReshape)} - read
+    kept = {name: tensor for name, tensor in tensors.items() if name not in unread}
+    return replace(graph, tensors=kept, ops=tuple(op for op in ops if op.output not in unread))

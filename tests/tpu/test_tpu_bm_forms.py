@@ -1,0 +1,58 @@
+"""What ends the compiler for the BM chips as it is written elsewhere: the chip model against ONNX Runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from tpu_net import ROWS, Net
+
+from nnkit_tpu.chip_forms import for_chip
+from nnkit_tpu.chip_model import run_on_chip_model
+from nnkit_tpu.compile import CompileOptions, compile_graph
+from nnkit_tpu.lowering import lower
+from nnkit_tpu.program import TpuLayerNorm, TpuReshape, TpuSlice
+from nnkit_tpu.toolchain import Toolchain
+
+
+def _style(net: Net) -> list[str]:
+    """Halves of a product as channels of an image, and rows without scale or bias behind a reshape."""
+    count, width = ROWS[-2:]
+    product = net("MatMul", "rows", net.normal(width, 2 * width), to="product")
+    image = net("Reshape", product, net.ints(1, count, 2 * width, 1), to="image")
+    halves = [
+        net("Slice", image, *(net.ints(number) for number in (start, start + width, 2)), to=f"half{start}")
+        for start in (0, width)
+    ]
+    rows = net("Slice", image, net.ints(1), net.ints(count), net.ints(1), to="some_rows")
+    tanh = net("Tanh", product, to="tanh")
+    folded = net("Reshape", tanh, net.ints(1, count, 2, width), to="folded")
+    scale = net.constant(np.full(width, 1.5, np.float32))
+    normal = net("LayerNormalization", folded, scale, to="normal", axis=-1)
+    plain = net("LayerNormalization", folded, net.constant(np.ones(width, np.float32)), to="plain", axis=-1)
+    return [*halves, rows, normal, plain]
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "bm1688"])
+def test_what_the_compiler_would_fail_on_is_as_in_onnx_runtime(
+    tpu_toolchain: Toolchain, tmp_path: Path, chip: str
+) -> None:
+    net = Net()
+    outputs = _style(net)
+    model = net.model(outputs)
+    graph = for_chip(lower(model, "net", chip), chip, "F16")
+    assert all(
+        not isinstance(graph.producer(op.inputs[0]), TpuReshape) for op in graph.ops if isinstance(op, TpuSlice)
+    )
+    assert all(op.scale is not None and op.bias is not None for op in graph.ops if isinstance(op, TpuLayerNorm))
+    compiled = compile_graph(tpu_toolchain, graph, CompileOptions(chip=chip, mode="F16"), tmp_path)
+    given = {spec.name: np.random.default_rng(3).normal(0, 1, spec.shape).astype(np.float32) for spec in model.inputs}
+    session = onnxruntime.InferenceSession(model.proto().SerializeToString(), providers=["CPUExecutionProvider"])
+    expected = dict(zip(outputs, session.run(outputs, given), strict=True))
+    onto = {compiled.locations[name]: value for name, value in given.items()}
+    computed = run_on_chip_model(tpu_toolchain, compiled.model, chip, onto)
+    for output, values in zip(outputs, computed.values(), strict=True):
+        true = expected[output]
+        assert np.abs(values.reshape(true.shape) - true).max() < 0.004 * np.abs(true).max(), output
