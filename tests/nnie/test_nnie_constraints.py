@@ -341,3 +341,12 @@ def test_a_chip_with_another_maximal_kernel_is_one_line_of_chips(monkeypatch):
     assert "kernels are 1 to 4, strides and dilations 1 to 255, paddings 0 to 255; found kernel 5 x 5" in text
     divide(network(convolved(kernel=5)), Division("hi3516dv300"))
     assert "Hi3516CV500 has max_kernel 4" in limits_page()
+
+
+def test_rows_that_the_cpu_makes_a_batch_are_no_batch_of_the_nnie():
+    """A mapper's InnerProduct makes one vector of an image; 16 rows as a batch of 16 are not one."""
+    net = Net()
+    rows = net.reshape(net.input("data", 8, 16, 16), [16, 1, 128], "rows")
+    model = net.model(net.node("MatMul", [rows, net.weights("w", 128, 4)], "product"))
+    with pytest.raises(ModelError, match="nothing changes the batch dimension; found a batch of 16 behind rows"):
+        divide(model, Division("hi3516cv500", custom=("rows",)))

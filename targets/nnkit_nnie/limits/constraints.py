@@ -112,7 +112,21 @@ def batch_is_unchanged(layer: Layer, context: Context) -> str | None:
         return None
     shapes = [context.graph.shape(name) for name in (*layer.inputs, *layer.outputs)]
     batches = list(dict.fromkeys(shape[0] for shape in shapes if shape))  # a number by itself has no batch
-    return f"batches of {' and '.join(map(str, batches))}" if len(batches) > 1 else None
+    if len(batches) > 1:
+        return f"batches of {' and '.join(map(str, batches))}"
+    maker = _batch_maker(layer, batches[0], context) if batches and batches[0] > 1 else None
+    return f"a batch of {batches[0]} behind {maker.name} ({maker.kind})" if maker is not None else None
+
+
+def _batch_maker(layer: Layer, batch: int, context: Context) -> Layer | None:
+    """The layer that makes a batch of several, as a Reshape of rows does; None for regions and for inputs."""
+    reader = layer
+    while values := [name for name in reader.inputs if context.graph.shape(name)[:1] == (batch,)]:
+        source = context.producers.get(values[0])
+        if source is None or source.kind in (*ROI_KINDS, "Proposal"):
+            return None
+        reader = source
+    return reader if reader is not layer else None
 
 
 def upsample_is_twofold(layer: Layer, context: Context) -> str | None:
