@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from nnkit_gap8.call_stack import worst_stack_bytes
 from nnkit_gap8.checked_plan import checked_plan
 from nnkit_gap8.emit import CONTEXT_BYTES, STACK_BYTES
 from nnkit_gap8.options import Gap8Options
-from nnkit_gap8.runners import HostRunner, Rv32Runner
+from nnkit_gap8.runners import HostRunner, Rv32Runner, execute_on_host
 from tests.c.fixed import plain_reference
 from tests.c.fixed.programs import S8, S16, U8, conv
 from tests.c.fixed.random_ops import Random, everything
@@ -96,6 +97,32 @@ def test_parts_do_not_change_values_on_rv32(tmp_path: Path) -> None:
         result = Rv32Runner(parts=parts).run(artifact, program, [sample], trace=False)[0]
         for name in program.outputs:
             np.testing.assert_array_equal(result.outputs[name], expected[name])
+
+
+def test_the_host_program_refuses_parts_that_its_memory_was_not_planned_for(tmp_path: Path) -> None:
+    """A header says the most parts; scratch in L1 is planned for so many."""
+    program = small()
+    artifact = write_artifact(program, tmp_path, cores=4)
+    binary = HostRunner(flags=("-O0", "-fsanitize=address")).compile(artifact, tmp_path, trace=False)
+    sample = random_inputs(program, 0)
+    for said in ("5", "0", "-1", "", "two", "4x", "18446744073709551617"):
+        command = [str(binary), "weights.bin", "nothing.bin", "outputs.bin", said]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (2, f"{said}: parts must be 1 to 4\n")
+    with pytest.raises(ToolError, match="9: parts must be 1 to 4"):
+        execute_on_host(binary, artifact, program, [sample], parts=9, trace=False)
+    (result,) = execute_on_host(binary, artifact, program, [sample], parts=4, trace=False)
+    expected = plain_reference.run(program, sample)
+    for name in program.outputs:
+        np.testing.assert_array_equal(result.outputs[name], expected[name])
+
+
+@needs_rv32
+def test_a_program_for_the_board_is_not_compiled_for_more_parts(tmp_path: Path) -> None:
+    program = small()
+    artifact = write_artifact(program, tmp_path, cores=4)
+    with pytest.raises(ToolError, match="PARTS must be 1 to NET_PARTS"):
+        Rv32Runner(parts=5).run(artifact, program, [random_inputs(program, 0)], trace=False)
 
 
 @needs_rv32
