@@ -49,12 +49,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Print a row for each sanitizer; 1 where something was found."""
     parser = argparse.ArgumentParser(prog="python -m fuzz.sanitizers", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--network", nargs="*", metavar="NAME", help="only these networks")
+    parser.add_argument("--sanitizer", nargs="*", choices=list(SANITIZERS), default=list(SANITIZERS), metavar="NAME")
     parser.add_argument("--json", action="store_true", help="rows as JSON")
     options = parser.parse_args(arguments)
     rows = []
     with tempfile.TemporaryDirectory(prefix="nnkit_sanitizers_") as name:
         artifacts = list(_artifacts(Path(name), options.network))
-        for sanitizer, (compiler, flags) in SANITIZERS.items():
+        for sanitizer in options.sanitizer:
+            compiler, flags = SANITIZERS[sanitizer]
             missing = _missing(compiler, flags, Path(name))
             if missing:
                 print(f"{sanitizer}: not run: {missing}", file=sys.stderr)

@@ -22,7 +22,7 @@ from nnkit.executors.base import MAX_DEATHS
 from nnkit.executors.dask_watch import WORKER_SECONDS, Watch
 from nnkit.installation import install_command
 from nnkit.keeper import keep
-from nnkit.trust import user_settings
+from nnkit.trust import TIME_VARIABLE, user_settings
 
 _CONNECT_SECONDS = 20
 _CLOSE_SECONDS = 5
@@ -78,13 +78,15 @@ class DaskExecutor:
                 self._stack.callback(cluster.close)
                 self._client = distributed.Client(cluster)
             else:
-                self._client = distributed.Client(self._scheduler, timeout=_CONNECT_SECONDS)
+                seconds = _CONNECT_SECONDS * user_settings().time_factor
+                self._client = distributed.Client(self._scheduler, timeout=seconds)
         except (OSError, TimeoutError, ValueError) as error:
             self._stack.close()
             raise ToolError(
                 f"no Dask scheduler answers at {self._scheduler or 'this host'}: {error}",
                 where="--scheduler",
-                remedy="start one with `dask scheduler` and workers with `dask worker ADDRESS`",
+                remedy="start one with `dask scheduler` and workers with `dask worker ADDRESS`; "
+                f"{TIME_VARIABLE}=4 waits longer",
             ) from error
         self._stack.callback(self._close_client)
         place = self._scheduler or "this host"

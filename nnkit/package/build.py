@@ -17,6 +17,7 @@ from nnkit.errors import GateFailedError, UsageError, UserFileError
 from nnkit.package.archive import file_sha256, write_archive
 from nnkit.package.artifact_files import artifact_files, changed_files
 from nnkit.package.manifest import FileRecord, Manifest
+from nnkit.package.proofs import check_records
 from nnkit.package.provenance import PROVENANCE_NAME, SBOM_NAME, provenance, sbom
 from nnkit.reading import read_json_object, read_yaml
 
@@ -36,8 +37,9 @@ def build_package(build_dir: Path, out: Path | None = None, *, manifest_extra: M
             nnkit, target, status, memory, accuracy, inputs, outputs and tools from the report; name, version, recipe
             and postprocess from the recipe.
 
-    Raises UserFileError where the build is incomplete or unreadable, GateFailedError where it did not pass or its
-    artifact is not the one that was verified, UsageError where a value of the manifest is missing or unknown.
+    Raises UserFileError where the build is incomplete or unreadable, GateFailedError where it did not pass, its
+    artifact is not the one that was verified, or a proof that it would be released with does not hold, UsageError
+    where a value of the manifest is missing or unknown.
     """
     for name in ("report.json", "recipe.yaml"):
         if not (build_dir / name).exists():
@@ -60,6 +62,7 @@ def build_package(build_dir: Path, out: Path | None = None, *, manifest_extra: M
         if not path.is_file():
             raise UserFileError(f"the build has no {name}", where=str(build_dir), remedy=_RUN_FIRST)
     _check_artifact(build_dir / ARTIFACT, report)
+    check_records(read_json_object(build_dir / "plan.json", what="the memory plan", remedy=_RUN_FIRST), report)
     records = {name: FileRecord(file_sha256(path), path.stat().st_size) for name, path in files.items()}
     stages = report.get("stages")
     made: dict[str, bytes | Path] = {

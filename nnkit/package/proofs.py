@@ -7,7 +7,8 @@
 - The files: the statement and the bill of materials name every file with its SHA-256.
 
 Accumulators are not computed again: that needs the integer weights, which an artifact holds in its target's form.
-The layers whose accumulator the report calls proven, and those where it does not, are counted.
+The layers whose accumulator the report calls proven, and those where it does not, are counted. A deployment's
+package has one memory plan, and comparison and gates of each of its networks too.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from nnkit.package.provenance import PROVENANCE_NAME, SBOM_NAME
 
 _FROM_ABOVE = ("max_abs", "drop")
 _ROUNDING = 1e-9
+_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -44,22 +46,29 @@ def check_proofs(path: Path) -> ProofResult:
         plan, report, statement, materials = (
             json.loads(read_member(path, name)) for name in ("plan.json", "report.json", PROVENANCE_NAME, SBOM_NAME)
         )
-        buffers = _memory(plan)
-        runners = _comparison(report)
-        gates = _gates(report)
+        held = check_records(plan, report)
         _files(manifest, statement, materials)
         accumulators: dict[str, int] = {}
-        for layer in report["layers"]:
+        for layer in () if "networks" in report else report["layers"]:
             accumulators[str(layer["proof"])] = accumulators.get(str(layer["proof"]), 0) + 1
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise _wrong(f"its proofs cannot be read ({type(error).__name__}: {error})") from error
-    checked = (
-        f"memory plan: {buffers} buffers in {len(plan['regions'])} regions, disjoint while they live",
-        f"comparison: {runners} runners without a difference" if runners else "comparison: nothing has run it",
-        f"gates: {gates} kept",
-        f"files: {len(manifest.files)} named with their SHA-256",
-    )
-    return ProofResult(checked, accumulators)
+    return ProofResult((*held, f"files: {len(manifest.files)} named with their SHA-256"), accumulators)
+
+
+def check_records(plan: Mapping[str, Any], report: Mapping[str, Any]) -> tuple[str, ...]:
+    """Memory plan, comparison and gates: what was checked, in words. Raises GateFailedError for the first that does
+    not hold or is none."""
+    try:
+        buffers = _memory(plan)
+        runners = _comparison(report)
+        return (
+            f"memory plan: {buffers} buffers in {len(plan['regions'])} regions, disjoint while they live",
+            f"comparison: {runners} runners without a difference" if runners else "comparison: nothing has run it",
+            f"gates: {_gates(report)} kept",
+        )
+    except _UNREADABLE as error:
+        raise _wrong(f"its proofs cannot be read ({type(error).__name__}: {error})") from error
 
 
 def _wrong(reason: str) -> GateFailedError:
@@ -118,25 +127,33 @@ def _together(buffers: list[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, A
 
 
 def _comparison(report: Mapping[str, Any]) -> int:
-    """How many runners compared."""
-    ran = [entry for entry in report["verify"]["program_vs_artifact"] if entry["contract"] != "not_run"]
-    for entry in ran:
-        if entry["mismatches"] != 0:
-            raise _wrong(f"{entry['how']} found {entry['mismatches']} differences")
-    if report["status"] == "ok" and not ran:
-        raise _wrong("the status is 'ok', and nothing has run it")
-    return len(ran)
+    """How many runners compared; those of a deployment's networks too."""
+    count = 0
+    for what, status, runs in (
+        ("", report["status"], report["verify"]["program_vs_artifact"]),
+        *((f"{each['name']}: ", each["status"], each["program_vs_artifact"]) for each in report.get("networks", ())),
+    ):
+        ran = [entry for entry in runs if entry["contract"] != "not_run"]
+        for entry in ran:
+            if entry["mismatches"] != 0:
+                raise _wrong(f"{what}{entry['how']} found {entry['mismatches']} differences")
+        if status == "ok" and not ran:
+            raise _wrong(f"{what}the status is 'ok', and nothing has run it")
+        count += len(ran)
+    return count
 
 
 def _gates(report: Mapping[str, Any]) -> int:
-    """How many there are."""
-    for gate in report["verify"]["gates"]:
+    """How many there are; a deployment has those of its networks."""
+    networks = report.get("networks")
+    gates = report["verify"]["gates"] if networks is None else [gate for each in networks for gate in each["gates"]]
+    for gate in gates:
         # what is null in a report was infinite where it passed
         value, limit = math.inf if gate["measured"] is None else float(gate["measured"]), float(gate["limit"])
         margin = value - limit if gate["name"] not in _FROM_ABOVE else limit - value
         if not (margin >= 0 or math.isclose(value, limit, rel_tol=_ROUNDING)) or not gate["passed"]:
             raise _wrong(f"the gate {gate['name']} demands {limit:g}, {value:g} was measured")
-    return len(report["verify"]["gates"])
+    return len(gates)
 
 
 def _files(manifest: Manifest, statement: Mapping[str, Any], materials: Mapping[str, Any]) -> None:

@@ -14,7 +14,9 @@ import pytest
 from nnkit.deployed import Deployed
 from nnkit.deployed.session import trace_bytes
 from nnkit.deployment import plan_deployment
-from nnkit.errors import ToolError
+from nnkit.errors import GateFailedError, ToolError
+from nnkit.package import build_package
+from nnkit.package.proofs import check_proofs
 from nnkit_gap8.deployment.emit import deployment_files
 from nnkit_gap8.deployment.runners import HostPipelineRunner
 from tests.deployment.conftest import RECIPE, Project, build_of, write_networks
@@ -34,6 +36,22 @@ def test_all_runners_agree_with_python_in_every_byte(project: Project) -> None:
     taken = {stage["name"]: stage["measured"]["rv32"]["instructions"] for stage in report["stages"]}
     assert list(taken) == ["shrink", "finder", "detect", "crop", "describer", "match"]
     assert all(count > 50 for count in taken.values())
+
+
+def test_the_package_keeps_its_proofs_and_a_wrong_one_is_not_packed(project: Project, tmp_path: Path) -> None:
+    folder = shutil.copytree(project.outcome.folder, tmp_path / "build")
+    (package,) = folder.glob("*.nnpkg")
+    memory, comparison, gates, _ = check_proofs(package).checked
+    networks = project.outcome.report["networks"]
+    runs = 2 + sum(e["contract"] != "not_run" for each in networks for e in each["program_vs_artifact"])
+    assert memory.startswith("memory plan: ")
+    assert comparison == f"comparison: {runs} runners without a difference"
+    assert gates == f"gates: {sum(len(each['gates']) for each in networks)} kept"
+    report = json.loads((folder / "report.json").read_text())
+    report["networks"][1]["program_vs_artifact"][0]["mismatches"] = 1
+    (folder / "report.json").write_text(json.dumps(report))
+    with pytest.raises(GateFailedError, match=r"describer: \w+ found 1 differences"):
+        build_package(folder, tmp_path, manifest_extra={})
 
 
 def test_the_memory_is_the_largest_and_not_the_sum(project: Project) -> None:

@@ -14,7 +14,7 @@ import executor_jobs
 import pytest
 
 from nnkit.errors import ToolError, UsageError, UserFileError
-from nnkit.executors import Executor, ExecutorChoice, check_choice, open_executor
+from nnkit.executors import Executor, ExecutorChoice, check_choice, dask_cluster, open_executor
 from nnkit.executors.dask_cluster import DaskExecutor
 from nnkit.executors.local import InProcess, Processes
 
@@ -138,7 +138,8 @@ def test_workers_of_an_own_cluster_are_started_with_the_malloc_settings(cluster:
 
 def test_a_cluster_without_workers_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setenv("NNKIT_TIME_FACTOR", "0.02")
+    monkeypatch.setattr(dask_cluster, "WORKER_SECONDS", 0.3)
+    monkeypatch.setenv("NNKIT_TIME_FACTOR", "4")
     with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster:
         choice = ExecutorChoice("dask", None, cluster.scheduler_address)
         with pytest.raises(ToolError, match="has no workers") as caught, open_executor(choice, 4):

@@ -33,7 +33,7 @@ def build_dir(tmp_path: Path) -> Path:
         (folder / "artifact" / name).write_bytes(data)
     for name in ("run.json", "float.onnx", "restructured.onnx", "verify/input.npy", "old-1.0.0-gap8.nnpkg"):
         (folder / name).write_bytes(b"not for release")
-    (folder / "plan.json").write_text("{}\n")
+    (folder / "plan.json").write_text(json.dumps({"regions": {}, "buffers": {}, "tensors": {}, "steps": []}))
     (folder / "layers.csv").write_text("name\n")
     (folder / "recipe.yaml").write_text(RECIPE)
     report = {
@@ -44,7 +44,11 @@ def build_dir(tmp_path: Path) -> Path:
         "memory": {"l2": {"capacity_bytes": 524288, "peak_bytes": 1000}},
         "inputs": [{"name": "image", "shape": [1, 1, 64, 64], "format": "s16.0"}],
         "outputs": [{"name": "face", "shape": [1, 8], "format": "s16.10"}],
-        "verify": {"float_vs_program": {"cosine": 0.9999}},
+        "verify": {
+            "float_vs_program": {"cosine": 0.9999},
+            "program_vs_artifact": [{"how": "host", "contract": "exact", "mismatches": 0}],
+            "gates": [],
+        },
         "artifact": {
             name: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)} for name, data in artifact.items()
         },
@@ -131,7 +135,10 @@ def test_an_incomplete_build_is_refused(build_dir: Path, name: str) -> None:
     assert "nnkit run" in caught.value.remedy
 
 
-@pytest.mark.parametrize(("name", "text"), [("report.json", "{"), ("report.json", "[]"), ("recipe.yaml", "a: [")])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("report.json", "{"), ("report.json", "[]"), ("recipe.yaml", "a: ["), ("plan.json", "[" * 100_000)],
+)
 def test_an_unreadable_build_is_refused(build_dir: Path, name: str, text: str) -> None:
     (build_dir / name).write_text(text)
     with pytest.raises(UserFileError) as caught:

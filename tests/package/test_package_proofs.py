@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,6 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def repacked(build: Path, place: Path, name: str, change: Callable[[Any], None]) -> Path:
     """A package of the build with one of its JSON files changed: whole in itself."""
-    import shutil
-
     shutil.copytree(build, place)
     content = json.loads((place / name).read_text())
     change(content)
@@ -86,10 +85,20 @@ def gate(report: Any) -> None:
     ],
 )
 def test_a_proof_that_does_not_hold_is_found(
-    build: Path, tmp_path: Path, name: str, change: Callable[[Any], None], reason: str
+    build: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    change: Callable[[Any], None],
+    reason: str,
 ) -> None:
+    """It is not packed, and found in what another program has packed."""
     with pytest.raises(GateFailedError, match=reason):
-        check_proofs(repacked(build, tmp_path / "b", name, change))
+        repacked(build, tmp_path / "here", name, change)
+    assert not (tmp_path / "here" / "x.nnpkg").exists()
+    monkeypatch.setattr("nnkit.package.build.check_records", lambda plan, report: ())
+    with pytest.raises(GateFailedError, match=reason):
+        check_proofs(repacked(build, tmp_path / "elsewhere", name, change))
 
 
 @pytest.mark.parametrize("entry", [None, {}, {"sha256": None}, {"sha256": "AB" * 32}])
