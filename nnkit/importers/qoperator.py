@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
@@ -47,6 +48,8 @@ def qoperators_to_qdq(graph: onnx.GraphProto) -> tuple[str, ...]:
         if writer is None and node.op_type in _MOVES and node.input[0] in build.steps and len(node.output) == 1:
             steps = build.steps[node.input[0]]
             build.op(node, node.op_type, [build.real(node.input[0], *steps), *node.input[1:]], *steps)
+        elif node.op_type == "Pad" and node.input[0] in build.steps:
+            _pad(build, node)
         elif writer is None:
             build.nodes.append(node)
             if node.op_type == "QuantizeLinear" and len(node.input) > 2:
@@ -141,6 +144,19 @@ def _concat(build: _Build, node: onnx.NodeProto) -> None:
     scale, zero, *parts = node.input
     inputs = [build.real(*parts[i : i + 3]) for i in range(0, len(parts), 3)]
     build.op(node, "Concat", inputs, scale, zero)
+
+
+def _pad(build: _Build, node: onnx.NodeProto) -> None:
+    """What stands around a map is a stored integer; where it is left out, a stored 0, whatever that stands for."""
+    scale, zero = build.steps[node.input[0]]
+    inputs = [build.real(node.input[0], scale, zero), *node.input[1:]]
+    if any(each.name == "mode" and each.s != b"constant" for each in node.attribute):
+        build.op(node, "Pad", inputs, scale, zero)
+        return
+    stored = build.known(node.input[2]) if len(node.input) > 2 and node.input[2] else np.zeros((), np.int8)
+    value = (stored.reshape(()).astype(np.int64) - build.known(zero)) * build.known(scale)
+    inputs[2:3] = [build.constant(f"{node.output[0]}.around", value.astype(np.float32).reshape(()))]
+    build.op(node, "Pad", inputs, scale, zero)
 
 
 def _bias(build: _Build, name: str, x_scale: str, w_scale: str) -> str:

@@ -183,7 +183,7 @@ def attention_block(path: Path, form: str) -> None:
     quantize_static(path.with_name("float.onnx"), path, samples, QuantFormat[form], per_channel=True, **kinds)
 
 
-@pytest.mark.parametrize("form", ["QDQ"])
+@pytest.mark.parametrize("form", ["QDQ", "QOperator"])
 def test_maps_padded_channels_last_and_volumes(tmp_path: Path, form: str) -> None:
     """Pads of whole windows, and a convolution over three dimensions, as ONNX Runtime quantises them."""
     from onnxruntime.quantization import QuantFormat, quantize_static
