@@ -143,6 +143,7 @@ def _write_texts(
         "networks": written,
         "segments": network.segments,
         "settings": settings,
+        "of_the_mapper": {each.name for files in written for each in files.settings},
         "notes": notes,
     }
     script = folder / "compile.sh"

@@ -110,6 +110,9 @@ def test_the_mapper_is_calibrated_on_what_the_front_gives(project: tuple[Path, P
         np.testing.assert_allclose(row, session.run(sample(folder, index))["spread"].ravel(), atol=1e-5)
     assert len(rows) == 3
     assert not (artifact / "images_image.txt").exists()
+    readme = (artifact / "README.md").read_text()
+    assert "`image` 1 x 3 x 20 x 36: u8, colours in the order BGR, normalised by `board/`, for the CPU, as" in readme
+    assert "`side` 1 x 1 x 20 x 36: u8, normalised on the chip as" in readme
 
 
 def test_the_run_verifies_the_pair_and_the_c_of_both_segments(project: tuple[Path, Path]):
