@@ -1,7 +1,8 @@
 """What layers cost that run on L2 without tiles, in cycles of the cluster.
 
 Every access to L2 takes about 15 cycles, more where all cores want it. Transposed convolutions were measured in 16
-simulated layers: four shapes (kernels of 2x2 to 4x4, strides 1 and 2), 16 and 8 bits, one core and eight.
+simulated layers: four shapes (kernels of 2x2 to 4x4, strides 1 and 2), 16 and 8 bits, one core and eight; fully
+connected ones in two, of 64 and 1,280 inputs.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from nnkit.c.fixed.conv_transpose2d import conv_transpose2d_kernel, output_phase
 from nnkit.c.fixed.machine import CoreMachine
 from nnkit.c.fixed.types import chw
 from nnkit.memory.plan import MemoryPlan
-from nnkit.program import Concat, ConvTranspose2d, OpBase, Program, Reshape, macs
+from nnkit.program import Concat, Conv2d, ConvTranspose2d, OpBase, Program, Reshape, macs
 from nnkit.program.affine import AffineConv
 from nnkit_gap8.cluster import costs
 from nnkit_gap8.steps import address
 
 _OTHER = 20.0  # an output element, or a multiply-accumulate, on one core
+_PRODUCT, _LAYER = 29.7, 2070.0  # of a fully connected layer: a multiply-accumulate on one core; the call
 _COPIED = 35.0  # an element of a concatenation, read from L2 and written there
 _GATHERED = 34.0  # a tap of one output pixel of a transposed convolution, from L2 to L1
 _TAP = 108.0  # of 4 output channels by 4 pixels, weights in L2
@@ -37,6 +39,8 @@ def fixed_cycles_on_l2(op: OpBase, program: Program, plan: MemoryPlan, machine: 
     """As `cycles_on_l2`, where the kernels are those of fixed point."""
     if isinstance(op, ConvTranspose2d):
         return _transposed_cycles(op, program, machine) * share
+    if isinstance(op, Conv2d) and program.tensors[op.output].elements == program.tensors[op.output].shape[0]:
+        return _LAYER + macs(op, program) * _PRODUCT * share / _busy_cores(op, program, machine.cores)
     if isinstance(op, Concat):
         return _copied_elements(op, program, plan) * _COPIED / machine.cores
     return cycles_on_l2(op, program, machine.cores, share)

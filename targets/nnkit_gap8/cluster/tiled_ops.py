@@ -215,7 +215,7 @@ def _elementwise(op: OpBase, program: Program, cores: int) -> tuple[TiledOp, Til
         each = 16.0 if op.step_bits else 20.0
     else:
         inputs = tuple(_operand(program, name, channels, height, width) for name in op.inputs)
-        each = 22.0
+        each = 31.0 if isinstance(op, Add) and y.format.bytes == 1 else 22.0
     tiled = TiledOp(
         name=op.name, channels=channels, height=height, width=width, row_bytes=width * y.format.bytes, inputs=inputs
     )
