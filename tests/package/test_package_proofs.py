@@ -15,7 +15,7 @@ from nnkit import pipeline
 from nnkit.c.host_compiler import host_compiler
 from nnkit.errors import GateFailedError, UserFileError
 from nnkit.package import build_package
-from nnkit.package.proofs import check_proofs
+from nnkit.package.proofs import check_proofs, check_records
 from nnkit.package.provenance import PROVENANCE_NAME, SBOM_NAME
 
 if host_compiler() is None:
@@ -123,3 +123,29 @@ def test_provenance_and_materials_name_every_file_and_no_time(build: Path, tmp_p
     assert {each["name"]: each["hashes"][0]["content"] for each in materials["components"]} == files
     again = build_package(build, tmp_path / "again.nnpkg", manifest_extra={})
     assert again.read_bytes() == package.read_bytes()
+
+
+@pytest.mark.parametrize(("offset", "last"), [(8, 1), (0, 1), (8, 2)])
+def test_a_result_may_overtake_what_its_step_reads_for_the_last_time(offset: int, last: int) -> None:
+    """Where it lies elsewhere, and in that step alone."""
+    sizes = {"region": "arena", "size_bytes": 64}
+    buffers = {
+        "x": {"name": "x", **sizes, "offset_bytes": offset, "first_step": 0, "last_step": last},
+        "y": {"name": "y", **sizes, "offset_bytes": 0, "first_step": 1, "last_step": 2},
+    }
+    plan = {
+        "regions": {"arena": {"peak_bytes": 72, "capacity_bytes": 72}},
+        "buffers": buffers,
+        "tensors": {name: {"buffer": name, "offset_bytes": 0, "size_bytes": 64} for name in buffers},
+        "steps": [
+            {"index": 0, "reads": [], "writes": ["x"]},
+            {"index": 1, "reads": ["x"], "writes": ["y"]},
+            {"index": 2, "reads": ["y"], "writes": []},
+        ],
+    }
+    report = {"status": "unproven", "verify": {"program_vs_artifact": [], "gates": []}}
+    if (offset, last) == (8, 1):
+        assert "2 buffers" in check_records(plan, report)[0]
+    else:
+        with pytest.raises(GateFailedError, match="share bytes"):
+            check_records(plan, report)
