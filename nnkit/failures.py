@@ -42,7 +42,8 @@ def fail_unexpected(error: Exception) -> None:
         if hasattr(error, "message"):
             error.message = str(error.message).replace("Value error, ", "")  # words of the library behind it
         error.show()
-        sys.stderr.write(as_called("  more: nnkit explain NK211\n"))
+        if type(error).__name__ != "NoArgsIsHelpError":  # what it shows is the help that was wanted
+            sys.stderr.write(as_called("  more: nnkit explain NK211\n"))
         raise SystemExit(ExitCode.USER) from None
     if isinstance(error, typer.Abort):
         fail(INTERRUPTED, ExitCode.INTERRUPTED, "NK130")

@@ -6,6 +6,7 @@ that the answer is the one that a run gives.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -51,6 +52,14 @@ class Checked:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class _Ends:
+    """Shapes of the network's inputs and outputs by name, as far as they can be told; 0 for a side that cannot."""
+
+    inputs: Shapes = field(default_factory=dict)
+    outputs: Shapes = field(default_factory=dict)
+
+
 @dataclass
 class _Findings:
     errors: list[NnkitError] = field(default_factory=list)
@@ -82,10 +91,12 @@ def check(path: str | Path, settings: Sequence[Setting] = ()) -> Checked:
 
     recipe = load_sweep(Path(path), settings).recipe
     findings = _Findings()
-    shapes: Shapes = {}
+    ends = _Ends()
     with findings.gathered():
-        shapes = _network(recipe, findings)
-    counts = _pictures(recipe, shapes, findings)
+        ends = _network(recipe, findings)
+    counts = _pictures(recipe, ends.inputs, findings)
+    with findings.gathered():
+        _labels(recipe, ends.outputs, counts)
     with findings.gathered():
         check_required(recipe)
     beyond: list[str] = []
@@ -106,8 +117,8 @@ def check(path: str | Path, settings: Sequence[Setting] = ()) -> Checked:
     return Checked(recipe, calibration, verification, (*dict.fromkeys(beyond), *_notes(counts)))
 
 
-def _network(recipe: Recipe, findings: _Findings) -> Shapes:
-    """The shapes of the network's inputs; as far as they can be told. Raises what its file has wrong first."""
+def _network(recipe: Recipe, findings: _Findings) -> _Ends:
+    """Raises what the network's file has wrong first."""
     from nnkit.importers import DeclaredInputs, ImportOptions, import_tflite, read_onnx_network, settle_inputs
     from nnkit.recipe.restructure import entry_name
 
@@ -131,12 +142,13 @@ def _network(recipe: Recipe, findings: _Findings) -> Shapes:
     settle_inputs(read, declared)
     if suspects:
         _lower(recipe, findings)
-    return {
-        value.name: _taken(
-            section.inputs.get(value.name), [side.dim_value for side in value.type.tensor_type.shape.dim]
-        )
-        for value in read.proto.graph.input
-    }
+    graph = read.proto.graph
+    inputs = {value.name: _taken(section.inputs.get(value.name), _sides(value)) for value in graph.input}
+    return _Ends(inputs, {value.name: _sides(value) for value in graph.output})
+
+
+def _sides(value: onnx.ValueInfoProto) -> tuple[int, ...]:
+    return tuple(side.dim_value for side in value.type.tensor_type.shape.dim)
 
 
 def _taken(spec: InputSpec | None, shape: Sequence[int]) -> tuple[int, ...]:
@@ -147,20 +159,21 @@ def _taken(spec: InputSpec | None, shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _caffe_network(recipe: Recipe, model: Path, weights: Path, findings: _Findings) -> Shapes:
+def _caffe_network(recipe: Recipe, model: Path, weights: Path, findings: _Findings) -> _Ends:
     from nnkit.importers import import_caffe
 
     if recipe.model.custom_layers:  # their code is not run by a check
-        return {}
+        return _Ends()
     done = import_caffe(model, weights, inputs=_shapes(recipe), input_where=_input_where(recipe))
     return _imported(recipe, done, findings)
 
 
-def _imported(recipe: Recipe, done: ImportResult, findings: _Findings) -> Shapes:
-    """The shapes of inputs of a network whose import takes no tool and no time."""
+def _imported(recipe: Recipe, done: ImportResult, findings: _Findings) -> _Ends:
+    """Of a network whose import takes no tool and no time."""
     _tags(recipe, done.model.proto().graph, findings)
     _known_inputs(recipe, [spec.name for spec in done.model.inputs], findings)
-    return {spec.name: spec.shape for spec in done.model.inputs}
+    model = done.model
+    return _Ends({each.name: each.shape for each in model.inputs}, {each.name: each.shape for each in model.outputs})
 
 
 def _shapes(recipe: Recipe) -> Shapes:
@@ -269,8 +282,6 @@ def _pictures(recipe: Recipe, shapes: Shapes, findings: _Findings) -> dict[tuple
                     if kind != "calibration" or not recipe.calibration.bad_images:
                         findings.errors += _unfit(counts[kind, name], preprocess, shapes[name], place)
     _as_many(recipe, counts, findings)
-    with findings.gathered():
-        _labels(recipe, counts)
     return counts
 
 
@@ -308,8 +319,8 @@ def _as_many(recipe: Recipe, counts: Mapping[tuple[str, str], list[Path]], findi
             )
 
 
-def _labels(recipe: Recipe, counts: Mapping[tuple[str, str], list[Path]]) -> None:
-    """The task's file can be read, and names pictures that are verified on."""
+def _labels(recipe: Recipe, outputs: Shapes, counts: Mapping[tuple[str, str], list[Path]]) -> None:
+    """The task's file can be read, and names pictures that are verified on and classes that the network has."""
     from nnkit.verify.tasks.labels import read_boxes, read_classes, read_pairs
 
     task = recipe.verify.task
@@ -318,10 +329,24 @@ def _labels(recipe: Recipe, counts: Mapping[tuple[str, str], list[Path]]) -> Non
     if task is None or files is None:
         return
     images = [path.as_posix() for path in files]
-    for key, read in (("labels", read_classes), ("boxes", read_boxes), ("pairs", read_pairs)):
+    classes = _class_count(recipe, outputs)
+    readers: dict[str, Callable[[Path, Sequence[str]], object]] = {
+        "labels": lambda path, images: read_classes(path, images, classes),
+        "boxes": read_boxes,
+        "pairs": read_pairs,
+    }
+    for key, read in readers.items():
         path = getattr(task, key, None)
         if path is not None:
             read(path.existing_file(f"the file of {key}"), images)
+
+
+def _class_count(recipe: Recipe, outputs: Shapes) -> int | None:
+    """How many classes the task's output has; None where the file does not say, or the recipe changes outputs."""
+    edited = recipe.postprocess or any(recipe.restructure_for(key) for key in recipe.targets)
+    name = getattr(recipe.verify.task, "output", None) or (next(iter(outputs)) if len(outputs) == 1 else None)
+    sides = outputs.get(name, ())[1:] if name is not None else ()
+    return math.prod(sides) if sides and all(sides) and not edited else None
 
 
 def _notes(counts: Mapping[tuple[str, str], list[Path]]) -> Iterator[str]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import typer
 
-from nnkit.did_you_mean import suggestion
 from nnkit.errors import UsageError
 
 
@@ -17,6 +16,8 @@ def help_command(context: typer.Context, words: Sequence[str]) -> None:
     for word in words:
         known = getattr(command.command, "commands", {})
         if word not in known:
+            from nnkit.did_you_mean import suggestion
+
             raise UsageError(
                 f"there is no command {word!r}", where="help", remedy=suggestion(word, list(known), "commands")
             )

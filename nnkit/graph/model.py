@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from nnkit.graph.light_onnx_ir import import_onnx_ir
 from nnkit.graph.tags import LayerTags
 
 if TYPE_CHECKING:
@@ -48,9 +49,9 @@ class Model:
 
     def ir(self) -> onnx_ir.Model:
         """A fresh onnx-ir model; editing it changes nothing here."""
-        import onnx_ir
-
-        return onnx_ir.serde.deserialize_model(self.proto())
+        serde = import_onnx_ir().serde
+        copy: onnx_ir.Model = serde.deserialize_model(self.proto())
+        return copy
 
     def proto(self) -> onnx.ModelProto:
         """A fresh ModelProto; editing it changes nothing here."""

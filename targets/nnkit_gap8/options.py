@@ -19,8 +19,8 @@ L1_BYTES, L2_BYTES = 64 << 10, 512 << 10
 class Gap8Memory(RecipeModel):
     """Sizes of the chip's memories."""
 
-    l1: ByteSize = Field(default=L1_BYTES, description="Cluster memory: scratch of the kernels.")
-    l2: ByteSize = Field(default=L2_BYTES, description="On-chip memory: activations, streamed weights, stack.")
+    l1: ByteSize = Field(default=L1_BYTES, ge=1, description="Cluster memory: scratch of the kernels.")
+    l2: ByteSize = Field(default=L2_BYTES, ge=1, description="On-chip memory: activations, streamed weights, stack.")
     l3: ByteSize = Field(default=8 << 20, description="External memory: all weights.")
     code: ByteSize | Literal["auto"] | None = Field(
         default=None,

@@ -15,6 +15,7 @@ def labels(folder: Path) -> None:
         "names": "0.png,cat",
         "other": "7.png,1",
         "twice": "0.png,1\n0.png,2",
+        "beyond": "0.png,1000",
     }
     texts |= {"semicolon": "0.png;1", "tab": "0.png\t1"}
     for name, text in texts.items():
@@ -50,6 +51,16 @@ MISTAKES = (
         "names.csv:1",
         "cat",
         "a class is a whole number from 0",
+        "verify: {task: {kind: classification, labels: right.csv}, ",
+        prepare=labels,
+    ),
+    Mistake(
+        "beyond the classes",
+        "verify: {",
+        "verify: {task: {kind: classification, labels: beyond.csv}, ",
+        "beyond.csv:1",
+        "has class 1000, but the network has",
+        "which count from 0",
         "verify: {task: {kind: classification, labels: right.csv}, ",
         prepare=labels,
     ),

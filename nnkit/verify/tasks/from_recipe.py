@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -48,7 +49,10 @@ def task_scorer(
     if read is None or task is None:
         return None
     if isinstance(task, Classification):
-        labels = read_classes(task.labels.existing_file("the labels"), images) if task.labels else None
+        labels = None
+        if task.labels is not None:
+            count = math.prod(outputs[task.output or next(iter(outputs))])
+            labels = read_classes(task.labels.existing_file("the labels"), images, count)
         return TaskScorer(read, lambda floats, program: score_classification(floats, program, labels))
     return TaskScorer(read, _detection(task, images) if isinstance(task, Detection) else _verification(task, images))
 

@@ -17,10 +17,13 @@ from nnkit.verify.tasks.verification import Pairs
 T = TypeVar("T")
 
 
-def read_classes(path: Path, images: Sequence[str]) -> dict[int, int]:
+def read_classes(path: Path, images: Sequence[str], count: int | None = None) -> dict[int, int]:
     """Class number by index of the image. Images that the file does not name have none.
 
-    Raises UserFileError for a line that is no `image,class`, or where no image is named.
+    count: how many classes the network has; None where that is not known.
+
+    Raises UserFileError for a line that is no `image,class`, for a class that the network does not have, or where no
+    image is named.
     """
     classes: dict[int, int] = {}
     told: dict[str, int] = {}
@@ -32,7 +35,17 @@ def read_classes(path: Path, images: Sequence[str]) -> dict[int, int]:
                 where=f"{path}:{line}",
                 remedy="keep the line that is true",
             )
-        classes.update(dict.fromkeys(matching(fields[0], images), category))
+        labelled = matching(fields[0], images)
+        if labelled and count is not None and category >= count:
+            raise UserFileError(
+                f"{fields[0]!r} has class {category}, but the network has {_classes(count)}",
+                where=f"{path}:{line}",
+                remedy="classes count from 0: take 1 off every number, if yours count from 1"
+                if category == count
+                else "give the numbers that the network was trained with, which count from 0; or name another output "
+                "in verify.task.output",
+            )
+        classes.update(dict.fromkeys(labelled, category))
     return _some(classes, path)
 
 
@@ -109,6 +122,10 @@ def _number(text: str, kind: Callable[[str], T], path: Path, line: int, remedy: 
     if isinstance(value, int) and value < 0:
         raise UserFileError(f"{text} is negative", where=f"{path}:{line}", remedy=remedy)
     return value
+
+
+def _classes(count: int) -> str:
+    return "1 class, 0" if count == 1 else f"{count} classes, 0 to {count - 1}"
 
 
 def _some(labels: dict[int, T], path: Path) -> dict[int, T]:

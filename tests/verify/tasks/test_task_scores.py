@@ -160,6 +160,20 @@ def test_label_files(tmp_path) -> None:  # type: ignore[no-untyped-def]
     assert read_boxes(boxes, images) == {1: [], 0: [Box(1, 1.0, 0.0, 0.0, 0.5, 0.5)]}
 
 
+def test_a_class_that_the_network_does_not_have(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    classes = tmp_path / "labels.csv"
+    classes.write_text("a.png,2\nelsewhere.png,9\nb.png,3\n")
+    assert read_classes(classes, ["a.png", "b.png"], 4) == {0: 2, 1: 3}  # 9 labels no image that is verified on
+    with pytest.raises(
+        UserFileError, match=r"labels.csv:3: 'b.png' has class 3, but the network has 3 classes, 0 to 2"
+    ) as e:
+        read_classes(classes, ["a.png", "b.png"], 3)
+    assert "take 1 off" in str(e.value)
+    with pytest.raises(UserFileError, match="1 class, 0") as e:
+        read_classes(classes, ["a.png"], 1)
+    assert "take 1 off" not in str(e.value)
+
+
 @pytest.mark.parametrize(
     ("reader", "content", "said"),
     [

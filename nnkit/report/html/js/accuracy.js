@@ -3,7 +3,7 @@
   const cumulative = nnkit.layers.map((layer) => layer.sqnr_db);
   const isolated = nnkit.layers.map((layer) => layer.isolated_sqnr_db);
   const entry = nnkit.chart(nnkit.element("depth-chart"), () => ({
-    grid: { left: 60, right: 24, top: 40, bottom: 150 },
+    grid: { left: 60, right: 24, top: 60, bottom: 150 },
     legend: { top: 6, textStyle: { color: nnkit.colour("text") } },
     tooltip: { trigger: "axis", ...nnkit.tooltip(), formatter: ([first]) => {
       const layer = nnkit.layers[first.dataIndex];
@@ -31,7 +31,7 @@
   const line = (name, points, colour, type) => ({ name, type: "line", step: "end", symbol: "none", color: nnkit.colour(colour),
     lineStyle: { type }, data: points.filter(([rate]) => rate > 0) });
   if (roc) nnkit.chart(nnkit.element("roc-chart"), () => ({
-    grid: { left: 60, right: 30, top: 40, bottom: 50 },
+    grid: { left: 60, right: 30, top: 60, bottom: 50 },
     legend: { top: 6, textStyle: { color: nnkit.colour("text") } },
     tooltip: { trigger: "axis", ...nnkit.tooltip() },
     xAxis: { type: "log", name: "false positives", nameLocation: "middle", nameGap: 30, max: 1, ...nnkit.axis() },

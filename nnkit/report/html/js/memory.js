@@ -56,10 +56,11 @@
 
   const options = (use, found, steps, at) => {
     const layerAt = (x) => steps[at.findIndex((edge) => edge > x) - 1]?.op ?? "";
-    const level = (name, value, colour) => ({ yAxis: value, name, lineStyle: { color: nnkit.colour(colour) },
-      label: { formatter: `${name} ${nnkit.bytes(value)}`, position: "insideEndTop", color: nnkit.colour("text") } });
+    // What is below the peak says so below its line: the two are often a few bytes apart.
+    const level = (name, value, colour, position = "insideEndTop") => ({ yAxis: value, name, lineStyle: { color: nnkit.colour(colour) },
+      label: { formatter: `${name} ${nnkit.bytes(value)}`, position, color: nnkit.colour("text") } });
     const levels = [level("peak", use.peak_bytes, "bad")];
-    if (!use.proven_optimal) levels.push(level("lower bound", use.lower_bound_bytes, "good"));
+    if (!use.proven_optimal) levels.push(level("lower bound", use.lower_bound_bytes, "good", "insideEndBottom"));
     const near = use.capacity_bytes <= 2.5 * use.peak_bytes && use.capacity_bytes > use.peak_bytes;
     if (near) levels.push(level("capacity", use.capacity_bytes, "text"));
     const highest = near ? use.capacity_bytes : use.peak_bytes;
