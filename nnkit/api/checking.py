@@ -169,7 +169,7 @@ def _caffe_network(recipe: Recipe, model: Path, weights: Path, findings: _Findin
 
 
 def _imported(recipe: Recipe, done: ImportResult, findings: _Findings) -> _Ends:
-    """Of a network whose import takes no tool and no time."""
+    """The ends of a network whose import takes no tool and no time."""
     _tags(recipe, done.model.proto().graph, findings)
     _known_inputs(recipe, [spec.name for spec in done.model.inputs], findings)
     model = done.model
