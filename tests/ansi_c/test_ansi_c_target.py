@@ -19,6 +19,7 @@ from nnkit.rewrite import RewriteLog
 from nnkit.target import load_target
 from nnkit.verify.artifact import compare_artifact
 from nnkit_ansi_c.runner import HostRunner
+from tests.end_to_end.networks import Net
 
 
 def built(folder: Path, options: str = "{}") -> tuple[dict[str, Any], Path]:
@@ -100,3 +101,17 @@ def test_an_output_that_no_layer_makes_is_refused(name: str) -> None:
     model = model_of(nodes, {"x": (1, 3)}, {"k": np.ones((1, 3), np.float32)}, ["y", name])
     with pytest.raises(ModelError, match=f"'{name}' does not depend on any layer"):
         target.lower(model, RewriteLog(), target.options())
+
+
+def test_elements_picked_unevenly_are_picked_in_float(tmp_path: Path) -> None:
+    """There is no C for Gather: a convolution picks them."""
+    path = write_project(tmp_path)
+    path.write_text(path.read_text().replace("gap8: {}", "ansi_c: {}"))
+    net = Net((1, 1, 40, 40))
+    picked = net.node("Gather", [net.conv("x", 4), net.constant(np.int64([3, 0, 2, 2]), "indices")], 4, axis=1)
+    net.save(tmp_path / "net.onnx", picked)
+    outcome = pipeline.run(make_build(path, target="ansi_c"), tmp_path / "out")
+    report = json.loads((outcome.folder / "report.json").read_text())
+    (verdict,) = report["verify"]["program_vs_artifact"]
+    assert (report["status"], verdict["mismatches"]) == ("ok", 0)
+    assert any(rewrite["name"] == "gather_to_conv" for rewrite in report["rewrites"])
