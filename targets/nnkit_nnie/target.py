@@ -89,11 +89,12 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
         )
 
     def legalisation(self, options: NnieOptions) -> tuple[str, ...]:
-        """Reshapes that rewritten layers left (fully connected ones, those over one dimension) are moved or merged.
+        """Masks of attention become finite, as formats have no infinity; reshapes that rewritten layers left (fully
+        connected ones, those over one dimension) are moved or merged.
 
         Nothing else: a layer that the NNIE lacks is refused, or runs on the CPU, with the reason.
         """
-        return ("sink_reshape", "sink_equal_reshapes", "collapse_reshape", "remove_identity")
+        return ("finite_mask", "sink_reshape", "sink_equal_reshapes", "collapse_reshape", "remove_identity")
 
     def wider_options(self, options: NnieOptions) -> Mapping[str, NnieOptions]:
         """More on the CPU: layers beyond the limits, layers between two segments of the CPU, or both."""
