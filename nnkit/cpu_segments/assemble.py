@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -12,27 +12,15 @@ from numpy.typing import NDArray
 from nnkit.c.float.calls import Argument, Call, Code, Known, Read, Scratch, Struct, Table, View, Write, copy, scalar
 from nnkit.c.float.catalogue import code_of
 from nnkit.c.float.fusing import clip_struct, fused_activations
-from nnkit.c.text import float32_literal
 from nnkit.cpu_segments.arena import VALUE_BYTES, Arena, Buffer, Memories, plan_arena
+from nnkit.cpu_segments.constants import Constant, Constants
 from nnkit.graph.refusal import Refusal, Refused, refusal_error
 from nnkit.graph.view import GraphView, Node
 from nnkit.memory.problem import Diagonal
 from nnkit.memory.sharing import Life, Wish, granted
 
-_PER_LINE = 8
-
 _Work = list[tuple[Node | None, list[Call]]]
 """Nodes in order with their calls; None: copies to outputs that another value holds."""
-
-
-@dataclass(frozen=True)
-class Constant:
-    """`static const <type> <name>[<count>] = <text>`; count is 0 for a structure."""
-
-    type: str
-    name: str
-    count: int
-    text: str
 
 
 @dataclass(frozen=True)
@@ -45,16 +33,24 @@ class Result:
 
 
 @dataclass(frozen=True)
+class Touched:
+    """The values that a call reads and those that it writes."""
+
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Step:
     """A node's calls as C statements, none where its values lie in place already; and what they compute.
 
-    calls: how many steps of time it takes, those included that need no statement.
+    calls: one for each step of time that it takes, those included that need no statement.
     """
 
     layer: str
     op_type: str
     statements: tuple[str, ...]
-    calls: int = 0
+    calls: tuple[Touched, ...] = ()
     results: tuple[Result, ...] = ()
 
 
@@ -92,47 +88,6 @@ class Assembly:
     weights: NDArray[np.float32]
     own: Mapping[str, str]
     prototypes: tuple[str, ...]
-
-
-@dataclass(eq=False)
-class _Constants:
-    """Constants by content, numbered in the order in which they are needed."""
-
-    weights: str | None
-    by_content: dict[tuple[str, bytes], Constant] = field(default_factory=dict)
-    offsets: dict[bytes, int] = field(default_factory=dict)
-    joined: list[NDArray[np.float32]] = field(default_factory=list)
-    table_bytes: int = 0
-
-    def table(self, array: NDArray[np.float32] | NDArray[np.int32]) -> str:
-        if array.dtype == np.float32 and self.weights is not None:
-            return self._joined(self.weights, array.astype(np.float32, copy=False))
-        kind = "float" if array.dtype == np.float32 else "int"
-        key = (kind, array.tobytes())
-        if key not in self.by_content:
-            values = array.reshape(-1).tolist()
-            words = [float32_literal(v) for v in values] if kind == "float" else [str(v) for v in values]
-            lines = [", ".join(words[i : i + _PER_LINE]) for i in range(0, len(words), _PER_LINE)]
-            text = "{" + ",\n    ".join(lines) + "}"
-            prefix = "nnkit_weights" if kind == "float" else "nnkit_table"
-            self.by_content[key] = Constant(kind, f"{prefix}_{len(self.by_content)}", len(values), text)
-            self.table_bytes += array.nbytes
-        return self.by_content[key].name
-
-    def _joined(self, pointer: str, array: NDArray[np.float32]) -> str:
-        key = array.tobytes()
-        if key not in self.offsets:
-            self.offsets[key] = sum(each.size for each in self.joined)
-            self.joined.append(array.reshape(-1))
-            self.table_bytes += array.nbytes
-        return f"{pointer} + {self.offsets[key]}"
-
-    def struct(self, struct: Struct) -> str:
-        key = (struct.type, struct.text.encode())
-        if key not in self.by_content:
-            name = f"{struct.type}_{len(self.by_content)}"
-            self.by_content[key] = Constant(struct.type, name, 0, struct.text)
-        return f"&{self.by_content[key].name}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +146,7 @@ def assemble(graph: GraphView, names: Names, memories: Memories | None = None) -
     )
     arena = plan_arena(buffers, sharings, _diagonals(values, work), memories, _moved_bytes(values, work))
     in_place = frozenset((wish.inner, wish.step) for wish in sharings if not wish.over)
-    constants = _Constants(names.weights)
+    constants = Constants(names.weights)
     steps = tuple(_Writer(values, arena, in_place, constants).steps(work))
     calls = [call for _, group in work for call in group]
     return Assembly(
@@ -246,7 +201,7 @@ class _Writer:
     values: _Values
     arena: Arena
     in_place: frozenset[tuple[str, int]]
-    constants: _Constants
+    constants: Constants
 
     def steps(self, work: _Work) -> Iterator[Step]:
         number = 0
@@ -257,10 +212,11 @@ class _Writer:
                     arguments = ", ".join(self._argument(a, number, i) for i, a in enumerate(call.arguments))
                     statements.append(f"{call.function}({arguments});")
                 number += 1
+            touched = tuple(_touched(call) for call in calls)
             if owner is None:
-                yield Step("outputs that another value holds", "copy", tuple(statements), len(calls))
+                yield Step("outputs that another value holds", "copy", tuple(statements), touched)
             else:
-                yield Step(owner.name, owner.op_type, tuple(statements), len(calls), self._results(owner, calls))
+                yield Step(owner.name, owner.op_type, tuple(statements), touched, self._results(owner, calls))
 
     def _lies_there_already(self, call: Call, number: int) -> bool:
         source = call.arguments[0]
@@ -303,6 +259,12 @@ class _Writer:
             case Struct():
                 return self.constants.struct(argument)
         return scalar(argument)
+
+
+def _touched(call: Call) -> Touched:
+    reads = dict.fromkeys(each.value for each in call.arguments if isinstance(each, Read))
+    writes = dict.fromkeys(each.value for each in call.arguments if isinstance(each, Write))
+    return Touched(tuple(reads), tuple(writes))
 
 
 def _moved_bytes(values: _Values, work: _Work) -> Mapping[str, int]:

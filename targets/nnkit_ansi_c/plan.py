@@ -75,10 +75,10 @@ def _steps(program: Program, assembly: Assembly) -> tuple[Step, ...]:
     ops = {op.output: op for op in program.ops}
     steps: list[Step] = []
     for step in assembly.steps:
-        written = tuple(result.name for result in step.results)
-        op = ops[written[0]] if written else program.ops[-1]
-        for _ in range(step.calls):
-            steps.append(Step(len(steps), op.name, None, op.inputs, written))
+        op = ops[step.results[0].name] if step.results else program.ops[-1]
+        for call in step.calls:
+            reads = tuple(name for name in call.reads if name in program.tensors)
+            steps.append(Step(len(steps), op.name, None, reads, call.writes))
     return tuple(steps)
 
 
@@ -124,7 +124,7 @@ def _root(name: str, parents: Mapping[str, str]) -> tuple[str, list[str]]:
 
 
 def _too_much(assembly: Assembly, peak_bytes: int, limit_bytes: int) -> str:
-    names = [step.layer for step in assembly.steps for _ in range(step.calls)]
+    names = [step.layer for step in assembly.steps for _ in step.calls]
     loads = [0] * max(len(names), 1)
     for buffer in _outermost(assembly).values():
         for step in range(buffer.first_step, buffer.last_step + 1):

@@ -58,6 +58,23 @@ def test_no_two_values_that_live_at_once_share_bytes(tmp_path: Path) -> None:
             assert not together or start >= end
 
 
+def test_every_call_touches_what_lives(tmp_path: Path) -> None:
+    """A Concat is one call for each part, of which each reads its own alone."""
+    net = Net((1, 1, 40, 40))
+    parts = [net.node("Transpose", [net.conv("x", 4)], 4, perm=[0, 1, 3, 2]) for _ in range(3)]
+    path = write_project(tmp_path)
+    path.write_text(path.read_text().replace("gap8: {}", "ansi_c: {}"))
+    net.save(tmp_path / "net.onnx", net.conv(net.node("Concat", parts, 12, axis=1), 4))
+    outcome = pipeline.run(make_build(path, target="ansi_c"), tmp_path / "out")
+    plan = json.loads((outcome.folder / "plan.json").read_text())
+    copies = [step for step in plan["steps"] if step["op"].startswith("concat")]
+    assert [len(step["reads"]) for step in copies] == [1, 1, 1]
+    for step in plan["steps"]:
+        for name in (*step["reads"], *step["writes"]):
+            buffer = plan["buffers"][plan["tensors"][name]["buffer"]]
+            assert buffer["first_step"] <= step["index"] <= buffer["last_step"]
+
+
 def test_changed_weights_are_noticed_and_the_layer_named(tmp_path: Path) -> None:
     _, folder = built(tmp_path)
     weights = folder / "artifact" / "small_weights.bin"
