@@ -133,12 +133,18 @@ def _overtakes(plan: Mapping[str, Any], one: Mapping[str, Any], other: Mapping[s
 
     How far behind is enough depends on the kernel's loops; the planner proves it, and the comparison runs it.
     """
-    read, written = sorted((one, other), key=lambda each: int(each["first_step"]))
-    index = written["first_step"]
-    if read["last_step"] != index or read["offset_bytes"] == written["offset_bytes"]:
+    if one["offset_bytes"] == other["offset_bytes"]:
+        return False
+    pairs = ((one, other), (other, one))
+    return any(_is_read_as_written(plan, read, written) for read, written in pairs)
+
+
+def _is_read_as_written(plan: Mapping[str, Any], read: Mapping[str, Any], written: Mapping[str, Any]) -> bool:
+    """Whether the step that first writes the one reads the other, for the last time."""
+    index, tensors = written["first_step"], plan["tensors"]
+    if read["last_step"] != index:
         return False
     step = next(each for each in plan["steps"] if each["index"] == index)
-    tensors = plan["tensors"]
     reads, writes = (
         {tensors[name]["buffer"] for name in step[key] if name in tensors} for key in ("reads", "writes")
     )

@@ -149,3 +149,21 @@ def test_a_result_may_overtake_what_its_step_reads_for_the_last_time(offset: int
     else:
         with pytest.raises(GateFailedError, match="share bytes"):
             check_records(plan, report)
+
+
+@pytest.mark.parametrize("first", ["x", "y"])
+def test_the_first_steps_result_may_overtake_the_input(first: str) -> None:
+    """The input lives from that step on, too, and either may lie before the other."""
+    offsets = {first: 0, "y" if first == "x" else "x": 8}
+    buffers = {
+        name: {"name": name, "region": "arena", "size_bytes": 64, "offset_bytes": offset, "first_step": 0}
+        for name, offset in offsets.items()
+    }
+    plan = {
+        "regions": {"arena": {"peak_bytes": 72, "capacity_bytes": 72}},
+        "buffers": {name: {**each, "last_step": 0 if name == "x" else 1} for name, each in buffers.items()},
+        "tensors": {name: {"buffer": name, "offset_bytes": 0, "size_bytes": 64} for name in buffers},
+        "steps": [{"index": 0, "reads": ["x"], "writes": ["y"]}, {"index": 1, "reads": ["y"], "writes": []}],
+    }
+    report = {"status": "unproven", "verify": {"program_vs_artifact": [], "gates": []}}
+    assert "2 buffers" in check_records(plan, report)[0]
