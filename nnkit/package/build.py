@@ -62,7 +62,11 @@ def build_package(build_dir: Path, out: Path | None = None, *, manifest_extra: M
         if not path.is_file():
             raise UserFileError(f"the build has no {name}", where=str(build_dir), remedy=_RUN_FIRST)
     _check_artifact(build_dir / ARTIFACT, report)
-    check_records(read_json_object(build_dir / "plan.json", what="the memory plan", remedy=_RUN_FIRST), report)
+    plan = read_json_object(build_dir / "plan.json", what="the memory plan", remedy=_RUN_FIRST)
+    try:
+        check_records(plan, report)
+    except GateFailedError as error:
+        raise GateFailedError(error.reason, where=str(build_dir), remedy=_RUN_FIRST) from error
     records = {name: FileRecord(file_sha256(path), path.stat().st_size) for name, path in files.items()}
     stages = report.get("stages")
     made: dict[str, bytes | Path] = {
