@@ -110,7 +110,7 @@ def test_cpu_on_what_reads_the_data(tmp_path: Path) -> None:
     text = told(tmp_path, net, 3)
     assert text.startswith("1 rule of the NNIE is broken:\n")  # that there is no NNIE before it is not told twice
     assert "conv1_cpu (Convolution): a `_cpu` layer cannot follow the data layer" in text
-    assert "put a layer of the NNIE before it" in text
+    assert "take `_cpu` off and name the layer in the option `custom`" in text
 
 
 def test_cpu_on_the_data_itself(tmp_path: Path) -> None:
