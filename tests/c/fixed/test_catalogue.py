@@ -10,7 +10,7 @@ import nnkit.c.fixed
 import nnkit.program.fixed
 from nnkit.c.fixed.catalogue import operator_c
 from nnkit.c.fixed.machine import CoreMachine
-from nnkit.errors import InternalError
+from nnkit.errors import InternalError, ToolError
 from nnkit.program import OpBase, Window
 from nnkit_gap8.emit import emit_artifact
 from tests.c.fixed.kernel_check import check, needs_gcc, write
@@ -70,12 +70,15 @@ def test_every_number_of_parts(tmp_path: Path) -> None:
 
 @needs_gcc
 def test_scratch_for_fewer_cores_limits_the_parts(tmp_path: Path) -> None:
-    """The plan has scratch for two parts: a context that asks for more must not use more."""
+    """The plan has scratch for two parts: a program that is asked for more refuses."""
     r = Random(12)
     r.conv(S16, S16)
     r.fused(S16, S16, "max")
     program = r.program()
-    check(program, write(program, tmp_path, cores=2), parts=(1, 2, 8))
+    folder = write(program, tmp_path, cores=2)
+    check(program, folder, parts=(1, 2))
+    with pytest.raises(ToolError, match="parts must be 1 to 2"):
+        check(program, folder, parts=(8,))
 
 
 @needs_gcc
