@@ -19,7 +19,7 @@ SENSELESS = {
     "planned before it is quantised": "stages.plan(build, settled, settled)",
     "emitted before it is planned": "stages.emit(build, settled, statistics, program, program, folder)",
     "verified before it is emitted": "stages.verify(build, restructured, program)",
-    "reported before it is verified": "stages.report(build, imported, restructured, settled, artifact, artifact)",
+    "reported before it is verified": "stages.Outcome(imported, restructured, settled, artifact, artifact)",
 }
 IN_ORDER = """\
 from pathlib import Path
@@ -37,7 +37,7 @@ def run(build: stages.Build, folder: Path) -> None:
     plan = stages.plan(build, settled, program)
     artifact = stages.emit(build, settled, statistics, program, plan, folder)
     verdict = stages.verify(build, restructured, artifact)
-    stages.report(build, imported, restructured, settled, artifact, verdict)
+    stages.report(build, stages.Outcome(imported, restructured, settled, artifact, verdict))
 """
 
 

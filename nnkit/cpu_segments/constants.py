@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,18 +23,19 @@ class Constant:
     text: str
 
 
-@dataclass(eq=False)
 class Constants:
     """Constants by content, numbered in the order in which they are needed.
 
-    weights: a pointer to all float tables, one behind the other; None: each is an array of its own.
+    Args:
+        weights: a pointer to all float tables, one behind the other; None: each is an array of its own.
     """
 
-    weights: str | None
-    by_content: dict[tuple[str, bytes], Constant] = field(default_factory=dict)
-    offsets: dict[bytes, int] = field(default_factory=dict)
-    joined: list[NDArray[np.float32]] = field(default_factory=list)
-    table_bytes: int = 0
+    def __init__(self, weights: str | None) -> None:
+        self.weights = weights
+        self.by_content: dict[tuple[str, bytes], Constant] = {}
+        self.offsets: dict[bytes, int] = {}
+        self.joined: list[NDArray[np.float32]] = []
+        self.table_bytes = 0
 
     def table(self, array: NDArray[np.float32] | NDArray[np.int32]) -> str:
         """C of a pointer to the numbers."""
