@@ -85,19 +85,14 @@ def sliced_before_reshapes(graph: TpuGraph) -> TpuGraph:
     """The graph with slices of products taken before a reshape that only appends axes of 1."""
     tensors, ops = dict(graph.tensors), list[TpuOp]()
     for op in graph.ops:
-        reshape = graph.producer(op.inputs[0])
-        product = graph.producer(reshape.inputs[0]) if isinstance(reshape, TpuReshape) else None
-        if not isinstance(op, TpuSlice) or not isinstance(product, TpuMatMul):
+        product = _reshaped_product(graph, op) if isinstance(op, TpuSlice) else None
+        if not isinstance(op, TpuSlice) or product is None:
             ops.append(op)
             continue
-        before, after = (graph.tensors[each].shape for each in (product.output, op.inputs[0]))
-        rank = len(before)
-        if after != (*before, *(1,) * (len(after) - rank)):
-            ops.append(op)
-            continue
+        rank = len(graph.tensors[product.output].shape)
         part = f"{op.output}_part"
         tensors[part] = TpuTensor(part, graph.tensors[op.output].shape[:rank])
-        ops.append(
+        ops += [
             TpuSlice(
                 name=part,
                 inputs=(product.output,),
@@ -107,12 +102,22 @@ def sliced_before_reshapes(graph: TpuGraph) -> TpuGraph:
                 ends=op.ends[:rank],
                 tags=op.tags,
                 range_of=product.range_of or product.output,
-            )
-        )
-        ops.append(TpuReshape(name=op.name, inputs=(part,), output=op.output, tags=op.tags, origins=op.origins))
+            ),
+            TpuReshape(name=op.name, inputs=(part,), output=op.output, tags=op.tags, origins=op.origins),
+        ]
     if len(ops) == len(graph.ops):
         return graph
     read = {*graph.outputs, *(name for op in ops for name in op.inputs)}
     unread = {op.output for op in ops if isinstance(op, TpuReshape)} - read
     kept = {name: tensor for name, tensor in tensors.items() if name not in unread}
     return replace(graph, tensors=kept, ops=tuple(op for op in ops if op.output not in unread))
+
+
+def _reshaped_product(graph: TpuGraph, op: TpuSlice) -> TpuMatMul | None:
+    """The matrix product that is sliced behind a reshape which only appends axes of 1; None: something else is."""
+    reshape = graph.producer(op.inputs[0])
+    product = graph.producer(reshape.inputs[0]) if isinstance(reshape, TpuReshape) else None
+    if not isinstance(product, TpuMatMul):
+        return None
+    before, after = (graph.tensors[each].shape for each in (product.output, op.inputs[0]))
+    return product if after == (*before, *(1,) * (len(after) - len(before))) else None
