@@ -21,7 +21,7 @@ from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import RecipeError
 from nnkit.importers import import_onnx
 from nnkit.program import Program
-from nnkit.program.affine import AffineTensor
+from nnkit.program.affine import AffineProgram, AffineTensor
 from nnkit.quantize.affine import AffineScheme, quantize_affine
 from nnkit.quantize.affine.quantized_network import lower_quantized
 from nnkit.simulate import simulate
@@ -66,6 +66,13 @@ def test_networks_of_onnx_runtime_s_quantiser_within_one_unit(shared_dir: Path, 
         assert differing == 0
 
 
+def program_of(graph: onnx.GraphProto, path: Path) -> AffineProgram:
+    """The integer program of a quantised network, which is written to the path."""
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    lowered = lower_quantized(import_onnx(path).model)
+    return quantize_affine(lowered, CalibrationStats({}, "formats", 0, ""), AffineScheme(bias_correction=False))
+
+
 def test_where_onnx_runtime_s_integers_are_others_ours_are_the_nearest(tmp_path: Path) -> None:
     """Sums so near to a half of a unit that float32 takes them for a half; float64 tells on which side they are."""
     generator = np.random.default_rng(8)
@@ -87,11 +94,8 @@ def test_where_onnx_runtime_s_integers_are_others_ours_are_the_nearest(tmp_path:
     ]
     ports = [helper.make_tensor_value_info(name, 1, (1, 24, 16, 16)) for name in ("x", "y")]
     stored = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
-    graph = helper.make_graph(nodes, "halves", ports[:1], ports[1:], stored)
     path = tmp_path / "halves.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
-    lowered = lower_quantized(import_onnx(path).model)
-    program = quantize_affine(lowered, CalibrationStats({}, "formats", 0, ""), AffineScheme(bias_correction=False))
+    program = program_of(helper.make_graph(nodes, "halves", ports[:1], ports[1:], stored), path)
     given = generator.integers(0, 256, (24, 16, 16)).astype(np.uint8)
     ours = simulate(program, {"x": given})["y"].astype(np.int64)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
@@ -127,11 +131,8 @@ def test_what_moves_integers_may_store_them_in_another_format(tmp_path: Path) ->
     zeros = {"fine_zero": np.uint8(120), "coarse_zero": np.uint8(99)}
     constants: dict[str, Any] = {name: np.array([value]) for name, value in bounds.items()} | steps | zeros
     stored = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
-    graph = helper.make_graph(nodes, "moved", ports[:1], ports[1:], stored)
     path = tmp_path / "moved.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
-    lowered = lower_quantized(import_onnx(path).model)
-    program = quantize_affine(lowered, CalibrationStats({}, "formats", 0, ""), AffineScheme(bias_correction=False))
+    program = program_of(helper.make_graph(nodes, "moved", ports[:1], ports[1:], stored), path)
     values = np.random.default_rng(0).uniform(-2, 2, (1, 6, 8, 8)).astype(np.float32)
     largest, differing = farthest(path, program, [{"x": values}])
     assert (largest <= 1, differing < 10) == (True, True)
