@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from nnkit.errors import ToolError
-from nnkit.program import Fixed, Program, Window
+from nnkit.program import Fixed, Program, Window, macs
 from nnkit.target import RunResult
 from nnkit_gap8.cluster.build import TILES_BYTES
 from nnkit_gap8.cluster.tile_plan import TilePlan
@@ -108,6 +108,20 @@ def test_the_same_on_rv32_within_its_l1(tmp_path: Path) -> None:
     program = tiled_layers(5)
     write_cluster_artifact(program, tmp_path, cluster_options(8 << 10))
     compare(program, tmp_path, Rv32Runner())
+
+
+@needs_rv32
+def test_sums_stay_in_registers_on_rv32(tmp_path: Path) -> None:
+    """A product takes two instructions and half a load; a spilled sum or pointer adds two to a group of them."""
+    r = Random(7)
+    for fixed in (S16, S8):
+        window = Window(3, 3, 1, 1, 1, 1, 1, 1, 1, 1)
+        r._conv(r.fresh((64, 8, 8), fixed), fixed, window, 16, weight_bits=fixed.bits, leaky=False)
+    program = r.program()
+    write_cluster_artifact(program, tmp_path, cluster_options())
+    result = Rv32Runner().run(tmp_path, program, [random_inputs(program, 0)], trace=False)[0]
+    for op, most in zip(program.ops, (3.0, 2.9), strict=True):
+        assert result.instructions_by_layer[op.name] / macs(op, program) <= most, op.name
 
 
 def _layers(fixed: Fixed) -> Program:
