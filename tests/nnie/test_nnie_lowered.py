@@ -129,6 +129,24 @@ def test_mistake_5_heads_can_be_cut_off_as_the_remedy_says(head: Callable[[Net, 
     assert NnieLowered.of(cut, MIXED).network.layers[0].name == "stem"
 
 
+def test_a_head_is_cut_off_before_all_that_is_refused_in_it():
+    """Boxes are refused beside the scores, whose Transpose names the cut; followed, the remedy leaves no limit."""
+    net = Net()
+    x = net.conv(net.input("data", 3, 8, 8), (3, 4), "stem")
+    flat = net.reshape(net.conv(x, (4, 2), "a"), (1, 64, 2), "flat_a")
+    scores = net.node("Transpose", [flat], "scores", perm=[0, 2, 1])
+    boxes = net.node("Exp", [net.reshape(net.conv(x, (4, 8), "b"), (1, 128, 4), "flat_b")], "boxes")
+    model = net.model(scores, boxes)
+    with pytest.raises(ModelError) as caught:
+        NnieLowered.of(model, MIXED)
+    found = re.search(r"strip_var: (\{.*, then: cut\})", str(caught.value))
+    assert found is not None
+    edit = StripVar.model_validate(yaml.safe_load(found[1]))
+    assert set(edit.layers) == {"flat_a", "flat_b"}
+    cut = restructure_steps(model, [edit_with("strip_var", edit)]).model
+    assert [layer.name for layer in NnieLowered.of(cut, MIXED).network.layers] == ["stem", "a", "b"]
+
+
 def test_a_layer_on_the_input_is_not_cut_off():
     net = Net()
     turned = net.node("Transpose", [net.input("data", 16, 16, 3)], "turned", perm=[0, 3, 1, 2])

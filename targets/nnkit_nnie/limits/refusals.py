@@ -16,6 +16,8 @@ from nnkit_nnie.network import Network
 _HEADS = frozenset({"Softmax", "Permute", "Slice"})
 """Types that mostly stand in the head of a network, behind all that is worth an NNIE."""
 
+_WEIGHTED = frozenset({"Convolution", "DepthwiseConv", "Deconvolution", "InnerProduct", "MatMul"})
+
 
 def caffe_refusals(network: Network) -> Mapping[str, Refusal]:
     """What Caffe cannot express, by layer; the first reason of each."""
@@ -88,18 +90,32 @@ def refusing_error(violations: Sequence[Violation], layers: Sequence[Layer]) -> 
 
 
 def _heads(violations: Sequence[Violation], layers: Sequence[Layer]) -> list[str]:
-    """The first refused layer on the way to each refused Softmax, Permute or Slice, by name, as YAML has it.
+    """Where a head with a refused Softmax, Permute or Slice can be cut off: names of layers, as YAML has them.
 
-    Not those that read the network's input: nothing would be left before them.
+    The first refused layer on the way to each of these, and to whatever else is refused with no weights behind it
+    (boxes beside scores). Not those that read the network's input: nothing would be left before them.
     """
     refused = {each.place for each in violations if each.movable}
     first: dict[str, frozenset[str]] = {}  # by value: the refused layers that come first on the way to it
     heads: dict[str, None] = {}
+    beside: dict[str, None] = {}
+    weighted = _before_weights(layers)
     for layer in layers:
         before = frozenset(name for value in layer.inputs for name in first.get(value, ()))
         if layer.name in refused and not before and any(value in first for value in layer.inputs):
             before = frozenset({layer.name})
+            if weighted.isdisjoint(layer.outputs):
+                beside[layer.name] = None
         if layer.name in refused and layer.kind in _HEADS:
             heads.update(dict.fromkeys(sorted(before)))
         first.update(dict.fromkeys((*layer.inner, *layer.outputs), before))
-    return [yaml_name(name) for name in heads]
+    return [yaml_name(name) for name in (heads | beside if heads else ())]
+
+
+def _before_weights(layers: Sequence[Layer]) -> set[str]:
+    """The values that a layer with weights reads, or that lead to one."""
+    values: set[str] = set()
+    for layer in reversed(layers):
+        if layer.kind in _WEIGHTED or not values.isdisjoint((*layer.inner, *layer.outputs)):
+            values.update(layer.inputs)
+    return values
