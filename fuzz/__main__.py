@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
 import time
 from pathlib import Path
 
 from fuzz import NothingToTryError
 from fuzz.classes import CLASSES
+from fuzz.interruption import run_command
 from fuzz.trial import Tally, try_inputs
 
 _CHUNK = 500
@@ -94,9 +94,4 @@ def _tried(name: str, options: argparse.Namespace) -> tuple[Tally, float]:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        raise SystemExit(main())
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        raise SystemExit(130) from None
+    raise SystemExit(run_command(main))

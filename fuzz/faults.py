@@ -23,6 +23,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from fuzz.interruption import run_command
+
 ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EACCES": errno.EACCES}
 _ROOT = "NNKIT_FAULTS_ROOT"
 _MAX_FINDINGS = 20
@@ -232,4 +234,4 @@ def _names(folder: Path) -> set[str]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_command(main))

@@ -13,14 +13,17 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from fuzz.faults import tree
+from fuzz.interruption import run_command
 
 TARGETS = {"gap8": "{}", "onnx_qdq": "{}", "nnie": "{chip: hi3516cv500, outside_limits: custom}"}
 _GONE_SECONDS = 60.0  # to end what a killed run started; on a quiet machine it takes half a second
@@ -59,8 +62,9 @@ def _kills(target: str, count: int, in_a_row: int, chance: random.Random) -> dic
     began = time.perf_counter()
     findings: list[str] = []
     killed = 0
-    with tempfile.TemporaryDirectory(prefix="nnkit_kills_") as name:
+    with tempfile.TemporaryDirectory(prefix="nnkit_kills_") as name, ExitStack() as ended:
         place = Place(Path(name), target)
+        ended.callback(place.end)  # where this is interrupted; before the folder goes
         whole_seconds = place.run("1.0.0")
         good = place.state()
         after_kills: list[dict[str, str] | None] = []
@@ -99,12 +103,13 @@ class Place:
         recipe.write_text(recipe.read_text().replace("onnx_qdq: {}", f"{target}: {TARGETS[target]}"))
         self.build = folder / "out/small" / target
         self.seconds = 0.0
+        self._ended = False
         self.environment = {"NNKIT_TIME_FACTOR": _TIME_FACTOR} | os.environ
         self.environment |= {
             "NNKIT_CACHE": str(self.cache),
             "NNKIT_CONFIG": str(folder / "config"),
             "TMPDIR": str(folder / "tmp"),
-            _MARK: folder.name,
+            _MARK: str(folder),
         }
 
     def start(self, version: str) -> subprocess.Popen[bytes]:
@@ -120,17 +125,34 @@ class Place:
             stderr=(self.folder / "stderr.txt").open("wb"),
         )
 
+    def begin(self, version: str) -> subprocess.Popen[bytes]:
+        """As `start`; `end` kills it, from another thread too."""
+        process = self.start(version)
+        if self._ended:
+            process.kill()
+        return process
+
+    def end(self) -> None:
+        """Kill whatever runs here, and wait until it has ended. No run follows."""
+        self._ended = True
+        # By their mark: where an interruption falls into the start of a process, nobody holds it.
+        while marked := list(self._marked()):
+            for number, _ in marked:
+                with suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
+            time.sleep(0.02)
+
     def run(self, version: str) -> float:
         """A whole run; its seconds. Raises RuntimeError where it fails."""
         began = time.perf_counter()
-        if self.start(version).wait() != 0:
+        if self.begin(version).wait() != 0:
             raise RuntimeError((self.folder / "stderr.txt").read_text()[-2000:])
         self.seconds = time.perf_counter() - began
         return self.seconds
 
     def run_and_kill(self, version: str, after_seconds: float) -> bool:
         """Whether it was killed before it had ended by itself."""
-        process = self.start(version)
+        process = self.begin(version)
         try:
             process.wait(after_seconds)
             return False
@@ -164,11 +186,14 @@ class Place:
         return f"left behind: {', '.join(left[:5])}" if left else ""
 
     def running(self) -> Iterator[str]:
-        """Processes with this place's mark among their variables."""
+        """Command lines of the processes with this place's mark among their variables."""
+        return (line for _, line in self._marked())
+
+    def _marked(self) -> Iterator[tuple[int, str]]:
         for path in Path("/proc").glob("[0-9]*/environ"):
             try:
-                if f"{_MARK}={self.folder.name}".encode() in path.read_bytes().split(b"\0"):
-                    yield (path.parent / "cmdline").read_text().replace("\0", " ")
+                if f"{_MARK}={self.folder}".encode() in path.read_bytes().split(b"\0"):
+                    yield int(path.parent.name), (path.parent / "cmdline").read_text().replace("\0", " ")
             except OSError:
                 continue
 
@@ -183,4 +208,4 @@ class Place:
 if __name__ == "__main__":
     if shutil.which("sh") is None or sys.platform != "linux":
         raise SystemExit("not run: needs Linux")
-    raise SystemExit(main())
+    raise SystemExit(run_command(main))

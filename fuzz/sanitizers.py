@@ -25,6 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fuzz.interruption import run_command
+
 Inputs = Mapping[str, NDArray[Any]]
 _UNDEFINED = "-fsanitize=address,undefined,float-cast-overflow"
 SANITIZERS = {
@@ -177,4 +179,4 @@ def _inputs(program: Any) -> Iterator[Inputs]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_command(main))

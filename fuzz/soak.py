@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.faults import tree
+from fuzz.interruption import run_command
 from fuzz.kills import TARGETS, Place
 
 _RUN_SECONDS = 900.0  # of one run among all the others; a run that takes longer hangs
@@ -61,8 +62,13 @@ def soak(
     slots = [_Slot(n, place, wanted[place.target], seed) for n, place in enumerate(places)]
     end = time.monotonic() + seconds
     with ThreadPoolExecutor(runs) as pool:
-        list(pool.map(lambda slot: slot.work(end), slots))
-        list(pool.map(_Slot.finish, slots))
+        try:
+            list(pool.map(lambda slot: slot.work(end), slots))
+            list(pool.map(_Slot.finish, slots))
+        except BaseException:  # interrupted: no thread may wait for a run that goes on
+            for slot in slots:
+                slot.stop()
+            raise
     findings = [finding for slot in slots for finding in slot.findings]
     row = {"at_once": runs, "whole": sum(slot.whole for slot in slots), "killed": sum(slot.killed for slot in slots)}
     return row | {"findings": len(findings), "seconds": round(time.monotonic() - began, 1)}, findings
@@ -79,10 +85,13 @@ def _references(folder: Path, targets: Sequence[str]) -> dict[str, dict[str, dic
     for target in targets:
         place = Place(_made(folder / target), target)
         given[target] = {}
-        for release in _RELEASES:
-            shutil.rmtree(place.cache, ignore_errors=True)
-            place.run(release)
-            given[target][release] = _build(place)
+        try:
+            for release in _RELEASES:
+                shutil.rmtree(place.cache, ignore_errors=True)
+                place.run(release)
+                given[target][release] = _build(place)
+        finally:
+            place.end()
     return given
 
 
@@ -100,10 +109,16 @@ class _Slot:
         self.findings: list[str] = []
         self.whole = self.killed = 0
         self.longest = _FIRST_SECONDS
+        self.stopped = False
+
+    def stop(self) -> None:
+        """End the run that goes on; no other follows. From another thread than that of `work` and `finish`."""
+        self.stopped = True
+        self.place.end()
 
     def work(self, end: float) -> None:
         """Runs until `end`, or the first finding."""
-        while time.monotonic() < end and not self.findings:
+        while time.monotonic() < end and not self.findings and not self.stopped:
             release = self.chance.choice(_RELEASES)
             if self.chance.random() < _KILLED_SHARE:
                 self.killed += self.place.run_and_kill(release, self.chance.uniform(0.05, 1.0) * self.longest)
@@ -112,7 +127,7 @@ class _Slot:
 
     def finish(self) -> None:
         """One run more, and nothing is left of all before."""
-        if self.findings:
+        if self.findings or self.stopped:
             return
         self._run(_RELEASES[0])
         deadline = time.monotonic() + _GONE_SECONDS
@@ -127,7 +142,7 @@ class _Slot:
 
     def _run(self, release: str) -> None:
         began = time.monotonic()
-        process = self.place.start(release)
+        process = self.place.begin(release)
         watch = threading.Timer(_RUN_SECONDS, process.kill)
         watch.start()
         code = process.wait()
@@ -150,4 +165,4 @@ class _Slot:
 if __name__ == "__main__":
     if shutil.which("sh") is None or sys.platform != "linux":
         raise SystemExit("not run: needs Linux")
-    raise SystemExit(main())
+    raise SystemExit(run_command(main))

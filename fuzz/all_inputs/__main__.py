@@ -21,6 +21,7 @@ import numpy as np
 
 from fuzz.all_inputs import affine, fixed
 from fuzz.all_inputs.case import Case
+from fuzz.interruption import run_command
 
 TARGETS = {"gap8": fixed.cases, "ansi_c": affine.cases}
 
@@ -118,4 +119,4 @@ def _emitted_ansi_c(case: Case, folder: Path) -> Path:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_command(main))

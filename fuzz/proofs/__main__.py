@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fuzz.interruption import run_command
 from fuzz.proofs import cbmc
 from fuzz.proofs.eva import COMMAND, interpret
 from fuzz.proofs.harness import PARTS, harness
@@ -142,4 +143,4 @@ def write_sources(program: Program, folder: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_command(main))
