@@ -16,6 +16,7 @@ from nnkit.cpu_segments.arena import VALUE_BYTES, Arena, Buffer, Memories, plan_
 from nnkit.cpu_segments.constants import Constant, Constants
 from nnkit.graph.refusal import Refusal, Refused, refusal_error
 from nnkit.graph.view import GraphView, Node
+from nnkit.memory.accesses import Accesses
 from nnkit.memory.problem import Diagonal
 from nnkit.memory.sharing import Life, Wish, granted
 
@@ -34,10 +35,11 @@ class Result:
 
 @dataclass(frozen=True)
 class Touched:
-    """The values that a call reads and those that it writes."""
+    """The values that a call reads and those that it writes; accesses: as `Call`."""
 
     reads: tuple[str, ...]
     writes: tuple[str, ...]
+    accesses: Accesses | None = None
 
 
 @dataclass(frozen=True)
@@ -264,7 +266,7 @@ class _Writer:
 def _touched(call: Call) -> Touched:
     reads = dict.fromkeys(each.value for each in call.arguments if isinstance(each, Read))
     writes = dict.fromkeys(each.value for each in call.arguments if isinstance(each, Write))
-    return Touched(tuple(reads), tuple(writes))
+    return Touched(tuple(reads), tuple(writes), call.accesses)
 
 
 def _moved_bytes(values: _Values, work: _Work) -> Mapping[str, int]:
@@ -302,10 +304,10 @@ def _diagonals(values: _Values, work: _Work) -> list[Diagonal]:
         read = [values.root(a.value) for a in call.arguments if isinstance(a, Read)]
         target = next((values.root(a.value) for a in call.arguments if isinstance(a, Write)), "")
         source = call.arguments[0]
-        if call.distance_bytes and isinstance(source, Read) and not source.offset and read.count(read[0]) == 1:
+        if call.accesses and isinstance(source, Read) and not source.offset and read.count(read[0]) == 1:
             inner = values.is_inner(read[0]) and values.is_inner(target)
             if inner and values.count(read[0]) and values.count(target):
-                diagonals.append(Diagonal(read[0], target, call.distance_bytes))
+                diagonals.append(Diagonal(read[0], target, call.accesses.distance_bytes))
     return diagonals
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from nnkit.memory.accesses import Accesses
 
 BufferKind: TypeAlias = Literal["activation", "weights", "scratch", "context", "stack", "code"]
 
@@ -75,6 +78,16 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Overlap:
+    """A step writes a tensor over the one that it reads, for the last time; accesses: in which order."""
+
+    step: int
+    read: str
+    written: str
+    accesses: Accesses
+
+
+@dataclass(frozen=True)
 class RegionUse:
     """What a region's plan comes to. `proven_optimal`: peak equals the lower bound, or a search was exhausted."""
 
@@ -86,7 +99,10 @@ class RegionUse:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Every buffer of a program on one target."""
+    """Every buffer of a program on one target.
+
+    overlaps: two buffers share bytes in a step only if they are here.
+    """
 
     planner: str
     regions: Mapping[str, RegionUse]
@@ -96,6 +112,7 @@ class MemoryPlan:
     chunks: tuple[WeightChunk, ...]
     l3_weight_bytes: int
     notes: tuple[str, ...] = ()
+    overlaps: tuple[Overlap, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("regions", "buffers", "places"):

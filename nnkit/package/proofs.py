@@ -1,7 +1,8 @@
 """What a package says is proven of it, checked again from the package alone: `nnkit package verify --proofs`.
 
 - The memory plan: buffers lie within their regions, no two that live at the same time share a byte, every tensor lies
-  in its buffer and lives while a step reads or writes it, and no peak is above the stated one.
+  in its buffer and lives while a step reads or writes it, and no peak is above the stated one. Where a step writes
+  its result over the input that it still reads, the order of its accesses leaves each byte whole until it was read.
 - The comparison: no runner that counted differences found one; a release that nothing has run is called unproven.
 - The gates: each measured value keeps its limit.
 - The files: the statement and the bill of materials name every file with its SHA-256.
@@ -23,6 +24,7 @@ from typing import Any
 from nnkit.errors import GateFailedError
 from nnkit.package.archive import read_member, verify_package
 from nnkit.package.manifest import Manifest
+from nnkit.package.overlaps import overlap_proofs
 from nnkit.package.provenance import PROVENANCE_NAME, SBOM_NAME
 
 _FROM_ABOVE = ("max_abs", "drop")
@@ -60,10 +62,10 @@ def check_records(plan: Mapping[str, Any], report: Mapping[str, Any]) -> tuple[s
     """Memory plan, comparison and gates: what was checked, in words. Raises GateFailedError for the first that does
     not hold or is none."""
     try:
-        buffers = _memory(plan)
+        buffers, overlaps = _memory(plan)
         runners = _comparison(report)
         return (
-            f"memory plan: {buffers} buffers in {len(plan['regions'])} regions, disjoint while they live",
+            f"memory plan: {buffers} buffers in {len(plan['regions'])} regions, disjoint while they live{overlaps}",
             f"comparison: {runners} runners without a difference" if runners else "comparison: nothing has run it",
             f"gates: {_gates(report)} kept",
         )
@@ -77,8 +79,10 @@ def _wrong(reason: str) -> GateFailedError:
     )
 
 
-def _memory(plan: Mapping[str, Any]) -> int:
-    """The number of buffers."""
+def _memory(plan: Mapping[str, Any]) -> tuple[int, str]:
+    """The number of buffers, and words about those that share bytes; none where no two do."""
+    proofs = overlap_proofs(plan) if plan.get("version", 1) > 1 else None
+    overlaps = 0
     buffers: dict[str, Mapping[str, Any]] = plan["buffers"]
     for name, use in plan["regions"].items():
         inside = [b for b in buffers.values() if b["region"] == name and b["size_bytes"]]
@@ -88,9 +92,15 @@ def _memory(plan: Mapping[str, Any]) -> int:
         if end > use["peak_bytes"] or (use["capacity_bytes"] and use["peak_bytes"] > use["capacity_bytes"]):
             raise _wrong(f"{name} holds {end} bytes, {use['peak_bytes']} of {use['capacity_bytes']} are stated")
         for first, second in _together(inside):
-            if _overtakes(plan, first, second):
+            overlaps += 1
+            if proofs is None and _overtakes(plan, first, second):
                 continue
-            raise _wrong(f"{first['name']!r} and {second['name']!r} share bytes of {name} at one time")
+            names = first["name"], second["name"]
+            reasons = [proofs[pair] for pair in (names, names[::-1]) if pair in proofs] if proofs else []
+            if "" in reasons:
+                continue
+            said = f"{first['name']!r} and {second['name']!r} share bytes of {name} at one time"
+            raise _wrong(": ".join((said, *reasons)))
     unknown = {b["region"] for b in buffers.values()} - set(plan["regions"])
     if unknown:
         raise _wrong(f"buffers lie in {', '.join(sorted(unknown))}, which is no region")
@@ -106,7 +116,10 @@ def _memory(plan: Mapping[str, Any]) -> int:
             buffer = _of(buffers, tensors[name]) if name in tensors else None
             if buffer is not None and not buffer["first_step"] <= step["index"] <= buffer["last_step"]:
                 raise _wrong(f"step {step['index']} uses {name!r}, which does not live then")
-    return len(buffers)
+    if not overlaps:
+        return len(buffers), ""
+    whose = "as their order of accesses allows" if proofs is not None else "by their planner's word alone"
+    return len(buffers), f", but {overlaps} results over what their step reads, {whose}"
 
 
 def _of(buffers: Mapping[str, Mapping[str, Any]], place: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -131,7 +144,7 @@ def _together(buffers: list[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, A
 def _overtakes(plan: Mapping[str, Any], one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether the two are what a step reads for the last time and what it writes over that, some bytes behind.
 
-    How far behind is enough depends on the kernel's loops; the planner proves it, and the comparison runs it.
+    All that can be told of a plan of version 1, which does not name the accesses that make it safe.
     """
     if one["offset_bytes"] == other["offset_bytes"]:
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nnkit.errors import DoesNotFitError
+from nnkit.memory.overlaps import with_overlaps
 from nnkit.memory.plan import Buffer, MemoryPlan, RegionUse, Step, TensorPlace
 from nnkit_ansi_c.integer_network import IntegerNetwork
 from nnkit_ansi_c.plan import ARENA, CALLER
@@ -59,7 +60,8 @@ def integer_plan(network: IntegerNetwork, limit_bytes: int | None) -> MemoryPlan
         start = 0 if spot.base else buffers[holder].offset_bytes
         places[name] = TensorPlace(name, holder, spot.offset_bytes - start, program.tensors[name].size_bytes)
     regions[CALLER] = RegionUse(caller_bytes, caller_bytes, caller_bytes, True)
-    return MemoryPlan("general", regions, buffers, places, steps, (), network.weight_bytes)
+    plan = MemoryPlan("general", regions, buffers, places, steps, (), network.weight_bytes)
+    return with_overlaps(plan, [call.accesses for call in work.calls])
 
 
 def _regions(network: IntegerNetwork, limit_bytes: int | None) -> dict[str, RegionUse]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from nnkit.cpu_segments.arena import VALUE_BYTES
 from nnkit.errors import DoesNotFitError
+from nnkit.memory.overlaps import with_overlaps
 from nnkit.memory.plan import Buffer, BufferKind, MemoryPlan, RegionUse, Step, TensorPlace
 from nnkit.program import Program
 from nnkit_ansi_c.network import Network
@@ -43,9 +44,10 @@ def plan_of(program: Program, network: Network, limit_bytes: int | None) -> Memo
         buffers[name] = Buffer(name, "activation", CALLER, caller_bytes, size, 0, last)
         caller_bytes += size
     regions = _regions(network, limit_bytes) | {CALLER: RegionUse(caller_bytes, caller_bytes, caller_bytes, True)}
-    return MemoryPlan(
+    plan = MemoryPlan(
         "general", regions, buffers, _places(program, assembly, buffers), steps, (), assembly.weight_bytes
     )
+    return with_overlaps(plan, [call.accesses for step in assembly.steps for call in step.calls])
 
 
 def _regions(network: Network, limit_bytes: int | None) -> dict[str, RegionUse]:

@@ -125,16 +125,23 @@ def test_provenance_and_materials_name_every_file_and_no_time(build: Path, tmp_p
     assert again.read_bytes() == package.read_bytes()
 
 
-@pytest.mark.parametrize(("offset", "last"), [(8, 1), (0, 1), (8, 2)])
-def test_a_result_may_overtake_what_its_step_reads_for_the_last_time(offset: int, last: int) -> None:
-    """Where it lies elsewhere, and in that step alone."""
+PLAIN = {"order": "pixels", "channels": 4, "out_channels": 4, "input_bytes": 1, "output_bytes": 1, "groups": 1}
+WINDOW = {"height": 4, "width": 4, "out_height": 4, "out_width": 4, "kernel": [3, 3], "stride": [1, 1]}
+ACCESSES = PLAIN | {"together": 1, "rereads": False, "window": WINDOW | {"padding": [1, 1], "dilation": [1, 1]}}
+"""A depthwise convolution of 3 x 3 over 4 x 4 pixels of 4 channels: while it writes pixel p it still reads the next
+one's window, which begins at p - 4; and has to begin 5 pixels of 4 bytes above."""
+
+
+def two_buffers(offset: int, last: int, first: int = 1) -> dict[str, Any]:
+    """The second step writes y below x, which it reads."""
     sizes = {"region": "arena", "size_bytes": 64}
     buffers = {
         "x": {"name": "x", **sizes, "offset_bytes": offset, "first_step": 0, "last_step": last},
-        "y": {"name": "y", **sizes, "offset_bytes": 0, "first_step": 1, "last_step": 2},
+        "y": {"name": "y", **sizes, "offset_bytes": 0, "first_step": first, "last_step": 2},
     }
-    plan = {
-        "regions": {"arena": {"peak_bytes": 72, "capacity_bytes": 72}},
+    return {
+        "version": 2,
+        "regions": {"arena": {"peak_bytes": 64 + offset, "capacity_bytes": 64 + offset}},
         "buffers": buffers,
         "tensors": {name: {"buffer": name, "offset_bytes": 0, "size_bytes": 64} for name in buffers},
         "steps": [
@@ -142,28 +149,51 @@ def test_a_result_may_overtake_what_its_step_reads_for_the_last_time(offset: int
             {"index": 1, "reads": ["x"], "writes": ["y"]},
             {"index": 2, "reads": ["y"], "writes": []},
         ],
+        "overlaps": [{"step": 1, "read": "x", "written": "y", "accesses": ACCESSES}],
     }
-    report = {"status": "unproven", "verify": {"program_vs_artifact": [], "gates": []}}
+
+
+NOTHING_RAN = {"status": "unproven", "verify": {"program_vs_artifact": [], "gates": []}}
+
+
+def test_a_result_may_lie_over_what_its_step_reads_as_its_accesses_allow() -> None:
+    said = check_records(two_buffers(20, 1), NOTHING_RAN)[0]
+    assert "2 buffers" in said
+    assert "1 results over what their step reads, as their order of accesses allows" in said
+
+
+def another(**changes: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda plan: plan["overlaps"][0].update(accesses=ACCESSES | changes)
+
+
+@pytest.mark.parametrize(
+    ("plan", "change", "reason"),
+    [
+        (two_buffers(19, 1), None, "needs 20 bytes between their starts, and has 19"),
+        (two_buffers(20, 2), None, "step 1 is not the last that reads"),
+        (two_buffers(20, 1, first=0), None, "step 1 is not the last that reads"),
+        (two_buffers(20, 1), lambda plan: plan.update(overlaps=[]), "share bytes of arena at one time\n"),
+        (two_buffers(20, 1), lambda plan: plan["steps"][1].update(reads=[]), "does not read 'x'"),
+        (two_buffers(20, 1), another(channels=3), "those of other tensors"),
+        (two_buffers(20, 1), another(rereads=True), "needs 24 bytes"),
+        (two_buffers(20, 1), another(window={**WINDOW, "dilation": [1, 1]}), "cannot be read"),
+    ],
+)
+def test_a_result_that_its_accesses_do_not_allow_is_refused(
+    plan: dict[str, Any], change: Callable[[dict[str, Any]], None] | None, reason: str
+) -> None:
+    if change is not None:
+        change(plan)
+    with pytest.raises(GateFailedError, match=reason):
+        check_records(plan, NOTHING_RAN)
+
+
+@pytest.mark.parametrize(("offset", "last"), [(8, 1), (0, 1), (8, 2)])
+def test_a_plan_of_version_1_has_its_planners_word(offset: int, last: int) -> None:
+    """Builds from before plans named their accesses are still packed, where buffers meet in one step alone."""
+    plan = two_buffers(offset, last) | {"version": 1}
     if (offset, last) == (8, 1):
-        assert "2 buffers" in check_records(plan, report)[0]
+        assert "by their planner's word alone" in check_records(plan, NOTHING_RAN)[0]
     else:
         with pytest.raises(GateFailedError, match="share bytes"):
-            check_records(plan, report)
-
-
-@pytest.mark.parametrize("first", ["x", "y"])
-def test_the_first_steps_result_may_overtake_the_input(first: str) -> None:
-    """The input lives from that step on, too, and either may lie before the other."""
-    offsets = {first: 0, "y" if first == "x" else "x": 8}
-    buffers = {
-        name: {"name": name, "region": "arena", "size_bytes": 64, "offset_bytes": offset, "first_step": 0}
-        for name, offset in offsets.items()
-    }
-    plan = {
-        "regions": {"arena": {"peak_bytes": 72, "capacity_bytes": 72}},
-        "buffers": {name: {**each, "last_step": 0 if name == "x" else 1} for name, each in buffers.items()},
-        "tensors": {name: {"buffer": name, "offset_bytes": 0, "size_bytes": 64} for name in buffers},
-        "steps": [{"index": 0, "reads": ["x"], "writes": ["y"]}, {"index": 1, "reads": ["y"], "writes": []}],
-    }
-    report = {"status": "unproven", "verify": {"program_vs_artifact": [], "gates": []}}
-    assert "2 buffers" in check_records(plan, report)[0]
+            check_records(plan, NOTHING_RAN)

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.memory.accesses import Accesses
 from nnkit.program import Window
 from nnkit.program.affine import AffineTensor
 
@@ -53,7 +54,7 @@ class Call:
     numbers: the members of the kernel's structure, by name. tables: by name, in the order of the parameters.
     scratch_bytes: working memory of this call alone; 0: the kernel takes none.
     in_place: indices of `reads` that `write` may lie upon, where both have as many bytes.
-    distance_bytes: how far above `write` the first of `reads` has to start, if they overlap; 0: they must not.
+    accesses: of the first of `reads` and of `write`, which may lie upon it as they allow; None: it must not.
     strided: the kernel has a number `y_stride`, so that its pixels may lie between others'.
     first_channel: how many elements into each pixel of `write` its own begin.
     row_step: from one row that it writes to the next, in elements of `write`; 0: they follow each other.
@@ -66,7 +67,7 @@ class Call:
     tables: Mapping[str, Table] = field(default_factory=dict)
     scratch_bytes: int = 0
     in_place: frozenset[int] = frozenset()
-    distance_bytes: int = 0
+    accesses: Accesses | None = None
     strided: bool = False
     first_channel: int = 0
     row_step: int = 0

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.c.affine.call import Call, Kernel, Table, suffix, window_numbers
-from nnkit.c.affine.overlap import window_distance
+from nnkit.c.affine.overlap import window_accesses
 from nnkit.c.affine.requantize import Stage, stage_of
 from nnkit.program import Window
 from nnkit.program.affine import AffineConv, AffineTensor
@@ -68,9 +68,9 @@ def conv_call(op: AffineConv, source: AffineTensor, output: AffineTensor) -> Cal
             "stages": Table("ints", np.stack(columns, axis=1)),
         },
         scratch_bytes=COLUMNS * depth * 2 + depth * source.format.bytes,
-        distance_bytes=0
+        accesses=None
         if op.transposed
-        else window_distance(window, source, output, together=COLUMNS, reads_last=op.groups > 1),
+        else window_accesses(window, source, output, together=COLUMNS, reads_last=op.groups > 1),
         strided=True,
     )
 

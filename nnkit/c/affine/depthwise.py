@@ -6,7 +6,7 @@ import numpy as np
 
 from nnkit.c.affine.call import Call, Kernel, Table, suffix, window_numbers
 from nnkit.c.affine.conv import centred_weight, folds, reach_of, stage_columns, started
-from nnkit.c.affine.overlap import window_distance
+from nnkit.c.affine.overlap import window_accesses
 from nnkit.c.affine.requantize import stage_of
 from nnkit.program.affine import AffineConv, AffineTensor
 
@@ -64,6 +64,6 @@ def depthwise_call(op: AffineConv, source: AffineTensor, output: AffineTensor) -
             "stages": Table("ints", np.stack(columns, axis=1)),
         },
         scratch_bytes=channels * source.format.bytes,
-        distance_bytes=window_distance(window, source, output, reads_last=True),
+        accesses=window_accesses(window, source, output, reads_last=True),
         strided=True,
     )

@@ -269,12 +269,12 @@ def _over(call: Call, step: int, work: Work, lives: Mapping[str, Life]) -> list[
 def _diagonals(work: Work, inner: Mapping[str, Life], joined: set[str]) -> list[Diagonal]:
     diagonals = []
     for call in work.calls:
-        if not call.distance_bytes:
+        if call.accesses is None:
             continue
         read, write = work.root(call.reads[0]), work.root(call.write)
         usable = read in inner and write in inner and read != write and call.write not in joined
         if usable and inner[read].last_step == inner[write].first_step:
-            diagonals.append(Diagonal(read, write, call.distance_bytes))
+            diagonals.append(Diagonal(read, write, call.accesses.distance_bytes))
     return diagonals
 
 

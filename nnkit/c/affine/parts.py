@@ -25,11 +25,11 @@ def on_parts(call: Call) -> Call | None:
     if kernel.structure not in _TEMPLATES or kernel.values.get("way"):
         return None
     # Parts of a convolution begin within the pixels that it computes together, and may not write over its input.
-    distance = 0 if kernel.structure == "conv" else call.distance_bytes
+    accesses = None if kernel.structure == "conv" else call.accesses
     return replace(
         call,
         kernel=Kernel("parts", kernel.structure, (*kernel.variant, ("parts", "parts"))),
-        distance_bytes=distance,
+        accesses=accesses,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnkit.c.affine.call import Call, Kernel, Table, suffix, window_numbers
-from nnkit.c.affine.overlap import window_distance
+from nnkit.c.affine.overlap import window_accesses
 from nnkit.graph.refusal import Refused
 from nnkit.program.affine import AffinePool, AffineTensor
 
@@ -38,5 +38,5 @@ def pool_call(op: AffinePool, source: AffineTensor, output: AffineTensor) -> Cal
         variant = (("kind", "average"), *variant[1:], ("sum", "s64" if op.accumulator == "int64" else ""))
     return Call(
         Kernel("pool", "pool", variant), numbers, op.inputs, op.output, tables,
-        distance_bytes=window_distance(window, source, output, reads_last=True), strided=True,
+        accesses=window_accesses(window, source, output, reads_last=True), strided=True,
     )  # fmt: skip

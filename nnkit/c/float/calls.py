@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nnkit.c.text import braces, float32_literal
 from nnkit.graph.refusal import Refused
+from nnkit.memory.accesses import Accesses
 
 MAX_RANK = 8  # NNKIT_MAX_RANK of the runtime header
 
@@ -66,8 +67,8 @@ class Call:
 
     in_place: positions of the arguments that the result may be written over, each of the result's size: every value
     of them is read before the one of its index is written, and never again.
-    distance_bytes: the result may be written over the first argument while that is read, if the argument begins so
-    far above it; 0: it may not.
+    accesses: in which order it reads the first argument and writes the result, which may be written over that while
+    it is read, if it begins far enough above it; None: it may not.
     clip: position of the `nnkit_clip` between whose bounds it brings its results; None: it has none.
     joins: it copies a whole value to consecutive places of the result; nothing is to be done if it lies there.
     source, prototype: of a function of the user's: the text of its file, and its declaration.
@@ -79,14 +80,14 @@ class Call:
     uses: tuple[str, ...] = ()
     in_place: tuple[int, ...] = ()
     joins: bool = False
-    distance_bytes: int = 0
+    accesses: Accesses | None = None
     clip: int | None = None
     source: str = ""
     prototype: str = ""
 
-    def at_distance(self, distance_bytes: int) -> Call:
-        """The same call with another distance."""
-        return replace(self, distance_bytes=distance_bytes)
+    def over_input(self, accesses: Accesses | None) -> Call:
+        """The same call with the order of its accesses."""
+        return replace(self, accesses=accesses)
 
     def clipped(self, bounds: Struct, result: str) -> Call:
         """The call with an activation taken in, whose result it writes."""

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from nnkit.c.float.calls import Call, Code, Table, Write
 from nnkit.c.float.operands import read, read_or_null
-from nnkit.c.float.overlap import conv_distance_bytes, packed_distance_bytes, pool_distance_bytes
+from nnkit.c.float.overlap import conv_accesses, pool_accesses
 from nnkit.c.float.packed import LANES, UNBOUNDED, depthwise_weights, packed_call
 from nnkit.c.float.window import window_struct
 from nnkit.graph.read.window import read_window
@@ -22,18 +22,18 @@ def conv(graph: GraphView, node: Node) -> Code:
     weights, bias = _constants(graph, node)
     if weights is None:
         operands = read(graph, node.inputs[1]), read_or_null(graph, node, 2)
-        distance = conv_distance_bytes(window, channels, maps, groups)
+        accesses = conv_accesses(window, channels, maps, groups)
         computed = (source, *operands, Write(node.output), shape)
-        return [Call("conv", "nnkit_conv", computed, distance_bytes=distance)]
+        return [Call("conv", "nnkit_conv", computed, accesses=accesses)]
     if groups == channels == maps:
         table = Table(depthwise_weights(weights, bias))
         arguments = (source, table, Write(node.output), shape, UNBOUNDED)
-        distance = pool_distance_bytes(window, channels)
-        return [Call("conv_depthwise", "nnkit_conv_depthwise", arguments, distance_bytes=distance, clip=4)]
+        accesses = pool_accesses(window, channels)
+        return [Call("conv_depthwise", "nnkit_conv_depthwise", arguments, accesses=accesses, clip=4)]
     by_group = weights.reshape(groups, maps // groups, channels // groups, *window.kernel)
     return [
-        packed_call(source, node.output, by_group, bias, shape).at_distance(
-            packed_distance_bytes(window, channels, maps, groups)
+        packed_call(source, node.output, by_group, bias, shape).over_input(
+            conv_accesses(window, channels, maps, groups)
         )
     ]
 

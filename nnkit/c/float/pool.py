@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnkit.c.float.calls import Call, Code, Write
 from nnkit.c.float.operands import read
-from nnkit.c.float.overlap import pool_distance_bytes
+from nnkit.c.float.overlap import pool_accesses
 from nnkit.c.float.reduce import reduce_call
 from nnkit.c.float.window import window_struct
 from nnkit.graph.read.pool import read_pool
@@ -15,11 +15,11 @@ from nnkit.graph.view import GraphView, Node
 def pool(graph: GraphView, node: Node) -> Code:
     reading = read_pool(graph, node, one_row=True)
     ends = (read(graph, reading.data), Write(node.output), window_struct(graph, node, reading.window))
-    distance = pool_distance_bytes(reading.window, graph.shape(reading.data)[1])
+    accesses = pool_accesses(reading.window, graph.shape(reading.data)[1])
     if reading.kind == "max":
-        return [Call("pool", "nnkit_max_pool", ends, distance_bytes=distance)]
+        return [Call("pool", "nnkit_max_pool", ends, accesses=accesses)]
     arguments = (*ends, reading.counts_padding)
-    return [Call("pool", "nnkit_average_pool", arguments, distance_bytes=distance)]
+    return [Call("pool", "nnkit_average_pool", arguments, accesses=accesses)]
 
 
 def global_pool(graph: GraphView, node: Node) -> Code:

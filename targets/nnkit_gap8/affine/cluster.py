@@ -102,9 +102,9 @@ class AffineCluster:
             return call
         if isinstance(self.described(parts, op), str):  # on L2, with scratch for each part
             scratch = align_up(parts.scratch_bytes, 4) * self.machine.cores
-            return replace(parts, scratch_bytes=scratch, distance_bytes=0)  # no order among parts
-        distance = parts.distance_bytes if _reads_all(parts.numbers) else 0
-        return replace(parts, scratch_bytes=0, distance_bytes=distance)
+            return replace(parts, scratch_bytes=scratch, accesses=None)  # no order among parts
+        accesses = parts.accesses if _reads_all(parts.numbers) else None
+        return replace(parts, scratch_bytes=0, accesses=accesses)
 
     def described(self, call: Call, op: OpBase) -> tuple[TiledOp, TileCosts] | str:
         """The tiles of a call, or why it has none."""

@@ -62,7 +62,7 @@ def in_channel_parts(call: Call, most_bytes: int) -> list[Call]:
                 call,
                 numbers=numbers,
                 tables=tables,
-                distance_bytes=0,
+                accesses=None,
                 first_channel=call.first_channel + first * together,
             )
         )

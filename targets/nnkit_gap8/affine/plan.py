@@ -15,6 +15,7 @@ from nnkit.c.affine.call import Call, Code
 from nnkit.c.affine.catalogue import codes_of
 from nnkit.errors import DoesNotFitError, InternalError
 from nnkit.memory.engine import Effort
+from nnkit.memory.overlaps import with_overlaps
 from nnkit.memory.packing import align_up
 from nnkit.memory.plan import Buffer, MemoryPlan, Region, RegionUse, Step, TensorPlace, WeightChunk
 from nnkit.program.affine import AffineProgram
@@ -227,4 +228,5 @@ def _memory_plan(
         "l2": RegionUse(machine.l2.capacity_bytes, end, bound, end == bound),
         "l3": RegionUse(machine.l3.capacity_bytes, weight_bytes, weight_bytes, True),
     }
-    return MemoryPlan("general", regions, buffers, places, steps, tuple(chunks), weight_bytes)
+    plan = MemoryPlan("general", regions, buffers, places, steps, tuple(chunks), weight_bytes)
+    return with_overlaps(plan, [call.accesses for call in work.calls])

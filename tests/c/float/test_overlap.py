@@ -10,7 +10,7 @@ import pytest
 from onnx import NodeProto, helper
 from segment_networks import network, normal
 
-from nnkit.c.float.overlap import conv_distance_bytes, pool_distance_bytes
+from nnkit.c.float.overlap import conv_accesses, pool_accesses
 from nnkit.cpu_segments import emit_segment, run_segment
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.graph.read.window import SlidingWindow
@@ -57,7 +57,9 @@ def test_convolutions_of_groups(tmp_path: Path, outputs: int, window: dict[str, 
 def test_distances_by_hand() -> None:
     """Of 3 maps of 4 x 4: a pool of 2 x 2 by 2 is never behind; a depthwise convolution needs one map of room."""
     halving = SlidingWindow((2, 2), (2, 2), (1, 1), (0, 0, 0, 0), False, (4, 4), (2, 2))
-    assert pool_distance_bytes(halving, 3) == 1
+    assert pool_accesses(halving, 3).distance_bytes == 1
     same = SlidingWindow((3, 3), (1, 1), (1, 1), (1, 1, 1, 1), False, (4, 4), (4, 4))
-    assert conv_distance_bytes(same, 3, 3, 3) == 16 * VALUE_BYTES
-    assert conv_distance_bytes(same, 3, 3, 1) == 0
+    by_group = conv_accesses(same, 3, 3, 3)
+    assert by_group is not None
+    assert by_group.distance_bytes == 16 * VALUE_BYTES
+    assert conv_accesses(same, 3, 3, 1) is None
