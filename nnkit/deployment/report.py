@@ -18,7 +18,7 @@ from nnkit.memory.joint_plan import Stage
 from nnkit.pipeline import Finished
 from nnkit.recipe.resolved import resolved_yaml
 from nnkit.report.advice import advice_for_networks
-from nnkit.report.build import file_entries, write_json
+from nnkit.report.build import file_entries, json_text, write_report_with
 from nnkit.report.csv_cell import plain_cell
 from nnkit.report.layers_csv import COLUMNS, layer_table
 from nnkit.stages.report_stage import tool_versions
@@ -62,12 +62,14 @@ def write_report(
             "artifact": file_entries(folder / "artifact"),
         }
         report["advice"] = advice_for_networks(report, {name: each.report for name, each in finished.items()})
-        write_json(folder / "report.json", report)
-        write_json(folder / "plan.json", plan_to_json(plan))
-        (folder / "layers.csv").write_text(_layers_csv(deployed), encoding="utf-8")
+        texts = {
+            "plan.json": json_text(plan_to_json(plan)),
+            "layers.csv": _layers_csv(deployed),
+            "recipe.yaml": resolved_yaml(build.recipe),
+        }
+        write_report_with(report, texts, folder)
         for region in plan.regions:
             (folder / f"memory_{region}.svg").write_text(memory_map_svg(plan, region), encoding="utf-8")
-        (folder / "recipe.yaml").write_text(resolved_yaml(build.recipe), encoding="utf-8")
     return report
 
 

@@ -67,6 +67,7 @@ def build_package(build_dir: Path, out: Path | None = None, *, manifest_extra: M
         check_records(plan, report)
     except GateFailedError as error:
         raise GateFailedError(error.reason, where=str(build_dir), remedy=_RUN_FIRST) from error
+    _check_beside(build_dir, report)
     records = {name: FileRecord(file_sha256(path), path.stat().st_size) for name, path in files.items()}
     stages = report.get("stages")
     made: dict[str, bytes | Path] = {
@@ -122,11 +123,21 @@ def _check_artifact(folder: Path, report: Mapping[str, Any]) -> None:
         )
     changed = changed_files(folder, report)
     if changed:
-        raise GateFailedError(
-            "was changed after it was verified: its SHA-256 differs from the report",
-            where=str(folder / changed[0]),
-            remedy=_RUN_FIRST,
-        )
+        raise _changed(folder / changed[0])
+
+
+def _check_beside(build_dir: Path, report: Mapping[str, Any]) -> None:
+    """Plan, table of layers and recipe are those that the report was written with, where it says."""
+    records = report.get("files")
+    for name, record in (records if isinstance(records, dict) else {}).items():
+        if name in PACKED and (not isinstance(record, dict) or file_sha256(build_dir / name) != record.get("sha256")):
+            raise _changed(build_dir / name)
+
+
+def _changed(path: Path) -> GateFailedError:
+    return GateFailedError(
+        "was changed after it was verified: its SHA-256 differs from the report", where=str(path), remedy=_RUN_FIRST
+    )
 
 
 def _recipe(path: Path) -> dict[str, Any]:

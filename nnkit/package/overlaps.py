@@ -88,8 +88,9 @@ def least_distance_bytes(accesses: Mapping[str, Any]) -> int:
     if order == "groups":
         if channels % groups or out_channels % groups:
             raise ValueError(f"{groups} groups of {channels} and {out_channels} channels")
-        end, start = out_channels // groups * out_plane * written, channels // groups * plane * read
-        last: int = end + (groups - 1) * (end - start)
+        end: int = out_channels // groups * out_plane * written
+        start: int = channels // groups * plane * read
+        last = end + (groups - 1) * (end - start)
         return max(_SMALLEST_STEP, end, last)
     first = _first_pixels(window)
     if order == "pixels":

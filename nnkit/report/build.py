@@ -27,11 +27,12 @@ def file_entries(folder: Path) -> dict[str, dict[str, Any]]:
     """sha256 and bytes of every file below `folder`, by relative path, sorted."""
     entries = {}
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        entries[path.relative_to(folder).as_posix()] = _file_entry(path.read_bytes())
+        entries[path.relative_to(folder).as_posix()] = file_entry(path.read_bytes())
     return entries
 
 
-def _file_entry(content: bytes) -> dict[str, Any]:
+def file_entry(content: bytes) -> dict[str, Any]:
+    """sha256 and bytes of a file's content."""
     return {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
 
 
@@ -118,7 +119,7 @@ def build_report(build: Reported) -> dict[str, Any]:
             "gates": [gate.as_json() for gate in build.gates],
             **({"required": [each.as_json() for each in build.required]} if build.required else {}),
         },
-        "stages": {name: _file_entry(content) for name, content in build.stages.items()},
+        "stages": {name: file_entry(content) for name, content in build.stages.items()},
         "artifact": file_entries(build.artifact_folder),
     }
 
@@ -208,4 +209,18 @@ def _peak_bytes(plan: MemoryPlan, op: OpBase, steps: Sequence[int]) -> int | Non
 
 def write_json(path: Path, data: Any) -> None:
     """Deterministic, readable JSON: two-space indent, keys in the order given, final newline."""
-    path.write_text(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    path.write_text(json_text(data), encoding="utf-8")
+
+
+def json_text(data: Any) -> str:
+    """As `write_json` writes it."""
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_report_with(report: dict[str, Any], texts: Mapping[str, str], folder: Path) -> None:
+    """Write report.json, and beside it `texts` by file name, whose SHA-256 the report gets: packages have all."""
+    contents = {name: text.encode() for name, text in texts.items()}
+    report["files"] = {name: file_entry(content) for name, content in contents.items()}
+    write_json(folder / "report.json", report)
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)

@@ -33,7 +33,7 @@ def report(build: Build, outcome: Outcome) -> dict[str, Any]:
     """Write report.json and the files beside it; returns the report's data."""
     from nnkit.memory import plan_to_json
     from nnkit.recipe import resolved_yaml
-    from nnkit.report.build import write_json
+    from nnkit.report.build import json_text, write_report_with
     from nnkit.report.calibration_table import calibration_table
     from nnkit.report.layers_csv import layer_table_csv
     from nnkit.report.page_data import write_page_data
@@ -52,14 +52,16 @@ def report(build: Build, outcome: Outcome) -> dict[str, Any]:
         data = _measured(build, outcome, stages, details)
         shown = build.target.shown(data.get("details", {}))
         _judge(build, outcome, data, shown)
-        write_json(folder / "report.json", data)
-        write_json(folder / "plan.json", plan_to_json(plan))
+        texts = {
+            "plan.json": json_text(plan_to_json(plan)),
+            "layers.csv": layer_table_csv(program, plan, data["layers"]),
+            "recipe.yaml": resolved_yaml(build.recipe),
+        }
+        write_report_with(data, texts, folder)
         write_page_data(folder / "page.json", _page(outcome, shown))
-        (folder / "layers.csv").write_text(layer_table_csv(program, plan, data["layers"]), encoding="utf-8")
         _draw_memories(folder, plan, program, shown)
         for name, content in stages.items():
             (folder / name).write_bytes(content)
-        (folder / "recipe.yaml").write_text(resolved_yaml(build.recipe), encoding="utf-8")
         wanted = quantization_of(build, lowered, deployment.statistics)
         used = build.target.ranges_used(lowered, wanted, program, build.options)
         (folder / "calibration.yaml").write_text(calibration_table(used), encoding="utf-8")

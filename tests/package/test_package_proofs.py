@@ -17,6 +17,7 @@ from nnkit.errors import GateFailedError, UserFileError
 from nnkit.package import build_package
 from nnkit.package.proofs import check_proofs, check_records
 from nnkit.package.provenance import PROVENANCE_NAME, SBOM_NAME
+from nnkit.report.build import file_entry
 
 if host_compiler() is None:
     pytest.skip("no C compiler", allow_module_level=True)
@@ -29,11 +30,15 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def repacked(build: Path, place: Path, name: str, change: Callable[[Any], None]) -> Path:
-    """A package of the build with one of its JSON files changed: whole in itself."""
+    """A package of the build with one of its JSON files changed: whole in itself, its report's digests too."""
     shutil.copytree(build, place)
     content = json.loads((place / name).read_text())
     change(content)
     (place / name).write_text(json.dumps(content))
+    if name != "report.json":
+        report = json.loads((place / "report.json").read_text())
+        report["files"][name] = file_entry((place / name).read_bytes())
+        (place / "report.json").write_text(json.dumps(report))
     return build_package(place, place / "x.nnpkg", manifest_extra={})
 
 
@@ -99,6 +104,16 @@ def test_a_proof_that_does_not_hold_is_found(
     monkeypatch.setattr("nnkit.package.build.check_records", lambda plan, report: ())
     with pytest.raises(GateFailedError, match=reason):
         check_proofs(repacked(build, tmp_path / "elsewhere", name, change))
+
+
+@pytest.mark.parametrize("name", ["plan.json", "layers.csv", "recipe.yaml"])
+def test_what_was_changed_beside_the_report_is_not_packed(build: Path, tmp_path: Path, name: str) -> None:
+    place = tmp_path / "b"
+    shutil.copytree(build, place)
+    (place / name).write_bytes((place / name).read_bytes() + b"\n")
+    with pytest.raises(GateFailedError, match="was changed after it was verified") as error:
+        build_package(place, place / "x.nnpkg", manifest_extra={})
+    assert error.value.where == str(place / name)
 
 
 @pytest.mark.parametrize("entry", [None, {}, {"sha256": None}, {"sha256": "AB" * 32}])
