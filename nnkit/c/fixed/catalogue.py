@@ -13,6 +13,7 @@ from nnkit.c.fixed.conv2d import Conv2dC, dense_source, running_output_is_signed
 from nnkit.c.fixed.conv2d_depthwise import depthwise_source
 from nnkit.c.fixed.conv2d_packed import packed_source
 from nnkit.c.fixed.conv_transpose2d import ConvTranspose2dC, transposed_source
+from nnkit.c.fixed.conv_transpose2d_packed import transposed_packed_source
 from nnkit.c.fixed.elementwise import elementwise_source
 from nnkit.c.fixed.embedding import EmbeddingC
 from nnkit.c.fixed.join_rows import JoinRowsC
@@ -98,6 +99,7 @@ _SOURCES: tuple[_SourceOf, ...] = (
     dense_source,
     packed_source,
     transposed_source,
+    transposed_packed_source,
     pool_source,
     elementwise_source,
     lookup_source,

@@ -241,10 +241,10 @@ def _lanes(weight: NDArray[np.int64], layout: PackedLayout) -> NDArray[np.int64]
 
 
 def packed_source(functions: Collection[Function]) -> Source | None:
-    """The file with all packed convolutions."""
+    """The file with all images and packed convolutions."""
     images = sorted({function for function in functions if isinstance(function, ImageFunction)})
     variants = sorted({function for function in functions if isinstance(function, PackedFunction)})
-    if not variants:
+    if not images and not variants:
         return None
     declarations = (
         *(

@@ -10,6 +10,7 @@ from typing import Any
 
 from nnkit.c.fixed.catalogue import OperatorOf, operator_c
 from nnkit.c.fixed.conv2d_packed import PackedConv2dC
+from nnkit.c.fixed.conv_transpose2d_packed import PackedConvTranspose2dC
 from nnkit.c.fixed.layer import Call
 from nnkit.c.fixed.machine import CoreMachine
 from nnkit.c.fixed.operator import Function, OperatorC
@@ -17,7 +18,7 @@ from nnkit.errors import InternalError
 from nnkit.memory.needs import KernelNeeds
 from nnkit.memory.plan import MemoryPlan, Step
 from nnkit.memory.same_weights import first_with_same_weights
-from nnkit.program import Conv2d, OpBase, Program
+from nnkit.program import Conv2d, ConvTranspose2d, OpBase, Program
 from nnkit_gap8.cluster import costs
 from nnkit_gap8.cluster.tile_plan import TiledOp, TilePlan, Tiling, check_tile_plan, least_l1_bytes
 from nnkit_gap8.cluster.tile_search import Part, best_tilings
@@ -60,6 +61,8 @@ class Cluster:
         """The C of an op, with such slices of its input channels (see `Tiling`)."""
         if isinstance(self.described[op.name], str):
             return operator_c(op)
+        if isinstance(op, ConvTranspose2d):
+            return PackedConvTranspose2dC(self.program)
         if packed_of(op, self.program) is not None:
             return PackedConv2dC(self.program, slice_groups)
         return _OnTiles(operator_c(op)) if isinstance(op, Conv2d) else operator_c(op)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from nnkit.c.fixed.conv2d_packed import BLOCK_PIXELS, PackedLayout
+from nnkit.c.fixed.conv_transpose2d_packed import TransposedLayout
 from nnkit.c.fixed.weight_blocks import LANES
 from nnkit.memory.plan import MemoryPlan
 
@@ -26,6 +27,7 @@ DMA_BYTES = 7.9  # a cycle
 GROUP_CYCLES = 25.0  # 4 channels by 4 pixels by a group of lanes
 ROW_CYCLES = 8.0  # of an inner loop: its set-up and the step to the next kernel row
 _BLOCK_CYCLES = 99.0  # 16 starts, 16 outputs, the block's parameters
+_PHASE_CYCLES = 150.0  # of a transposed convolution's block: a call, its parameters
 _SUMS_CYCLES = 100.0  # 16 sums, kept from slice to slice
 _PIXELS_CYCLES = 250.0  # addresses of four pixels, in code that a core's first cache does not hold beside the loop
 
@@ -87,6 +89,28 @@ def least_slice_cycles(layout: PackedLayout, pixels: int, channels: int, cores: 
     blocks = ceil_div(channels, LANES)
     each = layout.rows * ROW_CYCLES + _BLOCK_CYCLES + _SUMS_CYCLES
     return pixels / BLOCK_PIXELS * (_PIXELS_CYCLES + blocks * each) / cores
+
+
+def _phase_cycles(layout: TransposedLayout) -> float:
+    """Blocks of 4 channels by 4 pixels of each phase."""
+    return sum(
+        layout.phase_groups(phase) * GROUP_CYCLES + len(phase.taps_y) * ROW_CYCLES + _BLOCK_CYCLES + _PHASE_CYCLES
+        for phase in layout.phases
+    )
+
+
+def transposed_cycles(layout: TransposedLayout, rows: int, channels: int, cores: int) -> float:
+    """The slowest part's work on so many rows of each phase: parts divide fours of pixels, phases and blocks."""
+    phases, blocks = len(layout.phases), ceil_div(channels, LANES)
+    units = ceil_div(rows * ceil_div(layout.columns, BLOCK_PIXELS) * phases * blocks, cores)
+    return ceil_div(units, blocks) * _PIXELS_CYCLES + units * _phase_cycles(layout) / phases
+
+
+def least_transposed_cycles(layout: TransposedLayout, channels: int, cores: int) -> float:
+    """All of it in even parts."""
+    blocks = ceil_div(channels, LANES)
+    each = len(layout.phases) * _PIXELS_CYCLES + blocks * _phase_cycles(layout)
+    return layout.rows * ceil_div(layout.columns, BLOCK_PIXELS) * each / cores
 
 
 def image_cycles(layout: PackedLayout, rows: int, columns: int, cores: int, same_type: bool) -> float:

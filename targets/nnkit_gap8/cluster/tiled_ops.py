@@ -8,10 +8,23 @@ from dataclasses import dataclass, replace
 from nnkit.c.fixed.conv2d import conv2d_kernel
 from nnkit.c.fixed.conv2d_depthwise import is_depthwise
 from nnkit.c.fixed.conv2d_packed import PackedLayout, packed_layout, why_not_packed
+from nnkit.c.fixed.conv_transpose2d_packed import transposed_layout, why_transposed_not_packed
 from nnkit.c.fixed.machine import CoreMachine
 from nnkit.c.fixed.types import chw, ctype
 from nnkit.c.fixed.weight_blocks import block_bytes
-from nnkit.program import Activation, Add, Conv2d, Fixed, Lookup, Mul, OpBase, Pool, Program, Window
+from nnkit.program import (
+    Activation,
+    Add,
+    Conv2d,
+    ConvTranspose2d,
+    Fixed,
+    Lookup,
+    Mul,
+    OpBase,
+    Pool,
+    Program,
+    Window,
+)
 from nnkit_gap8.cluster import costs
 from nnkit_gap8.cluster.tile_plan import Rows, Slices, TiledOp, TileInput
 
@@ -61,6 +74,8 @@ def describe(op: OpBase, program: Program, machine: CoreMachine) -> tuple[TiledO
         if reason is None and program.tensors[op.output].elements == op.weight.shape[0] > 4:
             reason = "one output pixel: bound by its weights"
         return reason or _packed(op, program, machine.cores)
+    if isinstance(op, ConvTranspose2d):
+        return why_transposed_not_packed(op, program) or _transposed(op, program, machine.cores)
     if isinstance(op, Pool):
         return _pool(op, program, machine.cores)
     if isinstance(op, Add | Mul | Activation | Lookup):
@@ -139,6 +154,39 @@ def _packed(op: Conv2d, program: Program, cores: int) -> tuple[TiledOp, TileCost
         )
 
     return tiled, TileCosts(compute, image, least, sliced)
+
+
+def _transposed(op: ConvTranspose2d, program: Program, cores: int) -> tuple[TiledOp, TileCosts]:
+    """A tile's row is as many rows of the output as the stride says."""
+    x, y = program.tensors[op.inputs[0]], program.tensors[op.output]
+    (channels, height, width), (out_channels, _, out_w) = chw(x), chw(y)
+    layout = transposed_layout(op, program)
+    rows = Rows(height, 1, layout.pad_top, layout.image.rows)
+    tiled = TiledOp(
+        name=op.name,
+        channels=out_channels,
+        height=layout.rows,
+        width=op.window.stride_h * out_w,
+        row_bytes=op.window.stride_h * out_w * y.format.bytes,
+        inputs=(TileInput(channels, width * x.format.bytes, rows),),
+        block_bytes=layout.block_bytes,
+        image_row_bytes=layout.image.image_row_bytes,
+        image_rows=rows,
+    )
+    same_type = ctype(x.fixed) == layout.image.lane
+
+    def compute(tile_channels: int, kernel_rows: int, out_rows: int) -> float:
+        return costs.FORK_CYCLES + costs.transposed_cycles(layout, out_rows, tile_channels, cores)
+
+    def image(kernel_rows: int) -> float:
+        image_rows = kernel_rows - 1 + rows.span
+        columns = layout.image.entry_groups
+        return costs.FORK_CYCLES + costs.image_cycles(layout.image, image_rows, columns, cores, same_type)
+
+    def least(tile_channels: int) -> float:
+        return costs.least_transposed_cycles(layout, tile_channels, cores)
+
+    return tiled, TileCosts(compute, image, least)
 
 
 def _pool_cost(kind: str, window: Window, storage: Fixed) -> costs.PoolCost:

@@ -12,6 +12,7 @@ from nnkit_gap8.cluster.tile_plan import Rows, TileInput, TilePlan, Tiling
 
 _FIELDS: Mapping[str, tuple[str, ...]] = {
     "packed_conv": ("in_h", "out_h", "pad_top", "out_channels", ""),
+    "packed_transposed": ("conv.in_h", "conv.out_h", "conv.pad_top", "conv.out_channels", ""),
     "conv": ("in_h", "out_h", "window.pad_top", "groups", ""),
     "pool": ("in_h", "out_h", "window.pad_top", "channels", ""),
     "elementwise": ("", "", "", "channels", "plane"),

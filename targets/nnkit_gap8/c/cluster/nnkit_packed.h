@@ -38,6 +38,16 @@ struct nnkit_packed_conv {
     nnkit_i32 begins, ends;     /* of a tile with a slice of the input channels: the first of them, the last (0 or 1) */
 };
 
+#define NNKIT_MOST_APART 4
+
+/* A transposed convolution in packed form: `apart_h` by `apart_w` phases, each a convolution of stride 1 of the image. */
+struct nnkit_packed_transposed {
+    struct nnkit_packed_conv conv; /* its outputs are those of one phase, its kernel reaches over all phases' taps */
+    nnkit_i32 apart_h, apart_w; /* from an output of a phase to the next */
+    nnkit_i32 rows[NNKIT_MOST_APART], down[NNKIT_MOST_APART]; /* by the phase's row: kernel rows, the first one's place */
+    nnkit_i32 columns[NNKIT_MOST_APART], across[NNKIT_MOST_APART]; /* by its column */
+};
+
 /* Blocks of 4 output channels by 4 pixels. All offsets count bytes. */
 struct nnkit_block {
     const nnkit_u8 *image;      /* the first pixel's first group */
@@ -169,6 +179,9 @@ typedef unsigned char nnkit_u8x4 __attribute__((vector_size(4), may_alias));
 #define NNKIT_BLOCK_S16(name) NNKIT_BLOCK_FUNCTION(name, nnkit_i16, nnkit_i16, 2, NNKIT_GROUP_S16)
 #define NNKIT_BLOCK_S8(name) NNKIT_BLOCK_FUNCTION(name, nnkit_i8, nnkit_i8, 4, NNKIT_GROUP_S8)
 #define NNKIT_BLOCK_U8(name) NNKIT_BLOCK_FUNCTION(name, nnkit_u8, nnkit_i8, 4, NNKIT_GROUP_U8)
+#define NNKIT_BLOCK_APART_S16(name) NNKIT_BLOCK_S16(name)
+#define NNKIT_BLOCK_APART_S8(name) NNKIT_BLOCK_S8(name)
+#define NNKIT_BLOCK_APART_U8(name) NNKIT_BLOCK_U8(name)
 
 #endif
 

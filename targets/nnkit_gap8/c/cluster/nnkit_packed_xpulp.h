@@ -78,20 +78,24 @@
             NNKIT_X_BLOCK(dot, NNKIT_X_STORED(NNKIT_X_LIMIT, store, size));                  \
         }                                                                                    \
     } while (0)
-#define NNKIT_BLOCK_FUNCTION(name, dot)                         \
+#define NNKIT_BLOCK_FUNCTION(name, dot, words, bytes)           \
     static void name(struct nnkit_block *block, nnkit_i32 size) \
     {                                                           \
         if (size == 2) {                                        \
-            NNKIT_X_BLOCKS(dot, "sh", "2");                     \
+            NNKIT_X_BLOCKS(dot, "sh", words);                   \
         } else if (size == 1) {                                 \
-            NNKIT_X_BLOCKS(dot, "sb", "1");                     \
+            NNKIT_X_BLOCKS(dot, "sb", bytes);                   \
         } else {                                                \
             NNKIT_X_BLOCK(dot, NNKIT_X_KEPT);                   \
         }                                                       \
     }
-#define NNKIT_BLOCK_S16(name) NNKIT_BLOCK_FUNCTION(name, NNKIT_X_DOT_S16)
-#define NNKIT_BLOCK_S8(name) NNKIT_BLOCK_FUNCTION(name, NNKIT_X_DOT_S8)
-#define NNKIT_BLOCK_U8(name) NNKIT_BLOCK_FUNCTION(name, NNKIT_X_DOT_U8)
+#define NNKIT_BLOCK_S16(name) NNKIT_BLOCK_FUNCTION(name, NNKIT_X_DOT_S16, "2", "1")
+#define NNKIT_BLOCK_S8(name) NNKIT_BLOCK_FUNCTION(name, NNKIT_X_DOT_S8, "2", "1")
+#define NNKIT_BLOCK_U8(name) NNKIT_BLOCK_FUNCTION(name, NNKIT_X_DOT_U8, "2", "1")
+/* The same, stored to every second element. */
+#define NNKIT_BLOCK_APART_S16(name) NNKIT_BLOCK_FUNCTION(name, NNKIT_X_DOT_S16, "4", "2")
+#define NNKIT_BLOCK_APART_S8(name) NNKIT_BLOCK_FUNCTION(name, NNKIT_X_DOT_S8, "4", "2")
+#define NNKIT_BLOCK_APART_U8(name) NNKIT_BLOCK_FUNCTION(name, NNKIT_X_DOT_U8, "4", "2")
 
 /* Other instructions: two registers; a load or a store with post-increment. */
 #define NNKIT_X_R(f3, f7, d, a, b) " .insn r 0x33, " f3 ", " f7 ", " d ", " a ", " b "\n"

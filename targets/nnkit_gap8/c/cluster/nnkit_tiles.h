@@ -82,7 +82,8 @@ struct nnkit_tiles {
     nnkit_i32 complete;         /* this is the tile's last slice: a pool behind the convolution runs */
     struct nnkit_task task, image_task, pool_task;
     union {
-        struct nnkit_packed_conv packed;
+        struct nnkit_packed_conv packed; /* and the first field of the next */
+        struct nnkit_packed_transposed transposed;
         struct nnkit_conv conv;
         struct nnkit_pool pool;
         struct nnkit_elementwise elementwise;
