@@ -6,6 +6,9 @@
   element type"): it gets ones and zeros.
 * A slice of a matrix product, behind a reshape that only appends axes of 1, ends the compiler ("Invalid index!"): the
   product is sliced, and the slice reshaped.
+* In INT8 a softmax along channels that a permutation swaps with rows, as in detectors that give distances as
+  distributions, is moved before the swap by the compiler, whose code for it in local memory then is wrong. It is
+  written along the rows, which the compiler computes in F16.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from nnkit_tpu.program import (
     TpuPermute,
     TpuReshape,
     TpuSlice,
+    TpuSoftmax,
     TpuTensor,
 )
 
@@ -121,3 +125,33 @@ def _reshaped_product(graph: TpuGraph, op: TpuSlice) -> TpuMatMul | None:
         return None
     before, after = (graph.tensors[each].shape for each in (product.output, op.inputs[0]))
     return product if after == (*before, *(1,) * (len(after) - len(before))) else None
+
+
+def softmax_before_swaps(graph: TpuGraph) -> TpuGraph:
+    """The graph with softmax along channels that are rows before a permutation taken there, and then permuted."""
+    tensors, ops, gone = dict(graph.tensors), list[TpuOp](), set[str]()
+    for op in graph.ops:
+        swap = _only_swapped_for(graph, op) if isinstance(op, TpuSoftmax) else None
+        if not isinstance(op, TpuSoftmax) or swap is None:
+            ops.append(op)
+            continue
+        along = f"{op.output}_rows"
+        tensors[along] = TpuTensor(along, graph.tensors[swap.inputs[0]].shape)
+        ops += [
+            replace(op, inputs=swap.inputs, output=along, axis=swap.order[op.axis], range_of=op.output),
+            replace(swap, inputs=(along,), output=op.output),
+        ]
+        gone.add(swap.output)
+    if not gone:
+        return graph
+    kept = {name: tensor for name, tensor in tensors.items() if name not in gone}
+    return replace(graph, tensors=kept, ops=tuple(op for op in ops if op.output not in gone))
+
+
+def _only_swapped_for(graph: TpuGraph, op: TpuSoftmax) -> TpuPermute | None:
+    """The swap of channels and rows that only this softmax along the channels reads; None: there is none."""
+    swap = graph.producer(op.inputs[0])
+    if op.axis != 1 or not isinstance(swap, TpuPermute) or swap.output in graph.outputs:
+        return None
+    alone = len(graph.consumers(swap.output)) == 1
+    return swap if alone and swap.order == (0, 2, 1, *range(3, len(swap.order))) else None

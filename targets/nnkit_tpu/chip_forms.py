@@ -22,7 +22,12 @@ import numpy as np
 
 from nnkit.calibrate.stats import ValueRange
 from nnkit.program import Window
-from nnkit_tpu.bm_forms import sliced_before_reshapes, with_whole_normalisations, without_single_rows
+from nnkit_tpu.bm_forms import (
+    sliced_before_reshapes,
+    softmax_before_swaps,
+    with_whole_normalisations,
+    without_single_rows,
+)
 from nnkit_tpu.dense import dense_layers
 from nnkit_tpu.pool_parts import pools_of_parts
 from nnkit_tpu.program import (
@@ -43,7 +48,8 @@ def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
     """The float graph with ops as `chip` computes them right and soon; mode: of the whole network."""
     graph = dense_layers(graph, chip, mode)
     if not chip.startswith(_FAMILY):
-        return sliced_before_reshapes(with_whole_normalisations(without_single_rows(graph)))
+        graph = sliced_before_reshapes(with_whole_normalisations(without_single_rows(graph)))
+        return softmax_before_swaps(graph) if mode == "INT8" else graph
     tensors, ops = dict(graph.tensors), list[TpuOp]()
     for op in graph.ops:
         if (

@@ -9,11 +9,13 @@ import onnxruntime
 import pytest
 from tpu_net import ROWS, Net
 
+from nnkit.calibrate.stats import ValueRange
 from nnkit_tpu.chip_forms import for_chip
 from nnkit_tpu.chip_model import run_on_chip_model
 from nnkit_tpu.compile import CompileOptions, compile_graph
 from nnkit_tpu.lowering import lower
-from nnkit_tpu.program import TpuLayerNorm, TpuReshape, TpuSlice
+from nnkit_tpu.program import TpuLayerNorm, TpuReshape, TpuSlice, TpuSoftmax
+from nnkit_tpu.quantize import Precision, graph_of, other_modes, table_ranges, to_program
 from nnkit_tpu.toolchain import Toolchain
 
 
@@ -56,3 +58,45 @@ def test_what_the_compiler_would_fail_on_is_as_in_onnx_runtime(
     for output, values in zip(outputs, computed.values(), strict=True):
         true = expected[output]
         assert np.abs(values.reshape(true.shape) - true).max() < 0.004 * np.abs(true).max(), output
+
+
+def _distances(net: Net) -> tuple[list[str], tuple[str, ...]]:
+    """Two times four sides of twelve and ten places, each as a distribution over eight distances, as detectors have
+    them; and what a swap that is read twice, or of other axes, leaves as it is."""
+    swapped, outputs = [], []
+    for index in range(3):
+        sides = net("Conv", "x", net.normal(32, 8, 1, 1), to=f"sides{index}")
+        each = net("Reshape", sides, net.ints(1, 4, 8, 120))
+        swapped.append(net("Transpose", each, to=f"swapped{index}", perm=[0, 2, 1, 3]))
+        outputs.append(net("Softmax", swapped[-1], axis=1, to=f"distribution{index}"))
+    twice = net("Add", outputs.pop(), swapped[-1], to="read_twice")
+    turned = net("Softmax", net("Transpose", "x", perm=[0, 3, 1, 2], to="turned"), axis=1)
+    return [*outputs, twice, turned], (swapped[-1], "turned")
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "bm1688"])
+def test_distributions_over_channels_that_were_rows_are_as_in_onnx_runtime(
+    tpu_toolchain: Toolchain, tmp_path: Path, chip: str
+) -> None:
+    """As they are written elsewhere they come into a layer group, and are wrong by up to 0.98."""
+    net = Net()
+    outputs, left = _distances(net)
+    model = net.model(outputs)
+    graph = for_chip(lower(model, "net", chip), chip, "INT8")
+    axes = {op.output: op.axis for op in graph.ops if isinstance(op, TpuSoftmax)}
+    assert sorted(axes.values()) == [1, 1, 2, 2]
+    assert set(left) <= set(graph.tensors)
+    given = {"x": np.random.default_rng(3).normal(0, 1, model.inputs[0].shape).astype(np.float32)}
+    session = onnxruntime.InferenceSession(model.proto().SerializeToString(), providers=["CPUExecutionProvider"])
+    expected = dict(zip(outputs, session.run(outputs, given), strict=True))
+    ranges = {name: ValueRange(-8.0, 8.0, -8.0, 8.0) for name in graph.tensors}
+    ranges |= dict.fromkeys(axes, ValueRange(0.0, 1.0, 0.0, 1.0))
+    program = to_program(graph, ranges, Precision(chip, "INT8"))
+    ranges = table_ranges(graph_of(program), ranges, chip)
+    modes = other_modes(program, "INT8")
+    how = CompileOptions(chip=chip)
+    compiled = compile_graph(tpu_toolchain, graph_of(program), how, tmp_path, ranges=ranges, modes=modes)
+    computed = run_on_chip_model(tpu_toolchain, compiled.model, chip, {compiled.locations["x"]: given["x"]})
+    for output, values in zip(outputs, computed.values(), strict=True):
+        limit = 0.04 if output in axes else 3 * 8 / 127  # steps: of the image, the convolution, the sum
+        assert np.abs(values.reshape(expected[output].shape) - expected[output]).max() < limit, output
