@@ -16,10 +16,9 @@ from nnkit.errors import ToolError
 from nnkit.program import Program
 from nnkit.runner import Contract, LayerRunner, Runner, RunResult
 from nnkit.simulate import simulate, simulate_op
+from nnkit.verify.drift import distance, drawn, furthest
 
 _OURS = "report this to those who made the target"
-_HOW_MUCH_FURTHER = 2.0
-"""From the simulation, in root mean squares: two models whose layers round differently within their bounds."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,8 @@ def _compare_layers(
     released one is compared with the simulation of the whole network first: where it agrees, the layers of the other
     prove nothing and are not compared; otherwise the verdict says how far either is from it. Where a layer may differ
     within a bound, neither may be as simulated: the layers of the other are then compared with its own outputs, and
-    the released one passes where it is not much further from the simulation (`_HOW_MUCH_FURTHER`).
+    the released one passes where networks that keep to the bounds are as far from the simulation: the other model,
+    whose layers are compared, and some that are drawn (`drift.py`).
 
     A layer whose values the artifact does not hold is computed, and so compared with the layers that read it.
     """
@@ -157,12 +157,9 @@ def _compare_layers(
                 "the released model and the one that gives inner values have other outputs: of "
                 f"{size} values, {released} of the released one and {traced} of the other are not as simulated"
             )
-            if count.may_drift and _is_as_near(program, result, expected):
-                own_outputs = True
-                note += (
-                    "; as layers may differ within bounds, they are compared with the outputs of the other, and the "
-                    "released one is not much further from the simulation than that"
-                )
+            if count.may_drift:
+                own_outputs, told = _within_reach(program, given, result, expected, count.bound)
+                note += f"; {told}"
         values = {**given, **result.tensors, **({} if own_outputs else result.outputs)}
         for op in program.ops:
             lacking = [
@@ -206,16 +203,23 @@ def _models_differ(program: Program, result: RunResult) -> bool:
     )
 
 
-def _is_as_near(program: Program, result: RunResult, expected: Mapping[str, NDArray[Any]]) -> bool:
-    """Whether the released outputs are not much further from the simulation than those of the other model."""
-    released, traced = (
-        np.concatenate([np.ravel(values[name]).astype(np.float64) for name in program.outputs])
-        for values in (result.outputs, {**result.outputs, **result.tensors})
-    )
-    simulated = np.concatenate([np.ravel(expected[name]).astype(np.float64) for name in program.outputs])
-    if released.shape != simulated.shape or traced.shape != simulated.shape:
-        return False
-    return bool(np.linalg.norm(released - simulated) <= _HOW_MUCH_FURTHER * np.linalg.norm(traced - simulated))
+def _within_reach(
+    program: Program,
+    given: Mapping[str, NDArray[Any]],
+    result: RunResult,
+    expected: Mapping[str, NDArray[Any]],
+    bound: Callable[[str], float],
+) -> tuple[bool, str]:
+    """Whether networks that keep to the bounds of layers are as far from the simulation as the released outputs."""
+    released = distance(program, result.outputs, expected)
+    traced = distance(program, {**result.outputs, **result.tensors}, expected)
+    draws = drawn(program, given, expected, bound)
+    within = released.within([traced, *draws])
+    rows = [("the released one", released), ("the other", traced)]
+    rows += [("networks drawn within the bounds up to", furthest(draws))] if draws else []
+    figures = ", ".join(f"{name} {each.root_mean_square:.4g} (largest {each.largest:.4g})" for name, each in rows)
+    end = "the layers are compared with the outputs of the other" if within else "it is further than all of these"
+    return within, f"layers may differ within bounds; root mean square from the simulation: {figures}: {end}"
 
 
 def _check_count(runner: Runner, asked: int, results: int) -> None:

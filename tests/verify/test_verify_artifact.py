@@ -264,14 +264,28 @@ class Bounded(TwoModels):
         return results
 
 
-@pytest.mark.parametrize(("off", "mismatches"), [(4, 0), (5, 2)])
-def test_where_layers_may_differ_a_release_may_be_twice_as_far_as_the_other_model(off: int, mismatches: int) -> None:
+@pytest.mark.parametrize(
+    ("where", "off", "within"),
+    [
+        pytest.param(3, 3, True, id="one value, as far as bounds reach: twice the first layer's and the second's"),
+        pytest.param(3, 4, False, id="one value, further"),
+        pytest.param(slice(None), 1, True, id="all values, nearer than the square root of 10/3"),
+        pytest.param(slice(None), 2, False, id="all values, further, though none further than one may be"),
+        pytest.param(3, np.inf, False, id="not a number of the format"),
+    ],
+)
+def test_where_layers_may_differ_a_release_may_be_as_far_as_bounds_let(
+    where: int | slice, off: float, within: bool
+) -> None:
     def move(number: int, values: Values) -> None:
-        values["out_v"].flat[3] += off
+        values["out_v"] = values["out_v"] + np.zeros(SHAPE, type(off))
+        values["out_v"].flat[where] += off
 
     verdict = compare_artifact(Bounded("released", move), Path(), chain(), inputs(1))
-    assert verdict.mismatches == mismatches
-    assert ("not much further" in verdict.note) == (mismatches == 0)
+    assert (verdict.mismatches == 0) == within
+    assert ("compared with the outputs of the other" in verdict.note) == within
+    assert ("further than all of these" in verdict.note) != within
+    assert "the other 0.4082 (largest 2)" in verdict.note, "one value of 24"
 
 
 @pytest.mark.parametrize("value", [np.inf, np.nan])

@@ -1,0 +1,84 @@
+"""How far outputs may lie from the simulation of a whole network whose layers may differ within bounds.
+
+A layer's bound says nothing of the outputs: what differs there is computed on. Networks that keep to the bounds are
+drawn instead: the simulation, with each layer's values moved at random by as much as they may be. Such a draw is no
+upper bound of what is allowed; it is one of the networks that are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.program import Float, Program, Tensor
+from nnkit.simulate import simulate_op
+
+Values = Mapping[str, NDArray[Any]]
+
+DRAWS = 4
+
+
+class Distance(NamedTuple):
+    """Of all outputs together from the simulation, in stored values: root mean square, and the largest.
+
+    Infinite where values are not finite or lacking.
+    """
+
+    root_mean_square: float
+    largest: float
+
+    def within(self, others: Sequence[Distance]) -> bool:
+        """Whether, in both measures, one of the others is as far."""
+        return all(any(mine <= each[measure] for each in others) for measure, mine in enumerate(self))
+
+
+def distance(program: Program, outputs: Values, simulated: Values) -> Distance:
+    """How far outputs are from those that were simulated."""
+    gaps = []
+    for name in program.outputs:
+        values, expected = outputs.get(name), simulated[name].ravel().astype(np.float64)
+        if values is None or values.size != expected.size:
+            return Distance(np.inf, np.inf)
+        gaps.append(np.abs(values.ravel().astype(np.float64) - expected))
+    every = np.concatenate(gaps)
+    if not np.isfinite(every).all():
+        return Distance(np.inf, np.inf)
+    return Distance(float(np.sqrt(np.mean(every**2))), float(every.max())) if every.size else Distance(0.0, 0.0)
+
+
+def furthest(distances: Sequence[Distance]) -> Distance:
+    """The largest of each measure. distances: at least one."""
+    return Distance(*map(max, zip(*distances, strict=True)))
+
+
+def drawn(program: Program, given: Values, simulated: Values, bound: Callable[[str], float]) -> tuple[Distance, ...]:
+    """The distances of `DRAWS` networks that keep to the bounds; without those that give no finite numbers.
+
+    bound: by how much a tensor's stored values may differ, by its name. The same inputs give the same draws.
+    """
+    random = np.random.default_rng(0)
+    with np.errstate(all="ignore"):
+        each = [distance(program, _moved(program, given, bound, random), simulated) for _ in range(DRAWS)]
+    return tuple(one for one in each if np.isfinite(one.largest))
+
+
+def _moved(program: Program, given: Values, bound: Callable[[str], float], random: np.random.Generator) -> Values:
+    values = dict(given)
+    for op in program.ops:
+        value = simulate_op(program, op, [values[name] for name in op.inputs])
+        values[op.output] = _by_at_most(value, program.tensors[op.output], bound(op.output), random)
+    return values
+
+
+def _by_at_most(value: NDArray[Any], tensor: Tensor, bound: float, random: np.random.Generator) -> NDArray[Any]:
+    """The values, each moved by up to `bound`: integers by whole numbers, within what the tensor holds."""
+    if bound == 0.0:
+        return value
+    if isinstance(tensor.format, Float):
+        return (value + random.uniform(-bound, bound, value.shape)).astype(value.dtype)
+    most = int(bound)
+    by = random.integers(-most, most, value.shape, endpoint=True)
+    return np.clip(value.astype(np.int64) + by, tensor.low, tensor.high).astype(value.dtype)
