@@ -22,7 +22,7 @@ DRAWS = 4
 
 
 class Distance(NamedTuple):
-    """Of all outputs together from the simulation, in stored values: root mean square, and the largest.
+    """How far all outputs together are from the simulation, in stored values: root mean square, and the largest.
 
     Infinite where values are not finite or lacking.
     """
