@@ -78,7 +78,7 @@ def _by_at_most(value: NDArray[Any], tensor: Tensor, bound: float, random: np.ra
     if bound == 0.0:
         return value
     if isinstance(tensor.format, Float):
-        return (value + random.uniform(-bound, bound, value.shape)).astype(value.dtype)
+        return np.asarray(value + random.uniform(-bound, bound, value.shape), value.dtype)
     most = int(bound)
     by = random.integers(-most, most, value.shape, endpoint=True)
-    return np.clip(value.astype(np.int64) + by, tensor.low, tensor.high).astype(value.dtype)
+    return np.asarray(np.clip(value.astype(np.int64) + by, tensor.low, tensor.high), value.dtype)
