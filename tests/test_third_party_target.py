@@ -80,6 +80,7 @@ def test_plugin_runs_a_recipe(environment: dict[str, str], tmp_path: Path) -> No
     report = json.loads((tmp_path / "out/small/listing/report.json").read_text())
     assert report["status"] == "unproven"
     assert "the target has no runner" in done.stderr
+    assert "fix: give the target a runner" in done.stderr
     assert report["memory"]["ram"]["capacity_bytes"] == 256 * 1024
     listing = (tmp_path / "out/small/listing/artifact/listing.txt").read_text().splitlines()
     assert len(listing) == len(report["layers"])

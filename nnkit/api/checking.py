@@ -95,8 +95,9 @@ def check(path: str | Path, settings: Sequence[Setting] = ()) -> Checked:
     with findings.gathered():
         ends = _network(recipe, findings)
     counts = _pictures(recipe, ends.inputs, findings)
-    with findings.gathered():
-        _labels(recipe, ends.outputs, counts)
+    for outputs in _outputs(recipe, ends.outputs, findings):
+        with findings.gathered():
+            _labels(recipe, outputs, counts)
     with findings.gathered():
         check_required(recipe)
     beyond: list[str] = []
@@ -114,7 +115,12 @@ def check(path: str | Path, settings: Sequence[Setting] = ()) -> Checked:
     findings.raise_them(str(path))
     calibration = {name: len(files) for (kind, name), files in counts.items() if kind == "calibration"}
     verification = min((len(files) for (kind, _), files in counts.items() if kind == "verification"), default=0)
-    return Checked(recipe, calibration, verification, (*dict.fromkeys(beyond), *_notes(counts)))
+    return Checked(
+        recipe,
+        calibration,
+        verification,
+        (*dict.fromkeys(beyond), *_uncalibrated(recipe, ends.inputs), *_notes(counts)),
+    )
 
 
 def _network(recipe: Recipe, findings: _Findings) -> _Ends:
@@ -319,6 +325,31 @@ def _as_many(recipe: Recipe, counts: Mapping[tuple[str, str], list[Path]], findi
             )
 
 
+def _outputs(recipe: Recipe, outputs: Shapes, findings: _Findings) -> Iterator[Shapes]:
+    """The outputs whose classes labels may name: the file's, or what each target's edits make of them.
+
+    A network is imported and restructured for that only where the recipe has labels and edits both.
+    """
+    from nnkit import stages
+    from nnkit.report.progress import Progress
+
+    edited = [key for key in recipe.targets if _edits(recipe, key)]
+    if not edited or getattr(recipe.verify.task, "labels", None) is None or recipe.model.custom_layers:
+        yield {} if edited else outputs  # the code of custom layers is not run by a check
+        return
+    if len(edited) < len(recipe.targets):
+        yield outputs
+    for build in builds(recipe, edited, Progress(quiet=True), Switches(emulate=False)):
+        with findings.gathered():
+            made = stages.restructure(build, stages.import_model(build), compare=False).model
+            yield {each.name: each.shape for each in made.outputs}
+
+
+def _edits(recipe: Recipe, key: str) -> bool:
+    """Whether the recipe has more than rewrites by name for a target: those leave outputs as they are."""
+    return any(not isinstance(entry, str) for entry in recipe.restructure_for(key) or ())
+
+
 def _labels(recipe: Recipe, outputs: Shapes, counts: Mapping[tuple[str, str], list[Path]]) -> None:
     """The task's file can be read, and names pictures that are verified on and classes that the network has."""
     from nnkit.verify.tasks.labels import read_boxes, read_classes, read_pairs
@@ -342,11 +373,22 @@ def _labels(recipe: Recipe, outputs: Shapes, counts: Mapping[tuple[str, str], li
 
 
 def _class_count(recipe: Recipe, outputs: Shapes) -> int | None:
-    """How many classes the task's output has; None where the file does not say, or the recipe changes outputs."""
-    edited = recipe.postprocess or any(recipe.restructure_for(key) for key in recipe.targets)
+    """How many classes the task's output has; None where the file does not say, or stages follow the network."""
     name = getattr(recipe.verify.task, "output", None) or (next(iter(outputs)) if len(outputs) == 1 else None)
     sides = outputs.get(name, ())[1:] if name is not None else ()
-    return math.prod(sides) if sides and all(sides) and not edited else None
+    return math.prod(sides) if sides and all(sides) and not recipe.postprocess else None
+
+
+def _uncalibrated(recipe: Recipe, inputs: Shapes) -> Iterator[str]:
+    if all(recipe.calibration_for(key).table is not None for key in recipe.targets):
+        return
+    for name in inputs:
+        spec = recipe.model.inputs.get(name)
+        if spec is None or spec.calibration is None:
+            yield (
+                f"input {name!r} has no calibration images, which `run` needs: add "
+                f"model.inputs.{name}.calibration.images, or calibration.table"
+            )
 
 
 def _notes(counts: Mapping[tuple[str, str], list[Path]]) -> Iterator[str]:

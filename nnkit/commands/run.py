@@ -77,6 +77,7 @@ def _run_one(path: Path, options: RunOptions) -> None:
     reports: list[dict[str, Any]] = []
     failures: list[str] = []
     unproven: list[str] = []
+    remedies: list[str] = []
     for build in wanted_builds(path, options, Progress(verbose=options.verbose)):
         build.progress.stream.write(f"{build.recipe.name} for {build.key}\n")
         outcome, seconds = run_build(build, options.out)
@@ -87,6 +88,7 @@ def _run_one(path: Path, options: RunOptions) -> None:
             failures.append(failure_text(build, outcome))
         elif outcome.status == "unproven":
             unproven.append(unproven_text(outcome))
+            remedies.append(how_to_prove(outcome))
     if options.json:
         print_json(reports[0] if len(reports) == 1 else reports)
         sys.stdout.flush()
@@ -96,7 +98,7 @@ def _run_one(path: Path, options: RunOptions) -> None:
             remedy="see report.json there, and `nnkit diagnose`; the last good build is unchanged",
         )
     if unproven:
-        raise UnprovenError("\n".join(unproven), remedy=PROVE)
+        raise UnprovenError("\n".join(unproven), remedy="; ".join(dict.fromkeys(remedies)))
 
 
 def wanted_builds(path: Path, options: RunOptions, progress: Progress) -> list[Build]:
@@ -110,7 +112,16 @@ def switches(options: RunOptions) -> Switches:
 
 
 PROVE = "`nnkit doctor` tells what is missing and how to get it; then run again"
-"""What to do about a build that is unproven."""
+"""What to do about a build that is unproven since tools are missing."""
+
+
+def how_to_prove(outcome: Outcome) -> str:
+    """What to do about a build that is unproven, by the reasons for which its runners did not run."""
+    report: dict[str, Any] = outcome.report
+    reasons = [entry["reason"] for entry in report["verify"]["program_vs_artifact"]]
+    if not reasons:
+        return "give the target a runner: the method `runners` of its plugin (docs/writing_a_target.md)"
+    return "run again without --no-qemu" if all("--no-qemu" in reason for reason in reasons) else PROVE
 
 
 def unproven_text(outcome: Outcome) -> str:

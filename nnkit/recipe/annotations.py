@@ -29,6 +29,16 @@ class Spot:
         models = _narrowed([t for t in self.types if _is_model(t)], data)
         return list(dict.fromkeys(_name(model, name) for model in models for name in model.model_fields))
 
+    def tags(self, key: str) -> list[str]:
+        """What `key` may say in a section of several kinds, as `kind` does."""
+        fields = [model.model_fields[key] for model in self.types if _is_model(model) and key in model.model_fields]
+        return [
+            str(tag)
+            for field in fields
+            if get_origin(field.annotation) is Literal
+            for tag in get_args(field.annotation)
+        ]
+
 
 def spot_at(model: type[BaseModel], data: Any, path: KeyPath) -> Spot | None:
     """What `model` says of the value at `path` in `data`; None where the path leads out of the models."""

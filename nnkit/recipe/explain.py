@@ -184,7 +184,9 @@ def _value_findings(case: _Case) -> list[Finding]:
         case "missing":
             return [_missing(case)]
         case "union_tag_not_found":
-            remedy = f"add `{discriminator}: ...`, which says what this is"
+            spot = case.spot(case.path)
+            kinds = f": {', '.join(spot.tags(discriminator))}" if spot else ""
+            remedy = f"add `{discriminator}: ...`, which says what this is{kinds}"
             return [Finding(case.path, False, f"the key '{discriminator}' is missing", remedy)]
         case "union_tag_invalid":
             known = _words(str(case.context.get("expected_tags", "")))

@@ -53,13 +53,16 @@ def figures_of(report: Mapping[str, Any]) -> dict[str, Any]:
     """What a build takes and gives: peak of each memory, weights, the task's first metric, cycles.
 
     memory_bytes: the sum of the peaks; None where the vendor's compiler places all buffers.
-    metric, value, float_value: name and value of the task's first metric for the quantised and the float network;
+    metric, value, float_value: name and value of the task's first metric against the truth, for the quantised and
+    the float network; without labels, of its first against the float network (an agreement);
     where the recipe has no task, the cosine to the float network.
     """
     verify = report["verify"]
     distance, task = verify["float_vs_program"], verify.get("task") or {}
     detects = task.get("kind") == "detection"  # of which distances say nothing
-    first = next(iter(task.get("metrics", ())), None)
+    metrics: Sequence[Mapping[str, Any]] = task.get("metrics", ())
+    truths = [metric for metric in metrics if metric["float"] is not None]
+    first = next(iter([*truths, *metrics]), None)
     metric = ("cosine", distance["cosine"], None)
     if first is not None:
         metric = (first["name"], first["program"], first["float"])

@@ -145,3 +145,26 @@ def test_memory_beyond_the_chip_is_told(tmp_path: Path) -> None:
     assert "memory" not in str(check(path).notes)
     told = check(path, settings_of({"targets.gap8.memory.l2": "1MiB"})).notes
     assert [note for note in told if "memory.l2 is 1,048,576 bytes, GAP8 has 524,288" in note]
+
+
+def test_labels_are_judged_by_the_output_that_the_recipe_s_edits_make(tmp_path: Path) -> None:
+    path = write_project(
+        tmp_path, RECIPE.replace("verify: {", "verify: {task: {kind: classification, labels: l.csv}, ")
+    )
+    outputs = onnx.shape_inference.infer_shapes(onnx.load(tmp_path / "net.onnx")).graph
+    convolution = next(node.output[0] for node in outputs.node if node.op_type == "Conv")
+    shape = next(value for value in outputs.value_info if value.name == convolution).type.tensor_type.shape
+    classes = int(np.prod([side.dim_value for side in shape.dim[1:]]))
+    path.write_text(path.read_text() + f"restructure: [default, {{replace_tail: {{at: {convolution}, tail: []}}}}]\n")
+    (tmp_path / "l.csv").write_text(f"0.png,{classes - 1}\n")
+    check(path)
+    (tmp_path / "l.csv").write_text(f"0.png,{classes}\n")
+    with pytest.raises(UserFileError, match=f"but the network has {classes} classes, 0 to {classes - 1}"):
+        check(path)
+
+
+def test_an_input_without_calibration_images_is_told(tmp_path: Path) -> None:
+    path = write_project(tmp_path, RECIPE.replace('      calibration: {images: "images/*.png"}\n', ""))
+    assert any("input 'x' has no calibration images, which `run` needs" in note for note in check(path).notes)
+    path.write_text(RECIPE)
+    assert not any("calibration" in note for note in check(path).notes)

@@ -123,7 +123,7 @@ CASES = [
         "did you mean 'hp'? known keys: hp, budget, cpu",
     ),
     ("match", "mach", "mach", "'kind' must be face_crop", "'match'?"),
-    ("kind: match, ", "", "{threshold", "the key 'kind' is missing", "add `kind: ...`"),
+    ("kind: match, ", "", "{threshold", "the key 'kind' is missing", "says what this is: face_crop, match, "),
     ("threshold: 10.5", "threshold: -1", "-1", "'threshold' must be at least 0", "at least 0"),
     (", threshold: 10.5", "", "{kind", "the key 'threshold' is missing", "add `threshold: 10.5`"),
     ("threshold: 10.5", "threshold: 1, capcity: 3", "capcity", "unknown key 'capcity'", "did you mean 'capacity'?"),

@@ -35,6 +35,27 @@ def figures(memory: int, value: float, cycles: int | None = None) -> dict[str, A
     )
 
 
+def test_a_metric_against_the_truth_comes_before_one_against_the_float_network() -> None:
+    agreement = {"name": "top1_agreement", "program": 1.0, "float": None}
+    accuracy = {"name": "top1_accuracy", "program": 0.9, "float": 0.95}
+    report: dict[str, Any] = {
+        "memory": {},
+        "planner": {"weight_bytes": 10},
+        "layers": [],
+        "macs": 1,
+        "verify": {
+            "float_vs_program": {"cosine": 0.9, "sqnr_db": 20.0},
+            "program_vs_artifact": [],
+            "task": {"kind": "classification", "metrics": [agreement, accuracy]},
+        },
+    }
+    row = figures_of(report)
+    assert (row["metric"], row["value"], row["float_value"]) == ("top1_accuracy", 0.9, 0.95)
+    report["verify"]["task"]["metrics"] = [agreement]
+    row = figures_of(report)
+    assert (row["metric"], row["value"], row["float_value"]) == ("top1_agreement", 1.0, None)
+
+
 PRECISION = "targets.gap8.precision"
 ROWS = (
     Row("net", "gap8@a", "ok", {PRECISION: "int8"}, figures=figures(100, 0.5, 70), page="a/report.html"),
