@@ -43,10 +43,34 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Accuracy:
-    """SQNR to the float network in dB: of all samples together, and of each of them."""
+    """SQNR to the float network in dB: of all samples together, and of each of them (200 where nothing is wrong, -200
+    where there are no numbers)."""
 
     together_db: float
     each_db: NDArray[np.float64]
+
+
+class Gain(NamedTuple):
+    """By how much the mean input has better outputs, and the standard error of that; infinite for a single input."""
+
+    mean_db: float
+    error_db: float
+
+    def is_clear(self, errors: float) -> bool:
+        """Whether it is 0.1 dB or more, and no less than so many standard errors."""
+        return self.mean_db >= max(_LEAST_GAIN_DB, errors * self.error_db)
+
+    @property
+    def text(self) -> str:
+        """For notes."""
+        return f"{self.mean_db:+.2f} dB on the mean input, with a standard error of {self.error_db:.2f}"
+
+
+def mean_gain(without_db: NDArray[np.float64], with_db: NDArray[np.float64]) -> Gain:
+    """without_db, with_db: SQNR of the same inputs."""
+    gains = with_db - without_db
+    error = float(gains.std(ddof=1)) / math.sqrt(gains.size) if gains.size > 1 else math.inf
+    return Gain(float(gains.mean()), error)
 
 
 class Judge(Protocol):
@@ -93,10 +117,11 @@ def accuracy(reals: Outputs, expected: Outputs) -> Accuracy:
     """reals, expected: [N, ...] by name, of N samples; of the expected values those that `reals` names are read."""
     count = len(next(iter(reals.values())))
     each_db = [
-        min(_EXACT_DB, outputs_sqnr_db({name: v[i] for name, v in reals.items()}, {n: expected[n][i] for n in reals}))
+        outputs_sqnr_db({name: v[i] for name, v in reals.items()}, {n: expected[n][i] for n in reals})
         for i in range(count)
     ]
-    return Accuracy(outputs_sqnr_db(reals, expected), np.asarray(each_db))
+    within_reason = np.clip(np.nan_to_num(each_db, nan=-_EXACT_DB), -_EXACT_DB, _EXACT_DB)
+    return Accuracy(outputs_sqnr_db(reals, expected), within_reason)
 
 
 class Judging:
@@ -121,14 +146,19 @@ def reals(program: Program, samples: Sequence[Sample], names: Sequence[str]) -> 
     }
 
 
-def program_sqnr_db(model: Model, program: Program, samples: Sequence[Sample]) -> float:
-    """`outputs_sqnr_db` of a program against the float model that it was made of, over all samples."""
+def program_accuracy(model: Model, program: Program, samples: Sequence[Sample]) -> Accuracy:
+    """The accuracy of a program against the float model that it was made of."""
     session = FloatSession(model, fetch=program.outputs)
     expected = [session.run(sample.inputs) for sample in samples]
-    return outputs_sqnr_db(
+    return accuracy(
         reals(program, samples, program.outputs),
         {name: np.stack([each[name] for each in expected]) for name in program.outputs},
     )
+
+
+def program_sqnr_db(model: Model, program: Program, samples: Sequence[Sample]) -> float:
+    """`program_accuracy` of all samples together."""
+    return program_accuracy(model, program, samples).together_db
 
 
 def verdict(correction: str, without_db: float, with_db: float) -> Verdict:
@@ -155,10 +185,8 @@ def no_worse(correction: str, without: Accuracy, with_it: Accuracy) -> Verdict:
 def clearly_better(correction: str, without: Accuracy, with_it: Accuracy, errors: float = 1.0) -> Verdict:
     """For one that nobody asked for: kept where its mean gain over the samples is 0.1 dB or more, and no less than
     so many of its own standard errors."""
-    gains = with_it.each_db - without.each_db
-    error = float(gains.std(ddof=1)) / math.sqrt(gains.size) if gains.size > 1 else math.inf
+    gain = mean_gain(without.each_db, with_it.each_db)
     together = with_it.together_db >= without.together_db
-    kept = together and float(gains.mean()) >= max(_LEAST_GAIN_DB, errors * error)
+    kept = together and gain.is_clear(errors)
     figures = verdict(correction, without.together_db, with_it.together_db).note.split(": ", 1)[1]
-    scatter = f"{gains.mean():+.2f} dB on the mean input, with a standard error of {error:.2f}"
-    return Verdict(kept, f"{correction} {'kept' if kept else 'undone'}: {figures}; {scatter}")
+    return Verdict(kept, f"{correction} {'kept' if kept else 'undone'}: {figures}; {gain.text}")

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from nnkit.calibrate.methods import METHODS, Method, by_method
 from nnkit.calibrate.run import calibrate
 from nnkit.calibrate.stats import CalibrationStats, MethodTrial
 from nnkit.graph import Model
 from nnkit.program import Program, macs
-from nnkit.quantize.judge import in_turns, program_sqnr_db
+from nnkit.quantize.judge import Gain, in_turns, mean_gain, program_accuracy
 from nnkit.samples import Sample
 
 _MOST_MACS = 200e9  # of all simulations; in numpy that is below a minute
 _NOTHING_WRONG_DB = 400.0  # stands for an infinite SQNR, which JSON does not have
+
+
+_CLEARLY = 2.0  # standard errors of the mean gain
 
 
 @dataclass(frozen=True)
@@ -24,16 +29,25 @@ class RangeChoice:
     """The methods that were tried, in the order in which they are preferred, and on how many inputs they were judged.
 
     held_out: whether the ranges that were tried came from other inputs than those.
+    usual: the method that stays unless another is clearly better; None: the best is taken.
+    gains: over that method, by the others' names.
     """
 
     trials: tuple[MethodTrial, ...]
     judged_on: int
     held_out: bool
+    usual: Method | None = None
+    gains: Mapping[str, Gain] = field(default_factory=dict)
 
     @property
     def method(self) -> Method:
-        """The first of those with the best outputs."""
-        best = max(self.trials, key=lambda trial: trial.sqnr_db).method
+        """The one with the best outputs, of equals the first; where there is a usual one, that, unless another's gain
+        over it is clear: 0.1 dB and two standard errors."""
+        if self.usual is None:
+            best = max(self.trials, key=lambda trial: trial.sqnr_db).method
+        else:
+            clear = [name for name, gain in self.gains.items() if gain.is_clear(_CLEARLY)]
+            best = max(clear, key=lambda name: self.gains[name].mean_db, default=self.usual)
         return next(method for method in METHODS if method == best)
 
     @property
@@ -44,18 +58,35 @@ class RangeChoice:
         one = self.judged_on == 1
         return (
             f"calibration method {self.method}: {figures}, on {self.judged_on} input{'' if one else 's'} {held_out}"
+            f"{self._over_the_usual}"
         )
+
+    @property
+    def _over_the_usual(self) -> str:
+        if self.usual is None:
+            return ""
+        if self.method != self.usual:
+            return f"; over {self.usual} {self.gains[self.method].text}"
+        return "; no other is better by two standard errors"
 
     def as_json(self) -> dict[str, Any]:
         """For the cache."""
         trials = [{"method": trial.method, "sqnr_db": trial.sqnr_db} for trial in self.trials]
-        return {"trials": trials, "judged_on": self.judged_on, "held_out": self.held_out}
+        gains = {name: [gain.mean_db, min(gain.error_db, _NOTHING_WRONG_DB)] for name, gain in self.gains.items()}
+        return {
+            "trials": trials,
+            "judged_on": self.judged_on,
+            "held_out": self.held_out,
+            "usual": self.usual,
+            "gains": gains,
+        }
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> RangeChoice:
         """What `as_json` gave. Raises KeyError or TypeError for anything else."""
         trials = tuple(MethodTrial(**trial) for trial in stored["trials"])
-        return cls(trials, stored["judged_on"], stored["held_out"])
+        gains = {name: Gain(*gain) for name, gain in stored["gains"].items()}
+        return cls(trials, stored["judged_on"], stored["held_out"], stored["usual"], gains)
 
 
 def choose(
@@ -63,15 +94,17 @@ def choose(
     samples: Sequence[Sample],
     quantise: Callable[[CalibrationStats], Program],
     percentile: float,
+    usual: Method | None = None,
 ) -> RangeChoice:
     """Try every method: ranges from most of the samples, `quantise`, outputs on the others by simulation.
 
     model: the float network that the programs are made of. samples: at least one; a single one is measured and
     judges. A quarter judges; of few samples each quarter in turn (`in_turns`). Of large networks fewer samples judge,
-    so that the time is bounded. A method that is no better than one before it in `METHODS` is not chosen.
+    so that the time is bounded. usual: as in `RangeChoice`.
     """
     turns = [(samples, samples)] if len(samples) == 1 else in_turns(samples)
     shares: dict[Method, list[float]] = {method: [] for method in METHODS}
+    each_db: dict[Method, list[float]] = {method: [] for method in METHODS}
     left = judged_on = 0
     for index, (measured, judging) in enumerate(turns):
         inputs = {spec.name: [sample.inputs[spec.name] for sample in measured] for spec in model.inputs}
@@ -80,14 +113,21 @@ def choose(
             program = quantise(by_method(observed, method, percentile=percentile))
             if index == 0 and method == METHODS[0]:
                 left = most_judges(program)
-            sqnr_db = program_sqnr_db(model, program, judging[:left])
-            shares[method].append(math.inf if math.isnan(sqnr_db) else 10.0 ** (-sqnr_db / 10.0))
+            accuracy = program_accuracy(model, program, judging[:left])
+            share = 10.0 ** (-accuracy.together_db / 10.0)
+            shares[method].append(math.inf if math.isnan(share) else share)
+            each_db[method].extend(accuracy.each_db.tolist())
         judged_on += len(judging[:left])
         left -= len(judging)
         if left <= 0:
             break
     trials = tuple(MethodTrial(method, _decibels(sum(each) / len(each))) for method, each in shares.items())
-    return RangeChoice(trials, judged_on, len(samples) > 1)
+    gains: dict[str, Gain] = {
+        method: mean_gain(np.asarray(each_db[usual]), np.asarray(values))
+        for method, values in each_db.items()
+        if usual is not None and method != usual
+    }
+    return RangeChoice(trials, judged_on, len(samples) > 1, usual, gains)
 
 
 def chosen_by(statistics: CalibrationStats, choice: RangeChoice, percentile: float) -> CalibrationStats:

@@ -1,4 +1,4 @@
-"""The stage behind `calibration: {method: auto}`: the range method that is best on inputs kept aside."""
+"""The stage behind `calibration: {method: auto}`: the range method that serves best on inputs kept aside."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def choose_method(build: Build, lowered: Lowered, statistics: CalibrationStats) 
 
     def compute(step: Step) -> RangeChoice:
         step.say("judging methods")
-        return choose(lowered.model, wanted.samples(_MOST_SAMPLES), program, settings.percentile)
+        usual = build.target.usual_calibration(build.options)
+        return choose(lowered.model, wanted.samples(_MOST_SAMPLES), program, settings.percentile, usual)
 
     call = StageCall(
         "method",

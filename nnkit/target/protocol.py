@@ -244,6 +244,10 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
         """The method of a recipe that names none."""
         return "max"
 
+    def usual_calibration(self, options: OptionsT) -> Literal["max", "percentile", "mse", "kl"] | None:
+        """The method that `auto` keeps unless another is clearly better; None: it takes the best."""
+        return None
+
     def float_correction(
         self, lowered: LoweredT, options: OptionsT, calibration: Calibration
     ) -> Callable[[Quantization], Corrected[LoweredT]] | None:

@@ -41,6 +41,10 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         """Judged where there are integers; in floating point ranges do not count."""
         return "auto" if options.precision == "int8" else "max"
 
+    def usual_calibration(self, options: TpuOptions) -> Literal["kl"]:
+        """The kind that the vendor's scripts use."""
+        return "kl"
+
     def own_corrections(self, options: TpuOptions) -> tuple[str, ...]:
         """All of them."""
         return self.corrections

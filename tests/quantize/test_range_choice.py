@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
+import statistics
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from small_project import make_build, write_project
 
 from nnkit import pipeline
 from nnkit.cache import StageCache
+from nnkit.calibrate.methods import METHODS
 from nnkit.calibrate.run import calibrate
 from nnkit.calibrate.stats import CalibrationStats, MethodTrial
 from nnkit.graph import Model
 from nnkit.inputs import calibration_samples
 from nnkit.program import Program
+from nnkit.quantize.judge import Gain
 from nnkit.quantize.range_choice import RangeChoice, choose
 from nnkit.samples import Sample
 from nnkit.stages import Build, import_model, lower, restructure
 from nnkit.stages.build_stages import quantization_of
 from nnkit.verify.float_vs_program import compare_with_float
+from nnkit_tpu.options import TpuOptions
+from nnkit_tpu.target import TpuTarget
 
 QDQ = "onnx_qdq: {}"
 
@@ -98,6 +104,61 @@ def test_of_equals_the_plainest_is_taken_and_the_cache_gives_the_same() -> None:
     choice = RangeChoice(trials, 2, held_out=True)
     assert choice.method == "max"
     assert RangeChoice.from_json(json.loads(json.dumps(choice.as_json()))) == choice
+
+
+@pytest.mark.parametrize(
+    ("gains", "chosen"),
+    [
+        pytest.param({"max": (3.0, 2.0), "percentile": (0.5, 0.3), "mse": (-1.0, 0.1)}, "kl", id="none is clear"),
+        pytest.param(
+            {"max": (3.0, 2.0), "percentile": (0.5, 0.2), "mse": (0.4, 0.1)}, "percentile", id="the largest"
+        ),
+        pytest.param({"max": (0.09, 0.0), "percentile": (0.0, 0.0), "mse": (0.0, 0.0)}, "kl", id="below a tenth"),
+        pytest.param({"max": (9.0, np.inf), "percentile": (9.0, np.inf), "mse": (9.0, np.inf)}, "kl", id="one input"),
+    ],
+)
+def test_the_usual_method_stays_unless_another_is_clearly_better(
+    gains: dict[str, tuple[float, float]], chosen: str
+) -> None:
+    trials = tuple(
+        MethodTrial(name, sqnr_db) for name, sqnr_db in zip(METHODS, (33.0, 30.5, 29.0, 30.0), strict=True)
+    )
+    over = {name: Gain(*gain) for name, gain in gains.items()}
+    choice = RangeChoice(trials, 4, held_out=True, usual="kl", gains=over)
+    assert choice.method == chosen
+    assert ("no other is better by two standard errors" in choice.note) == (chosen == "kl")
+    again = RangeChoice.from_json(json.loads(json.dumps(choice.as_json(), allow_nan=False)))
+    assert (again.method, again.note) == (choice.method, choice.note)
+
+
+def test_a_gain_is_that_of_the_mean_input_over_the_usual_method(tmp_path: Path) -> None:
+    """Judged on one quarter at a time; by hand from the same programs' outputs, input by input."""
+    build, model, lowered, samples = prepared(tmp_path, 4)
+
+    def quantise(ranges: CalibrationStats) -> Program:
+        made: Program = build.target.quantize(lowered, quantization_of(build, lowered, ranges), build.options)
+        return made
+
+    choice = choose(model, samples, quantise, 99.99, "kl")
+    assert set(choice.gains) == {"max", "percentile", "mse"}
+    gains = []
+    for index, sample in enumerate(samples):
+        measured = {"x": [other.inputs["x"] for at, other in enumerate(samples) if at != index]}
+        one, usual = (
+            compare_with_float(model, model, quantise(ranges), [sample], ranges=ranges.ranges).outputs.sqnr_db
+            for ranges in (calibrate(model, measured, {}, method=method) for method in ("max", "kl"))
+        )
+        gains.append(one - usual)
+    assert choice.gains["max"].mean_db == pytest.approx(statistics.mean(gains), abs=1e-3)
+    assert choice.gains["max"].error_db == pytest.approx(statistics.stdev(gains) / 2.0, abs=1e-3)
+    alone = choose(model, samples[:1], quantise, 99.99, "kl")
+    assert alone.method == "kl", "a single input shows nothing"
+
+
+def test_the_tpu_keeps_the_kind_of_the_vendors_scripts() -> None:
+    target = TpuTarget()
+    assert target.usual_calibration(TpuOptions(chip="bm1684x")) == "kl"
+    assert target.calibration_method(TpuOptions(chip="bm1684x")) == "auto"
 
 
 def test_the_choice_is_made_once(tmp_path: Path) -> None:
