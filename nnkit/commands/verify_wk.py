@@ -44,7 +44,10 @@ def verify_wk_command(build: Path, compiled: Path, *, json: bool) -> None:
     differing = comparison.differing
     if differing:
         raise GateFailedError(
-            f"numbers of {len(differing)} layers differ, the first is {differing[0]!r}", where=str(compiled)
+            f"numbers of {len(differing)} layer{'s' * (len(differing) > 1)} differ, the first is {differing[0]!r}",
+            where=str(compiled),
+            remedy="name the build whose files were compiled: the same network has other numbers after another "
+            "training, with other layers folded, or with corrections ({corrections: []} leaves them out)",
         )
 
 
@@ -55,8 +58,11 @@ def _print_text(comparison: CompiledComparison) -> None:
         tied = f", {each.tied} more but for the last bit of a float" if each.tied else ""
         print_line(f"{each.name:<11}  {each.equal:,} of {each.compared:,} equal{tied}")
     print_line(f"not read     {comparison.records_unread:,} records")
-    for layer in comparison.layers[:_SHOWN]:
-        counts = ", ".join(f"{c.compared - c.equal} of {c.compared} {c.name}" for c in layer.numbers if c.compared)
-        print_line(f"differs      {layer.layer}: {counts}")
+    for layer in sorted(comparison.layers, key=lambda each: not each.differs)[:_SHOWN]:
+        kind = "differs" if layer.differs else "last bit"
+        counts = ", ".join(
+            f"{c.compared - c.equal} of {c.compared} {c.name}" for c in layer.numbers if c.equal < c.compared
+        )
+        print_line(f"{kind:<11}  {layer.layer}: {counts}")
     if len(comparison.layers) > _SHOWN:
         print_line(f"             and {len(comparison.layers) - _SHOWN} more layers: --json names them")

@@ -72,6 +72,7 @@ def test_the_vendors_file(retinaface: Path, shared_dir: Path) -> None:
     text = cli("verify-wk", retinaface, shared_dir / WK).stdout
     assert "codes        419,734 of 419,734 equal\n" in text
     assert "2 more but for the last bit of a float" in text
+    assert text.endswith("last bit     rf_c2_lateral: 1 of 64 biases\nlast bit     rf_c2_aggr: 1 of 64 biases\n")
 
 
 def with_scales(build: Path, scale: Callable[[float], int]) -> dict[str, int]:
@@ -314,7 +315,8 @@ def test_what_differs_is_told(tmp_path: Path) -> None:
     path.write_bytes(resealed(bytes(data)))
     done = cli("verify-wk", build, path)
     assert isinstance(done.exception, GateFailedError)
-    assert "numbers of 1 layers differ, the first is 'first'" in str(done.exception)
+    assert "numbers of 1 layer differ, the first is 'first'" in str(done.exception)
+    assert "name the build whose files were compiled" in str(done.exception)
     assert "differs      first: 1 of 540 codes, 20 of 20 biases, 1 of 1 multipliers" in done.stdout
 
 
