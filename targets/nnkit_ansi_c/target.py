@@ -239,7 +239,7 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
             f"float32, operators of ONNX: {', '.join(sorted(ONNX_OPS))}",
             f"float32, operators of ai.nnkit: {', '.join(sorted(CUSTOM_OPS))}",
             "values are of fixed shapes; shapes, axes, pads and the bounds of Clip are constants",
-            "windows slide over one or two dimensions; Resize is nearest or linear, over height and width",
+            "windows slide over one or two dimensions; Resize is over height and width",
             f"at most {MAX_RANK} dimensions that cannot be merged",
         )
 

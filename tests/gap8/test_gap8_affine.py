@@ -133,6 +133,7 @@ def rows() -> AffineProgram:
         for axis in range(3):
             draw.softmax(bits=bits, axis=axis)
         draw.softmax(bits=bits, axis=1, rank=2)
+        draw.log_softmax(bits=bits, axis=1, rank=2)
         for rank in (1, 2, 4):
             draw.normalize(bits=bits, rank=rank)
         draw.matmul(bits=bits)

@@ -13,6 +13,7 @@ from nnkit.program.affine import (
     AffineConcat,
     AffineConv,
     AffineEmbedding,
+    AffineLogSoftmax,
     AffineLookup,
     AffineMatMul,
     AffineMove,
@@ -171,6 +172,13 @@ class RandomOps:
         self.ops.append(
             AffineSoftmax(**self._fields((source,), output), axis=axis, coarse=coarse, fine=fine, numerator=numerator)
         )
+
+    def log_softmax(self, *, bits: int = 8, axis: int = 0, rank: int = 3) -> None:
+        """Over an axis, as `softmax`."""
+        source = self._input(self._shape() if rank == 3 else self._sizes(rank), bits)
+        output = self._tensor(source.shape, bits)
+        constants = AffineLogSoftmax.constants(source, output, source.shape[axis], "log_softmax")
+        self.ops.append(AffineLogSoftmax(**self._fields((source,), output), axis=axis, **constants))
 
     def matmul(self, *, bits: int = 8, rank: int = 3) -> None:
         """[..., m, k] times [..., k, n]."""

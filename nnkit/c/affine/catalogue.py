@@ -13,7 +13,7 @@ from nnkit.c.affine.embedding import embedding_call
 from nnkit.c.affine.move import move_code
 from nnkit.c.affine.pool import pool_call
 from nnkit.c.affine.rows import matmul_call, normalize_call
-from nnkit.c.affine.softmax import softmax_call
+from nnkit.c.affine.softmax import log_softmax_call, softmax_call
 from nnkit.c.sources import c_environment, tidy_source
 from nnkit.errors import ModelError
 from nnkit.generated import packaged_text
@@ -25,6 +25,7 @@ from nnkit.program.affine import (
     AffineConcat,
     AffineConv,
     AffineEmbedding,
+    AffineLogSoftmax,
     AffineLookup,
     AffineMatMul,
     AffineMove,
@@ -35,6 +36,7 @@ from nnkit.program.affine import (
     AffineSoftmax,
     AffineTensor,
 )
+from nnkit.program.logarithm import LN2
 
 HEADER = "nnkit_affine.h"
 
@@ -65,6 +67,8 @@ def code_of(op: OpBase, tensors: Mapping[str, AffineTensor]) -> Code:
             return [normalize_call(op, sources[0], output)]
         case AffineSoftmax():
             return [softmax_call(op, sources[0], output)]
+        case AffineLogSoftmax():
+            return [log_softmax_call(op, sources[0], output)]
         case AffineConcat():
             return concat_code(op, sources, output)
         case AffineMove():
@@ -98,6 +102,7 @@ def kernels_source(prefix: str, kernels: Sequence[Kernel]) -> tuple[tuple[str, .
     """(prototypes, definitions) of the functions that a network calls."""
     environment = c_environment("nnkit", "c", "affine")
     environment.globals["limit"] = MOST_TAPS
+    environment.globals["ln2"] = LN2
     prototypes, definitions = [], []
     for template in sorted({kernel.template for kernel in kernels}):
         module = environment.get_template(f"{template}.c.j2").module

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from nnkit.c.fixed.layer import Constant
 from nnkit.c.fixed.operator import Declaration, Function, Source
 from nnkit.c.fixed.types import CType
-from nnkit.program.fixed.log_softmax import LN2
+from nnkit.program.logarithm import LN2
 
 Kind: TypeAlias = Literal["softmax", "log_softmax", "normalize_rows", "matmul", "embedding"]
 _STRUCTS: Mapping[Kind, str] = MappingProxyType(

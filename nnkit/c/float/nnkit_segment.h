@@ -39,6 +39,11 @@ typedef struct nnkit_window {
     int groups;
 } nnkit_window;
 
+/* Of planes [height, width]; taps: of the filter of an output. */
+typedef struct {
+    int channels, height, width, out_height, out_width, row_taps, column_taps;
+} nnkit_resampling;
+
 /* Results are brought between these bounds, which may be infinite. */
 typedef struct nnkit_clip {
     float low, high;
@@ -186,6 +191,12 @@ void nnkit_sample(const float *x, float *y, int channels, int height, int width,
 /* Bilinear: rows and columns are pairs (near, far), weights those of the far one. */
 void nnkit_bilinear(const float *x, float *y, int channels, int height, int width, int out_height, int out_width,
                     const int *rows, const float *row_weights, const int *columns, const float *column_weights);
+/*
+ * Any filter along height, then along width: an output row is the sum of `row_taps` rows of x from rows[i], with weights
+ * [out_height, row_taps]; columns likewise. work: `width` values.
+ */
+void nnkit_resample(const float *x, float *y, float *work, const int *rows, const float *row_weights,
+                    const int *columns, const float *column_weights, const nnkit_resampling *shape);
 /* scale: one value, or one a channel; may be null */
 void nnkit_normalize(const float *x, const float *scale, float *y, int channels, int inner, int across, int shared,
                      float eps);

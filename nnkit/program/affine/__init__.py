@@ -19,6 +19,7 @@ from nnkit.program.affine.concat import AffineConcat
 from nnkit.program.affine.conv import AffineConv
 from nnkit.program.affine.elementwise import AffineActivation, AffineAdd, AffineMul
 from nnkit.program.affine.embedding import AffineEmbedding
+from nnkit.program.affine.log_softmax import AffineLogSoftmax
 from nnkit.program.affine.lookup import AffineLookup
 from nnkit.program.affine.move import AffineMove
 from nnkit.program.affine.onnx_op import AffineOnnx
@@ -35,6 +36,7 @@ __all__ = [
     "AffineConcat",
     "AffineConv",
     "AffineEmbedding",
+    "AffineLogSoftmax",
     "AffineLookup",
     "AffineMatMul",
     "AffineMove",

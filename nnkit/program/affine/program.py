@@ -10,6 +10,7 @@ from nnkit.program.affine.concat import AffineConcat
 from nnkit.program.affine.conv import AffineConv
 from nnkit.program.affine.elementwise import AffineActivation, AffineAdd, AffineMul
 from nnkit.program.affine.embedding import AffineEmbedding
+from nnkit.program.affine.log_softmax import AffineLogSoftmax
 from nnkit.program.affine.lookup import AffineLookup
 from nnkit.program.affine.move import AffineMove
 from nnkit.program.affine.onnx_op import AffineOnnx
@@ -28,6 +29,7 @@ AffineOp: TypeAlias = (
     | AffineLookup
     | AffineEmbedding
     | AffineSoftmax
+    | AffineLogSoftmax
     | AffineNormalizeRows
     | AffineMatMul
     | AffineConcat

@@ -7,14 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from nnkit.program.logarithm import logarithms
 from nnkit.program.op import OpBase
 from nnkit.program.tensor import Array, Arrays, IntArray, Tensors
 from nnkit.program.watch import Watch
-
-LOGARITHM_BITS = 24
-"""Bits of fraction of `logarithms`."""
-LN2 = round(np.log(2.0) * 2**LOGARITHM_BITS)
-"""ln 2 with these."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -26,8 +22,9 @@ class LogSoftmax(OpBase):
     l = (k - 16) * ln2 + logarithms[i] + (((logarithms[i + 1] - logarithms[i]) * r) >> 15), which is ln of the sum in
     24 bits of fraction; y_i = clamp((2^(shift - 1) - (d_i << spread) - (l << widen)) >> shift, clip_min, clip_max).
 
-    coarse, fine: of `Softmax.tables`. logarithms: 2^24 ln(1 + i / 256), [257]. spread, widen: bits that bring the
-    input's units and those of l to one fraction; shift: bits from there to the output's, at least 1.
+    coarse, fine: of `Softmax.tables`. logarithms: 2^24 ln(1 + i / 256), [257], see
+    `nnkit.program.logarithm`. spread, widen: bits that bring the input's units and those of l to one fraction; shift:
+    bits from there to the output's, at least 1.
     """
 
     kind: ClassVar[str] = "log_softmax"
@@ -41,23 +38,11 @@ class LogSoftmax(OpBase):
     clip_min: int
     clip_max: int
 
-    @staticmethod
-    def table() -> IntArray:
-        """`logarithms`."""
-        return np.asarray(np.rint(np.log1p(np.arange(257) / 256) * 2.0**LOGARITHM_BITS), np.int64)
-
     def compute(self, inputs: Arrays, tensors: Tensors, watch: Watch | None = None) -> Array:
         """Any shape -> that shape."""
         x = inputs[0].astype(np.int64)
         below = x.max(axis=self.axis, keepdims=True) - x
         e = (self.coarse[below >> 8] * self.fine[below & 255] + (1 << 13)) >> 14
-        total = self._logarithm(e.sum(axis=self.axis, keepdims=True))
+        total = logarithms(e.sum(axis=self.axis, keepdims=True), 16, self.logarithms)
         value = ((1 << (self.shift - 1)) - (below << self.spread) - (total << self.widen)) >> self.shift
         return np.asarray(np.clip(value, self.clip_min, self.clip_max))
-
-    def _logarithm(self, total: IntArray) -> IntArray:
-        power = np.frexp(total.astype(np.float64))[1] - 1  # floor(log2), exact: below 2^53
-        mantissa = total << (31 - power)
-        index, rest = (mantissa >> 23) & 255, (mantissa >> 8) & 32767
-        low, high = self.logarithms[index], self.logarithms[index + 1]
-        return np.asarray((power - 16) * LN2 + low + (((high - low) * rest) >> 15), np.int64)

@@ -18,6 +18,7 @@ from nnkit.program.affine import (
     AffineConcat,
     AffineConv,
     AffineEmbedding,
+    AffineLogSoftmax,
     AffineLookup,
     AffineMatMul,
     AffineMove,
@@ -47,6 +48,7 @@ from nnkit.quantize.float_program import (
     FloatConvTranspose2d,
     FloatEmbedding,
     FloatFunction,
+    FloatLogSoftmax,
     FloatMatMul,
     FloatMaxPool,
     FloatMul,
@@ -205,6 +207,9 @@ def build_op(
         case FloatSoftmax():
             coarse, fine, numerator = AffineSoftmax.tables(sources[0], out)
             return AffineSoftmax(**fields, axis=layer.axis, coarse=coarse, fine=fine, numerator=numerator)
+        case FloatLogSoftmax():
+            constants = AffineLogSoftmax.constants(sources[0], out, out.shape[layer.axis], layer.name)
+            return AffineLogSoftmax(**fields, axis=layer.axis, **constants)
         case FloatNormalizeRows():
             return _normalize(layer, fields, sources[0], out)
         case FloatMatMul():

@@ -22,6 +22,7 @@ from nnkit.quantize.float_program import (
     FloatConvTranspose2d,
     FloatEmbedding,
     FloatFunction,
+    FloatLogSoftmax,
     FloatMatMul,
     FloatMaxPool,
     FloatMul,
@@ -94,6 +95,9 @@ def before_activation(layer: FloatOp, x: Sequence[NDArray[Any]], shape: tuple[in
         case FloatSoftmax():
             powers = np.exp(x[0] - x[0].max(axis=layer.axis + 1, keepdims=True))
             return np.asarray(powers / powers.sum(axis=layer.axis + 1, keepdims=True))
+        case FloatLogSoftmax():
+            below = x[0] - x[0].max(axis=layer.axis + 1, keepdims=True)
+            return np.asarray(below - np.log(np.exp(below).sum(axis=layer.axis + 1, keepdims=True)))
         case FloatOnnx():
             return run_onnx(layer.model, x)
         case FloatTranspose():

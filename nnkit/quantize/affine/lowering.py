@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnkit.graph import Model
 from nnkit.quantize.affine.quantized_network import is_quantized, lower_quantized
-from nnkit.quantize.affine.scheme import FIXED_POINT_ONLY
+from nnkit.quantize.affine.scheme import BETTER_IN_FLOAT
 from nnkit.quantize.lowered import LoweredLayers
 from nnkit.rewrite import RewriteLog
 
@@ -18,4 +18,5 @@ def lower_affine(
     """
     if is_quantized(model):
         return lower_quantized(model, documentation)
-    return LoweredLayers.of(model, log, documentation, keep_float=keep_float, without=FIXED_POINT_ONLY)
+    without = BETTER_IN_FLOAT if keep_float else ()
+    return LoweredLayers.of(model, log, documentation, keep_float=keep_float, without=without)

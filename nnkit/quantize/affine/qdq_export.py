@@ -22,6 +22,7 @@ from nnkit.program.affine import (
     AffineConcat,
     AffineConv,
     AffineEmbedding,
+    AffineLogSoftmax,
     AffineLookup,
     AffineMatMul,
     AffineMove,
@@ -164,6 +165,8 @@ def _add_op(graph: _Graph, op: AffineOp) -> None:
             _function(graph, op, inputs[0], value)
         case AffineSoftmax():
             graph.node("Softmax", inputs, value, axis=op.axis + 1)
+        case AffineLogSoftmax():
+            graph.node("LogSoftmax", inputs, value, axis=op.axis + 1)
         case AffineNormalizeRows():
             _normalize(graph, op, inputs[0], value)
         case AffineOnnx():

@@ -13,7 +13,6 @@ from nnkit.graph import Model, OutputSpec
 from nnkit.program import Affine
 from nnkit.quantize.affine.qdq_import import read_qdq
 from nnkit.quantize.affine.quantize import with_stored_weights
-from nnkit.quantize.affine.scheme import FIXED_POINT_ONLY
 from nnkit.quantize.affine.widths import keeps_format
 from nnkit.quantize.float_program import (
     FloatActivation,
@@ -95,7 +94,7 @@ def lower_quantized(model: Model, documentation: str = "") -> LoweredLayers:
     )
     restructured, log = rewrite.restructure(plain, rewrite.resolve_rules(list(_RULES)))
     restructured = _with_outputs(restructured, model.outputs)
-    lowered = LoweredLayers.of(restructured, log, documentation, without=FIXED_POINT_ONLY)
+    lowered = LoweredLayers.of(restructured, log, documentation)
     layers = _completed(with_stored_weights(lowered.layers, parts.weights), formats)
     return replace(lowered, layers=_with_stored_constants(layers))
 

@@ -10,8 +10,8 @@ from nnkit.defaults import HEADROOM, PERCENTILE
 
 RangeMethod: TypeAlias = Method
 Bits: TypeAlias = Literal[8, 16]
-FIXED_POINT_ONLY = ("LogSoftmax",)
-"""Operators that affine integers do not have: they stay in float, or are refused."""
+BETTER_IN_FLOAT = ("LogSoftmax",)
+"""Operators that stay in float where a target has both."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from math import log
 
 from nnkit.errors import ModelError
 from nnkit.program import LogSoftmax, Softmax, Tensor
-from nnkit.program.fixed.log_softmax import LOGARITHM_BITS
+from nnkit.program.logarithm import LOGARITHM_BITS, logarithm_table
 from nnkit.quantize.fixed.format_table import Range
 from nnkit.quantize.fixed.lowering import Lowering, common_fields
 from nnkit.quantize.float_program import FloatLogSoftmax
@@ -46,7 +46,7 @@ class LogSoftmaxLowering(Lowering[FloatLogSoftmax]):
             axis=op.axis,
             coarse=coarse,
             fine=fine,
-            logarithms=LogSoftmax.table(),
+            logarithms=logarithm_table(),
             spread=spread,
             widen=frac - LOGARITHM_BITS,
             shift=frac - output.fixed.frac,

@@ -66,9 +66,11 @@ def others(bits: int) -> AffineProgram:
     draw.activation(bits=bits)
     for axis in range(3):
         draw.softmax(bits=bits, axis=axis)
+        draw.log_softmax(bits=bits, axis=axis)
     draw.embedding(bits=bits)
     draw.softmax(bits=bits, axis=0, rank=1)
     draw.softmax(bits=bits, axis=1, rank=2)
+    draw.log_softmax(bits=bits, axis=1, rank=2)
     for rank in (2, 3, 4):
         draw.matmul(bits=bits, rank=rank)
         draw.normalize(bits=bits, rank=rank)

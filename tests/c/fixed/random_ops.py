@@ -30,6 +30,7 @@ from nnkit.program import (
     Upsample,
     Window,
 )
+from nnkit.program.logarithm import logarithm_table
 from tests.c.fixed.programs import S8, S16, U8, U16, Builder, conv, stage_for
 
 TYPES = (S8, U8, S16, U16)
@@ -264,7 +265,7 @@ class Random:
                 axis=axis,
                 coarse=coarse,
                 fine=fine,
-                logarithms=LogSoftmax.table(),
+                logarithms=logarithm_table(),
                 spread=26 - frac,
                 widen=2,
                 shift=26 - (2 if y.bits == 8 else 10),
