@@ -48,6 +48,12 @@ def packed_call(op: AffineConv, source: AffineTensor, output: AffineTensor) -> C
     return Call(kernel, numbers, op.inputs, op.output, {"blocks": Table("bytes", blocks)}, strided=True)
 
 
+def stored_by_loops(kernel: Kernel) -> bool:
+    """Whether blocks and rows can be rounded and stored by the loops of `nnkit_affine_packed.h`."""
+    v = kernel.values
+    return v["form"] == "fast" and v["clamp"] == v["y"] and not v["lifted"] and not v["negative"]
+
+
 def image_kernel(kernel: Kernel) -> Kernel:
     """What makes the image that the kernel reads."""
     variant = {name: "" for name, _ in kernel.variant}

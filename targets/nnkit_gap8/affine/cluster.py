@@ -13,7 +13,7 @@ from types import MappingProxyType
 from nnkit.c.affine.call import Call, Code, Join, View, pixels_and_channels
 from nnkit.c.affine.conv import conv_call
 from nnkit.c.affine.layout import Work
-from nnkit.c.affine.packed import LANES, packed_call
+from nnkit.c.affine.packed import LANES, packed_call, stored_by_loops
 from nnkit.c.affine.parts import on_parts
 from nnkit.c.affine.phases import row_phases
 from nnkit.c.affine.statements import stored
@@ -238,12 +238,12 @@ def _depthwise(call: Call, name: str, program: AffineProgram, cores: int) -> tup
         image_rows=rows,
         image_by_channel=True,
     )
-    wide = call.kernel.values["form"] == "wide"
+    wide, quick = call.kernel.values["form"] == "wide", stored_by_loops(call.kernel)
 
     def compute(channels: int, kernel_rows: int, out_rows: int) -> float:
         image_rows = (kernel_rows - 1) * rows.stride + rows.span
         return 2 * cluster_costs.FORK_CYCLES + affine_costs.depthwise_cycles(
-            n, (channels, image_rows, out_rows), cores, wide=wide
+            n, (channels, image_rows, out_rows), cores, wide=wide, quick=quick
         )
 
     return tiled, _without_image(compute, n["out_height"])

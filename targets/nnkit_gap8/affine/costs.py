@@ -15,6 +15,7 @@ _PIXELS_CYCLES = 120.0  # addresses of four pixels
 _WIDE_CYCLES = 60.0  # more for an output whose product has 64 bits
 _ROW_OF_CHANNEL_CYCLES = 197.0  # of a depthwise layer: parameters, addresses
 _WORD_CYCLES = 14.5  # of a depthwise output, in loops over kernel rows and words
+_ROW_OF_WORDS_CYCLES = (6.0, 10.0)  # of a kernel row of one word, of two, in the loops of nnkit_affine_packed.h
 
 
 def packed_cycles(numbers: Mapping[str, int], rows: int, channels: int, cores: int, *, wide: bool) -> float:
@@ -30,13 +31,20 @@ def image_cycles(numbers: Mapping[str, int], rows: int, cores: int) -> float:
     return 100.0 + ceil_div(rows * numbers["image_w"], cores) * each
 
 
-def depthwise_cycles(numbers: Mapping[str, int], tile: tuple[int, int, int], cores: int, *, wide: bool) -> float:
-    """The slowest part's work on a tile of channels, image rows, output rows: planes, then products."""
+def depthwise_cycles(
+    numbers: Mapping[str, int], tile: tuple[int, int, int], cores: int, *, wide: bool, quick: bool
+) -> float:
+    """The slowest part's work on a tile of channels, image rows, output rows: planes, then products.
+
+    quick: rows are computed by the loops of `nnkit_affine_packed.h`.
+    """
     channels, image_rows, rows = tile
     fours = ceil_div(numbers["width"], 4)
     image = ceil_div(image_rows * ceil_div(channels, 4), cores) * (80.0 + fours * 30.0)
     words = numbers["kernel_h"] * numbers["words"]
     each = 10.0 + words * _WORD_CYCLES
+    if quick:
+        each = 8.0 + numbers["kernel_h"] * _ROW_OF_WORDS_CYCLES[numbers["words"] - 1]
     if numbers["kernel_h"] == 3 and numbers["words"] == 1:  # a row by a loop of its own
         each = 24.5 if wide or numbers["stride_w"] > 2 else 20.5
     each += _WIDE_CYCLES if wide else 0.0

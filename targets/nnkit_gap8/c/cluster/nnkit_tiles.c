@@ -1,6 +1,7 @@
 /* A layer in tiles; see nnkit_tiles.h. */
 #include "nnkit_tiles.h"
 
+#include <stddef.h>
 #include <string.h>
 
 /* Clip to 0 .. height; returns the rows of padding in front of the first that is there. */
@@ -231,8 +232,8 @@ void nnkit_tiles_start(struct nnkit_tiles *tiles, const struct nnkit_tiling *til
 {
     nnkit_i32 out_plane;
 
-    memset(tiles, 0, sizeof *tiles);
     memcpy(&tiles->tiling, tiling, sizeof *tiling);
+    memset((nnkit_u8 *)tiles + sizeof tiles->tiling, 0, offsetof(struct nnkit_tiles, layer) - sizeof tiles->tiling);
     tiling = &tiles->tiling;
     tiles->port = port;
     tiles->l1 = l1;

@@ -81,6 +81,7 @@ struct nnkit_tiles {
     nnkit_i32 fresh;            /* the tile's input is new: its image must be made */
     nnkit_i32 complete;         /* this is the tile's last slice: a pool behind the convolution runs */
     struct nnkit_task task, image_task, pool_task;
+    struct nnkit_packed_pool pool;
     union {
         struct nnkit_packed_conv packed; /* and the first field of the next */
         struct nnkit_packed_transposed transposed;
@@ -89,8 +90,7 @@ struct nnkit_tiles {
         struct nnkit_elementwise elementwise;
         struct nnkit_lookup lookup;
         nnkit_u8 bytes[1];
-    } layer;
-    struct nnkit_packed_pool pool;
+    } layer;                    /* the last field: nnkit_tiles_start clears those between `tiling` and this one */
 };
 
 #define NNKIT_TILES_BYTES 1024 /* in front of the buffers in L1 */

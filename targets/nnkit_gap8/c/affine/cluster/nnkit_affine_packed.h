@@ -149,6 +149,60 @@ struct nnkit_row_3x3 {
         }                                                           \
     }
 
+/*
+ * A row of depthwise sums of any kernel of one or two words a row, with all that follows them. a0: the first output's
+ * values; a1: weights, of four channels in turn; a3: kernel rows, `down` bytes apart; a4: how many outputs; a5: where
+ * they go, a6 bytes apart.
+ */
+struct nnkit_row_any {
+    const nnkit_u8 *values;
+    const nnkit_i32 *weights;
+    nnkit_i32 kernel_h, down, step, start, multiplier, added, shift, high;
+    nnkit_u8 *to;
+    nnkit_i32 stride, count;
+};
+#define NNKIT_X_LW_STEP(d, p, step) " .insn r 0x0b, 7, 0x10, " d ", " p ", " step "\n"
+#define NNKIT_X_ONE_WORD(dot) \
+    NNKIT_X_LW_STEP("t0", "t4", "%[down]") NNKIT_X_LOAD("2", "t1", "t5", "16") "1:" dot("t6", "t0", "t1")
+#define NNKIT_X_TWO_WORDS(dot)                                                          \
+    NNKIT_X_LOAD("2", "t0", "t4", "4") NNKIT_X_LOAD("2", "t1", "t5", "16")                            \
+    NNKIT_X_LW_STEP("t2", "t4", "%[down]") NNKIT_X_LOAD("2", "t3", "t5", "16")                 \
+    dot("t6", "t0", "t1") "1:" dot("t6", "t2", "t3")
+#define NNKIT_X_ROW_ANY(dot, limit, words)                                                                     \
+    __asm__ volatile(".option push\n .option norvc\n .option norelax\n .balign 4\n" NNKIT_X_LOOP1              \
+                     " mv t4, a0\n mv t5, a1\n mv t6, %[start]\n" NNKIT_X_LOOP0 words(dot)                     \
+                     " mulh t6, t6, %[multiplier]\n add t6, t6, %[added]\n sra t6, t6, %[shift]\n"             \
+                     " .insn r 0x33, " limit ", 0x0a, t6, t6, %[high]\n add a0, a0, %[step]\n"                 \
+                     "2: .insn r 0x2b, 4, 0x00, a6, a5, t6\n .option pop\n"                                    \
+                     : "+r"(values), "+r"(to), "+r"(count)                                                     \
+                     : "r"(weights), "r"(kernel_h), "r"(stride), [down] "r"(down), [start] "r"(row->start),    \
+                       [step] "r"(row->step), [multiplier] "r"(row->multiplier), [added] "r"(row->added),      \
+                       [shift] "r"(row->shift), [high] "r"(row->high)                                          \
+                     : "memory", "t0", "t1", "t2", "t3", "t4", "t5", "t6")
+#define NNKIT_ROW_ANY_FUNCTION(name, dot, limit)                        \
+    static void name(const struct nnkit_row_any *row, nnkit_i32 words)  \
+    {                                                                   \
+        register const nnkit_u8 *values __asm__("a0");                  \
+        register const nnkit_i32 *weights __asm__("a1");                \
+        register nnkit_i32 kernel_h __asm__("a3");                      \
+        register nnkit_i32 count __asm__("a4");                         \
+        register nnkit_u8 *to __asm__("a5");                            \
+        register nnkit_i32 stride __asm__("a6");                        \
+        const nnkit_i32 down = words == 1 ? row->down : row->down - 4;  \
+                                                                        \
+        values = row->values;                                           \
+        weights = row->weights;                                         \
+        kernel_h = row->kernel_h;                                       \
+        count = row->count;                                             \
+        to = row->to;                                                   \
+        stride = row->stride;                                           \
+        if (words == 1) {                                               \
+            NNKIT_X_ROW_ANY(dot, limit, NNKIT_X_ONE_WORD);              \
+        } else {                                                        \
+            NNKIT_X_ROW_ANY(dot, limit, NNKIT_X_TWO_WORDS);             \
+        }                                                               \
+    }
+
 #else
 
 #define NNKIT_AFFINE_STORES 0
