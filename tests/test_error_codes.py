@@ -6,10 +6,10 @@ import ast
 import importlib
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from nnkit_command import run_nnkit
 from small_project import RECIPE, write_project
 
 from nnkit.error_codes import ERROR_CODES, page
@@ -75,8 +75,7 @@ def test_the_page_is_generated() -> None:
 
 
 def nnkit(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "nnkit", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+    return run_nnkit(*arguments, cwd=cwd)
 
 
 def test_what_an_error_names_can_be_explained(tmp_path: Path) -> None:

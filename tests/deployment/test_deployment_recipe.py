@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from nnkit_command import run_nnkit
 
 from nnkit.deployment import plan_deployment
 from nnkit.errors import DoesNotFitError, NnkitError
@@ -89,8 +89,7 @@ def test_the_recipe_unchanged_is_right(folder: Path) -> None:
 
 
 def nnkit(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "nnkit", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return run_nnkit(*words, cwd=folder)
 
 
 def test_check_counts_frames_and_people(folder: Path) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from nnkit_command import run_nnkit
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -34,16 +33,9 @@ Command = Callable[..., Finished]
 
 
 def run_command(*arguments: object, cwd: Path, env: dict[str, str | None] | None = None) -> Finished:
-    """`nnkit ARGUMENTS` in a process of its own; a variable that `env` gives as None is removed."""
+    """`nnkit ARGUMENTS` as in a process of its own; a variable that `env` gives as None is removed."""
     environment = {**os.environ, **(env or {})}
-    done = subprocess.run(
-        [sys.executable, "-c", "from nnkit.cli import main; main()", *map(str, arguments)],
-        cwd=cwd,
-        env={k: v for k, v in environment.items() if v is not None},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_nnkit(*arguments, cwd=cwd, env={k: v for k, v in environment.items() if v is not None})
     assert "Traceback" not in done.stderr, done.stderr
     return Finished(done.returncode, done.stdout, done.stderr)
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import onnx
 import pytest
+from nnkit_command import run_nnkit
 from small_project import write_project
 
 from tests.end_to_end.networks import squeezenet
 
 
 def nnkit(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "nnkit", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+    return run_nnkit(*arguments, cwd=cwd)
 
 
 @pytest.fixture

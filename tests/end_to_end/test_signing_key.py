@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from nnkit_command import run_nnkit
 from small_project import write_project
 
 
@@ -26,7 +25,7 @@ def test_a_key_that_cannot_sign_is_refused_at_once(
     if content is not None:
         (tmp_path / "release.pem").write_bytes(content)
     arguments = [command, str(recipe), *(["--out", str(tmp_path / "out")] if command == "run" else [])]
-    done = subprocess.run([sys.executable, "-m", "nnkit", *arguments], capture_output=True, text=True, check=False)
+    done = run_nnkit(*arguments)
     assert done.returncode == 2
     assert reason in done.stderr
     assert remedy in done.stderr

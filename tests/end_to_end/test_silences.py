@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from nnkit_command import run_nnkit
 from PIL import Image
 from small_project import RECIPE, write_project
 
 
 def said(folder: Path, recipe: str) -> str:
     path = write_project(folder, recipe)
-    command = [sys.executable, "-m", "nnkit", "run", str(path), "--out", str(folder / "out"), "--no-qemu"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return run_nnkit("run", path, "--out", folder / "out", "--no-qemu").stdout
 
 
 @pytest.mark.parametrize(("images", "count"), [("", 3), ("images: '*/*.png', ", 4)])

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from nnkit_command import run_nnkit
 from small_project import write_project
 
 
 def nnkit(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "nnkit", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run_nnkit(*arguments)
 
 
 def with_lines(recipe: Path, old: str, new: str) -> Path:

@@ -19,6 +19,7 @@ import onnx.numpy_helper
 import pytest
 from nnie_networks import Net
 from nnie_wk_files import made
+from nnkit_command import run_nnkit
 
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
@@ -51,14 +52,11 @@ def nnkit(tmp_path: Path) -> Run:
         environment = {**os.environ, "NNKIT_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
         if path is not None:
             environment["PATH"] = f"{path}{os.pathsep}{environment['PATH']}"
-        done = subprocess.run(
-            [sys.executable, "-c", f"{before}from nnkit.cli import main; main()", *map(str, arguments)],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        if before:
+            command = [sys.executable, "-c", f"{before}from nnkit.cli import main; main()", *map(str, arguments)]
+            done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        else:
+            done = run_nnkit(*arguments, cwd=tmp_path, env=environment)
         assert "Traceback" not in done.stderr, done.stderr
         return done
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from nnkit_command import run_nnkit
 from numpy.typing import NDArray
 
 from benchmarks.caffe_corpus import caffemodel, layer
@@ -64,14 +63,8 @@ class CaffeNet:
 def told(folder: Path, net: CaffeNet, code: int, tags: str = "", options: str = "") -> str:
     """What `nnkit run` says on stderr from the error on."""
     net.write(folder, tags, options)
-    done = subprocess.run(
-        [sys.executable, "-m", "nnkit", "run", "recipe.yaml", "--out", "out"],
-        cwd=folder,
-        env={**os.environ, "NNKIT_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {**os.environ, "NNKIT_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+    done = run_nnkit("run", "recipe.yaml", "--out", "out", cwd=folder, env=environment)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     assert not (folder / "out" / "net" / "nnie").exists()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from nnkit_command import run_nnkit
 
 from nnkit.errors import UserFileError
 from nnkit.verify.features import feature_distance, feature_ranges, read_features
@@ -72,8 +72,7 @@ def test_bad_feature_files_are_refused(tmp_path: Path, content: str, said: str) 
 
 
 def evaluate(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "nnkit", "evaluate", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run_nnkit("evaluate", *arguments)
 
 
 def test_the_command_scores_pairs_ranges_and_distance(tmp_path: Path) -> None:
