@@ -89,7 +89,7 @@ def work_of(op: OpBase, program: Program) -> Work | None:
     """What a layer does; None where no measurement covers its kind, or it reads no value."""
     if not op.inputs:
         return None
-    source, result = program.tensors[op.inputs[0]].shape, program.tensors[op.output].shape
+    source, result = program.tensors[op.inputs[0]].shape, program.tensors[op.output].shape or (1,)  # one number
     outputs, count = prod(result), macs(op, program)
     positions = prod(result[1:]) if len(result) == 3 else outputs // result[-1]
     channels = outputs // positions

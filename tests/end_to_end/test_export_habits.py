@@ -150,7 +150,7 @@ def _attention(net: _Net) -> list[str]:
 
 
 def _normal(net: _Net) -> list[str]:
-    """Normalised channels and groups, softmax of channels, a vector of length one."""
+    """Normalised channels and groups, softmax of channels, a vector of length one, one number an image."""
     x = net.conv("input", 4, 2)
     gain, offset = (net.constant(net.random.normal(1, 0.3, 4)) for _ in range(2))
     instance = net.op("InstanceNormalization", x, gain, offset)
@@ -162,7 +162,8 @@ def _normal(net: _Net) -> list[str]:
     flat = net.op("Flatten", net.op("GlobalAveragePool", instance))
     length = net.op("Clip", net.op("ReduceL2", flat, net.ints(1)), net.constant(1e-3), "")
     div = net.op("Div", flat, net.op("Expand", length, net.ints(1, 4)))
-    return [instance, back, net.op("Softmax", x, axis=1), div]
+    number = net.op("ReduceMean", flat, net.ints(1), keepdims=0)
+    return [instance, back, net.op("Softmax", x, axis=1), div, number]
 
 
 def _recurrent(kind: str) -> Callable[[_Net], list[str]]:
@@ -201,11 +202,12 @@ def test_build(tmp_path: Path, name: str, target: str, least_db: float) -> None:
     assert float(str(made["sqnr_db"])) > least_db
 
 
-def test_float_build_of_recurrent_layers_and_shuffled_pixels(tmp_path: Path) -> None:
+def test_float_build_of_recurrent_layers_shuffled_pixels_and_one_number(tmp_path: Path) -> None:
     net = _Net(1, 2, 8, 8)
     recurrent = _recurrent("GRU")(net)
     x = net.op("HardSwish", net.conv("input", 4, 2))
-    exported = net.save(tmp_path, [*recurrent, x, net.op("DepthToSpace", x, blocksize=2)])
+    number = net.op("ReduceMean", x, net.ints(1, 2, 3), keepdims=0)
+    exported = net.save(tmp_path, [*recurrent, x, net.op("DepthToSpace", x, blocksize=2), number])
     made = row("net", "by hand", "ansi_c", exported, tmp_path / "out", compile_tpu=False)
     assert (made["status"], made["mismatches"]) == ("ok", 0), made["reason"]
     assert float(str(made["sqnr_db"])) > 100
