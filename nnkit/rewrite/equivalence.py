@@ -151,7 +151,9 @@ def rounding_noise(
     """How far each value moves when all float constants and inputs move by one unit in the last place.
 
     Scales of a Resize stay: they are sizes, and a little less than 2 makes a smaller map. So do exponents: a negative
-    number has a square, and no power of a little more than 2.
+    number has a square, and no power of a little more than 2. The weights by which a Resize interpolates are no
+    constants of the graph: ONNX Runtime computes them in float32 from coordinates, and a coordinate up to N is off by
+    up to N * 2^-24. What it reads is moved by as much, in random directions.
     """
     import onnx
 
@@ -169,8 +171,33 @@ def rounding_noise(
             if tensor.data_type == onnx.TensorProto.FLOAT and tensor.name not in fixed:
                 array = moved(onnx.numpy_helper.to_array(tensor))
                 tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+        _move_interpolated(proto.graph, {**samples[0], **{name: arrays[0] for name, arrays in values.items()}}, rng)
         moved_samples = [{name: moved(array) for name, array in sample.items()} for sample in samples]
         moved_values = evaluate(replace(model, onnx_bytes=proto.SerializeToString()), moved_samples)
         for name in noise:
             noise[name] = max(noise[name], _error(values[name], moved_values[name])[0])
     return noise
+
+
+def _move_interpolated(graph: onnx.GraphProto, arrays: Mapping[str, NDArray[Any]], rng: np.random.Generator) -> None:
+    """Multiplies what interpolating Resizes read by 1 plus or minus N * 2^-24, N the largest side that changes."""
+    from onnx import helper, numpy_helper
+
+    nodes = []
+    for node in graph.node:
+        modes = [helper.get_attribute_value(each) for each in node.attribute if each.name == "mode"]
+        if (
+            node.op_type == "Resize"
+            and modes in ([b"linear"], [b"cubic"])
+            and {node.input[0], node.output[0]} <= arrays.keys()
+        ):
+            shape, result = arrays[node.input[0]].shape, arrays[node.output[0]].shape
+            side = max((old for old, new in zip(shape, result, strict=True) if old != new), default=1)
+            factor = 1 + side * 2.0**-24 * np.where(rng.random(shape) < 0.5, -1, 1)
+            name = f"{node.output[0]}_moved"
+            graph.initializer.append(numpy_helper.from_array(factor.astype(np.float32), f"{name}_by"))
+            nodes.append(helper.make_node("Mul", [node.input[0], f"{name}_by"], [name], name=name))
+            node.input[0] = name
+        nodes.append(node)
+    del graph.node[:]
+    graph.node.extend(nodes)

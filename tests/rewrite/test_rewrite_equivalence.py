@@ -105,3 +105,30 @@ def test_noise_leaves_exponents(graphs):
     values = evaluate(model, samples)
     noise = rounding_noise(model, values, samples)["square_v"]
     assert 0 < noise < 1e-5 * max(np.abs(each).max() for each in values["square_v"])
+
+
+def test_noise_covers_the_weights_of_interpolation_and_no_other_kernel(graphs):
+    """Coordinates are rounded to float32: behind a Clip the sum's rounding alone would not explain what that does."""
+    net = graphs.Net(x=(1, 1, 256, 256))
+    grown = net.op("Resize", "x", "", net.const([1, 1, 3, 3]), name="up", mode="cubic", cubic_coeff_a=-0.75)
+    model = net.model(net.op("Clip", grown, net.const(0.0), net.const(1.0), name="clip"))
+    samples = sample_inputs(model)
+    values = evaluate(model, samples)
+    exact = [_cubic(sample["x"][0, 0], -0.75) for sample in samples]
+    ours = values | {"up_v": exact, "clip_v": [np.clip(each, 0, 1) for each in exact]}
+    assert not compare(model, values, ours, samples, FLOAT_ROUNDING).offending_value
+    sharper = [_cubic(sample["x"][0, 0], -0.7) for sample in samples]
+    assert compare(model, values, values | {"up_v": sharper}, samples, FLOAT_ROUNDING).offending_value == "up_v"
+
+
+def _cubic(pixels: np.ndarray, a: float) -> np.ndarray:
+    """Three times as large by Keys' kernel in float64, pixels' centres kept, borders repeated."""
+    side = len(pixels)
+    weights = np.zeros((3 * side, side))
+    for row in range(3 * side):
+        centre = (row + 0.5) / 3 - 0.5
+        for tap in range(int(np.floor(centre)) - 1, int(np.floor(centre)) + 3):
+            d = abs(centre - tap)
+            near, far = (a + 2) * d**3 - (a + 3) * d**2 + 1, a * (d**3 - 5 * d**2 + 8 * d - 4)
+            weights[row, min(max(tap, 0), side - 1)] += near if d <= 1 else far
+    return (weights @ pixels.astype(np.float64) @ weights.T)[None, None].astype(np.float32)
