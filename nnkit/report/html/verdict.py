@@ -13,6 +13,7 @@ from nnkit.verify.gates import GateResult, limit_in_words
 WORDS = {"ok": "Passed", "unproven": "Not proven", "gate_failed": "Failed", "mismatch": "Failed"}
 SIGNS = {"ok": "✓", "unproven": "?", "gate_failed": "✗", "mismatch": "✗"}
 
+_NOT_EMULATED = "the runner that counts was skipped by --no-qemu: run without it"
 _NO_TIME = (
     "no runner counts instructions or cycles, and the target has no clock of its own: measure it where it will run"
 )
@@ -213,6 +214,11 @@ def _accurate(report: Mapping[str, Any]) -> Figure:
     return Figure("Accurate", f"{first.what} {first.value}", metrics + distance)
 
 
+def not_emulated(report: Mapping[str, Any]) -> bool:
+    """Whether the build was run with --no-qemu, which left runners out."""
+    return any("--no-qemu" in entry.get("reason", "") for entry in report["verify"]["program_vs_artifact"])
+
+
 def _fast(report: Mapping[str, Any]) -> Figure:
     lines = [Line("multiply-accumulates", count(report["macs"]), "of one inference")]
     counted = [entry for entry in report["verify"]["program_vs_artifact"] if "instructions" in entry]
@@ -230,7 +236,7 @@ def _fast(report: Mapping[str, Any]) -> Figure:
         headline = f"{counted[0]['instructions'] / 1e6:.3g} million instructions"
     else:
         headline = f"{report['macs'] / 1e6:.3g} million MACs"
-        lines.append(Line("time", "–", _NO_TIME))
+        lines.append(Line("time", "–", _NOT_EMULATED if not_emulated(report) else _NO_TIME))
     return Figure("Fast", headline, tuple(lines))
 
 

@@ -42,6 +42,12 @@ def test_one_small_file_that_asks_for_nothing_else(small_build: Path) -> None:
     assert not re.search(r'(?:src|href)="(?!#|data:)', page)
 
 
+def test_a_run_without_emulation_is_reproduced_without_and_says_where_its_time_is(small_build: Path) -> None:
+    page = (small_build / "report.html").read_text(encoding="utf-8")
+    assert re.search(r"<code>nnkit run \S+ --target gap8 --no-qemu</code>", page)
+    assert "the runner that counts was skipped by --no-qemu" in page
+
+
 def test_the_command_writes_the_same_bytes_again(small_build: Path) -> None:
     page = small_build / "report.html"
     before = page.read_bytes()
