@@ -100,16 +100,17 @@ def test_compilers(tmp_path: Path, compiler: str) -> None:
 
 
 def test_all_refusals_at_once() -> None:
-    weights: dict[str, NDArray[np.float32]] = {"s": np.array([1, 1, 2, 2], np.float32)}
+    weights: dict[str, NDArray[np.float32]] = {"s": np.array([1, 2, 2, 2], np.float32)}
     nodes = [
         helper.make_node("Sinh", ["x"], ["a"], name="strange"),
-        helper.make_node("Resize", ["x", "", "s"], ["b"], name="smooth", mode="cubic"),
+        helper.make_node("Resize", ["x", "", "s"], ["b"], name="deep", mode="cubic"),
         helper.make_node("ReduceMax", ["x"], ["low"], keepdims=0),
         helper.make_node("Clip", ["x", "low"], ["d"], name="moving"),
     ]
     with pytest.raises(ModelError) as caught:
         segment_source(network(nodes, X, weights), "part")
-    for words in ("strange (Sinh)", "smooth (Resize): it has mode 'cubic'", "moving (Clip): its min is not constant"):
+    resized = "deep (Resize): it resizes other dimensions than height and width"
+    for words in ("strange (Sinh)", resized, "moving (Clip): its min is not constant"):
         assert words in caught.value.reason
     assert caught.value.remedy
 
