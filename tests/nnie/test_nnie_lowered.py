@@ -77,8 +77,8 @@ def broken() -> Model:
     net = Net()
     x = net.conv(net.input("data", 3, 32, 32), (3, 8), "stem")
     pool = net.node("AveragePool", [x], "pool", kernel_shape=[3, 3], strides=[1, 1], pads=[1, 1, 1, 1])
-    sizes = net.constant("s", [1, 1, 2, 2])
-    up = net.tag(net.node("Resize", [x, "", sizes], "up_cpu", mode="cubic"), cpu=True)
+    sizes = net.constant("s", [1, 2, 2, 2])
+    up = net.tag(net.node("Resize", [x, "", sizes], "up_cpu", mode="linear"), cpu=True)
     boxes = net.node("Transpose", [net.conv(pool, (8, 4), "boxes")], "turned", perm=[0, 3, 1, 2])
     return net.model(boxes, up)
 
@@ -90,8 +90,8 @@ def test_limits_caffe_and_c_are_told_in_one_error():
     assert text.startswith("4 limits of the NNIE are exceeded:")
     for part in (
         "turned (Permute): Permute can only support (0,1,2,3) -> (0,2,3,1) order; found (0,3,1,2)",
-        "up_cpu (Interp): it runs on the CPU, and nnkit has no C for this Resize: it has mode 'cubic'",
-        "up_cpu (Interp): Caffe cannot express it: its mode is cubic",
+        "up_cpu (Interp): it runs on the CPU, and nnkit has no C for this Resize: it resizes other dimensions",
+        "up_cpu (Interp): Caffe cannot express it: it scales the batch or the channels",
         "pool (Pooling): Caffe cannot express it: it averages over other positions",
         "strip_var: {layers: [pool], then: cut}",
     ):
