@@ -17,7 +17,9 @@ from tests.gap8.artifacts import random_inputs
 from tests.gap8.clusters import cluster_options, write_cluster_artifact
 from tests.gap8.test_gap8_cluster import compare, compare_results, needs_rv32
 
-needs_gvsoc = pytest.mark.skipif(GvsocRunner().missing() is not None, reason="no GVSoC")
+needs_gvsoc = pytest.mark.skipif(
+    GvsocRunner().missing() is not None, reason=f"CI cannot install it: {GvsocRunner().missing()}"
+)
 
 
 def add_transposed(
