@@ -19,7 +19,7 @@ from nnkit.c.fixed.machine import CoreMachine
 from nnkit.c.fixed.operator import Declaration, Function, OperatorC, Source
 from nnkit.c.fixed.pool import fused_pool_constant, fused_row, packed_pool
 from nnkit.c.fixed.types import CType, chw, ctype
-from nnkit.c.fixed.weight_blocks import LANES, wide_starts
+from nnkit.c.fixed.weight_blocks import LANES, pack_lanes
 from nnkit.memory.needs import KernelNeeds
 from nnkit.program import Conv2d, Fixed, Program
 
@@ -201,43 +201,28 @@ def packed_blocks(op: Conv2d, program: Program, slice_groups: int = 0) -> list[b
     an entry has more lanes than there are numbers. With `slice_groups` (see `PackedConv2dC`) slice by slice.
     """
     layout = packed_layout(op, program)
-    starts = wide_starts(op)
-    slopes = None
-    if op.stage.leaky is not None:
-        slopes = np.broadcast_to(op.stage.leaky.slopes, (op.weight.shape[0],))
     lanes = _lanes(op.weight.astype(np.int64), layout)  # [O, groups, lanes]
     if slice_groups:
         taps = lanes.reshape(len(lanes), layout.taps, layout.entry_groups, layout.lanes)
         slices = [taps[:, :, at : at + slice_groups] for at in range(0, layout.entry_groups, slice_groups)]
         lanes = np.concatenate([part.reshape(len(lanes), -1, layout.lanes) for part in slices], axis=1)
-    blocks = []
-    for first in range(0, len(lanes), LANES):
-        count = min(LANES, len(lanes) - first)
-        head = np.zeros(LANES, dtype=np.int64)
-        head[:count] = starts[first : first + count]
-        data = (head & 0xFFFFFFFF).astype("<u4").tobytes()
-        if slopes is not None:
-            of_lane = np.zeros(LANES, dtype=np.int64)
-            of_lane[:count] = slopes[first : first + count]
-            data += of_lane.astype("<i2").tobytes()
-        groups = np.zeros((layout.groups, LANES, layout.lanes), dtype=np.int64)
-        groups[:, :count] = lanes[first : first + count].transpose(1, 0, 2)
-        blocks.append(data + groups.astype(f"<i{layout.lane.bytes}").tobytes())
-    return blocks
+    return pack_lanes(op, lanes, layout.lane.bytes)
 
 
 def _lanes(weight: NDArray[np.int64], layout: PackedLayout) -> NDArray[np.int64]:
     """[O, I, kh, kw] -> [O, groups, lanes]."""
-    outputs, inputs, rows, columns = weight.shape
     taps = weight.transpose(0, 2, 3, 1)  # [O, kh, kw, I]
-    if layout.folded:
-        entries = taps.reshape(outputs, rows, columns * inputs)
-        padded = np.zeros((outputs, rows, layout.row_groups * layout.lanes), dtype=np.int64)
-        padded[:, :, : columns * inputs] = entries
-    else:
-        padded = np.zeros((outputs, rows, columns, layout.entry_groups * layout.lanes), dtype=np.int64)
-        padded[:, :, :, :inputs] = taps
-    return padded.reshape(outputs, layout.groups, layout.lanes)
+    if not layout.folded:
+        return entries(taps, layout)
+    rows = taps.reshape(*taps.shape[:2], -1)
+    room = layout.row_groups * layout.lanes - rows.shape[2]
+    return np.pad(rows, ((0, 0), (0, 0), (0, room))).reshape(len(rows), layout.groups, layout.lanes)
+
+
+def entries(taps: NDArray[np.int64], layout: PackedLayout) -> NDArray[np.int64]:
+    """[O, kh, kw, I] -> [O, groups, lanes], each tap in an entry of its own."""
+    room = layout.entry_groups * layout.lanes - taps.shape[3]
+    return np.pad(taps, ((0, 0), (0, 0), (0, 0), (0, room))).reshape(len(taps), -1, layout.lanes)
 
 
 def packed_source(functions: Collection[Function]) -> Source | None:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.c.fixed.conv2d_packed import GROUP_BYTES, ImageFunction, PackedLayout
+from nnkit.c.fixed.conv2d_packed import GROUP_BYTES, ImageFunction, PackedLayout, entries
 from nnkit.c.fixed.conv_transpose2d import Phase, Tap, output_phases
 from nnkit.c.fixed.layer import Call, Constant, stage_lines
 from nnkit.c.fixed.machine import CoreMachine
 from nnkit.c.fixed.operator import Declaration, Function, OperatorC, Source
 from nnkit.c.fixed.types import CType, chw, ctype
-from nnkit.c.fixed.weight_blocks import LANES, wide_starts
+from nnkit.c.fixed.weight_blocks import LANES, pack_lanes
 from nnkit.memory.needs import KernelNeeds
 from nnkit.program import ConvTranspose2d, Fixed, Program
 
@@ -155,41 +155,14 @@ class PackedConvTranspose2dC(OperatorC[ConvTranspose2d]):
     def weight_blocks(self, op: ConvTranspose2d) -> list[bytes]:
         """By block: starts, slopes, then phase by phase the groups of lanes of each channel in turn."""
         layout = transposed_layout(op, self.program)
-        outputs = op.weight.shape[1]
-        heads = _by_blocks(wide_starts(op))
-        slopes = None
-        if op.stage.leaky is not None:
-            slopes = _by_blocks(np.broadcast_to(op.stage.leaky.slopes, (outputs,)).astype(np.int64))
-        groups = np.concatenate(
-            [_groups(op.weight.astype(np.int64), layout, phase) for phase in layout.phases], axis=1
-        )
-        blocks = []
-        for index, head in enumerate(heads):
-            data = (head & 0xFFFFFFFF).astype("<u4").tobytes()
-            if slopes is not None:
-                data += slopes[index].astype("<i2").tobytes()
-            lanes = np.zeros((layout.groups, LANES, layout.image.lanes), dtype=np.int64)
-            channels = groups[index * LANES : (index + 1) * LANES]  # [channels, groups, lanes]
-            lanes[:, : len(channels)] = channels.transpose(1, 0, 2)
-            blocks.append(data + lanes.astype(f"<i{layout.image.lane.bytes}").tobytes())
-        return blocks
-
-
-def _by_blocks(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """[channels] -> [blocks, 4], zeros behind the last channel."""
-    padded = np.zeros(-(-len(values) // LANES) * LANES, dtype=np.int64)
-    padded[: len(values)] = values
-    return padded.reshape(-1, LANES)
+        groups = [_groups(op.weight.astype(np.int64), layout, phase) for phase in layout.phases]
+        return pack_lanes(op, np.concatenate(groups, axis=1), layout.image.lane.bytes)
 
 
 def _groups(weight: NDArray[np.int64], layout: TransposedLayout, phase: Phase) -> NDArray[np.int64]:
     """[I, O, kh, kw] -> [O, groups of the phase, lanes]."""
     rows, columns = [tap.index for tap in phase.taps_y], [tap.index for tap in phase.taps_x]
-    taps = weight[:, :, rows][:, :, :, columns].transpose(1, 2, 3, 0)  # [O, kh, kw, I]
-    lanes = layout.image.entry_groups * layout.image.lanes
-    padded = np.zeros((*taps.shape[:3], lanes), dtype=np.int64)
-    padded[..., : taps.shape[3]] = taps
-    return padded.reshape(len(taps), layout.phase_groups(phase), layout.image.lanes)
+    return entries(weight[:, :, rows][:, :, :, columns].transpose(1, 2, 3, 0), layout.image)
 
 
 def transposed_packed_source(functions: Collection[Function]) -> Source | None:

@@ -49,15 +49,42 @@ def pack(op: Convolution, channels: Sequence[NDArray[Any]], per_group: int, star
 
     per_group: output channels of one group. starts: of the accumulators, by output channel.
     """
-    slopes = None
-    if op.stage.leaky is not None:
-        slopes = np.broadcast_to(op.stage.leaky.slopes, (len(channels),))
+    slopes = _slopes(op, len(channels))
     blocks = []
     for group_start in range(0, len(channels), per_group):
         for first in range(group_start, group_start + per_group, LANES):
             lanes = slice(first, min(first + LANES, group_start + per_group))
             blocks.append(_block(op, channels[lanes], starts[lanes], None if slopes is None else slopes[lanes]))
     return blocks
+
+
+def pack_lanes(op: Convolution, lanes: NDArray[np.int64], lane_bytes: int) -> list[bytes]:
+    """The blocks for packed dot products: starts of 32 bits, slopes, then groups of lanes of each channel in turn.
+
+    lanes: [O, groups, lanes of a group], each of `lane_bytes`.
+    """
+    starts, slopes = wide_starts(op), _slopes(op, len(lanes))
+    blocks = []
+    for first in range(0, len(lanes), LANES):
+        channels = slice(first, first + LANES)
+        head = _head(starts[channels], None if slopes is None else slopes[channels], "<u4")
+        groups = np.zeros((lanes.shape[1], LANES, lanes.shape[2]), dtype=np.int64)
+        groups[:, : len(lanes[channels])] = lanes[channels].transpose(1, 0, 2)
+        blocks.append(head + groups.astype(f"<i{lane_bytes}").tobytes())
+    return blocks
+
+
+def _slopes(op: Convolution, channels: int) -> NDArray[Any] | None:
+    """By output channel; None: not leaky."""
+    return None if op.stage.leaky is None else np.broadcast_to(op.stage.leaky.slopes, (channels,))
+
+
+def _head(starts: NDArray[np.int64], slopes: NDArray[Any] | None, kind: str) -> bytes:
+    """A block's starts, of the kind that numpy names, and its slopes, if any: of up to LANES channels."""
+    room = LANES - len(starts)
+    wide = np.pad(starts, (0, room))
+    data = (wide & 0xFFFFFFFF if kind == "<u4" else wide).astype(kind).tobytes()  # modulo 2^32, as the accumulator is
+    return data if slopes is None else data + np.pad(slopes, (0, room)).astype("<i2").tobytes()
 
 
 def _block(
@@ -71,15 +98,6 @@ def _block(
         taps[:, lane] = values
     if taps.size and (taps.min() < -limit or taps.max() >= limit):
         raise InternalError(f"weights do not fit {bits} bits", where=op.name)
-    head = np.zeros(LANES, dtype=np.int64)
-    head[: len(starts)] = starts
-    if op.accumulator == "int64":
-        data = head.astype("<i8").tobytes()
-    else:
-        data = (head & 0xFFFFFFFF).astype("<u4").tobytes()  # modulo 2^32, as the accumulator is
-    if slopes is not None:
-        lanes = np.zeros(LANES, dtype=np.int64)
-        lanes[: len(slopes)] = slopes
-        data += lanes.astype("<i2").tobytes()
+    data = _head(starts, slopes, "<i8" if op.accumulator == "int64" else "<u4")
     data += taps.astype(f"<i{bits // 8}").tobytes()
     return data.ljust(align4(len(data)), b"\0")
