@@ -36,6 +36,11 @@ class Tensor:
         return int(np.prod(self.shape, dtype=np.int64)) if self.shape else 1
 
     @property
+    def channels(self) -> int:
+        """The size of the first axis; 1 where the value is one number, which has none."""
+        return self.shape[0] if self.shape else 1
+
+    @property
     def size_bytes(self) -> int:
         """Bytes of the tensor as stored."""
         return self.elements * self.format.bytes

@@ -111,7 +111,8 @@ def _load(op: OpBase, program: Program, needs: KernelNeeds, machine: MemoryMachi
     blocks = needs.weight_block_bytes
     wish = max(needs.min_blocks_per_chunk, 1) if needs.repacks_input else 1
     gathers = needs.repacks_input and isinstance(op, Convolution)
-    repack = _INSTRUCTIONS_PER_GATHER * macs(op, program) / program.tensors[op.output].shape[0] if gathers else 0.0
+    channels = program.tensors[op.output].channels
+    repack = _INSTRUCTIONS_PER_GATHER * macs(op, program) / channels if gathers else 0.0
     overwrites = None
     if needs.reads_planes_first:
         planes = [program.tensors[name] for name in (op.inputs[0], op.output)]

@@ -207,7 +207,7 @@ def _fetch(plan: MemoryPlan, chunk: WeightChunk) -> FetchView:
 
 def _call(op: OpBase, call: Call, chunk: WeightChunk | None, program: Program, plan: MemoryPlan) -> CallView | None:
     output = program.tensors[op.output]
-    plane = output.elements // output.shape[0] if output.shape else 1
+    plane = output.elements // output.channels
     out_offset = address(plan, op.output) + call.out_channel * plane * output.format.bytes
     sources = [address(plan, op.inputs[index]) for index in call.inputs]
     if call.copies and sources[0] == out_offset:

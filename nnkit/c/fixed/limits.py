@@ -47,8 +47,8 @@ def window_is_small(op: OpBase, program: Program, limits: KernelLimits) -> str |
 def tensor_is_addressable(op: OpBase, program: Program, limits: KernelLimits) -> str | None:
     """tensors have at most {max_channels} channels, sides of at most {max_side} and {max_tensor_values} values
     fix: make the tensor smaller: strides, fewer channels, or a smaller input"""
-    shape = program.tensors[op.output].shape or (1,)  # one number
-    small = shape[0] <= limits.max_channels and max(shape[1:], default=1) <= limits.max_side
-    if small and program.tensors[op.output].elements <= limits.max_tensor_values:
+    tensor = program.tensors[op.output]
+    small = tensor.channels <= limits.max_channels and max(tensor.shape[1:], default=1) <= limits.max_side
+    if small and tensor.elements <= limits.max_tensor_values:
         return None
-    return "x".join(str(side) for side in shape)
+    return "x".join(str(side) for side in tensor.shape)

@@ -49,7 +49,7 @@ def fixed_cycles_on_l2(op: OpBase, program: Program, plan: MemoryPlan, machine: 
 def _busy_cores(op: OpBase, program: Program, cores: int) -> int:
     """Cores that have work: of one output pixel, parts divide the blocks of channels."""
     output = program.tensors[op.output]
-    if output.elements == prod(output.shape[:1]):
+    if output.elements == output.channels:
         return min(cores, costs.ceil_div(output.elements, 4))
     return cores
 
