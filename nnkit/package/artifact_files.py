@@ -33,5 +33,10 @@ def changed_files(folder: Path, report: Mapping[str, Any]) -> list[str]:
     return [
         name
         for name, record in sorted(verified.items() if isinstance(verified, dict) else ())
-        if name not in files or not isinstance(record, dict) or file_sha256(files[name]) != record.get("sha256")
+        if name not in files or not is_as_recorded(files[name], record)
     ]
+
+
+def is_as_recorded(path: Path, record: object) -> bool:
+    """Whether a file has the SHA-256 of its record in a report."""
+    return isinstance(record, dict) and file_sha256(path) == record.get("sha256")

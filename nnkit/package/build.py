@@ -15,7 +15,7 @@ from typing import Any
 from nnkit.build_status import RELEASED
 from nnkit.errors import GateFailedError, UsageError, UserFileError
 from nnkit.package.archive import file_sha256, write_archive
-from nnkit.package.artifact_files import artifact_files, changed_files
+from nnkit.package.artifact_files import artifact_files, changed_files, is_as_recorded
 from nnkit.package.manifest import FileRecord, Manifest
 from nnkit.package.proofs import check_records
 from nnkit.package.provenance import PROVENANCE_NAME, SBOM_NAME, provenance, sbom
@@ -130,7 +130,7 @@ def _check_beside(build_dir: Path, report: Mapping[str, Any]) -> None:
     """Plan, table of layers and recipe are those that the report was written with, where it says."""
     records = report.get("files")
     for name, record in (records if isinstance(records, dict) else {}).items():
-        if name in PACKED and (not isinstance(record, dict) or file_sha256(build_dir / name) != record.get("sha256")):
+        if name in PACKED and not is_as_recorded(build_dir / name, record):
             raise _changed(build_dir / name)
 
 

@@ -159,6 +159,8 @@ def rounding_noise(
 
     noise = dict.fromkeys(values, 0.0)
     rng = np.random.default_rng(7)
+    shapes = {name: array.shape for name, array in samples[0].items()}
+    shapes |= {name: arrays[0].shape for name, arrays in values.items()}
 
     def moved(array: NDArray[Any]) -> NDArray[np.float32]:
         direction = np.where(rng.random(array.shape) < 0.5, -np.inf, np.inf).astype(np.float32)
@@ -171,7 +173,7 @@ def rounding_noise(
             if tensor.data_type == onnx.TensorProto.FLOAT and tensor.name not in fixed:
                 array = moved(onnx.numpy_helper.to_array(tensor))
                 tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
-        _move_interpolated(proto.graph, {**samples[0], **{name: arrays[0] for name, arrays in values.items()}}, rng)
+        _move_interpolated(proto.graph, shapes, rng)
         moved_samples = [{name: moved(array) for name, array in sample.items()} for sample in samples]
         moved_values = evaluate(replace(model, onnx_bytes=proto.SerializeToString()), moved_samples)
         for name in noise:
@@ -179,7 +181,9 @@ def rounding_noise(
     return noise
 
 
-def _move_interpolated(graph: onnx.GraphProto, arrays: Mapping[str, NDArray[Any]], rng: np.random.Generator) -> None:
+def _move_interpolated(
+    graph: onnx.GraphProto, shapes: Mapping[str, tuple[int, ...]], rng: np.random.Generator
+) -> None:
     """Multiplies what interpolating Resizes read by 1 plus or minus N * 2^-24, N the largest side that changes."""
     from onnx import helper, numpy_helper
 
@@ -189,9 +193,9 @@ def _move_interpolated(graph: onnx.GraphProto, arrays: Mapping[str, NDArray[Any]
         if (
             node.op_type == "Resize"
             and modes in ([b"linear"], [b"cubic"])
-            and {node.input[0], node.output[0]} <= arrays.keys()
+            and {node.input[0], node.output[0]} <= shapes.keys()
         ):
-            shape, result = arrays[node.input[0]].shape, arrays[node.output[0]].shape
+            shape, result = shapes[node.input[0]], shapes[node.output[0]]
             side = max((old for old, new in zip(shape, result, strict=True) if old != new), default=1)
             factor = 1 + side * 2.0**-24 * np.where(rng.random(shape) < 0.5, -1, 1)
             name = f"{node.output[0]}_moved"
