@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from nnkit_command import run_nnkit
 
 from nnkit.serve.memory import resident_bytes
 from tests.serve.conftest import Server, ended, wait
@@ -26,9 +27,7 @@ def send(client: httpx.Client, parts: Parts, **fields: str) -> str:
 
 
 def nnkit(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "nnkit", *map(str, words)], capture_output=True, text=True, check=False
-    )
+    return run_nnkit(*words)
 
 
 def test_a_network_and_pictures_become_the_release_that_a_run_makes(

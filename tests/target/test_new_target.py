@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from nnkit_command import run_nnkit
 from small_project import RECIPE, write_project
 
 PLANNED = '        return plan_one_region(program, Region("ram", options.ram))\n'
@@ -17,8 +18,7 @@ PLANNED = '        return plan_one_region(program, Region("ram", options.ram))\n
 
 def nnkit(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(folder / "nnkit_my_npu"), "NNKIT_CACHE": str(folder / "cache")}
-    command = [sys.executable, "-c", "from nnkit.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return run_nnkit(*arguments, cwd=folder, env=environment)
 
 
 @pytest.fixture
