@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.boards.objects import compile_object
 from nnkit.boards.tools import QEMU_RV32, RV32_COMPILER, RV32_SIZE, missing_tools, require, run_in
 from nnkit.c.affine.call import logical, physical
 from nnkit.c.host_compiler import host_compiler
@@ -68,10 +69,15 @@ class HostRunner:
         sources = [artifact / source for source in describe(artifact)["sources"]]
         sources += [artifact / "host" / "nnkit_port_host.c", artifact / "host" / "main.c"]
         binary = folder / "network"
-        command = [compiler, *self.flags, *(["-DNNKIT_TRACE"] if trace else [])]
-        command += ["-DNNKIT_PORT_PARALLEL"] if describe(artifact).get("cluster") else []
-        command += [f"-I{artifact / 'host'}", f"-I{artifact}", "-o", str(binary), *map(str, sources)]
-        run_in(folder, command, _COMPILE_TIMEOUT_S)
+        command = [compiler, *self.flags, *(["-DNNKIT_PORT_PARALLEL"] if describe(artifact).get("cluster") else [])]
+        main = (artifact / f"{describe(artifact)['stem']}.c", artifact / "host" / "main.c")
+        objects: list[Path] = []
+        # The plain build is made at the same time and has most sources in common: they meet in the middle.
+        for number, source in enumerate(reversed(sources) if trace else sources):
+            objects.append(folder / f"{number}_{source.stem}.o")
+            traced = ["-DNNKIT_TRACE"] if trace and source in main else []
+            compile_object([*command, *traced], (artifact / "host", artifact), source, objects[-1])
+        run_in(folder, [*command, "-o", str(binary), *map(str, objects)], _COMPILE_TIMEOUT_S)
         return binary
 
 
@@ -191,9 +197,8 @@ class _Rv32Build:
             flags = [*RV32_FLAGS, *self.optimisation, f"-DNNKIT_PARTS={self.parts}", "-fcallgraph-info=su"]
             flags += self.description.get("flags", [])
             flags += ["-DNNKIT_TRACE"] if trace else []
-            flags += [f"-I{self.artifact / 'rv32'}", f"-I{self.artifact}", "-c", "-o", str(place)]
-            command = [require(RV32_COMPILER), *flags, str(self.artifact / source)]
-            run_in(self.folder, command, _COMPILE_TIMEOUT_S)
+            includes = (self.artifact / "rv32", self.artifact)
+            compile_object([require(RV32_COMPILER), *flags], includes, self.artifact / source, place)
             self._objects[key] = place
         return self._objects[key]
 
