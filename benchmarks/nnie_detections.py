@@ -3,8 +3,9 @@
     NNKIT_SHARED=<folder> python -m benchmarks.nnie_detections [--networks A,B] [--json]
 
 Each network is built by `nnkit run` in 8 bits without corrections of weights, in 8 bits as a recipe has it that says
-nothing of them, and in 16, calibrated on photos of ImageNet, and judged on six of faces. RetinaFace gives maps, of
-which boxes are made as its authors do: two anchors a place, non-maximum suppression at an overlap of 0.4.
+nothing of them, and in 16, calibrated on photos of ImageNet, and judged on six of faces. The first build is also run
+with one scale for each layer and sums in float ("before"). RetinaFace gives maps, of which boxes are made as its
+authors do: two anchors a place, non-maximum suppression at an overlap of 0.4.
 """
 
 from __future__ import annotations
@@ -22,16 +23,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.networks import shared_folder
+from benchmarks.nnie_layer_scales import with_layer_scales
 from benchmarks.nnie_networks import FACES, NETWORKS, PHOTOS, run, write_recipe
 from benchmarks.table import Row, show
+from nnkit.program import Program
 
 Array = NDArray[Any]
 Decode = Callable[[Mapping[str, Array]], Array]
 """From outputs by name, with a batch axis, to boxes [n, 5]: score, x0, y0, x1, y1."""
 
+WITHOUT_CORRECTIONS = "8 bits"
 VARIANTS: Mapping[str, tuple[int, str]] = MappingProxyType(
     {
-        "8 bits": (0, ", calibration: {corrections: []}"),
+        WITHOUT_CORRECTIONS: (0, ", calibration: {corrections: []}"),
         "8 bits, corrected": (0, ""),
         "16 bits": (1, ""),
     }
@@ -116,14 +120,22 @@ def in_opencv(name: str, shared: Path) -> Callable[[Array], dict[str, Array]]:
     return outputs
 
 
+def simulated(program: Program, input_name: str, image: Array) -> dict[str, Array]:
+    """Outputs of one image as real numbers, with a batch axis."""
+    from nnkit.program.inputs import quantized_inputs
+    from nnkit.samples import Sample
+    from nnkit.simulate import simulate
+
+    stored = simulate(program, quantized_inputs(program, Sample("", {input_name: image})))
+    tensors = {each: program.tensors[each] for each in program.outputs}
+    return {name: of.format.dequantize(stored[name]).reshape(1, *of.shape) for name, of in tensors.items()}
+
+
 def measured(name: str, shared: Path, folder: Path) -> list[Row]:
     """One network in all variants. Raises SystemExit where a build fails."""
     from nnkit.builds import open_build
     from nnkit.preprocess import Preprocess, load_input
-    from nnkit.program.inputs import quantized_inputs
     from nnkit.recipe import Preprocess as WrittenPreprocess
-    from nnkit.samples import Sample
-    from nnkit.simulate import simulate
 
     network = NETWORKS[name]
     mean = json.loads(network.mean)
@@ -147,16 +159,13 @@ def measured(name: str, shared: Path, folder: Path) -> list[Row]:
         if done.returncode:
             raise SystemExit(f"{name} in {variant} ended {done.returncode}\n{done.stderr}")
         build = open_build(place / "out" / name / "nnie")
-        program, found = build.program, []
-        for image in images:
-            stored = simulate(program, quantized_inputs(program, Sample("", {network.input_name: image})))
-            real = {
-                each: program.tensors[each].format.dequantize(stored[each]).reshape(1, *program.tensors[each].shape)
-                for each in program.outputs
-            }
-            found.append(DECODE[name](real))
+        programs = {variant: build.program}
+        if variant == WITHOUT_CORRECTIONS:
+            programs[f"{variant}, before"] = with_layer_scales(build.folder, build.program)
         held = [note for note in build.report["quantization_notes"] if "held-out" in note]
-        rows.append({"network": name, "variant": variant, **compare(found, expected), "judged": "; ".join(held)})
+        for how, program in programs.items():
+            detected = [DECODE[name](simulated(program, network.input_name, image)) for image in images]
+            rows.append({"network": name, "variant": how, **compare(detected, expected), "judged": "; ".join(held)})
     return rows
 
 
