@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.c.float.custom import PREFIX
 from nnkit.c.host_compiler import host_compiler
 from nnkit.cpu_segments.emit import Port, render
 from nnkit.errors import ToolError, UsageError
@@ -56,6 +57,7 @@ class CompiledSegment:
         remedy = "give the folder of the emitted sources"
         record = read_json_object(folder / f"{name}.json", what=f"the CPU segment '{name}'", remedy=remedy)
         self.inputs, self.outputs = _ports(record["inputs"]), _ports(record["outputs"])
+        self._remedy = _remedy(sorted(folder.glob(f"nnkit_{PREFIX}*.c")))
         self._stack = ExitStack()
         self._folder = self._stack.enter_context(temporary_folder("nnkit-segment-"))
         try:
@@ -69,7 +71,7 @@ class CompiledSegment:
         given = [_values(port, inputs) for port in self.inputs]
         source, target = self._folder / "inputs.bin", self._folder / "outputs.bin"
         source.write_bytes(b"".join(array.tobytes() for array in given))
-        _execute([str(self._program), str(source), str(target)], f"the CPU segment '{self.name}' failed")
+        _execute([str(self._program), str(source), str(target)], f"the CPU segment '{self.name}' failed", self._remedy)
         values = np.frombuffer(target.read_bytes(), np.float32)
         results, start = {}, 0
         for port in self.outputs:
@@ -89,16 +91,28 @@ class CompiledSegment:
         program = self._folder / "segment"
         flags = [*FLAGS, *(SANITIZERS if sanitize else ())]
         command = [compiler, *flags, f"-I{folder}", *map(str, sources), "-o", str(program), "-lm"]
-        _execute(command, f"the C compiler refuses the CPU segment '{self.name}'")
+        _execute(command, f"the C compiler refuses the CPU segment '{self.name}'", self._remedy)
         return program
 
 
-def _execute(command: Sequence[str], failure: str) -> None:
-    remedy = "this is a fault of nnkit or of the compiler: please report it with the emitted sources"
+def _remedy(own: Sequence[Path]) -> str:
+    """What to do where a segment fails. own: the sources of it that are the user's."""
+    fault = "this is a fault of nnkit or of the compiler: please report it with the emitted sources"
+    if not own:
+        return fault
+    names = ", ".join(path.name for path in own)
+    return (
+        f"look first at the C of your own layer, which is {names} here: it is compiled as C90, every warning an error, "
+        f"and has to define the function that model.custom_layers names; if it is not that, {fault}"
+    )
+
+
+def _execute(command: Sequence[str], failure: str, remedy: str) -> None:
     run = run_tool(command, timeout_s=_TIMEOUT_S, name=f"{failure}: it", remedy=remedy)
     if run.failed:
         lines = run.errors.strip().splitlines()
-        reason = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "no message")
+        telling = [line for line in lines if any(word in line.lower() for word in ("undefined reference", "error"))]
+        reason = (telling or lines or ["no message"])[0]
         raise ToolError(f"{failure} (it {run.ending}): {reason}", where=command[0], remedy=remedy)
 
 

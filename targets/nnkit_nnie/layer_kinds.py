@@ -48,6 +48,10 @@ KNOWN_KINDS = ACTIVATIONS | frozenset(
 )
 """Types whose name the mapper reads. `Interp`, `Crop` and `Tile` are among them so that their limits are told."""
 
+FORKS_OF_DEPTHWISE = frozenset({"ConvolutionDepthwise", "DepthwiseConvolution"})
+"""Types of depthwise convolutions in other versions of Caffe, which the mapper does not read: they are written as
+Convolution, with as many groups as channels."""
+
 WARP = "WarpPerspective"
 """The op at which a network with a spatial transformer is split."""
 

@@ -16,7 +16,7 @@ from nnkit.graph import NO_TAGS, ValueTags
 from nnkit.graph.metadata import CAFFE_IN_PLACE, CAFFE_LAYER, CAFFE_TYPE
 from nnkit.graph.view import GraphView, Node
 from nnkit.program.op import Placement
-from nnkit_nnie.layer_kinds import ACTIVATIONS, CPU_KINDS, KNOWN_KINDS, kind_of_op
+from nnkit_nnie.layer_kinds import ACTIVATIONS, CPU_KINDS, FORKS_OF_DEPTHWISE, KNOWN_KINDS, kind_of_op
 
 REPORT_SUFFIX = "_report"
 SHAPING_OPS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity")
@@ -201,9 +201,7 @@ def _kind(graph: GraphView, nodes: Sequence[Node]) -> str:
     """The Caffe type of the nodes of one layer, without what runs in place."""
     written = nodes[0].metadata.get(CAFFE_TYPE)
     if written:
-        return {"ConvolutionDepthwise": "DepthwiseConv", "DepthwiseConvolution": "DepthwiseConv"}.get(
-            written, written
-        )
+        return "DepthwiseConv" if written in FORKS_OF_DEPTHWISE else written
     node = next((n for n in nodes if kind_of_op(n.op_type, n.domain) not in ("Flatten", "Reshape")), nodes[-1])
     op = node.op_type
     if node.domain:

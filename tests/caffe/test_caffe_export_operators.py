@@ -207,6 +207,11 @@ REFUSED: dict[str, tuple[list[onnx.NodeProto], dict[str, Any], str]] = {
         {"s": np.float32([1, 1, 2, 2])},
         "bilinear with coordinates half_pixel",
     ),
+    "antialiased": (
+        [node("Resize", "x -- s", mode="linear", coordinate_transformation_mode="align_corners", antialias=1)],
+        {"s": np.float32([1, 1, 0.5, 0.5])},
+        "it is antialiased",
+    ),
     "fraction": ([node("Resize", "x -- s", mode="nearest")], {"s": np.float32([1, 1, 1.5, 1.5])}, "no whole factor"),
     "neighbours": (
         [node("Resize", "x -- s", mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="ceil")],

@@ -9,6 +9,7 @@ import pytest
 from google.protobuf import text_format
 from nnie_networks import Net, in_opencv
 
+from benchmarks.caffe_corpus import caffemodel
 from nnkit.caffe.schema import messages
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.importers.caffe_importer import caffe_model, import_caffe
@@ -146,3 +147,26 @@ def test_layers_that_the_exporter_adds_have_short_names_too():
     read.setInput(sample)
     expected = FloatSession(model).run({"data": sample})[normalised]
     np.testing.assert_allclose(read.forward(), expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("kind", ["ConvolutionDepthwise", "DepthwiseConvolution"])
+def test_depthwise_types_that_the_mapper_does_not_read_are_convolutions_of_groups(kind: str, tmp_path: Path):
+    """A file that leaves the groups to the type: OpenCV, which has no such type either, reads what is written."""
+    prototxt = (
+        'input: "data" input_shape { dim: 1 dim: 4 dim: 8 dim: 8 }\n'
+        f'layer {{ name: "dw" type: "{kind}" bottom: "data" top: "dw"\n'
+        "  convolution_param { num_output: 4 kernel_size: 3 pad: 1 } }\n"
+        'layer { name: "relu" type: "ReLU" bottom: "dw" top: "dw" }\n'
+    )
+    (tmp_path / "net.prototxt").write_text(prototxt)
+    weight = np.random.default_rng(0).normal(size=(4, 1, 3, 3)).astype(np.float32)
+    (tmp_path / "net.caffemodel").write_bytes(caffemodel({"dw": [weight, np.ones(4, np.float32)]}))
+    model = import_caffe(tmp_path / "net.prototxt", tmp_path / "net.caffemodel").model
+    pair = caffe_pair(divide(model, MIXED))
+    assert pair.layers == {"dw": ("dw", "relu")}
+    assert f'type: "{kind}"' not in pair.caffe.prototxt("n")
+    assert "group: 4" in pair.caffe.prototxt("n")
+    image = np.random.default_rng(1).normal(size=(1, 4, 8, 8)).astype(np.float32)
+    read = in_opencv(pair)
+    read.setInput(image)
+    np.testing.assert_allclose(read.forward(), FloatSession(model).run({"data": image})["dw"], atol=1e-5)

@@ -17,7 +17,7 @@ from benchmarks.caffe_corpus import caffemodel
 from nnkit import pipeline
 from nnkit.cli import app
 from nnkit.cpu_segments import run_segment, segment_source
-from nnkit.errors import ModelError, RecipeError, UsageError
+from nnkit.errors import ModelError, RecipeError, ToolError, UsageError
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.stages import import_model
 
@@ -198,6 +198,25 @@ def test_a_function_that_fails_is_told_with_its_error(tmp_path: Path):
     model = import_model(make_build(recipe, target="nnie", trusted=True)).model
     with pytest.raises(ModelError, match=r"'halved' fails: NameError: name 'undefined' is not defined"):
         FloatSession(model).run({"data": np.load(tmp_path / "a.npy")})
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (C.replace("int c, y, x;\n    for (c", "int y, x;\n    for (int c"), "C99"),
+        (C.replace("halved(", "other("), "undefined reference to `halved'"),
+    ],
+)
+def test_c_that_does_not_compile_is_told_as_the_users_own(source: str, reason: str, tmp_path: Path):
+    project(tmp_path, "mine: {python: mine.py, c: mine.c, function: halved}")
+    (tmp_path / "mine.c").write_text(source)
+    model = import_model(make_build(tmp_path / "recipe.yaml", target="nnie", trusted=True)).model
+    written = segment_source(model, "all")
+    for name, text in written.files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(ToolError, match=reason) as caught:
+        run_segment(tmp_path, "all", {"data": np.load(tmp_path / "a.npy")})
+    assert "the C of your own layer, which is nnkit_custom_halved.c here" in caught.value.remedy
 
 
 def test_plan_runs_them_where_it_is_told_to(tmp_path: Path):

@@ -8,6 +8,9 @@ from nnkit.custom_ops.custom import is_trusted, trust_remedy
 from nnkit.graph.refusal import Refused
 from nnkit.graph.view import GraphView, Node
 
+PREFIX = "custom_"
+"""What the names of such kernels begin with, and behind `nnkit_` those of their files."""
+
 
 def custom(graph: GraphView, node: Node, op: Custom) -> list[Call]:
     """void function(const float *in0, ..., float *out0, ...). Raises Refused where the layer has no C."""
@@ -20,7 +23,7 @@ def custom(graph: GraphView, node: Node, op: Custom) -> list[Call]:
     parameters = [f"const float *in{i}" for i in range(len(reads))] + [f"float *out{i}" for i in range(len(writes))]
     return [
         Call(
-            f"custom_{op.function}",
+            f"{PREFIX}{op.function}",
             op.function,
             (*(Read(name) for name in reads), *(Write(name) for name in writes)),
             source=op.c,

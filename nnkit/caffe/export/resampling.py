@@ -19,6 +19,8 @@ def resize(context: NodeContext) -> None:
                 f"it is bilinear with coordinates {node.coordinates}",
                 "Caffe's Interp aligns corners: train it so, or use nearest",
             )
+        if node.antialias:
+            context.fail("it is antialiased, which Caffe's Interp is not", "train it without, or pool before it")
         context.result("Interp", [node.data], interp_param={"height": out[2], "width": out[3]})
         return
     if node.mode != "nearest":

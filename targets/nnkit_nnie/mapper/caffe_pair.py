@@ -3,6 +3,7 @@
 * A layer that is written as Custom becomes one Custom layer with the shapes of its tops.
 * The exporter ends a layer's name with its tags, `_hp` and `_cpu`. A network output that other layers read as well
   gets the suffix `_report` on its blob.
+* Types of depthwise convolutions that other versions of Caffe have are written as Convolution, with their groups.
 * Names have at most 31 bytes (a compiled network cuts them there) and characters that survive a cfg, a file name and
   a C string; a longer one is shortened and gets part of its digest, and `segments.json` tells which is which. That
   holds for the layers that the exporter adds to a node's own, too.
@@ -18,10 +19,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from nnkit.graph import InputSpec, LayerTags, Model, ValueTags
-from nnkit.graph.metadata import CAFFE_BOTTOMS, CAFFE_LAYER
+from nnkit.graph.metadata import CAFFE_BOTTOMS, CAFFE_LAYER, CAFFE_TYPE
 from nnkit.graph.refusal import LayersRefused
 from nnkit.graph.tag_words import split_tags
 from nnkit.names import shortened
+from nnkit_nnie.layer_kinds import FORKS_OF_DEPTHWISE
 from nnkit_nnie.layers import REPORT_SUFFIX, Layer
 from nnkit_nnie.network import Network
 from nnkit_nnie.wk.nodes import NAME_BYTES
@@ -129,8 +131,10 @@ def _renamed_node(node: onnx.NodeProto, names: Mapping[str, str], values: Mappin
         copy.input[position] = values.get(name, name)
     for position, name in enumerate(node.output):
         copy.output[position] = values.get(name, name)
-    for entry in copy.metadata_props:
-        if entry.key == CAFFE_LAYER:
+    for entry in list(copy.metadata_props):
+        if entry.key == CAFFE_TYPE and entry.value in FORKS_OF_DEPTHWISE:
+            copy.metadata_props.remove(entry)  # what knows no type of its own is written by its operator
+        elif entry.key == CAFFE_LAYER:
             entry.value = names.get(entry.value, entry.value)
         elif entry.key == CAFFE_BOTTOMS:
             entry.value = json.dumps([values.get(name, name) for name in json.loads(entry.value)], ensure_ascii=False)
