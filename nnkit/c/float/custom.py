@@ -16,7 +16,8 @@ def custom(graph: GraphView, node: Node, op: Custom) -> list[Call]:
     """void function(const float *in0, ..., float *out0, ...). Raises Refused where the layer has no C."""
     if not op.c:
         reason = "it has Python, but no C" if op.python else "it has shapes, but no definition that could be run"
-        raise Refused(reason, "define it in the recipe: model.custom_layers, with `onnx`, or with `python` and `c`")
+        how = "define it in the recipe: model.custom_layers, with `onnx`, or with `python` and `c` (docs/caffe.md)"
+        raise Refused(reason, how)
     if not is_trusted(op.c):
         raise Refused(f"the C of '{op.function}' is code, and nobody said that it may run", trust_remedy(op.c))
     reads, writes = [name for name in node.inputs if name], node.results
