@@ -91,7 +91,7 @@ def _print(plan: Plan) -> None:
     for name, use in plan.memory.items():
         proof = "optimal" if use.proven_optimal else f"lower bound {byte_count(use.lower_bound_bytes)}"
         print_line(f"  {name:<{width}}{byte_count(use.peak_bytes)} of {byte_count(use.capacity_bytes)} ({proof})")
-    weights = f"weights {byte_count(plan.weight_bytes)}, " if plan.weight_bytes else ""  # none where a compiler packs them
+    weights = f"weights {byte_count(plan.weight_bytes)}, " if plan.weight_bytes else ""
     print_line(f"  {weights}planner {plan.data['plan']['planner']}")
     if "line" in estimates:
         print_line(f"  {estimates['line']}")

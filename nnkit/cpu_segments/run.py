@@ -71,7 +71,8 @@ class CompiledSegment:
         given = [_values(port, inputs) for port in self.inputs]
         source, target = self._folder / "inputs.bin", self._folder / "outputs.bin"
         source.write_bytes(b"".join(array.tobytes() for array in given))
-        _execute([str(self._program), str(source), str(target)], f"the CPU segment '{self.name}' failed", self._remedy)
+        command = [str(self._program), str(source), str(target)]
+        _execute(command, f"the CPU segment '{self.name}' failed", self._remedy)
         values = np.frombuffer(target.read_bytes(), np.float32)
         results, start = {}, 0
         for port in self.outputs:
@@ -102,8 +103,8 @@ def _remedy(own: Sequence[Path]) -> str:
         return fault
     names = ", ".join(path.name for path in own)
     return (
-        f"look first at the C of your own layer, which is {names} here: it is compiled as C90, every warning an error, "
-        f"and has to define the function that model.custom_layers names; if it is not that, {fault}"
+        f"look first at the C of your own layer, which is {names} here: it is compiled as C90, every warning an "
+        f"error, and has to define the function that model.custom_layers names; if it is not that, {fault}"
     )
 
 
