@@ -1,10 +1,14 @@
 """What the corrections of weights gain the NNIE in 8 bits: mobile and residual networks as PyTorch exports them.
 
     python -m benchmarks.nnie_corrections [--networks A,B] [--keep FOLDER] [--json]
+    NNKIT_SHARED=<folder> python -m benchmarks.nnie_corrections --detector [--json]
 
 Networks of `benchmarks.zoo` with seeded random weights, 32 random inputs to calibrate on and 16 others to measure on.
 SQNR in dB of the simulated NNIE's outputs to the float network's: with `corrections: []`, and of a recipe that says
 nothing of corrections, which gets those that help on calibration inputs kept aside. Needs the extra `zoo`.
+
+`--detector`: RFB-320, calibrated on 24 photos of ImageNet, with no correction, with either of two, and with both;
+cosine, SQNR and float detections that are there again, on six photos of faces.
 """
 
 from __future__ import annotations
@@ -15,6 +19,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.networks import shared_folder
+from benchmarks.nnie_networks import FACES, PHOTOS, write_recipe
 from benchmarks.table import Row, show
 from benchmarks.zoo.export import export, write_inputs
 from benchmarks.zoo.exported import Exported
@@ -22,15 +28,19 @@ from nnkit import stages
 from nnkit.api.preparing import Switches, builds, load
 from nnkit.errors import ModelError
 from nnkit.inputs import verification_samples
+from nnkit.program import Program
 from nnkit.report.progress import Progress
-from nnkit.stages import Settled
+from nnkit.stages import Build, Restructured, Settled
 from nnkit.verify.float_vs_program import compare_with_float
+from nnkit.verify.tasks import output_pairs, task_scorer
 
 NETWORKS = (
     "ds_cnn,mobilenet_v1,mobilenet_v2,mobilenet_v3_small,mobilenet_v3_large,mnasnet0_5,efficientnet_b0,ghost,"
     "resnet8,resnet18,regnet_x_400mf,regnet_y_400mf,squeezenet1_1,face_features,ssd_small,yolo_raw,key_points"
 )
 CALIBRATED, VERIFIED = 32, 16
+OF_DETECTOR = ((), ("equalize",), ("bias_correction",), ("equalize", "bias_correction"))
+_PHOTOS = 24
 
 
 def sqnr(name: str, exported: Exported, calibration: str) -> tuple[float, list[str]]:
@@ -47,14 +57,42 @@ def sqnr(name: str, exported: Exported, calibration: str) -> tuple[float, list[s
         f"targets:\n  nnie: {{chip: hi3516cv500, outside_limits: custom}}\nverify: {{images: {{{verified}}}}}\n",
         encoding="utf-8",
     )
+    build, restructured, program = quantized(recipe)
+    samples = verification_samples(build.recipe, restructured.model)
+    compared = compare_with_float(restructured.reference, restructured.model, program, samples)
+    return compared.outputs.sqnr_db, [note for note in program.notes if "held-out" in note]
+
+
+def quantized(recipe: Path) -> tuple[Build, Restructured, Program]:
+    """A recipe's build up to the simulated network, with the corrections that it gets."""
     build = builds(load(recipe), [], Progress(quiet=True), Switches(cache=False, emulate=False))[0]
     restructured = stages.restructure(build, stages.import_model(build))
     lowered = stages.lower(build, restructured)
     settled, statistics = stages.correct(build, Settled(lowered), stages.calibrate(build, restructured))
-    program = stages.quantize(build, settled, statistics)
+    return build, restructured, stages.quantize(build, settled, statistics)
+
+
+def detector_row(corrections: tuple[str, ...], shared: Path, folder: Path) -> Row:
+    """RFB-320 in 8 bits with these corrections."""
+    more = f", calibration: {{corrections: [{', '.join(corrections)}]}}"
+    recipe = write_recipe(folder / "-".join(corrections), "rfb_320", shared, calibrated=_PHOTOS, more=more)
+    own = f"calibration: {{images: {json.dumps(str(shared / FACES))}"
+    recipe.write_text(recipe.read_text().replace(own, f"calibration: {{images: {json.dumps(str(shared / PHOTOS))}"))
+    build, restructured, program = quantized(recipe)
     samples = verification_samples(build.recipe, restructured.model)
-    compared = compare_with_float(restructured.reference, restructured.model, program, samples)
-    return compared.outputs.sqnr_db, [note for note in program.notes if "held-out" in note]
+    shapes = {name: program.tensors[name].shape for name in (*program.inputs, *program.outputs)}
+    planes = [shapes[name] for name in program.inputs]
+    scorer = task_scorer(build.recipe, {name: shapes[name] for name in program.outputs}, planes, samples.images)
+    if scorer is None:
+        raise SystemExit("the recipe of rfb_320 has no task")
+    compared = compare_with_float(restructured.reference, restructured.model, program, samples, read=scorer.read)
+    task = scorer.score(*output_pairs(samples.images, compared.task_values))
+    return {
+        "corrections": ", ".join(corrections) or "none",
+        "cosine": round(compared.outputs.cosine, 3),
+        "SQNR": round(compared.outputs.sqnr_db, 1),
+        **{metric.name: round(metric.value, 3) for metric in task.metrics},
+    }
 
 
 def measured(name: str, folder: Path) -> Row:
@@ -76,8 +114,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.nnie_corrections")
     parser.add_argument("--networks", default=NETWORKS, help="names of benchmarks.zoo, separated by commas")
     parser.add_argument("--keep", type=Path, help="folder of the exported networks")
+    parser.add_argument("--detector", action="store_true", help="RFB-320 instead, of the shared folder")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    if arguments.detector:
+        shared = shared_folder()
+        if shared is None:
+            raise SystemExit("set NNKIT_SHARED to the folder that holds models and images")
+        with tempfile.TemporaryDirectory(prefix="nnkit-bench-") as temporary:
+            detections = [detector_row(each, shared, Path(temporary)) for each in OF_DETECTOR]
+        show(detections, as_json=arguments.json, title="RFB-320 on six photos, 8 bits")
+        return
     rows = []
     with tempfile.TemporaryDirectory(prefix="nnkit-bench-") as temporary:
         for name in arguments.networks.split(","):
