@@ -117,6 +117,8 @@ def test_a_scale_per_layer_and_a_wrong_bias_are_caught_in_compressed_records(
     for layer, change in changes.items():
         count = counts[layer]["codes" if "weight" in change else "biases"]
         assert count.equal + count.tied < count.compared / 2
+        count = counts[layer]["multipliers"]
+        assert (count.equal < count.compared / 2) == ("weight" in change)
 
 
 def test_wrong_scales_are_caught(retinaface: Path, shared_dir: Path) -> None:
@@ -300,6 +302,10 @@ def test_what_differs_is_told(tmp_path: Path) -> None:
     assert found.layers[0].numbers[0].compared == 360
     assert found.layers[0].numbers[0].equal + found.layers[0].numbers[0].tied < 100  # those of the largest group
     assert any("NNIE 1.1, and Hi3516CV500 has 1.2" in note for note in found.notes)
+
+    off = (*whole.weight_scales[:2], Gfpq(8, whole.weight_scales[2].z + 1), whole.weight_scales[3])
+    found = comparison(build, path, grouped={"weight_scales": off})  # the third tells another scale of the input
+    assert [(n.name, n.compared - n.equal) for n in found.layers[0].numbers][2] == ("multipliers", 1)
 
     shifted = {"bias": whole.bias + 0.25}
     found = comparison(build, path, grouped=shifted)

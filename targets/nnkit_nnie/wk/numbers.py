@@ -6,6 +6,7 @@ It is read from the multiplier, and biases are compared with ours at that scale.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -73,9 +74,10 @@ def compare_layer(
 ) -> LayerNumbers:
     """Compare a layer's records. real_weights: the weights before quantisation, asked for where a code differs.
 
-    A multiplier counts once for each group; it is equal where all records of the group have one, and it is
-    one that an integer s gives. Compressed records that could not be unpacked are compared by their checksums.
-    Records of weights below what the mapper tells from zero are left out.
+    A multiplier counts once for each group; it is equal where all records of the group have one, and where, with our
+    scale of the group's weights, it tells the same scale of the input as most groups of the layer. Compressed records
+    that could not be unpacked are compared by their checksums. Records of weights below what the mapper tells from
+    zero are left out.
     """
     result = LayerNumbers(layer.op.layer, layer.op.read_as.z)
     if layer.readable:
@@ -88,6 +90,23 @@ def compare_layer(
     return result
 
 
+@dataclass(frozen=True)
+class _Group:
+    """The records of a group that could be unpacked, each with its place in the layer, and the scales that they tell.
+
+    weights: our scale of the group's weights. s: that its multiplier stands for; None where it stands for none.
+    """
+
+    read: Sequence[tuple[int, StoredNumbers]]
+    weights: Gfpq
+    s: int | None
+
+    @property
+    def input_scale(self) -> int | None:
+        """z of what the layer reads."""
+        return None if self.s is None else -self.s - self.weights.z
+
+
 def _compare_read(
     layer: StoredLayer,
     records: Sequence[WkRecord],
@@ -96,39 +115,51 @@ def _compare_read(
 ) -> None:
     """Add the records that could be unpacked."""
     a_group = layer.layout.records
-    for group, scale in enumerate(layer.op.weight_scales):
+    groups = []
+    for number, scale in enumerate(layer.op.weight_scales):
+        first = number * a_group
         read = [
             (index, layer.read(record.payload, index))
-            for index, record in enumerate(records[group * a_group : (group + 1) * a_group], group * a_group)
+            for index, record in enumerate(records[first : first + a_group], first)
             if record.payload is not None and layer.reads(record.size_bytes) and alive(layer, index)
         ]
         if read:
-            _compare_group(layer, scale, read, real_weights, result)
+            groups.append(_Group(read, scale, _scale_of(layer, read, scale.steps_per_octave)))
+    told = Counter(group.input_scale for group in groups if group.input_scale is not None)
+    result.input_scales.update(told)
+    common = max(told, key=lambda scale: told[scale], default=None)
+    for group in groups:
+        _compare_group(layer, group, common, real_weights, result)
+
+
+def _scale_of(layer: StoredLayer, read: Sequence[tuple[int, StoredNumbers]], steps: int) -> int | None:
+    """The s of a group's multiplier; of the two that it may stand for, the one that gives more of our biases."""
+    stored = {int(each) for _, numbers in read for each in numbers.multipliers}
+    candidates = scales_of_multiplier(min(stored), steps) if len(stored) == 1 else ()
+    return max(candidates, key=lambda each: _fitting_biases(layer, read, each, steps), default=None)
 
 
 def _compare_group(
     layer: StoredLayer,
-    scale: Gfpq,
-    read: Sequence[tuple[int, StoredNumbers]],
+    group: _Group,
+    common: int | None,
     real_weights: Callable[[], NDArray[np.float64]],
     result: LayerNumbers,
 ) -> None:
-    """Add one group's records to the result."""
-    steps = scale.steps_per_octave
-    stored = {int(each) for _, numbers in read for each in numbers.multipliers}
-    candidates = scales_of_multiplier(min(stored), steps) if len(stored) == 1 else ()
-    s = max(candidates, key=lambda each: _fitting_biases(layer, read, each, steps), default=None)
-    result.multipliers.add(np.asarray([s is not None]), np.asarray([False]))
-    if s is not None:
-        result.input_scales.add(-s - scale.z)
-    for index, numbers in read:
+    """Add one group's records to the result. common: the scale of the input that most groups of the layer tell."""
+    s, steps = group.s, group.weights.steps_per_octave
+    equal_multiplier = s is not None and group.input_scale == common
+    result.multipliers.add(np.asarray([equal_multiplier]), np.asarray([False]))
+    for index, numbers in group.read:
         result.records_read += 1
         ours = layer.codes_of(index)
         equal = numbers.codes == ours
         tied = np.zeros(equal.shape, np.bool_)
         if not equal.all():
             outputs = layer.outputs_of(index)
-            tied = one_step_apart(numbers.codes, ours, scale.bits) & near_half(real_weights()[outputs], scale)
+            tied = one_step_apart(numbers.codes, ours, group.weights.bits) & near_half(
+                real_weights()[outputs], group.weights
+            )
         result.codes.add(equal, tied)
         bias = layer.op.bias[layer.outputs_of(index)]
         if s is None:
