@@ -158,8 +158,9 @@ def simplify(state: StepState) -> None:
 
 def _fold(state: StepState) -> tuple[int, str]:
     """How many layers one call of onnxsim has folded into constants; why it could not be used, or an empty text."""
-    # onnxsim imports torch where it is installed, which takes seconds and serves other functions than this one.
-    sys.modules.setdefault("torch", None)  # type: ignore[arg-type]
+    # onnxsim imports these where they are installed, which takes seconds and serves other functions than this one.
+    for unused in ("torch", "sympy"):
+        sys.modules.setdefault(unused, None)  # type: ignore[arg-type]
     try:
         before = _inferred(state).graph
     except Exception as error:

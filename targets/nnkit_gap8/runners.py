@@ -37,7 +37,7 @@ class HostRunner:
     """
 
     compiler: str | None = None
-    flags: tuple[str, ...] = ("-O2",)
+    flags: tuple[str, ...] = ("-O1",)
     parts: int | None = None
     name: str = "host"
     emulated: bool = False

@@ -34,7 +34,7 @@ _ARGUMENTS = ("weights.bin", "commands.bin", "results.bin", "trace.bin", "store.
 class HostPipelineRunner:
     """Compiles with the host's C compiler. flags: for it too. parts: None takes the artifact's cores."""
 
-    flags: tuple[str, ...] = ("-O2",)
+    flags: tuple[str, ...] = ("-O1",)
     parts: int | None = None
     name: str = "host"
     emulated: bool = False
