@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import warm_import_worker
 from hypothesis import settings
 
 if TYPE_CHECKING:
@@ -36,6 +37,14 @@ def shared_dir() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"no real data: {SHARED} does not exist (set NNKIT_SHARED)")
     return SHARED.resolve()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def import_worker() -> Iterator[None]:
+    """Imports run their tools in a child of a process that has loaded them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nnkit.importers.tool_process.run_tool", warm_import_worker.run_warm)
+        yield
 
 
 @pytest.fixture(scope="session")

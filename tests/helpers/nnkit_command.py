@@ -60,7 +60,13 @@ def _server() -> subprocess.Popen[str]:
 def _serve() -> None:
     """Waits for commands, one a line, and answers each with its exit code."""
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as `main` sets it, before numpy is imported
+    import warm_import_worker
+
+    from nnkit.importers import tool_process
     from nnkit.target import installed_targets, load_target
+
+    warm_import_worker.start()
+    tool_process.run_tool = warm_import_worker.run_warm
 
     for name in installed_targets():
         load_target(name)

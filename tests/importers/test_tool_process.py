@@ -10,8 +10,15 @@ import pytest
 from onnx import helper
 
 from nnkit.errors import ModelError
+from nnkit.external_tool import run_tool
 from nnkit.importers import ImportOptions, ToolLimits, import_onnx
 from nnkit.importers.tool_process import refusal
+
+
+@pytest.fixture(autouse=True)
+def cold_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process itself is what is tested here, as it starts for a user."""
+    monkeypatch.setattr("nnkit.importers.tool_process.run_tool", run_tool)
 
 
 @pytest.fixture

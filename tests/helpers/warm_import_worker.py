@@ -1,0 +1,127 @@
+"""The worker of imports (`nnkit.importers.tool_worker`) without the half second of imports that each start costs.
+
+A process that has imported the tools waits for folders and forks one child for each, which is limited and ends as a
+worker of its own would. What needs a cold start (another Python path) starts one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import nnkit.external_tool
+from nnkit.external_tool import ToolRun
+from nnkit.trust import user_settings
+
+_WORKER = ["-m", "nnkit.importers.tool_worker"]
+
+
+def run_warm(command: Sequence[str], *, environment: Mapping[str, str], timeout_s: float) -> ToolRun:
+    """As `run_tool`, which it stands in for in `nnkit.importers.tool_process`."""
+    assert list(command[1:3]) == _WORKER
+    if os.environ.get("PYTHONPATH", "") != _server()[1]:
+        return nnkit.external_tool.run_tool(command, environment=environment, timeout_s=timeout_s)
+    timeout_s *= user_settings().time_factor
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(_server()[0])
+        connection.sendall(json.dumps([str(command[3]), timeout_s]).encode() + b"\n")
+        code, errors = json.loads(connection.makefile().read())
+    return ToolRun(command[0], code, timeout_s, "", errors)
+
+
+@functools.cache
+def _server() -> tuple[str, str]:
+    """Where it listens, and its Python path. The first process starts it; what that forks uses the same."""
+    folder = tempfile.mkdtemp(prefix="nnkit-test-worker-")
+    address = f"{folder}/socket"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    process = subprocess.Popen([sys.executable, __file__, address], stdout=subprocess.PIPE, env=environment)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    started_by = os.getpid()
+    atexit.register(lambda: process.kill() if os.getpid() == started_by else None)
+    return address, os.environ.get("PYTHONPATH", "")
+
+
+def start() -> None:
+    """Start it now: for a process that forks children, which then share it."""
+    _server()
+
+
+def _serve(address: str) -> None:
+    for unused in ("torch", "sympy"):  # as the worker leaves them out
+        sys.modules.setdefault(unused, None)  # type: ignore[arg-type]
+    import onnxsim  # noqa: F401
+
+    import nnkit.importers.tool_steps
+    import nnkit.importers.tool_worker  # noqa: F401
+
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(address)
+        listening.listen(64)
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        while True:
+            connection, _ = listening.accept()
+            if os.fork() == 0:
+                listening.close()
+                _answer(connection)
+            connection.close()
+
+
+def _answer(connection: socket.socket) -> NoReturn:
+    """Runs one worker in a child and says how it ended: [exit code or null, standard error]."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    folder, timeout_s = json.loads(connection.makefile().readline())
+    with tempfile.TemporaryFile() as errors:
+        child = os.fork()
+        if child == 0:
+            os.dup2(errors.fileno(), 2)
+            _work(folder)
+        end = time.monotonic() + timeout_s
+        pause_s = 0.0005
+        while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < end:
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, 0.02)
+        code: int | None = None
+        if ended == (0, 0):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        else:
+            code = os.waitstatus_to_exitcode(ended[1])
+        errors.seek(0)
+        said: Any = [code, errors.read().decode(errors="replace")]
+    connection.sendall(json.dumps(said).encode())
+    connection.close()
+    os._exit(0)
+
+
+def _work(folder: str) -> NoReturn:
+    import traceback
+
+    from nnkit.importers.tool_worker import main
+
+    code = 1
+    try:
+        code = main(Path(folder))
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1])
