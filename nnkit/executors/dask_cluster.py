@@ -64,7 +64,8 @@ class DaskExecutor:
                     "Dask is not installed", where="--executor dask", remedy=install_command("dask")
                 ) from error
         self._stack.enter_context(dask.config.set(_settings("forkserver" if forks else "spawn")))
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters to users we say ourselves
+        for name in ("distributed", "distributed.client"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters to users we say ourselves
         warnings.filterwarnings("ignore", message="Sending large graph")  # the network, once
         try:
             if self._scheduler is None:
@@ -110,6 +111,8 @@ class DaskExecutor:
             self._client.wait_for_workers(1, timeout=seconds)
         except (TimeoutError, distributed.TimeoutError) as error:
             raise self._watch.without_workers(seconds) from error
+        except OSError as error:  # the scheduler ended meanwhile
+            raise self._watch.lost(error) from error
 
     def _close_client(self) -> None:
         """Closing says goodbye to the scheduler, for which one that is gone or hangs leaves no time."""
@@ -126,6 +129,7 @@ class DaskExecutor:
         import distributed
         from distributed.comm.core import CommClosedError
 
+        self._watch.look(now=True)  # to a client that was closed since, nothing can be submitted
         # A task, not scattered data: where all workers that hold its result die, the scheduler makes it again.
         common = self._client.submit(_given, shared, pure=False)
         futures = {

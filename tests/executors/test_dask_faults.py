@@ -115,6 +115,36 @@ def test_a_scheduler_that_dies_ends_the_run(cluster: Cluster, tmp_path: Path) ->
     assert error.exit_code == ExitCode.TOOL
 
 
+def test_a_scheduler_that_dies_while_workers_are_waited_for_is_lost(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Dask raises then is an OSError, which would end as one of the output folder."""
+    monkeypatch.setattr(dask_cluster, "_CONNECT_SECONDS", 1)
+    waits = dask_cluster.DaskExecutor._wait_for_a_worker
+
+    def killed_first(executor: dask_cluster.DaskExecutor, distributed: Any) -> None:
+        kill(cluster.scheduler)
+        waits(executor, distributed)
+
+    monkeypatch.setattr(dask_cluster.DaskExecutor, "_wait_for_a_worker", killed_first)
+    choice = ExecutorChoice("dask", None, cluster.address)
+    with pytest.raises(ToolError, match="was lost"), open_executor(choice, 2):
+        raise AssertionError("connected")
+
+
+def test_work_for_a_scheduler_that_is_gone_ends_the_run(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_cluster, "_CONNECT_SECONDS", 1)
+    cluster.worker()
+    with open_executor(ExecutorChoice("dask", None, cluster.address), 2) as opened:
+        assert isinstance(opened, dask_cluster.DaskExecutor)
+        kill(cluster.scheduler)
+        until = time.monotonic() + _MOST_SECONDS
+        while opened._client.status != "closed" and time.monotonic() < until:
+            time.sleep(0.05)
+        with pytest.raises(ToolError, match="was lost"):
+            list(opened.map(executor_jobs.wait_for_the_end, "", [0]))
+
+
 def test_a_scheduler_that_hangs_ends_the_run(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
