@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from nnkit.api.preparing import load
 from nnkit.errors import UsageError, cannot_be_written
+from nnkit.reading import read_text
 from nnkit.recipe.draft import Draft, DraftInput, Pictures, pictures_in, recipe_name, recipe_text, with_shapes
 from nnkit.recipe.model_formats import FORMAT_OF_SUFFIX, remedy_for
 
@@ -22,7 +23,8 @@ _NORMALISES = ("Sub", "Add", "Mul", "Div", "BatchNormalization")
 def drafted(model: Path, out: Path, *, targets: Sequence[str], images: Path | None) -> Path:
     """The recipe that `nnkit run MODEL` goes by: `<out>/<name>.yaml`, written if it is not there.
 
-    Raises UsageError where there is one that somebody has changed since, so that the options do not contradict it.
+    Raises UsageError where there is one that somebody has changed since, so that the options do not contradict it,
+    UserFileError where what lies there is no text.
     """
     if model.suffix.lower() not in FORMAT_OF_SUFFIX:
         raise _not_read(model)
@@ -34,7 +36,8 @@ def drafted(model: Path, out: Path, *, targets: Sequence[str], images: Path | No
         )
     path = out / f"{recipe_name(model)}.yaml"
     text = _draft(model, path, targets=targets, images=images, shapes=())
-    if path.exists() and path.read_text(encoding="utf-8") != text:
+    remedy = f"remove {path}, and the recipe of these options is written there"
+    if path.exists() and read_text(path, what="the recipe of this model", remedy=remedy) != text:
         raise UsageError(
             "there is a recipe for this model, which is not the one that these options give",
             where=str(path),

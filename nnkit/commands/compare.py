@@ -11,6 +11,7 @@ from nnkit.builds import computing_with, open_build
 from nnkit.commands.common import print_json, print_line
 from nnkit.distance import Distance, distance
 from nnkit.errors import GateFailedError, UsageError, UserFileError
+from nnkit.reading import is_broken_link
 
 Row = tuple[str, Distance, str]
 """The name of a tensor, or of the layer that computes it; its distance, and what there is to say of it."""
@@ -38,7 +39,7 @@ def _compare(first: Path, second: Path | None, *, json: bool) -> None:
     for path in (first, second):
         if not path.exists():
             raise UserFileError(
-                "there is no such file or folder",
+                "the link leads nowhere" if is_broken_link(path) else "there is no such file or folder",
                 where=str(path),
                 remedy="name two build folders (out/<name>/<target>) or two tensor files",
             )

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nnkit.errors import UserFileError
+from nnkit.reading import is_broken_link
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -42,6 +43,12 @@ def check_regular_file(path: Path) -> None:
     try:
         if path.is_dir():
             raise UserFileError("this is a folder, not a picture", where=str(path), remedy="name the files in it: /*")
+        if is_broken_link(path):
+            raise UserFileError(
+                "this is a link that leads to no file",
+                where=str(path),
+                remedy="name the file itself",
+            )
         if not path.exists():
             raise UserFileError("there is no such file", where=str(path), remedy="check the path")
         if not path.is_file():

@@ -14,6 +14,11 @@ MAX_MODEL_BYTES = 2**31
 """Limit of a protobuf message, and far beyond what any of the targets holds; external data counts in."""
 
 
+def is_broken_link(path: Path) -> bool:
+    """Whether it is a link to nothing, or one of some that lead to each other."""
+    return path.is_symlink() and not path.exists()
+
+
 def open_regular(path: Path) -> BinaryIO:
     """A file open for reading, for those that read it in pieces.
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from nnkit.reading import is_broken_link
 from nnkit.recipe import scalars
 from nnkit.recipe.problems import InvalidRecipeError, KeyPath, Place, Problem, shown
 from nnkit.recipe.settings import Setting
@@ -198,7 +199,8 @@ class _Builder:
         try:
             real = path.resolve()
         except (OSError, RuntimeError, ValueError):
-            raise fail(f"'{shown(display)}' cannot be read", "check the path") from None
+            why = ": its links lead in a circle" if is_broken_link(path) else ""
+            raise fail(f"'{shown(display)}' cannot be read{why}", "name the file itself, without links") from None
         self.folders.setdefault(display, str(path.absolute().parent))
         if real not in self.real_paths:
             if len(self.real_paths) >= MAX_FILES:

@@ -21,6 +21,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from nnkit.errors import RecipeError
 from nnkit.reading.matching_files import mended_glob
+from nnkit.reading.regular_file import is_broken_link
 from nnkit.recipe.base import fault
 from nnkit.recipe.variables import escape
 
@@ -76,7 +77,7 @@ def _quoted(value: Any) -> str:
 
 def is_file_or_broken_link(path: Path) -> bool:
     """What a glob may match: no folder, and nothing that is no file but a link to one that is gone."""
-    return path.is_file() or (path.is_symlink() and not path.exists())
+    return path.is_file() or is_broken_link(path)
 
 
 @dataclass(frozen=True)
@@ -126,10 +127,13 @@ class RecipePath:
         """
         if self.file.is_file():
             return self.file
-        is_folder = self.file.is_dir()
-        reason = f"{what} '{self.text}' {'is a folder' if is_folder else 'does not exist'}"
-        remedy = "name the file itself" if is_folder else f"check the path; it was looked for at {self.file}"
-        raise RecipeError(reason, where=self.where, remedy=remedy)
+        if self.file.is_dir():
+            why, remedy = "is a folder", "name the file itself"
+        elif is_broken_link(self.file):
+            why, remedy = "is a link that leads to no file", f"name the file itself, or make {self.file} lead to it"
+        else:
+            why, remedy = "does not exist", f"check the path; it was looked for at {self.file}"
+        raise RecipeError(f"{what} '{self.text}' {why}", where=self.where, remedy=remedy)
 
     def matches(self) -> list[Path]:
         """The files that the glob matches (`**` crosses folders), sorted by name; never empty.

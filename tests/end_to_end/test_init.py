@@ -47,6 +47,9 @@ def test_a_model_runs_without_a_recipe_and_leaves_one(folder: Path) -> None:
     done = nnkit(*command, cwd=folder)
     assert (done.returncode, "nnkit run out/net.yaml" in done.stderr) == (2, True)
     assert nnkit("run", "out/net.yaml", cwd=folder).returncode == 0  # the remedy
+    recipe.write_bytes(b"\xff")
+    done = nnkit(*command, cwd=folder)
+    assert (done.returncode, "remove out/net.yaml" in done.stderr) == (2, True)
 
 
 def test_sizes_that_the_model_leaves_open_are_given_on_the_command_line(folder: Path) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from nnkit.errors import UserFileError
-from nnkit.reading import read_bytes, read_csv, read_json, read_json_object, read_onnx, read_yaml
+from nnkit.errors import RecipeError, UserFileError
+from nnkit.preprocess.decode import check_regular_file
+from nnkit.reading import is_broken_link, read_bytes, read_csv, read_json, read_json_object, read_onnx, read_yaml
+from nnkit.recipe import RecipePath, load_recipe
 
 Reader = Callable[..., Any]
 
@@ -58,3 +60,19 @@ def test_too_large_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(bytes(100))
     with pytest.raises(UserFileError, match="has 100 bytes; the limit is 100"):
         read_bytes(tmp_path / "file", what="the file", limit_bytes=100)
+
+
+def test_links_that_lead_nowhere_are_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "gone").symlink_to("nowhere")
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to("file")
+    assert all(is_broken_link(tmp_path / name) for name in ("loop", "gone"))
+    assert not any(is_broken_link(tmp_path / name) for name in ("file", "link", "none"))
+    with pytest.raises(UserFileError, match="a link that leads to no file"):
+        check_regular_file(tmp_path / "loop")
+    with pytest.raises(RecipeError, match="'loop' is a link that leads to no file"):
+        RecipePath(text="loop", written="loop", folder=tmp_path).existing_file("the model")
+    with pytest.raises(RecipeError, match="links lead in a circle") as caught:
+        load_recipe(tmp_path / "loop", target_models={})
+    assert "without links" in str(caught.value)
