@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nnkit.cli.options import BuildArgument, JsonOption
+from nnkit.cli.options import BuildArgument, JsonOption, TrustOption
 
 app = typer.Typer()
 PANEL = "What a run left"
@@ -44,7 +44,7 @@ def simulate(
     on: Annotated[str, typer.Option("--on", help="float, program, or one of the target's runners.")] = "program",
     raw: Annotated[bool, typer.Option("--raw", help="Write integers as the hardware has them.")] = False,
     tensor: Annotated[str | None, typer.Option("--tensor", help="Write this tensor instead of the output.")] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Run a build's code wherever the build is from.")] = False,
+    trust: TrustOption = False,
     json: JsonOption = False,
 ) -> None:
     """Run a build on one input: in float, in the simulator, or as compiled code."""
@@ -57,12 +57,13 @@ def simulate(
 def bench(
     build: BuildArgument,
     on: Annotated[str, typer.Option("--on", metavar="BOARD", help="cortex-m4, cortex-m7, rv32imac, ...")],
+    trust: TrustOption = False,
     json: JsonOption = False,
 ) -> None:
     """Run a build on an emulated board: instructions by layer, memory, every value compared."""
     from nnkit.commands.bench import bench_command
 
-    bench_command(build, on=on, json=json)
+    bench_command(build, on=on, json=json, trust=trust)
 
 
 @app.command(rich_help_panel=PANEL)

@@ -22,6 +22,7 @@ TargetOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Say more on stderr.")]
 NoCacheOption = Annotated[bool, typer.Option("--no-cache", help="Compute every stage anew.")]
+TrustOption = Annotated[bool, typer.Option("--trust", help="Run a build's code wherever the build is from.")]
 BuildArgument = Annotated[Path, typer.Argument(metavar="BUILD", help="A build folder: out/<name>/<target>.")]
 PackageArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A release archive.")]
 SetOption = Annotated[

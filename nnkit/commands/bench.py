@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nnkit.api.build_inputs import recipe_of
-from nnkit.builds import open_build
+from nnkit.builds import check_origin, open_build
 from nnkit.commands.common import print_json, print_line
 from nnkit.errors import GateFailedError, ToolError, UsageError, UserFileError
 
@@ -22,14 +22,17 @@ if TYPE_CHECKING:
 _NO_BOARD = "`nnkit targets show NAME` says what runs a target's artifacts"
 
 
-def bench_command(folder: Path, *, on: str, json: bool) -> None:
+def bench_command(folder: Path, *, on: str, json: bool, trust: bool = False) -> None:
     """Print instructions by layer, memory, and how many values differ; differences end with exit code 1.
 
-    The inputs are those that the build was verified on, the first of them.
-    Raises UsageError where the target has no such board, ToolError where its tools are missing or fail.
+    The inputs are those that the build was verified on, the first of them. trust: code of a build from elsewhere is
+    compiled and run, as QEMU can open this machine's files for it.
+    Raises UsageError where the target has no such board or the build is from elsewhere and not trusted, UserFileError
+    where a file of the artifact was changed, ToolError where the board's tools are missing or fail.
     """
     build = open_build(folder)
     runner = _runner(build, on)
+    check_origin(build, trusted=trust)
     missing = runner.missing()
     if missing is not None:
         raise ToolError(missing, where=on, remedy="see `nnkit doctor`")

@@ -36,7 +36,8 @@ def refuse_foreign_code(folder: str, why: str, *, trusted: bool) -> None:
         raise UsageError(
             f"this would run what the build holds, code compiled from it included, and {why}",
             where=folder,
-            remedy="if you know where it is from, add --trust; --on program and --on float run none of its code",
+            remedy="if you know where it is from, add --trust; "
+            "`nnkit simulate` with --on program or --on float runs none of its code",
         )
     _refuse_in_ci("let CI make the builds whose code it runs")
 

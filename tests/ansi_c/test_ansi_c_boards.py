@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from small_project import make_build, write_project
 from typer.testing import CliRunner
 
-from nnkit import pipeline
+from nnkit.api.building import run_build
 from nnkit.boards import BOARDS
 from nnkit.cli import app
-from nnkit.errors import GateFailedError, UsageError
+from nnkit.errors import GateFailedError, UsageError, UserFileError
+from nnkit.report.build import file_entry
+from nnkit.trust import mark_of_report
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +24,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("boards")
     path = write_project(folder)
     path.write_text(path.read_text().replace("gap8: {}", "ansi_c: {}"))
-    return pipeline.run(make_build(path, target="ansi_c"), folder / "out").folder
+    return run_build(make_build(path, target="ansi_c"), folder / "out")[0].folder
 
 
 @pytest.mark.parametrize("name", list(BOARDS))
@@ -42,17 +45,24 @@ def test_every_layer_is_compared_and_counted(build: Path, name: str) -> None:
     assert 0 < told["measured"]["stack_bytes"] < 4096
 
 
-def test_a_table_for_people_and_a_difference_that_ends_with_its_layer(build: Path) -> None:
+def test_a_table_for_people_and_a_difference_that_ends_with_its_layer(build: Path, tmp_path: Path) -> None:
     if (missing := BOARDS["cortex-m4"].missing()) is not None:
         pytest.skip(missing)
     done = CliRunner().invoke(app, ["bench", str(build), "--on", "cortex-m4"])
     assert "whole network on cortex-m4" in done.stdout
     assert "0 of " in done.stdout
-    weights = build / "artifact" / "small_weights.bin"
+    changed = tmp_path / "changed"
+    shutil.copytree(build, changed)
+    weights = changed / "artifact/small_weights.bin"
     content = weights.read_bytes()
     weights.write_bytes(content[:3] + b"\x44" + content[4:])
-    done = CliRunner().invoke(app, ["bench", str(build), "--on", "cortex-m4"])
-    weights.write_bytes(content)
+    done = CliRunner().invoke(app, ["bench", str(changed), "--on", "cortex-m4"])
+    assert isinstance(done.exception, UserFileError)
+    report = json.loads((changed / "report.json").read_text())
+    report["artifact"][weights.name] = file_entry(weights.read_bytes())
+    (changed / "report.json").write_text(json.dumps(report))
+    (changed / "run.json").write_text(json.dumps({"made_here": mark_of_report(changed)}))
+    done = CliRunner().invoke(app, ["bench", str(changed), "--on", "cortex-m4"])
     assert isinstance(done.exception, GateFailedError)
     assert "layer " in str(done.exception)
 

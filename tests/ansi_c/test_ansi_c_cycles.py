@@ -11,7 +11,7 @@ import pytest
 from small_project import make_build, write_project
 from typer.testing import CliRunner
 
-from nnkit import pipeline
+from nnkit.api.building import run_build
 from nnkit.boards import BOARDS
 from nnkit.builds import open_build
 from nnkit.cli import app
@@ -32,7 +32,7 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for precision in ("int8", "float32"):
         folder = tmp_path_factory.mktemp(precision)
         made = make_build(written(folder, precision), target="ansi_c")
-        folders[precision] = pipeline.run(made, folder / "out").folder
+        folders[precision] = run_build(made, folder / "out")[0].folder
     return folders
 
 

@@ -17,6 +17,7 @@ from small_project import make_build, write_project
 from typer.testing import CliRunner
 
 from nnkit import pipeline
+from nnkit.api.building import run_build
 from nnkit.boards import BOARDS
 from nnkit.builds import open_build
 from nnkit.cli import app
@@ -32,7 +33,7 @@ from nnkit_ansi_c.runner import described
 def built(folder: Path, options: str, recipe: str = "") -> tuple[dict[str, Any], Path]:
     path = write_project(folder)
     path.write_text(path.read_text().replace("gap8: {}", f"ansi_c: {options}") + recipe)
-    outcome = pipeline.run(make_build(path, target="ansi_c"), folder / "out")
+    outcome, _ = run_build(make_build(path, target="ansi_c"), folder / "out")
     report: dict[str, Any] = json.loads((outcome.folder / "report.json").read_text())
     return report, outcome.folder
 

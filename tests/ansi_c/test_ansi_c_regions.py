@@ -12,7 +12,7 @@ from ansi_c_library import SANITIZERS
 from small_project import make_build, write_project
 from typer.testing import CliRunner
 
-from nnkit import pipeline
+from nnkit.api.building import run_build
 from nnkit.boards import BOARDS
 from nnkit.builds import open_build
 from nnkit.c.affine.statements import stored
@@ -39,7 +39,7 @@ def built(folder: Path, *regions: str, more: str = "precision: int8") -> Path:
     path = write_project(folder)
     options = f"ansi_c: {{{more}, regions: [{', '.join(regions)}]}}"
     path.write_text(path.read_text().replace("gap8: {}", options))
-    return pipeline.run(make_build(path, target="ansi_c"), folder / "out").folder
+    return run_build(make_build(path, target="ansi_c"), folder / "out")[0].folder
 
 
 @pytest.fixture(scope="module")

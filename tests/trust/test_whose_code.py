@@ -94,6 +94,9 @@ def test_code_of_builds_is_run_where_they_were_made(
         image = tmp_path / "images/0.png"
         return invoke("simulate", build, "--input", image, "--output", tmp_path / "y.npy", "--on", on, *more)
 
+    def bench(*more: str) -> NnkitError | None:
+        return invoke("bench", build, "--on", "rv32", *more)
+
     assert simulate() is None
     assert (config / "own_builds.key").stat().st_mode & 0o777 == 0o600
     received = tmp_path / "received"
@@ -107,7 +110,9 @@ def test_code_of_builds_is_run_where_they_were_made(
     assert isinstance(simulate(), UsageError)
     assert simulate("--trust") is None
     assert simulate(on="program") is None
+    assert "made by you" in str(bench())
     monkeypatch.setenv("CI", "1")
+    assert "not for CI" in str(bench("--trust"))
     assert "not for CI" in str(simulate("--trust"))
     monkeypatch.delenv("CI")
 
