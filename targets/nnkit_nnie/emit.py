@@ -12,12 +12,13 @@ import numpy as np
 from nnkit.c.text import identifier
 from nnkit.errors import InternalError
 from nnkit.generated import write_sources
+from nnkit.inputs import image_inputs
 from nnkit.reading import read_json_object
 from nnkit.samples import Sample
 from nnkit.target import Deployment
 from nnkit_nnie.board.description import description, network_of
 from nnkit_nnie.board.program import board_program
-from nnkit_nnie.board.run_c import board_sources, frames_on_the_cpu
+from nnkit_nnie.board.run_c import board_sources, frames_as_they_come, frames_on_the_cpu
 from nnkit_nnie.board.testcases import random_sample, write_testcase
 from nnkit_nnie.chips import CHIPS
 from nnkit_nnie.front import samples_behind_front
@@ -74,7 +75,8 @@ def emit_artifact(deployment: Deployment[NnieLowered], options: NnieOptions, fol
     )
     board |= board_program(deployment, written, names, settings, CHIPS[options.chip], stem)
     write_sources(folder / "board", board)
-    notes += frames_on_the_cpu(network, settings)
+    pictures = image_inputs(deployment.recipe, network.graph.model)
+    notes += [*frames_on_the_cpu(network, settings), *frames_as_they_come(settings, pictures)]
     data = description(network, deployment.program, written, settings, options, functions)
     (folder / "segments.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
     _write_testcases(deployment, network, settings, fed, folder)

@@ -16,9 +16,10 @@ from nnkit.calibrate import calibrate
 from nnkit.cpu_segments import emit_segment
 from nnkit.graph import Model
 from nnkit.graph.subgraph import subgraph
+from nnkit.preprocess import CropBox, Preprocess, Resize
 from nnkit.program import Float, Program
 from nnkit.simulate import simulate
-from nnkit_nnie.board.run_c import board_sources, frames_on_the_cpu
+from nnkit_nnie.board.run_c import board_sources, frames_as_they_come, frames_on_the_cpu
 from nnkit_nnie.gfpq.ops import STORED
 from nnkit_nnie.gfpq.quantize import PIXELS, Precision, to_program
 from nnkit_nnie.limits.context import Division
@@ -251,6 +252,20 @@ def test_the_cpu_gets_the_pixels_of_a_camera_frame_and_the_nnie_the_frame(
     (note,) = frames_on_the_cpu(divided, (setting,))
     assert note.startswith("input image: the CPU reads this camera frame too")
     assert frames_on_the_cpu(divided, (normalized("u8"),)) == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (Preprocess("bgr", resize=Resize(16, 16, "bilinear", letterbox=True)), "(letterbox)"),
+        (Preprocess("bgr", CropBox(0, 0, 20, 20), True, Resize(16, 16, "bilinear")), "(crop, flip, resize)"),
+        (Preprocess("bgr", mean=(104.0, 117.0, 123.0)), ""),
+    ],
+)
+def test_what_a_recipe_does_to_pictures_alone_is_told_of_camera_frames(given: Preprocess, told: str) -> None:
+    notes = frames_as_they_come([normalized("yvu420sp")], {"image": given})
+    assert [("frames of 16 x 16 as they are" in note, told in note) for note in notes] == [(True, True)] * bool(told)
+    assert frames_as_they_come([normalized("u8")], {"image": given}) == ()
 
 
 def test_a_frame_that_the_nnie_alone_reads_is_passed_on(tmp_path: Path):

@@ -11,6 +11,7 @@ import nnkit
 from nnkit.c.sources import tidy_source
 from nnkit.c.text import float32_literal, identifier
 from nnkit.generated import packaged_text
+from nnkit.preprocess import Preprocess
 from nnkit.program import Program
 from nnkit_nnie.gfpq.quantize import PIXELS
 from nnkit_nnie.mapper.caffe_pair import WrittenNames
@@ -135,6 +136,24 @@ def frames_on_the_cpu(network: Network, settings: Sequence[InputSettings]) -> tu
         for each in settings
         if each.name in read and each.image_type in _FRAMES
     )
+
+
+def frames_as_they_come(settings: Sequence[InputSettings], pictures: Mapping[str, Preprocess]) -> tuple[str, ...]:
+    """Notes on camera frames of which the recipe crops, turns or resizes the pictures. pictures: by input."""
+    notes = []
+    for each in settings:
+        given = pictures.get(each.name)
+        if each.image_type not in _FRAMES or given is None:
+            continue
+        resize = "letterbox" if given.resize is not None and given.resize.letterbox else "resize"
+        steps = {"crop": given.crop is not None, "flip": given.flip, resize: given.resize is not None}
+        done = ", ".join(step for step, needed in steps.items() if needed)
+        if done:
+            notes.append(
+                f"input {each.name}: the board takes camera frames of {each.shape[3]} x {each.shape[2]} as they are; "
+                f"what the recipe does to pictures before ({done}) is for what feeds it to do"
+            )
+    return tuple(notes)
 
 
 def board_tensors(
