@@ -54,7 +54,9 @@ def emit_artifact(deployment: Deployment[NnieLowered], options: NnieOptions, fol
     network, parts = deployment.lowered.network, deployment.lowered.parts
     settings = settings_of(deployment.recipe, network, options)
     fed = _samples(parts, deployment, options)
-    notes = [*network.notes, *doubled_normalization(network.graph, settings)]
+    pictures = image_inputs(deployment.recipe, network.graph.model)
+    of_inputs = [*doubled_normalization(network.graph, settings), *frames_as_they_come(settings, pictures)]
+    notes = [*network.notes, *of_inputs]
     advice = suggestion(network, options.compile_mode)
     notes += [advice] if advice is not None else []
     if len(parts) > 1:
@@ -75,8 +77,7 @@ def emit_artifact(deployment: Deployment[NnieLowered], options: NnieOptions, fol
     )
     board |= board_program(deployment, written, names, settings, CHIPS[options.chip], stem)
     write_sources(folder / "board", board)
-    pictures = image_inputs(deployment.recipe, network.graph.model)
-    notes += [*frames_on_the_cpu(network, settings), *frames_as_they_come(settings, pictures)]
+    notes += frames_on_the_cpu(network, settings)
     data = description(network, deployment.program, written, settings, options, functions)
     (folder / "segments.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
     _write_testcases(deployment, network, settings, fed, folder)
@@ -86,6 +87,7 @@ def emit_artifact(deployment: Deployment[NnieLowered], options: NnieOptions, fol
             described(files, compile_network(files, options, folder, deployment.say), options) for files in written
         ],
         "notes": notes,
+        "input_notes": of_inputs,
     }
     (folder / BUILD_FILE).write_text(json.dumps(build, indent=2) + "\n", encoding="utf-8")
 

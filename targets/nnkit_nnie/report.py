@@ -68,6 +68,7 @@ def report_details(deployment: Deployment[NnieLowered], options: NnieOptions, fo
         "precision_images": which,
         "compiled_numbers": dict(numbers),
         "summary": [
+            *(f"note     {note}" for note in build["input_notes"]),
             *(line for wk, comparison in numbers for line in numbers_in_words(wk, comparison)),
             estimate_line(estimated),
             *([f"choices {which}:"] if table else []),

@@ -162,3 +162,15 @@ def test_several_mistakes_come_at_once_and_what_they_share_is_said_once(tmp_path
     assert text.count("; found (0,3,1,2)\n") == 1
     assert "conv1_hp (Convolution): `_hp` may only stand" in text
     assert "let the CPU run what exceeds a limit of a layer" in text
+
+
+def test_an_input_that_is_normalised_twice_is_told_at_the_end_of_the_run(tmp_path: Path) -> None:
+    """By the chip, as the recipe says, and by the network's first layer."""
+    net = CaffeNet()
+    net.conv(net.add("Power", "power_param { shift: -128 scale: 0.01 }", "data", "centred"), "conv", channels=(3, 4))
+    net.write(tmp_path, "restructure: []\n", ", precision_table: false")
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("{color: bgr}", "{color: bgr, mean: 128, scale: 0.01}"))
+    done = run_nnkit("run", str(recipe), "--out", str(tmp_path / "out"), "--no-cache")
+    assert done.returncode == 0, done.stderr
+    assert "  note     input data may be normalised twice: by the chip (norm_type 5) and by" in done.stdout
