@@ -16,10 +16,19 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def close_to(word: str, known: Iterable[str], *, count: int, cutoff: float) -> list[str]:
-    """At most `count` known words like `word`, the most alike first; cutoff: 0 takes any word, 1 equal ones only."""
-    by_lower = {candidate.lower(): candidate for candidate in reversed(list(known))}
-    matches = difflib.get_close_matches(word[:_COMPARED_CHARACTERS].lower(), by_lower, n=count, cutoff=cutoff)
-    return [by_lower[match] for match in matches]
+    """At most `count` known words like `word`, the most alike first, equally alike ones in the order of `known`.
+
+    cutoff: 0 takes any word, 1 equal ones only.
+    """
+    matcher = difflib.SequenceMatcher()
+    matcher.set_seq2(word[:_COMPARED_CHARACTERS].lower())
+    alike: list[tuple[float, str]] = []
+    for candidate in dict.fromkeys(known):
+        matcher.set_seq1(candidate.lower())
+        # The first two are bounds of the third that cost less.
+        if all(ratio() >= cutoff for ratio in (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)):
+            alike.append((matcher.ratio(), candidate))
+    return [candidate for _, candidate in sorted(alike, key=lambda each: -each[0])[:count]]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

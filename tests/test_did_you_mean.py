@@ -26,6 +26,11 @@ def test_names_that_differ_in_letter_case_only_give_the_first():
     assert nearest("conv", ["Conv", "CONV"]) == "Conv"
 
 
+def test_of_names_equally_alike_the_first_is_meant() -> None:
+    assert nearest("accuracy", ["cosine", "top1_accuracy", "top5_accuracy"]) == "top1_accuracy"
+    assert close_to("conv", ["conv1", "conv2", "conv3"], count=2, cutoff=0.5) == ["conv1", "conv2"]
+
+
 def test_several_names_the_most_alike_first():
     assert close_to("conv_1", ["fc", "conv_11", "conv_2", "conv_1a"], count=3, cutoff=0.5)[0] in (
         "conv_11",

@@ -11,13 +11,19 @@ import typer
 
 from nnkit import __version__
 from nnkit.cli import builds, installation, packages, recipes, service, tables
-from nnkit.cli.help_words import help_command
+from nnkit.cli.help_page import Commands
 from nnkit.errors import ExitCode, NnkitError
 from nnkit.failures import INTERRUPTED, Interrupts, fail, fail_unexpected
 
-app = typer.Typer(
+_WORDS = """From a trained network to a verified release for an NPU, from one recipe.
+
+With a model file and pictures: `nnkit init net.onnx --images pictures` writes a first recipe, `nnkit run recipe.yaml`
+builds it.
+"""
+
+app = Commands(
     name="nnkit",
-    help="From a trained network to a verified release for an NPU, from one recipe.",
+    help=_WORDS,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -44,16 +50,7 @@ def _root(
     ] = False,
     debug: DebugOption = False,
 ) -> None:
-    """From a trained network to a verified release for an NPU, from one recipe."""
-
-
-@app.command("help", rich_help_panel=installation.PANEL)
-def help_(
-    context: typer.Context,
-    command: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND]...", help="Such as `run`.")] = None,
-) -> None:
-    """Explain a command, or list all of them."""
-    help_command(context, command or [])
+    """What all commands have."""
 
 
 def main() -> None:

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from nnkit.cli.help_page import Commands
 from nnkit.cli.options import BuildArgument, JsonOption, TrustOption
 
-app = typer.Typer()
+app = Commands()
 PANEL = "What a run left"
 
 
@@ -86,7 +87,7 @@ def validate(
 @app.command(rich_help_panel=PANEL)
 def compare(
     first: Annotated[Path, typer.Argument(metavar="A", help="A build folder, or a tensor file (.npy, .npz).")],
-    second: Annotated[Path | None, typer.Argument(metavar="B", help="The same kind as A.")] = None,
+    second: Annotated[Path | None, typer.Argument(metavar="[B]", help="The same kind as A.")] = None,
     dumps: Annotated[
         Path | None,
         typer.Option("--dumps", "--mapper-quant", metavar="DIR", help="Instead of B: dumps of A's compiler."),

@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+from nnkit.cli.help_page import Commands
+from nnkit.cli.help_words import help_command
 from nnkit.cli.options import JsonOption
 
-app = typer.Typer()
-targets_app = typer.Typer(help="The installed targets.", no_args_is_help=True)
+app = Commands()
+targets_app = Commands(help="List the installed targets, show one, or begin a new one.", no_args_is_help=True)
 PANEL = "What is installed"
 app.add_typer(targets_app, name="targets", rich_help_panel=PANEL)
 
@@ -96,3 +98,12 @@ def schema(
         report_schema_command()
     else:
         schema_command()
+
+
+@app.command("help", rich_help_panel=PANEL)
+def help_(
+    context: typer.Context,
+    command: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND]...", help="Such as `run`.")] = None,
+) -> None:
+    """Explain a command, or list all of them."""
+    help_command(context, command or [])

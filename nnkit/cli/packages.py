@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from nnkit.cli.help_page import Commands
 from nnkit.cli.options import BuildArgument, JsonOption, PackageArgument
 
-app = typer.Typer(help="Release packages.", no_args_is_help=True)
+app = Commands(help="Pack a build again; check, unpack or show a release archive.", no_args_is_help=True)
 
 
 @app.command("build")
@@ -27,7 +28,9 @@ def package_build(
 @app.command("verify")
 def package_verify(
     package: PackageArgument,
-    key: Annotated[Path | None, typer.Option("--key", help="Public key (PEM) of a detached signature.")] = None,
+    key: Annotated[
+        Path | None, typer.Option("--key", metavar="FILE", help="Public key (PEM) of a detached signature.")
+    ] = None,
     proofs: Annotated[bool, typer.Option("--proofs", help="Check again what the package says is proven.")] = False,
     json: JsonOption = False,
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from nnkit.cli.help_page import Commands
 from nnkit.cli.options import (
     ExecutorOptions,
     JsonOption,
@@ -22,7 +23,7 @@ from nnkit.cli.options import (
 )
 from nnkit.recipe.model_formats import is_network
 
-app = typer.Typer()
+app = Commands()
 PANEL = "From a model to a release"
 
 

@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
+from nnkit.cli.help_page import Commands
 from nnkit.cli.options import ExecutorOptions, with_options
 from nnkit.cli.recipes import PANEL
 
-app = typer.Typer()
+app = Commands()
 
 
 @dataclass(frozen=True)

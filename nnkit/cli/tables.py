@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
+from nnkit.cli.help_page import Commands
 from nnkit.cli.options import JsonOption
 from nnkit.defaults import FALSE_POSITIVE_RATE
 
-app = typer.Typer()
-table_app = typer.Typer(help="Calibration tables.", no_args_is_help=True)
+app = Commands()
+table_app = Commands(help="Write a calibration table as another kind.", no_args_is_help=True)
 PANEL = "Tables"
 app.add_typer(table_app, name="table", rich_help_panel=PANEL)
 

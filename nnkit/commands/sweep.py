@@ -159,7 +159,7 @@ def run_job(options: RunOptions, job: Job) -> JobResult:
     journal = None if job.journal is None else Journal(job.journal)
     progress = Progress(verbose=options.verbose, stream=io.StringIO(), journal=journal)
     try:
-        recipe = load(job.recipe, (*job.settings, *job.point.settings)).only(job.point.key, job.key)
+        recipe = load(job.recipe, (*job.settings, *job.point.settings)).only(job.point.key, job.key, options.settings)
         (build,) = builds(recipe, (), progress, switches(options))
         outcome, seconds = run_build(build, options.out)
     except NnkitError as error:

@@ -46,6 +46,7 @@ def write_report(
             "nnkit": __version__,
             "recipe": build.recipe.name,
             "recipe_file": Path(build.recipe.file).name,
+            **({"settings": list(build.recipe.settings)} if build.recipe.settings else {}),
             "target": build.key,
             "status": _status(finished, verdict),
             "networks": [_network(name, each) for name, each in finished.items()],

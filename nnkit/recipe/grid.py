@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from nnkit.errors import UsageError
-from nnkit.recipe import scalars
 from nnkit.recipe.problems import InvalidRecipeError, KeyPath
-from nnkit.recipe.settings import Setting
+from nnkit.recipe.settings import Setting, plain
 from nnkit.recipe.variables import escape
-from nnkit.recipe.yaml_loader import CORE_PREFIX, compose
+from nnkit.recipe.yaml_loader import compose
 
 if TYPE_CHECKING:
     from nnkit.recipe.schema import Recipe
@@ -149,15 +148,7 @@ def _values(setting: Setting) -> list[Any]:
         node = compose(setting.text, setting.display)
     except InvalidRecipeError:
         return []
-    return [_value(item) for item in node.value] if isinstance(node, yaml.SequenceNode) else []
-
-
-def _value(node: yaml.Node) -> Any:
-    if isinstance(node, yaml.SequenceNode):
-        return [_value(item) for item in node.value]
-    if isinstance(node, yaml.MappingNode):
-        return {str(key.value): _value(item) for key, item in node.value}
-    return node.value if node.tag == f"{CORE_PREFIX}str" else scalars.resolve(node.value)
+    return [plain(item) for item in node.value] if isinstance(node, yaml.SequenceNode) else []
 
 
 def _spans(setting: Setting, first: Any, problems: Callable[[Setting], int]) -> bool:

@@ -22,7 +22,7 @@ from nnkit.recipe.problems import InvalidRecipeError, KeyPath, Problem
 from nnkit.recipe.scalars import resolve
 from nnkit.recipe.schema import Recipe, RecipeBody, target_faults
 from nnkit.recipe.sections import TargetOptionsBase
-from nnkit.recipe.settings import Setting
+from nnkit.recipe.settings import Setting, settings_beside
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _Recipe = TypeVar("_Recipe", bound=Placed)
@@ -60,7 +60,9 @@ def load_recipe(
         InvalidRecipeError: anything wrong with the recipe; all that is wrong at once where that can be told.
     """
     document = load_document(path, environ=environ, settings=settings)
-    return validate(document, target_models=target_models, known_rules=known_rules)
+    recipe = validate(document, target_models=target_models, known_rules=known_rules)
+    recipe._settings = settings_beside(settings)
+    return recipe
 
 
 def validate(

@@ -12,11 +12,13 @@ from nnkit.recipe.problems import KeyPath, Place
 
 
 class Placed(RecipeModel):
-    """The file of a recipe, its fragments, and the place of every value; filled by the loader."""
+    """The file of a recipe, its fragments, settings given beside it, and the place of every value; filled by the
+    loader."""
 
     _places: Mapping[KeyPath, Place] = PrivateAttr(default_factory=dict)
     _file: str = PrivateAttr(default="")
     _sources: tuple[Path, ...] = PrivateAttr(default=())
+    _settings: tuple[str, ...] = PrivateAttr(default=())
 
     @property
     def file(self) -> str:
@@ -27,6 +29,11 @@ class Placed(RecipeModel):
     def sources(self) -> tuple[Path, ...]:
         """The files that the recipe was read from: the recipe first, then its fragments."""
         return self._sources
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """`KEY=VALUE` of everything that was set beside the file."""
+        return self._settings
 
     def where(self, *path: str | int) -> str:
         """`file:line:column` of a value, e.g. `where("tags", "hp", 0)`; of its nearest parent if not written."""

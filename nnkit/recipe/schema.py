@@ -14,6 +14,7 @@ from nnkit.recipe.placed import Placed
 from nnkit.recipe.problems import KeyPath
 from nnkit.recipe.restructure import RestructureEntry, entry_faults
 from nnkit.recipe.sections import AUTO, Calibration, ReleaseSection, Tags, TargetOptionsBase, Verify
+from nnkit.recipe.settings import Setting, settings_beside
 from nnkit.recipe.types import FileName, RecipePath
 
 RECIPE_FORMAT = 1
@@ -72,12 +73,17 @@ class Recipe(Placed, RecipeBody):
         "for the same target, with options of its own."
     )
 
-    def only(self, key: str, variant: str) -> Recipe:
-        """The recipe of one build alone, without its sweep: the target `key` under the name of a variant."""
+    def only(self, key: str, variant: str, settings: Sequence[Setting] | None = None) -> Recipe:
+        """The recipe of one build alone, without its sweep: the target `key` under the name of a variant.
+
+        settings: those of the whole sweep, by which its command makes this build; without them the recipe's own.
+        """
         recipe = self.model_copy(update={"targets": {variant: self.targets[key]}, "sweep": {}})
         at = ("targets", key)
         moved = {("targets", variant, *path[2:]): place for path, place in self._places.items() if path[:2] == at}
         recipe._places = {**self._places, **moved}
+        if settings is not None:
+            recipe._settings = settings_beside(settings)
         return recipe
 
     def restructure_for(self, target: str) -> tuple[RestructureEntry, ...] | None:

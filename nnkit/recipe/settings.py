@@ -6,8 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import yaml
+
 from nnkit.errors import UsageError
+from nnkit.recipe import scalars
 from nnkit.recipe.problems import KeyPath, Place
+from nnkit.recipe.yaml_loader import CORE_PREFIX, compose
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,16 @@ class Setting:
         """How messages name it."""
         return f"--set {self.key}" if self.written is None else str(self.written)
 
+    @property
+    def option(self) -> str:
+        """What to write behind `--set` for it, the same however its value was written or given."""
+        if not self.text.strip():
+            return f"{self.key}="
+        value = yaml.safe_dump(
+            plain(compose(self.text, self.display)), default_flow_style=True, allow_unicode=True, width=10_000
+        )
+        return f"{self.key}={value.removesuffix('...' + chr(10)).strip()}"
+
     def path(self, data: Any) -> KeyPath:
         """The way to the value in a recipe's data; a key that holds a dot itself is found where it is written."""
         parts = self.key.split(".")
@@ -44,6 +58,15 @@ class Setting:
             path.append(part)
             parts = parts[taken:]
         return tuple(path)
+
+
+def plain(node: yaml.Node) -> Any:
+    """The value of a YAML node: lists, dictionaries and scalars."""
+    if isinstance(node, yaml.SequenceNode):
+        return [plain(item) for item in node.value]
+    if isinstance(node, yaml.MappingNode):
+        return {str(key.value): plain(item) for key, item in node.value}
+    return node.value if node.tag == f"{CORE_PREFIX}str" else scalars.resolve(node.value)
 
 
 def parse_setting(text: str) -> Setting:
@@ -66,6 +89,11 @@ def parse_settings(texts: Sequence[str]) -> tuple[Setting, ...]:
     if twice is not None:
         raise UsageError(f"{twice} is set twice", where="--set", remedy="keep one of the two")
     return settings
+
+
+def settings_beside(settings: Sequence[Setting]) -> tuple[str, ...]:
+    """`KEY=VALUE` of those that stand in no file: the command line's."""
+    return tuple(setting.option for setting in settings if setting.written is None)
 
 
 def settings_of(values: Mapping[str, Any]) -> tuple[Setting, ...]:

@@ -49,6 +49,7 @@ class Reported:
 
     recipe: str
     recipe_file: str
+    settings: Sequence[str]
     target: str
     status: Status
     program: Program
@@ -78,6 +79,7 @@ def build_report(build: Reported) -> dict[str, Any]:
         "nnkit": __version__,
         "recipe": build.recipe,
         "recipe_file": build.recipe_file,
+        **({"settings": list(build.settings)} if build.settings else {}),
         "target": build.target,
         "status": build.status,
         "notes": list(build.notes),

@@ -55,7 +55,7 @@ def report(build: Build, outcome: Outcome) -> dict[str, Any]:
         texts = {
             "plan.json": json_text(plan_to_json(plan)),
             "layers.csv": layer_table_csv(program, plan, data["layers"]),
-            "recipe.yaml": resolved_yaml(build.recipe),
+            "recipe.yaml": resolved_yaml(build.recipe.only(build.key, build.key)),
         }
         write_report_with(data, texts, folder)
         write_page_data(folder / "page.json", _page(outcome, shown))
@@ -80,6 +80,7 @@ def _measured(
         Reported(
             recipe=build.recipe.name,
             recipe_file=Path(build.recipe.file).name,
+            settings=build.recipe.settings,
             target=build.key,
             status=verdict.status,
             program=deployment.program,

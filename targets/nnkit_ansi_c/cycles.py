@@ -179,11 +179,12 @@ def estimates_of(program: Program, clock_mhz: float | None = None) -> Mapping[st
 def _line(told: Mapping[str, Any]) -> str:
     parts = []
     for core, each in told.items():
-        missing = len(each["not_estimated"])
-        rest = f" and {missing} layers that are not estimated" if missing else ""
+        layers, missing = len(each["layers"]), len(each["not_estimated"])
+        of = f" for {layers - missing} of {layers} layers, the others have no estimate" if missing else ""
         time = f"{each['milliseconds']:.3g} ms at {each['clock_mhz']:g} MHz"
-        parts.append(f"{core} about {each['cycles']:,}{rest} (error up to {100 * each['error']:.0f} %), {time}")
-    return f"cycles, estimated, one an instruction: {'; '.join(parts)}"
+        error = f"up to {100 * each['error']:.0f} % off"
+        parts.append(f"{core} about {each['cycles']:,} ({time}; {error}){of}")
+    return f"cycles, estimated as one an instruction: {'; '.join(parts)}"
 
 
 def _sum(work: Work, costs: Mapping[str, float]) -> int:

@@ -20,7 +20,7 @@ def shown(details: Mapping[str, Any]) -> Shown:
     missing = len(first["not_estimated"])
     how = (
         f"from the shapes of the layers, on {core}, one an instruction; up to {100 * first['error']:.0f} % off on "
-        f"networks that had no part in the fit{f'; without {missing} layers' if missing else ''}"
+        f"networks that had no part in the fit{f'; {missing} layers have no estimate and are not in it' if missing else ''}"
     )
     rows = tuple(
         (name, *(_NOT_ESTIMATED if each["layers"][name] is None else each["layers"][name] for each in told.values()))

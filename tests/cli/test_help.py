@@ -18,3 +18,25 @@ def test_no_command_gives_the_help_and_no_error(words: tuple[str, ...]) -> None:
     assert "Commands" in text or "From a model" in text
     assert "explain NK" not in text
     assert done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "usage"),
+    [(["--help"], "Usage: nnkit [OPTIONS] COMMAND ..."), (["run", "--help"], "Usage: nnkit run RECIPE... [OPTIONS]")],
+    ids=["nnkit", "run"],
+)
+def test_help_needs_no_library_that_takes_longer_than_the_page(words: list[str], usage: str) -> None:
+    """Typer imports pydantic itself, for the options of a command."""
+    heavy = {"rich", "numpy", "onnx"} | ({"pydantic"} if words == ["--help"] else set())
+    code = (
+        f"import sys; sys.argv = ['nnkit', *{words}]\n"
+        "from nnkit.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code\n"
+        f"heavy = {heavy} & {{name.partition('.')[0] for name in sys.modules}}\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == usage
+    assert "-h, --help " in done.stdout

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -66,6 +69,10 @@ def recipes(tmp_path: Path) -> list[Path]:
     return write_recipes(tmp_path)
 
 
+def report_of(build: Path) -> Any:
+    return json.loads((build / "report.json").read_text())
+
+
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Reports of the two builds that pass, made by themselves and without the cache."""
@@ -73,14 +80,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     recipe = write_recipes(folder)[1]
     done = process("run", recipe, "--out", folder / "out", "--no-qemu", "--no-cache")
     assert done.returncode == 0, done.stderr
-    return {key: compared(folder / "out/good" / key) for key in KEYS}
-
-
-def compared(build: Path) -> dict[str, Any]:
-    """The report without its digest of the recipe, which in a sweep has the build's own target alone."""
-    report: dict[str, Any] = json.loads((build / "report.json").read_text())
-    assert report["files"].pop("recipe.yaml")["bytes"] == (build / "recipe.yaml").stat().st_size
-    return report
+    return {key: report_of(folder / "out/good" / key) for key in KEYS}
 
 
 @pytest.mark.parametrize("how", [("--jobs", "2"), ("--executor", "dask", "--workers", "2"), ()], ids=str)
@@ -102,7 +102,7 @@ def test_a_sweep_builds_everything_and_reports_what_failed(
         ("good.yaml", "gap8@int8", "ok"),
     ]
     for key in KEYS:
-        assert compared(out / "good" / key) == alone[key]
+        assert report_of(out / "good" / key) == alone[key]
 
 
 def test_a_recipe_that_cannot_be_read_stops_a_sweep_before_it_begins(
@@ -122,6 +122,25 @@ def test_a_mistake_at_one_point_of_the_grid_stops_it_before_it_begins(
     assert done.returncode == 2
     assert "'headroom' must be a number" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_the_command_on_the_page_of_a_point_makes_the_same_build(
+    recipes: list[Path], tmp_path: Path, nnkit: Nnkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    setting = "targets.gap8.precision=[int8,  'int16']"
+    swept = nnkit("run", recipes[1], "--set", setting, "-t", "gap8@int16", "--no-qemu", "--out", "first")
+    assert swept.returncode == 0, swept.stderr
+    build = Path("good", "gap8@int16")
+    page = (("first" / build) / "report.html").read_text()
+    command = re.search(r"To reproduce</h3>\s*<pre[^>]*><code>(.*?)</code>", page, re.DOTALL)
+    assert command is not None
+    words = shlex.split(html.unescape(command[1]))
+    assert words[:3] == ["nnkit", "run", "good.yaml"]
+    again = nnkit(*words[1:], "--out", "second")
+    assert again.returncode == 0, again.stderr
+    for name in ("report.json", "recipe.yaml"):
+        assert ("second" / build / name).read_bytes() == ("first" / build / name).read_bytes()
 
 
 def test_a_build_that_cannot_be_made_is_one_line_of_the_table(

@@ -30,6 +30,17 @@ def test_a_value_set_is_the_value_written(tmp_path: Path) -> None:
         assert resolved_yaml(load(path, [parse_setting(setting)])) == resolved_yaml(load(other)), setting
 
 
+def test_a_recipe_tells_what_was_set_the_same_however_it_was_written(tmp_path: Path) -> None:
+    path = write_project(tmp_path)
+    assert load(path).settings == ()
+    for given in ('release.version="1.3.0"', "release.version= '1.3.0'", "release.version=1.3.0"):
+        assert load(path, [parse_setting(given)]).settings == ("release.version=1.3.0",)
+    set_twice = parse_settings(["targets.gap8={cores: 4}", "release.notes=null"])
+    assert load(path, set_twice).settings == ("targets.gap8={cores: 4}", "release.notes=null")
+    again = [parse_setting(option) for option in load(path, set_twice).settings]
+    assert resolved_yaml(load(path, again)) == resolved_yaml(load(path, set_twice))
+
+
 def test_paths_are_those_of_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_project(tmp_path)
     here = tmp_path / "here"

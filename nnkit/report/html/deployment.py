@@ -10,7 +10,7 @@ from typing import Any
 from nnkit.generated import packaged_text
 from nnkit.reading import read_bytes, read_json_object
 from nnkit.report.html.files import PageFiles
-from nnkit.report.html.verdict import SIGNS, WORDS, Figure, Line, fits, peak_layers
+from nnkit.report.html.verdict import SIGNS, WORDS, Figure, Line, command_of, fits, peak_layers
 from nnkit.report.html.words import byte_size, cosine_in_words, count, decibel, milliseconds
 
 TABS = (
@@ -38,6 +38,7 @@ def deployment_values(build: Path, files: PageFiles, here: str) -> dict[str, Any
     tabs = tuple(tab for tab in TABS if tab[0] != "session" or report["faces"])
     return {
         "report": report,
+        "command": command_of(report),
         "plan": files.plan,
         "word": WORDS.get(report["status"], report["status"]),
         "sign": SIGNS.get(report["status"], ""),

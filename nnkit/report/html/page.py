@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nnkit.generated import packaged_text, template_environment
 from nnkit.report.html.deployment import deployment_values, is_deployment_report
 from nnkit.report.html.files import PageFiles, read_page_files
-from nnkit.report.html.verdict import figures_of, not_emulated, overlap_in, peak_layers, verdict_of
+from nnkit.report.html.verdict import command_of, figures_of, not_emulated, overlap_in, peak_layers, verdict_of
 from nnkit.report.html.words import (
     breakable,
     byte_size,
@@ -75,7 +75,9 @@ def page_html(files: PageFiles) -> str:
             package=files.package,
             pictures={name: _data_uri(content) for name, content in files.pictures.items()},
             verdict=verdict_of(report),
-            not_emulated=not_emulated(report),
+            command=command_of(
+                report, "--target", report["target"], *(["--no-qemu"] if not_emulated(report) else [])
+            ),
             figures=figures_of(files),
             peaks={region: peak_layers(files.plan, region) for region in report["memory"]},
             overlaps=[region for region in report["memory"] if overlap_in(files.plan, region)],

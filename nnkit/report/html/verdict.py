@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -217,6 +218,14 @@ def _accurate(report: Mapping[str, Any]) -> Figure:
 def not_emulated(report: Mapping[str, Any]) -> bool:
     """Whether the build was run with --no-qemu, which left runners out."""
     return any("--no-qemu" in entry.get("reason", "") for entry in report["verify"]["program_vs_artifact"])
+
+
+def command_of(report: Mapping[str, Any], *options: str) -> str:
+    """The command that makes the build again, to be typed in the folder of its recipe."""
+    words = ["nnkit", "run", report["recipe_file"], *options]
+    for setting in report.get("settings", ()):
+        words += ["--set", setting]
+    return shlex.join(words)
 
 
 def _fast(report: Mapping[str, Any]) -> Figure:
