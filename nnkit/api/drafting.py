@@ -30,7 +30,7 @@ def drafted(model: Path, out: Path, *, targets: Sequence[str], images: Path | No
         raise _not_read(model)
     if images is None:
         raise UsageError(
-            f"{model} is a model, not a recipe",
+            "this is a model, not a recipe",
             where=str(model),
             remedy=f"nnkit run {model} --images DIR [--target NAME], or write a recipe with nnkit init {model}",
         )
@@ -114,9 +114,7 @@ def _inputs(model: Path) -> tuple[tuple[DraftInput, ...], str]:
 
 
 def _not_read(model: Path) -> UsageError:
-    return UsageError(
-        f"{model.name or model} is no model that nnkit reads", where=str(model), remedy=remedy_for(model.name)
-    )
+    return UsageError("this is not a model that nnkit reads", where=str(model), remedy=remedy_for(model.name))
 
 
 def _caffe_inputs(model: Path) -> tuple[tuple[DraftInput, ...], str]:

@@ -60,7 +60,7 @@ def builds(recipe: Recipe, wanted: Sequence[str], progress: Progress, switches: 
             raise UsageError(
                 f"the recipe has no target {name!r}",
                 where="--target",
-                remedy=f"its targets are: {', '.join(recipe.targets)}",
+                remedy=no_such_target(name, tuple(recipe.targets)),
             )
     check_required(recipe)
     chosen = {key: options for key, options in recipe.targets.items() if not wanted or _is_wanted(key, wanted)}
@@ -82,6 +82,14 @@ def builds(recipe: Recipe, wanted: Sequence[str], progress: Progress, switches: 
         )
         for key, options in chosen.items()
     ]
+
+
+def no_such_target(name: str, known: Sequence[str]) -> str:
+    """What to do about a target that a recipe does not have: one that is installed can be added."""
+    from nnkit.target import installed_targets
+
+    add = f"; to build for it too, add --set 'targets.{name}={{}}'" if name in installed_targets() else ""
+    return f"its targets are: {', '.join(known)}{add}"
 
 
 def _is_wanted(key: str, wanted: Sequence[str]) -> bool:

@@ -43,12 +43,12 @@ def plan_command(
         plan = plan_of(build)
         results.append(plan.data)
         if not json:
-            _print(plan)
+            _print(plan, verbose=verbose)
     if json:
         print_json(results[0] if len(results) == 1 else results)
 
 
-def _print(plan: Plan) -> None:
+def _print(plan: Plan, *, verbose: bool) -> None:
     print_line(f"plan for {plan.target}")
     print_line("rewrites")
     idle = []
@@ -64,7 +64,8 @@ def _print(plan: Plan) -> None:
         for declined in entry["declined"]:
             print_line(f"    declines at {declined['site']}: {declined['reason']}")
     if idle:
-        print_line(f"  nothing to do for          {', '.join(idle)}")
+        names = f": {', '.join(idle)}" if verbose else " (--verbose names them)"
+        print_line(f"  {len(idle)} rules have nothing to do here{names}")
     print_line("placement")
     for segment in plan.data["segments"]:
         layers = segment["layers"]

@@ -18,9 +18,10 @@ def shown(details: Mapping[str, Any]) -> Shown:
         return Shown()
     core, first = next(iter(told.items()))
     missing = len(first["not_estimated"])
+    left = f"; {missing} layers have no estimate and are not in it" if missing else ""
     how = (
         f"from the shapes of the layers, on {core}, one an instruction; up to {100 * first['error']:.0f} % off on "
-        f"networks that had no part in the fit{f'; {missing} layers have no estimate and are not in it' if missing else ''}"
+        f"networks that had no part in the fit{left}"
     )
     rows = tuple(
         (name, *(_NOT_ESTIMATED if each["layers"][name] is None else each["layers"][name] for each in told.values()))
