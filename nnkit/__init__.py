@@ -52,3 +52,7 @@ if not TYPE_CHECKING:
         if name in __all__:
             return getattr(import_module("nnkit.api"), name)
         raise AttributeError(f"module 'nnkit' has no attribute {name!r}")
+
+    def __dir__():
+        """What completion offers before anything was used."""
+        return sorted({*globals(), *__all__} - {"TYPE_CHECKING", "annotations"})

@@ -64,8 +64,7 @@ def plan_of(build: Build) -> Plan:
         for name, use in planned.plan.regions.items()
     }
     data = _as_json(build.key, planned) | {"estimates": dict(estimates)}
-    weights = planned.plan.l3_weight_bytes or sum(op.weight_bytes() for op in program.ops)
-    return Plan(build.recipe.name, build.key, planned.calibrated, memory, layers, weights, data)
+    return Plan(build.recipe.name, build.key, planned.calibrated, memory, layers, planned.plan.l3_weight_bytes, data)
 
 
 def _as_json(target: str, planned: Preview) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,13 +93,13 @@ class BuildResult:
     folder: Path
     accuracy: Accuracy
     memory: Mapping[str, MemoryUse]
-    layers: tuple[Layer, ...]
+    layers: tuple[Layer, ...] = field(repr=False)
     artifacts: tuple[ArtifactRun, ...]
     gates: tuple[GateResult, ...]
     metrics: tuple[Metric, ...]
     macs: int
     weight_bytes: int
-    report: Mapping[str, Any]
+    report: Mapping[str, Any] = field(repr=False)
 
     @property
     def passed(self) -> bool:
@@ -163,7 +163,7 @@ class PlannedLayer:
 class Plan:
     """What `run` would build, for one target.
 
-    calibrated: whether formats rest on real images. weight_bytes: of all weights, as stored.
+    calibrated: whether formats rest on real images. weight_bytes: what the planner places of weights.
     data: what `nnkit plan --json` prints: rewrites, segments, formats, layers, the whole memory plan, estimates.
     """
 
@@ -171,9 +171,9 @@ class Plan:
     target: str
     calibrated: bool
     memory: Mapping[str, MemoryUse]
-    layers: tuple[PlannedLayer, ...]
+    layers: tuple[PlannedLayer, ...] = field(repr=False)
     weight_bytes: int
-    data: Mapping[str, Any]
+    data: Mapping[str, Any] = field(repr=False)
 
 
 def result_of(folder: Path, report: Mapping[str, Any]) -> BuildResult:

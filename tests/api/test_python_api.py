@@ -31,7 +31,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, nnkit.BuildRe
 
 def test_importing_nnkit_is_light() -> None:
     script = (
-        "import sys, nnkit; print(sorted({'numpy', 'onnx', 'pydantic', 'typer', 'nnkit.api'} & set(sys.modules)))"
+        "import sys, nnkit; assert {*nnkit.__all__} <= {*dir(nnkit)}\n"
+        "print(sorted({'numpy', 'onnx', 'pydantic', 'typer', 'nnkit.api'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -55,6 +56,8 @@ def test_a_result_says_what_the_report_says(built: tuple[Path, nnkit.BuildResult
     assert all(gate.passed for gate in result.gates)
     assert result.package == result.folder / "small-1.2.3-gap8@int8.nnpkg"
     assert result.page.read_text().startswith("<!")
+    assert repr(result).startswith("BuildResult(name='small', target='gap8@int8', status='ok', ")
+    assert len(repr(result)) < 2_000  # a notebook shows it behind a cell
     with pytest.raises(FrozenInstanceError):
         result.status = "ok"  # type: ignore[misc]
 

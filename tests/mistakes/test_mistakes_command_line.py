@@ -55,6 +55,12 @@ MISTAKES = {
         "its targets are: gap8",
         always("plan", "recipe.yaml", "--target", "gap8"),
     ),
+    "target to be added": (
+        ("plan", "recipe.yaml", "--target", "onnx_qdq"),
+        2,
+        "add --set 'targets.onnx_qdq={}'",
+        always("plan", "recipe.yaml", "--target", "onnx_qdq", "--set", "targets.onnx_qdq={}"),
+    ),
     "set nothing": ((*SET, "verify.gates.cosine"), 2, "write KEY=VALUE", always(*SET, "verify.gates.cosine=0.9")),
     "set a misspelt key": (
         (*SET, "verify.gates.cosin=0.9"),
