@@ -154,7 +154,7 @@ def _other_targets(build: Build, model: Model) -> str | None:
 def _on_cpu(lowered: Lowered) -> str:
     count = sum(len(segment.layers) for segment in lowered.segments if segment.placement == "cpu")
     whole = count == sum(len(segment.layers) for segment in lowered.segments)
-    return f" ({count} layers on its CPU)" if count and not whole else ""
+    return f" ({count} layer{'s' * (count > 1)} on its CPU)" if count and not whole else ""
 
 
 def _refused(view: GraphView, error: LayersNotTakenError) -> list[Node]:
