@@ -27,20 +27,9 @@ def shown(details: Mapping[str, Any]) -> Shown:
     networks = tuple(
         (each["name"], each["layers"], each["mapper"].get("status", "compiled")) for each in details["networks"]
     )
-    choices = tuple(
-        (
-            _CHOICES.get(row["choice"], row["choice"]),
-            f"{row['cosine']:.6f}",
-            *((f"{row['sqnr_db']:.1f} dB",) if row["sqnr_db"] is not None else ("-",)),
-            row["weight_bytes"],
-            f"{row['macs_16_bit'] / row['macs']:.1%}" if row["macs"] else "-",
-        )
-        for row in details["precision"]
-    )
-    columns = ("16 bits in", "cosine", "SQNR", "weight bytes", "16-bit MACs")
     tables = (
         Table("Networks for the mapper", ("network", "layers", "mapper"), networks),
-        Table("Choices of precision", columns, choices, "accuracy"),
+        _choices(details["precision"]),
     )
     return Shown(
         speed=(_speed(details),),
@@ -50,6 +39,38 @@ def shown(details: Mapping[str, Any]) -> Shown:
         layer_times={name: LayerTime(time) for name, time in details["layer_milliseconds"].items()},
         segments=parts if any(parts) else (),
     )
+
+
+def _choices(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The usual choices of precision; lists of detections are judged by their agreement, all else by distance."""
+    judged: tuple[str, ...] = ("cosine", "SQNR")
+    if _detects(rows):
+        judged = tuple(str(metric["name"]).replace("_", " ") for metric in rows[0]["task"])
+    lines = tuple(
+        (
+            _CHOICES.get(row["choice"], row["choice"]),
+            *(_agreements(row) if _detects(rows) else _distances(row)),
+            row["weight_bytes"],
+            f"{row['macs_16_bit'] / row['macs']:.1%}" if row["macs"] else "-",
+            f"{row['estimate']['milliseconds']:.2f} ms" if "estimate" in row else "-",
+        )
+        for row in rows
+    )
+    columns = ("16 bits in", *judged, "weight bytes", "16-bit MACs", "time (estimate)")
+    return Table("Choices of precision", columns, lines, "accuracy")
+
+
+def _detects(rows: Sequence[Mapping[str, Any]]) -> bool:
+    return any(row.get("task_kind") == "detection" for row in rows)
+
+
+def _agreements(row: Mapping[str, Any]) -> tuple[str, ...]:
+    values = (metric["program"] for metric in row["task"])
+    return tuple("-" if value is None else f"{value:.4f}" for value in values)
+
+
+def _distances(row: Mapping[str, Any]) -> tuple[str, str]:
+    return f"{row['cosine']:.6f}", "-" if row["sqnr_db"] is None else f"{row['sqnr_db']:.1f} dB"
 
 
 def _speed(details: Mapping[str, Any]) -> Speed:
@@ -78,7 +99,7 @@ def _memories(segments: Sequence[Mapping[str, Any]]) -> tuple[LocalMemory, ...]:
 def _tried(details: Mapping[str, Any]) -> tuple[TriedLayers, ...]:
     """The usual choices of precision; of lists of detections distances say nothing, and no build is advised there."""
     rows = details["precision"]
-    if any(row.get("task_kind") == "detection" for row in rows):
+    if _detects(rows):
         return ()
     return tuple(
         TriedLayers(

@@ -26,8 +26,19 @@ def test_what_segments_are_networks_and_no_table_without_rows() -> None:
     assert shown({**DETAILS, "segments": unnamed}).segments == ()
     assert networks.rows == (("net", 3, "never compiled"),)
     choice = {"choice": "all", "cosine": 1.0, "sqnr_db": None, "weight_bytes": 8, "macs": 4, "macs_16_bit": 1}
-    choice |= {"layers": ["a"], "built": False}
-    assert shown({**DETAILS, "precision": [choice]}).tables[1].rows == (("all layers", "1.000000", "-", 8, "25.0%"),)
+    choice |= {"layers": ["a"], "built": False, "estimate": {"milliseconds": 0.346}}
+    choices = shown({**DETAILS, "precision": [choice]}).tables[1]
+    assert choices.rows == (("all layers", "1.000000", "-", 8, "25.0%", "0.35 ms"),)
+    assert len(choices.columns) == len(choices.rows[0])
+
+
+def test_choices_of_a_detector_are_shown_by_agreement_and_not_by_cosine() -> None:
+    metrics = [{"name": "detection_agreement", "program": 0.5}, {"name": "mean_overlap", "program": None}]
+    row = {"choice": "no_hp", "cosine": 0.999, "sqnr_db": 9.0, "weight_bytes": 8, "macs": 4, "macs_16_bit": 0}
+    row |= {"layers": [], "built": True, "task_kind": "detection", "task": metrics}
+    choices = shown({**DETAILS, "precision": [row]}).tables[1]
+    assert choices.columns[1:3] == ("detection agreement", "mean overlap")
+    assert choices.rows == (("no layer (no_hp)", "0.5000", "-", 8, "0.0%", "-"),)
 
 
 def test_milliseconds_are_an_estimate_with_its_model_and_segments_lie_over_their_layers() -> None:
@@ -52,4 +63,5 @@ def test_choices_that_the_run_measured_come_with_the_lines_that_ask_for_them() -
     built, first = shown({**DETAILS, "precision": rows}).tried
     assert (built.built, first.built, first.sqnr_db) == (True, False, 25.0)
     assert (first.layers, first.options, first.everywhere) == (("a",), "compile_mode: 2", False)
-    assert shown({**DETAILS, "precision": [{**each, "task_kind": "detection"} for each in rows]}).tried == ()
+    detecting = [{**each, "task_kind": "detection", "task": []} for each in rows]
+    assert shown({**DETAILS, "precision": detecting}).tried == ()
