@@ -219,6 +219,9 @@ def _summary(report: dict[str, Any], folder: Path, seconds: float) -> None:
         if "instructions" in entry and report["macs"]:
             per_mac = entry["instructions"] / report["macs"]
             line += f"; {entry['instructions']:,} instructions ({per_mac:.2f} per MAC)"
+        cycles = entry.get("measured", {}).get("cycles")
+        if cycles:
+            line += f"; {cycles:,} cycles ({report['macs'] / cycles:.2f} MAC per cycle)"
         print_line(line)
     for gate in map(GateResult.from_json, verify["gates"]):
         verdict = "passed" if gate.passed else in_colour("FAILED", "red", sys.stdout)

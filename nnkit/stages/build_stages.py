@@ -267,4 +267,6 @@ def _run(build: Build, runner: Runner, artifact: Artifact, real: list[Case], str
         step.detail = f"{verdict.mismatches} of {verdict.values:,} values differ{beyond}"
         if verdict.instructions is not None:
             step.detail += f", {verdict.instructions:,} instructions"
+        if "cycles" in verdict.measured:
+            step.detail += f", {verdict.measured['cycles']:,} cycles"
         return verdict

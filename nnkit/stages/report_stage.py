@@ -50,7 +50,8 @@ def report(build: Build, outcome: Outcome) -> dict[str, Any]:
         saying = replace(deployment, say=step.say)
         details = build.target.details(saying, build.options, outcome.artifact.folder)
         data = _measured(build, outcome, stages, details)
-        shown = build.target.shown(data.get("details", {}))
+        measured = {verdict.how: verdict.measured for verdict in outcome.verdict.artifacts if verdict.measured}
+        shown = build.target.shown({**data.get("details", {}), "measured": measured})
         _judge(build, outcome, data, shown)
         texts = {
             "plan.json": json_text(plan_to_json(plan)),
@@ -112,7 +113,7 @@ def _judge(build: Build, outcome: Outcome, data: dict[str, Any], shown: Shown) -
     from nnkit.report.doubts import doubts
 
     clock_hz = build.target.machine(build.options).clock_hz
-    speed = (*clocked(outcome.verdict.artifacts, clock_hz), *shown.speed)
+    speed = shown.speed or clocked(outcome.verdict.artifacts, clock_hz)
     data["speed"] = [each.as_json() for each in speed]
     data["layers"] = with_times(data["layers"], clock_hz, shown.layer_times)
     score, images = data["verify"].get("task"), data["calibration"]["images"]

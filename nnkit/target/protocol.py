@@ -345,7 +345,10 @@ class Target(ABC, Generic[OptionsT, LoweredT]):
         return {}
 
     def shown(self, details: Mapping[str, Any]) -> Shown:
-        """What the build's page shows of this target alone. details: as `details` gave them."""
+        """What the build's page shows of this target alone.
+
+        details: as `details` gave them, and `measured`: by the name of a runner, what it measured beside outputs.
+        """
         from nnkit.target.shown import Shown
 
         return Shown()

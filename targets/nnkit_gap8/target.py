@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nnkit.quantize.lowered import LoweredLayers
     from nnkit.quantize.used_ranges import UsedRanges
     from nnkit.rewrite import RewriteLog
-    from nnkit.target import Deployer, Deployment, Machine, PrecisionSearch, Quantization, Runner, Tool
+    from nnkit.target import Deployer, Deployment, Machine, PrecisionSearch, Quantization, Runner, Shown, Tool
 
 from nnkit.affine_build import CORRECTIONS, DEFAULT_CORRECTIONS
 from nnkit.rewrite import DEFAULT_RULES, INTEGER_FORM
@@ -224,6 +224,12 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
             tiles = planned(program, options).tiles
             return {} if tiles is None else {"cluster": tile_details(tiles, plan, program, None)}
         return {"cluster": tile_details(Cluster(program, machine).tile_plan(plan), plan, program, machine)}
+
+    def shown(self, details: Mapping[str, Any]) -> Shown:
+        """Cycles and tiles of a build for the cluster."""
+        from nnkit_gap8.shown import shown
+
+        return shown(details, _CLUSTER_HZ)
 
     def runners(self, options: Gap8Options) -> tuple[Runner, ...]:
         """This host, rv32imc with the chip's memories under QEMU, and for a build in tiles a simulated cluster."""

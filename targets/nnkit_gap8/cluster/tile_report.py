@@ -7,7 +7,7 @@ from typing import Any
 
 from nnkit.c.fixed.machine import CoreMachine
 from nnkit.memory.plan import MemoryPlan
-from nnkit.program import Program
+from nnkit.program import Program, macs
 from nnkit_gap8.cluster import costs
 from nnkit_gap8.cluster.l2_costs import cycles_on_l2, fixed_cycles_on_l2
 from nnkit_gap8.cluster.tile_plan import TilePlan, Tiling
@@ -63,12 +63,14 @@ def tile_details(tiles: TilePlan, plan: MemoryPlan, program: Program, machine: C
     """
     rows: dict[str, dict[str, Any]] = {}
     names = {step.index: step.op for step in plan.steps}
+    products = {op.name: macs(op, program) for op in program.ops}
     modelled = step_cycles(tiles, plan, program, machine)
     for step, tiling in tiles.steps.items():
         row = rows.setdefault(
             names[step],
             {
                 "layer": names[step],
+                "macs": products[names[step]],
                 "tile": [tiling.channels, tiling.rows, tiling.op.width],
                 "input_channels": _slice_channels(tiling),
                 "tiles": 0,
@@ -99,12 +101,18 @@ def tile_details(tiles: TilePlan, plan: MemoryPlan, program: Program, machine: C
     for row in rows.values():
         parts = {"compute": row["compute_cycles"], "dma": row["dma_cycles"], "l3": row["l3_cycles"]}
         row["bound"] = max(parts, key=lambda part: parts[part])
+    on_l2 = dict.fromkeys(tiles.untiled, 0.0)
+    for step, cycles in modelled.items():
+        if names[step] in on_l2:
+            on_l2[names[step]] += cycles
     return {
         "cores": tiles.cores,
+        "macs": sum(products.values()),
         "l1_budget_bytes": tiles.budget_bytes,
         "l1_bytes": tiles.l1_bytes,
         "layers": list(rows.values()),
         "on_l2": dict(tiles.untiled),
+        "on_l2_cycles": {name: round(cycles) for name, cycles in on_l2.items()},
         "modelled_cycles": round(sum(modelled.values())),
     }
 
