@@ -270,19 +270,24 @@ def _window(call: Call, name: str, program: AffineProgram, cores: int) -> tuple[
     each = affine_costs.window_cycles(call.kernel, macs)
 
     def compute(tile_channels: int, kernel_rows: int, out_rows: int) -> float:
-        if call.kernel.structure == "pool" and n["out_height"] == 1:  # parts divide channels
-            share = cluster_costs.ceil_div(tile_channels, cores)
+        pixels = out_rows * n["out_width"]
+        if call.kernel.structure != "pool":  # parts divide rows
+            share = cluster_costs.ceil_div(out_rows, cores) * n["out_width"] * tile_channels
+        elif out_rows == 1 and pixels < cores:  # channels, and else pixels
+            share = cluster_costs.ceil_div(tile_channels, cores) * pixels
         else:
-            share = cluster_costs.ceil_div(out_rows, cores) * tile_channels
-        return cluster_costs.FORK_CYCLES + share * n["out_width"] * each
+            share = cluster_costs.ceil_div(pixels, cores) * tile_channels
+        return cluster_costs.FORK_CYCLES + share * each
 
     return tiled, _without_image(compute, n["out_height"])
 
 
 def _scratch(call: Call, value_bytes: int, cores: int) -> int:
-    """Bytes of working memory of all parts: a pool's have the rows of one output row."""
+    """Bytes of working memory of all parts: a pool's have the rows of an output row of fewer pixels than cores."""
     n = call.numbers
     if call.kernel.structure == "pool":
+        if n["out_width"] >= cores:
+            return 0
         return align_up(min(_rows(n).span, n["height"]) * n["width"] * n["channels"] * value_bytes, 4)
     own = n["depth"] * (4 * 2 + value_bytes) if call.kernel.structure == "conv" else n["channels"] * value_bytes
     return align_up(own, 4) * cores

@@ -139,7 +139,7 @@ def depthwise_cycles(channels: int, rows: int, width: int, taps: int, stride: in
 
     stride: down times across. The more of it, the more of a channel's band is copied for an output.
     """
-    each = 12.0 + 4.5 * taps + 8.5 * (stride - 1)
+    each = (12.0 + 4.5 * taps if taps > 1 else 31.0) + 8.5 * (stride - 1)
     pixels = ceil_div(width, BLOCK_PIXELS) * BLOCK_PIXELS
     return ceil_div(ceil_div(channels, LANES), cores) * LANES * (495.0 + rows * (87.0 + pixels * each))
 
