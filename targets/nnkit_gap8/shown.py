@@ -31,7 +31,9 @@ def shown(details: Mapping[str, Any], clock_hz: int) -> Shown:
 
 
 def _layer_cycles(cluster: Mapping[str, Any], measured: Mapping[str, int]) -> dict[str, int]:
-    modelled = {row["layer"]: row["modelled_cycles"] for row in cluster["layers"]} | cluster["on_l2_cycles"]
+    modelled: dict[str, int] = {row["layer"]: row["modelled_cycles"] for row in cluster["layers"]} | cluster[
+        "on_l2_cycles"
+    ]
     if not measured:
         return modelled
     return {name: measured[_of_layer(name)] for name in modelled if _of_layer(name) in measured}
