@@ -73,7 +73,7 @@ def open_build(folder: Path) -> BuiltFolder:
 
     if not folder.is_dir():
         raise UserFileError("no such build folder", where=str(folder), remedy=_NAME_ONE)
-    if not (folder / "report.json").exists():
+    if not (folder / "report.json").is_file():
         raise UserFileError("not a build: it has no report.json", where=str(folder), remedy=_NAME_ONE)
     report = read_json_object(folder / "report.json", what="the report", remedy=_BUILD_AGAIN)
     target = report.get("target")
@@ -97,7 +97,7 @@ def _checked(folder: Path, name: str, report: Mapping[str, Any]) -> bytes:
     recorded = stages.get(name) if isinstance(stages, dict) else None
     if not isinstance(recorded, dict) or "sha256" not in recorded:
         raise _damaged(folder, f"its report does not say which {name} belongs to it")
-    if not (folder / name).exists():
+    if not (folder / name).is_file():
         raise UserFileError(f"not a complete build: it has no {name}", where=str(folder), remedy=_BUILD_AGAIN)
     content = read_bytes(folder / name, what=name)
     if hashlib.sha256(content).hexdigest() != recorded["sha256"]:

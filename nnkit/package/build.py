@@ -42,7 +42,7 @@ def build_package(build_dir: Path, out: Path | None = None, *, manifest_extra: M
     where a value of the manifest is missing or unknown.
     """
     for name in ("report.json", "recipe.yaml"):
-        if not (build_dir / name).exists():
+        if not (build_dir / name).is_file():
             raise UserFileError(f"the build has no {name}", where=str(build_dir), remedy=_RUN_FIRST)
     report = read_json_object(build_dir / "report.json", what="the report", remedy=_RUN_FIRST)
     if report.get("status") not in RELEASED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -63,6 +64,15 @@ def test_a_missing_file_is_named(build: Path, name: str) -> None:
     (build / name).unlink()
     with pytest.raises(UserFileError, match=f"it has no {name}|no {name}"):
         everything(build)
+
+
+@pytest.mark.parametrize("made_instead", [Path.mkdir, os.mkfifo])
+def test_what_is_no_file_counts_as_missing(build: Path, made_instead: Callable[[Path], None]) -> None:
+    (build / "program.nnkit").unlink()
+    made_instead(build / "program.nnkit")
+    with pytest.raises(UserFileError, match=r"it has no program\.nnkit") as caught:
+        everything(build)
+    assert "nnkit run" in caught.value.remedy
 
 
 @pytest.mark.parametrize(
