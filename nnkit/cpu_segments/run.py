@@ -20,7 +20,7 @@ from nnkit.owned_folder import temporary_folder
 from nnkit.reading import read_json_object
 
 FLAGS = ("-std=c90", "-pedantic-errors", "-Wconversion", "-O2", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off")
-SANITIZERS = ("-g", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all")
+SANITIZERS = ("-O0", "-g", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all")
 _TIMEOUT_S = 600
 
 

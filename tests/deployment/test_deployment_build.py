@@ -89,7 +89,7 @@ def test_frames_of_all_sorts(project: Project, deployed: Deployed, parts: int) -
     statuses = {face.status for answer in wanted for face in answer.faces}
     assert sum(len(answer.faces) for answer in wanted) > 10
     assert 0 in statuses
-    sanitized = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    sanitized = ("-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     runner = HostPipelineRunner(flags=sanitized, parts=parts)
     made = runner.run(project.outcome.folder / "artifact", deployed, session_bytes(deployed))
     assert made.results == b"".join(answer.result for answer in wanted)

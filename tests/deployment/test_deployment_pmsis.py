@@ -24,7 +24,7 @@ from tests.gap8.artifacts import STRICT, compile_only, has
 
 STUB = Path(__file__).parent.parent / "gap8/pmsis_stub"
 HARNESS = Path(__file__).parent / "pmsis_session.c"
-SANITIZED = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+SANITIZED = ("-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 @pytest.fixture(scope="module")

@@ -99,7 +99,7 @@ def test_a_build_is_equal_to_its_program_in_every_value(tmp_path: Path, options:
     assert all((v["contract"], v["mismatches"]) == ("exact", 0) for v in verdicts)
     assert verdicts[0]["values"] > 1000
     program = open_build(folder).program
-    check(program, folder / "artifact", HostRunner(flags=("-O1", *SANITIZERS)))
+    check(program, folder / "artifact", HostRunner(flags=SANITIZERS))
     if more:
         widths = {layer["formats"]["weight"][:3] for layer in report["layers"] if "weight" in layer["formats"]}
         assert widths == {"s8 ", "s16"}
@@ -112,7 +112,7 @@ def test_a_build_is_equal_to_its_program_in_every_value(tmp_path: Path, options:
 
 def test_every_kind_of_layer_on_the_host(tmp_path: Path) -> None:
     program = drawn()
-    check(program, written(planned(program), tmp_path), HostRunner(flags=("-O1", *SANITIZERS)))
+    check(program, written(planned(program), tmp_path), HostRunner(flags=SANITIZERS))
 
 
 @needs_rv32
@@ -141,7 +141,7 @@ def rows() -> AffineProgram:
 
 
 def test_rows_without_the_compilers_division(tmp_path: Path) -> None:
-    flags = ("-O1", "-DNNKIT_OWN_DIVISION", *SANITIZERS)
+    flags = ("-DNNKIT_OWN_DIVISION", *SANITIZERS)
     check(rows(), written(planned(rows()), tmp_path), HostRunner(flags=flags))
 
 
@@ -191,7 +191,7 @@ def test_weights_come_in_parts_where_l2_is_small(tmp_path: Path) -> None:
     tight = planned(program, peaks[-1])
     assert len(tight.plan.chunks) > len(roomy.plan.chunks)
     assert sum(chunk.size_bytes for chunk in tight.plan.chunks) >= sum(op.weight.size for op in program.ops)  # type: ignore[union-attr]
-    check(program, written(tight, tmp_path), HostRunner(flags=("-O1", *SANITIZERS)))
+    check(program, written(tight, tmp_path), HostRunner(flags=SANITIZERS))
 
 
 def test_a_chunk_where_something_lives_is_caught() -> None:

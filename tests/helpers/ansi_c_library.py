@@ -20,7 +20,7 @@ from nnkit_ansi_c.quantize import float_program
 from nnkit_ansi_c.runner import HostRunner
 
 NO_STATISTICS = CalibrationStats({}, "max", 0, "")
-SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+SANITIZERS = ("-O0", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 def library(

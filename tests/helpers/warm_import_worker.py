@@ -10,6 +10,7 @@ import atexit
 import functools
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -43,14 +44,20 @@ def run_warm(command: Sequence[str], *, environment: Mapping[str, str], timeout_
 @functools.cache
 def _server() -> tuple[str, str]:
     """Where it listens, and its Python path. The first process starts it; what that forks uses the same."""
-    folder = tempfile.mkdtemp(prefix="nnkit-test-worker-")
+    folder = tempfile.mkdtemp(prefix="import-worker-")
     address = f"{folder}/socket"
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     process = subprocess.Popen([sys.executable, __file__, address], stdout=subprocess.PIPE, env=environment)
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
-    started_by = os.getpid()
-    atexit.register(lambda: process.kill() if os.getpid() == started_by else None)
+    starter = os.getpid()
+
+    def end() -> None:
+        if os.getpid() == starter:
+            process.kill()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(end)
     return address, os.environ.get("PYTHONPATH", "")
 
 

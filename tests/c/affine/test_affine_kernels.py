@@ -85,7 +85,7 @@ def others(bits: int) -> AffineProgram:
 @pytest.mark.parametrize("made", [convolutions, others])
 def test_every_kernel_equals_the_simulator(made, bits: int, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     program = made(bits)
-    runners: list[Runner] = [IntegerHostRunner(flags=("-O1", *SANITIZERS))]
+    runners: list[Runner] = [IntegerHostRunner(flags=SANITIZERS)]
     if has_avx2():
         runners.append(IntegerHostRunner(flags=("-O1", "-mavx2")))
     if bits == 8 and BOARDS["cortex-m4"].missing() is None:

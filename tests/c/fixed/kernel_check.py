@@ -20,7 +20,7 @@ from tests.c.fixed.programs import random_values
 from tests.c.fixed.random_ops import Random
 from tests.gap8.plans import L1_BYTES, naive_plan
 
-SANITIZE = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+SANITIZE = ("-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
 
 

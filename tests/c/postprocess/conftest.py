@@ -14,7 +14,7 @@ from nnkit.postprocess import Stage
 
 HERE = Path(__file__).parent
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", "-pedantic-errors"]
-SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"]
+SANITIZERS = ["-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"]
 
 
 def run_compiler(compiler: str, arguments: Sequence[str], cwd: Path) -> None:
@@ -51,7 +51,6 @@ def run_driver(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sequence[S
                 "-std=c99",
                 *WARNINGS,
                 *SANITIZERS,
-                "-O1",
                 "-I.",
                 *sources,
                 str(HERE / driver),

@@ -37,7 +37,7 @@ def built(params: DescriptorMatch, folder: Path) -> Path:
         (folder / name).write_text(packaged_text("nnkit", "c", "postprocess", name))
     (folder / "nnkit_pipeline_config.h").write_text(CONFIG)
     sources = ["nnkit_people.c", "nnkit_match.c", str(HERE / "people_driver.c")]
-    run_compiler("gcc", ["-std=c99", *WARNINGS, *SANITIZERS, "-O1", "-I.", *sources, "-o", "driver"], folder)
+    run_compiler("gcc", ["-std=c99", *WARNINGS, *SANITIZERS, "-I.", *sources, "-o", "driver"], folder)
     return folder / "driver"
 
 
