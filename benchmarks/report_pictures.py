@@ -65,6 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, nargs="?", default=_FOLDER, help="takes the pictures")
     options = parser.parse_args(arguments)
     pages = {picture: options.out / picture.build / "report.html" for picture in PICTURES}
+    options.folder.mkdir(parents=True, exist_ok=True)
     lacking = [picture for picture, page in pages.items() if not page.is_file()]
     for picture in lacking:
         sys.stderr.write(f"{picture.name}: no build in {options.out / picture.build}\n")

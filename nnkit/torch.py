@@ -40,8 +40,9 @@ def export(
             then takes pixels in 0..255 and normalises them itself, `(pixel / 255 - mean) / std`, which nnkit folds
             into the first layer. The example is what the module takes, after normalisation.
 
-    Raises ToolError without PyTorch, UsageError for arguments that do not fit each other, ModelError where PyTorch
-    cannot export the module or the file computes something else, UserFileError where the file cannot be written.
+    Raises ToolError without PyTorch, UsageError for arguments that do not fit each other, ModelError where the
+    module does not run on the example, PyTorch cannot export it, or the file computes something else, UserFileError
+    where the file cannot be written.
     """
     torch = _pytorch()
     examples = example if isinstance(example, tuple) else (example,)
@@ -57,7 +58,7 @@ def export(
             if len(examples) != 1:
                 raise UsageError("mean and std are of a single image", where="mean", remedy="normalise in the module")
             written, given = _normalised(torch, module, examples[0], mean, std)
-        before = written(*given)
+        before = _ran(written, given, type(module).__name__)
         wanted = before if isinstance(before, tuple | list) else (before,)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,12 +75,29 @@ def export(
             raise cannot_be_written(path, error, "the network") from error
         except Exception as error:
             raise ModelError(
-                f"PyTorch cannot export it: {str(error).splitlines()[0] if str(error) else type(error).__name__}",
+                f"PyTorch cannot export it: {_first_line(error)}",
                 where=type(module).__name__,
                 remedy="replace what it names by operators of ONNX, or export with another opset",
             ) from error
     _compare(path, names, given, wanted)
     return path
+
+
+def _ran(module: Any, example: Sequence[Any], name: str) -> Any:
+    """What the module makes of the example. Raises ModelError where it makes nothing of it."""
+    try:
+        return module(*example)
+    except Exception as error:
+        shapes = ", ".join("x".join(str(side) for side in each.shape) for each in example)
+        raise ModelError(
+            f"the module does not run on the example ({shapes}): {_first_line(error)}",
+            where=name,
+            remedy="give an example of the shape that it was trained with, [1, C, H, W] for pictures",
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def _pytorch() -> Any:

@@ -119,7 +119,7 @@ def _add_guard(app: FastAPI, options: ServeOptions) -> None:
             return JSONResponse({"detail": "another site's page may not ask for this"}, 403)
         if request.method not in ("GET", "HEAD") and request.url.path != "/api/jobs" and not _is_small(request):
             return JSONResponse({"detail": f"more than {_SMALL_BYTES:,} bytes"}, 413)
-        new = ""
+        new = given = ""
         cookie = request.cookies.get(users.COOKIE, "")
         if options.tokens:
             scheme, _, given = request.headers.get("authorization", "").partition(" ")
@@ -135,7 +135,8 @@ def _add_guard(app: FastAPI, options: ServeOptions) -> None:
             if "text/html" in request.headers.get("accept", ""):
                 return RedirectResponse("/login", 303)
             headers = {"WWW-Authenticate": "Bearer"}
-            return JSONResponse({"detail": "a token is needed: Authorization: Bearer TOKEN"}, 401, headers)
+            reason = "this token is not known" if given else "a token is needed"
+            return JSONResponse({"detail": f"{reason}: send Authorization: Bearer TOKEN"}, 401, headers)
         request.state.owner = owner or ""
         response = await call_next(request)
         if new:

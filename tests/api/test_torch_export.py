@@ -64,3 +64,9 @@ def test_what_depends_on_the_example_alone_is_told(tmp_path: Path) -> None:
         nnkit.torch.export(Cubic(), torch.rand(1, 3, 8, 8), tmp_path / "b.onnx")
     with pytest.raises(UsageError, match="2 input names for 1 inputs"):
         nnkit.torch.export(network(), torch.rand(1, 3, 8, 8), tmp_path / "c.onnx", input_names=["a", "b"])
+
+
+def test_an_example_that_the_module_does_not_take_is_told_with_its_shape(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"does not run on the example \(1x1x8x8\): .*3 channels"):
+        nnkit.torch.export(network(), torch.rand(1, 1, 8, 8), tmp_path / "net.onnx")
+    assert not (tmp_path / "net.onnx").exists()
