@@ -25,6 +25,7 @@ import nnkit.external_tool
 from nnkit.external_tool import ToolRun
 from nnkit.trust import user_settings
 
+_LOOK_SECONDS = 0.5
 _WORKER = ["-m", "nnkit.importers.tool_worker"]
 
 
@@ -75,17 +76,23 @@ def _serve(address: str) -> None:
     import nnkit.importers.tool_worker  # noqa: F401
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    started_by = os.getppid()
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(address)
         listening.listen(64)
+        listening.settimeout(_LOOK_SECONDS)
         sys.stdout.write("ready\n")
         sys.stdout.flush()
-        while True:
-            connection, _ = listening.accept()
+        while os.getppid() == started_by:  # which may be killed, and has no time then to end this process
+            try:
+                connection, _ = listening.accept()
+            except TimeoutError:
+                continue
             if os.fork() == 0:
                 listening.close()
                 _answer(connection)
             connection.close()
+    shutil.rmtree(Path(address).parent, ignore_errors=True)
 
 
 def _answer(connection: socket.socket) -> NoReturn:
