@@ -135,6 +135,38 @@ def network(seed: int) -> AffineProgram:
     return replace(program, outputs=program.outputs[-1:])
 
 
+def pools(seed: int) -> AffineProgram:
+    """Wide and narrow pools of signed and unsigned bytes, whose channels are whole words or not."""
+    draw = RandomOps(seed)
+    for _ in range(12):
+        draw.pool("max")
+    for signed, channels in ((True, 8), (False, 7)):
+        source = draw._named((channels, 13, 21), Affine(8, (0.1,), (3,), signed=signed))
+        draw.inputs.append(source.name)
+        window = Window(3, 3, 2, 2, 1, 1, 1, 1, 1, 1)
+        output = draw._named((channels, *window.output_hw(13, 21)), source.format)
+        draw.ops.append(AffinePool(**draw._fields((source,), output), pool="max", window=window))
+    return draw.program("net")
+
+
+def test_pools_on_any_number_of_cores(tmp_path: Path) -> None:
+    """In tiles of a few rows, whose pixels cores share."""
+    program = pools(5)
+    plan = planned(program, 3 << 10)
+    assert plan.tiles is not None
+    assert not plan.tiles.untiled
+    assert any(tiling.tiles > 1 and tiling.rows < 8 for tiling in plan.tiles.steps.values())
+    artifact, runner = written(plan, tmp_path / "artifact"), HostRunner(flags=("-O0", *SANITIZERS))
+    binary = runner.compile(artifact, tmp_path, trace=True)
+    given = stress_inputs(program, 1)
+    expected = [simulate(program, values) for values in given]
+    for parts in (1, 3, 8):
+        for result, values in zip(
+            execute_on_host(binary, artifact, program, given, parts=parts, trace=True), expected, strict=True
+        ):
+            assert all(np.array_equal(result.tensors[op.output], values[op.output]) for op in program.ops), parts
+
+
 def test_any_number_of_cores_gives_the_same_values(tmp_path: Path) -> None:
     """Under a port that is strict about transfers, with tiles of a few rows or channels."""
     program = network(1)
@@ -271,7 +303,13 @@ def test_a_network_on_rv32_within_memory_and_stack(tmp_path: Path) -> None:
 def test_a_network_on_the_simulated_cluster(tmp_path: Path) -> None:
     """By the encodings of the vector extension, of tiles that are cut and of layers on L2."""
     for number, (program, l1_bytes) in enumerate(
-        [(network(1), 4 << 10), (network(3), 48 << 10), (drawn(4), 3 << 10), (upsampling(7), 3 << 10)]
+        [
+            (network(1), 4 << 10),
+            (network(3), 48 << 10),
+            (drawn(4), 3 << 10),
+            (upsampling(7), 3 << 10),
+            (pools(5), 3 << 10),
+        ]
     ):
         check(program, written(planned(program, l1_bytes), tmp_path / str(number)), GvsocRunner())
 
