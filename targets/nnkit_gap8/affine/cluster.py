@@ -268,6 +268,8 @@ def _window(call: Call, name: str, program: AffineProgram, cores: int) -> tuple[
         scratch_bytes=table_bytes(call) + _scratch(call, x.format.bytes, cores),
     )
     each = affine_costs.window_cycles(call.kernel, macs)
+    if call.kernel.values.get("kind") == "max" and x.format.bytes == 1:
+        each = affine_costs.maximum_of_bytes_cycles(macs, channels) / channels
 
     def compute(tile_channels: int, kernel_rows: int, out_rows: int) -> float:
         pixels = out_rows * n["out_width"]

@@ -58,6 +58,12 @@ def window_cycles(kernel: Kernel, taps: int) -> float:
     return 30.0 + taps * (12.0 if kernel.values["sum"] else 5.0)
 
 
+def maximum_of_bytes_cycles(taps: int, channels: int) -> float:
+    """Cycles of a pixel of a maximum pool: the first tap is copied, the others are taken four channels at once."""
+    words, rest = divmod(channels, 4)
+    return taps * 50.0 + channels * 12.0 + (taps - 1) * (words * 8.8 + rest * 9.0)
+
+
 def element_cycles(kernel: Kernel) -> float:
     """Cycles of an element."""
     return {"copy": 2.0, "lookup": 8.0, "add": 20.0}.get(kernel.structure, 60.0)
