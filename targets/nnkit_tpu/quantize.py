@@ -103,8 +103,12 @@ def to_program(graph: TpuGraph, ranges: Mapping[str, ValueRange], precision: Pre
         from_bf16 = precision.high == "F16" and modes[op.inputs[0]] == "BF16"  # which is not cast to F16
         floating = isinstance(formats[op.inputs[0]], Float) and not from_bf16
         asked = _mode(op, floating, graph, precision, notes)
-        if isinstance(op, TpuRecurrent) and modes[op.inputs[0]] == "F16":  # which is not cast to BF16
+        if isinstance(op, TpuRecurrent) and (
+            modes[op.inputs[0]] == "F16" or _read_in_f16(op, graph, precision)
+        ):  # no code casts F16 to BF16, nor back
             asked = "F16"
+        if isinstance(op, TpuReshape) and from_bf16:
+            asked = "BF16"  # the compiler reshapes what is there, and casts behind it
         mode = computed_mode(op, asked, precision.chip, [n for n, m in modes.items() if m == "F32"])
         modes[op.output] = mode
         formats[op.output] = _stored(chosen[op.output]) if mode == "INT8" else _FORMATS[mode]
@@ -216,6 +220,17 @@ def _mode(op: TpuOp, floating: bool, graph: TpuGraph, precision: Precision, note
     mode: Mode = "BF16" if of_its_own else precision.high  # an LSTM in F16 would be one in float32
     notes.append(f"{op.name} runs in {mode}: {reason}")
     return mode
+
+
+def _read_in_f16(op: TpuOp, graph: TpuGraph, precision: Precision) -> bool:
+    """Whether a layer that runs in F16 reads the op's result, or what reshapes make of it."""
+    for reader in graph.consumers(op.output):
+        if isinstance(reader, TpuReshape):
+            if _read_in_f16(reader, graph, precision):
+                return True
+        elif computed_mode(reader, _mode(reader, False, graph, precision, []), precision.chip, ()) == "F16":
+            return True
+    return False
 
 
 def _gives_scores(op: TpuMatMul, graph: TpuGraph) -> bool:

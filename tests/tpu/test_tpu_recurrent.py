@@ -102,6 +102,29 @@ def test_behind_a_layer_in_f16_an_lstm_runs_in_float32() -> None:
     assert modes["recurrent"] == "F32"
 
 
+def _both_ways(net: Net, last: str) -> Model:
+    """An LSTM in both directions, joined by reshapes, and a layer on each step."""
+    _recurrent(net, "r", "LSTM", direction="bidirectional")
+    turned = net("Transpose", "r_0", perm=[2, 0, 1, 3])
+    joined = net("Reshape", net("Unsqueeze", turned, net.ints(2)), net.ints(1, 6, 1, 2 * HIDDEN), to="joined")
+    return net.model([net(last, joined, *([net.normal(2 * HIDDEN, 7)] if last == "MatMul" else []), to="last")])
+
+
+@pytest.mark.parametrize(("last", "mode"), [("MatMul", "BF16"), ("Softmax", "F32")])
+def test_reshapes_behind_an_lstm_move_what_it_computed(
+    tpu_toolchain: Toolchain, tmp_path: Path, last: str, mode: str
+) -> None:
+    """The compiler makes integers where something computes with them; no code of its casts BF16 to F16."""
+    model = _both_ways(Net(), last)
+    graph = lower(model, "net")
+    ranges = dict.fromkeys(graph.tensors, ValueRange(-1.0, 1.0, -1.0, 1.0))
+    program = to_program(graph, ranges, Precision("bm1684x", "INT8"))
+    assert {op.mode for op in graph_of(program).ops if op.kind in ("recurrent", "reshape")} == {mode}
+    report = built(model, "chip: bm1684x", tmp_path)
+    assert refuted(report) == []
+    assert report["status"] == "ok"
+
+
 def test_what_runs_backwards_alone_is_refused_with_the_rewrite_that_helps() -> None:
     net = Net()
     _recurrent(net, "r", "GRU", direction="reverse")
