@@ -29,6 +29,7 @@ from nnkit_tpu.bm_forms import (
     without_single_rows,
 )
 from nnkit_tpu.dense import dense_layers
+from nnkit_tpu.permutations import in_steps
 from nnkit_tpu.pool_parts import pools_of_parts
 from nnkit_tpu.program import (
     Mode,
@@ -94,7 +95,8 @@ class Written:
 
 
 def with_copies(written: Written, chip: str, mode: Mode) -> Written:
-    """The same network with copies before ops that destroy a value which is needed elsewhere, too."""
+    """The same network with copies before ops that destroy a value which is needed elsewhere, too, and with
+    transpositions in the steps that the chips have code for."""
     if not chip.startswith(_FAMILY):
         return written
     graph, modes = written.graph, dict(written.modes or {})
@@ -114,7 +116,7 @@ def with_copies(written: Written, chip: str, mode: Mode) -> Written:
             ops.append(copy)
             op = replace(op, inputs=(copy.output,))
         ops.append(op)
-    apart = TpuGraph(graph.name, tensors, tuple(ops), graph.inputs, graph.outputs)
+    apart = in_steps(TpuGraph(graph.name, tensors, tuple(ops), graph.inputs, graph.outputs), ranges, modes)
     return Written(apart, ranges, modes if written.modes is not None else None)
 
 

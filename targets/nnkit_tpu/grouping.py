@@ -85,7 +85,7 @@ def without_wrong_groups(
     is_wrong: Callable[[Outcome], bool],
 ) -> Choice:
     """The groups that were chosen but for those in which the compiler's code computes something else; where these are
-    not found, none. Raises ToolError where the compiler fails.
+    not found, the compiler's own, and where they are wrong, none. Raises ToolError where the compiler fails.
 
     The groups are given from the first on: the first with which the outputs are wrong is left out, and so on, up to
     `_MOST_WRONG` of them. is_wrong: runs what was compiled; reason: of the outcome that was chosen.
@@ -117,6 +117,11 @@ def without_wrong_groups(
             left = replace(left, set_aside=f"{reason}: layers alone stand in for the groups of {', '.join(ends)}")
             tuning = Tuning(left, left, program, RIGHT_GROUPS, (Trial(RIGHT_GROUPS, left.cost),), _model(program))
             return Choice(left, folder / "left" / FINAL, _report(options, tuning), program)
+    own = compile_groups(toolchain, program, keep=folder / "own")
+    if not is_wrong(own):
+        own = replace(own, set_aside=f"{reason}: the compiler's own groups stand in")
+        tuning = Tuning(own, own, program, VENDORS_CUTS, (Trial(VENDORS_CUTS, own.cost),), _model(program))
+        return Choice(own, folder / "own" / FINAL, _report(options, tuning), program)
     return without_groups(toolchain, program, options, folder / "alone", reason)
 
 

@@ -74,7 +74,6 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
             "instance_norm_to_rows",
             "depth_to_space_to_transpose",
             "constant_part_to_conv",
-            "sink_equal_reshapes",
         )
 
     def lower(self, model: Model, log: RewriteLog, options: TpuOptions) -> TpuLowered:

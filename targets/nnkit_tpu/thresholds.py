@@ -99,9 +99,11 @@ def _united(
             _join(groups, op.inputs[0], op.output)
     for op in graph.ops:
         if isinstance(op, TpuConcat) or _compares(op):
-            for name in op.inputs:
-                if _exclusive(graph, name, apart):
-                    _join(groups, name, op.output)
+            alone = [name for name in op.inputs if _exclusive(graph, name, apart)]
+            if always_signed and isinstance(op, TpuConcat) and len(alone) < len(op.inputs):
+                continue
+            for name in alone:
+                _join(groups, name, op.output)
     joined: dict[str, Threshold] = {}
     for name in graph.tensors:
         root, mine = _root(groups, name), own[name]

@@ -116,6 +116,16 @@ def test_only_values_that_are_needed_elsewhere_are_copied() -> None:
     assert with_copies(Written(shown, ranges, None), "bm1684x", "INT8").graph is shown
 
 
+def test_parts_that_others_read_leave_the_parts_beside_them_their_thresholds() -> None:
+    """Of parts of one scale the compiler's code for the cv18xx joins none in local memory."""
+    parts = TpuConcat(name="j", inputs=("c", "d"), output="j", axis=1)
+    graph = _graph(_conv("x", "c"), _conv("c", "d"), parts, outputs=("j",))
+    ranges = {name: ValueRange(-most, most, -most, most) for name, most in (("x", 1.0), ("c", 4.0), ("d", 2.0))}
+    ranges["j"] = ranges["c"]
+    for always_signed, kept in ((True, 2.0), (False, 4.0)):
+        assert thresholds(graph, ranges, always_signed=always_signed)["d"].value == kept
+
+
 def test_signs_are_those_that_the_compiler_makes() -> None:
     window = Window(kernel_h=1, kernel_w=1)
     mean = TpuPool(name="mean", inputs=("c",), output="mean", function="average", window=window)

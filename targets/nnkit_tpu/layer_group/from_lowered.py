@@ -8,7 +8,7 @@ cv18xx put the quantisation of the input into a function of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -183,11 +183,12 @@ class _Reader:
                 taps=taps,
                 spread=bool(_integer(text, "use_3ic_optimize", 0) & 3),
             ),
-            not_local=self._not_local(kind_name, kind, source, result, text),
+            not_local=self._not_local(kind_name, kind, [self.tensors[each].shape for each in inputs], result, text),
             macs=prod(source) * columns if kind == "matmul" else 0,
         )
 
-    def _not_local(self, kind_name: str, kind: Kind, source: Shape, result: GroupTensor, text: str) -> str:
+    def _not_local(self, kind_name: str, kind: Kind, sources: Sequence[Shape], result: GroupTensor, text: str) -> str:
+        source = sources[0] if sources else result.shape
         if kind_name == "GenericCpu":
             return ON_THE_HOST
         if kind == "reshape" and self.chip.is_cv:
@@ -201,6 +202,8 @@ class _Reader:
             return "conversions to float work on global memory"
         if self.chip.is_cv and kind == "concat" and _integer(text, "axis", 1) != 1:
             return "only channels are joined in local memory"
+        if self.chip.is_cv and kind == "binary" and len(set(sources)) > 1:
+            return "what is computed of values of different shapes works on global memory"
         if self.chip.is_cv and kind == "slice":
             cut = [axis for axis in range(4) if source[axis] != result.shape[axis]]
             in_one_piece = len(cut) == 1 and prod(source[: cut[0]]) == 1

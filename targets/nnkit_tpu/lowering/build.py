@@ -20,6 +20,7 @@ from nnkit_tpu.lowering.fusion import fuse
 from nnkit_tpu.lowering.images_first import ImagesFirst
 from nnkit_tpu.lowering.recurrent import Built
 from nnkit_tpu.lowering.repeated import merged, needed, without_idle_reshapes
+from nnkit_tpu.lowering.residuals import computed_before_reshapes
 from nnkit_tpu.program import TpuGraph, TpuOp, TpuTensor
 
 Builder = Callable[[GraphView, Node], TpuOp]
@@ -116,8 +117,15 @@ def lower(model: Model, name: str, chip: str = "") -> TpuGraph:
         return first.shapes.get(value) or shape(value)
 
     fused = fuse(without_idle_reshapes(first.ops, view.inputs, view.outputs, shape_within), view.outputs)
+    moved, added = computed_before_reshapes(fused, view.outputs, shape_within)
+
+    def shape_of(value: str) -> Shape:
+        return added.get(value) or shape_within(value)
+
+    if added:
+        fused = without_idle_reshapes(moved, view.inputs, view.outputs, shape_of)
     names = [*view.inputs, *(op.output for op in fused)]
-    tensors = {value: TpuTensor(value, shape_within(value)) for value in names}
+    tensors = {value: TpuTensor(value, shape_of(value)) for value in names}
     return TpuGraph(name, tensors, fused, view.inputs, view.outputs)
 
 

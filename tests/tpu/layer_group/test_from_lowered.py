@@ -10,12 +10,13 @@ import pytest
 
 from nnkit.calibrate.stats import ValueRange
 from nnkit.program import Window
+from nnkit_tpu.chip_model import run_on_chip_model
 from nnkit_tpu.compile import CompileOptions, lower_graph
 from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.groups import plan_groups
 from nnkit_tpu.layer_group.injection import compile_groups, groups_of
 from nnkit_tpu.layer_group.rules import whole_plan_rules
-from nnkit_tpu.program import TpuActivation, TpuConv, TpuGraph, TpuOp, TpuTensor
+from nnkit_tpu.program import TpuActivation, TpuBinary, TpuConv, TpuGraph, TpuOp, TpuPool, TpuTensor
 from nnkit_tpu.toolchain import Toolchain
 
 CHANNELS, SIDE, PAIRS = 16, 32, 3
@@ -53,3 +54,33 @@ def test_slopes_per_channel_work_in_local_memory(tpu_toolchain: Toolchain, tmp_p
     assert ours.traffic is not None
     assert vendor.traffic is not None
     assert ours.traffic.total_bytes <= vendor.traffic.total_bytes
+
+
+def test_channels_are_not_weighed_in_local_memory_of_the_cv181x(tpu_toolchain: Toolchain, tmp_path: Path) -> None:
+    """Squeeze and excite: in a group of ours the chip model gave other values than with the compiler's own groups."""
+    shape, one = (1, CHANNELS, SIDE, SIDE), (1, CHANNELS, 1, 1)
+    weight = np.random.default_rng(6).normal(0, 0.1, (CHANNELS, CHANNELS, 1, 1)).astype(np.float32)
+    ops = (
+        TpuConv(name="c", inputs=("x",), output="c", weight=weight, bias=None, window=Window(kernel_h=1, kernel_w=1)),
+        TpuPool(name="p", inputs=("c",), output="p", function="average", window=Window(kernel_h=SIDE, kernel_w=SIDE)),
+        TpuActivation(name="s", inputs=("p",), output="s", function="sigmoid"),
+        TpuBinary(name="y", inputs=("c", "s"), output="y", function="mul"),
+        TpuPool(name="z", inputs=("y",), output="z", function="average", window=Window(kernel_h=SIDE, kernel_w=SIDE)),
+    )
+    tensors = {name: TpuTensor(name, shape if name in "xcy" else one) for name in "xcpsyz"}
+    graph = TpuGraph("net", tensors, ops, ("x",), ("z",))
+    ranges = dict.fromkeys(tensors, ValueRange(-2.0, 2.0, -2.0, 2.0))
+    program = lower_graph(tpu_toolchain, graph, CompileOptions("cv181x"), tmp_path, ranges=ranges).ready
+    model = CostModel(program.chip, counts_bytes=True)
+    rules = whole_plan_rules(program.chip)
+    plans = {each.name: plan_groups(each.graph, model, orders=False, rules=rules) for each in program.functions}
+    x = np.random.default_rng(7).normal(0.4, 1, shape).astype(np.float32)
+    values = []
+    for groups in (None, {name: groups_of(plan) for name, plan in plans.items()}):
+        outcome = compile_groups(tpu_toolchain, program, groups)
+        assert any(outcome.groups.values())
+        file = tmp_path / "net.cvimodel"
+        file.write_bytes(outcome.model)
+        values += run_on_chip_model(tpu_toolchain, file, "cv181x", {"x": x}).values()
+    assert np.ptp(values[0]) > 0
+    assert np.array_equal(*values)

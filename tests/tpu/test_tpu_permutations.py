@@ -1,0 +1,55 @@
+"""Transpositions in steps: against numpy, and on the vendor's chip model where the compiler has no code for them."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tpu_build import built, refuted
+from tpu_net import Net
+
+from nnkit_tpu.permutations import steps_of
+from nnkit_tpu.toolchain import Toolchain
+
+SIZES = (2, 3, 4, 5, 6)
+NO_CODE = ("1032", "1302", "1320", "2031", "2310", "3021", "3210")  # the chip model's compiler, one network for each
+
+
+@pytest.mark.parametrize("rank", [3, 4, 5])
+def test_steps_are_the_transposition(rank: int) -> None:
+    shape = (1, *SIZES[:rank])
+    x = np.arange(np.prod(shape)).reshape(shape)
+    for order in permutations(range(1, rank + 1)):
+        steps = steps_of(shape, (0, *order))
+        axes = "".join(str(axis - 1) for axis in order)
+        assert bool(steps) == (axes in NO_CODE) or rank != 4
+        value = x
+        for step in steps:
+            value = value.reshape(step.shape).transpose(step.order)
+            short = [axis for axis in step.order if step.shape[axis] > 1]
+            ranks = "".join(str(sorted(short).index(axis)) for axis in short)
+            assert len(ranks) <= 4
+            assert ranks not in NO_CODE
+        if steps:
+            truth = x.transpose(0, *order)
+            assert np.array_equal(value.reshape(truth.shape), truth)
+
+
+def test_axes_of_one_do_not_count() -> None:
+    """DepthToSpace of one channel: what is traced is no longer one layer for the compiler."""
+    assert len(steps_of((1, 1, 2, 2, 32, 32), (0, 1, 4, 2, 5, 3))) == 2
+    assert steps_of((1, 1, 2, 3, 4), (0, 1, 4, 3, 2)) == ()
+
+
+def test_the_chip_model_agrees(tpu_toolchain: Toolchain, tmp_path: Path) -> None:
+    net = Net()
+    one = net("Conv", "x", net.normal(4, 8, 1, 1))
+    outputs = [net("DepthToSpace", one, blocksize=2, mode=mode, to=mode.lower()) for mode in ("DCR", "CRD")]
+    outputs.append(net("SpaceToDepth", net("Conv", "x", net.normal(1, 8, 1, 1)), blocksize=2, to="parts"))
+    parted = net("Reshape", "x", net.ints(1, 2, 4, 4, 3, 10))
+    outputs.append(net("Transpose", parted, perm=[0, 3, 1, 5, 2, 4], to="turned"))
+    report = built(net.model(outputs), "chip: cv181x", tmp_path)
+    assert refuted(report) == []
+    assert report["status"] == "ok"
