@@ -15,11 +15,12 @@ from typer.testing import CliRunner
 
 from benchmarks.caffe_corpus import caffemodel
 from nnkit import pipeline
+from nnkit.cache import StageCache
 from nnkit.cli import app
 from nnkit.cpu_segments import run_segment, segment_source
 from nnkit.errors import ModelError, RecipeError, ToolError, UsageError
 from nnkit.graph.onnx_runtime import FloatSession
-from nnkit.stages import import_model
+from nnkit.stages import Build, import_model
 
 NET = """\
 name: "n"
@@ -109,9 +110,9 @@ def project(folder: Path, definition: str, kind: str = "Custom", parameters: str
     return folder / "recipe.yaml"
 
 
-def expected(folder: Path) -> dict[str, np.ndarray]:
+def expected(build: Build, folder: Path) -> dict[str, np.ndarray]:
     """By the definition's words: the convolutions by ONNX Runtime, the layer by numpy."""
-    model = import_model(make_build(folder / "recipe.yaml", target="nnie", trusted=True)).model
+    model = import_model(build).model
     image = np.load(folder / "a.npy")
     values = FloatSession(model).run({"data": image}, ["conv1", "mine", "conv2"])
     pooled = np.maximum.reduce([values["conv1"][..., i::2, j::2] for i in (0, 1) for j in (0, 1)])
@@ -131,8 +132,9 @@ def expected(folder: Path) -> dict[str, np.ndarray]:
 def test_mistake_3_a_layer_of_the_users_own_is_built_and_run(
     definition: str, kind: str, parameters: str, tmp_path: Path
 ):
-    build = make_build(project(tmp_path, definition, kind, parameters), target="nnie", trusted=True)
-    values = expected(tmp_path)
+    cache = StageCache(tmp_path / "cache")  # one import for the run and for what it is compared with
+    build = make_build(project(tmp_path, definition, kind, parameters), cache, target="nnie", trusted=True)
+    values = expected(build, tmp_path)
     done = pipeline.run(build, tmp_path / "out")
     assert done.status == "ok"
     artifact = done.folder / "artifact"
@@ -150,7 +152,7 @@ def test_mistake_3_a_layer_of_the_users_own_is_built_and_run(
 
 def test_python_without_c_serves_the_float_network_and_is_refused_for_the_board(tmp_path: Path):
     build = make_build(project(tmp_path, "mine: {python: mine.py, function: halved}"), target="nnie", trusted=True)
-    expected(tmp_path)
+    expected(build, tmp_path)
     with pytest.raises(ModelError, match=r"mine \(Custom\): it runs on the CPU, .* it has Python, but no C"):
         pipeline.preview(build)
 
