@@ -18,12 +18,11 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.networks import shared_folder
 from benchmarks.nnie_networks import FACES, PHOTOS, write_recipe
 from benchmarks.table import Row, show
-from benchmarks.zoo.export import export, write_inputs
-from benchmarks.zoo.exported import Exported
 from nnkit import stages
 from nnkit.api.preparing import Switches, builds, load
 from nnkit.errors import ModelError
@@ -33,6 +32,9 @@ from nnkit.report.progress import Progress
 from nnkit.stages import Build, Restructured, Settled
 from nnkit.verify.float_vs_program import compare_with_float
 from nnkit.verify.tasks import output_pairs, task_scorer
+
+if TYPE_CHECKING:
+    from benchmarks.zoo.exported import Exported
 
 NETWORKS = (
     "ds_cnn,mobilenet_v1,mobilenet_v2,mobilenet_v3_small,mobilenet_v3_large,mnasnet0_5,efficientnet_b0,ghost,"
@@ -97,6 +99,8 @@ def detector_row(corrections: tuple[str, ...], shared: Path, folder: Path) -> Ro
 
 def measured(name: str, folder: Path) -> Row:
     """One network without corrections and with those that it gets by default."""
+    from benchmarks.zoo.export import export, write_inputs  # needs torch
+
     folder.mkdir(parents=True, exist_ok=True)
     exported = export(name, "torchscript", folder)
     for file in folder.glob("*.npy"):
