@@ -117,7 +117,10 @@ def _to_rest(
     for state in states:
         state.declined.clear()
     editor = Editor(model)
+    at_once = not samples and not asked  # nobody asks what each rule did
     index, rounds = 0, 0
+    nodes = editor.nodes()
+    waiting: list[str] = []
     while index < len(states):
         rounds += 1
         if rounds > 100 * (len(states) + 1):
@@ -125,9 +128,13 @@ def _to_rest(
                 f"the rewrites do not come to rest: '{states[index].rule.name}' fires again and again"
             )
         state = states[index]
-        fired = _to_fixpoint(state, editor)
+        fired = _to_fixpoint(state, editor, nodes)
         if not fired:
             index += 1
+            continue
+        index, nodes = 0, editor.nodes()
+        if at_once:
+            waiting.append(state.rule.name)
             continue
         candidate = editor.finish()
         validate(model, candidate, state.rule.name)
@@ -135,8 +142,11 @@ def _to_rest(
         if samples:
             values = _compare(state, fired, model, values, candidate, samples, tolerance)
         model = candidate
-        index = 0
-    return model
+    if not waiting:
+        return model
+    candidate = editor.finish()
+    validate(model, candidate, ", ".join(dict.fromkeys(waiting)))
+    return candidate
 
 
 @dataclass(eq=False)
@@ -162,13 +172,13 @@ class _State:
         )
 
 
-def _to_fixpoint(state: _State, editor: Editor) -> list[str]:
-    """Fire the rule wherever it applies until it applies nowhere; returns the sites."""
+def _to_fixpoint(state: _State, editor: Editor, nodes: Sequence[ir.Node]) -> list[str]:
+    """Fire the rule wherever it applies until it applies nowhere; returns the sites. nodes: as they are now."""
     fired: list[str] = []
-    limit = 10 * len(editor.nodes()) + 10
+    limit = 10 * len(nodes) + 10
     while True:
         count = len(fired)
-        for node in editor.nodes():
+        for node in nodes:
             if node.graph is not None:
                 fired += _try_at(state, editor, node)
         if len(fired) == count:
@@ -176,6 +186,7 @@ def _to_fixpoint(state: _State, editor: Editor) -> list[str]:
             return fired
         if len(fired) > limit:
             raise InternalError(f"rewrite '{state.rule.name}' fires without end", where=fired[-1])
+        nodes = editor.nodes()
 
 
 def _try_at(state: _State, editor: Editor, node: ir.Node) -> list[str]:

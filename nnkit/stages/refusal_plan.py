@@ -1,6 +1,6 @@
 """What a user can do where a target refuses layers: lines for the recipe, each of which has been tried.
 
-Tried are: rewrites of the default set that the recipe leaves out, the CPU for the refused layers, options
+_Tried are: rewrites of the default set that the recipe leaves out, the CPU for the refused layers, options
 with which the target takes more, and an end of the network before the refused layers. The other installed targets are
 asked whether they take the network as it is.
 """
@@ -8,7 +8,7 @@ asked whether they take the network as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from nnkit.errors import InternalError, LayersNotTakenError, NnkitError
 from nnkit.graph import Model
@@ -16,6 +16,7 @@ from nnkit.graph.view import GraphView, Node
 from nnkit.names import yaml_name
 from nnkit.recipe.restructure import ReplaceTail, RestructureEntry, RuleEntry, StripVar, entry_name
 from nnkit.rewrite import RewriteLog
+from nnkit.stages.model_stages import written_steps
 from nnkit.stages.types import Build, Restructured
 from nnkit.target import Lowered
 
@@ -26,11 +27,12 @@ _NAMES = 12  # layers that one line names
 def with_plan(error: LayersNotTakenError, build: Build, restructured: Restructured) -> LayersNotTakenError:
     """The same refusal with what would do in its remedy."""
     with build.progress.stage("look for a way") as step:
-        lines = _by_rules(build, restructured)
+        tries = _Tries(build, restructured)
+        lines = _by_rules(tries, build, restructured)
         if not lines:
-            on_cpu = _by_cpu(error, build, restructured) or _by_options(build, restructured)
-            lines = [*on_cpu, *_by_cut(error, build, restructured)]
-        takers = _other_targets(build, restructured.reference)
+            on_cpu = _by_cpu(tries, error, build, restructured) or _by_options(tries, build, restructured)
+            lines = [*on_cpu, *_by_cut(tries, error, build, restructured)]
+        takers = _other_targets(tries, build, restructured.reference)
         lines += [takers] if takers else []
         step.detail = f"{len(lines)} found"
     if not lines:
@@ -39,45 +41,89 @@ def with_plan(error: LayersNotTakenError, build: Build, restructured: Restructur
     return LayersNotTakenError(error.reason, error.layers, remedy=remedy)
 
 
+@dataclass(frozen=True, eq=False)
+class _Tried:
+    """A network as a target would run it, and what the rewrites did."""
+
+    lowered: Lowered
+    log: RewriteLog
+
+
 def _steps(build: Build) -> list[RestructureEntry]:
     """The rewrites of the build without those edits that `Restructured.reference` has behind it."""
     from nnkit.rewrite.catalogue import EDITS
-    from nnkit.stages.model_stages import written_steps
 
     return [entry for _, entry in written_steps(build) if entry_name(entry) not in EDITS]
 
 
-def _try(build: Build, model: Model, entries: Sequence[RestructureEntry]) -> tuple[Lowered, RewriteLog] | None:
-    """The network as the target would run it; None where that is refused."""
+class _Tries:
+    """The tries of one refusal.
+
+    Those with the same rewrites of the same network differ in the target or its options alone, and rewrite it once.
+    What rewrites do is not compared: that is done when the recipe with the line is run.
+    """
+
+    def __init__(self, build: Build, restructured: Restructured) -> None:
+        self._rewritten: dict[tuple[str, str], Restructured | None] = {}
+        steps = _steps(build)
+        if len(steps) == len(written_steps(build)):  # no edit made another network
+            self._rewritten[_key(restructured.reference, _legal(build, steps))] = restructured
+
+    def lower(self, build: Build, model: Model, entries: Sequence[RestructureEntry]) -> _Tried | None:
+        """The network as the target would run it; None where that is refused."""
+        steps = _legal(build, entries)
+        key = _key(model, steps)
+        if key not in self._rewritten:
+            self._rewritten[key] = _rewritten(model, steps)
+        done = self._rewritten[key]
+        if done is None:
+            return None
+        try:
+            return _Tried(build.target.lower(done.model, done.log, build.options), done.log)
+        except InternalError:
+            raise
+        except NnkitError:
+            return None
+
+
+def _legal(build: Build, entries: Sequence[RestructureEntry]) -> list[RestructureEntry]:
+    """The rewrites with those that the target asks for."""
+    names = {entry for entry in entries if isinstance(entry, str)}
+    return [*entries, *(name for name in build.target.legalisation(build.options) if name not in names)]
+
+
+def _key(model: Model, steps: Sequence[RestructureEntry]) -> tuple[str, str]:
+    return model.digest, repr(steps)
+
+
+def _rewritten(model: Model, steps: Sequence[RestructureEntry]) -> Restructured | None:
     from nnkit import rewrite
 
-    names = {entry for entry in entries if isinstance(entry, str)}
-    steps = [*entries, *(name for name in build.target.legalisation(build.options) if name not in names)]
     try:
-        done = rewrite.restructure_steps(model, rewrite.resolve_steps(steps))
-        return build.target.lower(done.model, done.log, build.options), done.log
+        done = rewrite.restructure_steps(model, rewrite.resolve_steps(steps), check_inputs=[])
     except InternalError:
         raise
     except NnkitError:
         return None
+    return Restructured(done.model, done.log, done.reference)
 
 
-def _by_rules(build: Build, restructured: Restructured) -> list[str]:
+def _by_rules(tries: _Tries, build: Build, restructured: Restructured) -> list[str]:
     """Rewrites of the default set that the recipe does not name."""
     steps = _steps(build)
     lacking = [name for name in build.target.default_rules if name not in steps]
-    tried = _try(build, restructured.reference, [*steps, *lacking]) if lacking else None
+    tried = tries.lower(build, restructured.reference, [*steps, *lacking]) if lacking else None
     if tried is None:
         return []
-    needed = [entry.name for entry in tried[1].entries if entry.fired and entry.name in lacking]
+    needed = [entry.name for entry in tried.log.entries if entry.fired and entry.name in lacking]
     for name in tuple(needed):
         others = [each for each in needed if each != name]
-        if _try(build, restructured.reference, [*steps, *others]) is not None:
+        if tries.lower(build, restructured.reference, [*steps, *others]) is not None:
             needed = others
     return [f"restructure: [..., {', '.join(needed)}]   rewrites that take these layers away"]
 
 
-def _by_cpu(error: LayersNotTakenError, build: Build, restructured: Restructured) -> list[str]:
+def _by_cpu(tries: _Tries, error: LayersNotTakenError, build: Build, restructured: Restructured) -> list[str]:
     """The refused layers on the CPU."""
     view, reference = GraphView.of(restructured.model), GraphView.of(restructured.reference)
     values = [node.output for node in _refused(view, error) if node.output in reference.producers]
@@ -87,22 +133,22 @@ def _by_cpu(error: LayersNotTakenError, build: Build, restructured: Restructured
     tags = restructured.reference.tags
     for value in values:
         tags = tags.with_tags(value, replace(tags.of(value), cpu=True))
-    tried = _try(build, replace(restructured.reference, tags=tags), _steps(build))
-    if tried is None or all(segment.placement != "cpu" for segment in tried[0].segments):
+    tried = tries.lower(build, replace(restructured.reference, tags=tags), _steps(build))
+    if tried is None or all(segment.placement != "cpu" for segment in tried.lowered.segments):
         return []
     return [f"tags: {{cpu: [{_listed(named)}]}}   the CPU runs them"]
 
 
-def _by_options(build: Build, restructured: Restructured) -> list[str]:
+def _by_options(tries: _Tries, build: Build, restructured: Restructured) -> list[str]:
     """The first of the target's wider options that takes the network."""
     for text, options in build.target.wider_options(build.options).items():
-        tried = _try(replace(build, options=options), restructured.reference, _steps(build))
+        tried = tries.lower(replace(build, options=options), restructured.reference, _steps(build))
         if tried is not None:
-            return [f"targets: {{{build.key}: {{{text}}}}}   beside what is there{_on_cpu(tried[0])}"]
+            return [f"targets: {{{build.key}: {{{text}}}}}   beside what is there{_on_cpu(tried.lowered)}"]
     return []
 
 
-def _by_cut(error: LayersNotTakenError, build: Build, restructured: Restructured) -> list[str]:
+def _by_cut(tries: _Tries, error: LayersNotTakenError, build: Build, restructured: Restructured) -> list[str]:
     """The network ended before the refused layers, where most of it is left."""
     view = GraphView.of(restructured.model)
     refused = _refused(view, error)
@@ -127,7 +173,7 @@ def _by_cut(error: LayersNotTakenError, build: Build, restructured: Restructured
         text = f"strip_var: {{layers: [{_listed(first)}], then: cut}}"
     else:
         return []
-    if _try(build, restructured.reference, [*_steps(build), entry]) is None:
+    if tries.lower(build, restructured.reference, [*_steps(build), entry]) is None:
         return []
     written = "default" if build.recipe.restructure_for(build.key) is None else "..."
     return [
@@ -136,7 +182,7 @@ def _by_cut(error: LayersNotTakenError, build: Build, restructured: Restructured
     ]
 
 
-def _other_targets(build: Build, model: Model) -> str | None:
+def _other_targets(tries: _Tries, build: Build, model: Model) -> str | None:
     """The installed targets that take the whole network with their default rewrites."""
     from nnkit.target import example_options, working_targets
 
@@ -145,9 +191,9 @@ def _other_targets(build: Build, model: Model) -> str | None:
         if name == build.target.name:
             continue
         options = build.recipe.targets.get(name) or example_options(target)
-        tried = _try(replace(build, target=target, options=options), model, target.default_rules)
+        tried = tries.lower(replace(build, target=target, options=options), model, target.default_rules)
         if tried is not None:
-            takers.append(f"{name}{_on_cpu(tried[0])}")
+            takers.append(f"{name}{_on_cpu(tried.lowered)}")
     return f"targets: {' or '.join(takers)}: take the network as it is" if takers else None
 
 

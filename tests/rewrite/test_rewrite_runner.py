@@ -157,6 +157,17 @@ def test_declining_is_logged_once_per_site(small):
     assert (declined.site, declined.reason) == ("act", "it is not the day")
 
 
+def test_nothing_but_the_errors_depends_on_comparing(graphs):
+    """Where nothing is compared and no layer is tagged, the graph is written once, behind all rules."""
+    net = graphs.Net(x=(1, 3, 8, 8))
+    value = net.batch_norm(net.conv("x", (4, 3, 3, 3), name="conv"), 4, name="bn")
+    model = net.model(net.op("Sigmoid", net.op("Relu", net.op("Dropout", value), name="act"), name="last"))
+    compared, log = restructure(model, resolve_rules(DEFAULT_RULES))
+    plain, short = restructure(model, resolve_rules(DEFAULT_RULES), check_inputs=[])
+    assert plain.onnx_bytes == compared.onnx_bytes
+    assert [entry.fired for entry in short.entries] == [entry.fired for entry in log.entries]
+
+
 @pytest.mark.parametrize(("value", "error"), [(2.0, 0.0), (-2.0, 1.0)])
 def test_given_samples_are_used(graphs, value, error):
     def soften(editor, node):
