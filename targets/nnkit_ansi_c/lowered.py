@@ -49,8 +49,8 @@ class AnsiCLowered(Lowered):
 
         stripes: in how many the first layers are computed; None: in one.
         """
+        from nnkit.cpu_segments.embeddings import with_embeddings
         from nnkit.graph.view import GraphView
-        from nnkit_ansi_c.embeddings import with_embeddings
 
         constant = with_known_values(with_embeddings(model))
         graph = GraphView.of(constant)

@@ -38,9 +38,11 @@ class NnieLowered(Lowered):
     @classmethod
     def of(cls, model: Model, division: Division) -> NnieLowered:
         """Raises ModelError naming at once all that stands against the network; else why it cannot be split."""
+        from nnkit.cpu_segments.embeddings import with_embeddings
         from nnkit_nnie.parts import parts_of
         from nnkit_nnie.segments import divide
 
+        model = with_embeddings(model)
         network = divide(model, division)
         segments = tuple(
             Segment(segment.placement, tuple(layer.name for layer in segment.layers)) for segment in network.segments

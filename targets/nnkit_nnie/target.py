@@ -90,11 +90,20 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
 
     def legalisation(self, options: NnieOptions) -> tuple[str, ...]:
         """Masks of attention become finite, as formats have no infinity; reshapes that rewritten layers left (fully
-        connected ones, those over one dimension) are moved or merged.
+        connected ones, those over one dimension) are moved or merged. Convolutions over three dimensions become
+        such over two, and products with a matrix that heads share one product: there is C for these alone.
 
         Nothing else: a layer that the NNIE lacks is refused, or runs on the CPU, with the reason.
         """
-        return ("finite_mask", "sink_reshape", "sink_equal_reshapes", "collapse_reshape", "remove_identity")
+        return (
+            "finite_mask",
+            "three_dimensions_to_two",
+            "merge_matmul",
+            "sink_reshape",
+            "sink_equal_reshapes",
+            "collapse_reshape",
+            "remove_identity",
+        )
 
     def wider_options(self, options: NnieOptions) -> Mapping[str, NnieOptions]:
         """More on the CPU: layers beyond the limits, layers between two segments of the CPU, or both."""

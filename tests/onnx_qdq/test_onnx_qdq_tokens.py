@@ -82,6 +82,7 @@ def recipe(folder: Path, target: str) -> Path:
         ("onnx_qdq: {precision: int16}", True, 60.0),
         ("ansi_c: {precision: int8}", False, 30.0),
         ("gap8: {precision: int8}", True, 20.0),
+        ("nnie: {chip: hi3516cv500, outside_limits: custom}", True, 25.0),
     ],
 )
 def test_a_network_on_tokens_is_built(target: str, attention: bool, least_db: float, tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ bounds the second is 0 and r = x - a; above b the difference is b - a. ReLU6 has
 relu(x) - relu(relu(x) - 6). Without a lower bound, min(x, b) = x - relu(x - b).
 Why: the first ReLU runs inside the layer before it, as ReLU6 does, and x itself is read once. The form
 relu(x - a) - relu(x - b) has the same numbers and reads x twice.
-Declines for computed bounds, for bounds that cross, and for integers.
+Declines for computed bounds, for bounds that cross, for integers, and where the numbers of
+a table's rows are kept within it.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ def _check(editor: Editor, nodes: Nodes) -> _Match:
     value = data_input(node)
     if value.dtype is None or not value.dtype.is_floating_point():
         raise Refused("it clamps integers")
+    readers = editor.users(node.outputs[0])
+    if readers and all(is_op(reader, "Cast") for reader in readers):
+        raise Refused("it keeps the numbers of rows within their table")
     return _Match(node, low, high)
 
 

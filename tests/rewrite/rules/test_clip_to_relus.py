@@ -18,6 +18,15 @@ def values(*shape):
     return random
 
 
+def test_the_bounds_of_a_table_stay(graphs):
+    net = graphs.Net(x=(1, 5))
+    kept = net.op("Cast", net.op("Clip", "x", net.const(0.0), net.const(9.0)), to=TensorProto.INT64)
+    rows = net.op("Gather", net.const(values(10, 4)), kept)
+    after, log = graphs.apply(net.model(rows), RULE)
+    assert graphs.ops(after) == ["Clip", "Cast", "Gather"]
+    assert "numbers of rows" in log.of(RULE).declined[0].reason
+
+
 @pytest.mark.parametrize(
     ("low", "high", "ops"),
     [
