@@ -47,6 +47,7 @@ from nnkit.quantize.float_program import (
     FloatOp,
     FloatPad,
     FloatReshape,
+    FloatSign,
     FloatSlice,
     FloatSoftmax,
     FloatTranspose,
@@ -167,7 +168,8 @@ def _function(view: GraphView, node: Node, chain: Chain) -> FloatOp:
     if node.op_type == "Gelu":
         parameters = (float(node.text("approximate", "none") == "tanh"),)
     name = next(name for name in _FUNCTIONS if name == node.op_type)
-    return FloatFunction(**_fields(node, chain, node.inputs[0]), function=Function(name, *parameters))
+    made = FloatSign if name == "Sign" else FloatFunction
+    return made(**_fields(node, chain, node.inputs[0]), function=Function(name, *parameters))
 
 
 def _pow(view: GraphView, node: Node, chain: Chain) -> FloatOp:

@@ -159,6 +159,11 @@ class FloatFunction(FloatOp):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class FloatSign(FloatFunction):
+    """-1, 0 or 1. In fixed point it is no table, whose steps would blur the jump at 0."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FloatSoftmax(FloatOp):
     """axis: of the value, the batch not counted."""
 

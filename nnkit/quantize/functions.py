@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 FunctionName: TypeAlias = Literal[
     "Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Gelu", "Erf", "Softplus", "Softsign", "Mish", "Elu",
-    "Abs", "Sqrt", "Exp", "Log", "Reciprocal", "Pow",
+    "Abs", "Sign", "Sqrt", "Exp", "Log", "Reciprocal", "Pow",
 ]  # fmt: skip
 
 STEEP: frozenset[FunctionName] = frozenset({"Exp", "Log", "Reciprocal", "Pow"})
@@ -82,6 +82,8 @@ class Function:
                 return np.where(x < 0.0, self.alpha * np.expm1(np.minimum(x, 0.0)), x)
             case "Abs":
                 return np.abs(x)
+            case "Sign":
+                return np.sign(x)
             case "Sqrt":
                 return np.sqrt(np.maximum(x, 0.0))
             case "Exp":

@@ -67,6 +67,7 @@ _INTO_INTEGER_LAYERS: tuple[str, ...] = (
     "finite_mask",
     "softmax_of_rows",
     "instance_norm_to_rows",
+    "comparison_to_sign",
     "arithmetic_to_add_and_mul",
     "resize_to_layers",
     "pad_to_slices",

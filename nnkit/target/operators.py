@@ -48,7 +48,10 @@ CASES: Mapping[str, Case] = MappingProxyType(
     {
         **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Max", "Min"), _TWO),
         **{name: Case() for name in ("Abs", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu")},
-        **{name: Case() for name in ("Log", "Mish", "Neg", "Reciprocal", "Relu", "Sigmoid", "Softplus", "Softsign")},
+        **{
+            name: Case()
+            for name in ("Log", "Mish", "Neg", "Reciprocal", "Relu", "Sigmoid", "Sign", "Softplus", "Softsign")
+        },
         **{name: Case() for name in ("Sqrt", "Tanh", "GlobalAveragePool", "GlobalMaxPool", "Flatten")},
         "Transpose": Case(attributes={"perm": [0, 2, 3, 1]}),
         "Clip": Case(("x", np.float32(-0.5), np.float32(0.5))),

@@ -27,7 +27,7 @@ EXPRESSION = 1e-5
 EXACT_OPS = frozenset((
     "Abs", "Add", "Ceil", "Clip", "Concat", "DepthToSpace", "Div", "Dropout", "Expand", "Flatten", "Floor",
     "GlobalMaxPool", "Identity", "LeakyRelu", "Max", "MaxPool", "Min", "Mul", "Neg", "PRelu", "Pad", "ReduceMax",
-    "ReduceMin", "Relu", "Reshape", "Slice", "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Transpose",
+    "ReduceMin", "Relu", "Reshape", "Sign", "Slice", "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Transpose",
     "Unsqueeze",
 ))
 # fmt: on

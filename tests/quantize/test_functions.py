@@ -27,6 +27,7 @@ CASES: tuple[tuple[Function, dict[str, Any]], ...] = (
     (Function("Elu", 1.0), {}),
     (Function("Elu", 0.7), {"alpha": 0.7}),
     (Function("Abs"), {}),
+    (Function("Sign"), {}),
     (Function("Sqrt"), {}),
     (Function("Exp"), {}),
     (Function("Log"), {}),

@@ -68,7 +68,8 @@ typedef enum nnkit_unary_op {
     NNKIT_FLOOR,
     NNKIT_CEIL,
     NNKIT_SOFTSIGN,
-    NNKIT_MISH
+    NNKIT_MISH,
+    NNKIT_SIGN
 } nnkit_unary_op;
 
 typedef enum nnkit_binary_op {

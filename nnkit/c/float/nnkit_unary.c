@@ -46,6 +46,8 @@ static float apply(nnkit_unary_op op, float x, float p, float q)
         return x / (1.0f + nnkit_fabsf(x));
     case NNKIT_MISH: /* softplus(x) as above */
         return x * nnkit_tanhf((x > 0.0f ? x : 0.0f) + nnkit_log1pf(nnkit_expf(-nnkit_fabsf(x))));
+    case NNKIT_SIGN:
+        return (float)((x > 0.0f) - (x < 0.0f));
     }
     return x;
 }

@@ -32,6 +32,7 @@ _ENUMERATORS = {
     "Ceil": "NNKIT_CEIL",
     "Softsign": "NNKIT_SOFTSIGN",
     "Mish": "NNKIT_MISH",
+    "Sign": "NNKIT_SIGN",
 }
 
 

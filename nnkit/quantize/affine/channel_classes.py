@@ -32,6 +32,7 @@ from nnkit.quantize.float_program import (
     FloatPad,
     FloatProgram,
     FloatReshape,
+    FloatSign,
     FloatSlice,
     FloatSoftmax,
     FloatTranspose,
@@ -43,6 +44,7 @@ _PASSES_ON = (FloatMaxPool, FloatAveragePool, FloatActivation, FloatUpsample, Fl
 _KEEP_SCALES: Mapping[type[FloatOp], str] = {
     FloatMul: "a product",
     FloatFunction: "a function by table",
+    FloatSign: "a function by table",
     FloatSoftmax: "a softmax",
     FloatLogSoftmax: "the logarithm of a softmax",
     FloatOnnx: "an operator in float",

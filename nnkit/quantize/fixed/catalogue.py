@@ -21,6 +21,7 @@ from nnkit.quantize.fixed.normalize_rows import NormalizeRowsLowering
 from nnkit.quantize.fixed.pad import PadLowering
 from nnkit.quantize.fixed.pool import AveragePoolLowering, MaxPoolLowering
 from nnkit.quantize.fixed.reshape import ReshapeLowering
+from nnkit.quantize.fixed.sign import SignLowering
 from nnkit.quantize.fixed.slice import SliceLowering
 from nnkit.quantize.fixed.softmax import SoftmaxLowering
 from nnkit.quantize.fixed.transpose import TransposeLowering
@@ -42,6 +43,7 @@ from nnkit.quantize.float_program import (
     FloatOp,
     FloatPad,
     FloatReshape,
+    FloatSign,
     FloatSlice,
     FloatSoftmax,
     FloatTranspose,
@@ -61,6 +63,7 @@ _LOWERINGS: Mapping[type[FloatOp], Lowering[Any]] = MappingProxyType(
         FloatMul: MulLowering(),
         FloatPad: PadLowering(),
         FloatReshape: ReshapeLowering(),
+        FloatSign: SignLowering(),
         FloatSlice: SliceLowering(),
         FloatTranspose: TransposeLowering(),
         FloatUpsample: UpsampleLowering(),

@@ -14,7 +14,7 @@ node = helper.make_node
 
 def test_unary(agrees: Check) -> None:
     signed = ["Relu", "LeakyRelu", "Sigmoid", "HardSigmoid", "Tanh", "Elu", "Softplus", "Exp", "Abs", "Neg", "Floor"]
-    signed += ["Softsign", "Mish", "HardSwish"]
+    signed += ["Softsign", "Mish", "HardSwish", "Sign"]
     positive = ["Log", "Sqrt", "Reciprocal", "Ceil"]
     nodes = [node(kind, ["x"], [kind]) for kind in signed] + [node(kind, ["p"], [kind]) for kind in positive]
     nodes += [node("LeakyRelu", ["x"], ["leaky"], alpha=0.3), node("Elu", ["x"], ["elu"], alpha=0.7)]
