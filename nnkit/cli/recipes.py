@@ -90,7 +90,9 @@ def run(
 
 @app.command(rich_help_panel=PANEL)
 def init(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The network: .onnx, or .prototxt for Caffe.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="The network: .onnx, .tflite, or .prototxt for Caffe.")
+    ],
     target: Annotated[
         list[str] | None, typer.Option("--target", "-t", metavar="NAME", help="A target of the recipe (repeatable).")
     ] = None,

@@ -45,7 +45,11 @@ _FORM = {
                 "schema": {
                     "type": "object",
                     "properties": {
-                        "model": {"type": "string", "format": "binary", "description": "`.onnx` or `.prototxt`"},
+                        "model": {
+                            "type": "string",
+                            "format": "binary",
+                            "description": "`.onnx`, `.tflite` or `.prototxt`",
+                        },
                         "weights": {"type": "string", "format": "binary", "description": "`.caffemodel`"},
                         "images": {
                             "type": "array",

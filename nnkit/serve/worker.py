@@ -71,7 +71,7 @@ def _recipe(order: Order) -> Recipe:
             raise UsageError(
                 f"{len(models)} models were sent" if models else "no model was sent",
                 where="model",
-                remedy="send one .onnx, or one .prototxt with its .caffemodel, or a recipe.yaml that names them",
+                remedy="send one .onnx or .tflite, one .prototxt with its .caffemodel, or a recipe.yaml",
             )
         images = Path(IMAGES) if Path(IMAGES).is_dir() else None
         write_draft(models[0], own, targets=[order.target] if order.target else [], images=images, shapes=())

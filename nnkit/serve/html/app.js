@@ -6,7 +6,7 @@ const make = (tag, properties = {}, ...children) => {
   made.append(...children);
   return made;
 };
-const MODELS = [".onnx", ".prototxt"];
+const MODELS = [".onnx", ".prototxt", ".tflite"];
 const PICTURES = [".png", ".jpg", ".jpeg", ".pgm", ".ppm", ".bmp", ".webp", ".npy"];
 const WORDS = { waiting: "waiting", running: "running", failed: "could not be built", cancelled: "cancelled",
   ok: "passed", unproven: "not proven", gate_failed: "failed a gate", mismatch: "artifact differs" };
