@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -53,6 +54,12 @@ def _root(
     """What all commands have."""
 
 
+def _program(arguments: Sequence[str]) -> str | None:
+    """How usage names the command; None: as it was started. Completion is of `nnkit`, whatever started it."""
+    completes = any(argument.endswith("-completion") for argument in arguments)
+    return None if completes else os.environ.get("NNKIT_CALLED_AS")
+
+
 def main() -> None:
     """Entry point: runs a command and turns every failure into a message and a documented exit code."""
     # The simulator's matrix products are small: BLAS threads only wait for each other, five times slower on two busy
@@ -66,7 +73,7 @@ def main() -> None:
         warnings.simplefilter("ignore")  # libraries warn in their own words; what matters to users we say ourselves
     interrupts = Interrupts()
     try:
-        code = app(args=arguments, standalone_mode=False)
+        code = app(args=arguments, standalone_mode=False, prog_name=_program(arguments))
         sys.stdout.flush()
     except NnkitError as error:
         if debug:
