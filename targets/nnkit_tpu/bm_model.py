@@ -1,8 +1,9 @@
 """The vendor's models of the BM168x chips, in the child process of `chip_model.py`.
 
 One library for each chip, which the runtime of the boards drives. The bm1684x model has a thread for every engine and
-one for the firmware. All but the one that computes poll for work, the caller waits for the end of an inference in the
-same way, and on a machine of few cores they would take most of the time from the two engines that have work.
+one for the firmware, and all of them poll for work. Commands go from the caller through the firmware to the engines
+that transfer and compute, and back: these four need the time alike, as each waits for another (with less for one of
+them, small networks took five times as long on two busy cores). The rest have nothing to do.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class _NetInfo(ctypes.Structure):
     ]
 
 
-_COMPUTE, _TRANSFER = "TPU_BD", "TPU_GDMA"
-_TRANSFER_NICENESS, _POLLING_NICENESS = 5, 19
+_AT_WORK = ("TPU_BD", "TPU_GDMA", "CORE_MAIN")
+_POLLING_NICENESS = 19
 _THREADS = Path("/proc/self/task")
 
 
@@ -79,20 +80,19 @@ def run_bm(model: str, runs: Sequence[Mapping[str, NDArray[Any]]], libraries: st
         *(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int),
         *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_bool),
     ]
-    _prefer_working_engines()
+    _prefer_threads_at_work()
     return [_launch(runtime, context, names[0], info, inputs) for inputs in runs]
 
 
-def _prefer_working_engines() -> None:
-    """Lower the priority of threads that mostly poll, this one included; nothing where the model names no engine."""
+def _prefer_threads_at_work() -> None:
+    """Lower the priority of the engines that only poll; nothing where the model names no engine."""
     with contextlib.suppress(OSError):  # a system that forbids it, or has no such folder: slower, not wrong
         names = {int(thread.name): (thread / "comm").read_text().strip() for thread in _THREADS.iterdir()}
-        if _COMPUTE not in names.values():
+        if not set(_AT_WORK) <= set(names.values()):
             return
         for thread, name in names.items():
-            if name != _COMPUTE:
-                niceness = _TRANSFER_NICENESS if name == _TRANSFER else _POLLING_NICENESS
-                os.setpriority(os.PRIO_PROCESS, thread, niceness)
+            if name not in _AT_WORK and thread != os.getpid():
+                os.setpriority(os.PRIO_PROCESS, thread, _POLLING_NICENESS)
 
 
 def _launch(

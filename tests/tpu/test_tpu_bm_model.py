@@ -11,7 +11,7 @@ import pytest
 _ENGINES = """
 import os, threading
 from pathlib import Path
-from nnkit_tpu.bm_model import _prefer_working_engines
+from nnkit_tpu.bm_model import _prefer_threads_at_work
 
 NAMES = {names!r}
 started, done = threading.Barrier(len(NAMES) + 1), threading.Event()
@@ -27,7 +27,7 @@ def engine(name):
 for name in NAMES:
     threading.Thread(target=engine, args=(name,)).start()
 started.wait()
-_prefer_working_engines()
+_prefer_threads_at_work()
 print(*(os.getpriority(os.PRIO_PROCESS, found[name]) for name in NAMES), os.getpriority(os.PRIO_PROCESS, 0))
 done.set()
 """
@@ -41,11 +41,11 @@ def _run(code: str) -> str:
 @pytest.mark.parametrize(
     ("names", "priorities"),
     [
-        (["TPU_BD", "TPU_GDMA", "TPU_NMS", "CORE_MAIN"], [0, 5, 19, 19, 19]),
+        (["TPU_BD", "TPU_GDMA", "TPU_NMS", "CORE_MAIN"], [0, 0, 19, 0, 0]),
         (["one", "other"], [0, 0, 0]),  # a model that names no engine: nothing is known, nothing is changed
     ],
 )
-def test_threads_that_poll_give_way_to_the_engines_that_work(names: list[str], priorities: list[int]) -> None:
+def test_engines_that_only_poll_give_way_to_the_threads_at_work(names: list[str], priorities: list[int]) -> None:
     base = int(_run("import os; print(os.getpriority(os.PRIO_PROCESS, 0))"))
     found = [int(text) for text in _run(_ENGINES.format(names=names)).split()]
     assert found == [max(base, priority) if priority else base for priority in priorities]
