@@ -39,12 +39,15 @@ def read_page_files(build: Path) -> PageFiles:
         report,
         plan,
         read_json_object(drawn, what="the page's data", remedy=_RUN_AGAIN) if drawn.is_file() else {},
-        {name: read_bytes(build / name, what="a picture") for name in _pictures(report) if (build / name).is_file()},
+        {name: read_bytes(build / name, what="a picture") for name in _pictures(report, build)},
         (packages[0].name, packages[0].stat().st_size) if packages else None,
     )
 
 
-def _pictures(report: Mapping[str, Any]) -> list[str]:
-    """Paths of the pictures that a report names; none that leaves the folder of the pictures."""
+def _pictures(report: Mapping[str, Any], build: Path) -> list[str]:
+    """Paths of the pictures that a report names and that are there; none that leads out of the build, as a link of
+    somebody else's build may: the page would hand the file on."""
     named = [entry.get("picture") for entry in report.get("verify", {}).get("worst", ())]
-    return [name for name in named if name and name.startswith("verify/pictures/") and ".." not in name]
+    inside = [name for name in named if name and name.startswith("verify/pictures/")]
+    own = build.resolve()
+    return [name for name in inside if (build / name).is_file() and (build / name).resolve().is_relative_to(own)]
