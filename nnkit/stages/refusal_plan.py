@@ -1,6 +1,6 @@
 """What a user can do where a target refuses layers: lines for the recipe, each of which has been tried.
 
-_Tried are: rewrites of the default set that the recipe leaves out, the CPU for the refused layers, options
+Tried are: rewrites of the default set that the recipe leaves out, the CPU for the refused layers, options
 with which the target takes more, and an end of the network before the refused layers. The other installed targets are
 asked whether they take the network as it is.
 """
