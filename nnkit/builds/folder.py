@@ -79,6 +79,12 @@ def open_build(folder: Path) -> BuiltFolder:
     target = report.get("target")
     if not isinstance(target, str):
         raise _damaged(folder, "its report names no target")
+    parts = sorted(path.parent for path in folder.glob("networks/*/report.json"))
+    if parts and not (folder / "program.nnkit").exists():
+        names = " or ".join(str(part) for part in parts)
+        raise UserFileError(
+            "this build is of several networks", where=str(folder), remedy=f"name one of them: {names}"
+        )
     classes = load_target(plugin_name(target)).program_classes()
     try:
         program = decode(_checked(folder, "program.nnkit", report), classes)

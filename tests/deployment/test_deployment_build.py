@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from nnkit.builds import open_build
 from nnkit.deployed import Deployed
 from nnkit.deployed.session import trace_bytes
 from nnkit.deployment import plan_deployment
-from nnkit.errors import GateFailedError, ToolError
+from nnkit.errors import GateFailedError, ToolError, UserFileError
 from nnkit.package import build_package
 from nnkit.package.proofs import check_proofs
 from nnkit_gap8.deployment.emit import deployment_files
@@ -36,6 +37,15 @@ def test_all_runners_agree_with_python_in_every_byte(project: Project) -> None:
     taken = {stage["name"]: stage["measured"]["rv32"]["instructions"] for stage in report["stages"]}
     assert list(taken) == ["shrink", "finder", "detect", "crop", "describer", "match"]
     assert all(count > 50 for count in taken.values())
+
+
+def test_what_reads_one_network_is_told_to_name_one(project: Project) -> None:
+    folder = project.outcome.folder
+    with pytest.raises(UserFileError, match="this build is of several networks") as caught:
+        open_build(folder)
+    assert caught.value.remedy == f"name one of them: {folder}/networks/describer or {folder}/networks/finder"
+    for part in ("finder", "describer"):
+        assert open_build(folder / "networks" / part).program.ops
 
 
 def test_the_package_keeps_its_proofs_and_a_wrong_one_is_not_packed(project: Project, tmp_path: Path) -> None:
