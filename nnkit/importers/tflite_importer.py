@@ -52,7 +52,10 @@ def onnx_of(network: TfliteNetwork, where: str) -> onnx.ModelProto:
     for index in network.inputs:
         tensor = build.tensor(index)
         given.append(helper.make_tensor_value_info(tensor.name, _element_type(tensor), _channels_first(tensor)))
-        build.made(index, tensor.name, "first")
+        try:
+            build.made(index, tensor.name, "first")
+        except Refused as refused:
+            raise ModelError(f"an input: {refused.reason}", where=where, remedy=refused.remedy) from refused
     for operator in _needed(network):
         try:
             writer = OPERATORS.get(operator.kind)

@@ -33,6 +33,8 @@ Values: TypeAlias = dict[str, list[NDArray[np.float32]]]
 MAX_WATCHED_ELEMENTS = 64 * 1024 * 1024
 """Values are kept for comparison up to this many float32 elements in all; beyond it, the outputs alone are."""
 
+_BLOCK = 1 << 20  # elements that are compared at a time: in float64, with what comes of them, they take 40 MiB
+
 
 @dataclass(frozen=True)
 class Tolerance:
@@ -132,12 +134,19 @@ def _error(before: list[NDArray[np.float32]], after: list[NDArray[np.float32]]) 
         if left.shape != right.shape:
             return float("inf"), 1.0
         error = max(error, largest_error(left, right))
-        peak = max(peak, float(np.abs(left[np.isfinite(left)]).max(initial=0.0)))
+        blocks = (left.ravel()[start : start + _BLOCK] for start in range(0, left.size, _BLOCK))
+        peak = max(peak, *(float(np.abs(block[np.isfinite(block)]).max(initial=0.0)) for block in blocks), 0.0)
     return error, peak
 
 
 def largest_error(before: NDArray[Any], after: NDArray[Any]) -> float:
     """The largest difference of two arrays of one shape; infinite where only one of them is not a number."""
+    left, right = np.ravel(before), np.ravel(after)
+    starts = range(0, left.size, _BLOCK)
+    return max((_largest_error(left[at : at + _BLOCK], right[at : at + _BLOCK]) for at in starts), default=0.0)
+
+
+def _largest_error(before: NDArray[Any], after: NDArray[Any]) -> float:
     a, b = np.asarray(before, np.float64), np.asarray(after, np.float64)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):

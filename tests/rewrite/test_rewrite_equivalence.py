@@ -5,8 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnkit.rewrite import resolve_rules, restructure
-from nnkit.rewrite.equivalence import FLOAT_ROUNDING, compare, evaluate, rounding_noise, sample_inputs
+from nnkit.rewrite import equivalence, resolve_rules, restructure
+from nnkit.rewrite.equivalence import (
+    FLOAT_ROUNDING,
+    compare,
+    evaluate,
+    largest_error,
+    rounding_noise,
+    sample_inputs,
+)
 
 
 def test_samples_are_deterministic_and_cover_pixels(graphs):
@@ -132,3 +139,15 @@ def _cubic(pixels: np.ndarray, a: float) -> np.ndarray:
             near, far = (a + 2) * d**3 - (a + 3) * d**2 + 1, a * (d**3 - 5 * d**2 + 8 * d - 4)
             weights[row, min(max(tap, 0), side - 1)] += near if d <= 1 else far
     return (weights @ pixels.astype(np.float64) @ weights.T)[None, None].astype(np.float32)
+
+
+def test_large_values_are_compared_block_by_block(monkeypatch):
+    monkeypatch.setattr(equivalence, "_BLOCK", 7)
+    before = np.random.default_rng(1).normal(0, 1, (3, 4, 5)).astype(np.float32)
+    after = before.copy()
+    assert largest_error(before, after) == 0.0
+    after[2, 3, 4] += 0.5  # in the last block, which is not full
+    assert largest_error(before, after) == abs(np.float64(after[2, 3, 4]) - np.float64(before[2, 3, 4]))
+    after[1, 1, 1] = np.nan
+    assert largest_error(before, after) == np.inf
+    assert largest_error(before[:0], after[:0]) == 0.0

@@ -184,7 +184,7 @@ class Builder:
         zero = form.zero_point.astype(np.int64)
         info = np.iinfo(tensor.dtype)
         if np.any(zero < info.min) or np.any(zero > info.max):
-            raise Refused(f"the zero point of '{tensor.name}' is outside of its type")
+            raise Refused(f"the zero point of '{tensor.name}' is outside of its type", "convert the network again")
         shape = form.scale.shape if form.per_channel else ()
         return [
             self.array(f"{tensor.name}.scale", form.scale.reshape(shape)),

@@ -82,6 +82,17 @@ def test_a_build_computes_what_litert_does(target: str, tmp_path: Path) -> None:
     )
 
 
+def test_an_input_whose_zero_point_its_type_cannot_hold_is_told(tmp_path: Path) -> None:
+    net = TfliteFile("i1")
+    x = net.tensor((1, 4), "i1", scale=[0.1], zero=[300])
+    net.inputs.append(x)
+    path = net.write(tmp_path / "net.tflite", net.op("RELU", [x], (1, 4)))
+    with pytest.raises(ModelError, match="an input: the zero point of 't0' is outside of its type") as caught:
+        import_tflite(path)
+    assert caught.value.where == str(path)
+    assert "convert the network again" in caught.value.remedy
+
+
 def test_integer_weights_of_a_float_network_are_floats(tmp_path: Path) -> None:
     """As the converter's dynamic range quantisation writes them."""
     net = TfliteFile("f4")
