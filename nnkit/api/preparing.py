@@ -57,11 +57,7 @@ def builds(recipe: Recipe, wanted: Sequence[str], progress: Progress, switches: 
 
     for name in wanted:
         if not any(_is_wanted(key, [name]) for key in recipe.targets):
-            raise UsageError(
-                f"the recipe has no target {name!r}",
-                where="--target",
-                remedy=no_such_target(name, tuple(recipe.targets)),
-            )
+            raise no_such_target(name, tuple(recipe.targets))
     check_required(recipe)
     chosen = {key: options for key, options in recipe.targets.items() if not wanted or _is_wanted(key, wanted)}
     targets = {key: load_target(plugin_name(key)) for key in chosen}
@@ -84,12 +80,14 @@ def builds(recipe: Recipe, wanted: Sequence[str], progress: Progress, switches: 
     ]
 
 
-def no_such_target(name: str, known: Sequence[str]) -> str:
-    """What to do about a target that a recipe does not have: one that is installed can be added."""
+def no_such_target(name: str, known: Sequence[str]) -> UsageError:
+    """The error for a target that a recipe does not have: one that is installed can be added."""
     from nnkit.target import installed_targets
 
     add = f"; to build for it too, add --set 'targets.{name}={{}}'" if name in installed_targets() else ""
-    return f"its targets are: {', '.join(known)}{add}"
+    return UsageError(
+        f"the recipe has no target {name!r}", where="--target", remedy=f"its targets are: {', '.join(known)}{add}"
+    )
 
 
 def _is_wanted(key: str, wanted: Sequence[str]) -> bool:

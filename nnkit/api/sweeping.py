@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nnkit.api.preparing import load, no_such_target
-from nnkit.errors import UsageError
 from nnkit.recipe.grid import Point, axes_of_recipe, points, spanned
 from nnkit.recipe.problems import InvalidRecipeError, Problem
 
@@ -63,9 +62,7 @@ def _wanted(every: Sequence[Point], targets: Sequence[str]) -> tuple[Point, ...]
     for target in targets:
         if not any(target in each for each in names):
             known = tuple(dict.fromkeys(point.variant for point in every))
-            raise UsageError(
-                f"the recipe has no target {target!r}", where="--target", remedy=no_such_target(target, known)
-            )
+            raise no_such_target(target, known)
     return tuple(p for p, mine in zip(every, names, strict=True) if not targets or mine & set(targets))
 
 

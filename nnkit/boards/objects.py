@@ -32,7 +32,8 @@ def compile_object(command: Sequence[str], includes: Sequence[Path], source: Pat
 
     Args:
         command: the compiler and its flags, without include folders, source and output.
-        includes: folders of headers, all of whose `.h` files count as read.
+        includes: folders of headers, all of whose `.h` files count as read. A source that reads anything else, by
+            `.incbin` say, is not for here: that it changed would not be seen.
 
     Raises ToolError with the end of the compiler's log.
     """

@@ -79,9 +79,9 @@ def open_build(folder: Path) -> BuiltFolder:
     target = report.get("target")
     if not isinstance(target, str):
         raise _damaged(folder, "its report names no target")
-    parts = sorted(path.parent for path in folder.glob("networks/*/report.json"))
-    if parts and not (folder / "program.nnkit").exists():
-        names = " or ".join(str(part) for part in parts)
+    parts = sorted(folder.glob("networks/*/report.json")) if "networks" in report else []
+    if parts:
+        names = " or ".join(str(path.parent) for path in parts)
         raise UserFileError(
             "this build is of several networks", where=str(folder), remedy=f"name one of them: {names}"
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nnkit.errors import RecipeError
 from nnkit.reading.matching_files import mended_glob
-from nnkit.reading.regular_file import is_broken_link
+from nnkit.reading.regular_file import is_file_or_broken_link
 
 if TYPE_CHECKING:
     from nnkit.recipe.types import RecipePath  # with pydantic behind it, which processes that calibrate do without
@@ -75,7 +75,7 @@ def _matches(pattern: str, base: Path, where: str) -> list[Path]:
     if (base / pattern).is_file():
         return [base / pattern]
     matching = [base / name for name in glob.glob(pattern, root_dir=base, recursive=True)]
-    files = [path for path in matching if path.is_file() or is_broken_link(path)]
+    files = [path for path in matching if is_file_or_broken_link(path)]
     if not files:
         what = "matches folders only" if matching else "matches no file"
         raise RecipeError(f"'{pattern}' {what}", where=where, remedy=mended_glob(pattern, base))

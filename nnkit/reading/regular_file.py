@@ -19,6 +19,11 @@ def is_broken_link(path: Path) -> bool:
     return path.is_symlink() and not path.exists()
 
 
+def is_file_or_broken_link(path: Path) -> bool:
+    """What a glob may match: no folder, and nothing that is no file but a link to one that is gone."""
+    return path.is_file() or is_broken_link(path)
+
+
 def open_regular(path: Path) -> BinaryIO:
     """A file open for reading, for those that read it in pieces.
 

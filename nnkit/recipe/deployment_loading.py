@@ -10,7 +10,7 @@ from nnkit.recipe.document import Document, load_document
 from nnkit.recipe.explain import Finding
 from nnkit.recipe.loading import TargetModels, assembled, problems_of, read_section, read_targets
 from nnkit.recipe.problems import InvalidRecipeError
-from nnkit.recipe.settings import Setting, settings_beside
+from nnkit.recipe.settings import Setting
 
 _KEYS_OF_A_NETWORK = ("restructure", "tags", "calibration")
 
@@ -36,9 +36,7 @@ def load_deployment(
     findings += _target_findings(document)
     if findings or body is None:
         raise InvalidRecipeError(problems_of(document, findings), file=document.file)
-    recipe = assembled(DeploymentRecipe, document, body, targets)
-    recipe._settings = settings_beside(settings)
-    return recipe
+    return assembled(DeploymentRecipe, document, body, targets)
 
 
 def _misplaced(document: Document) -> Iterator[Finding]:

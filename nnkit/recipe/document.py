@@ -18,7 +18,7 @@ import yaml
 from nnkit.reading import is_broken_link
 from nnkit.recipe import scalars
 from nnkit.recipe.problems import InvalidRecipeError, KeyPath, Place, Problem, shown
-from nnkit.recipe.settings import Setting
+from nnkit.recipe.settings import Setting, settings_beside
 from nnkit.recipe.variables import Expansion, VariableError, expand
 from nnkit.recipe.yaml_loader import (
     CORE_PREFIX,
@@ -47,6 +47,7 @@ class Document:
         raw: scalars as written, where that is not `str(value)`: numbers, and text with variables.
         expansions: the text values that had a `$` in them.
         sources: every file read, the recipe first, then its fragments.
+        settings: `KEY=VALUE` of what was set beside the files.
     """
 
     file: str
@@ -56,6 +57,7 @@ class Document:
     raw: Mapping[KeyPath, str]
     expansions: Mapping[KeyPath, Expansion]
     sources: tuple[Path, ...]
+    settings: tuple[str, ...]
 
     def place(self, path: KeyPath, *, key: bool = False) -> Place:
         """The place of a value (or, with `key`, of its key); what is not written has its parent's place."""
@@ -96,6 +98,7 @@ def load_document(
         raw=builder.raw,
         expansions=builder.expansions,
         sources=tuple(builder.real_paths),
+        settings=settings_beside(settings),
     )
 
 

@@ -22,7 +22,7 @@ from nnkit.recipe.problems import InvalidRecipeError, KeyPath, Problem
 from nnkit.recipe.scalars import resolve
 from nnkit.recipe.schema import Recipe, RecipeBody, target_faults
 from nnkit.recipe.sections import TargetOptionsBase
-from nnkit.recipe.settings import Setting, settings_beside
+from nnkit.recipe.settings import Setting
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _Recipe = TypeVar("_Recipe", bound=Placed)
@@ -60,9 +60,7 @@ def load_recipe(
         InvalidRecipeError: anything wrong with the recipe; all that is wrong at once where that can be told.
     """
     document = load_document(path, environ=environ, settings=settings)
-    recipe = validate(document, target_models=target_models, known_rules=known_rules)
-    recipe._settings = settings_beside(settings)
-    return recipe
+    return validate(document, target_models=target_models, known_rules=known_rules)
 
 
 def validate(
@@ -103,6 +101,7 @@ def assembled(
     recipe._places = document.values
     recipe._file = document.file
     recipe._sources = document.sources
+    recipe._settings = document.settings
     return recipe
 
 

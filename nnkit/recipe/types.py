@@ -21,7 +21,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from nnkit.errors import RecipeError
 from nnkit.reading.matching_files import mended_glob
-from nnkit.reading.regular_file import is_broken_link
+from nnkit.reading.regular_file import is_broken_link, is_file_or_broken_link
 from nnkit.recipe.base import fault
 from nnkit.recipe.variables import escape
 
@@ -73,11 +73,6 @@ ByteSize = Annotated[
 
 def _quoted(value: Any) -> str:
     return f"'{value}'" if isinstance(value, str) else str(value)
-
-
-def is_file_or_broken_link(path: Path) -> bool:
-    """What a glob may match: no folder, and nothing that is no file but a link to one that is gone."""
-    return path.is_file() or is_broken_link(path)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ the last place in random directions, and a rewrite may move the value by at most
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -134,16 +134,19 @@ def _error(before: list[NDArray[np.float32]], after: list[NDArray[np.float32]]) 
         if left.shape != right.shape:
             return float("inf"), 1.0
         error = max(error, largest_error(left, right))
-        blocks = (left.ravel()[start : start + _BLOCK] for start in range(0, left.size, _BLOCK))
-        peak = max(peak, *(float(np.abs(block[np.isfinite(block)]).max(initial=0.0)) for block in blocks), 0.0)
+        for block in _blocks(left):
+            peak = max(peak, float(np.abs(block[np.isfinite(block)]).max(initial=0.0)))
     return error, peak
 
 
 def largest_error(before: NDArray[Any], after: NDArray[Any]) -> float:
     """The largest difference of two arrays of one shape; infinite where only one of them is not a number."""
-    left, right = np.ravel(before), np.ravel(after)
-    starts = range(0, left.size, _BLOCK)
-    return max((_largest_error(left[at : at + _BLOCK], right[at : at + _BLOCK]) for at in starts), default=0.0)
+    return max(map(_largest_error, _blocks(before), _blocks(after)), default=0.0)
+
+
+def _blocks(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    flat = np.ravel(values)
+    return (flat[at : at + _BLOCK] for at in range(0, flat.size, _BLOCK))
 
 
 def _largest_error(before: NDArray[Any], after: NDArray[Any]) -> float:

@@ -66,11 +66,12 @@ class HostRunner:
         if compiler is None:
             raise ToolError("no C compiler was found", remedy="install gcc or clang, or set CC")
         artifact = artifact.resolve()
-        sources = [artifact / source for source in describe(artifact)["sources"]]
+        description = describe(artifact)
+        sources = [artifact / source for source in description["sources"]]
         sources += [artifact / "host" / "nnkit_port_host.c", artifact / "host" / "main.c"]
         binary = folder / "network"
-        command = [compiler, *self.flags, *(["-DNNKIT_PORT_PARALLEL"] if describe(artifact).get("cluster") else [])]
-        main = (artifact / f"{describe(artifact)['stem']}.c", artifact / "host" / "main.c")
+        command = [compiler, *self.flags, *(["-DNNKIT_PORT_PARALLEL"] if description.get("cluster") else [])]
+        main = (artifact / f"{description['stem']}.c", artifact / "host" / "main.c")
         objects: list[Path] = []
         # The plain build is made at the same time and has most sources in common: they meet in the middle.
         for number, source in enumerate(reversed(sources) if trace else sources):

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from nnkit.calibrate.stats import ValueRange
 from nnkit.graph.view import Shape
@@ -105,10 +106,7 @@ def _exchanges(order: Order) -> list[tuple[int, int, int]]:
 
 
 def _product(sizes: Sequence[int], axes: Sequence[int]) -> int:
-    count = 1
-    for axis in axes:
-        count *= sizes[axis]
-    return count
+    return prod(sizes[axis] for axis in axes)
 
 
 def in_steps(graph: TpuGraph, ranges: dict[str, ValueRange] | None, modes: dict[str, str]) -> TpuGraph:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nnkit.boards.objects import compile_object
 from nnkit.boards.tools import QEMU_RV32, RV32_COMPILER, RV32_SIZE, missing_tools, require, run_in
 from nnkit.c.host_compiler import host_compiler
 from nnkit.deployed import Deployed
@@ -122,9 +123,8 @@ class _Rv32Build:
         place = self.folder / f"{source.replace('/', '_')}{'.hooks' if hooks else ''}.o"
         flags = [*RV32_FLAGS, *OPTIMISATION, f"-DNNKIT_PARTS={self.parts}", "-fcallgraph-info=su"]
         flags += ["-DNNKIT_STAGES"] if hooks else []
-        flags += [f"-I{self.artifact / folder}" for folder in ("rv32", "session", ".")]
-        command = [require(RV32_COMPILER), *flags, "-c", "-o", str(place), str(self.artifact / source)]
-        run_in(self.folder, command, _COMPILE_TIMEOUT_S)
+        includes = [self.artifact / folder for folder in ("rv32", "session", ".")]
+        compile_object([require(RV32_COMPILER), *flags], includes, self.artifact / source, place)
         return place
 
     def stack_bytes(self, deployed: Deployed) -> int:
