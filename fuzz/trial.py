@@ -23,12 +23,15 @@ from types import FrameType
 from typing import Any, Literal, NoReturn
 
 from fuzz.classes import CLASSES
+from nnkit.trust import VALUES_VARIABLE
 
 LIMIT_SECONDS = 20
 """Of the processor: what else runs on the machine makes no input hang. By the clock it may take `_BY_THE_CLOCK` times
 as long, for what waits instead of working."""
 _BY_THE_CLOCK = 60
 LIMIT_BYTES = 1 << 30
+VALUES_GIB = 1 / 8
+"""What a network's values may take: a comparison holds those before and after a rewrite, and a run of another's."""
 WARM_UP = 5
 """Inputs before the first, so that imports of libraries are not counted as one's own."""
 _GRACE_SECONDS = 10  # for code of an extension module, in which no alarm rings
@@ -132,6 +135,7 @@ def _work(sender: Connection, name: str, given: Any, seed: int, first: int, end:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGALRM, _late)
     signal.signal(signal.SIGPROF, _late)
+    os.environ[VALUES_VARIABLE] = str(VALUES_GIB)
     with _silence():
         _find_targets_once()
         for warm_up in range(WARM_UP):

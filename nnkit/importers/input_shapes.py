@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nnkit.errors import ModelError, RecipeError
+from nnkit.importers.value_memory import allowed_bytes, remedy_for
 
 if TYPE_CHECKING:
     import onnx
-
-MAX_VALUE_BYTES = 2**30
-"""Largest single value of a network that the import takes; a guard against absurd shapes."""
 
 
 @dataclass(frozen=True)
@@ -182,11 +180,12 @@ def _pin(value: onnx.ValueInfoProto, declared: DeclaredInputs, where: str) -> li
             label = f" ('{dim}')" if isinstance(dim, str) and dim else ""
             raise _open(value.name, f"leaves dimension {axis}{label} open", where)
         shape.append(size)
-    if 4 * math.prod(shape) > MAX_VALUE_BYTES:
+    needed, allowed = 4 * math.prod(shape), allowed_bytes()
+    if needed > allowed:
         raise ModelError(
-            f"input '{value.name}' of shape {shape} is larger than {MAX_VALUE_BYTES:,} bytes",
+            f"input '{value.name}' of shape {shape} takes {needed:,} bytes; {allowed:,} are allowed",
             where=where,
-            remedy="check the shape",
+            remedy=remedy_for(needed),
         )
     tensor.shape.Clear()
     tensor.shape.SetInParent()

@@ -1,12 +1,11 @@
-"""Shapes of every value: inferred, static and of a sane size, or the import says which layer breaks that."""
+"""Shapes of every value: inferred, static and small enough for memory, or the import says which layer breaks that."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from nnkit.errors import ModelError
-from nnkit.importers.input_shapes import MAX_VALUE_BYTES
+from nnkit.importers.value_memory import check_values_fit
 
 if TYPE_CHECKING:
     import onnx
@@ -16,8 +15,8 @@ def static_shapes(graph: onnx.GraphProto, where: str) -> dict[str, tuple[int, ..
     """Shape of every input and of every value that a layer computes, by name.
 
     Raises:
-        ModelError: a shape is not known before run time, is empty, or is larger than `MAX_VALUE_BYTES`; the message
-            names the first such layer.
+        ModelError: a shape is not known before run time or is empty, the message names the first such layer; or the
+            values take more memory than is allowed.
     """
     known = {value.name: value for value in (*graph.value_info, *graph.input, *graph.output)}
     shapes = {value.name: value_dims(value) for value in graph.input}
@@ -40,28 +39,9 @@ def static_shapes(graph: onnx.GraphProto, where: str) -> dict[str, tuple[int, ..
                     where=where,
                     remedy="the input is too small for the network: check the input's shape",
                 )
-            _check_size(layer, name, dims, where)
             shapes[name] = dims
+    check_values_fit(graph, where)
     return {name: dims for name, dims in shapes.items() if dims is not None}
-
-
-def check_sizes(graph: onnx.GraphProto, where: str) -> None:
-    """Raises ModelError, as `static_shapes`, for a value that is known to be larger than `MAX_VALUE_BYTES`."""
-    known = {value.name: value for value in (*graph.value_info, *graph.output)}
-    for node in graph.node:
-        for name in node.output:
-            dims = value_dims(known[name]) if name in known else None
-            if dims is not None and all(dim >= 0 for dim in dims):
-                _check_size(f"layer '{node.name}' ({node.op_type})", name, dims, where)
-
-
-def _check_size(layer: str, name: str, dims: tuple[int, ...], where: str) -> None:
-    if 4 * math.prod(dims) > MAX_VALUE_BYTES:
-        raise ModelError(
-            f"{layer}: its output '{name}' of shape {list(dims)} is larger than {MAX_VALUE_BYTES:,} bytes",
-            where=where,
-            remedy="check the input's shape",
-        )
 
 
 def value_dims(value: onnx.ValueInfoProto) -> tuple[int, ...] | None:

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from nnkit.errors import ModelError, UserFileError
 from nnkit.external_tool import SLOW, run_tool
+from nnkit.importers.value_memory import allowed_bytes
 from nnkit.owned_folder import temporary_folder
+from nnkit.trust import VALUES_VARIABLE
 
 if TYPE_CHECKING:
     import onnx
@@ -25,10 +27,13 @@ if TYPE_CHECKING:
     from nnkit.graph.weights_aside import Weights
 
 _ORIGINAL, _WEIGHTS = "original.onnx", "weights.bin"
+_BESIDE_VALUES_BYTES = 4 * 2**30  # libraries, weights, constants while they are folded
 _OPTIONAL = "simplify"
 _SLOW = "it took longer than"
+_LARGE = "it took more memory than it may"
 _NOT_SIMPLIFIED = "not simplified: "
 _DAMAGED = "the file is damaged, or its sizes are absurd: export the network again"
+_MORE = f"{_DAMAGED}; if it is meant so, allow more memory: {VALUES_VARIABLE}=8 (GiB)"
 _PURPOSE = {
     "inline": "inlining its functions",
     "check": "checking it",
@@ -41,9 +46,10 @@ _PURPOSE = {
 
 @dataclass(frozen=True)
 class ToolLimits:
-    """Limits of one run of the tools. `memory_bytes` is address space, of which libraries alone take about 1 GiB."""
+    """Limits of one run of the tools. `memory_bytes` is address space, of which libraries alone take about 1 GiB;
+    without it, 4 GiB and what the network's values may take."""
 
-    memory_bytes: int = 6 * 2**30
+    memory_bytes: int | None = None
     seconds: float = 120.0
 
 
@@ -101,12 +107,13 @@ def _run(folder: Path, steps: list[str], sizes: Mapping[str, int], where: str, l
     from nnkit.graph.weights_aside import read_weights
     from nnkit.importers.tool_worker import NEW_WEIGHTS
 
+    memory_bytes = limits.memory_bytes or _BESIDE_VALUES_BYTES + allowed_bytes()
     model, notes = _ORIGINAL, list[str]()
     attempt = 0
     while True:
         request = {
             "model": model, "original": _ORIGINAL, "weights": _WEIGHTS, "sizes": sizes, "steps": steps,
-            "where": where, "notes": notes, "memory_bytes": limits.memory_bytes, "attempt": attempt,
+            "where": where, "notes": notes, "memory_bytes": memory_bytes, "attempt": attempt,
         }  # fmt: skip
         (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
         (folder / "state.json").unlink(missing_ok=True)
@@ -122,12 +129,12 @@ def _run(folder: Path, steps: list[str], sizes: Mapping[str, int], where: str, l
             result = onnx.load_model_from_string((folder / model).read_bytes())
             return ToolResult(result, tuple(notes), left)
         failed = report.get("step", "")
-        why = "it took more memory than it may" if report.get("out_of_memory") else ended or "the tools crashed on it"
+        why = _LARGE if report.get("out_of_memory") else ended or "the tools crashed on it"
         if failed != _OPTIONAL:
             raise ModelError(
                 f"the model cannot be used: {why}, while {_PURPOSE.get(failed, 'reading it')}",
                 where=where,
-                remedy=SLOW if why.startswith(_SLOW) else _DAMAGED,
+                remedy=SLOW if why.startswith(_SLOW) else _MORE if why == _LARGE else _DAMAGED,
             )
         notes = [*notes, f"{_NOT_SIMPLIFIED}{why}"]
         steps = steps[steps.index(_OPTIONAL) + 1 :]
@@ -159,7 +166,7 @@ def _start(folder: Path, seconds: float) -> str | None:
     if run.code is None:
         return f"{_SLOW} {run.timeout_s:.0f} s"
     if "bad_alloc" in run.errors or "MemoryError" in run.errors:
-        return "it took more memory than it may"
+        return _LARGE
     how = f"signal {-run.code}" if run.code < 0 else f"status {run.code}"
     return f"the tools crashed on it ({how})"
 

@@ -31,8 +31,9 @@ from nnkit.graph.weights_aside import (
 from nnkit.importers.canonical import canonicalise
 from nnkit.importers.constant_layers import fold_constant_layers
 from nnkit.importers.operators import DEFAULT_DOMAINS
-from nnkit.importers.static_shapes import check_sizes, static_shapes
+from nnkit.importers.static_shapes import static_shapes
 from nnkit.importers.tidy import constants_to_initializers, drop_unused, graphs, name_nodes, read_names
+from nnkit.importers.value_memory import check_values_fit
 from nnkit.importers.without_rounding import without_rounding
 
 WORKING_OPSET = 21
@@ -165,7 +166,7 @@ def _fold(state: StepState) -> tuple[int, str]:
         before = _inferred(state).graph
     except Exception as error:
         return 0, f"failed ({_message(error)})"
-    check_sizes(before, state.where)  # onnxsim would begin to compute such a value
+    check_values_fit(before, state.where)  # onnxsim would begin to compute such a value
     try:
         import onnxsim
 
@@ -343,6 +344,7 @@ def _run(proto: onnx.ModelProto, weights: Weights, feeds: dict[str, NDArray[np.f
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.enable_cpu_mem_arena = options.enable_mem_pattern = False  # it runs once: nothing is kept for the next
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     wanted = {value.name for value in session.get_inputs()}

@@ -144,6 +144,11 @@ def largest_error(before: NDArray[Any], after: NDArray[Any]) -> float:
     return max(map(_largest_error, _blocks(before), _blocks(after)), default=0.0)
 
 
+def largest(values: NDArray[Any]) -> float:
+    """The largest magnitude; what is not a number is left out."""
+    return max((float(np.abs(block[~np.isnan(block)]).max(initial=0.0)) for block in _blocks(values)), default=0.0)
+
+
 def _blocks(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
     flat = np.ravel(values)
     return (flat[at : at + _BLOCK] for at in range(0, flat.size, _BLOCK))

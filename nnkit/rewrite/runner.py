@@ -17,7 +17,7 @@ from nnkit.graph.refusal import Refused
 from nnkit.rewrite.edit import Edit
 from nnkit.rewrite.edit_runner import apply_edit
 from nnkit.rewrite.editor import Editor
-from nnkit.rewrite.equivalence import FLOAT_ROUNDING, Tolerance, Values, compare, evaluate, sample_inputs
+from nnkit.rewrite.equivalence import FLOAT_ROUNDING, Tolerance, Values, compare, evaluate, largest, sample_inputs
 from nnkit.rewrite.log import DeclinedSite, RewriteEntry, RewriteLog
 from nnkit.rewrite.rule import AnyRule
 from nnkit.rewrite.tag_moves import Asked, tag_moves, tagged_layers
@@ -234,10 +234,12 @@ def _compare(
     state.max_error = max(state.max_error or 0.0, difference.max_error)
     state.relative_error = max(state.relative_error or 0.0, difference.relative_error)
     if state.rule.exact and difference.offending_value:
-        if difference.offending_error == math.inf and difference.allowed_error > _NEAR_THE_END:
+        value = difference.offending_value
+        overflows = difference.offending_error == math.inf and difference.allowed_error > _NEAR_THE_END
+        if overflows or _reads_huge(before, before_values, value):
             raise ModelError(
                 "the values of this layer come so near to the largest float32 that they overflow with a rounding",
-                where=_layer_of(after, difference.offending_value),
+                where=_layer_of(after, value),
                 remedy="its weights are damaged: export the network again",
             )
         raise InternalError(
@@ -247,6 +249,12 @@ def _compare(
             where=_layer_of(after, difference.offending_value),
         )
     return after_values
+
+
+def _reads_huge(model: Model, values: Values, value: str) -> bool:
+    """Whether the layer that gives a value reads numbers so large that float32 has no 1 beside them."""
+    read = next((node.input for node in model.proto().graph.node if value in node.output), ())
+    return any(largest(array) > _NEAR_THE_END for name in read for array in values.get(name, []))
 
 
 def _layer_of(model: Model, value: str) -> str:

@@ -18,18 +18,24 @@ CONFIG_VARIABLE = "NNKIT_CONFIG"
 TIME_VARIABLE = "NNKIT_TIME_FACTOR"
 """Every limit of time is multiplied by it; it counts before the setting `time_factor`."""
 
+VALUES_VARIABLE = "NNKIT_VALUES_GIB"
+"""What the values of a network may take in memory while it runs; it counts before the setting `values_gib`."""
+
+USUAL_VALUES_GIB = 2.0
+
 _FILE = "config.yaml"
-_KEYS = ("programs", "time_factor", "signer")
-_LARGEST_FACTOR = 10_000.0
+_KEYS = ("programs", "time_factor", "values_gib", "signer")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """programs: path by the name under which the program is looked for. time_factor: of every limit of time. signer:
-    public key (PEM) that must have signed every package that is verified or extracted."""
+    """programs: path by the name under which the program is looked for. time_factor: of every limit of time.
+    values_gib: memory for the values of a network that is imported. signer: public key (PEM) that must have signed
+    every package that is verified or extracted."""
 
     programs: Mapping[str, Path] = field(default_factory=dict)
     time_factor: float = 1.0
+    values_gib: float = USUAL_VALUES_GIB
     signer: Path | None = None
 
 
@@ -66,31 +72,48 @@ def user_settings() -> Settings:
     relative = [name for name, program in paths.items() if not program.is_absolute()]
     if relative:
         raise _wrong(path, f"the path of {relative[0]} is not absolute")
-    written = os.environ.get(TIME_VARIABLE)
-    factor, place = (content.get("time_factor", 1.0), str(path)) if not written else (written, TIME_VARIABLE)
+    factor = _number(content, path, "time_factor", TIME_VARIABLE, _FACTOR)
+    values_gib = _number(content, path, "values_gib", VALUES_VARIABLE, _GIB)
     signer = content.get("signer")
     if signer is not None and not isinstance(signer, str):
         raise _wrong(path, "signer is not a path")
-    return Settings(paths, _factor(factor, place), None if signer is None else Path(signer).expanduser())
+    return Settings(paths, factor, values_gib, None if signer is None else Path(signer).expanduser())
 
 
-def _factor(value: Any, where: str) -> float:
+@dataclass(frozen=True)
+class _Number:
+    """A setting that is a number above 0. usual: without it. what, example: for the error."""
+
+    usual: float
+    largest: float
+    what: str
+    example: str
+
+
+_FACTOR = _Number(1.0, 10_000.0, "factor for limits of time", "10 on a machine ten times as slow")
+_GIB = _Number(USUAL_VALUES_GIB, 4096.0, "amount of memory in GiB", "4 for networks on large pictures")
+
+
+def _number(content: Mapping[Any, Any], path: Path, key: str, variable: str, kind: _Number) -> float:
+    """The variable's, or else the setting's."""
+    written = os.environ.get(variable)
+    value, where = (written, variable) if written else (content.get(key, kind.usual), str(path))
     try:
-        factor = float(value)
+        number = float(value)
     except (TypeError, ValueError):
-        factor = math.nan
-    if not 0.0 < factor <= _LARGEST_FACTOR:
+        number = math.nan
+    if not 0.0 < number <= kind.largest:
         raise UserFileError(
-            f"{value!r} is no factor for limits of time",
+            f"{value!r} is no {kind.what}",
             where=where,
-            remedy=f"write a number above 0, at most {_LARGEST_FACTOR:,.0f}; 10 on a machine ten times as slow",
+            remedy=f"write a number above 0, at most {kind.largest:,.0f}; {kind.example}",
         )
-    return factor
+    return number
 
 
 def _wrong(path: Path, reason: str) -> UserFileError:
     return UserFileError(
         f"the configuration cannot be used: {reason}",
         where=str(path),
-        remedy="write `programs: {NAME: /absolute/path}` and `time_factor: NUMBER`, or remove it",
+        remedy="write `programs: {NAME: /absolute/path}`, `time_factor: NUMBER`, `values_gib: NUMBER`, or remove it",
     )

@@ -37,7 +37,8 @@ def run_warm(command: Sequence[str], *, environment: Mapping[str, str], timeout_
     timeout_s *= user_settings().time_factor
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(_server()[0])
-        connection.sendall(json.dumps([str(command[3]), timeout_s]).encode() + b"\n")
+        settings = {name: value for name, value in environment.items() if name.startswith("NNKIT_")}
+        connection.sendall(json.dumps([str(command[3]), timeout_s, settings]).encode() + b"\n")
         code, errors = json.loads(connection.makefile().read())
     return ToolRun(command[0], code, timeout_s, "", errors)
 
@@ -98,11 +99,14 @@ def _serve(address: str) -> None:
 def _answer(connection: socket.socket) -> NoReturn:
     """Runs one worker in a child and says how it ended: [exit code or null, standard error]."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    folder, timeout_s = json.loads(connection.makefile().readline())
+    folder, timeout_s, settings = json.loads(connection.makefile().readline())
     with tempfile.TemporaryFile() as errors:
         child = os.fork()
         if child == 0:
             os.dup2(errors.fileno(), 2)
+            for name in [name for name in os.environ if name.startswith("NNKIT_")]:
+                del os.environ[name]
+            os.environ.update(settings)
             _work(folder)
         end = time.monotonic() + timeout_s
         pause_s = 0.0005

@@ -12,21 +12,22 @@ from nnkit.trust import config_folder, user_settings
 
 def test_without_a_file_there_are_defaults(config: Path) -> None:
     assert config_folder() == config
-    assert (dict(user_settings().programs), user_settings().time_factor) == ({}, 1.0)
+    assert (dict(user_settings().programs), user_settings().time_factor, user_settings().values_gib) == ({}, 1.0, 2.0)
 
 
-def test_programs_and_time(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_time_and_memory(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config.mkdir()
-    (config / "config.yaml").write_text("programs: {mapper: /opt/mapper}\ntime_factor: 2.5\n")
+    (config / "config.yaml").write_text("programs: {mapper: /opt/mapper}\ntime_factor: 2.5\nvalues_gib: 8\n")
     assert dict(user_settings().programs) == {"mapper": Path("/opt/mapper")}
-    assert user_settings().time_factor == 2.5
+    assert (user_settings().time_factor, user_settings().values_gib) == (2.5, 8.0)
     monkeypatch.setenv("NNKIT_TIME_FACTOR", "4")
-    assert user_settings().time_factor == 4.0
+    monkeypatch.setenv("NNKIT_VALUES_GIB", "0.5")
+    assert (user_settings().time_factor, user_settings().values_gib) == (4.0, 0.5)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["[]", "a: b", "programs: [a]", "programs: {a: 1}", "programs: {a: b}", "time_factor: 0", "time_factor: x"],
+    ["[]", "a: b", "programs: [a]", "programs: {a: 1}", "programs: {a: b}", "time_factor: 0", "values_gib: []"],
 )
 def test_anything_else_is_refused_with_a_remedy(config: Path, text: str) -> None:
     config.mkdir()
@@ -37,8 +38,11 @@ def test_anything_else_is_refused_with_a_remedy(config: Path, text: str) -> None
     assert caught.value.remedy
 
 
+@pytest.mark.parametrize(
+    ("variable", "what"), [("NNKIT_TIME_FACTOR", "no factor for limits"), ("NNKIT_VALUES_GIB", "no amount of memory")]
+)
 @pytest.mark.parametrize("value", ["nan", "-1", "inf", "slow"])
-def test_a_factor_that_is_none(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
-    monkeypatch.setenv("NNKIT_TIME_FACTOR", value)
-    with pytest.raises(UserFileError, match="no factor"):
+def test_a_number_that_is_none(monkeypatch: pytest.MonkeyPatch, variable: str, what: str, value: str) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(UserFileError, match=what):
         user_settings()
