@@ -154,8 +154,8 @@ def ssd300_row() -> Row:
     row: dict[str, Any] = {
         "macs": sum(macs(op, program) for op in program.ops),
         "whole_macs": sum(macs(op, plain) for op in plain.ops),
-        "weight_values": network.assembly.weights.size,
-        "weight_bytes": network.assembly.weights.nbytes,
+        "weight_values": network.weight_bytes // 4,
+        "weight_bytes": network.weight_bytes,
         "arena_bytes": network.arena_bytes,
         "whole_arena_bytes": arena_bytes(whole.graph),
         "detections": int((found[:, 0] == 0).sum()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -22,6 +22,11 @@ from nnkit.memory.sharing import Life, Wish, granted
 
 _Work = list[tuple[Node | None, list[Call]]]
 """Nodes in order with their calls; None: copies to outputs that another value holds."""
+
+
+TablePlaces = Callable[[Iterable[tuple[str, bytes]]], Mapping[bytes, str]]
+"""The memory of each table of weights, by its content. It is given every use of one: the layer, by what it gives,
+`""` for none, and the table's content."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,7 @@ class Assembly:
     prototypes: of the functions in them.
 
     buffers: what lies in the arena, with lifetimes in calls. sharings: which of them lie inside others. roots: by
-    view, the value that it shows. weights: the tables behind `Names.weights`, float32.
+    view, the value that it shows. weights: the tables behind `Names.weights`, float32, by memory.
     """
 
     steps: tuple[Step, ...]
@@ -87,7 +92,7 @@ class Assembly:
     sharings: tuple[Wish, ...]
     roots: Mapping[str, str]
     weight_bytes: int
-    weights: NDArray[np.float32]
+    weights: Mapping[str, NDArray[np.float32]]
     own: Mapping[str, str]
     prototypes: tuple[str, ...]
 
@@ -132,10 +137,12 @@ def region_pointer(region: str) -> str:
     return f"nnkit_in_{region}" if region else "nnkit_floats"
 
 
-def assemble(graph: GraphView, names: Names, memories: Memories | None = None) -> Assembly:
+def assemble(
+    graph: GraphView, names: Names, memories: Memories | None = None, table_places: TablePlaces | None = None
+) -> Assembly:
     """The code of every node, the memory planned, and the calls written.
 
-    memories: for inner values, where there are several.
+    memories: for inner values, where there are several; table_places: likewise for weights.
 
     Raises:
         ModelError: operators that have no C code, all of them with their reasons.
@@ -148,7 +155,7 @@ def assemble(graph: GraphView, names: Names, memories: Memories | None = None) -
     )
     arena = plan_arena(buffers, sharings, _diagonals(values, work), memories, _moved_bytes(values, work))
     in_place = frozenset((wish.inner, wish.step) for wish in sharings if not wish.over)
-    constants = Constants(names.weights)
+    constants = Constants(names.weights, table_places(_table_uses(values, work)) if table_places else {})
     steps = tuple(_Writer(values, arena, in_place, constants).steps(work))
     calls = [call for _, group in work for call in group]
     return Assembly(
@@ -160,7 +167,7 @@ def assemble(graph: GraphView, names: Names, memories: Memories | None = None) -
         sharings,
         values.roots,
         constants.table_bytes,
-        np.concatenate(constants.joined) if constants.joined else np.zeros(0, np.float32),
+        constants.joined(),
         {call.kernel: call.source for call in calls if call.source},
         tuple(dict.fromkeys(call.prototype for call in calls if call.prototype)),
     )
@@ -267,6 +274,20 @@ def _touched(call: Call) -> Touched:
     reads = dict.fromkeys(each.value for each in call.arguments if isinstance(each, Read))
     writes = dict.fromkeys(each.value for each in call.arguments if isinstance(each, Write))
     return Touched(tuple(reads), tuple(writes), call.accesses)
+
+
+def _table_uses(values: _Values, work: _Work) -> Iterator[tuple[str, bytes]]:
+    """Each table of floats that a call reads, with its layer; those that a trace alone is told, with none."""
+    for owner, calls in work:
+        for argument in (each for call in calls for each in call.arguments):
+            array = argument.values if isinstance(argument, Table) else None
+            if isinstance(argument, Read):
+                array = values.constant(values.root(argument.value))
+            if array is not None and array.dtype == np.float32:
+                yield owner.output if owner else "", array.tobytes()
+        for name in owner.results if owner else ():
+            if (shown := values.constant(values.root(name))) is not None:
+                yield "", shown.tobytes()
 
 
 def _moved_bytes(values: _Values, work: _Work) -> Mapping[str, int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,24 +25,31 @@ class Constant:
     text: str
 
 
+def weight_pointer(weights: str, region: str) -> str:
+    """What the calls name the pointer to the weights of a memory; of the only one, where it is empty."""
+    return f"{weights}_in_{region}" if region else weights
+
+
 class Constants:
     """Constants by content, numbered in the order in which they are needed.
 
     Args:
         weights: a pointer to all float tables, one behind the other; None: each is an array of its own.
+        regions: by a table's content, the memory that it lies in, where there are several: each has its pointer.
     """
 
-    def __init__(self, weights: str | None) -> None:
+    def __init__(self, weights: str | None, regions: Mapping[bytes, str] = MappingProxyType({})) -> None:
         self.weights = weights
+        self.regions = regions
         self.by_content: dict[tuple[str, bytes], Constant] = {}
         self.offsets: dict[bytes, int] = {}
-        self.joined: list[NDArray[np.float32]] = []
+        self._joined: dict[str, list[NDArray[np.float32]]] = {}
         self.table_bytes = 0
 
     def table(self, array: NDArray[np.float32] | NDArray[np.int32]) -> str:
         """C of a pointer to the numbers."""
         if array.dtype == np.float32 and self.weights is not None:
-            return self._joined(self.weights, array.astype(np.float32, copy=False))
+            return self._place(self.weights, array.astype(np.float32, copy=False))
         kind = "float" if array.dtype == np.float32 else "int"
         key = (kind, array.tobytes())
         if key not in self.by_content:
@@ -53,13 +62,19 @@ class Constants:
             self.table_bytes += array.nbytes
         return self.by_content[key].name
 
-    def _joined(self, pointer: str, array: NDArray[np.float32]) -> str:
+    def joined(self) -> Mapping[str, NDArray[np.float32]]:
+        """The tables behind each pointer, by memory; `""` is the only one."""
+        return {region: np.concatenate(tables) for region, tables in self._joined.items()}
+
+    def _place(self, pointer: str, array: NDArray[np.float32]) -> str:
         key = array.tobytes()
+        region = self.regions[key] if self.regions else ""
         if key not in self.offsets:
-            self.offsets[key] = sum(each.size for each in self.joined)
-            self.joined.append(array.reshape(-1))
+            tables = self._joined.setdefault(region, [])
+            self.offsets[key] = sum(each.size for each in tables)
+            tables.append(array.reshape(-1))
             self.table_bytes += array.nbytes
-        return f"{pointer} + {self.offsets[key]}"
+        return f"{weight_pointer(pointer, region)} + {self.offsets[key]}"
 
     def struct(self, struct: Struct) -> str:
         """C of a pointer to the structure."""

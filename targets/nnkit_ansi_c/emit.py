@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from nnkit import __version__
 from nnkit.c.float.catalogue import HEADERS, kernel_source
 from nnkit.c.sources import c_environment, tidy_source
@@ -18,6 +16,7 @@ from nnkit.generated import write_sources
 from nnkit_ansi_c.device import build_id_of, emit_firmware
 from nnkit_ansi_c.network import Network
 from nnkit_ansi_c.options import AnsiCOptions
+from nnkit_ansi_c.weight_files import weight_files
 
 _PER_LINE = 8
 
@@ -28,7 +27,7 @@ def emit_library(network: Network, options: AnsiCOptions, folder: Path, stages: 
     Raises UserFileError where the folder cannot be written.
     """
     prefix, assembly = network.prefix, network.assembly
-    weights = np.ascontiguousarray(assembly.weights, "<f4")
+    files = weight_files(prefix, {region: each.astype("<f4").tobytes() for region, each in network.weights.items()})
     values: dict[str, Any] = {
         "prefix": prefix,
         "macro": prefix.upper(),
@@ -40,18 +39,19 @@ def emit_library(network: Network, options: AnsiCOptions, folder: Path, stages: 
         "float_count": assembly.arena.float_bytes // VALUE_BYTES,
         "int_count": assembly.arena.int_bytes // VALUE_BYTES,
         "arena_bytes": network.arena_bytes,
-        "weight_bytes": weights.nbytes,
+        "weight_bytes": network.weight_bytes,
         "blob": options.weights == "blob",
         "regions": [each.name for each in network.regions.values],
         "region_floats": {name: peak.peak_bytes // VALUE_BYTES for name, peak in assembly.arena.peaks.items()},
-        "weight_parts": (
-            {"region": "", "name": f"{prefix}_weights", "bin": f"{prefix}_weights.bin", "bytes": weights.nbytes},
-        ),
-        "blobs": (f"{prefix}_weights.bin",),
+        "weight_regions": [each.name for each in network.regions.weights],
+        "weight_files": files,
+        "weight_counts": {region: max(each.size, 1) for region, each in network.weights.items()},
         "sources": network.sources(),
         "stages": stages,
         "headers": HEADERS,
-        "rows": _rows(weights) if options.weights == "arrays" else (),
+        "weight_rows": (
+            {region: _rows(each) for region, each in network.weights.items()} if options.weights == "arrays" else {}
+        ),
     }
     environment = c_environment("nnkit_ansi_c", "templates")
     weights_file = f"{prefix}_weights.{'S' if options.weights == 'blob' else 'c'}"
@@ -68,13 +68,14 @@ def emit_library(network: Network, options: AnsiCOptions, folder: Path, stages: 
     values["weights_file"] = weights_file
     texts = {file: tidy_source(environment, template, values) for file, template in templates.items()}
     texts |= {file: kernel_source(file) for file in (*HEADERS, *network.sources()[1:])}
-    build_id = build_id_of([texts[f"{prefix}.c"].encode(), weights.tobytes()])
+    build_id = build_id_of([texts[f"{prefix}.c"].encode(), *(each.content for each in files)])
     record = dict(network.record()) | {"weights": weights_file, "id": build_id}
     texts[f"{prefix}.json"] = json.dumps(record, indent=2) + "\n"
     write_sources(folder, texts)
     emit_firmware(record, build_id, folder)
     if options.weights == "blob":
-        (folder / f"{prefix}_weights.bin").write_bytes(weights.tobytes())
+        for each in files:
+            (folder / each.bin).write_bytes(each.content)
 
 
 def _rows(weights: Any) -> list[str]:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from nnkit import __version__
 from nnkit.c.affine.catalogue import HEADER, header, kernel_files
 from nnkit.c.sources import TYPES_HEADER, c_environment, tidy_source, types_header
@@ -15,6 +17,7 @@ from nnkit.generated import write_sources
 from nnkit_ansi_c.device import build_id_of, emit_firmware
 from nnkit_ansi_c.integer_network import IntegerNetwork
 from nnkit_ansi_c.options import AnsiCOptions
+from nnkit_ansi_c.weight_files import weight_files
 
 _PER_LINE = 16
 
@@ -28,6 +31,10 @@ def emit_integer_library(
     """
     prefix, blob = network.prefix, options.weights == "blob"
     weights_file = f"{prefix}_weights.{'S' if blob else 'c'}"
+    tables = network.pools.items()
+    files = weight_files(
+        prefix, {region: b"".join(map(np.ndarray.tobytes, pools.values())) for region, pools in tables}
+    )
     values: dict[str, Any] = {
         "prefix": prefix,
         "macro": prefix.upper(),
@@ -40,8 +47,11 @@ def emit_integer_library(
         "regions": network.record()["regions"],
         "peaks": {name: peak.peak_bytes for name, peak in network.layout.placement.peaks.items()},
         "weight_regions": network.record()["weight_regions"],
-        "weight_parts": [_weight_part(network, region, blob=blob) for region in network.pools],
-        "blobs": [_blob(prefix, region) for region in network.pools],
+        "weight_files": files,
+        "weight_lengths": {region: {kind: len(pool) for kind, pool in pools.items()} for region, pools in tables},
+        "weight_rows": {}
+        if blob
+        else {region: [_rows(each.tolist()) for each in pools.values()] for region, pools in tables},
         "blob": blob,
         "constants": network.constants,
         "layers": network.layers,
@@ -64,34 +74,15 @@ def emit_integer_library(
     texts = {file: tidy_source(environment, template, values) for file, template in templates.items()}
     texts |= kernel_files(prefix, network.kernels, network.structures)
     texts |= {HEADER: header(), TYPES_HEADER: types_header()}
-    weights = {region: b"".join(pool.tobytes() for pool in pools.values()) for region, pools in network.pools.items()}
     library = [texts[file].encode() for file in network.sources()]
-    build_id = build_id_of([*library, *weights.values()])
+    build_id = build_id_of([*library, *(each.content for each in files)])
     record = dict(network.record()) | {"weights": weights_file, "id": build_id}
     texts[f"{prefix}.json"] = json.dumps(record, indent=2) + "\n"
     write_sources(folder, texts)
     emit_firmware(record, build_id, folder)
     if blob:
-        for region, data in weights.items():
-            (folder / _blob(prefix, region)).write_bytes(data)
-
-
-def _blob(prefix: str, region: str) -> str:
-    return f"{prefix}_{region}_weights.bin" if region else f"{prefix}_weights.bin"
-
-
-def _weight_part(network: IntegerNetwork, region: str, *, blob: bool) -> dict[str, Any]:
-    """What the templates say of a file of weights: C names of its type and its constant, lengths, numbers."""
-    prefix, pools = network.prefix, network.pools[region]
-    return {
-        "region": region,
-        "type": f"{prefix}_{region}_weight_data" if region else f"{prefix}_weight_data",
-        "name": f"{prefix}_{region}_weights" if region else f"{prefix}_weights",
-        "bin": _blob(prefix, region),
-        "bytes": network.weight_bytes_of(region),
-        "lengths": {kind: len(pool) for kind, pool in pools.items()},
-        "rows": () if blob else [_rows(pool.tolist()) for pool in pools.values()],
-    }
+        for each in files:
+            (folder / each.bin).write_bytes(each.content)
 
 
 def _rows(numbers: list[int]) -> list[str]:

@@ -16,8 +16,9 @@ from nnkit.c.affine.layout import Layout, Place, Work, layout_of, work_of
 from nnkit.c.affine.statements import C_TYPES, TABLE_TYPES, Statements, byte_pointer, stored, table_pointer
 from nnkit.c.text import float32_literal, identifier, unique_identifiers
 from nnkit.program.affine import AffineProgram, AffineTensor
-from nnkit_ansi_c.regions import Regions, table_traffic
+from nnkit_ansi_c.regions import Regions
 
+_EMPTY_BYTES = 4 * len(TABLE_TYPES)  # C has no arrays of no elements, and each begins at a word
 _TAKEN = ("context", "arena", "weights", "layer", "values", "count", "bytes")
 
 
@@ -174,21 +175,20 @@ class IntegerNetwork:
     @property
     def weight_bytes(self) -> int:
         """Bytes of all tables of weights."""
-        return sum(self.weight_bytes_of(region) for region in self.pools)
+        return sum(self.held_bytes.values())
 
-    def weight_bytes_of(self, region: str) -> int:
-        """Bytes of the tables of a region."""
-        return sum(pool.nbytes for pool in self.pools[region].values())
+    @cached_property
+    def held_bytes(self) -> Mapping[str, int]:
+        """By region the bytes of its tables."""
+        return {region: sum(pool.nbytes for pool in pools.values()) for region, pools in self.pools.items()}
 
     @cached_property
     def table_regions(self) -> Mapping[bytes, str]:
         """The region of each table, by its content."""
-        used: dict[bytes, tuple[int, float]] = {}
-        for step, table in self._used_tables():
-            array = stored(table)
-            _, traffic = used.get(array.tobytes(), (0, 0.0))
-            used[array.tobytes()] = array.nbytes, traffic + table_traffic(self.program, self.work, step, table)
-        return self.regions.weight_regions(used, self.program.name)
+        uses = (
+            (self.program.ops[self.work.owners[step]], stored(table).tobytes()) for step, table in self._used_tables()
+        )
+        return self.regions.weight_regions(self.program, uses, reserved_bytes=_EMPTY_BYTES)
 
     def _used_tables(self) -> Iterator[tuple[int, Table]]:
         for step, call in enumerate(self.work.calls):

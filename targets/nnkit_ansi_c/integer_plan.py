@@ -44,11 +44,7 @@ def integer_plan(network: IntegerNetwork, limit_bytes: int | None) -> MemoryPlan
             where=program.name,
             remedy=f"set `arena` to at least {peak.peak_bytes:,} bytes, or use a smaller network",
         )
-    for region in network.regions.weights:
-        size = network.weight_bytes_of(region.name)
-        buffers[f"weights in {region.name}"] = Buffer(
-            f"weights in {region.name}", "weights", region.name, 0, size, 0, last
-        )
+    buffers |= network.regions.weight_buffers(network.held_bytes, last)
     caller_bytes = 0
     for name in (*program.inputs, *program.outputs):
         size = program.tensors[name].size_bytes
@@ -66,13 +62,10 @@ def integer_plan(network: IntegerNetwork, limit_bytes: int | None) -> MemoryPlan
 
 def _regions(network: IntegerNetwork, limit_bytes: int | None) -> dict[str, RegionUse]:
     """The arena, or each region of values and of weights. Least peaks are proven for what lies in a region."""
-    sizes = {each.name: each.size for each in (*network.regions.values, *network.regions.weights)}
+    sizes = {each.name: each.size for each in network.regions.values}
     uses = {}
     for name, peak in network.layout.placement.peaks.items():
         given = sizes.get(name, peak.peak_bytes if limit_bytes is None else limit_bytes)
         proven = peak.peak_bytes == peak.lower_bound_bytes
         uses[name] = RegionUse(given, peak.peak_bytes, peak.lower_bound_bytes, proven)
-    for each in network.regions.weights:
-        held = network.weight_bytes_of(each.name)
-        uses[each.name] = RegionUse(each.size, held, held, True)
-    return uses
+    return uses | network.regions.weight_uses(network.held_bytes)

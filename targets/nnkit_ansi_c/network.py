@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nnkit.c.text import identifier, unique_identifiers
 from nnkit.program import Program
 from nnkit_ansi_c.regions import Regions
@@ -66,7 +69,7 @@ class Network:
     def of(program: Program, *, inputs_in_arena: bool = False, regions: Regions | None = None) -> Network:
         """Deterministic: the same program gives the same names, addresses and calls.
 
-        regions: for values, where there are several. Raises DoesNotFitError where they are too small.
+        regions: where there are several memories. Raises DoesNotFitError where they are too small.
         """
         from nnkit.cpu_segments.assemble import Names, assemble
         from nnkit.graph.view import GraphView
@@ -83,7 +86,7 @@ class Network:
         sources = {} if inputs_in_arena else {port.name: port.pointer for port in inputs}
         regions = regions or Regions()
         given = Names(sources, {p.name: p.pointer for p in outputs}, WEIGHTS)
-        assembly = assemble(GraphView.of(model), given, regions.memories())
+        assembly = assemble(GraphView.of(model), given, regions.memories(), regions.table_places(program))
         if inputs_in_arena:
             inputs = tuple(replace(port, offset=assembly.arena.offsets[port.name]) for port in inputs)
         return Network(prefix, inputs, outputs, assembly, regions)
@@ -93,15 +96,32 @@ class Network:
         """Bytes of working memory."""
         return self.assembly.arena.float_bytes + self.assembly.arena.int_bytes
 
+    @property
+    def weights(self) -> Mapping[str, NDArray[np.float32]]:
+        """By region, `""` for the only file: all tables, one behind the other."""
+        names = [each.name for each in self.regions.weights] or [""]
+        return {name: self.assembly.weights.get(name, np.zeros(0, np.float32)) for name in names}
+
+    @property
+    def held_bytes(self) -> Mapping[str, int]:
+        """By region the bytes of its tables."""
+        return {region: tables.nbytes for region, tables in self.weights.items()}
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all tables of weights."""
+        return sum(self.held_bytes.values())
+
     def record(self) -> Mapping[str, Any]:
         """`<prefix>.json`: what tools want to know of the files."""
+        regions = {"regions": self.regions.values, "weight_regions": self.regions.weights}
         return {
             "name": self.prefix,
             "inputs": [_described(port) for port in self.inputs],
             "outputs": [_described(port) for port in self.outputs],
             "arena_bytes": self.arena_bytes,
-            **({"regions": [each.name for each in self.regions.values]} if self.regions.values else {}),
-            "weight_bytes": self.assembly.weights.nbytes,
+            **{key: [each.name for each in given] for key, given in regions.items() if given},
+            "weight_bytes": self.weight_bytes,
             "sources": self.sources(),
             "layers": [
                 {"name": result.name, "values": result.count}

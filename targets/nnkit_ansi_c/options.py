@@ -55,8 +55,8 @@ class AnsiCOptions(TargetOptionsBase):
     regions: tuple[MemoryRegion, ...] = Field(
         default=(),
         description="Several memories, such as an STM32H7's DTCM, AXI SRAM and external flash. Values "
-        "and weights that are used most go to the fastest; the C takes a pointer for each. In float32 of values "
-        "alone. Empty: one arena and one file of weights.",
+        "and weights that are used most go to the fastest; the C takes a pointer for each. Empty: one arena and one "
+        "file of weights.",
         examples=[[{"name": "dtcm", "size": "64KiB", "cycles": 1}, {"name": "axi", "size": "256KiB", "cycles": 3}]],
     )
     stripes: int | None = Field(
@@ -99,12 +99,6 @@ class AnsiCOptions(TargetOptionsBase):
         if not self.regions:
             return self
         names = [region.name for region in self.regions]
-        if self.precision == "float32" and any(region.holds == "weights" for region in self.regions):
-            raise fault(
-                "regions that hold weights are of integers, and the precision is float32, whose weights are one file",
-                "remove them and pass the address of the weights, or set precision: int8",
-                ("regions",),
-            )
         if self.inputs == "arena":
             raise fault("there are both `inputs: arena` and `regions`", "remove inputs", ("inputs",))
         if len(set(names)) < len(names) or {"arena", "caller"} & set(names):

@@ -43,6 +43,7 @@ def plan_of(program: Program, network: Network, limit_bytes: int | None) -> Memo
         size = program.tensors[name].size_bytes
         buffers[name] = Buffer(name, "activation", CALLER, caller_bytes, size, 0, last)
         caller_bytes += size
+    buffers |= network.regions.weight_buffers(network.held_bytes, last)
     regions = _regions(network, limit_bytes) | {CALLER: RegionUse(caller_bytes, caller_bytes, caller_bytes, True)}
     plan = MemoryPlan(
         "general", regions, buffers, _places(program, assembly, buffers), steps, (), assembly.weight_bytes
@@ -51,12 +52,13 @@ def plan_of(program: Program, network: Network, limit_bytes: int | None) -> Memo
 
 
 def _regions(network: Network, limit_bytes: int | None) -> dict[str, RegionUse]:
-    """The arena, or each region of values; integers lie behind the floats of the last one."""
+    """The arena, or each region of values, integers behind the floats of the last one; each region of weights."""
+    weights = network.regions.weight_uses(network.held_bytes)
     arena = network.assembly.arena
     peak_bytes = arena.float_bytes + arena.int_bytes
     if not network.regions.values:
         given = peak_bytes if limit_bytes is None else limit_bytes
-        return {ARENA: RegionUse(given, peak_bytes, arena.lower_bound_bytes, arena.proven_optimal)}
+        return {ARENA: RegionUse(given, peak_bytes, arena.lower_bound_bytes, arena.proven_optimal)} | weights
     uses = {}
     for each in network.regions.values:
         peak = arena.peaks[each.name]
@@ -69,7 +71,7 @@ def _regions(network: Network, limit_bytes: int | None) -> dict[str, RegionUse]:
             )
         least = peak.lower_bound_bytes + more
         uses[each.name] = RegionUse(each.size, peak.peak_bytes + more, least, peak.peak_bytes + more == least)
-    return uses
+    return uses | weights
 
 
 def _steps(program: Program, assembly: Assembly) -> tuple[Step, ...]:

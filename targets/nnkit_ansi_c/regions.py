@@ -8,24 +8,26 @@ region with room.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nnkit.c.affine.call import Table
 from nnkit.c.affine.layout import ARENA, Room, Work
-from nnkit.c.affine.statements import stored
 from nnkit.cpu_segments.arena import ALIGNMENT_BYTES as FLOAT_ALIGNMENT_BYTES
 from nnkit.cpu_segments.arena import Memories
+from nnkit.cpu_segments.assemble import TablePlaces
 from nnkit.errors import DoesNotFitError
-from nnkit.memory.plan import Region
+from nnkit.memory.plan import Buffer, Region, RegionUse
+from nnkit.program import OpBase, Program
 from nnkit.program.affine import AffineProgram
 from nnkit_ansi_c import cycles
+from nnkit_ansi_c.ops import FloatLayer
 from nnkit_ansi_c.options import MemoryRegion
 
 ALIGNMENT_BYTES = 4
 _ACCESS_BYTES = 4
 _TENTHS = 10  # costs are whole numbers: tenths of a cycle
-_COLUMNS = 4  # pixels that meet a row of weights at a time
+_PIXELS = {("integers", ""): 4, ("integers", "depthwise"): 1, ("floats", ""): 2, ("floats", "depthwise"): 4}
+"""How many pixels meet a weight each time that the kernels of a board read it."""
 
 
 @dataclass(frozen=True)
@@ -71,29 +73,59 @@ class Regions:
 
         return of
 
-    def weight_regions(self, tables: Mapping[bytes, tuple[int, float]], name: str) -> Mapping[bytes, str]:
-        """By table its region, `""` where weights are one file.
-
-        tables: bytes and traffic of each, by its content. Raises DoesNotFitError.
-        """
+    def table_places(self, program: Program) -> TablePlaces | None:
+        """Where tables of float32 lie; None where weights are one file."""
         if not self.weights:
-            return dict.fromkeys(tables, "")
-        left = {each.name: each.size for each in self.weights}
+            return None
+        ops = {op.output: op for op in program.ops}
+
+        def of(uses: Iterable[tuple[str, bytes]]) -> Mapping[bytes, str]:
+            return self.weight_regions(program, ((ops.get(output), table) for output, table in uses))
+
+        return of
+
+    def weight_regions(
+        self, program: Program, uses: Iterable[tuple[OpBase | None, bytes]], reserved_bytes: int = 0
+    ) -> Mapping[bytes, str]:
+        """By the content of a table its region, `""` where weights are one file.
+
+        uses: every layer that reads a table, None for none, and the table's content. reserved_bytes: of each region,
+        for what is no table. Raises DoesNotFitError.
+        """
+        traffic: dict[bytes, float] = {}
+        for op, table in uses:
+            moved = 0.0 if op is None else table_traffic(op, program, len(table))
+            traffic[table] = traffic.get(table, 0.0) + moved
+        if not self.weights:
+            return dict.fromkeys(traffic, "")
+        left = {each.name: each.size - reserved_bytes for each in self.weights}
         placed: dict[bytes, str] = {}
-        for key in sorted(tables, key=lambda key: (-tables[key][1] / max(tables[key][0], 1), -tables[key][0])):
-            size = -(-tables[key][0] // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        for key in sorted(traffic, key=lambda key: (-traffic[key] / max(len(key), 1), -len(key))):
+            size = -(-len(key) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
             region = next((each.name for each in self.weights if left[each.name] >= size), None)
             if region is None:
-                total = sum(size for size, _ in tables.values())
                 raise DoesNotFitError(
-                    f"the weights take {total:,} bytes, and a table of {size:,} finds no room in "
+                    f"the weights take {sum(map(len, traffic)):,} bytes, and a table of {size:,} finds no room in "
                     f"{', '.join(each.name for each in self.weights)}",
-                    where=name,
+                    where=program.name,
                     remedy="raise `size` of a region that holds weights, or remove these regions",
                 )
             placed[key] = region
             left[region] -= size
         return placed
+
+    def weight_buffers(self, held_bytes: Mapping[str, int], last_step: int) -> dict[str, Buffer]:
+        """The weights of each region as one buffer, which lives all the time. held_bytes: by region."""
+        names = {each.name: f"weights in {each.name}" for each in self.weights}
+        return {
+            name: Buffer(name, "weights", region, 0, held_bytes[region], 0, last_step)
+            for region, name in names.items()
+        }
+
+    def weight_uses(self, held_bytes: Mapping[str, int]) -> dict[str, RegionUse]:
+        """What the weights take of each region."""
+        held = {each: held_bytes[each.name] for each in self.weights}
+        return {each.name: RegionUse(each.size, size, size, True) for each, size in held.items()}
 
 
 def value_traffic(program: AffineProgram, work: Work) -> Mapping[str, int]:
@@ -121,11 +153,13 @@ def scratch_traffic(program: AffineProgram, work: Work, room: Room) -> int:
     return max(room.size_bytes, done.macs if done is not None else 0)
 
 
-def table_traffic(program: AffineProgram, work: Work, step: int, table: Table) -> float:
-    """Bytes of a table that a call reads."""
-    size = stored(table).nbytes
-    op = program.ops[work.owners[step]]
+def table_traffic(op: OpBase, program: Program, size_bytes: int) -> float:
+    """Bytes of a table of so many that a layer reads."""
     done = cycles.work_of(op, program)
     if done is None:
-        return float(max(size, program.tensors[op.output].size_bytes))
-    return size * max(1.0, done.positions if done.kind == "depthwise" else done.positions / _COLUMNS)
+        # Products that no measurement covers read a weight for each.
+        products = 4 * op.multiply_accumulates(program.tensors) if isinstance(op, FloatLayer) else 0
+        return float(max(size_bytes, program.tensors[op.output].size_bytes, products))
+    numbers, kind = "floats" if done.numbers == "float32" else "integers", done.kind
+    pixels = _PIXELS[numbers, kind if kind == "depthwise" else ""]
+    return size_bytes * max(1.0, done.positions / pixels)
