@@ -5,11 +5,15 @@ but works on global memory: what it reads is stored and loaded again. As a convo
 local memory with its neighbours and has weights by channel; a vector that leaves local memory is then written value
 by value. Layers that follow one another are judged together by modelled cycles, whose rates were measured in the
 compiler's simulator: small layers, layers in the midst of a network, and layers on whole images become convolutions,
-the wide last layers of classifiers stay products. On the cv18xx, whose cycles nobody tells, all become convolutions.
+the wide last layers of classifiers stay products.
+
+On the cv18xx, whose cycles nobody tells, bytes are counted. A convolution has a multiplier and a shift for each
+output, 5 bytes more than a product has, and the more accurate weights, which are worth a hundredth more.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +24,8 @@ from nnkit_tpu.chips import align_up, chip_named
 from nnkit_tpu.program import Mode, TpuActivation, TpuConv, TpuGraph, TpuMatMul, TpuOp, TpuReshape, TpuTensor
 
 _EXTRA = 68  # bytes of an output channel's bias, multiplier and shift in front of its taps
+_BIAS, _SCALE, _TABLE = 4, 5, 256  # bytes of an output's bias, of its multiplier and shift, of an activation's table
+_WORTH = 1.01  # bytes that scales by output are worth, of those without
 
 
 @dataclass(frozen=True)
@@ -63,8 +69,9 @@ def dense_layers(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
 
     A layer is one with constant weights on one vector, [1, K]. mode: of the whole network.
     """
+    are_better = _sooner_as_convolutions if (chip, 1) in _RATES else _hardly_more_bytes_as_convolutions
     for chain in _chains(graph):
-        if (chip, 1) not in _RATES or _sooner_as_convolutions(graph, chain, chip, mode):
+        if are_better(graph, chain, chip, mode):
             graph = _with_convolutions(graph, chain)
     return graph
 
@@ -113,6 +120,30 @@ def _sooner_as_convolutions(graph: TpuGraph, chain: Sequence[TpuOp], chip: str, 
     if leaves in graph.outputs:
         convolutions += rates.value * graph.tensors[leaves].shape[1]
     return convolutions < products
+
+
+def _hardly_more_bytes_as_convolutions(graph: TpuGraph, chain: Sequence[TpuOp], chip: str, mode: Mode) -> bool:
+    """By bytes loaded and stored. Products store and load what convolutions keep in local memory."""
+    del chip
+    first, last = chain[0], chain[-1]
+    ends = [_values(graph, first.inputs[0]) * _size(first, mode)] if first.inputs[0] in graph.inputs else []
+    ends += [_values(graph, last.output) * _size(last, mode)] if last.output in graph.outputs else []
+    convolutions = products = 0
+    for op in chain:
+        size = _size(op, mode)
+        constants, scales = _TABLE * (size == 1), 0
+        if isinstance(op, TpuMatMul) and op.weight is not None:
+            outputs = op.weight.shape[1]
+            constants, scales = op.weight.size * size + _BIAS * outputs, _SCALE * outputs * (size == 1)
+        convolutions += constants + scales
+        products += constants + size * sum(_values(graph, name) for name in (op.inputs[0], op.output))
+    if first.inputs[0] not in graph.inputs:
+        products += _values(graph, first.inputs[0]) * _size(first, mode)  # what made it stores it
+    return convolutions + sum(ends) <= _WORTH * products
+
+
+def _values(graph: TpuGraph, name: str) -> int:
+    return math.prod(graph.tensors[name].shape)
 
 
 def _size(op: TpuOp, mode: Mode) -> int:

@@ -15,6 +15,7 @@ from nnkit.calibrate.methods import refit
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
 from nnkit.errors import ModelError
 from nnkit_tpu.compiler_thresholds import Threshold, scaled_by, settled
+from nnkit_tpu.pool_thresholds import with_whole_multipliers
 from nnkit_tpu.program import (
     TpuActivation,
     TpuBinary,
@@ -69,7 +70,8 @@ def thresholds(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, always_sign
             continue
         result = settled(graph, chosen, moves, cv=always_signed)
         if always_signed:
-            return result
+            whole = with_whole_multipliers(graph, result, _formats(graph, apart, always_signed))
+            return settled(graph, whole, moves, cv=True)
         # A concatenation whose parts all are unsigned gives them its own threshold, signed where that is: it keeps to
         # itself then, so that it is as its parts are.
         late = _signed_against_their_inputs(graph, result)
@@ -93,6 +95,25 @@ def _united(
 ) -> dict[str, Threshold]:
     """The threshold of every tensor; the tensors of `apart` keep theirs in a concatenation."""
     own = {name: _own(graph, name, ranges[name]) for name in graph.tensors}
+    groups = _formats(graph, apart, always_signed)
+    joined: dict[str, Threshold] = {}
+    for name in graph.tensors:
+        root, mine = groups[name], own[name]
+        so_far = joined.get(root, mine)
+        joined[root] = Threshold(max(so_far.value, mine.value), so_far.signed or mine.signed or always_signed)
+    changed = True
+    while changed:
+        changed = False
+        for op in graph.ops:
+            root = groups[op.output]
+            if not joined[root].signed and _gives_signed(op, [joined[groups[n]].signed for n in op.inputs]):
+                joined[root] = Threshold(joined[root].value, True)
+                changed = True
+    return {name: joined[groups[name]] for name in graph.tensors}
+
+
+def _formats(graph: TpuGraph, apart: Collection[str], always_signed: bool) -> dict[str, str]:
+    """By tensor, the name of one among those that share its format."""
     groups = {name: name for name in graph.tensors}
     for op in graph.ops:
         if keeps_format(op):
@@ -104,20 +125,7 @@ def _united(
                 continue
             for name in alone:
                 _join(groups, name, op.output)
-    joined: dict[str, Threshold] = {}
-    for name in graph.tensors:
-        root, mine = _root(groups, name), own[name]
-        so_far = joined.get(root, mine)
-        joined[root] = Threshold(max(so_far.value, mine.value), so_far.signed or mine.signed or always_signed)
-    changed = True
-    while changed:
-        changed = False
-        for op in graph.ops:
-            root = _root(groups, op.output)
-            if not joined[root].signed and _gives_signed(op, [joined[_root(groups, n)].signed for n in op.inputs]):
-                joined[root] = Threshold(joined[root].value, True)
-                changed = True
-    return {name: joined[_root(groups, name)] for name in graph.tensors}
+    return {name: _root(groups, name) for name in graph.tensors}
 
 
 def _compares(op: TpuOp) -> bool:

@@ -1,4 +1,4 @@
-"""Fully connected layers as products or convolutions: the same values, and what the simulator finds sooner."""
+"""Fully connected layers as products or convolutions: the same values, and what costs less."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nnkit.simulate import simulate
 from nnkit_tpu.chip_forms import for_chip
 from nnkit_tpu.compile import CompileOptions, compile_graph
 from nnkit_tpu.dense import dense_layers
-from nnkit_tpu.layer_group.vendor_files import read_profile
+from nnkit_tpu.layer_group.vendor_files import read_profile, read_traffic
 from nnkit_tpu.lowering import lower
 from nnkit_tpu.program import TpuActivation, TpuConv, TpuGraph, TpuMatMul, TpuOp, TpuPool, TpuReshape, TpuTensor
 from nnkit_tpu.quantize import Precision, to_program
@@ -60,19 +60,22 @@ def convolutions(graph: TpuGraph) -> set[str]:
     return {op.name for op in graph.ops if isinstance(op, TpuConv)} - {"c"}
 
 
-def cycles(toolchain: Toolchain, graph: TpuGraph, chip: str, folder: Path) -> int:
+def cost(toolchain: Toolchain, graph: TpuGraph, chip: str, folder: Path) -> int:
+    """Cycles of the simulator; bytes of the final program where the chip's cycles are not told."""
     folder.mkdir()
     ranges = dict.fromkeys(graph.tensors, ValueRange(-4.0, 4.0, -4.0, 4.0))
     compile_graph(toolchain, graph, CompileOptions(chip), folder, ranges=ranges)
+    if chip == "cv181x":
+        return read_traffic((folder / "final.mlir").read_text()).total_bytes
     return read_profile((folder / "compiler_profile_0.txt").read_text(errors="replace")).end_cycles
 
 
-@pytest.mark.parametrize("chip", ["bm1684x", "bm1688"])
+@pytest.mark.parametrize("chip", ["bm1684x", "bm1688", "cv181x"])
 @pytest.mark.parametrize(
     ("channels", "side", "outputs", "pooled"),
     [(512, 7, (1000,), True), (128, 7, (128,), True), (256, 4, (256,), False), (512, 7, (512, 10), True)],
 )
-def test_the_choice_is_what_the_simulator_finds_sooner(
+def test_the_choice_is_what_costs_less(
     tpu_toolchain: Toolchain,
     tmp_path: Path,
     chip: str,
@@ -82,15 +85,15 @@ def test_the_choice_is_what_the_simulator_finds_sooner(
     pooled: bool,
 ) -> None:
     given = network(channels, side, outputs, pooled=pooled)
-    all_convolutions = dense_layers(given, "cv181x", "INT8")
+    all_convolutions = dense_layers(given, "cv181x", "BF16")
     assert len(convolutions(all_convolutions)) == len(outputs)
     costs = {
-        name: cycles(tpu_toolchain, graph, chip, tmp_path / name)
+        name: cost(tpu_toolchain, graph, chip, tmp_path / name)
         for name, graph in (("products", given), ("convolutions", all_convolutions))
     }
     chosen = dense_layers(given, chip, "INT8")
     taken = costs["convolutions" if convolutions(chosen) else "products"]
-    assert taken <= 1.03 * min(costs.values()), costs
+    assert taken <= (1.01 if chip == "cv181x" else 1.03) * min(costs.values()), costs
 
 
 def test_convolutions_give_the_same_values(tmp_path: Path) -> None:
