@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sweep:
-    """fixed: the settings that are the same for all points. spans: whether there is a grid."""
+    """fixed: the settings that are the same for all points. spans: whether there is a grid.
+
+    left_out: the points of the grid that are for other targets than those asked for.
+    """
 
     recipe: Recipe
     fixed: tuple[Setting, ...]
     points: tuple[Point, ...]
     spans: bool
+    left_out: tuple[Point, ...] = ()
 
 
 def load_sweep(path: Path, settings: Sequence[Setting] = (), targets: Sequence[str] = ()) -> Sweep:
@@ -36,10 +40,12 @@ def load_sweep(path: Path, settings: Sequence[Setting] = (), targets: Sequence[s
     recipe = load(path, fixed)
     told = {setting.key for setting in fixed} | {axis.name for axis in spans}
     axes = [*(axis for axis in axes_of_recipe(recipe) if axis.name not in told), *spans]
-    wanted = _wanted(points(recipe, axes), targets)
+    every = points(recipe, axes)
+    wanted = _wanted(every, targets)
     if axes:
         _check_points(path, fixed, wanted)
-    return Sweep(recipe, fixed, wanted, bool(axes))
+    left_out = tuple(point for point in every if point not in wanted) if axes else ()
+    return Sweep(recipe, fixed, wanted, bool(axes), left_out)
 
 
 def _check_points(path: Path, fixed: Sequence[Setting], wanted: Sequence[Point]) -> None:

@@ -63,7 +63,7 @@ def run_command(recipes: Sequence[Path], options: RunOptions) -> None:
         return
     jobs = jobs_of(recipes, options)
     try:
-        if len(recipes) > 1 or options.jobs > 1 or any(job.spanned for job in jobs):
+        if len(recipes) > 1 or options.jobs > 1 or any(job.spanned for job in jobs.wanted):
             sweep(jobs, options)
         else:
             _run_one(recipes[0], options)

@@ -21,6 +21,7 @@ from nnkit.api.sweeping import load_sweep
 from nnkit.build_status import exit_code
 from nnkit.commands.common import print_json, print_line
 from nnkit.commands.run import RunOptions, failure_text, switches, unproven_text
+from nnkit.commands.standing_rows import standing_rows
 from nnkit.commands.sweep_table import SweepTable
 from nnkit.errors import ExitCode, NnkitError, UsageError, cannot_be_written
 from nnkit.executors import THIS_HOST, Executor, ExecutorChoice, open_executor
@@ -53,6 +54,14 @@ class Job:
 
 
 @dataclass(frozen=True)
+class Jobs:
+    """The builds that a command makes. left_out: the others of their grids, which stay as they are."""
+
+    wanted: tuple[Job, ...]
+    left_out: tuple[Job, ...] = ()
+
+
+@dataclass(frozen=True)
 class JobResult:
     """How a build ended. log: what it wrote on the way. error: why it did not pass, empty where it did."""
 
@@ -65,26 +74,28 @@ class JobResult:
     log: str
 
 
-def jobs_of(recipes: Sequence[Path], options: RunOptions) -> list[Job]:
+def jobs_of(recipes: Sequence[Path], options: RunOptions) -> Jobs:
     """The builds that recipes ask for.
 
     Raises what a recipe that cannot be read raises, at any point of its grid; UsageError for a target that none of
     its builds is for.
     """
-    return [job for path in recipes for job in _jobs_of(path, options)]
+    wanted: list[Job] = []
+    left_out: list[Job] = []
+    for path in recipes:
+        loaded = load_sweep(path, options.settings, options.targets)
+        for points, jobs in ((loaded.points, wanted), (loaded.left_out, left_out)):
+            jobs += [Job(path, loaded.recipe.name, point, loaded.fixed, spanned=loaded.spans) for point in points]
+    return Jobs(tuple(wanted), tuple(left_out))
 
 
-def _jobs_of(path: Path, options: RunOptions) -> list[Job]:
-    loaded = load_sweep(path, options.settings, options.targets)
-    return [Job(path, loaded.recipe.name, point, loaded.fixed, spanned=loaded.spans) for point in loaded.points]
-
-
-def sweep(jobs: Sequence[Job], options: RunOptions) -> None:
+def sweep(asked: Jobs, options: RunOptions) -> None:
     """Run all builds; print a table (or the reports as JSON), and write it as `sweep.csv` and `sweep.html`.
 
     Raises UsageError, before anything is built, where two builds would go to one folder; SweepFailedError where
     builds failed, with the exit code of the first of them.
     """
+    jobs: Sequence[Job] = asked.wanted
     _check_folders(jobs)
     names = list(dict.fromkeys(job.name for job in jobs))
     folder = options.out / names[0] if len(names) == 1 else options.out
@@ -97,7 +108,8 @@ def sweep(jobs: Sequence[Job], options: RunOptions) -> None:
             raise cannot_be_written(folder, error) from error
         jobs = [replace(job, journal=journals / f"{index}.jsonl") for index, job in enumerate(jobs)]
         executor = stack.enter_context(_opened(options, len(jobs)))
-        table = SweepTable(folder, ", ".join(names), jobs, options.out, executor.dashboard)
+        standing = standing_rows(asked.left_out, options.out, folder)
+        table = SweepTable(folder, ", ".join(names), jobs, options.out, executor.dashboard, standing)
         progress.say_dashboard(executor.dashboard)
         progress.stream.write(f"  {len(jobs)} builds; follow them in {table.page}\n")
         done = _run(executor, jobs, options, table, progress)

@@ -24,12 +24,23 @@ _SHOWN = 3
 
 
 class SweepTable:
-    """Rows in the order of the builds. Raises UserFileError where the files cannot be written."""
+    """Rows in the order of the builds, then those that stand.
 
-    def __init__(self, folder: Path, title: str, jobs: Sequence[Job], out: Path, dashboard: str | None) -> None:
+    Raises UserFileError where the files cannot be written.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        title: str,
+        jobs: Sequence[Job],
+        out: Path,
+        dashboard: str | None,
+        standing: Sequence[Row] = (),
+    ) -> None:
         self.csv, self.page = folder / "sweep.csv", folder / "sweep.html"
         self._title, self._jobs, self._out = title, jobs, out
-        self._dashboard = dashboard or ""
+        self._dashboard, self._standing = dashboard or "", tuple(standing)
         self._rows = [Row(job.name, job.key, "waiting", job.point.values) for job in jobs]
         self._lock = threading.Lock()
         self._write()
@@ -99,9 +110,10 @@ class SweepTable:
 
     def _put(self) -> None:
         """Each file whole, whenever somebody reads it."""
+        rows = [*self._rows, *self._standing]
         for path, text in (
-            (self.csv, sweep_csv(self._rows)),
-            (self.page, sweep_html(self._title, self._rows, self._dashboard)),
+            (self.csv, sweep_csv(rows)),
+            (self.page, sweep_html(self._title, rows, self._dashboard)),
         ):
             new = path.with_name(f".{path.name}.new")
             new.write_text(text, encoding="utf-8")

@@ -30,7 +30,6 @@ from nnkit.importers.operators import (
     check_operators,
     check_versions,
 )
-from nnkit.importers.qoperator import qoperators_to_qdq
 from nnkit.importers.static_shapes import static_shapes
 from nnkit.importers.tensors import check_numbers, check_tensors, model_bytes
 from nnkit.importers.tidy import (
@@ -142,6 +141,8 @@ def import_read(read: ReadModel, options: ImportOptions) -> ImportResult:
 
 def _checked(read: ReadModel, limits: ToolLimits) -> ReadNetwork:
     """What was read, with its data files, checked. Raises UserFileError, ModelError."""
+    from nnkit.importers.qoperator import qoperators_to_qdq  # which loads onnx: commands that read no network do not
+
     proto, file, where = read.proto, read.file, str(read.file)
     opset = check_versions(proto, where)
     data_files = load_external_data(proto, file)

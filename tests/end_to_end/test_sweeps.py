@@ -216,9 +216,23 @@ def test_a_grid_is_built_and_its_table_says_what_each_build_is(tmp_path: Path, n
         "sweep.csv",
         "sweep.html",
     ]
-    one = nnkit("run", recipe, "--out", tmp_path / "one", "--no-qemu", "-t", "gap8@int8-512KiB", "--json")
+    gate = ("--set", "verify.gates.cosine=0.9")
+    one = nnkit("run", recipe, "--out", out, "--no-qemu", "-t", "gap8@int8-512KiB", "--json", *gate)
     assert one.returncode == 0, one.stderr
     assert [report["target"] for report in json.loads(one.stdout)] == ["gap8@int8-512KiB"]
+    with (out / "small/sweep.csv").open(newline="") as file:
+        again = {row["target"]: row for row in csv.DictReader(file)}
+    assert list(again) == ["gap8@int8-512KiB", "gap8@int16-512KiB"]
+    assert again["gap8@int16-512KiB"] == rows[0] | {"seconds": ""}  # as it was, though it was not built again
+
+    other = nnkit(
+        "run", recipe, "--out", out, "--no-qemu", "-t", "gap8@int8-512KiB", "--set", "verify.gates.cosine=0.8"
+    )
+    assert other.returncode == 0, other.stderr
+    with (out / "small/sweep.csv").open(newline="") as file:
+        assert [row["target"] for row in csv.DictReader(file)] == [
+            "gap8@int8-512KiB"
+        ]  # the other is of another recipe
 
 
 def test_lists_of_set_span_a_grid_and_the_table_follows_what_runs(tmp_path: Path, nnkit: Nnkit) -> None:
