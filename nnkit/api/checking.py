@@ -38,8 +38,6 @@ _TAKEN_BY_ALL = """
 """
 TAKEN_BY_ALL = frozenset(_TAKEN_BY_ALL.split())
 """Operators of ONNX that every target of nnkit takes, or that the import folds away: docs/operators.md."""
-FORMS_OF_SOME = frozenset({"Gather (uneven)", "Resize (cubic)"})
-"""Rows of that page on forms of these operators that not every target takes."""
 
 
 @dataclass(frozen=True)
@@ -223,30 +221,15 @@ def _tags(recipe: Recipe, graph: onnx.GraphProto, findings: _Findings) -> None:
 
 def _unusual(graph: onnx.GraphProto) -> list[str]:
     """Operators on the way from an input to an output that some target does not take."""
-    constants = {tensor.name: tensor for tensor in graph.initializer}
-    reached = {value.name for value in graph.input} - constants.keys()
+    reached = {value.name for value in graph.input} - {tensor.name for tensor in graph.initializer}
     unusual: list[str] = []
     for node in graph.node:
         if not any(name in reached for name in node.input) or node.op_type in ("Shape", "Size"):
             continue
         reached.update(node.output)
-        if node.op_type not in TAKEN_BY_ALL or _is_of_some(node, constants):
+        if node.op_type not in TAKEN_BY_ALL:
             unusual.append(node.op_type)
     return unusual
-
-
-def _is_of_some(node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto]) -> bool:
-    """Whether it is a form of `FORMS_OF_SOME`."""
-    import numpy as np
-    from onnx import helper, numpy_helper
-
-    if node.op_type == "Resize":
-        attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-        return attributes.get("mode") == b"cubic" or bool(attributes.get("antialias"))
-    if node.op_type == "Gather" and node.input[1] in constants:
-        steps = np.diff(numpy_helper.to_array(constants[node.input[1]]).reshape(-1))
-        return steps.size > 0 and bool((steps != steps[0]).any())
-    return False
 
 
 def _lower(recipe: Recipe, findings: _Findings) -> None:

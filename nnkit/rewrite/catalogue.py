@@ -67,6 +67,7 @@ _INTO_INTEGER_LAYERS: tuple[str, ...] = (
     "finite_mask",
     "softmax_of_rows",
     "instance_norm_to_rows",
+    "lrn_to_layers",
     "comparison_to_sign",
     "arithmetic_to_add_and_mul",
     "resize_to_layers",
@@ -106,6 +107,7 @@ OPTIONAL_RULES: tuple[str, ...] = (
     "inner_fc_to_conv",
     "sink_equal_reshapes",
     "gelu_from_parts",
+    "filtered_resize_to_conv",
     "unroll_uncommon_recurrent",
     *_INTO_INTEGER_LAYERS,
 )

@@ -26,9 +26,9 @@ EXPRESSION = 1e-5
 # fmt: off
 EXACT_OPS = frozenset((
     "Abs", "Add", "Ceil", "Clip", "Concat", "DepthToSpace", "Div", "Dropout", "Expand", "Flatten", "Floor",
-    "GlobalMaxPool", "Identity", "LeakyRelu", "Max", "MaxPool", "Min", "Mul", "Neg", "PRelu", "Pad", "ReduceMax",
-    "ReduceMin", "Relu", "Reshape", "Sign", "Slice", "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Transpose",
-    "Unsqueeze",
+    "Gather", "GlobalMaxPool", "Identity", "LeakyRelu", "Max", "MaxPool", "Min", "Mul", "Neg", "PRelu", "Pad",
+    "ReduceMax", "ReduceMin", "Relu", "Reshape", "Sign", "Slice", "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub",
+    "Transpose", "Unsqueeze",
 ))
 # fmt: on
 EXACT_CUSTOM_OPS = frozenset(("Embedding", "PassThrough", "Reorg"))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-_FLOAT_FORM = ("unroll_recurrent", "finite_mask", "comparison_to_sign", "gather_to_conv", "merge_matmul")
+_FLOAT_FORM = ("unroll_recurrent", "finite_mask", "comparison_to_sign", "merge_matmul")
 """What has no C in float as it is, or numbers that are not finite."""
 
 

@@ -41,8 +41,8 @@ class OnnxQdqTarget(Target[OnnxQdqOptions, "LoweredLayers"]):
         return Machine("ONNX Runtime", (), "Any host that runs ONNX models in QDQ form; memory is the runtime's.")
 
     def legalisation(self, options: OnnxQdqOptions) -> tuple[str, ...]:
-        """The quantiser's normal form; formats are chosen per fused layer."""
-        return INTEGER_FORM
+        """The quantiser's normal form; formats are chosen per fused layer. LRN stays in float, which is exact."""
+        return tuple(rule for rule in INTEGER_FORM if rule != "lrn_to_layers")
 
     def lower(self, model: Model, log: RewriteLog, options: OnnxQdqOptions) -> LoweredLayers:
         """All in one place; `_cpu` layers are a segment of their own and computed the same.

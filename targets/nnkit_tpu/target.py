@@ -74,6 +74,8 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
             "instance_norm_to_rows",
             "depth_to_space_to_transpose",
             "constant_part_to_conv",
+            "gather_to_conv",
+            "filtered_resize_to_conv",
         )
 
     def lower(self, model: Model, log: RewriteLog, options: TpuOptions) -> TpuLowered:

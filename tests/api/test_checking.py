@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from small_project import RECIPE, write_project
 
-from nnkit.api.checking import FORMS_OF_SOME, TAKEN_BY_ALL, _unusual, check
+from nnkit.api.checking import TAKEN_BY_ALL, check
 from nnkit.errors import ModelError, NnkitError, SeveralError, UserFileError
 from nnkit.recipe.settings import settings_of
 from tests.end_to_end.networks import Net
@@ -21,18 +21,10 @@ OPERATORS = Path(__file__).resolve().parents[2] / "docs/operators.md"
 
 def test_what_every_target_takes_is_the_page_s() -> None:
     taken: dict[str, bool] = {}
-    of_some: set[str] = set()
-    for name, form, row in re.findall(
-        r"^\| (\w+)([^|]*)\|(.*)\|$", OPERATORS.read_text(encoding="utf-8"), re.MULTILINE
-    )[1:]:
+    for name, row in re.findall(r"^\| (\w+)[^|]*\|(.*)\|$", OPERATORS.read_text(encoding="utf-8"), re.MULTILINE)[1:]:
         everywhere = all(cell.strip() for cell in row.split("|"))
-        label = f"{name}{form}".strip()
-        if not everywhere and label in FORMS_OF_SOME:
-            of_some.add(label)
-        else:
-            taken[name] = taken.get(name, True) and everywhere
+        taken[name] = taken.get(name, True) and everywhere
     folded = {"Cast", "Constant", "Dropout", "Identity", "Shape"}
-    assert of_some == FORMS_OF_SOME
     assert {name for name, everywhere in taken.items() if everywhere} >= TAKEN_BY_ALL - folded
     assert not any(name in TAKEN_BY_ALL for name, everywhere in taken.items() if not everywhere)
 
@@ -66,26 +58,6 @@ def test_an_operator_that_the_target_does_not_take_is_told_as_by_a_run(tmp_path:
     net.save(tmp_path / "net.onnx", net.node("Sin", [net.conv("x", 4)], 4))
     with pytest.raises(ModelError, match="op Sin is not supported"):
         check(path)
-
-
-@pytest.mark.parametrize(
-    ("mode", "indices", "told"),
-    [("linear", [0, 2, 4], False), ("cubic", [0, 2, 4], True), ("linear", [0, 1, 4], True)],
-)
-def test_forms_that_not_every_target_takes_are_looked_at_closely(mode: str, indices: list[int], told: bool) -> None:
-    nodes = [
-        onnx.helper.make_node("Resize", ["x", "", "scales"], ["wide"], mode=mode),
-        onnx.helper.make_node("Gather", ["wide", "indices"], ["y"], axis=1),
-    ]
-    constants = {"scales": np.array([1, 1, 2, 2], np.float32), "indices": np.array(indices, np.int64)}
-    graph = onnx.helper.make_graph(
-        nodes,
-        "forms",
-        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 8, 4, 4])],
-        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
-        [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()],
-    )
-    assert bool(_unusual(graph)) == told
 
 
 def test_sizes_are_read_from_the_heads_of_files_alone(tmp_path: Path) -> None:

@@ -5,8 +5,24 @@ from __future__ import annotations
 from benchmarks.zoo.page import cell, page
 
 ROWS = [
-    {"network": "a", "exporter": "dynamo", "target": "t", "status": "ok", "sqnr_db": 31.25, "reason": ""},
-    {"network": "a", "exporter": "dynamo", "target": "u", "status": "ok", "sqnr_db": None, "reason": ""},
+    {
+        "network": "a",
+        "exporter": "dynamo",
+        "target": "t",
+        "status": "ok",
+        "mismatches": 0,
+        "sqnr_db": 31.25,
+        "reason": "",
+    },
+    {
+        "network": "a",
+        "exporter": "dynamo",
+        "target": "u",
+        "status": "ok",
+        "mismatches": 0,
+        "sqnr_db": None,
+        "reason": "",
+    },
     {
         "network": "b",
         "exporter": "dynamo",
@@ -21,6 +37,10 @@ ROWS = [
 
 def test_cells() -> None:
     assert [cell(row) for row in ROWS] == ["31.2", "exact", "refused: LRN, Einsum", "**failed**"]
+
+
+def test_what_was_not_built_is_marked() -> None:
+    assert cell({**ROWS[0], "mismatches": None}) == "quantised, 31.2"
 
 
 def test_page() -> None:

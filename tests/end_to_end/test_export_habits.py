@@ -72,14 +72,15 @@ def _functions(net: _Net) -> list[str]:
 
 
 def _gathers(net: _Net) -> list[str]:
-    """Gather that picks evenly, a row, or reshapes; a function in place whose value is an output and is read on."""
+    """Gather that picks evenly, unevenly, a row, or reshapes; a function in place whose value is an output too."""
     x = net.op("Sigmoid", net.conv("input", 4, 2, 3, pads=[1] * 4))
     even = net.op("Gather", x, net.ints(0, 2, 4, 6), axis=2)
+    uneven = net.op("Gather", x, net.ints(5, 0, 0, 3), axis=3)
     row_ = net.op("Gather", x, net.constant(3, np.int64), axis=2)
     flat = net.op(
         "Gather", net.op("Reshape", x, net.ints(1, -1)), net.constant([[0, 64], [128, 192]], np.int64), axis=1
     )
-    return [x, net.op("MaxPool", x, kernel_shape=[3, 3], pads=[1] * 4), even, row_, flat]
+    return [x, net.op("MaxPool", x, kernel_shape=[3, 3], pads=[1] * 4), even, uneven, row_, flat]
 
 
 def _shapes(net: _Net) -> list[str]:

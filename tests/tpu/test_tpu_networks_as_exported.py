@@ -155,6 +155,12 @@ def sloped(net: Net) -> str:
     return net("more_slopes", "PRelu", z, net.constant(net.random.uniform(0.1, 0.4, (16, 1, 1))))
 
 
+def resampled(net: Net) -> str:
+    """Columns picked unevenly, enlarged by a cubic."""
+    picked = net("picked", "Gather", net.conv("conv", "x", 3, 6, 3, 4), net.constant([5, 0, 0, 3], np.int64), axis=3)
+    return net("wide", "Resize", picked, "", net.constant([1, 1, 2.5, 4]), mode="cubic")
+
+
 def squeezed(net: Net) -> str:
     """As in EfficientNet and MobileNet: gates, and bottlenecks without activation, which the compiler merges."""
 
@@ -183,6 +189,7 @@ def squeezed(net: Net) -> str:
         (detected, "bm1684x", ", precision: f16"),
         (squeezed, "bm1684x", ""),
         (boxed, "bm1684x", ""),
+        (resampled, "bm1684x", ""),
         (sloped, "bm1688", ""),
         (sloped, "cv181x", ", precision: bf16"),
     ],

@@ -15,6 +15,7 @@ from nnkit.c.float import (
     conv_transpose,
     depth_to_space,
     expand,
+    gather,
     gelu,
     gemm,
     lp_normalization,
@@ -61,6 +62,7 @@ ONNX_OPS: Mapping[str, Callable[[GraphView, Node], Code]] = MappingProxyType(
     | conv_transpose.LOWERINGS
     | depth_to_space.LOWERINGS
     | expand.LOWERINGS
+    | gather.LOWERINGS
     | gelu.LOWERINGS
     | gemm.LOWERINGS
     | lp_normalization.LOWERINGS

@@ -1,9 +1,9 @@
-"""Make means, sums, maxima and lengths over neighbouring axes pools and convolutions.
+"""Make means, sums, extremes and lengths over neighbouring axes pools and convolutions.
 
-Pattern: ReduceMean, ReduceSum, ReduceMax, ReduceSumSquare or ReduceL2 over axes that lie side by side.
+Pattern: ReduceMean, ReduceSum, ReduceMax, ReduceMin, ReduceSumSquare or ReduceL2 over axes that lie side by side.
 Algebra: the axes before as channels, those reduced as rows and those behind as columns, [1, p, r, s]: AveragePool or
   MaxPool of r x 1; a sum is a depthwise convolution with r x 1 ones. Squares are summed, and of a length the
-  root is taken.
+  root is taken. min(x) = -max(-x).
 Declines for other axes.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
-_OPS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceSumSquare", "ReduceL2")
+_OPS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL2")
 
 
 def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
@@ -48,6 +48,9 @@ def _rewrite(editor: Editor, match: tuple[ir.Node, Reduce]) -> None:
     if reduced.function in ("l2", "sum_square"):
         _sum_squares(editor, node, root=reduced.function == "l2")
         return
+    if reduced.function == "min":
+        _as_maximum(editor, node)
+        return
     shape = editor.shape(value)
     axes = [axis for axis in reduced.axes if shape[axis] > 1] or [1]
     first, last = axes[0], axes[-1]
@@ -61,6 +64,17 @@ def _rewrite(editor: Editor, match: tuple[ir.Node, Reduce]) -> None:
         op_type, attributes["group"] = "Conv", channels
         inputs.append(editor.constant(f"{name}.ones", np.ones((channels, 1, rows, 1), np.float32)))
     compute_then_reshape(editor, node, op_type, inputs, attributes, shape=(1, channels, 1, columns), label="pool")
+
+
+def _as_maximum(editor: Editor, node: ir.Node) -> None:
+    """The maximum of the negatives, which is reduced next, and its negative."""
+    name, value, others = editor.layer(node), data_input(node), node.inputs[1:]
+    negative = editor.insert(node, "Neg", [value], {}, shape=editor.shape(value), name=f"{name}_negative")
+    shape = editor.shape(node.outputs[0])
+    attributes = dict(node.attributes)
+    largest = editor.insert(node, "ReduceMax", [negative, *others], attributes, shape=shape, name=f"{name}_largest")
+    editor.copy_tags(node, [negative, largest])
+    editor.become(node, "Neg", [largest], {})
 
 
 def _sum_squares(editor: Editor, node: ir.Node, *, root: bool) -> None:

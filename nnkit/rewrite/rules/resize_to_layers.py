@@ -44,7 +44,7 @@ def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     return None if resize is None or even else (node,)
 
 
-def _check(editor: Editor, nodes: Nodes) -> _Match:
+def check(editor: Editor, nodes: Nodes) -> _Match:
     (node,) = nodes
     resize = read(editor, node, read_resize)
     if resize.keeps_aspect:
@@ -69,7 +69,7 @@ def _matrix(resize: Resize, axis: int) -> NDArray[np.float32]:
     return resize.filtered(axis).astype(np.float32)
 
 
-def _rewrite(editor: Editor, match: _Match) -> None:
+def rewrite(editor: Editor, match: _Match) -> None:
     if match.factors is not None:
         _means(editor, match.node, match.factors)
     elif match.matrices is not None:
@@ -119,4 +119,4 @@ def _products(editor: Editor, node: ir.Node, matrices: tuple[NDArray[np.float32]
         made.append(value)
 
 
-RULE = Rule("resize_to_layers", True, "blocks", __doc__ or "", _pattern, _check, _rewrite)
+RULE = Rule("resize_to_layers", True, "blocks", __doc__ or "", _pattern, check, rewrite)

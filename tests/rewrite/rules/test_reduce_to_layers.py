@@ -28,6 +28,13 @@ def test_length_is_the_root_of_a_sum(graphs):
     assert graphs.ops(after).count("Conv") == 2
 
 
+def test_the_least_is_the_largest_negative(graphs):
+    net = graphs.Net(opset=18, x=(1, 3, 4, 5))
+    after, _ = graphs.apply(net.model(net.op("ReduceMin", "x", net.ints(2, 3), name="r"), hp=["r"]), RULE)
+    assert graphs.ops(after) == ["Neg", "Reshape", "MaxPool", "Reshape", "Neg"]
+    assert after.tags.of(graphs.node(after, "MaxPool").output[0]).hp
+
+
 def test_axes_apart_decline(graphs):
     net = graphs.Net(opset=18, x=(1, 3, 4, 5))
     _, log = graphs.apply(net.model(net.op("ReduceMean", "x", net.ints(1, 3))), RULE)
