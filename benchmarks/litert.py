@@ -12,8 +12,8 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from numpy.typing import NDArray
 
 from nnkit.calibrate.stats import CalibrationStats
-from nnkit.importers import import_tflite
 from nnkit.importers.tflite.network import read_tflite
+from nnkit.importers.tflite_importer import import_tflite
 from nnkit.program.affine import AffineProgram, AffineTensor
 from nnkit.quantize.affine import AffineScheme, quantize_affine
 from nnkit.quantize.affine.quantized_network import lower_quantized

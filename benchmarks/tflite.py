@@ -26,7 +26,7 @@ from ai_edge_litert.interpreter import OpResolverType
 from benchmarks.litert import differences, integer_program, random_inputs, reference_tensors
 from benchmarks.table import Row, show
 from nnkit.graph.onnx_runtime import FloatSession
-from nnkit.importers import import_tflite
+from nnkit.importers.tflite_importer import import_tflite
 
 KINDS = ("float", "int8", "int16x8")
 _SEEDS = (0, 1)

@@ -49,7 +49,8 @@ def _seed(net: TfliteFile, folder: Path) -> bytes:
 
 def attempt(given: Seeds, chance: Random, folder: Path) -> None:
     """Read a damaged file as a build does."""
-    from nnkit.importers import import_tflite, onnx_importer
+    from nnkit.importers import onnx_importer
+    from nnkit.importers.tflite_importer import import_tflite
 
     data = chance.choice(given)
     changed = damaged_bytes(data, chance) if chance.random() < 0.4 else _damaged(data, chance)

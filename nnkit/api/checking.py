@@ -123,7 +123,7 @@ def check(path: str | Path, settings: Sequence[Setting] = ()) -> Checked:
 
 def _network(recipe: Recipe, findings: _Findings) -> _Ends:
     """Raises what the network's file has wrong first."""
-    from nnkit.importers import DeclaredInputs, ImportOptions, import_tflite, read_onnx_network, settle_inputs
+    from nnkit.importers import DeclaredInputs, ImportOptions, read_onnx_network, settle_inputs
     from nnkit.recipe.restructure import entry_name
 
     section = recipe.model
@@ -131,6 +131,8 @@ def _network(recipe: Recipe, findings: _Findings) -> _Ends:
     if section.weights is not None:
         return _caffe_network(recipe, model, section.weights.existing_file("the model's weights"), findings)
     if section.format == "tflite":
+        from nnkit.importers.tflite_importer import import_tflite
+
         options = ImportOptions(inputs=_shapes(recipe), input_where=_input_where(recipe))
         return _imported(recipe, import_tflite(model, options), findings)
     read = read_onnx_network(model)

@@ -101,7 +101,6 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 def _inputs(model: Path) -> tuple[tuple[DraftInput, ...], str]:
     """The model's inputs, and the path of its weights where they have a file of their own."""
-    from nnkit.importers import import_tflite
     from nnkit.importers.model_file import read_model_file
 
     if model.suffix.lower() == ".onnx":
@@ -109,6 +108,8 @@ def _inputs(model: Path) -> tuple[tuple[DraftInput, ...], str]:
     if model.suffix.lower() == ".prototxt":
         return _caffe_inputs(model)
     if model.suffix.lower() == ".tflite":
+        from nnkit.importers.tflite_importer import import_tflite
+
         return _inputs_of(import_tflite(model).model.proto().graph), ""
     raise _not_read(model)
 

@@ -13,7 +13,6 @@ from nnkit.importers.onnx_importer import (
     read_onnx_network,
     settle_inputs,
 )
-from nnkit.importers.tflite_importer import import_tflite
 from nnkit.importers.tool_process import ToolLimits
 
 __all__ = [
@@ -30,7 +29,6 @@ __all__ = [
     "import_caffe",
     "import_model_file",
     "import_onnx",
-    "import_tflite",
     "lift_tags",
     "model_file_digest",
     "read_onnx_network",

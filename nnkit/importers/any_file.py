@@ -7,12 +7,15 @@ from pathlib import Path
 from nnkit.file_digest import file_digest
 from nnkit.importers.import_options import ImportOptions
 from nnkit.importers.onnx_importer import ImportResult, import_onnx, onnx_digest
-from nnkit.importers.tflite_importer import import_tflite
 
 
 def import_model_file(path: Path, options: ImportOptions, *, tflite: bool) -> ImportResult:
     """Import a TFLite file, or an ONNX one; errors are those of `import_onnx` and `import_tflite`."""
-    return import_tflite(path, options) if tflite else import_onnx(path, options)
+    if not tflite:
+        return import_onnx(path, options)
+    from nnkit.importers.tflite_importer import import_tflite  # which loads onnx as a module
+
+    return import_tflite(path, options)
 
 
 def model_file_digest(path: Path, *, tflite: bool = False) -> str:

@@ -15,7 +15,7 @@ from fuzz.tflite_files import SCALE, ZERO, TfliteFile
 from nnkit.cli import app
 from nnkit.errors import ModelError, ToolError
 from nnkit.graph.onnx_runtime import FloatSession
-from nnkit.importers import import_tflite
+from nnkit.importers.tflite_importer import import_tflite
 from nnkit.program.affine import AffineConv
 
 

@@ -12,8 +12,8 @@ from ai_edge_litert.interpreter import OpResolverType
 from benchmarks.litert import differences, integer_program, random_inputs, reference_tensors
 from fuzz.tflite_files import SCALE, TfliteFile
 from nnkit.graph.onnx_runtime import FloatSession
-from nnkit.importers import import_tflite
 from nnkit.importers.tflite.table import OPERATORS
+from nnkit.importers.tflite_importer import import_tflite
 from nnkit.simulate import simulate
 
 SAME, VALID = 0, 1
