@@ -47,7 +47,7 @@ def verify_command(package: Path, key: Path | None, *, json: bool, proofs: bool 
         print_line(f"  holds  {line}")
     if proven is not None and proven.accumulators:
         counts = ", ".join(f"{number} {proof}" for proof, number in sorted(proven.accumulators.items()))
-        print_line(f"  stated, not computed again: accumulators of layers: {counts}")
+        print_line(f"  stated, not computed again: accumulators of other layers: {counts}")
 
 
 def _check_signer(package: Path, key: Path | None) -> bool:

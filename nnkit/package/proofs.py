@@ -7,15 +7,20 @@
 - The gates: each measured value keeps its limit.
 - The files: the statement and the bill of materials name every file with its SHA-256.
 
-Accumulators are not computed again: that needs the integer weights, which an artifact holds in its target's form.
-The layers whose accumulator the report calls proven, and those where it does not, are counted. A deployment's
-package has one memory plan, and comparison and gates of each of its networks too.
+- The accumulators: with the sums of weights and the bounds of inputs that the report states, no sum of a convolution
+  that it calls proven leaves its accumulator. The weights themselves are not read: an artifact holds them in its
+  target's form.
+
+Layers without such sums are counted by what the report says of them. A deployment's package has one memory plan, and
+comparison and gates of each of its networks too.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,12 +34,13 @@ from nnkit.package.provenance import PROVENANCE_NAME, SBOM_NAME
 
 _FROM_ABOVE = ("max_abs", "drop")
 _ROUNDING = 1e-9
+_ACCUMULATOR_BITS = {"int32": 32, "int64": 64}
 _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True)
 class ProofResult:
-    """checked: what was, in words. accumulators: number of layers by what the report says of their proof."""
+    """checked: what was, in words. accumulators: number of other layers by what the report says of their proof."""
 
     checked: tuple[str, ...]
     accumulators: Mapping[str, int]
@@ -50,24 +56,26 @@ def check_proofs(path: Path) -> ProofResult:
         )
         held = check_records(plan, report)
         _files(manifest, statement, materials)
-        accumulators: dict[str, int] = {}
-        for layer in () if "networks" in report else report["layers"]:
-            accumulators[str(layer["proof"])] = accumulators.get(str(layer["proof"]), 0) + 1
+        others = Counter(str(layer["proof"]) for layer in _layers(report) if not _is_bounded(layer))
     except _UNREADABLE as error:
         raise _wrong(f"its proofs cannot be read ({type(error).__name__}: {error})") from error
-    return ProofResult((*held, f"files: {len(manifest.files)} named with their SHA-256"), accumulators)
+    return ProofResult((*held, f"files: {len(manifest.files)} named with their SHA-256"), dict(others))
 
 
 def check_records(plan: Mapping[str, Any], report: Mapping[str, Any]) -> tuple[str, ...]:
-    """Memory plan, comparison and gates: what was checked, in words. Raises GateFailedError for the first that does
-    not hold or is none."""
+    """Memory plan, comparison, gates and accumulators: what was checked, in words. Raises GateFailedError for the
+    first that does not hold or is none."""
     try:
         buffers, overlaps = _memory(plan)
         runners = _comparison(report)
+        bounded = [layer for layer in _layers(report) if _is_bounded(layer)]
+        for layer in bounded:
+            _stays_within(layer)
         return (
             f"memory plan: {buffers} buffers in {len(plan['regions'])} regions, disjoint while they live{overlaps}",
             f"comparison: {runners} runners without a difference" if runners else "comparison: nothing has run it",
             f"gates: {_gates(report)} kept",
+            *([f"accumulators: those of {len(bounded)} layers, by the sums of their weights"] if bounded else []),
         )
     except _UNREADABLE as error:
         raise _wrong(f"its proofs cannot be read ({type(error).__name__}: {error})") from error
@@ -192,6 +200,34 @@ def _gates(report: Mapping[str, Any]) -> int:
         if not (margin >= 0 or math.isclose(value, limit, rel_tol=_ROUNDING)) or not gate["passed"]:
             raise _wrong(f"the gate {gate['name']} demands {limit:g}, {value:g} was measured")
     return len(gates)
+
+
+def _layers(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """None where the report is a deployment's, whose networks have reports of their own."""
+    return [] if "networks" in report else report.get("layers", [])
+
+
+def _is_bounded(layer: Mapping[str, Any]) -> bool:
+    return "accumulator_sums" in layer and layer["proof"] == "proven"
+
+
+def _stays_within(layer: Mapping[str, Any]) -> None:
+    """Whether the sums of a convolution, as far as they can reach, fit its accumulator."""
+    sums, limit = layer["accumulator_sums"], 1 << (_ACCUMULATOR_BITS[layer["accumulator"]] - 1)
+    low, high = int(sums["low"]), int(sums["high"])
+    form = re.match(r"([su])(\d+)\.", layer["formats"]["input0"])
+    if form and form[1] == "s" and not (-(1 << (int(form[2]) - 1)) <= low and high < 1 << (int(form[2]) - 1)):
+        raise _wrong(f"{layer['name']!r} reads {low}..{high}, which {layer['formats']['input0']} does not hold")
+    if not low <= 0 <= high or not sums["channels"] or sums["rounding"] < 0:
+        raise _wrong(f"the bounds of {layer['name']!r} are none")
+    for channel in sums["channels"]:
+        positive, negative, start = (int(channel[key]) for key in ("positive", "negative", "start"))
+        most = positive * high + negative * low + start + int(sums["rounding"])
+        least = positive * low + negative * high + start
+        if positive < 0 or negative > 0 or not (-limit <= least and most < limit):
+            raise _wrong(
+                f"sums of {layer['name']!r} reach {least} and {most}, beyond an {layer['accumulator']} accumulator"
+            )
 
 
 def _files(manifest: Manifest, statement: Mapping[str, Any], materials: Mapping[str, Any]) -> None:

@@ -15,6 +15,7 @@ from nnkit.calibrate.stats import CalibrationStats
 from nnkit.lowered import Segment
 from nnkit.memory.plan import MemoryPlan
 from nnkit.program import Fixed, Float, OpBase, Pixels, Program, macs
+from nnkit.quantize.accumulator_sums import accumulator_sums
 from nnkit.rewrite import RewriteLog
 from nnkit.verify.artifact import ArtifactVerdict
 from nnkit.verify.float_vs_program import FloatVerdict
@@ -184,6 +185,9 @@ def _layers(
             row["bits_lost"] = op.bits_lost
         if op.proof_note:
             row["proof_note"] = op.proof_note
+        sums = accumulator_sums(op, program)
+        if sums is not None:
+            row["accumulator_sums"] = sums
         seen = floats.watch.ops.get(op.name)
         if seen is not None:
             row["observed"] = {

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -32,6 +33,9 @@ Values: TypeAlias = dict[str, list[NDArray[np.float32]]]
 
 MAX_WATCHED_ELEMENTS = 64 * 1024 * 1024
 """Values are kept for comparison up to this many float32 elements in all; beyond it, the outputs alone are."""
+
+_SUMS = ("GlobalAveragePool", "AveragePool", "ReduceMean", "ReduceSum")
+_PLAIN_TERMS = 4608  # a sum of so many is within the plain bound
 
 _BLOCK = 1 << 20  # elements that are compared at a time: in float64, with what comes of them, they take 40 MiB
 
@@ -170,14 +174,14 @@ def rounding_noise(
     Scales of a Resize stay: they are sizes, and a little less than 2 makes a smaller map. So do exponents: a negative
     number has a square, and no power of a little more than 2. The weights by which a Resize interpolates are no
     constants of the graph: ONNX Runtime computes them in float32 from coordinates, and a coordinate up to N is off by
-    up to N * 2^-24. What it reads is moved by as much, in random directions.
+    up to N * 2^-24. What it reads is moved by as much, in random directions. So is a mean or sum over more numbers
+    than 1e-5 is enough for: over K it errs by about sqrt(K) * 2^-24.
     """
     import onnx
 
     noise = dict.fromkeys(values, 0.0)
     rng = np.random.default_rng(7)
-    shapes = {name: array.shape for name, array in samples[0].items()}
-    shapes |= {name: arrays[0].shape for name, arrays in values.items()}
+    shapes = _shapes(model.proto().graph)
 
     def moved(array: NDArray[Any]) -> NDArray[np.float32]:
         direction = np.where(rng.random(array.shape) < 0.5, -np.inf, np.inf).astype(np.float32)
@@ -191,6 +195,7 @@ def rounding_noise(
                 array = moved(onnx.numpy_helper.to_array(tensor))
                 tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
         _move_interpolated(proto.graph, shapes, rng)
+        _move_long_sums(proto.graph, shapes, rng)
         moved_samples = [{name: moved(array) for name, array in sample.items()} for sample in samples]
         moved_values = evaluate(replace(model, onnx_bytes=proto.SerializeToString()), moved_samples)
         for name in noise:
@@ -222,3 +227,33 @@ def _move_interpolated(
         nodes.append(node)
     del graph.node[:]
     graph.node.extend(nodes)
+
+
+def _move_long_sums(graph: onnx.GraphProto, shapes: Mapping[str, tuple[int, ...]], rng: np.random.Generator) -> None:
+    """Multiplies means and sums over K numbers, where K is large, by a little more or less than 1, such that the
+    amplification makes four times sqrt(K) * 2^-24 of it."""
+    from onnx import helper, numpy_helper
+
+    nodes = []
+    for node in graph.node:
+        nodes.append(node)
+        if node.op_type not in _SUMS or not {node.input[0], node.output[0]} <= shapes.keys():
+            continue
+        shape = shapes[node.output[0]]
+        terms = prod(shapes[node.input[0]]) // max(1, prod(shape))
+        if terms > _PLAIN_TERMS:
+            off = 4 / FLOAT_ROUNDING.amplification * terms**0.5 * 2.0**-24
+            factor = 1 + off * np.where(rng.random(shape) < 0.5, -1, 1)
+            name = f"{node.output[0]}_summed"
+            graph.initializer.append(numpy_helper.from_array(factor.astype(np.float32), f"{name}_by"))
+            nodes.append(helper.make_node("Mul", [name, f"{name}_by"], [node.output[0]], name=name))
+            node.output[0] = name
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _shapes(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:
+    return {
+        info.name: tuple(dim.dim_value for dim in info.type.tensor_type.shape.dim)
+        for info in (*graph.value_info, *graph.input, *graph.output)
+    }

@@ -151,3 +151,25 @@ def test_large_values_are_compared_block_by_block(monkeypatch):
     after[1, 1, 1] = np.nan
     assert largest_error(before, after) == np.inf
     assert largest_error(before[:0], after[:0]) == 0.0
+
+
+def test_a_mean_over_a_million_numbers_errs_by_more_than_the_plain_bound(graphs):
+    """Two ways of ONNX Runtime to sum up pixels are 1.3e-5 apart. An error of a thousandth is told all the same, and
+    for means of few numbers one of a ten-thousandth."""
+    net = graphs.Net(x=(1, 1, 10, 131072))
+    model = net.model(net.op("GlobalAveragePool", "x", name="mean"))
+    samples = sample_inputs(model)
+    values = evaluate(model, samples)
+    name = next(iter(values))
+    exact = [sample["x"].astype(np.float64).mean(axis=(2, 3), keepdims=True) for sample in samples]
+
+    def moved(relative):
+        return {name: [(mean * (1 + relative)).astype(np.float32) for mean in exact]}
+
+    assert not compare(model, values, moved(1e-4), samples, FLOAT_ROUNDING).offending_value
+    assert compare(model, values, moved(1e-3), samples, FLOAT_ROUNDING).offending_value == name
+    net = graphs.Net(x=(1, 1, 4, 4))
+    small = net.model(net.op("GlobalAveragePool", "x", name="mean"))
+    values = evaluate(small, sample_inputs(small))
+    off = {name: [array * np.float32(1 + 1e-4) for array in arrays] for name, arrays in values.items()}
+    assert compare(small, values, off, sample_inputs(small), FLOAT_ROUNDING).offending_value
