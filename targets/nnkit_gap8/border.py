@@ -22,10 +22,9 @@ from nnkit.memory.packing import align_up
 
 @dataclass(frozen=True)
 class BorderLayout:
-    """offsets: per buffer. borders: per buffer, the border where it lies right, else None."""
+    """offsets: per buffer: 0 where it lies left, the border of that moment where it lies right."""
 
     offsets_bytes: tuple[int, ...]
-    borders_bytes: tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
@@ -54,13 +53,11 @@ def border_layout(buffers: Sequence[Storage], alignment_bytes: int = 4) -> Borde
             return Declined(f"three buffers live at once ({names}): the graph is not a chain of layers and Fires")
         right[index] = not sides.pop()
     offsets: list[int] = [0] * len(buffers)
-    borders: list[int | None] = [None] * len(buffers)
     for index, is_right in right.items():
         if is_right:
             left = [j for j, other_right in right.items() if not other_right and _meet(buffers[j], buffers[index])]
-            border = max((align_up(buffers[j].size_bytes, alignment_bytes) for j in left), default=0)
-            offsets[index] = borders[index] = border
-    return BorderLayout(tuple(offsets), tuple(borders))
+            offsets[index] = max((align_up(buffers[j].size_bytes, alignment_bytes) for j in left), default=0)
+    return BorderLayout(tuple(offsets))
 
 
 def top_bytes(buffers: Sequence[Storage], layout: BorderLayout, op_index: int) -> int:

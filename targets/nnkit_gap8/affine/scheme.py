@@ -66,13 +66,6 @@ def memory_plan(program: Program, options: Gap8Options) -> MemoryPlan:
     return planned(program, options).plan
 
 
-def in_best_order(program: Program, options: Gap8Options) -> Program:
-    """The ops in the order with the least peak of L2; see `op_order`."""
-    from nnkit_gap8.op_order import with_least_peak
-
-    return with_least_peak(program, lambda candidate: memory_plan(candidate, options))
-
-
 def of_scheme(program: Program) -> AffineProgram:
     """The program, which is affine by the options that it was made with."""
     if not isinstance(program, AffineProgram):

@@ -29,10 +29,6 @@ class Span(NamedTuple):
         """The least span that holds both."""
         return Span(min(self.start, other.start), max(self.stop, other.stop))
 
-    def covers(self, other: Span) -> bool:
-        """Whether `other` lies within this span."""
-        return self.start <= other.start and other.stop <= self.stop
-
 
 def backward_n(op: GroupOp, images: Span, source: Shape, result: Shape) -> Span | None:
     """Images of the input of shape `source` for `images` of the output; None where batches cannot be told apart."""
