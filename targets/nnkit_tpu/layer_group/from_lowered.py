@@ -8,6 +8,7 @@ cv18xx put the quantisation of the input into a function of its own.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -15,8 +16,17 @@ from math import prod
 from nnkit.errors import ToolError
 from nnkit.program import Window
 from nnkit_tpu.chips import Chip
-from nnkit_tpu.layer_group.buffers import buffer_rule
-from nnkit_tpu.layer_group.model import ON_THE_HOST, GroupGraph, GroupOp, GroupTensor, GroupWeight, Kind, Shape
+from nnkit_tpu.layer_group.buffers import buffer_rule, cast_rule, function_rule
+from nnkit_tpu.layer_group.model import (
+    ON_THE_HOST,
+    BufferRule,
+    GroupGraph,
+    GroupOp,
+    GroupTensor,
+    GroupWeight,
+    Kind,
+    Shape,
+)
 
 _FUNCTION = re.compile(r"func\.func @(\w+)\((.*?)\) ->")
 _OP = re.compile(
@@ -25,6 +35,8 @@ _OP = re.compile(
 _ARGUMENT = re.compile(r"(%arg\d+): (tensor<.*?>)(?: loc\((.*?)\))?(?=, %arg|$)")
 _LOCATION = re.compile(r'^(#loc\d*) = loc\("(.*)"\)$', re.M)
 _TENSOR = re.compile(r"tensor<((?:\d+x)*)(.*)>$")
+_ACTIVE = re.compile(r"active_mode (\w+)>")
+_VALUE = re.compile(r"%\w+")
 _RETURN = re.compile(r"^\s*return (%[^:]*) :", re.M)
 _BITS = re.compile(r"[a-z]+(\d+)")
 _KINDS: Mapping[str, Kind] = {
@@ -100,9 +112,12 @@ class _Reader:
         self.weights: dict[str, GroupWeight] = {}
         self.names: dict[str, str] = {}  # "%5" -> tensor or weight
         self.ops: list[GroupOp] = []
+        self.readers: Counter[str] = Counter()
 
     def read(self, name: str, arguments: str, lines: list[str], start: int, end: int) -> LoweredFunction:
         inputs, outputs, places = [], [], []
+        for line in lines[start + 1 : end]:
+            self.readers.update(_VALUE.findall(line.partition(" = ")[2].partition(") ")[0] or line))
         for value, type_text, location in _ARGUMENT.findall(arguments):
             tensor = self._tensor(self._location(location) or value, type_text)
             self.names[value] = tensor.name
@@ -138,7 +153,8 @@ class _Reader:
         read = [self.names[operand.strip()] for operand in operands.split(",") if operand.strip() in self.names]
         inputs = tuple(item for item in read if item in self.tensors)
         weights = tuple(dict.fromkeys(item for item in read if item in self.weights))
-        self.ops.append(self._op(name, kind, inputs, weights, tensor, attributes or ""))
+        readers = self.readers[operands.split(",")[0].strip()]
+        self.ops.append(self._op(name, kind, inputs, weights, tensor, attributes or "", readers))
         return True
 
     def _op(
@@ -149,16 +165,14 @@ class _Reader:
         weights: tuple[str, ...],
         result: GroupTensor,
         text: str,
+        readers: int,
     ) -> GroupOp:
         kind: Kind = _KINDS.get(kind_name, "other")
         if kind_name == "Pool2D":
             kind = "max_pool" if "pool_mode Max" in text else "average_pool"
         source = self.tensors[inputs[0]].shape if inputs else result.shape
         window = _window(text) if kind in ("conv", "deconv", "max_pool", "average_pool") else None
-        group = _integer(text, "group", 1)
-        taps = window.kernel_h * window.kernel_w if window else 1
         columns = result.shape[3] if result.shape[3] > 1 else result.shape[1]
-        integer = result.dtype_bytes == 1
         return GroupOp(
             name=name,
             kind=kind,
@@ -166,25 +180,43 @@ class _Reader:
             output=result.name,
             weights=weights,
             window=window,
-            group=group,
+            group=_integer(text, "group", 1),
             function=_function(kind_name, text),
             axis=_integer(text, "axis", 1),
             begins=_begins(kind, text),
             steps=_integers(text, "steps")[1:4] if kind == "slice" else (),
             scale=(result.shape[2] / source[2], result.shape[3] / source[3]),
             order=_integers(text, "order"),
-            buffer=buffer_rule(
-                self.chip,
-                kind,
-                integer=integer,
-                source=source,
-                result=result.shape,
-                group=group,
-                taps=taps,
-                spread=bool(_integer(text, "use_3ic_optimize", 0) & 3),
-            ),
+            buffer=self._buffer(kind_name, kind, inputs, result, text, window, readers),
             not_local=self._not_local(kind_name, kind, [self.tensors[each].shape for each in inputs], result, text),
             macs=prod(source) * columns if kind == "matmul" else 0,
+        )
+
+    def _buffer(
+        self,
+        kind_name: str,
+        kind: Kind,
+        inputs: tuple[str, ...],
+        result: GroupTensor,
+        text: str,
+        window: Window | None,
+        readers: int,
+    ) -> BufferRule:
+        source = self.tensors[inputs[0]] if inputs else result
+        active = _ACTIVE.search(text)
+        if active:
+            return function_rule(self.chip, active.group(1).lower(), source.dtype_bytes, source.shape[0])
+        if kind_name == "Cast":
+            return cast_rule(self.chip, source.dtype_bytes, result.dtype_bytes, readers)
+        return buffer_rule(
+            self.chip,
+            kind,
+            integer=result.dtype_bytes == 1,
+            source=source.shape,
+            result=result.shape,
+            group=_integer(text, "group", 1),
+            window=window,
+            spread=_integer(text, "use_3ic_optimize", 0),
         )
 
     def _not_local(self, kind_name: str, kind: Kind, sources: Sequence[Shape], result: GroupTensor, text: str) -> str:

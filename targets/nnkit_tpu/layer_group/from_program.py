@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from nnkit_tpu.chips import Chip, align_up
-from nnkit_tpu.layer_group.buffers import buffer_rule
+from nnkit_tpu.layer_group.buffers import buffer_rule, function_rule, spread_taps
 from nnkit_tpu.layer_group.model import GroupGraph, GroupOp, GroupTensor, GroupWeight, Kind, Shape
 from nnkit_tpu.program import (
     TpuActivation,
@@ -35,6 +35,14 @@ from nnkit_tpu.program import (
     TpuUpsample,
 )
 
+_FUNCTIONS = {
+    "gelu_by_tanh": "tgelu",
+    "softplus": "soft_plus",
+    "log": "ln",
+    "hard_swish": "hswish",
+    "hard_sigmoid": "hsigmoid",
+}
+"""The compiler's names of functions, where they are others."""
 _MODE_BYTES = {"INT8": 1, "F16": 2, "BF16": 2, "F32": 4}
 
 
@@ -46,11 +54,14 @@ def group_graph(graph: TpuGraph, chip: Chip) -> GroupGraph:
         width[name] = _MODE_BYTES[readers[0].mode] if readers else 4
     tensors = {name: GroupTensor(name, tensor.nchw, width[name]) for name, tensor in graph.tensors.items()}
     weights: dict[str, GroupWeight] = {}
-    ops = tuple(_op(op, chip, tensors, weights) for op in graph.ops)
+    ops = tuple(_op(op, chip, tensors, weights, len(graph.consumers(op.inputs[0]))) for op in graph.ops)
     return GroupGraph(graph.name, tensors, weights, ops, graph.inputs, graph.outputs)
 
 
-def _op(op: TpuOp, chip: Chip, tensors: dict[str, GroupTensor], weights: dict[str, GroupWeight]) -> GroupOp:
+def _op(
+    op: TpuOp, chip: Chip, tensors: dict[str, GroupTensor], weights: dict[str, GroupWeight], readers: int
+) -> GroupOp:
+    """readers: of the op's first input."""
     source, result = tensors[op.inputs[0]].shape, tensors[op.output].shape
     kind, fields = _fields(op, source, result)
     names: list[str] = []
@@ -59,23 +70,31 @@ def _op(op: TpuOp, chip: Chip, tensors: dict[str, GroupTensor], weights: dict[st
         weights[names[-1]] = GroupWeight(names[-1], shape, size)
     group = int(fields.get("group", 1))
     window = fields.get("window")
-    taps = window.kernel_h * window.kernel_w if window else 1
+    integer = op.mode == "INT8"
+    spread = 0
+    if window is not None and kind == "conv" and not group == source[1] == result[1]:
+        spread = spread_taps(chip, integer=integer, channels=source[1], window=window, readers=readers)
+    if isinstance(op, TpuActivation) and not integer:
+        function = _FUNCTIONS.get(op.function, op.function)
+        buffer = function_rule(chip, function, _MODE_BYTES[op.mode], source[0])
+    else:
+        buffer = buffer_rule(
+            chip,
+            kind,
+            integer=integer,
+            source=source,
+            result=result,
+            group=group,
+            window=window,
+            spread=spread,
+        )
     return GroupOp(
         name=op.name,
         kind=kind,
         inputs=op.inputs,
         output=op.output,
         weights=tuple(names),
-        buffer=buffer_rule(
-            chip,
-            kind,
-            integer=op.mode == "INT8",
-            source=source,
-            result=result,
-            group=group,
-            taps=taps,
-            spread=kind == "conv" and taps > 1 and source[1] * taps <= chip.lanes,
-        ),
+        buffer=buffer,
         not_local=_not_local(op, kind, source, result, chip),
         **fields,
     )

@@ -81,8 +81,9 @@ def test_lowered_program() -> None:
     assert [graph.weights[name].shape for name in conv.weights] == [(1, 16, 1, 128)]
     assert conv.window is not None
     assert (conv.window.kernel_h, conv.window.pad_top) == (3, 1)
-    # 32-bit values of the output, and the taps spread over the channels: as the compiler sizes its buffer.
-    assert conv.buffer.size_bytes(64, 64) == 5 * 64 + 128 + 9
+    # 32-bit values of the output, the pixels of the taps that are spread over the channels, parameters, and a kernel
+    # of nine taps, aligned: as the compiler sizes its buffer.
+    assert conv.buffer.size_bytes(64, 64) == 5 * 64 + 128 + 64
 
 
 def test_an_unreadable_line_is_an_error_with_the_line() -> None:

@@ -1,0 +1,157 @@
+"""Scratch memory of convolutions, pools and casts: beside what the compiler's final programs give them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnkit.calibrate.stats import ValueRange
+from nnkit.program import Window
+from nnkit_tpu.chips import chip_named
+from nnkit_tpu.compile import CompileOptions, lower_graph
+from nnkit_tpu.layer_group.buffers import spread_taps
+from nnkit_tpu.layer_group.from_program import group_graph
+from nnkit_tpu.layer_group.injection import compile_groups
+from nnkit_tpu.program import Mode, TpuActivation, TpuConv, TpuGraph, TpuOp, TpuPool, TpuTensor
+from nnkit_tpu.toolchain import Toolchain
+
+_ITEM = re.compile(
+    r'^\s*(%\d+) = "tpu\.(\w+)"\((%\w+).*?out_size = (\d+), buffer_addr = \d+, buffer_size = (\d+)', re.M
+)
+_CONVOLUTION = re.compile(
+    r'"tpu\.Conv2D".*kernel_shape = \[(\d+), (\d+)\].*?use_3ic_optimize = (\d+).*?: \(tensor<1x(\d+)x8x8x'
+)
+
+
+def _conv(name: str, source: str, inputs: int, outputs: int, window: Window, group: int = 1) -> TpuConv:
+    random = np.random.default_rng(5)
+    weight = random.normal(0, 0.1, (outputs, inputs // group, window.kernel_h, window.kernel_w)).astype(np.float32)
+    bias = random.normal(0, 0.1, outputs).astype(np.float32)
+    fields = {"name": name, "inputs": (source,), "output": name, "window": window, "group": group}
+    return TpuConv(**fields, weight=weight, bias=bias, relu=name != "deep")
+
+
+def _network(channels: int, first: Window) -> TpuGraph:
+    """A first convolution of few channels, one in each lane and more, depthwise, in four groups, and a pool."""
+    point, same = Window(1, 1), Window(3, 3, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1)
+    ops: tuple[TpuOp, ...] = (
+        _conv("first", "x", channels, 32, first),
+        _conv("point", "first", 32, 96, point),
+        _conv("deep", "point", 96, 96, same, 96),
+        _conv("grouped", "deep", 96, 96, same, 4),
+        TpuPool(name="p", inputs=("grouped",), output="p", function="average", window=Window(2, 2, 2, 2)),
+        _conv("last", "p", 96, 16, same),
+    )
+    shapes = {"x": (1, channels, 46, 46), "p": (1, 96, 11, 11), "last": (1, 16, 11, 11), "first": (1, 32, 23, 23)}
+    shapes |= dict.fromkeys(("point", "deep", "grouped"), (1, 96, 23, 23))
+    return TpuGraph("net", {name: TpuTensor(name, shape) for name, shape in shapes.items()}, ops, ("x",), ("last",))
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "bm1688"])
+@pytest.mark.parametrize("mode", ["INT8", "F16"])
+@pytest.mark.parametrize(
+    ("channels", "first"),
+    [
+        (3, Window(3, 3, 2, 2, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1)),
+        (8, Window(3, 3, 2, 2, pad_top=1, pad_left=1, pad_bottom=1, pad_right=1)),
+        (3, Window(1, 5, 2, 2, pad_left=2, pad_right=2)),
+    ],
+)
+def test_scratch_is_what_the_compiler_gives(
+    tpu_toolchain: Toolchain, tmp_path: Path, chip: str, mode: Mode, channels: int, first: Window
+) -> None:
+    graph = _network(channels, first)
+    ranges = {n: ValueRange(-2.0, 4.0, -2.0, 4.0) for n in graph.tensors} if mode == "INT8" else None
+    lowered = lower_graph(tpu_toolchain, graph, CompileOptions(chip, mode), tmp_path, ranges=ranges).ready
+    compile_groups(tpu_toolchain, lowered, keep=tmp_path)
+    final = (tmp_path / "final.mlir").read_text()
+    items = _ITEM.findall(final)
+    sizes = {value: int(size) for value, _, _, size, _ in items}
+    planned = [op for function in lowered.functions for op in function.graph.ops]
+    compared = 0
+    for kind, name in (("conv", "Conv2D"), ("average_pool", "Pool2D"), ("unary", "Cast")):
+        ours = [op for op in planned if op.kind == kind and (kind != "unary" or op.function == "cast")]
+        theirs = [item for item in items if item[1] == name]
+        assert len(ours) == len(theirs)
+        for op, (_, _, source, size, buffer) in zip(ours, theirs, strict=True):
+            scratch = op.buffer.size_bytes(int(size), sizes[source])
+            aligning = 2 * chip_named(chip).eu_bytes if "first" in op.name else 0  # pixels of both input and output
+            assert int(buffer) <= scratch <= int(buffer) + aligning, (op.name, buffer, scratch)
+            compared += scratch > 0
+    assert compared >= 3
+    by_program = group_graph(replace(graph, ops=tuple(replace(op, mode=mode) for op in graph.ops)), chip_named(chip))
+    rules = {op.name: op.buffer for op in planned if op.kind == "conv"}
+    assert {op.name: op.buffer for op in by_program.ops if op.kind == "conv"} == rules
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "bm1688"])
+@pytest.mark.parametrize("mode", ["INT8", "F16"])
+def test_taps_are_spread_as_the_compiler_spreads_them(
+    tpu_toolchain: Toolchain, tmp_path: Path, chip: str, mode: Mode
+) -> None:
+    kernels = ((3, 3), (1, 5), (5, 1), (3, 5), (5, 3), (7, 7))
+    cases = {f"y{c}_{h}_{w}": (c, Window(h, w)) for c in (1, 3, 4, 8, 10, 11, 16, 21, 32) for h, w in kernels}
+    ops = tuple(_conv(name, name.replace("y", "x"), c, 8, window) for name, (c, window) in cases.items())
+    tensors = {}
+    for op, (channels, window) in zip(ops, cases.values(), strict=True):
+        tensors[op.inputs[0]] = TpuTensor(op.inputs[0], (1, channels, 8, 8))
+        tensors[op.output] = TpuTensor(op.output, (1, 8, *window.output_hw(8, 8)))
+    graph = TpuGraph("net", tensors, ops, tuple(op.inputs[0] for op in ops), tuple(cases))
+    ranges = {n: ValueRange(-2.0, 4.0, -2.0, 4.0) for n in tensors} if mode == "INT8" else None
+    text = lower_graph(tpu_toolchain, graph, CompileOptions(chip, mode), tmp_path, ranges=ranges).ready.text
+    theirs = {f"y{c}_{h}_{w}": int(spread) & 3 for h, w, spread, c in _CONVOLUTION.findall(text)}
+    assert len(theirs) == len(cases)
+    integer = mode == "INT8"
+    assert theirs == {
+        name: spread_taps(chip_named(chip), integer=integer, channels=channels, window=window, readers=1)
+        for name, (channels, window) in cases.items()
+    }
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "bm1688"])
+def test_scratch_of_functions_and_casts_is_what_the_compiler_gives(
+    tpu_toolchain: Toolchain, tmp_path: Path, chip: str
+) -> None:
+    functions = (
+        "sigmoid",
+        "silu",
+        "hard_swish",
+        "tanh",
+        "gelu",
+        "gelu_by_tanh",
+        "erf",
+        "elu",
+        "softplus",
+        "mish",
+        "log",
+    )
+    ops: list[TpuOp] = []
+    for index, function in enumerate(functions):
+        source = ops[-1].output if ops else "x"
+        ops.append(_conv(f"c{index}", source, 32, 32, Window(1, 1)))
+        ops.append(TpuActivation(name=function, inputs=(f"c{index}",), output=function, function=function))
+    last = ops[-1].output
+    ops.append(
+        TpuActivation(name="twice", inputs=("silu",), output="twice", function="tanh")
+    )  # silu is cast and read
+    tensors = {name: TpuTensor(name, (1, 32, 9, 9)) for name in ("x", *(op.output for op in ops))}
+    graph = TpuGraph("net", tensors, tuple(ops), ("x",), (last, "twice"))
+    ranges = dict.fromkeys(tensors, ValueRange(-2.0, 4.0, -2.0, 4.0))
+    modes = dict.fromkeys((*functions, "twice"), "F16")  # in an INT8 network: with casts from and to INT8
+    options = CompileOptions(chip, "INT8")
+    lowered = lower_graph(tpu_toolchain, graph, options, tmp_path, ranges=ranges, modes=modes).ready
+    compile_groups(tpu_toolchain, lowered, keep=tmp_path)
+    items = _ITEM.findall((tmp_path / "final.mlir").read_text())
+    sizes = {value: int(size) for value, _, _, size, _ in items}
+    planned = [op for function in lowered.functions for op in function.graph.ops]
+    for name in ("Active", "Cast"):
+        ours = [op for op in planned if op.function == name.lower() and op.kind == "unary"]
+        theirs = [item for item in items if item[1] == name]
+        assert len(ours) == len(theirs) >= len(functions) - 1
+        for op, (_, _, source, size, buffer) in zip(ours, theirs, strict=True):
+            assert op.buffer.size_bytes(int(size), sizes[source]) == int(buffer), op.name
+    assert any(op.buffer.per_input for op in planned if op.function == "cast")  # of what else is read
