@@ -17,6 +17,7 @@ The idea of searching pushed-down orders with section bounds is that of MiniMall
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,6 +81,28 @@ def _components(packing: Packing) -> list[list[int]]:
     return groups
 
 
+class _Rows:
+    """Rows of indices, all behind one another: least values and sums by row take as long as there are indices.
+
+    Each row ends in an index of its own, `count`, that stands for no item, so that none is empty.
+    """
+
+    def __init__(self, rows: Sequence[Sequence[int]], count: int) -> None:
+        self._indices = np.array([i for row in rows for i in (*row, count)], dtype=np.int64)
+        lengths = [len(row) + 1 for row in rows]
+        self._starts = np.cumsum([0, *lengths[:-1]], dtype=np.int64) if rows else np.zeros(0, np.int64)
+
+    def least(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The smallest value of each row, `_FAR` where there is none."""
+        least: NDArray[np.int64] = np.minimum.reduceat(np.append(values, _FAR)[self._indices], self._starts)
+        return least
+
+    def sums(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The sum of each row."""
+        sums: NDArray[np.int64] = np.add.reduceat(np.append(values, 0)[self._indices], self._starts)
+        return sums
+
+
 class _Part:
     """One connected group as arrays. Index k is the k-th member."""
 
@@ -99,10 +122,12 @@ class _Part:
         self.meets = np.zeros((count, count), dtype=bool)
         for k, index in enumerate(members):
             self.meets[k, [local[j] for j in packing.neighbours[index]]] = True
+        self.neighbours = _Rows([[local[j] for j in packing.neighbours[index]] for index in members], count)
         sections = [[local[i] for i in s] for s in packing.sections if s and s[0] in local]
         self.sections = np.zeros((len(sections), count), dtype=bool)
         for row, section in enumerate(sections):
             self.sections[row, section] = True
+        self.live = _Rows(sections, count)
         self.grain = int(np.gcd.reduce(np.concatenate([self.align, self.fixed[self.is_fixed]])))
         # All but the topmost item of a section take their size rounded up; the slack of the topmost is bounded.
         self.rounded = -(-self.size // self.grain) * self.grain
@@ -210,8 +235,8 @@ class _Part:
         if bool((remaining & self.is_fixed & (lowest < last[0])).any()):
             return None
         masked = np.where(remaining, reachable, _FAR)
-        section_floor = np.where(self.sections, masked, _FAR).min(axis=1)
-        need = self.sections @ np.where(remaining, self.rounded, 0)
+        section_floor = self.live.least(masked)
+        need = self.live.sums(np.where(remaining, self.rounded, 0))
         if bool(((section_floor + need - self.section_slack > self.capacity) & (section_floor < _FAR)).any()):
             return None
         # Whoever fits below k's lowest offset, meeting it, comes before k.
@@ -219,7 +244,7 @@ class _Part:
         if self.bank:
             ends = np.where(self.any_conflict, -(-ends // self.bank) * self.bank, ends)
         ends = np.where(remaining, ends, _FAR)
-        lowest_end = np.where(self.meets, ends[None, :], _FAR).min(axis=1)
+        lowest_end = self.neighbours.least(ends)
         later = (lowest > last[0]) | ((lowest == last[0]) & (rank > last[1]))
         ready = np.flatnonzero(remaining & later & (lowest_end > lowest))
         return sorted((int(k) for k in ready), key=lambda k: (int(lowest[k]), int(rank[k])), reverse=True)
