@@ -8,6 +8,7 @@ weights, and its output where no 16-bit layer reads it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -161,18 +162,22 @@ class Diagnosis:
         return simulate(program, quantized_inputs(program, sample))
 
     def by_layer(self, samples: Sequence[Sample], layers: LayerSet = frozenset()) -> dict[str, LayerError]:
-        """By name of every candidate, with `layers` in 16 bits; what it adds by itself is not measured."""
-        verdict = compare_with_float(self._original, self._model, self.program(layers), samples)
-        return {
-            layer.name: LayerError(
-                layer.name,
-                layer.value,
-                None,
-                verdict.layers[layer.name].sqnr_db,
-                verdict.clip_rate.get(layer.name, 0.0),
-            )
-            for layer in self.layers
-        }
+        """By name of every candidate, with `layers` in 16 bits; what it adds by itself is not measured.
+
+        Where a target computes a layer in another shape, its value is that of the op behind it that gives it the
+        network's; NaN where the program has none.
+        """
+        program = self.program(layers)
+        verdict = compare_with_float(self._original, self._model, program, samples)
+        makers = {op.output: op.name for op in program.ops}
+        errors = {}
+        for layer in self.layers:
+            told = layer.name if layer.name in verdict.layers else makers.get(layer.value, layer.name)
+            distance = verdict.layers.get(told)
+            cumulative_db = math.nan if distance is None else distance.sqnr_db
+            clip_rate = verdict.clip_rate.get(told, 0.0)
+            errors[layer.name] = LayerError(layer.name, layer.value, None, cumulative_db, clip_rate)
+        return errors
 
 
 def measurer(

@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from small_project import make_build, write_project
 
 from nnkit import pipeline
@@ -63,3 +66,34 @@ def test_with_corrections_the_choice_is_confirmed_on_what_is_built(tpu_toolchain
     report = built(tmp_path, "{hp: auto, budget: 4KiB}", "{cosine: 0.5}", "chip: bm1684x", corrected)
     assert report["mixed_precision"]["certificate"] == "budget"
     assert sum(row["extra_weight_bytes"] for row in report["mixed_precision"]["chosen"]) <= 4096
+
+
+def test_a_fully_connected_layer_that_became_a_convolution_is_searched_too(tmp_path: Path) -> None:
+    """Its value has another shape, and a name that the float network does not have."""
+    path = write_project(tmp_path, images=4)
+    random = np.random.default_rng(1)
+    weights = {"w": random.normal(0, 0.3, (8, 1, 3, 3)), "v": random.normal(0, 0.3, (3, 8)), "b": np.ones(3)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="conv", strides=[4, 4]),
+        helper.make_node("Relu", ["c"], ["r"], name="relu"),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"], name="pool"),
+        helper.make_node("Flatten", ["p"], ["f"], name="flatten"),
+        helper.make_node("Gemm", ["f", "v", "b"], ["y"], name="dense", transB=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 40, 40])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3])],
+        [numpy_helper.from_array(value.astype(np.float32), name) for name, value in weights.items()],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "net.onnx"
+    )
+    text = path.read_text().replace("gap8: {}", "tpu: {chip: bm1684x}")
+    text = text.replace("verify: {gates: {cosine: 0.99, sqnr_db: 20, max_abs: 10}}", "verify: {gates: {cosine: 0.5}}")
+    path.write_text(text.replace("release:", f"{PLAIN}tags: {{hp: auto, budget: 1KiB}}\nrelease:"))
+    search = pipeline.prepare(make_build(path, target="tpu")).settled.search
+    assert search is not None
+    (dense,) = (row for row in search["layers"] if row["name"] == "dense")
+    assert all(decibels > 20 for decibels in dense["cumulative_sqnr_db"].values())
