@@ -299,6 +299,11 @@ class ModelSection(RecipeModel):
     simplify: bool = Field(
         default=True, description="Simplify the imported graph once (constant folding, shape inference by onnxsim)."
     )
+    dequantize: bool = Field(
+        default=False,
+        description="Of a network that is quantised already (QDQ, QOperator, a quantised TFLite file): take the "
+        "float network that its integers stand for, and quantise that anew. For targets that cannot keep them.",
+    )
     custom_layers: Mapping[str, CustomLayer] = Field(
         default={},
         description="Caffe only: what layers of your own compute, by globs over layer names. They are of `type: "

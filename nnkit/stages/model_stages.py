@@ -64,14 +64,20 @@ def import_model(build: Build) -> Imported:
                 channels_last=channels_last,
             )
             result = import_model_file(path, options, tflite=tflite)
+        if section.dequantize:
+            from nnkit.quantize.affine.dequantized import dequantized
+
+            note = "the network was quantised already: the numbers that its integers stand for are quantised anew"
+            return Imported(dequantized(result.model), (*result.notes, note))
         return Imported(result.model, result.notes)
 
     call = StageCall(
         "import",
         [model_file_digest(path, tflite=tflite) if weights is None else caffe_digest(path, weights)],
         {"shapes": {k: list(v) for k, v in shapes.items()}, "simplify": section.simplify, "hp": hp, "cpu": tags.cpu}
-        | {"several_images": several_images, "custom_layers": custom_digests, "channels_last": channels_last},
-        [importers, "nnkit.caffe", "nnkit.custom_ops", "nnkit.graph", "nnkit.reading"],
+        | {"several_images": several_images, "custom_layers": custom_digests, "channels_last": channels_last}
+        | {"dequantize": section.dequantize},
+        [importers, "nnkit.quantize.affine", "nnkit.caffe", "nnkit.custom_ops", "nnkit.graph", "nnkit.reading"],
         {name: installed_version(name) for name in ("onnx", "onnxsim", "onnxruntime")},
     )
     imported = cached(build, call, object_codec(), compute)

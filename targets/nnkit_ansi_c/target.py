@@ -77,8 +77,12 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
     def lower(self, model: Model, log: RewriteLog, options: AnsiCOptions) -> Lowered:
         """Every layer, or one error that names all that there is no C for."""
         if options.precision == "float32":
+            from nnkit.graph.quantised_already import refuse_quantised
+            from nnkit.graph.view import GraphView
             from nnkit_ansi_c.lowered import AnsiCLowered
 
+            why, keeps = "float32 has no steps", "set `precision: int8`, which keeps its integers"
+            refuse_quantised(GraphView.of(model), "cannot be deployed", why, keeps)
             return AnsiCLowered.of(model, _stripes(options))
         from nnkit.quantize.affine.lowering import lower_affine
 

@@ -56,6 +56,11 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
     def lower(self, model: Model, log: RewriteLog, options: Gap8Options) -> LoweredLayers:
         """`_cpu` layers run on the controller. Raises RecipeError for options of another scheme."""
         if options.scheme == "power_of_two":
+            from nnkit.graph.quantised_already import refuse_quantised
+            from nnkit.graph.view import GraphView
+
+            why, keeps = "steps are powers of two", "set `scheme: affine`, which keeps its integers"
+            refuse_quantised(GraphView.of(model), "cannot be deployed", why, keeps)
             return super().lower(model, log, options)
         from nnkit.quantize.affine.lowering import lower_affine
         from nnkit_gap8.affine.scheme import check_options

@@ -118,9 +118,12 @@ class NnieTarget(Target[NnieOptions, NnieLowered]):
 
     def lower(self, model: Model, log: RewriteLog, options: NnieOptions) -> NnieLowered:
         """NNIE and CPU segments, after every limit and tag rule was checked, and that the recipe's mapper is one."""
+        from nnkit.graph.quantised_already import refuse_quantised
+        from nnkit.graph.view import GraphView
         from nnkit_nnie.limits.context import Division
         from nnkit_nnie.mapper.run import find_mapper
 
+        refuse_quantised(GraphView.of(model), "cannot run on the NNIE", "the mapper chooses integers itself")
         if options.mapper.run:
             find_mapper(options)  # what is wrong with it shall be known before the long stages
         return NnieLowered.of(model, Division.of(options))

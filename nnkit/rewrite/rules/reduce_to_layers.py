@@ -2,8 +2,8 @@
 
 Pattern: ReduceMean, ReduceSum, ReduceMax, ReduceMin, ReduceSumSquare or ReduceL2 over axes that lie side by side.
 Algebra: the axes before as channels, those reduced as rows and those behind as columns, [1, p, r, s]: AveragePool or
-  MaxPool of r x 1; a sum is a depthwise convolution with r x 1 ones. Squares are summed, and of a length the
-  root is taken. min(x) = -max(-x).
+  MaxPool of r x 1; a sum is a depthwise convolution with r x 1 ones. Beyond 31 rows the columns are channels too, so
+  that the window is all of its map. Squares are summed, and of a length the root is taken. min(x) = -max(-x).
 Declines for other axes.
 """
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
+_LONGEST = 31  # rows of a window that is not all of its map, on GAP8
 _OPS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL2")
 
 
@@ -57,7 +58,14 @@ def _rewrite(editor: Editor, match: tuple[ir.Node, Reduce]) -> None:
     channels, rows, columns = prod(shape[:first]), prod(shape[first : last + 1]), prod(shape[last + 1 :])
     if not [axis for axis in reduced.axes if shape[axis] > 1]:
         channels, rows, columns = prod(shape), 1, 1
-    inputs: list[Any] = [reshaped(editor, node, value, (1, channels, rows, columns), f"{name}_input")]
+    value = reshaped(editor, node, value, (1, channels, rows, columns), f"{name}_input")
+    if rows > _LONGEST and columns > 1:
+        turned = (1, channels, columns, rows)
+        value = editor.insert(node, "Transpose", [value], {"perm": [0, 1, 3, 2]}, shape=turned, name=f"{name}_turned")
+        editor.copy_tags(node, [value])
+        channels, columns = channels * columns, 1
+        value = reshaped(editor, node, value, (1, channels, rows, columns), f"{name}_channels")
+    inputs: list[Any] = [value]
     attributes: dict[str, Any] = {"kernel_shape": [rows, 1], "strides": [1, 1], "pads": [0] * 4}
     op_type = "MaxPool" if reduced.function == "max" else "AveragePool"
     if reduced.function == "sum":

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from nnkit.errors import ModelError
 from nnkit.graph import Model
+from nnkit.graph.quantised_already import refuse_quantised
 from nnkit.graph.read.embedding import only_numbers_rows
 from nnkit.graph.read.pool import POOL_OPS
 from nnkit.graph.read.reshape import RESHAPE_OPS
@@ -69,7 +70,7 @@ def lower(model: Model, name: str, chip: str = "") -> TpuGraph:
     Raises ModelError that names every node which has no counterpart, with its op and the reason.
     """
     view = GraphView.of(model)
-    _refuse_integers(view)
+    refuse_quantised(view, "cannot run on the TPU", "the compiler chooses integers itself")
     ops: list[TpuOp] = []
     made: dict[str, Shape] = {}
     refusals: list[Refusal] = []
@@ -127,15 +128,6 @@ def lower(model: Model, name: str, chip: str = "") -> TpuGraph:
     names = [*view.inputs, *(op.output for op in fused)]
     tensors = {value: TpuTensor(value, shape_of(value)) for value in names}
     return TpuGraph(name, tensors, fused, view.inputs, view.outputs)
-
-
-def _refuse_integers(view: GraphView) -> None:
-    """Raises ModelError for a network that is quantised already: the compiler chooses scales and integers itself."""
-    quantised = [node for node in view.nodes if node.is_op("QuantizeLinear", "DequantizeLinear")]
-    if quantised:
-        first, reason = quantised[0], "the network is quantised already, and the compiler chooses integers itself"
-        refusal = Refusal(first.name, first.op_type, reason, "give the float network")
-        raise refusal_error([refusal], "cannot run on the TPU", "give the float network")
 
 
 def _repeats_for_arithmetic(view: GraphView, node: Node) -> bool:

@@ -20,6 +20,15 @@ def test_neighbouring_axes(graphs, op, layer, axes, keepdims):
     assert after.tags.of(graphs.node(after, layer).output[0]).hp
 
 
+@pytest.mark.parametrize(("rows", "turned"), [(31, 0), (32, 1)])
+def test_a_long_window_is_all_of_its_map(graphs, rows, turned):
+    """GAP8 has windows of at most 31 rows, or of all rows and columns."""
+    net = graphs.Net(opset=18, x=(1, rows, 5))
+    outputs = [net.op(op, "x", net.ints(1)) for op in ("ReduceMean", "ReduceMax", "ReduceSum")]
+    after, _ = graphs.apply(net.model(*outputs), RULE)
+    assert graphs.ops(after).count("Transpose") == 3 * turned
+
+
 def test_length_is_the_root_of_a_sum(graphs):
     net = graphs.Net(opset=18, x=(1, 32))
     outputs = [net.op("ReduceL2", "x", net.ints(1)), net.op("ReduceSumSquare", "x", net.ints(1))]
