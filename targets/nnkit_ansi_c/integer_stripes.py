@@ -33,7 +33,10 @@ def fitted(program: AffineProgram, stripes: Stripes) -> AffineProgram:
         head,
         lambda end, count: 0 if head is None else estimated_bytes(program, head, end, count),
         lambda end, count: in_stripes(program, end, count),
-        lambda made: IntegerNetwork.of(made).arena_bytes,
+        lambda made: stripes.working_bytes(
+            lambda: IntegerNetwork.of(made).arena_bytes,
+            lambda regions: IntegerNetwork.of(made, regions).arena_bytes,
+        ),
     )
 
 

@@ -11,6 +11,7 @@ from nnkit.target import Lowered, Segment
 if TYPE_CHECKING:
     from nnkit.graph import Model
     from nnkit.graph.view import GraphView
+    from nnkit_ansi_c.regions import Regions
     from nnkit_ansi_c.stripes import Stripes
 
 
@@ -24,16 +25,25 @@ def _in_stripes(model: Model, graph: GraphView, stripes: Stripes) -> Model:
         head,
         lambda end, count: 0 if head is None else estimated_bytes(graph, head, end, count),
         lambda end, count: in_stripes(model, end, count),
-        lambda made: arena_bytes(GraphView.of(made), stripes.inputs_in_arena),
+        lambda made: stripes.working_bytes(
+            lambda: arena_bytes(GraphView.of(made), stripes.inputs_in_arena),
+            lambda regions: arena_bytes(GraphView.of(made), regions=regions),
+        ),
     )
 
 
-def arena_bytes(graph: GraphView, inputs_in_arena: bool = False) -> int:
-    """Working memory of a network. Raises ModelError naming every layer that there is no C for."""
+def arena_bytes(graph: GraphView, inputs_in_arena: bool = False, regions: Regions | None = None) -> int:
+    """Working memory of a network, of all regions where there are several.
+
+    Raises ModelError naming every layer that there is no C for, DoesNotFitError where regions are too small.
+    """
     from nnkit.cpu_segments.assemble import Names, assemble
 
     sources = {} if inputs_in_arena else dict.fromkeys(graph.inputs, "x")
-    arena = assemble(graph, Names(sources, dict.fromkeys(graph.outputs, "y"), "weights")).arena
+    names = Names(sources, dict.fromkeys(graph.outputs, "y"), "weights")
+    arena = assemble(graph, names, regions.memories() if regions else None).arena
+    if regions is not None:
+        regions.check_integers(arena, graph.outputs[0])
     return arena.float_bytes + arena.int_bytes
 
 

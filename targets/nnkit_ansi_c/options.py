@@ -65,7 +65,7 @@ class AnsiCOptions(TargetOptionsBase):
         le=64,
         description="In how many stripes of rows the first layers are computed, so that their maps need "
         "not be whole in memory; rows that two stripes need are computed twice. `null`: 1, or as many as `arena` "
-        "needs.",
+        "or `regions` need.",
     )
     clock_mhz: float | None = Field(
         default=None,

@@ -60,15 +60,10 @@ def _regions(network: Network, limit_bytes: int | None) -> dict[str, RegionUse]:
         given = peak_bytes if limit_bytes is None else limit_bytes
         return {ARENA: RegionUse(given, peak_bytes, arena.lower_bound_bytes, arena.proven_optimal)} | weights
     uses = {}
+    network.regions.check_integers(arena, network.prefix)
     for each in network.regions.values:
         peak = arena.peaks[each.name]
         more = arena.int_bytes if each is network.regions.values[-1] else 0
-        if peak.peak_bytes + more > each.size:
-            raise DoesNotFitError(
-                f"the floats and integers in {each.name} take {peak.peak_bytes + more:,} bytes of {each.size:,}",
-                where=network.prefix,
-                remedy=f"set its `size` to at least {peak.peak_bytes + more:,} bytes",
-            )
         least = peak.lower_bound_bytes + more
         uses[each.name] = RegionUse(each.size, peak.peak_bytes + more, least, peak.peak_bytes + more == least)
     return uses | weights

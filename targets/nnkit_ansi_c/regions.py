@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from nnkit.c.affine.layout import ARENA, Room, Work
 from nnkit.cpu_segments.arena import ALIGNMENT_BYTES as FLOAT_ALIGNMENT_BYTES
-from nnkit.cpu_segments.arena import Memories
+from nnkit.cpu_segments.arena import Arena, Memories
 from nnkit.cpu_segments.assemble import TablePlaces
 from nnkit.errors import DoesNotFitError
 from nnkit.memory.plan import Buffer, Region, RegionUse
@@ -60,6 +60,18 @@ class Regions:
     def _cost_of(self, moved_bytes: int) -> Mapping[str, int]:
         """By region, of an access to each word."""
         return {each.name: round(_TENTHS * each.cycles * moved_bytes / _ACCESS_BYTES) for each in self.values}
+
+    def check_integers(self, arena: Arena, name: str) -> None:
+        """Raises DoesNotFitError where the integers find no room behind the floats of the last region."""
+        if self.values:
+            last = self.values[-1]
+            taken = arena.peaks[last.name].peak_bytes + arena.int_bytes
+            if taken > last.size:
+                raise DoesNotFitError(
+                    f"the floats and integers in {last.name} take {taken:,} bytes of {last.size:,}",
+                    where=name,
+                    remedy=f"set its `size` to at least {taken:,} bytes",
+                )
 
     def costs(self, program: AffineProgram, work: Work) -> Callable[[Room], Mapping[str, int]] | None:
         """By room and region what its traffic costs; None where there is one arena."""

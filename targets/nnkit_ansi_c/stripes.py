@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import onnx
 
     from nnkit.graph import Model
+    from nnkit_ansi_c.options import AnsiCOptions
+    from nnkit_ansi_c.regions import Regions
 
 _COUNTS = (2, 3, 4, 6, 8, 12, 16)
 _MOST_TRIALS = 4
@@ -45,11 +47,37 @@ class Stripes:
     """In how many stripes the first layers are computed. count: None: in one, unless `limit_bytes` needs more.
 
     limit_bytes: most bytes of working memory; None: as many as are needed. inputs_in_arena: see the option `inputs`.
+    regions: those of values, which `limit_bytes` is the sum of, where there are several.
     """
 
     count: int | None = None
     limit_bytes: int | None = None
     inputs_in_arena: bool = False
+    regions: Regions | None = None
+
+    @staticmethod
+    def of(options: AnsiCOptions) -> Stripes:
+        """As the recipe asks for them, or may need them."""
+        from nnkit_ansi_c.regions import Regions
+
+        values = Regions.of(options.regions).values
+        if values and options.stripes is None:
+            return Stripes(None, sum(each.size for each in values), regions=Regions(values))
+        return Stripes(options.stripes, options.arena, options.inputs == "arena")
+
+    def working_bytes(self, one_arena: Callable[[], int], several: Callable[[Regions], int]) -> int:
+        """Bytes of working memory; where it finds no room in several regions, more than `limit_bytes`.
+
+        one_arena: what it takes as one. several: of several regions together; it raises DoesNotFitError.
+        """
+        from nnkit.errors import DoesNotFitError
+
+        if self.regions is None:
+            return one_arena()
+        try:
+            return several(self.regions)
+        except DoesNotFitError:
+            return max(one_arena(), (self.limit_bytes or 0) + 1)
 
     def fitted(
         self,

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from nnkit.target import Deployment, Machine, PrecisionSearch, Quantization, Runner, Shown, Tool
     from nnkit_ansi_c.integer_network import IntegerNetwork
     from nnkit_ansi_c.network import Network
-    from nnkit_ansi_c.stripes import Stripes
 
     T = TypeVar("T")
 
@@ -80,10 +79,11 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
             from nnkit.graph.quantised_already import refuse_quantised
             from nnkit.graph.view import GraphView
             from nnkit_ansi_c.lowered import AnsiCLowered
+            from nnkit_ansi_c.stripes import Stripes
 
             why, keeps = "float32 has no steps", "set `precision: int8`, which keeps its integers"
             refuse_quantised(GraphView.of(model), "cannot be deployed", why, keeps)
-            return AnsiCLowered.of(model, _stripes(options))
+            return AnsiCLowered.of(model, Stripes.of(options))
         from nnkit.quantize.affine.lowering import lower_affine
 
         if options.inputs == "arena":
@@ -103,9 +103,10 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
         from nnkit.affine_build.quantize import to_program
         from nnkit.quantize.lowered import LoweredLayers
         from nnkit_ansi_c.integer_stripes import fitted
+        from nnkit_ansi_c.stripes import Stripes
 
         program = to_program(_of(lowered, LoweredLayers), quantization, options.affine)
-        return fitted(program, _stripes(options))
+        return fitted(program, Stripes.of(options))
 
     def ranges_used(
         self, lowered: Lowered, quantization: Quantization, program: Program, options: AnsiCOptions
@@ -246,12 +247,6 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
             "windows slide over one or two dimensions; Resize is over height and width",
             f"at most {MAX_RANK} dimensions that cannot be merged",
         )
-
-
-def _stripes(options: AnsiCOptions) -> Stripes:
-    from nnkit_ansi_c.stripes import Stripes
-
-    return Stripes(options.stripes, options.arena, options.inputs == "arena")
 
 
 def _network(program: Program, options: AnsiCOptions) -> Network:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any, Literal
@@ -24,16 +25,19 @@ from nnkit.cli import app
 from nnkit.errors import DoesNotFitError, RecipeError
 from nnkit.program.affine import AffineProgram
 from nnkit.program.inputs import stress_inputs
+from nnkit.simulate import simulate
 from nnkit.verify.artifact import compare_artifact
 from nnkit_ansi_c.emit import emit_library
 from nnkit_ansi_c.integer_emit import emit_integer_library
 from nnkit_ansi_c.integer_network import IntegerNetwork
 from nnkit_ansi_c.integer_runner import IntegerHostRunner
+from nnkit_ansi_c.integer_stripes import fitted
 from nnkit_ansi_c.network import Network
 from nnkit_ansi_c.ops import FloatLayer
 from nnkit_ansi_c.options import AnsiCOptions, MemoryRegion
 from nnkit_ansi_c.regions import Regions, table_traffic
 from nnkit_ansi_c.runner import STRICT, HostRunner, described
+from nnkit_ansi_c.stripes import Stripes
 
 VALUES = ("{name: dtcm, size: 3KiB, cycles: 1}", "{name: axi, size: 32KiB, cycles: 3}")
 WEIGHTS = (
@@ -192,6 +196,42 @@ def test_what_does_not_fit_is_told(build: Path, small: MemoryRegion, reason: str
     with pytest.raises(DoesNotFitError, match=reason) as caught:
         _ = IntegerNetwork.of(program_of(build), Regions.of([small])).table_regions
     assert caught.value.remedy
+
+
+def test_stripes_by_themselves_where_regions_are_too_small(build: Path, tmp_path: Path) -> None:
+    """The whole finds no room in them, its first layers in stripes do, and every value stays the same."""
+    program = program_of(build)
+    options = AnsiCOptions(precision="int8", regions=(region("dtcm", 1500, 1), region("axi", 2600, 3)))
+    regions = Regions.of(options.regions)
+    with pytest.raises(DoesNotFitError):
+        IntegerNetwork.of(program, regions)
+    striped = fitted(program, Stripes.of(options))
+    assert len(striped.ops) > len(program.ops)
+    emit_integer_library(IntegerNetwork.of(striped, regions), options, tmp_path)
+    checked = compare_artifact(IntegerHostRunner(flags=SANITIZERS), tmp_path, striped, stress_inputs(striped, 1))
+    assert checked.mismatches == 0, checked.first_difference
+    (given,) = stress_inputs(program, 1)
+    values, expected = simulate(striped, given), simulate(program, given)
+    for name in program.outputs:
+        np.testing.assert_array_equal(values[name], expected[name])
+    # Where the whole has room it stays whole, and so it does where the recipe says so.
+    roomy = replace(Stripes.of(options), limit_bytes=1 << 20, regions=Regions.of([region("dtcm", 1 << 20, 1)]))
+    assert fitted(program, roomy) is program
+    assert fitted(program, Stripes.of(options.model_copy(update={"stripes": 1}))) is program
+
+
+def test_stripes_of_float32_where_regions_are_too_small(float_build: Path, tmp_path: Path) -> None:
+    options = ("{name: dtcm, size: 6KiB, cycles: 1}", "{name: axi, size: 12KiB, cycles: 3}")
+    build = built(tmp_path, *options, more="precision: float32")
+    report = json.loads((build / "report.json").read_text())
+    (verdict,) = report["verify"]["program_vs_artifact"]
+    assert (verdict["contract"], verdict["mismatches"]) == ("bounded", 0)
+    peaks = {name: report["memory"][name]["peak_bytes"] for name in ("dtcm", "axi")}
+    assert peaks["dtcm"] <= 6144
+    assert peaks["axi"] <= 12_288
+    whole = json.loads((float_build / "report.json").read_text())
+    assert sum(whole["memory"][name]["peak_bytes"] for name in ("dtcm", "axi")) > 18_432
+    assert len(report["layers"]) > len(whole["layers"])
 
 
 def test_values_of_float32_lie_in_several_memories_too(float_build: Path, tmp_path: Path) -> None:
