@@ -108,6 +108,7 @@ OPTIONAL_RULES: tuple[str, ...] = (
     "sink_equal_reshapes",
     "gelu_from_parts",
     "filtered_resize_to_conv",
+    "mask_above_zero",
     "unroll_uncommon_recurrent",
     *_INTO_INTEGER_LAYERS,
 )

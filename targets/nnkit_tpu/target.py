@@ -65,10 +65,11 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         return Machine(chip.name, (), f"Sophgo {chip.name}: {kind}.")
 
     def legalisation(self, options: TpuOptions) -> tuple[str, ...]:
-        """Clean-up and folding apart, only layers without a counterpart on the TPU become others."""
+        """Clean-up and folding apart, only layers without a counterpart on the TPU become others; masks, finite."""
         from nnkit_tpu.chips import CV_CHIPS
 
         return (
+            "mask_above_zero",
             "gelu_from_parts",
             "unroll_recurrent" if options.chip in CV_CHIPS else "unroll_uncommon_recurrent",
             "instance_norm_to_rows",

@@ -31,7 +31,7 @@ _BELOW = 24.0  # exp(-24) = 4e-11
 
 
 @dataclass(frozen=True, eq=False)
-class _Match:
+class Match:
     softmax: ir.Node
     node: ir.Node  # that puts the mask on
     value: ir.Value
@@ -40,7 +40,7 @@ class _Match:
     axis: int
 
 
-def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
+def pattern(editor: Editor, node: ir.Node) -> Nodes | None:
     if not is_op(node, "Softmax"):
         return None
     masking = editor.producer(data_input(node), "Add", "Where")
@@ -65,7 +65,7 @@ def _blocked(editor: Editor, masking: ir.Node) -> NDArray[np.bool_] | None:
     return np.broadcast_to(constant & low, shape)
 
 
-def _check(editor: Editor, nodes: Nodes) -> _Match:
+def check(editor: Editor, nodes: Nodes) -> Match:
     softmax, node = nodes
     blocked, shape = _blocked(editor, node), editor.shape(node.outputs[0])
     axis = as_node(softmax).integer("axis", -1) % len(shape)
@@ -82,7 +82,7 @@ def _check(editor: Editor, nodes: Nodes) -> _Match:
         raise Refused("it chooses between several constants")
     if editor.shape(value) != shape:
         raise Refused("its mask widens the value")
-    return _Match(softmax, node, value, blocked, added, axis)
+    return Match(softmax, node, value, blocked, added, axis)
 
 
 def _chosen(editor: Editor, node: ir.Node) -> NDArray[np.bool_]:
@@ -91,7 +91,8 @@ def _chosen(editor: Editor, node: ir.Node) -> NDArray[np.bool_]:
     return condition if editor.array(node.inputs[1]) is not None else ~condition
 
 
-def _rewrite(editor: Editor, match: _Match) -> None:
+def rewrite(editor: Editor, match: Match, *, raised: bool = False) -> None:
+    """raised: what stays is raised instead (`mask_above_zero`)."""
     node, name, value = match.node, editor.layer(match.node), match.value
     shape = editor.shape(value)
     before, after, length = prod(shape[: match.axis]), prod(shape[match.axis + 1 :]), shape[match.axis]
@@ -114,16 +115,21 @@ def _rewrite(editor: Editor, match: _Match) -> None:
     least = reshaped(editor, node, negative, (1, before, length, after), f"{name}_rows")
     least = insert("MaxPool", [least], (1, before, 1, after), "least")
     least = reshaped(editor, node, least, row, f"{name}_of_rows")
-    sizes = editor.constant(f"{name}.sizes", np.array(shape, np.int64))
-    least = insert("Expand", [least, sizes], shape, "row")
-    least = insert("Mul", [least, constant("blocked", kept - 1.0)], shape, "blocked")
-    low = insert("Add", [least, constant("below", _BELOW * (kept - 1.0))], shape, "low")
-    free = insert("Mul", [value, constant("free", kept)], shape, "free")
-    masked = insert("Add", [free, low], shape, "finite")  # under a name of its own: its numbers are others
+    if raised:
+        above = insert("Add", [value, least], shape, "above")
+        above = insert("Add", [above, constant("below", _BELOW)], shape, "raised")
+        masked = insert("Mul", [above, constant("free", kept)], shape, "finite")
+    else:
+        sizes = editor.constant(f"{name}.sizes", np.array(shape, np.int64))
+        least = insert("Expand", [least, sizes], shape, "row")
+        least = insert("Mul", [least, constant("blocked", kept - 1.0)], shape, "blocked")
+        low = insert("Add", [least, constant("below", _BELOW * (kept - 1.0))], shape, "low")
+        free = insert("Mul", [value, constant("free", kept)], shape, "free")
+        masked = insert("Add", [free, low], shape, "finite")  # under a name of its own: its numbers are others
     editor.copy_tags(node, made[:-1])
     editor.move_tags(node, masked)
     editor.set_inputs(match.softmax, [masked])
     editor.remove(node)
 
 
-RULE = Rule("finite_mask", True, "blocks", __doc__ or "", _pattern, _check, _rewrite)
+RULE = Rule("finite_mask", True, "blocks", __doc__ or "", pattern, check, rewrite)
