@@ -127,3 +127,12 @@ def test_only_the_group_that_computes_something_else_is_left_out(
         tpu_toolchain, chosen, options, tmp_path / "none", "refuted (a value)", lambda _: True
     )
     assert none.report["choice"] == "no groups"
+    theirs = compile_groups(tpu_toolchain, program).groups
+    assert theirs != outcome.groups
+    own = without_wrong_groups(
+        tpu_toolchain, chosen, options, tmp_path / "own", "refuted (a value)", lambda each: each.groups != theirs
+    )
+    assert own.report["choice"] == "vendor's cuts"
+    assert own.outcome.groups == theirs
+    assert own.report["compiler_search"] == "refuted (a value): the compiler's own groups stand in"
+    assert own.final.exists()
