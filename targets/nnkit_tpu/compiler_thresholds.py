@@ -82,7 +82,7 @@ def _forwards(graph: TpuGraph, chosen: Mapping[str, Threshold], moves: Mapping[s
 def _backwards(graph: TpuGraph, stated: Mapping[str, Threshold], cv: bool) -> dict[str, Threshold]:
     result = dict(stated)
     for op in graph.ops:
-        if isinstance(op, TpuConcat) and all(_read_by_it_alone(graph, op, name) for name in op.inputs):
+        if isinstance(op, TpuConcat) and all(read_by_it_alone(graph, op, name) for name in op.inputs):
             parts = [result[name] for name in op.inputs]
             if len({each.signed for each in parts}) > 1:
                 continue
@@ -118,7 +118,7 @@ def _selects(op: TpuOp) -> bool:
     return isinstance(op, TpuPool) and op.function == "max"
 
 
-def _read_by_it_alone(graph: TpuGraph, op: TpuOp, name: str) -> bool:
+def read_by_it_alone(graph: TpuGraph, op: TpuOp, name: str) -> bool:
     """Whether nothing but the op, and maximum pools where it has several readers, reads the tensor."""
     others = [each for each in graph.consumers(name) if each is not op]
     return name not in graph.outputs and all(isinstance(each, TpuPool) and each.function == "max" for each in others)

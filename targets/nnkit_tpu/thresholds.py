@@ -14,7 +14,7 @@ import numpy as np
 from nnkit.calibrate.methods import refit
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
 from nnkit.errors import ModelError
-from nnkit_tpu.compiler_thresholds import Threshold, scaled_by, settled
+from nnkit_tpu.compiler_thresholds import Threshold, read_by_it_alone, scaled_by, settled
 from nnkit_tpu.pool_thresholds import with_whole_multipliers
 from nnkit_tpu.program import (
     TpuActivation,
@@ -122,7 +122,9 @@ def _formats(graph: TpuGraph, apart: Collection[str], always_signed: bool) -> di
         if isinstance(op, TpuConcat) or _compares(op):
             alone = [name for name in op.inputs if _exclusive(graph, name, apart)]
             if always_signed and isinstance(op, TpuConcat) and len(alone) < len(op.inputs):
-                continue
+                if not all(_given_its_threshold(graph, op, name) for name in op.inputs):
+                    continue
+                alone = list(op.inputs)
             for name in alone:
                 _join(groups, name, op.output)
     return {name: _root(groups, name) for name in graph.tensors}
@@ -198,6 +200,17 @@ def _exclusive(graph: TpuGraph, name: str, apart: Collection[str]) -> bool:
     if op is None or _up_to_one(op) or scaled_by(op) is not None:
         return False
     return not keeps_format(op) or _exclusive(graph, op.inputs[0], apart)
+
+
+def _given_its_threshold(graph: TpuGraph, op: TpuConcat, name: str) -> bool:
+    """Whether the compiler gives the concatenation's threshold to a part, and the program can follow it there.
+
+    Of an enlarged part it makes another scale than what is enlarged has, unless these agree.
+    """
+    producer = graph.producer(name)
+    if producer is None or _up_to_one(producer) or scaled_by(producer) is not None:
+        return False
+    return read_by_it_alone(graph, op, name)
 
 
 def _root(groups: dict[str, str], name: str) -> str:

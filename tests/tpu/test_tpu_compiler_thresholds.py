@@ -117,7 +117,18 @@ def _boxes(net: Net) -> str:
     return net("Concat", centre, size, f"{xy}_2", axis=3)
 
 
+def _skipped(net: Net) -> str:
+    """A part that a maximum pool reads besides, and a smaller one that is enlarged."""
+    wide = net("Relu", net.conv())
+    pooled = net("MaxPool", wide, kernel_shape=[2, 2], strides=[2, 2])
+    small = net("Relu", net("Conv", pooled, net.constant(net.random.normal(0, 0.05, (16, 8, 1, 1)))))
+    sizes = net.constant([1, 1, 2, 2])
+    enlarged = net("Resize", small, "", sizes, mode="nearest", coordinate_transformation_mode="asymmetric")
+    return net.conv(net("Concat", enlarged, wide, axis=1), 24)
+
+
 CASES: dict[str, Callable[[Net], str]] = {
+    "skipped": _skipped,
     "doubled between convolutions": _between_convolutions(2.0),
     "turned between convolutions": _between_convolutions(-0.3),
     "joined": _joined(3.0),
