@@ -74,6 +74,24 @@ def check(program: AffineProgram, artifact: Path, runner: Runner) -> None:
             assert np.array_equal(result.outputs[name], expected[name]), name
 
 
+@pytest.mark.parametrize("name", ["stack", "context"])
+def test_a_value_may_be_called_as_reserved_memory(name: str, tmp_path: Path) -> None:
+    """torch calls the result of `torch.stack` `stack`."""
+    draw = RandomOps(3)
+    draw.conv(bits=8)
+    program = draw.program("net")
+    last = program.ops[-1]
+    tensors = {each: tensor for each, tensor in program.tensors.items() if each != last.output}
+    tensors[name] = replace(program.tensors[last.output], name=name)
+    plan = planned(
+        replace(program, tensors=tensors, ops=(*program.ops[:-1], replace(last, output=name)), outputs=(name,))
+    )
+    written(plan, tmp_path)
+    kinds = [buffer.kind for buffer in plan.plan.buffers.values()]
+    assert (kinds.count("stack"), kinds.count("context")) == (1, 1)
+    assert plan.plan.buffers[name].kind == "activation"
+
+
 def built(folder: Path, options: str, more: str = "", images: int = 3) -> tuple[dict[str, Any], Path]:
     path = write_project(folder, images=images)
     path.write_text(path.read_text().replace("gap8: {}", f"gap8: {options}") + more)

@@ -154,7 +154,8 @@ def _shape(tensor: AffineTensor) -> str:
 
 def _network(program: AffineProgram, plan: MemoryPlan, stem: str, cores: int) -> Network:
     names = unique_identifiers((*program.inputs, *program.outputs), RESERVED)
-    context, stack = plan.buffers["context"], plan.buffers["stack"]
+    by_kind = {buffer.kind: buffer for buffer in plan.buffers.values()}
+    context, stack = by_kind["context"], by_kind["stack"]
     l1, l2, l3 = (plan.regions[name] for name in ("l1", "l2", "l3"))
 
     def port(role: str, name: str) -> Port:

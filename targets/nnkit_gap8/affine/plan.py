@@ -17,7 +17,7 @@ from nnkit.errors import DoesNotFitError, InternalError
 from nnkit.memory.engine import Effort
 from nnkit.memory.overlaps import with_overlaps
 from nnkit.memory.packing import align_up
-from nnkit.memory.plan import Buffer, MemoryPlan, Region, RegionUse, Step, TensorPlace, WeightChunk
+from nnkit.memory.plan import Buffer, BufferKind, MemoryPlan, Region, RegionUse, Step, TensorPlace, WeightChunk
 from nnkit.program.affine import AffineProgram
 from nnkit_gap8.affine.cluster import TILES_BYTES, AffineCluster
 from nnkit_gap8.affine.network import AffineNetwork, channel_bytes, streamed_bytes
@@ -210,8 +210,13 @@ def _memory_plan(
         chunk_of[step] = len(chunks)
         chunks.append(WeightChunk(op, number, 1, l3_offset, size, name, spot.fetch_step, step))
     end = align_up(pool_bytes, 4)
-    for name, size in (("context", machine.context_bytes), ("stack", machine.stack_bytes)):
-        buffers[name] = Buffer(name, name, "l2", end, size, 0, last)  # type: ignore[arg-type]
+    reserved: tuple[tuple[BufferKind, int], ...] = (
+        ("context", machine.context_bytes),
+        ("stack", machine.stack_bytes),
+    )
+    for kind, size in reserved:
+        name = f"{kind}:reserved" if kind in buffers else kind  # a tensor may be called `stack`
+        buffers[name] = Buffer(name, kind, "l2", end, size, 0, last)
         end = align_up(end + size, 4)
     places = {}
     for name, spot_of in layout.places.items():
