@@ -236,6 +236,8 @@ class _Reader:
             return "only channels are joined in local memory"
         if self.chip.is_cv and kind == "binary" and len(set(sources)) > 1:
             return "what is computed of values of different shapes works on global memory"
+        if self.chip.is_cv and kind == "pad" and "constant" not in text:
+            return "padding by other values than a constant works on global memory"
         if self.chip.is_cv and kind == "slice":
             cut = [axis for axis in range(4) if source[axis] != result.shape[axis]]
             in_one_piece = len(cut) == 1 and prod(source[: cut[0]]) == 1

@@ -153,6 +153,8 @@ def _not_local(op: TpuOp, kind: Kind, source: Shape, result: Shape, chip: Chip) 
         return "it takes images apart"
     if isinstance(op, TpuConcat) and op.axis != 1 and chip.is_cv:
         return "only channels are joined in local memory"
+    if isinstance(op, TpuPad) and op.method != "constant" and chip.is_cv:
+        return "padding by other values than a constant works on global memory"
     if kind == "pad" and isinstance(op, TpuPad) and any(op.pads[:2]):
         return "it adds channels or images"
     return ""

@@ -16,7 +16,7 @@ from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.groups import plan_groups
 from nnkit_tpu.layer_group.injection import compile_groups, groups_of
 from nnkit_tpu.layer_group.rules import whole_plan_rules
-from nnkit_tpu.program import TpuActivation, TpuBinary, TpuConv, TpuGraph, TpuOp, TpuPool, TpuTensor
+from nnkit_tpu.program import TpuActivation, TpuBinary, TpuConv, TpuGraph, TpuOp, TpuPad, TpuPool, TpuTensor
 from nnkit_tpu.toolchain import Toolchain
 
 CHANNELS, SIDE, PAIRS = 16, 32, 3
@@ -82,5 +82,41 @@ def test_channels_are_not_weighed_in_local_memory_of_the_cv181x(tpu_toolchain: T
         file = tmp_path / "net.cvimodel"
         file.write_bytes(outcome.model)
         values += run_on_chip_model(tpu_toolchain, file, "cv181x", {"x": x}).values()
+    assert np.ptp(values[0]) > 0
+    assert np.array_equal(*values)
+
+
+def test_images_are_not_padded_by_their_edge_in_local_memory_of_the_cv181x(
+    tpu_toolchain: Toolchain, tmp_path: Path
+) -> None:
+    """As bilinear enlargement is written: in a group of ours the chip model gave other values."""
+    random = np.random.default_rng(8)
+    one = Window(kernel_h=1, kernel_w=1)
+    ops: list[TpuOp] = []
+    for index, source in enumerate(("x", "p0")):
+        weight = random.normal(0, 0.1, (CHANNELS, CHANNELS, 1, 1)).astype(np.float32)
+        name = f"c{index}"
+        ops.append(TpuConv(name=name, inputs=(source,), output=name, weight=weight, bias=None, window=one, relu=True))
+        pad = TpuPad(
+            name=f"p{index}", inputs=(name,), output=f"p{index}", pads=(0, 0, 1, 1, 0, 0, 1, 1), method="edge"
+        )
+        ops.append(pad)
+    sides = {"x": SIDE, "c0": SIDE, "p0": SIDE + 2, "c1": SIDE + 2, "p1": SIDE + 4}
+    tensors = {name: TpuTensor(name, (1, CHANNELS, side, side)) for name, side in sides.items()}
+    graph = TpuGraph("net", tensors, tuple(ops), ("x",), ("p1",))
+    ranges = dict.fromkeys(tensors, ValueRange(-2.0, 2.0, -2.0, 2.0))
+    program = lower_graph(tpu_toolchain, graph, CompileOptions("cv181x"), tmp_path, ranges=ranges).ready
+    model = CostModel(program.chip, counts_bytes=True)
+    plans = {
+        each.name: plan_groups(each.graph, model, rules=whole_plan_rules(program.chip)) for each in program.functions
+    }
+    x = random.normal(0.4, 1, (1, CHANNELS, SIDE, SIDE)).astype(np.float32)
+    values = []
+    for groups in (None, {name: groups_of(plan) for name, plan in plans.items()}):
+        outcome = compile_groups(tpu_toolchain, program, groups)
+        assert not outcome.refused
+        (tmp_path / "net.cvimodel").write_bytes(outcome.model)
+        (value,) = run_on_chip_model(tpu_toolchain, tmp_path / "net.cvimodel", "cv181x", {"x": x}).values()
+        values.append(value)
     assert np.ptp(values[0]) > 0
     assert np.array_equal(*values)
