@@ -8,6 +8,7 @@ in.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -47,15 +48,24 @@ _MODE_BYTES = {"INT8": 1, "F16": 2, "BF16": 2, "F32": 4}
 
 
 def group_graph(graph: TpuGraph, chip: Chip) -> GroupGraph:
-    """The planner's graph of `graph` on `chip`; inputs have the width that their first readers compute in."""
+    """The planner's graph of `graph` on `chip`; inputs have the width that their first readers compute in.
+
+    An op is known by its name: of several with one name, as the slices of a Split, the later ones are called by what
+    they write, too.
+    """
     width = {op.output: _MODE_BYTES[op.mode] for op in graph.ops}
     for name in graph.inputs:
         readers = graph.consumers(name)
         width[name] = _MODE_BYTES[readers[0].mode] if readers else 4
     tensors = {name: GroupTensor(name, tensor.nchw, width[name]) for name, tensor in graph.tensors.items()}
     weights: dict[str, GroupWeight] = {}
-    ops = tuple(_op(op, chip, tensors, weights, len(graph.consumers(op.inputs[0]))) for op in graph.ops)
-    return GroupGraph(graph.name, tensors, weights, ops, graph.inputs, graph.outputs)
+    names = set[str]()
+    ops = []
+    for op in graph.ops:
+        own = replace(op, name=f"{op.name}:{op.output}") if op.name in names else op
+        names.add(own.name)
+        ops.append(_op(own, chip, tensors, weights, len(graph.consumers(op.inputs[0]))))
+    return GroupGraph(graph.name, tensors, weights, tuple(ops), graph.inputs, graph.outputs)
 
 
 def _op(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,7 @@ from nnkit_tpu.program import (
     TpuMatMul,
     TpuPool,
     TpuReshape,
+    TpuSlice,
     TpuTensor,
 )
 
@@ -110,3 +113,20 @@ def test_groups_end_where_a_layer_needs_global_memory(chip: str) -> None:
     assert plan.groups
     ends = {boundary.before: boundary.rule for boundary in plan.boundaries}
     assert ends.get("fc", ends.get("flat")) == "not local"
+
+
+def test_slices_of_one_split_are_told_apart() -> None:
+    """Both carry the layer's name. A group that holds one of them gives out what the other one reads."""
+    common: dict[str, Any] = {"name": "split", "steps": (1, 1, 1, 1)}
+    ops = (
+        TpuActivation(name="act", inputs=("x",), output="y", function="relu", mode="INT8"),
+        TpuSlice(**common, inputs=("y",), output="a", offsets=(0, 0, 0, 0), ends=(1, 4, 8, 8), mode="INT8"),
+        TpuSlice(**common, inputs=("y",), output="b", offsets=(0, 4, 0, 0), ends=(1, 8, 8, 8), mode="INT8"),
+        TpuBinary(name="sum", inputs=("a", "b"), output="z", function="add", mode="INT8"),
+    )
+    half = (1, 4, 8, 8)
+    shapes = {"x": (1, 8, 8, 8), "y": (1, 8, 8, 8), "a": half, "b": half, "z": half}
+    net = TpuGraph("net", {name: TpuTensor(name, shape) for name, shape in shapes.items()}, ops, ("x",), ("z",))
+    graph = group_graph(net, CHIPS["bm1684x"])
+    assert [op.name for op in graph.ops] == ["act", "split", "split:b", "sum"]
+    assert graph.group_outputs(graph.ops[:2]) == ("y", "a")
