@@ -7,6 +7,7 @@ Its temporary files go with it, and it ends with this process, also where that i
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import tempfile
@@ -16,6 +17,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from nnkit.errors import ToolError
 from nnkit.keeper import keep
@@ -29,6 +31,9 @@ SLOW = f"if this machine is slow or busy, give it longer: {TIME_VARIABLE}=4 (fou
 
 
 _VERSION_TIMEOUT_S = 20.0
+_AWAKE_S = 0.5
+"""How long this process sleeps at a time while it waits. A signal that comes as a program is started goes to another
+thread, as starting one blocks signals; the main thread then learns of it when it wakes, not in its sleep."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +162,7 @@ def run_tool(
     with ExitStack() as stack:
         try:
             scratch = stack.enter_context(temporary_folder("nnkit-tool-"))
+            given = subprocess.DEVNULL if not stdin else stack.enter_context(_file_of(stdin, scratch))
         except OSError as error:
             raise ToolError(
                 f"{name} has no place for temporary files: {error.strerror or error}",
@@ -165,7 +171,13 @@ def run_tool(
             ) from error
         own = keep() | {"TMPDIR": str(scratch)}
         variables = {**(os.environ if environment is None else environment), **own}
-        return _run(command, variables, timeout_s, folder, stdin, on_line, (name, remedy))
+        return _run(command, variables, timeout_s, folder, given, on_line, (name, remedy))
+
+
+def _file_of(content: bytes, folder: Path) -> BinaryIO:
+    path = folder / "input"
+    path.write_bytes(content)
+    return path.open("rb")
 
 
 def _run(
@@ -173,7 +185,7 @@ def _run(
     environment: Mapping[str, str],
     timeout_s: float,
     folder: Path | None,
-    stdin: bytes,
+    stdin: BinaryIO | int,
     on_line: Callable[[str], None] | None,
     words: tuple[str, str],
 ) -> ToolRun:
@@ -184,7 +196,7 @@ def _run(
             list(command),
             cwd=folder,
             env=dict(environment),
-            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if on_line is None else subprocess.STDOUT,
             start_new_session=True,  # a group of its own, so that what it starts ends with it
@@ -206,7 +218,7 @@ def _run(
     if _interrupted.is_set() and threading.current_thread() is not threading.main_thread():
         _kill_group(process)
     try:
-        output, errors = process.communicate(stdin or None) if on_line is None else _followed(process, on_line)
+        output, errors = _communicated(process) if on_line is None else _followed(process, on_line)
     finally:
         timer.cancel()
         _running.discard(process)
@@ -217,13 +229,37 @@ def _run(
     return ToolRun(command[0], code, timeout_s, _text(output), _text(errors))
 
 
+def _communicated(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    while True:
+        with suppress(subprocess.TimeoutExpired):  # nothing that was printed so far is lost
+            output, errors = process.communicate(timeout=_AWAKE_S)
+            return output, errors
+
+
 def _followed(process: subprocess.Popen[bytes], on_line: Callable[[str], None]) -> tuple[bytes, bytes]:
     lines: list[bytes] = []
-    for line in process.stdout or ():
+    for line in _lines(process):
         lines.append(line)
         on_line(_text(line).rstrip())
-    process.wait()
+    while process.poll() is None:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_AWAKE_S)
     return b"".join(lines), b""
+
+
+def _lines(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+    """Each line of the standard output as it is printed, with its end."""
+    pipe, rest = -1 if process.stdout is None else process.stdout.fileno(), b""
+    while True:
+        if not select.select([pipe], [], [], _AWAKE_S)[0]:
+            continue
+        chunk = os.read(pipe, 1 << 16)
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from (line + b"\n" for line in whole)
+        if not chunk:
+            break
+    if rest:
+        yield rest
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

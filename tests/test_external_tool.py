@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -151,3 +152,34 @@ def test_steps_of_a_thread_beside_are_told_that_it_is_over():
         failed()
     assert futures[0].cancelled() or isinstance(futures[0].exception(), ToolError)
     check_not_interrupted()
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from nnkit.external_tool import run_tool
+
+def interrupt():
+    time.sleep(0.3)
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt).start()
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # as starting a program does: another thread is given it
+follow = print if sys.argv[1] == "follow" else None
+try:
+    run_tool(["sleep", "300"], timeout_s=300.0, on_line=follow)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("how", ["follow", "wait"])
+def test_an_interruption_that_another_thread_was_given_ends_the_program(how: str):
+    command = [sys.executable, "-c", INTERRUPTED, how]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=250, check=True)
+    assert run.stdout == "interrupted\n"
+
+
+def test_input_that_is_longer_than_a_pipe_holds_reaches_a_program_that_is_slow_to_read():
+    text = b"x" * 3_000_000
+    code = "import sys, time; time.sleep(1.2); print(len(sys.stdin.buffer.read()))"
+    assert run_tool([sys.executable, "-c", code], timeout_s=60.0, stdin=text).output == "3000000\n"

@@ -11,7 +11,7 @@ _REMEDY = "give the float network, or set `dequantize: true` below `model`, whic
 def refuse_quantised(view: GraphView, what: str, why: str, keeps: str = "") -> None:
     """Raises ModelError for a network that is quantised already, instead of one for each of its roundings.
 
-    what: "cannot run on the TPU". why: what the target has instead. keeps: options that keep the integers.
+    what: in words, that it cannot run on the target. why: what that has instead. keeps: options that keep integers.
     """
     for node in view.nodes:
         if node.is_op("QuantizeLinear", "DequantizeLinear"):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
-_LONGEST = 31  # rows of a window that is not all of its map, on GAP8
+_LONGEST = 31  # rows that every target's window has, where it is not all of its map
 _OPS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL2")
 
 

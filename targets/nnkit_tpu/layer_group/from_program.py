@@ -14,7 +14,7 @@ from typing import Any
 
 from nnkit_tpu.chips import Chip, align_up
 from nnkit_tpu.layer_group.buffers import buffer_rule, function_rule, spread_taps
-from nnkit_tpu.layer_group.model import GroupGraph, GroupOp, GroupTensor, GroupWeight, Kind, Shape
+from nnkit_tpu.layer_group.model import GroupGraph, GroupOp, GroupTensor, GroupWeight, Kind, Shape, told_apart
 from nnkit_tpu.program import (
     TpuActivation,
     TpuBinary,
@@ -62,7 +62,7 @@ def group_graph(graph: TpuGraph, chip: Chip) -> GroupGraph:
     names = set[str]()
     ops = []
     for op in graph.ops:
-        own = replace(op, name=f"{op.name}:{op.output}") if op.name in names else op
+        own = replace(op, name=told_apart(op.name, op.output)) if op.name in names else op
         names.add(own.name)
         ops.append(_op(own, chip, tensors, weights, len(graph.consumers(op.inputs[0]))))
     return GroupGraph(graph.name, tensors, weights, tuple(ops), graph.inputs, graph.outputs)

@@ -96,6 +96,16 @@ class GroupOp:
     not_local: str = ""
     macs: int = 0
 
+    @property
+    def layer(self) -> str:
+        """The network's layer that it is of: its name, but for what tells ops of one layer apart (`told_apart`)."""
+        return self.name.removesuffix(f":{self.output}")
+
+
+def told_apart(name: str, output: str) -> str:
+    """The name of a further op of a layer that has several, such as the slices of a Split."""
+    return f"{name}:{output}"
+
 
 @dataclass(frozen=True, eq=False)
 class GroupGraph:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,18 +22,22 @@ def plan_report(chip: Chip, plan: GroupedGraph) -> dict[str, Any]:
     layer_cycles: of each layer's arithmetic by itself, by the formulas of `cost`; transfers run beside it.
     """
     model = CostModel(chip)
+    layer_of = {op.name: op.layer for op in plan.graph.ops}
+    cycles: Counter[str] = Counter()
+    for op in plan.graph.ops:
+        cycles[op.layer] += model.compute_cycles(plan.graph, op)
     return {
         "chip": chip.name,
         "order": plan.order,
         "estimated_cycles": plan.cycles,
         "overlap_cycles": plan.overlap_cycles,
-        "layer_cycles": {op.name: model.compute_cycles(plan.graph, op) for op in plan.graph.ops},
+        "layer_cycles": dict(cycles),
         "load_bytes": plan.load_bytes,
         "store_bytes": plan.store_bytes,
         "groups": [_group(chip, group) for group in plan.groups],
-        "global_layers": [part.name for part in plan.parts if not isinstance(part, GroupPlan)],
+        "global_layers": [part.layer for part in plan.parts if not isinstance(part, GroupPlan)],
         "ends": [
-            {"after": end.after, "before": end.before, "rule": end.rule, "reason": end.reason}
+            {"after": layer_of[end.after], "before": layer_of[end.before], "rule": end.rule, "reason": end.reason}
             for end in plan.boundaries
         ],
     }
@@ -79,7 +84,7 @@ def audit_report(audit: Audit) -> dict[str, Any]:
 
 def _group(chip: Chip, group: GroupPlan) -> dict[str, Any]:
     return {
-        "ops": [op.name for op in group.ops],
+        "ops": [op.layer for op in group.ops],
         "slices": {"n": group.slices.count.n, "h": group.slices.count.h, "counts_tried": group.tried},
         "estimated_cycles": group.cycles,
         "load_bytes": group.load_bytes,

@@ -9,6 +9,7 @@ import pytest
 
 from nnkit.program import Window
 from nnkit_tpu.chips import CHIPS
+from nnkit_tpu.grouping import own_plan
 from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.from_program import group_graph
 from nnkit_tpu.layer_group.groups import plan_groups
@@ -130,3 +131,8 @@ def test_slices_of_one_split_are_told_apart() -> None:
     graph = group_graph(net, CHIPS["bm1684x"])
     assert [op.name for op in graph.ops] == ["act", "split", "split:b", "sum"]
     assert graph.group_outputs(graph.ops[:2]) == ("y", "a")
+    plan = own_plan(net, "bm1684x", lambda: None)  # where layers are told by their own names
+    assert list(plan["layer_cycles"]) == ["act", "split", "sum"]
+    assert {name for group in plan["groups"] for name in group["ops"]} | {*plan["global_layers"]} == {
+        *plan["layer_cycles"]
+    }
