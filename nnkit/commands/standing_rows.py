@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from nnkit.commands.sweep import Job
 
 _UNUSED = "leave it out of the table"
+_NO_ROW = (NnkitError, KeyError, TypeError, AttributeError)
+"""What a damaged build raises, or a mistake in the recipe at that point."""
 
 
 def standing_rows(jobs: Sequence[Job], out: Path, folder: Path) -> tuple[Row, ...]:
@@ -42,10 +44,5 @@ def _standing(job: Job, out: Path, folder: Path) -> Row | None:
         return Row(
             job.name, job.key, cast("RowState", status), job.point.values, figures=figures_of(report), page=page
         )
-    except (
-        NnkitError,
-        KeyError,
-        TypeError,
-        AttributeError,
-    ):  # a damaged build, or a mistake at that point: it has no row
+    except _NO_ROW:
         return None

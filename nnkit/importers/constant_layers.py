@@ -10,8 +10,8 @@ import onnx
 from numpy.typing import NDArray
 
 from nnkit.importers.operators import DEFAULT_DOMAINS
-from nnkit.importers.static_shapes import value_dims
 from nnkit.importers.tidy import read_names
+from nnkit.importers.value_dims import value_dims
 
 _MOST_BYTES = 64 << 20  # that one network's constants may grow by
 _KEPT = ("QuantizeLinear", "DequantizeLinear")  # a quantised network's stored integers are read as they are

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nnkit.errors import ModelError
+from nnkit.importers.value_dims import value_dims
 from nnkit.importers.value_memory import check_values_fit
 
 if TYPE_CHECKING:
@@ -42,11 +43,3 @@ def static_shapes(graph: onnx.GraphProto, where: str) -> dict[str, tuple[int, ..
             shapes[name] = dims
     check_values_fit(graph, where)
     return {name: dims for name, dims in shapes.items() if dims is not None}
-
-
-def value_dims(value: onnx.ValueInfoProto) -> tuple[int, ...] | None:
-    """Dimensions, -1 for an open one; None where not even the rank is known."""
-    tensor = value.type.tensor_type
-    if not value.type.HasField("tensor_type") or not tensor.HasField("shape"):
-        return None
-    return tuple(int(dim.dim_value) if dim.HasField("dim_value") else -1 for dim in tensor.shape.dim)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from nnkit.errors import ModelError
 from nnkit.importers.tidy import read_names
+from nnkit.importers.value_dims import value_dims
 from nnkit.trust import VALUES_VARIABLE, user_settings
 
 if TYPE_CHECKING:
@@ -82,12 +83,11 @@ def value_bytes(value: onnx.ValueInfoProto) -> int:
     """Size in memory; 0 where it is not known."""
     from onnx import helper
 
-    tensor = value.type.tensor_type
-    sizes = [dim.dim_value if dim.HasField("dim_value") else -1 for dim in tensor.shape.dim]
-    if not value.type.HasField("tensor_type") or not tensor.HasField("shape") or min(sizes, default=0) < 0:
+    sizes = value_dims(value)
+    if sizes is None or min(sizes, default=0) < 0:
         return 0
     try:
-        each = max(1, helper.tensor_dtype_to_np_dtype(tensor.elem_type).itemsize)
+        each = max(1, helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).itemsize)
     except (KeyError, TypeError, ValueError):
         each = 4
     return each * math.prod(sizes)

@@ -24,10 +24,7 @@ def accumulator_sums(op: OpBase, program: Program) -> dict[str, Any] | None:
     """
     source = program.tensors[op.inputs[0]] if op.inputs else None
     if isinstance(op, AffineConv) and isinstance(source, AffineTensor):
-        zeros = np.asarray(op.weight_format.zero_point, np.int64)
-        if op.weight_format.axis is not None:
-            zeros = zeros.reshape([-1 if axis == op.weight_format.axis else 1 for axis in range(op.weight.ndim)])
-        rows = output_rows(op.weight, zeros, op.groups, transposed=op.transposed)
+        rows = output_rows(op.weight, op.weight_zero_points(), op.groups, transposed=op.transposed)
         low, high = (end - source.zero_point for end in (source.format.qmin, source.format.qmax))
         return _record(rows, op.bias.astype(np.int64), (low, high), 0)
     if isinstance(op, Conv2d | ConvTranspose2d) and isinstance(source, Tensor) and op.accumulator != "running16":

@@ -42,7 +42,7 @@ class AffineConv(AffineOpBase):
     def accumulators(self, x: Array, source: AffineTensor, output_shape: tuple[int, ...]) -> IntArray:
         """The accumulators for `source`'s values x [N, C, H, W], as int64 [N, O, OH, OW]."""
         zero_point = source.zero_point
-        weight = self.weight.astype(np.int64) - self._weight_zero_points()
+        weight = self.weight.astype(np.int64) - self.weight_zero_points()
         dtype = exact_type(weight, source.reach, output_axis=1 if self.transposed else 0)
         data, kernel = x.astype(dtype) - dtype.type(zero_point), weight.astype(dtype)
 
@@ -72,7 +72,8 @@ class AffineConv(AffineOpBase):
     def _values(self, inputs: Arrays, sources: Sequence[AffineTensor], output: AffineTensor) -> Array:
         return self.requantize.stored(self.accumulators(inputs[0], sources[0], output.shape), output)
 
-    def _weight_zero_points(self) -> IntArray:
+    def weight_zero_points(self) -> IntArray:
+        """Those of the weights, broadcasting to them."""
         shape = [1] * self.weight.ndim
         if self.weight_format.axis is not None:
             shape[self.weight_format.axis] = -1

@@ -115,19 +115,17 @@ def _with_spread_taps(
     is added whole.
     """
     per_output, per_input, fixed = rule.per_output, rule.per_input, rule.fixed
-    taps = {ROWS: window.kernel_h, COLUMNS: window.kernel_w, BOTH: window.kernel_h * window.kernel_w}[
-        spread & _SPREAD
-    ]
+    along = spread & _SPREAD
+    taps = {ROWS: window.kernel_h, COLUMNS: window.kernel_w, BOTH: window.kernel_h * window.kernel_w}[along]
     of_lane, of_input = -(-source[1] * taps // chip.lanes), -(-source[1] // chip.lanes)
     of_output = -(-result[1] // chip.lanes)
-    match spread & _SPREAD:
-        case 1:  # rows
-            per_output += of_lane / of_output * source[3] / result[3]
-        case 2:  # columns
-            per_input += of_lane / of_input * result[3] / source[3]
-        case _:
-            per_output += of_lane / of_output
-    if spread & _SPREAD != BOTH:
+    if along == ROWS:
+        per_output += of_lane / of_output * source[3] / result[3]
+    elif along == COLUMNS:
+        per_input += of_lane / of_input * result[3] / source[3]
+    else:
+        per_output += of_lane / of_output
+    if along != BOTH:
         fixed += source[0] * of_lane * chip.eu_bytes
     if spread & _COPIES_INPUT:
         per_input += of_lane / of_input
