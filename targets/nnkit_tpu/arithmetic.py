@@ -11,6 +11,7 @@ quantisation, as observed of and documented for the vendor's compiler):
   that fit 8 bits, which is their scale then; bias int32 in units of input scale * weight scale;
   factor input scale * weight scale / output scale in 32 bits. Matrix products: the same with one weight scale.
 * Averages, products and operands of sums: factors in 8 bits.
+* A constant operand of several numbers: 8 bits for its largest magnitude.
 * (acc * m + 2**(n-1)) >> n: half up; transposed convolutions: half away from zero.
 * Pixels become the input's integers by a table a channel, rounded half up.
 
@@ -228,13 +229,24 @@ def activation(op: TpuActivation) -> Callable[[NDArray[np.float64]], NDArray[np.
     return functions[op.function]
 
 
-def constant_format(constant: NDArray[np.float32]) -> Affine:
-    """The format of a constant operand: 8 bits for its largest magnitude, unsigned where nothing is negative."""
+def constant_format(constant: NDArray[np.float32], *, factor: bool) -> Affine:
+    """The format of a constant operand: 8 bits for its largest magnitude, unsigned where nothing is negative.
+
+    factor: of a product, whose scale the compiler divides in float32; otherwise a summand.
+    """
     signed = bool(np.any(constant < 0))
+    limit, most = np.abs(constant).max() or np.float32(1.0), np.float32(127.0 if signed else 255.0)
+    scale = float(np.float32(limit) / most) if factor else float(limit) / float(most)
+    return Affine(8, (scale,), (0,), signed=signed)
+
+
+def stored_constant(constant: NDArray[np.float32], *, factor: bool) -> NDArray[np.int64]:
+    """A constant operand in its own format, halves away from zero.
+
+    Factors are divided by the scale; summands multiplied by the largest integer first and divided by their largest.
+    """
+    stored, real = constant_format(constant, factor=factor), constant.astype(np.float64)
+    if factor:
+        return round_half_away(real / stored.scale[0]).astype(np.int64)
     limit = float(np.abs(constant).max()) or 1.0
-    return Affine(8, (limit / (127.0 if signed else 255.0),), (0,), signed=signed)
-
-
-def stored_constant(constant: NDArray[np.float32]) -> NDArray[np.int64]:
-    """A constant operand in its own format."""
-    return round_half_away(constant.astype(np.float64) / constant_format(constant).scale[0]).astype(np.int64)
+    return round_half_away(real * stored.qmax / limit).astype(np.int64)

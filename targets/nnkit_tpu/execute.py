@@ -87,9 +87,10 @@ def _integer(op: TpuOp, x: list[NDArray[np.int64]], target: Affine, shape: tuple
         case TpuPool() if isinstance(op.integer, Requant):
             result = _average(op, op.integer, x[0], target)
         case TpuBinary() if isinstance(op.integer, IntegerOperands):
-            result = _operands(op, op.integer, x if op.constant is None else [*x, stored_constant(op.constant)])
+            result = _operands(op, op.integer, _with_constant(op, x))
         case TpuBinary() if isinstance(op.integer, Requant):
-            result = apply(op.integer, x[0] * x[1])
+            left, right = _with_constant(op, x)
+            result = apply(op.integer, left * right)
         case TpuConcat() if isinstance(op.integer, IntegerOperands):
             parts = [apply(stage, part) for stage, part in zip(_stages(op.integer), x, strict=True)]
             result = np.concatenate([np.clip(part, target.qmin, target.qmax) for part in parts], axis=op.axis)
@@ -111,6 +112,11 @@ def _integer(op: TpuOp, x: list[NDArray[np.int64]], target: Affine, shape: tuple
 def _stages(integer: IntegerOperands) -> list[Requant]:
     pairs = zip(integer.multipliers, integer.shifts, strict=True)
     return [Requant(np.array([m]), np.array([s]), integer.rounding) for m, s in pairs]
+
+
+def _with_constant(op: TpuBinary, x: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+    """The stored operands, the constant one in its own format."""
+    return x if op.constant is None else [*x, stored_constant(op.constant, factor=op.function == "mul")]
 
 
 def _operands(op: TpuBinary, integer: IntegerOperands, x: list[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -291,7 +291,10 @@ def _with_integers(op: TpuOp, stored: Format, chip: str) -> TpuOp:
                 return replace(op, integer=together)
             return replace(op, integer=_operands(sources, scale))
         case TpuBinary() if op.constant is not None and op.constant.size > 1 and op.function == "add" and not is_cv:
-            return replace(op, integer=_operands([source, constant_format(op.constant)], scale))
+            return replace(op, integer=_operands([source, constant_format(op.constant, factor=False)], scale))
+        case TpuBinary() if op.constant is not None and op.constant.size > 1 and op.function == "mul" and not is_cv:
+            constant = constant_format(op.constant, factor=True)
+            return replace(op, integer=requant(source.scale[0] * constant.scale[0] / scale, 8, "half_up"))
         case TpuBinary() if len(op.inputs) == 2 and op.function == "mul":
             factor = source.scale[0] * sources[1].scale[0] / scale
             return replace(op, integer=requant_in_two_steps(factor) if is_cv else requant(factor, 8, "half_up"))

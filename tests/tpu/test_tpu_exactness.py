@@ -176,3 +176,19 @@ def test_averages_at_every_border(tpu_toolchain: Toolchain, tmp_path: Path, chip
         for i, (kernel, pads) in enumerate(windows)
     ]
     _of_every_byte(tpu_toolchain, net, outputs, chip, tmp_path)
+
+
+@pytest.mark.parametrize("chip", BM_CHIPS)
+def test_every_byte_with_constants_of_several_numbers(tpu_toolchain: Toolchain, tmp_path: Path, chip: str) -> None:
+    net = Net()
+    constants = (
+        net.random.uniform(0.0, 0.7, SHAPE[1:]),
+        net.random.uniform(-3.0, 1.0, SHAPE[1:]),
+        net.random.uniform(0.0, 2.0, (8, 1, 16)),
+        net.random.integers(-16, 17, SHAPE[1:]) / 16,  # many lie in the middle between two integers
+        net.random.integers(0, 17, SHAPE[1:]) * 4,
+    )
+    outputs = [
+        net(f"{op}_{i}", op, "x", net.constant(values)) for i, values in enumerate(constants) for op in ("Mul", "Add")
+    ]
+    _of_every_byte(tpu_toolchain, net, outputs, chip, tmp_path)
