@@ -113,6 +113,14 @@ def outputs_sqnr_db(found: Outputs, expected: Outputs) -> float:
         return float(-10.0 * np.log10(np.mean(shares)))
 
 
+def over_turns(turns: Sequence[Accuracy]) -> Accuracy:
+    """The accuracy over the samples of all turns; of a turn, every sample weighs as much in what they have together."""
+    shares = [10.0 ** (-turn.together_db / 10.0) for turn in turns]
+    with np.errstate(divide="ignore"):  # no error at all
+        together_db = float(-10.0 * np.log10(np.average(shares, weights=[turn.each_db.size for turn in turns])))
+    return Accuracy(together_db, np.concatenate([turn.each_db for turn in turns]))
+
+
 def accuracy(reals: Outputs, expected: Outputs) -> Accuracy:
     """reals, expected: [N, ...] by name, of N samples; of the expected values those that `reals` names are read."""
     count = len(next(iter(reals.values())))

@@ -5,14 +5,15 @@ rectifier, whose values have a large mean, that can be most of what INT8 weights
 observed on calibration images in float, and the bias takes the sum back. The integer weights stay as they are: the
 compiler reads other biases, no more.
 
-Shifts of one layer may cancel shifts of another, so the whole is judged: by the outputs on images kept aside. What is
-kept is observed on all of them.
+Shifts of one layer may cancel shifts of another, so the whole is judged: by the outputs on images kept aside, and where
+the recipe did not ask for it, by a gain that is more than chance. What is kept is observed on all of the images.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +23,14 @@ from nnkit.program import Program
 from nnkit.program.formats import Affine
 from nnkit.program.window import Window
 from nnkit.quantize.bias_correction import BIAS_CORRECTION, LABEL, channel_means
-from nnkit.quantize.judge import better_of, in_turns, program_sqnr_db, too_few
+from nnkit.quantize.judge import Judge, clearly_better, in_turns, no_worse, over_turns, program_accuracy, too_few
 from nnkit.samples import Sample
 from nnkit.target import Quantization
 from nnkit_tpu.program import IntegerWeights, TpuConv, TpuGraph
 
 _SAMPLES = 16
 _FEWEST = 4  # means of inputs need fewer images than sums of rounded layers
+_CLEARLY = 2.0  # standard errors that it gains by where nobody asked, as a method of calibration has to
 
 Means = Mapping[str, NDArray[np.float64]]
 """By tensor: [C]."""
@@ -58,16 +60,15 @@ def corrected(
     samples = quantization.samples(_SAMPLES)
     if len(samples) < _FEWEST:
         raise too_few(len(samples), _FEWEST)
-    shares: list[tuple[float, float]] = []
+    turns = []
     for measured, judging in in_turns(samples):
-        sqnrs_db = (program_sqnr_db(model, each, judging) for each in (program, correct(measured)))
-        without, with_ = (10.0 ** (-decibels / 10.0) for decibels in sqnrs_db)
-        shares.append((without, with_))
-    without_db, with_db = (
-        -10.0 * float(np.log10(max(sum(each), 1e-40) / len(shares))) for each in zip(*shares, strict=True)
-    )
-    kept = with_db >= without_db
-    return better_of(program, correct(samples) if kept else program, LABEL, without_db, with_db)
+        turns.append([program_accuracy(model, each, judging) for each in (program, correct(measured))])
+    judge: Judge = no_worse
+    if quantization.calibration.corrections is None:
+        judge = partial(clearly_better, errors=_CLEARLY)
+    kept, note = judge(LABEL, *(over_turns(each) for each in zip(*turns, strict=True)))
+    chosen = correct(samples) if kept else program
+    return replace(chosen, notes=(*chosen.notes, note))
 
 
 def input_means(model: Model, graph: TpuGraph, samples: Sequence[Sample]) -> Means:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +24,11 @@ from nnkit.rewrite import RewriteLog
 from nnkit.samples import Sample
 from nnkit.simulate import simulate
 from nnkit.target import Quantization
-from nnkit_tpu.bias_correction import input_means
+from nnkit_tpu.bias_correction import input_means, with_corrected_biases
 from nnkit_tpu.lowering import lower
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.program import TpuConv
+from nnkit_tpu.quantize import Precision, to_program
 from nnkit_tpu.target import TpuTarget
 
 _SHAPE = (1, 16, 12, 12)
@@ -63,10 +65,10 @@ def _samples(seed: int, count: int, centre: float) -> list[Sample]:
     return [Sample("made", {"x": random.normal(centre, 1, _SHAPE).astype(np.float32)}) for _ in range(count)]
 
 
-def _program(model: Model, samples: list[Sample], chip: str, *corrections: str) -> Program:
-    statistics = calibrate(model, {"x": [sample.inputs["x"] for sample in samples]}, {})
-    settings = Calibration.model_validate({"corrections": list(corrections)})
-    wanted = Quantization("net", statistics, settings, {}, lambda count: samples[:count])
+def _program(model: Model, samples: list[Sample], chip: str, *corrections: str, asked: bool = True) -> Program:
+    observed = calibrate(model, {"x": [sample.inputs["x"] for sample in samples]}, {})
+    settings = Calibration.model_validate({"corrections": list(corrections) if asked else None})
+    wanted = Quantization("net", observed, settings, {}, lambda count: samples[:count])
     target, options = TpuTarget(), TpuOptions.model_validate({"chip": chip})
     return target.quantize(target.lower(model, RewriteLog(), options), wanted, options)
 
@@ -100,6 +102,38 @@ def test_a_correction_that_harms_is_undone(network: Model) -> None:
     layers = [[op for op in each.ops if isinstance(op, TpuConv)] for each in (plain, kept)]
     for before, after in zip(*layers, strict=True):
         assert before.bias is after.bias or np.array_equal(before.bias, after.bias)
+
+
+def test_unasked_it_is_kept_where_every_image_gains_and_undone_where_the_gain_may_be_chance(network: Model) -> None:
+    """Four images, each judging once; gains and their standard error by hand, from outputs beside ONNX Runtime's."""
+    alike = _samples(1, 4, 3.0)
+    varied = [*_samples(1, 3, 3.0), *_samples(7, 1, 1.0)]
+    for samples, clear in ((alike, True), (varied, False)):
+        plain, asked = (_program(network, samples, "bm1684x", *names) for names in ((), (BIAS_CORRECTION,)))
+        graph = lower(network, "net", "bm1684x")
+        gains = []
+        for index, sample in enumerate(samples):
+            others = [each for at, each in enumerate(samples) if at != index]
+            means = input_means(network, graph, others)
+            ranges = calibrate(network, {"x": [each.inputs["x"] for each in samples]}, {}).ranges
+            trial = to_program(with_corrected_biases(graph, plain, means), ranges, Precision("bm1684x", "INT8"))
+            gains.append(_sqnr_db(network, trial, sample) - _sqnr_db(network, plain, sample))
+        error = statistics.stdev(gains) / 2.0
+        assert statistics.mean(gains) > 0.1
+        assert (statistics.mean(gains) > 2.0 * error) == clear
+        assert asked.notes[-1].startswith("bias correction kept: "), "what is asked for stays unless it harms"
+        by_itself = _program(network, samples, "bm1684x", asked=False)
+        assert by_itself.notes[-1].startswith(f"bias correction {'kept' if clear else 'undone'}: ")
+        assert f"{statistics.mean(gains):+.2f} dB on the mean input" in by_itself.notes[-1]
+        assert f"standard error of {error:.2f}" in by_itself.notes[-1]
+
+
+def _sqnr_db(model: Model, program: Program, sample: Sample) -> float:
+    (name,) = program.outputs
+    stored = simulate(program, quantized_inputs(program, sample))[name]
+    real = np.asarray(program.tensors[name].format.dequantize(stored)).ravel()
+    expected = FloatSession(model).run(sample.inputs)[name].ravel()
+    return float(10.0 * np.log10(np.square(expected).sum() / np.square(real - expected).sum()))
 
 
 def test_too_few_images_are_told(network: Model) -> None:
