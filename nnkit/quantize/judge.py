@@ -14,7 +14,7 @@ from nnkit.distance import distance
 from nnkit.errors import RecipeError
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
-from nnkit.program import Program
+from nnkit.program import Program, macs
 from nnkit.program.inputs import quantized_inputs
 from nnkit.samples import Sample
 from nnkit.simulate import simulate
@@ -26,6 +26,7 @@ FEWEST = 2 * JUDGING
 """Samples; below, there is nothing left to measure on."""
 
 _MANY = 16
+_MOST_MACS = 200e9  # of all simulations; in numpy that is below a minute
 _LEAST_GAIN_DB = 0.1
 _EXACT_DB = 200.0
 
@@ -98,12 +99,24 @@ def in_turns(samples: Sequence[Sample]) -> list[tuple[list[Sample], list[Sample]
 
     samples: at least two.
     """
-    if len(samples) >= _MANY:
-        return [set_apart(samples)]
+    return [set_apart(samples)] if len(samples) >= _MANY else quarters(samples)
+
+
+def quarters(samples: Sequence[Sample]) -> list[tuple[list[Sample], list[Sample]]]:
+    """The samples to measure on, and those that judge: a quarter at a time, so that every sample judges once.
+
+    samples: at least two.
+    """
     return [
         ([sample for index, sample in enumerate(samples) if index % JUDGING != turn], list(samples[turn::JUDGING]))
         for turn in range(min(JUDGING, len(samples)))
     ]
+
+
+def most_judges(program: Program, programs: int) -> int:
+    """How many inputs so many programs like this one can be judged on in bounded time; at least one."""
+    products = sum(macs(op, program) for op in program.ops)
+    return max(1, int(_MOST_MACS // max(programs * products, 1)))
 
 
 def outputs_sqnr_db(found: Outputs, expected: Outputs) -> float:
@@ -114,7 +127,7 @@ def outputs_sqnr_db(found: Outputs, expected: Outputs) -> float:
 
 
 def over_turns(turns: Sequence[Accuracy]) -> Accuracy:
-    """The accuracy over the samples of all turns; of a turn, every sample weighs as much in what they have together."""
+    """The accuracy over the samples of all turns, each weighed by how many it judged."""
     shares = [10.0 ** (-turn.together_db / 10.0) for turn in turns]
     with np.errstate(divide="ignore"):  # no error at all
         together_db = float(-10.0 * np.log10(np.average(shares, weights=[turn.each_db.size for turn in turns])))

@@ -13,11 +13,10 @@ from nnkit.calibrate.methods import METHODS, Method, by_method
 from nnkit.calibrate.run import calibrate
 from nnkit.calibrate.stats import CalibrationStats, MethodTrial
 from nnkit.graph import Model
-from nnkit.program import Program, macs
-from nnkit.quantize.judge import Gain, in_turns, mean_gain, program_accuracy
+from nnkit.program import Program
+from nnkit.quantize.judge import Gain, in_turns, mean_gain, most_judges, program_accuracy
 from nnkit.samples import Sample
 
-_MOST_MACS = 200e9  # of all simulations; in numpy that is below a minute
 _NOTHING_WRONG_DB = 400.0  # stands for an infinite SQNR, which JSON does not have
 
 
@@ -112,7 +111,7 @@ def choose(
         for method in METHODS:
             program = quantise(by_method(observed, method, percentile=percentile))
             if index == 0 and method == METHODS[0]:
-                left = most_judges(program)
+                left = most_judges(program, len(METHODS))
             accuracy = program_accuracy(model, program, judging[:left])
             share = 10.0 ** (-accuracy.together_db / 10.0)
             shares[method].append(math.inf if math.isnan(share) else share)
@@ -133,12 +132,6 @@ def choose(
 def chosen_by(statistics: CalibrationStats, choice: RangeChoice, percentile: float) -> CalibrationStats:
     """Statistics of all images with the ranges of the method that was chosen."""
     return replace(by_method(statistics, choice.method, percentile=percentile), trials=choice.trials)
-
-
-def most_judges(program: Program) -> int:
-    """How many inputs all methods can be judged on in bounded time; at least one."""
-    of_one = len(METHODS) * sum(macs(op, program) for op in program.ops)
-    return max(1, int(_MOST_MACS // max(of_one, 1)))
 
 
 def _decibels(share: float) -> float:

@@ -5,8 +5,9 @@ rectifier, whose values have a large mean, that can be most of what INT8 weights
 observed on calibration images in float, and the bias takes the sum back. The integer weights stay as they are: the
 compiler reads other biases, no more.
 
-Shifts of one layer may cancel shifts of another, so the whole is judged: by the outputs on images kept aside, and where
-the recipe did not ask for it, by a gain that is more than chance. What is kept is observed on all of the images.
+Shifts of one layer may cancel shifts of another, so the whole is judged: by the outputs on images kept aside, a
+quarter of them at a time, and where the recipe did not ask for it, by a gain that is more than chance. What is kept
+is observed on all of the images.
 """
 
 from __future__ import annotations
@@ -23,12 +24,22 @@ from nnkit.program import Program
 from nnkit.program.formats import Affine
 from nnkit.program.window import Window
 from nnkit.quantize.bias_correction import BIAS_CORRECTION, LABEL, channel_means
-from nnkit.quantize.judge import Judge, clearly_better, in_turns, no_worse, over_turns, program_accuracy, too_few
+from nnkit.quantize.judge import (
+    JUDGING,
+    Judge,
+    clearly_better,
+    most_judges,
+    no_worse,
+    over_turns,
+    program_accuracy,
+    quarters,
+    too_few,
+)
 from nnkit.samples import Sample
 from nnkit.target import Quantization
 from nnkit_tpu.program import IntegerWeights, TpuConv, TpuGraph
 
-_SAMPLES = 16
+_SAMPLES = 32
 _FEWEST = 4  # means of inputs need fewer images than sums of rounded layers
 _CLEARLY = 2.0  # standard errors that it gains by where nobody asked, as a method of calibration has to
 
@@ -60,9 +71,10 @@ def corrected(
     samples = quantization.samples(_SAMPLES)
     if len(samples) < _FEWEST:
         raise too_few(len(samples), _FEWEST)
-    turns = []
-    for measured, judging in in_turns(samples):
-        turns.append([program_accuracy(model, each, judging) for each in (program, correct(measured))])
+    turns, at_a_time = [], max(1, most_judges(program, 2) // JUDGING)
+    for measured, judging in quarters(samples):
+        trials = (program, correct(measured))
+        turns.append([program_accuracy(model, each, judging[:at_a_time]) for each in trials])
     judge: Judge = no_worse
     if quantization.calibration.corrections is None:
         judge = partial(clearly_better, errors=_CLEARLY)
