@@ -26,7 +26,9 @@ from nnkit.program.window import Window
 from nnkit.quantize.bias_correction import BIAS_CORRECTION, LABEL, channel_means
 from nnkit.quantize.judge import (
     JUDGING,
+    MANY,
     Judge,
+    better_in_both,
     clearly_better,
     most_judges,
     no_worse,
@@ -75,12 +77,19 @@ def corrected(
     for measured, judging in quarters(samples):
         trials = (program, correct(measured))
         turns.append([program_accuracy(model, each, judging[:at_a_time]) for each in trials])
-    judge: Judge = no_worse
-    if quantization.calibration.corrections is None:
-        judge = partial(clearly_better, errors=_CLEARLY)
-    kept, note = judge(LABEL, *(over_turns(each) for each in zip(*turns, strict=True)))
+    without, with_it = (over_turns(each) for each in zip(*turns, strict=True))
+    judge = _judge(asked=quantization.calibration.corrections is not None, judged_on=without.each_db.size)
+    kept, note = judge(LABEL, without, with_it)
     chosen = correct(samples) if kept else program
     return replace(chosen, notes=(*chosen.notes, note))
+
+
+def _judge(*, asked: bool, judged_on: int) -> Judge:
+    """Where nobody asked: two standard errors of the gain, which tell something from 16 images on; with fewer, a gain
+    of all images together and of the mean one."""
+    if asked:
+        return no_worse
+    return partial(clearly_better, errors=_CLEARLY) if judged_on >= MANY else better_in_both
 
 
 def input_means(model: Model, graph: TpuGraph, samples: Sequence[Sample]) -> Means:
