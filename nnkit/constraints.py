@@ -89,6 +89,11 @@ def check_constraints(
         for op in program.ops
         if (actual := constraint(op, program, limits)) is not None
     ]
+    raise_violations(violations, whose, documentation)
+
+
+def raise_violations(violations: Sequence[Violation], whose: str, documentation: str = "") -> None:
+    """Raise one ModelError where there are any. whose: the hardware, in the title."""
     if violations:
         more = f" ({documentation} has all limits)" if documentation else ""
         title = counted("limit", len(violations), whose, "exceeded")

@@ -37,6 +37,9 @@ _TAKEN_BY_ALL = """
     Tanh Transpose Unsqueeze
 """
 TAKEN_BY_ALL = frozenset(_TAKEN_BY_ALL.split())
+_SIDES = ("kernel_shape", "strides", "dilations")
+_USUAL_SIDE = 7
+"""Windows of so many rows and columns every target takes."""
 """Operators of ONNX that every target of nnkit takes, or that the import folds away: docs/operators.md."""
 
 
@@ -222,16 +225,25 @@ def _tags(recipe: Recipe, graph: onnx.GraphProto, findings: _Findings) -> None:
 
 
 def _unusual(graph: onnx.GraphProto) -> list[str]:
-    """Operators on the way from an input to an output that some target does not take."""
+    """Operators on the way from an input to an output that some target does not take, or not with such a window."""
     reached = {value.name for value in graph.input} - {tensor.name for tensor in graph.initializer}
+    weights = {tensor.name: tensor.dims for tensor in graph.initializer}
     unusual: list[str] = []
     for node in graph.node:
         if not any(name in reached for name in node.input) or node.op_type in ("Shape", "Size"):
             continue
         reached.update(node.output)
-        if node.op_type not in TAKEN_BY_ALL:
+        if node.op_type not in TAKEN_BY_ALL or _largest_side(node, weights) > _USUAL_SIDE:
             unusual.append(node.op_type)
     return unusual
+
+
+def _largest_side(node: onnx.NodeProto, weights: Mapping[str, Sequence[int]]) -> int:
+    """Of a window: rows, columns, steps."""
+    sides = [side for each in node.attribute if each.name in _SIDES for side in each.ints]
+    if node.op_type in ("Conv", "ConvTranspose"):
+        sides += [side for name in node.input for side in weights.get(name, ())[2:]]
+    return max(sides, default=0)
 
 
 def _lower(recipe: Recipe, findings: _Findings) -> None:

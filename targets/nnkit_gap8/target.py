@@ -54,14 +54,20 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
         return INTEGER_FORM
 
     def lower(self, model: Model, log: RewriteLog, options: Gap8Options) -> LoweredLayers:
-        """`_cpu` layers run on the controller. Raises RecipeError for options of another scheme."""
+        """`_cpu` layers run on the controller.
+
+        Raises RecipeError for options of another scheme, ModelError for layers beyond the kernels' limits.
+        """
         if options.scheme == "power_of_two":
             from nnkit.graph.quantised_already import refuse_quantised
             from nnkit.graph.view import GraphView
+            from nnkit_gap8.layer_limits import check_layers
 
             why, keeps = "steps are powers of two", "set `scheme: affine`, which keeps its integers"
             refuse_quantised(GraphView.of(model), "cannot be deployed", why, keeps)
-            return super().lower(model, log, options)
+            lowered = super().lower(model, log, options)
+            check_layers(lowered.layers, self.documentation)
+            return lowered
         from nnkit.quantize.affine.lowering import lower_affine
         from nnkit_gap8.affine.scheme import check_options
 

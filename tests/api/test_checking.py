@@ -60,6 +60,18 @@ def test_an_operator_that_the_target_does_not_take_is_told_as_by_a_run(tmp_path:
         check(path)
 
 
+@pytest.mark.parametrize("side", [31, 33])
+def test_a_window_that_the_target_does_not_take_is_told_as_by_a_run(side: int, tmp_path: Path) -> None:
+    path = write_project(tmp_path)
+    net = Net((1, 1, 40, 40))
+    net.save(tmp_path / "net.onnx", net.conv("x", 4, kernel=side))
+    if side == 31:
+        check(path)
+        return
+    with pytest.raises(ModelError, match=r"kernel sides are at most 31.*found kernel 33x33"):
+        check(path)
+
+
 def test_sizes_are_read_from_the_heads_of_files_alone(tmp_path: Path) -> None:
     path = write_project(tmp_path, RECIPE.replace(", resize: {size: [40, 40]}", ""))
     for index in range(3):

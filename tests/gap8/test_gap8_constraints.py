@@ -8,7 +8,10 @@ import pytest
 from program_builder import ProgramBuilder
 
 from nnkit.errors import ModelError
-from nnkit.program import Conv2d, Fixed, Program
+from nnkit.graph.tags import NO_TAGS
+from nnkit.program import Conv2d, Fixed, Pool, Program
+from nnkit.quantize.float_program import FloatMaxPool, FloatProgram
+from nnkit_gap8.layer_limits import check_layers
 from nnkit_gap8.options import Gap8Options
 from nnkit_gap8.target import Gap8Target
 
@@ -52,3 +55,34 @@ def test_running_sums_are_kept_in_a_signed_tensor() -> None:
         program, ops=(replace(op, accumulate="running"),), tensors={**program.tensors, op.output: tensor}
     )
     assert "`running` accumulation keeps its sums in a signed tensor; found" in refused(unsigned)
+
+
+@pytest.mark.parametrize(
+    ("side", "kernel", "stride"), [(40, 31, 16), (40, 40, 1), (40, 32, 1), (40, 2, 17), (4098, 2, 1)]
+)
+def test_a_lowered_network_is_told_what_its_program_would_be(side: int, kernel: int, stride: int) -> None:
+    """Before anything is calibrated, in the same words."""
+    net = ProgramBuilder()
+    program = net.build(net.pool(net.input(1, side, side), kernel, stride))
+    pool = program.ops[0]
+    assert isinstance(pool, Pool)
+    layer = FloatMaxPool(
+        name=pool.name,
+        inputs=pool.inputs,
+        output=pool.output,
+        range_value=pool.output,
+        tags=NO_TAGS,
+        window=pool.window,
+    )
+    layers = FloatProgram((layer,), {name: tensor.shape for name, tensor in program.tensors.items()})
+    later = sooner = ""
+    try:
+        Gap8Target().check(program, Gap8Options())
+    except ModelError as error:
+        later = str(error).replace("(pool)", "(MaxPool)")
+    try:
+        check_layers(layers, Gap8Target().documentation)
+    except ModelError as error:
+        sooner = str(error)
+    assert sooner == later
+    assert bool(sooner) == (kernel == 32 or stride == 17 or side == 4098)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnkit.constraints import Limits
-from nnkit.program import Convolution, OpBase, Pool, Program
+from nnkit.program import Convolution, OpBase, Pool, Program, Window
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,11 @@ def window_is_small(op: OpBase, program: Program, limits: KernelLimits) -> str |
     fix: use a smaller window; a pooling of a large map can be two poolings"""
     if not isinstance(op, Convolution | Pool):
         return None
-    window, shape = op.window, program.tensors[op.inputs[0]].shape
+    return window_beyond(op.window, program.tensors[op.inputs[0]].shape, limits)
+
+
+def window_beyond(window: Window, shape: Sequence[int], limits: KernelLimits) -> str | None:
+    """What is too large about a window over an input of this shape; None where all is well."""
     kernel = (window.kernel_h, window.kernel_w)
     most = limits.max_kernel if kernel != tuple(shape[-2:]) else max(kernel)
     beyond = [
@@ -47,8 +53,12 @@ def window_is_small(op: OpBase, program: Program, limits: KernelLimits) -> str |
 def tensor_is_addressable(op: OpBase, program: Program, limits: KernelLimits) -> str | None:
     """tensors have at most {max_channels} channels, sides of at most {max_side} and {max_tensor_values} values
     fix: make the tensor smaller: strides, fewer channels, or a smaller input"""
-    tensor = program.tensors[op.output]
-    small = tensor.channels <= limits.max_channels and max(tensor.shape[1:], default=1) <= limits.max_side
-    if small and tensor.elements <= limits.max_tensor_values:
+    return shape_beyond(program.tensors[op.output].shape, limits)
+
+
+def shape_beyond(shape: Sequence[int], limits: KernelLimits) -> str | None:
+    """The shape, where it is too large; its first side counts channels."""
+    small = max(shape[:1], default=1) <= limits.max_channels and max(shape[1:], default=1) <= limits.max_side
+    if small and math.prod(shape) <= limits.max_tensor_values:
         return None
-    return "x".join(str(side) for side in tensor.shape)
+    return "x".join(map(str, shape))
