@@ -78,6 +78,7 @@ def differences(program: AffineProgram, tensors: Mapping[str, Array]) -> list[Op
 
     Ops between two tensors of the file (what a fused pool or a turned map is made of) take what ops before them made.
     """
+    tensors = {**tensors, **_inner(program, tensors)}
     made: dict[str, Array] = {}
     found = []
     for op in program.ops:
@@ -91,6 +92,23 @@ def differences(program: AffineProgram, tensors: Mapping[str, Array]) -> list[Op
         units = np.abs(ours.astype(np.int64) - theirs.astype(np.int64))
         found.append(OpDifference(op.output, op.kind, units.size, int(np.count_nonzero(units)), int(units.max())))
     return found
+
+
+def _inner(program: AffineProgram, tensors: Mapping[str, Array]) -> dict[str, Array]:
+    """The file's inner values by the names that the import gives them, which may have their channels last.
+
+    Those whose shape is the same in both orders are left out where the import may have either.
+    """
+    inner: dict[str, Array] = {}
+    for name, values in tensors.items():
+        ours = program.tensors.get(f"{name}_dequantized")
+        if ours is None:
+            continue
+        last = values.transpose(0, 2, 3, 1) if values.ndim == 4 else values
+        fitting = [each for each in (values, last) if each.shape[-len(ours.shape) :] == ours.shape]
+        if fitting and (len(fitting) == 1 or values.ndim != 4 or values.shape[1] == 1 or values[0, 0].size == 1):
+            inner[f"{name}_dequantized"] = fitting[0]
+    return inner
 
 
 def _stored(program: AffineProgram, name: str, tensors: Mapping[str, Array], made: Mapping[str, Array]) -> Array:

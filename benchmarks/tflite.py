@@ -4,10 +4,10 @@
 
 Networks are built with seeded random weights whose normalisations have seen random inputs, and converted in the run
 to float, int8 and int16x8; `--keep` keeps the files and takes those of an earlier run. Every op of the imported
-network computes on the reference kernels' own inputs, any that the input's type can hold. `differing`: values that
-are not the same; `largest`: by how many units. `float`: the network by ONNX Runtime against LiteRT, `largest` as a
-share of the largest output. Needs tensorflow for what is not kept: no extra of nnkit's, best in an environment of its
-own.
+network computes on the reference kernels' own inputs, any that the input's type can hold. `compared`: ops whose
+result is a value of the file, as all are but parts of what the file has as one. `differing`: values that are not the
+same; `largest`: by how many units. `float`: the outputs by ONNX Runtime against LiteRT, `largest` as a share of the
+largest one. Needs tensorflow for what is not kept: no extra of nnkit's, best in an environment of its own.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def _row(path: Path, kind: str) -> Row:
     ]
     return row | {
         "ops": len(program.ops),
+        "compared": len({each.op for each in found}),
         "values": sum(each.values for each in found),
         "differing": sum(each.differing for each in found),
         "largest": max(each.largest for each in found),
@@ -74,7 +75,13 @@ def _float_row(path: Path) -> dict[str, Any]:
         for name, value in FloatSession(model).run(feeds).items():
             share = float(np.abs(value - expected[name]).max() / np.abs(expected[name]).max())
             largest, values = max(largest, share), values + value.size
-    return {"ops": len(model.proto().graph.node), "values": values, "differing": None, "largest": largest}
+    return {
+        "ops": len(model.proto().graph.node),
+        "compared": len(model.outputs),
+        "values": values,
+        "differing": None,
+        "largest": largest,
+    }
 
 
 def convert(folder: Path) -> None:

@@ -197,6 +197,10 @@ def _pads(
 ) -> list[int]:
     """As ONNX has them. SAME: the result is the input divided by the stride, rounded up; the odd one goes behind."""
     if operator.option("Padding") != _SAME:
+        spans = [(taps - 1) * dilation + 1 for taps, dilation in zip(kernel, dilations, strict=True)]
+        if any(span > extent for span, extent in zip(spans, size, strict=True)):
+            window, within = ("x".join(map(str, sides)) for sides in (spans, size))
+            raise Refused(f"its window of {window} is larger than its input of {within}", "pad the input before")
         return [0, 0, 0, 0]
     totals = []
     for extent, taps, stride, dilation in zip(size, kernel, strides, dilations, strict=True):

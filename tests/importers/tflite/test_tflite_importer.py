@@ -127,6 +127,22 @@ def test_a_negative_padding_is_refused(tmp_path: Path) -> None:
         import_tflite(net.write(tmp_path / "net.tflite", net.op("PAD", [x, pads], (1, 1, 4, 2), "PadOptions")))
 
 
+@pytest.mark.parametrize("rows", [4, 5])
+def test_a_window_beyond_its_input_is_refused(rows: int, tmp_path: Path) -> None:
+    """It has no place to stand; a slice of what then has less than no columns ended the tools' process."""
+    net = TfliteFile("f4")
+    window = {"strideH": 1, "strideW": 1, "filterHeight": rows, "filterWidth": 4, "padding": 1}
+    path = net.write(
+        tmp_path / "net.tflite",
+        net.op("MAX_POOL_2D", [net.input(1, 4, 4, 2)], (1, 1, 1, 2), "Pool2DOptions", **window),
+    )
+    if rows == 4:
+        assert import_tflite(path).model.outputs
+        return
+    with pytest.raises(ModelError, match="its window of 5x4 is larger than its input of 4x4"):
+        import_tflite(path)
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [

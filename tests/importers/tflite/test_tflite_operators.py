@@ -279,6 +279,28 @@ def test_integers(dtype: str, tmp_path: Path) -> None:
     assert seen >= set(cases)
 
 
+def test_every_value_of_a_chain_is_compared(tmp_path: Path) -> None:
+    """Also those within, so that no op works on what the ops before it made."""
+    net = TfliteFile("i1")
+    x = net.input(1, 6, 5, 4)
+    first = net.op(
+        "CONV_2D", [x, *net.weights((4, 3, 3, 4), 0)], (1, 4, 3, 4), "Conv2DOptions", padding=1, strideH=1, strideW=1
+    )
+    last = net.op(
+        "CONV_2D",
+        [first, *net.weights((4, 3, 3, 4), 0)],
+        (1, 2, 1, 4),
+        "Conv2DOptions",
+        padding=1,
+        strideH=1,
+        strideW=1,
+    )
+    path = net.write(tmp_path / "net.tflite", last)
+    compared = differences(integer_program(path), reference_tensors(path, random_inputs(path, 0)))
+    assert [each.values for each in compared] == [4 * 3 * 4, 2 * 1 * 4]
+    assert max(each.largest for each in compared) <= 1
+
+
 @pytest.mark.parametrize("case", list(APPROXIMATED))
 def test_where_litert_approximates_nnkit_is_nearer(case: str, tmp_path: Path) -> None:
     path = tmp_path / "net.tflite"
