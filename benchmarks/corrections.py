@@ -1,14 +1,14 @@
-"""What the corrections of weights gain the NNIE in 8 bits: mobile and residual networks as PyTorch exports them.
+"""What the corrections of weights gain in 8 bits: mobile and residual networks as PyTorch exports them.
 
-    python -m benchmarks.nnie_corrections [--networks A,B] [--keep FOLDER] [--json]
-    NNKIT_SHARED=<folder> python -m benchmarks.nnie_corrections --detector [--json]
+    python -m benchmarks.corrections [--networks A,B] [--targets nnie,gap8,gap8@affine] [--keep FOLDER] [--json]
+    NNKIT_SHARED=<folder> python -m benchmarks.corrections --detector [--json]
 
 Networks of `benchmarks.zoo` with seeded random weights, 32 random inputs to calibrate on and 16 others to measure on.
-SQNR in dB of the simulated NNIE's outputs to the float network's: with `corrections: []`, and of a recipe that says
-nothing of corrections, which gets those that help on calibration inputs kept aside. Needs the extra `zoo`.
+SQNR in dB of the simulated outputs to the float network's: with `corrections: []`, and of a recipe that says nothing
+of corrections, which gets those that help on calibration inputs kept aside. Needs the extra `zoo`.
 
-`--detector`: RFB-320, calibrated on 24 photos of ImageNet, with no correction, with either of two, and with both;
-cosine, SQNR and float detections that are there again, on six photos of faces.
+`--detector`: RFB-320 on the NNIE, calibrated on 24 photos of ImageNet, with no correction, with either of two, and
+with both; cosine, SQNR and float detections that are there again, on six photos of faces.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from benchmarks.networks import shared_folder
@@ -41,11 +43,19 @@ NETWORKS = (
     "resnet8,resnet18,regnet_x_400mf,regnet_y_400mf,squeezenet1_1,face_features,ssd_small,yolo_raw,key_points"
 )
 CALIBRATED, VERIFIED = 32, 16
+TARGETS: Mapping[str, str] = MappingProxyType(
+    {
+        "nnie": "{chip: hi3516cv500, outside_limits: custom}",
+        "gap8": "{precision: int8, accumulate: wide, memory: {l2: 64MiB, l3: 512MiB}}",
+        "gap8@affine": "{scheme: affine, precision: int8, memory: {l2: 64MiB, l3: 512MiB}}",
+    }
+)
+"""Options by target. Memory is ample: the programs are simulated and not placed."""
 OF_DETECTOR = ((), ("equalize",), ("bias_correction",), ("equalize", "bias_correction"))
 _PHOTOS = 24
 
 
-def sqnr(name: str, exported: Exported, calibration: str) -> tuple[float, list[str]]:
+def sqnr(name: str, target: str, exported: Exported, calibration: str) -> tuple[float, list[str]]:
     """SQNR in dB on the verification inputs, and the notes on corrections. calibration: of the recipe, as YAML."""
     folder = exported.path.parent
     given = "".join(
@@ -56,7 +66,7 @@ def sqnr(name: str, exported: Exported, calibration: str) -> tuple[float, list[s
     recipe = folder / "corrections.yaml"
     recipe.write_text(
         f"nnkit: 1\nname: {name}\nmodel:\n  path: {json.dumps(str(exported.path))}\n  inputs:\n{given}{calibration}"
-        f"targets:\n  nnie: {{chip: hi3516cv500, outside_limits: custom}}\nverify: {{images: {{{verified}}}}}\n",
+        f"targets:\n  {target}: {TARGETS[target]}\nverify: {{images: {{{verified}}}}}\n",
         encoding="utf-8",
     )
     build, restructured, program = quantized(recipe)
@@ -97,8 +107,8 @@ def detector_row(corrections: tuple[str, ...], shared: Path, folder: Path) -> Ro
     }
 
 
-def measured(name: str, folder: Path) -> Row:
-    """One network without corrections and with those that it gets by default."""
+def measured(name: str, targets: Sequence[str], folder: Path) -> Iterator[Row]:
+    """One network on each target, without corrections and with those that it gets by default."""
     from benchmarks.zoo.export import export, write_inputs  # needs torch
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -106,21 +116,28 @@ def measured(name: str, folder: Path) -> Row:
     for file in folder.glob("*.npy"):
         file.unlink()
     write_inputs(name, folder, CALIBRATED, VERIFIED)
-    try:
-        before, _ = sqnr(name, exported, "calibration: {corrections: []}\n")
-        after, notes = sqnr(name, exported, "")
-    except ModelError as error:
-        return {"network": name, "before": None, "after": None, "judged": str(error).split("\n")[0]}
-    return {"network": name, "before": round(before, 1), "after": round(after, 1), "judged": "; ".join(notes)}
+    for target in targets:
+        row: Row = {"network": name, "target": target, "before": None, "after": None}
+        try:
+            before, _ = sqnr(name, target, exported, "calibration: {corrections: []}\n")
+            after, notes = sqnr(name, target, exported, "")
+        except ModelError as error:
+            yield {**row, "judged": str(error).split("\n")[0]}
+            continue
+        yield {**row, "before": round(before, 1), "after": round(after, 1), "judged": "; ".join(notes)}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.nnie_corrections")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.corrections")
     parser.add_argument("--networks", default=NETWORKS, help="names of benchmarks.zoo, separated by commas")
+    parser.add_argument("--targets", default=",".join(TARGETS), help=f"of {', '.join(TARGETS)}; default: all")
     parser.add_argument("--keep", type=Path, help="folder of the exported networks")
     parser.add_argument("--detector", action="store_true", help="RFB-320 instead, of the shared folder")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    targets = arguments.targets.split(",")
+    if unknown := [target for target in targets if target not in TARGETS]:
+        parser.error(f"no target {', '.join(unknown)}; there are: {', '.join(TARGETS)}")
     if arguments.detector:
         shared = shared_folder()
         if shared is None:
@@ -129,11 +146,12 @@ def main() -> None:
             detections = [detector_row(each, shared, Path(temporary)) for each in OF_DETECTOR]
         show(detections, as_json=arguments.json, title="RFB-320 on six photos, 8 bits")
         return
-    rows = []
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="nnkit-bench-") as temporary:
         for name in arguments.networks.split(","):
-            rows.append(measured(name, (arguments.keep or Path(temporary)) / name))
-            sys.stderr.write(f"{json.dumps(rows[-1])}\n")
+            for row in measured(name, targets, (arguments.keep or Path(temporary)) / name):
+                rows.append(row)
+                sys.stderr.write(f"{json.dumps(row)}\n")
     show(rows, as_json=arguments.json, title="SQNR in dB, 8 bits")
 
 
