@@ -239,7 +239,7 @@ def _unusual(graph: onnx.GraphProto) -> list[str]:
 
 
 def _largest_side(node: onnx.NodeProto, weights: Mapping[str, Sequence[int]]) -> int:
-    """Of a window: rows, columns, steps."""
+    """The most rows, columns or steps of the layer's window; 0 where it has none."""
     sides = [side for each in node.attribute if each.name in _SIDES for side in each.ints]
     if node.op_type in ("Conv", "ConvTranspose"):
         sides += [side for name in node.input for side in weights.get(name, ())[2:]]
