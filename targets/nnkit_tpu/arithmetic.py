@@ -189,8 +189,9 @@ def activation_table(op: TpuActivation, source: Affine, result: Affine) -> NDArr
     stored = np.arange(256)
     if source.signed:
         stored = np.where(stored < 128, stored, stored - 256)
-    real = activation(op)(np.asarray(stored * source.scale[0], np.float64))
-    return np.clip(round_half_away(real / result.scale[0]), result.qmin, result.qmax).astype(np.int64)
+    real = activation(op)(source.dequantize(stored))
+    whole = round_half_away(real / result.scale[0]) + result.zero_point[0]
+    return np.clip(whole, result.qmin, result.qmax).astype(np.int64)
 
 
 def pixel_tables(source: Pixels, target: Affine) -> NDArray[np.int64]:

@@ -49,7 +49,7 @@ def cast(values: Values, how: Cast, mode: Mode) -> Values:
         factor = rounded(np.array([1.0 / target.scale[0]]), how.precision).astype(np.float64)
         product = rounded(values.astype(np.float64) * factor, how.precision).astype(np.float64)
         whole = np.rint(product) if how.rounding == "half_even" else round_half_away(product)
-        return np.clip(whole, target.qmin, target.qmax).astype(np.int64)
+        return np.clip(whole + target.zero_point[0], target.qmin, target.qmax).astype(np.int64)
     return values
 
 

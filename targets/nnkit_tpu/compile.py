@@ -37,7 +37,7 @@ class CompileOptions:
     """quant_input, quant_output: the model's inputs and outputs are stored integers, not real numbers.
 
     fuse_preprocess: by input, those that the model takes as pixels. model_version: of a cvimodel.
-    batch: images at a time.
+    batch: images at a time. zero_points: values have these (`asymmetric`, as the compiler calls it).
     """
 
     chip: str
@@ -48,6 +48,7 @@ class CompileOptions:
     fuse_preprocess: Mapping[str, PixelInput] = field(default_factory=dict)
     model_version: str = "latest"
     batch: int = 1
+    zero_points: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +99,8 @@ def lower_graph(
     _check(options)
     sources = write_sources(graph, options, folder, ranges=ranges, modes=modes)
     integers = options.mode == "INT8"
-    calibration = [f"--import-calibration-table=file={TABLE} asymmetric=False"] if integers else []
+    asymmetric = f"asymmetric={options.zero_points}"
+    calibration = [f"--import-calibration-table=file={TABLE} {asymmetric}"] if integers else []
     table = f"qtable={QTABLE} " if modes else ""
     # A call of its own: with the table read in the same process, the compiler crashes on what it simplifies away.
     simplify = [
@@ -113,7 +115,7 @@ def lower_graph(
         *calibration,
         "--processor-top-optimize",
         *_fusion_of_preprocessing(options),
-        f"--convert-top-to-tpu={table}weightFileName={_LOWERED_WEIGHTS} asymmetric=False doWinograd=False "
+        f"--convert-top-to-tpu={table}weightFileName={_LOWERED_WEIGHTS} {asymmetric} doWinograd=False "
         "q_group_size=0 q_symmetric=False matmul_perchannel=False gelu_mode=normal",
         *("--canonicalize", "--weight-fold", "-o", _LOWERED_MLIR),
     ]
@@ -156,7 +158,9 @@ def write_sources(
     (folder / TOP_MLIR).write_text(top.text, encoding="utf-8")
     write_npz(folder / TOP_WEIGHTS, top.weights)
     if options.mode == "INT8":
-        (folder / TABLE).write_text(calibration_table(graph, ranges or {}), encoding="utf-8")
+        (folder / TABLE).write_text(
+            calibration_table(graph, ranges or {}, exact=options.zero_points), encoding="utf-8"
+        )
     if modes:
         (folder / QTABLE).write_text(qtable(graph, modes), encoding="utf-8")
     return top

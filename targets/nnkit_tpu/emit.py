@@ -24,6 +24,7 @@ from nnkit.program.inputs import quantized_inputs
 from nnkit.reading import read_json_object
 from nnkit.simulate import simulate
 from nnkit.target import Deployment
+from nnkit_tpu import quantized
 from nnkit_tpu.batch import with_batch
 from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.combined import COMBINED, combine
@@ -86,11 +87,13 @@ def emit_artifact(deployment: Deployment[TpuLowered], options: TpuOptions, folde
     graph = graph_of(program)
     pixels = pixel_inputs(graph.inputs, image_inputs(deployment.recipe, deployment.lowered.model), options)
     how = compile_options(options, pixels)
-    ranges = None
-    if how.mode == "INT8":
+    ranges, modes = None, other_modes(program, how.mode)
+    if deployment.lowered.keeps_integers:
+        how = replace(how, zero_points=True)
+        ranges, modes = quantized.table_ranges(deployment.lowered.graph), quantized.other_modes(program)
+    elif how.mode == "INT8":
         known = fitted(deployment.statistics, always_signed=options.chip in CV_CHIPS).ranges
         ranges = table_ranges(graph, known, options.chip)
-    modes = other_modes(program, how.mode)
     (folder / SOURCES).mkdir()
     names = model_names(write_sources(graph, how, folder / SOURCES, ranges=ranges, modes=modes).locations, how)
     build: dict[str, Any] = {
@@ -111,7 +114,7 @@ def emit_artifact(deployment: Deployment[TpuLowered], options: TpuOptions, folde
         else:
             check_version(toolchain)
             toolchain = replace(toolchain, timeout_s=options.compiler_timeout_s)
-            build |= _compile(toolchain, deployment, options, how, ranges, folder, beside)
+            build |= _compile(toolchain, deployment, options, how, ranges, modes, folder, beside)
         build["plan"] = plan.result()
     write_runners(deployment, options, build, folder)
     (folder / BUILD_FILE).write_text(json.dumps(build, indent=1) + "\n", encoding="utf-8")
@@ -136,13 +139,13 @@ def _compile(
     options: TpuOptions,
     how: CompileOptions,
     ranges: Mapping[str, ValueRange] | None,
+    modes: Mapping[str, str],
     folder: Path,
     beside: Executor,
 ) -> dict[str, Any]:
     """Model, traced model, and what the compiler says of them. beside: makes the traced model meanwhile."""
     program = deployment.program
     graph = graph_of(program)
-    modes = other_modes(program, how.mode)
     with compiler_folder() as work:
         traced = beside.submit(_traced, toolchain, graph, how, ranges, modes, work) if options.trace else None
         deployment.say("the compiler lowers the network")

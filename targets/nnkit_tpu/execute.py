@@ -24,6 +24,7 @@ from nnkit_tpu.program import (
     IntegerTable,
     IntegerWeights,
     Requant,
+    ScaledSum,
     TpuActivation,
     TpuBinary,
     TpuConcat,
@@ -66,24 +67,26 @@ def execute(op: TpuOp, inputs: Sequence[Values], output: Tensor) -> Values:
     return np.asarray(result[0]).astype(output.format.dtype)
 
 
-def _relu(op: TpuOp, values: Values) -> Values:
-    return np.maximum(values, 0) if isinstance(op, TpuRectified) and op.relu else values
+def _relu(op: TpuOp, values: Values, zero: int = 0) -> Values:
+    return np.maximum(values, zero) if isinstance(op, TpuRectified) and op.relu else values
 
 
 def _integer(op: TpuOp, x: list[NDArray[np.int64]], target: Affine, shape: tuple[int, ...]) -> Values:
     """The integer result, saturated to the output's format."""
-    full = (x[0].shape[0], *shape)
+    full, zero = (x[0].shape[0], *shape), target.zero_point[0]
     moved = _moved(op, x, full)
     if moved is not None:
         return np.clip(moved, target.qmin, target.qmax)
     match op:
         case TpuConv() | TpuDeconv() | TpuMatMul() if isinstance(op.integer, IntegerWeights):
-            result = _weighted(op, op.integer, x)
+            result = _weighted(op, op.integer, x) + zero
         case TpuMatMul() if isinstance(op.integer, Requant):
             product = np.matmul(x[0].astype(np.float64), x[1].astype(np.float64)).astype(np.int64)
             result = apply(op.integer, product)
         case TpuPool() if op.function == "max":
             result = kernels.maximum(x[0].astype(np.float64), op.window).astype(np.int64)
+        case TpuPool() if isinstance(op.integer, ScaledSum):
+            result = _scaled_sum(op.integer, kernels.window_sums(x[0].astype(np.float64), op.window))
         case TpuPool() if isinstance(op.integer, Requant):
             result = _average(op, op.integer, x[0], target)
         case TpuBinary() if isinstance(op.integer, IntegerOperands):
@@ -105,8 +108,8 @@ def _integer(op: TpuOp, x: list[NDArray[np.int64]], target: Affine, shape: tuple
             result = np.maximum(x[0], 0) if op.function == "relu" else np.abs(x[0])
         case _:
             real = [cast_.target.dequantize(v) for cast_, v in zip(op.casts, x, strict=True)]
-            result = round_half_away(_float(op, real, shape) / target.scale[0]).astype(np.int64)
-    return np.clip(_relu(op, result), target.qmin, target.qmax)
+            result = round_half_away(_float(op, real, shape) / target.scale[0]).astype(np.int64) + zero
+    return np.clip(_relu(op, result, zero), target.qmin, target.qmax)
 
 
 def _stages(integer: IntegerOperands) -> list[Requant]:
@@ -145,18 +148,30 @@ def _average(op: TpuPool, stage: Requant, x: NDArray[np.int64], target: Affine) 
     return result
 
 
+def _scaled_sum(integer: ScaledSum, sums: NDArray[np.float64]) -> NDArray[np.int64]:
+    """An average as the chip computes it: product and sum are each rounded to float32."""
+    scaled = sums.astype(np.float32) * np.float32(integer.scale) + np.float32(integer.offset)
+    return round_half_away(scaled.astype(np.float64)).astype(np.int64)
+
+
 def _weighted(op: TpuConv | TpuDeconv | TpuMatMul, integer: IntegerWeights, x: list[NDArray[np.int64]]) -> Values:
     weight, data = integer.weight.astype(np.float64), x[0].astype(np.float64)
     if isinstance(op, TpuMatMul):
         acc = np.matmul(data, weight).astype(np.int64)
         return apply(integer.requant, acc if integer.bias is None else acc + integer.bias.astype(np.int64), -1)
     if isinstance(op, TpuConv):
-        acc = convolve(data, weight, op.window, op.group, 0.0).astype(np.int64)
+        acc = convolve(data, weight, op.window, op.group, _zero(op)).astype(np.int64)
     else:
         acc = kernels.deconvolve(data, weight, op.window, op.output_padding, op.group).astype(np.int64)
     if integer.bias is not None:
         acc = acc + integer.bias.astype(np.int64).reshape(1, -1, 1, 1)
     return apply(integer.requant, acc)
+
+
+def _zero(op: TpuOp) -> float:
+    """The stored integer of its input that stands for 0, which padding reads."""
+    source = op.casts[0].target
+    return float(source.zero_point[0]) if isinstance(source, Affine) else 0.0
 
 
 def _moved(op: TpuOp, x: Sequence[Values], full: tuple[int, ...]) -> Values | None:

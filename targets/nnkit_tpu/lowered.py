@@ -14,9 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class TpuLowered(Lowered):
-    """The network as the compiler's operators, in float."""
+    """The network as the compiler's operators, in float.
+
+    keeps_integers: whether the network is quantised already, and `graph` has its formats.
+    """
 
     graph: TpuGraph
+    keeps_integers: bool = False
 
     def with_sixteen_bits(self, values: Sequence[str]) -> Self:
         """The network with the layers that make these values in F16 (BF16 on the cv18xx)."""

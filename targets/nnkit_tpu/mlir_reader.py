@@ -19,18 +19,19 @@ from nnkit_tpu.top_mlir import PixelInput
 _LOCATION = re.compile(r'^(#loc\d*) = loc\("(.*)"\)$')
 _OP = re.compile(r'"tpu\.(\w+)"\(([^)]*)\)(?: \{(.*)\})? : .* -> tensor<(.*)> loc\((#?[^)]*)\)$')
 _NUMBERS = re.compile(r"\b(multipliers?|rshifts?)(?:_neg)? = (\[[-\d, ]*\]|-?\d+)")
-_SCALE = re.compile(r"!quant\.uniform<([iu])8:f\d+, ([-+.\deE]+)>")
+_SCALE = re.compile(r"!quant\.uniform<([iu])8:f\d+, ([-+.\deE]+)(?::(-?\d+))?>")
 
 
 @dataclass(frozen=True, eq=False)
 class LoweredOp:
-    """One op of the lowered program. scale, signed: of its INT8 output; None for a float one."""
+    """One op of the lowered program. scale, signed, zero_point: of its INT8 output; None for a float one."""
 
     kind: str
     multipliers: tuple[int, ...]
     shifts: tuple[int, ...]
     scale: float | None
     signed: bool | None
+    zero_point: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ def read_lowered(text: str) -> dict[str, LoweredOp]:
             numbers.get("rshift", ()),
             float(scale[2]) if scale else None,
             scale[1] == "i" if scale else None,
+            int(scale[3] or 0) if scale else 0,
         )
     return ops
 
@@ -113,9 +115,11 @@ def _tables(program: Program, name: str, taken: PixelInput, raw: str, weights: A
 def _format(op: TpuOp, stored: Affine, theirs: LoweredOp) -> list[Disagreement]:
     if theirs.scale is None or theirs.signed is None:
         return [Disagreement(op.name, "the compiler computes it in floating point")]
-    if theirs.signed != stored.signed or abs(theirs.scale / stored.scale[0] - 1.0) > 1e-12:
-        kind = "s8" if theirs.signed else "u8"
-        return [Disagreement(op.name, f"{kind} with scale {theirs.scale:.9g}, {stored} predicted")]
+    same = theirs.signed == stored.signed and theirs.zero_point == stored.zero_point[0]
+    if not same or abs(theirs.scale / stored.scale[0] - 1.0) > 1e-12:
+        kind = f"{'s8' if theirs.signed else 'u8'} with scale {theirs.scale:.9g}"
+        where = f", zero at {theirs.zero_point}" if theirs.zero_point or stored.zero_point[0] else ""
+        return [Disagreement(op.name, f"{kind}{where}, {stored} predicted")]
     return []
 
 

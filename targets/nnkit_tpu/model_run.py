@@ -127,6 +127,6 @@ def _stored(
             continue
         if isinstance(tensor.format, Affine) and given.dtype.kind == "f":
             scale = np.array(tensor.format.scale) if single else rounded(np.array(tensor.format.scale), "BF16")
-            given = np.rint(given.astype(np.float64) / float(scale[0]))
+            given = np.rint(given.astype(np.float64) / float(scale[0])) + tensor.format.zero_point[0]
         stored[name] = given.reshape(tensor.shape).astype(tensor.format.dtype)
     return stored

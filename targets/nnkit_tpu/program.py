@@ -114,6 +114,14 @@ class IntegerTable:
 
 
 @dataclass(frozen=True)
+class ScaledSum:
+    """An average in a network with zero points: the sum of stored values times `scale`, plus `offset`, in float32."""
+
+    scale: float
+    offset: float
+
+
+@dataclass(frozen=True)
 class Cast:
     """How an op turns an input from the format it is stored in (`source`) into the one it computes in (`target`).
 
@@ -164,7 +172,10 @@ class TpuRectified(TpuOp):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TpuConv(TpuRectified):
-    """2-D convolution: grouped, depthwise, dilated. weight [O, I/group, kh, kw], bias [O], padding reads 0."""
+    """2-D convolution: grouped, depthwise, dilated. weight [O, I/group, kh, kw], bias [O], padding reads 0.
+
+    weight_scale: [O], where the weights are integers of the network's own times these; empty: the compiler chooses.
+    """
 
     kind: ClassVar[str] = "conv"
     weight: FloatArray
@@ -172,6 +183,7 @@ class TpuConv(TpuRectified):
     window: Window
     group: int = 1
     integer: IntegerWeights | None = None
+    weight_scale: tuple[float, ...] = ()
 
     def weight_bytes(self) -> int:
         """Weights in the op's precision, biases of 32 bits."""
@@ -236,7 +248,7 @@ class TpuPool(TpuRectified):
     window: Window
     count_include_pad: bool = False
     ceil_mode: bool = False
-    integer: Requant | None = None
+    integer: Requant | ScaledSum | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

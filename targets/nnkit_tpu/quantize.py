@@ -32,6 +32,7 @@ from nnkit_tpu.program import (
     Mode,
     Requant,
     Rounding,
+    ScaledSum,
     TpuActivation,
     TpuBinary,
     TpuConcat,
@@ -61,7 +62,7 @@ PROGRAM_CLASSES: tuple[type, ...] = (
     *(TpuConv, TpuDeconv, TpuMatMul, TpuPool, TpuBinary, TpuConcat, TpuSlice, TpuReshape, TpuPermute),
     *(TpuScale, TpuActivation, TpuSoftmax, TpuUpsample, TpuInterp, TpuPad, TpuReduce, TpuLayerNorm),
     *(TpuEmbedding, TpuRecurrent),
-    *(Cast, Requant, IntegerWeights, IntegerOperands, IntegerTable),
+    *(Cast, Requant, ScaledSum, IntegerWeights, IntegerOperands, IntegerTable),
 )
 
 _FORMATS: Mapping[Mode, Float] = {"F16": Float(16), "BF16": Float(32), "F32": Float(32)}

@@ -30,7 +30,7 @@ _C_TYPES = {"float32": "float", "int8": "int8_t", "uint8": "uint8_t"}
 
 
 def interface(deployment: Deployment[TpuLowered], options: TpuOptions, names: Mapping[str, str]) -> dict[str, Any]:
-    """Inputs and outputs of the model: name, shape with the batch axis, type, scale of stored integers.
+    """Inputs and outputs of the model: name, shape with the batch axis, type; scale, zero point of stored integers.
 
     For inputs that are made from images, also what is done on the host, and what on the chip.
     """
@@ -91,6 +91,7 @@ def write_runners(
     kind = "cvi" if family == "cv" else "bm"
     env = template_environment("nnkit_cfg_templates", "tpu")
     values = {**known, "chip": options.chip, "name": deployment.program.name, "family": kind}
+    values["zero_points"] = any("zero_point" in port for port in (*known["inputs"], *known["outputs"]))
     for template, name in (
         (f"run_{kind}.c.j2", "run.c"),
         (f"run_{kind}.py.j2", "run.py"),
@@ -104,6 +105,8 @@ def _port(program: Program, tensor_name: str, name: str, stored: bool) -> dict[s
     port: dict[str, Any] = {"name": name, "tensor": tensor_name, "shape": [1, *tensor.shape], "type": "float32"}
     if stored and isinstance(tensor.format, Affine):
         port |= {"type": "int8" if tensor.format.signed else "uint8", "scale": tensor.format.scale[0]}
+        if tensor.format.zero_point[0]:
+            port["zero_point"] = tensor.format.zero_point[0]
     port["c_type"] = _C_TYPES[port["type"]]
     return port
 

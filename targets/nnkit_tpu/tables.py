@@ -19,8 +19,8 @@ MODES = ("INT8", "F16", "BF16", "F32")
 _SMALLEST_THRESHOLD = 1e-5  # below it the compiler replaces scales by a rule of its own
 
 
-def calibration_table(graph: TpuGraph, ranges: Mapping[str, ValueRange]) -> str:
-    """`name threshold min max` for every input and every op's output, seven decimals.
+def calibration_table(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, exact: bool = False) -> str:
+    """`name threshold min max` for every input and every op's output, with seven decimals; exact: with all of them.
 
     ranges: by tensor name, in real units. Raises ModelError for tensors without a finite range.
     """
@@ -32,8 +32,15 @@ def calibration_table(graph: TpuGraph, ranges: Mapping[str, ValueRange]) -> str:
             remedy="calibrate the restructured network anew",
         )
     lines = ["# op_name    threshold    min    max"]
-    lines += [table_line(name, ranges[value], _SMALLEST_THRESHOLD) for value, name in names.items()]
+    line = _exact_line if exact else table_line
+    lines += [line(name, ranges[value], _SMALLEST_THRESHOLD) for value, name in names.items()]
     return "\n".join(lines) + "\n"
+
+
+def _exact_line(name: str, value_range: ValueRange, smallest: float) -> str:
+    """A value's line with numbers that read back as they are; the compiler's reader knows no plus sign."""
+    numbers = (max(value_range.max_abs, smallest), value_range.low, value_range.high)
+    return f"{name} {' '.join(f'{number:.17e}'.replace('e+', 'e') for number in numbers)}"
 
 
 def qtable(graph: TpuGraph, modes: Mapping[str, str]) -> str:

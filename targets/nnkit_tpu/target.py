@@ -81,17 +81,25 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
 
     def lower(self, model: Model, log: RewriteLog, options: TpuOptions) -> TpuLowered:
         """One segment: all of the network runs on the TPU, or it is refused with every layer that cannot."""
+        from nnkit.quantize.affine.quantized_network import is_quantized
+        from nnkit_tpu import quantized
         from nnkit_tpu.batch import with_batch
         from nnkit_tpu.lowering import lower
 
-        graph = lower(model, "net", options.chip)
+        keeps_integers = is_quantized(model)
+        if keeps_integers:
+            quantized.check_accepted(model, options)
+            graph = quantized.lower(model)
+        else:
+            graph = lower(model, "net", options.chip)
         with_batch(graph, options.batch)  # what mixes images is refused here
-        return TpuLowered(model, (Segment("npu", tuple(op.name for op in graph.ops)),), graph)
+        return TpuLowered(model, (Segment("npu", tuple(op.name for op in graph.ops)),), graph, keeps_integers)
 
     def quantize(self, lowered: TpuLowered, quantization: Quantization, options: TpuOptions) -> Program:
         """Formats and integers as the compiler will choose them."""
         from dataclasses import replace
 
+        from nnkit_tpu import quantized
         from nnkit_tpu.bias_correction import corrected, corrects_biases
         from nnkit_tpu.chip_forms import for_chip
         from nnkit_tpu.chips import CV_CHIPS
@@ -101,6 +109,9 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         from nnkit_tpu.thresholds import fitted
 
         named = replace(lowered.graph, name=quantization.name)
+        if lowered.keeps_integers:
+            quantized.check_corrections(quantization)
+            return quantized.to_program(named, quant_input=options.quant_input)
         graph = for_chip(named, options.chip, MODES[options.precision])
         pixels = pixel_inputs(graph.inputs, quantization.images, options)
         formats = {name: pixel_format(each) for name, each in pixels.items()}
@@ -120,7 +131,11 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
     ) -> PrecisionSearch:
         """The network with any set of layers in F16 (BF16 on the cv18xx)."""
         from nnkit.target import PrecisionSearch
+        from nnkit_tpu import quantized
         from nnkit_tpu.diagnosis import TpuDiagnosis
+
+        if lowered.keeps_integers:
+            quantized.refuse_search()
 
         def quantise(network: TpuLowered, how: Quantization) -> Program:
             return self.quantize(network, how, options)
@@ -139,8 +154,11 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
     def ranges_used(
         self, lowered: TpuLowered, quantization: Quantization, program: Program, options: TpuOptions
     ) -> UsedRanges:
-        """The calibrated ranges, fitted to thresholds."""
+        """The calibrated ranges, fitted to thresholds; of a network that is quantised already none is."""
         from nnkit.quantize import used_ranges
+
+        if lowered.keeps_integers:
+            return used_ranges.UsedRanges(quantization.statistics, frozenset())
         from nnkit_tpu.chips import CV_CHIPS
         from nnkit_tpu.thresholds import fitted
 
@@ -232,4 +250,5 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
             *(constraint_text(constraint, ChipLimits()) for constraint in constraints),
             "fuse_preprocess: inputs made from images, all of one kind; crop, mirror and resize stay with the host",
             "quant_input, quant_output: the layers at that end of the network run in INT8",
+            "networks that are quantised already: integers of 8 bits, on the bm1684x and bm1688, every value quantised",
         )

@@ -187,13 +187,15 @@ class _Writer:
             self.none = self.line("None", [], "none", "", "")
         return self.none, "none"
 
-    def weight(self, op: TpuOp, role: str, array: FloatArray | None) -> tuple[str, str]:
+    def weight(self, op: TpuOp, role: str, array: FloatArray | None, scale: Sequence[float] = ()) -> tuple[str, str]:
+        """scale: of the integers that the values are multiples of, by output channel; empty: the compiler's own."""
         if array is None:
             return self.absent()
         name = f"{self.names[op.output]}__{role}"
         self.weights[name] = np.ascontiguousarray(array, np.float32)
         kind = _type(array.shape)
-        return self.line("Weight", [], kind, "", name), kind
+        given = f"scale = [{', '.join(map(_f64, scale))}]" if scale else ""
+        return self.line("Weight", [], kind, given, name), kind
 
     def op(self, op: TpuOp) -> None:
         for kind, write in _WRITERS.items():
@@ -251,7 +253,8 @@ def _conv(writer: _Writer, op: Any) -> _Written:
     weight = op.weight
     if isinstance(op, TpuDeconv):  # [O/group, I, kh, kw]: the same values in the same order
         weight = weight.reshape(weight.shape[0] // op.group, -1, *weight.shape[2:])
-    more = [writer.weight(op, "weight", weight), writer.weight(op, "bias", op.bias)]
+    scale = op.weight_scale if isinstance(op, TpuConv) else ()
+    more = [writer.weight(op, "weight", weight, scale), writer.weight(op, "bias", op.bias)]
     dilations = _ints((op.window.dilation_h, op.window.dilation_w))
     attributes = f"{_window(op)}, group = {op.group} : i64, dilations = {dilations}, {_relu(op)}"
     if isinstance(op, TpuDeconv):

@@ -76,7 +76,7 @@ def test_a_network_of_onnx_runtime_s_quantiser(shared_dir: Path) -> None:
 
 def test_targets_with_integers_of_their_own_name_the_way(tmp_path: Path) -> None:
     """One refusal, not one for each rounding; what it says to write makes the network theirs."""
-    targets = "{gap8: {}, nnie: {chip: hi3516cv500}, tpu: {chip: bm1684x}}"
+    targets = "{gap8: {}, nnie: {chip: hi3516cv500}, tpu: {chip: cv181x}}"
     inputs = '{x: {calibration: {images: "images/*.npy"}}}'
     recipe = f"nnkit: 1\nname: net\nmodel: {{path: net.onnx, inputs: {inputs}}}\ntargets: {targets}\n"
     quantised_conv(tmp_path, 0.1, 120)
@@ -90,6 +90,7 @@ def test_targets_with_integers_of_their_own_name_the_way(tmp_path: Path) -> None
     text = str(caught.value)
     assert text.count("the network is quantised already") == 3
     assert "set `scheme: affine`, which keeps its integers" in text
+    assert "choose a bm1684x or bm1688" in text
     assert "`dequantize: true`" in text
     path.write_text(recipe.replace("net.onnx,", "net.onnx, dequantize: true,"))
     check(path)
