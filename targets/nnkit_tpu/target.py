@@ -250,5 +250,5 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
             *(constraint_text(constraint, ChipLimits()) for constraint in constraints),
             "fuse_preprocess: inputs made from images, all of one kind; crop, mirror and resize stay with the host",
             "quant_input, quant_output: the layers at that end of the network run in INT8",
-            "networks that are quantised already: integers of 8 bits, on the bm1684x and bm1688, every value quantised",
+            "networks that are quantised already: every value, in 8 bits, on the bm1684x and bm1688",
         )
