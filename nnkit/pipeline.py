@@ -80,6 +80,7 @@ def prepare(build: Build) -> Prepared:
     build = stages.settle_task(build, restructured)
     lowered = stages.lower(build, restructured)
     statistics = stages.choose_method(build, lowered, stages.calibrate(build, restructured))
+    statistics = stages.tune_ranges(build, lowered, statistics)
     settled = stages.choose_precision(build, restructured, lowered, statistics)
     settled, statistics = stages.correct(build, settled, statistics)
     return Prepared(build, imported, restructured, settled, statistics, stages.quantize(build, settled, statistics))
@@ -104,6 +105,7 @@ def preview(build: Build) -> Preview:
     lowered = stages.lower(build, restructured)
     statistics, calibrated = stages.calibrate_if_possible(build, restructured)
     statistics = stages.choose_method(build, lowered, statistics)
+    statistics = stages.tune_ranges(build, lowered, statistics)
     settled = Settled(lowered)
     if calibrated:
         settled = stages.choose_precision(build, restructured, lowered, statistics)

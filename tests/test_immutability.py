@@ -18,8 +18,19 @@ from nnkit import pipeline, stages
 from nnkit.stages import Artifact, Build
 
 RUN = {
-    *("import_model", "restructure", "lower", "calibrate", "choose_method", "choose_precision"),
-    *("settle_task", "correct", "quantize", "plan", "emit", "verify", "report", "package", "page"),
+    *("import_model", "restructure", "lower", "calibrate", "choose_method", "tune_ranges"),
+    *(
+        "choose_precision",
+        "settle_task",
+        "correct",
+        "quantize",
+        "plan",
+        "emit",
+        "verify",
+        "report",
+        "package",
+        "page",
+    ),
 }
 
 
@@ -51,6 +62,8 @@ def content(value: Any) -> Any:
         return [(content(key), content(item)) for key, item in value.items()]
     if isinstance(value, tuple | list):
         return [content(item) for item in value]
+    if isinstance(value, frozenset):
+        return sorted(content(item) for item in value)
     assert value is None or isinstance(value, bool | int | float | str | np.generic), type(value)
     return repr(value)
 

@@ -58,6 +58,7 @@ def by_method(
         method=method,
         percentile=percentile if method == "percentile" else None,
         mse_bits=bits if method in SEARCHES else None,
+        tuned=frozenset(),
     )
 
 
@@ -71,7 +72,7 @@ def refit(
     """Stats of `mse` or `kl` for formats of other widths or kinds: ranges that fit each value's own format.
 
     Args:
-        bits: by value name; values that are not listed, and stats of other methods, stay as they are.
+        bits: by value name; values that are not listed or were tuned, and stats of other methods, stay as they are.
         kind, signed: of all these formats; signed: None: where negative numbers were seen.
     """
     method: Method
@@ -83,6 +84,6 @@ def refit(
         return stats
     ranges = dict(stats.ranges)
     for name, histogram in stats.histograms.items():
-        if name in bits:
+        if name in bits and name not in stats.tuned:
             ranges[name] = range_of(histogram, method, bits=bits[name], signed=signed, kind=kind)
     return replace(stats, ranges=ranges)

@@ -60,6 +60,7 @@ class CalibrationStats:
     histograms: by value name, where the method kept them (`percentile`, `mse`): `nnkit.calibrate.ranges` reads
         ranges for other numbers of bits from them.
     trials: what the method was chosen among.
+    tuned: values whose ranges are as they are to be used: no target fits them to its formats anew.
     """
 
     ranges: Mapping[str, ValueRange]
@@ -71,6 +72,7 @@ class CalibrationStats:
     skipped: tuple[SkippedImage, ...] = ()
     histograms: Mapping[str, Histogram] = field(default_factory=dict, repr=False)
     trials: tuple[MethodTrial, ...] = ()
+    tuned: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ranges", MappingProxyType(dict(self.ranges)))
@@ -87,4 +89,6 @@ class CalibrationStats:
             histogram = self.histograms[name]
             state.update(f"{name!r}:{histogram!r}\n".encode())
             state.update(histogram.counts.astype("<i8").tobytes())
+        if self.tuned:
+            state.update(repr(sorted(self.tuned)).encode())
         return state.hexdigest()

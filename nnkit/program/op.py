@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
 from nnkit.errors import InternalError
+from nnkit.program.formats import Format
 from nnkit.program.tensor import Array, Arrays, Tensors
 from nnkit.program.watch import Watch
 
@@ -43,6 +44,10 @@ class OpBase:
         Raises InternalError where an op has not said what it does.
         """
         raise InternalError(f"the op {self.kind!r} has no arithmetic", where=self.name)
+
+    def read_formats(self, tensors: Tensors) -> tuple[Format, ...]:
+        """In which formats it reads its inputs: their own, unless the arithmetic casts first."""
+        return tuple(tensors[name].format for name in self.inputs)
 
     def multiply_accumulates(self, tensors: Tensors) -> int:
         """Multiply-accumulates of one inference; 0 for ops without weights."""

@@ -52,7 +52,9 @@ class Tags(RecipeModel):
 
 
 CalibrationMethod = Literal["auto", "max", "percentile", "mse", "kl"]
-Correction = Literal["equalize", "balance", "raise_largest", "bias_correction", "refine_ranges", "adaround"]
+Correction = Literal[
+    "equalize", "balance", "raise_largest", "bias_correction", "tune_ranges", "refine_ranges", "adaround"
+]
 
 
 class Calibration(RecipeModel):
@@ -89,8 +91,10 @@ class Calibration(RecipeModel):
         "neighbouring layers are scaled to equal widths of their weights; `balance`: channels are scaled so that all "
         "use the range of their tensor; `raise_largest`: the largest weight of a group, which rounding its scale "
         "down would cut, is raised to the next code where that is nearer; `bias_correction`: the shift of a layer's "
-        "mean goes off its bias; `refine_ranges`: what is added before a Relu gets no levels for what the Relu cuts "
-        "off; `adaround`: weights are rounded up or down as the layer's outputs need. One that harms is undone. "
+        "mean goes off its bias; `tune_ranges`: ranges that the method made narrower than what was seen are widened "
+        "where the layers that read them are better for it; `refine_ranges`: what is added before a Relu gets no "
+        "levels for what the Relu cuts off; `adaround`: weights are rounded up or down as the layer's outputs need. "
+        "One that harms is undone. "
         "`null`: the target's own choice.",
         examples=[["balance", "bias_correction", "refine_ranges", "adaround"]],
     )

@@ -133,6 +133,8 @@ def _calibration(statistics: CalibrationStats) -> dict[str, Any]:
         entry["percentile"] = statistics.percentile
     if statistics.trials:
         entry["tried"] = [{"method": each.method, "sqnr_db": each.sqnr_db} for each in statistics.trials]
+    if statistics.tuned:
+        entry["tuned"] = sorted(statistics.tuned)
     skipped = [{"name": image.name, "reason": image.reason} for image in statistics.skipped]
     return {**entry, "images": statistics.images, "skipped": skipped}
 

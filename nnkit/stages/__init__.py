@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nnkit.stages.precision import choose_precision
     from nnkit.stages.report_stage import Outcome, report, untried
     from nnkit.stages.task import settle_task
+    from nnkit.stages.tuning import tune_ranges
     from nnkit.stages.types import Artifact, Build, Imported, Preview, Restructured, Settled, Verdict
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "report",
     "restructure",
     "settle_task",
+    "tune_ranges",
     "untried",
     "verify",
 ]
@@ -58,6 +60,7 @@ if not TYPE_CHECKING:  # a checker of types has the imports above, and takes no 
             "precision": ("choose_precision",),
             "report_stage": ("Outcome", "report", "untried"),
             "task": ("settle_task",),
+            "tuning": ("tune_ranges",),
             "types": ("Artifact", "Build", "Imported", "Preview", "Restructured", "Settled", "Verdict"),
         },
     )

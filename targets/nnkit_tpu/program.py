@@ -156,6 +156,10 @@ class TpuOp(OpBase):
 
         return execute(self, inputs, tensors[self.output])
 
+    def read_formats(self, tensors: Tensors) -> tuple[Format, ...]:
+        """Those that its casts end in."""
+        return tuple(cast.target for cast in self.casts) or super().read_formats(tensors)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TpuRectified(TpuOp):

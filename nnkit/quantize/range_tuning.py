@@ -1,0 +1,277 @@
+"""Ranges moved outwards, value by value, from where a method put them towards the extremes that were seen.
+
+A method like `kl` looks at one value's numbers alone. What clipping them costs depends on the layers that read the
+value: so each range is widened in steps from the method's to the extremes, the reading layers are computed in float
+of what the target's format keeps of the value, everything else exact, and the width is taken at which their outputs
+are nearest to the float network's on calibration inputs. A value that several layers read is judged by all of them.
+
+That is blind to what errors of several layers do together, so the whole is judged by the program's outputs on inputs
+kept aside, a quarter of them at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.calibrate.methods import Method, by_method
+from nnkit.calibrate.run import calibrate
+from nnkit.calibrate.stats import CalibrationStats, ValueRange
+from nnkit.graph import Model
+from nnkit.graph.onnx_runtime import FloatSession
+from nnkit.graph.subgraph import subgraph
+from nnkit.graph.view import GraphView, Node
+from nnkit.program import Program, macs
+from nnkit.program.formats import Affine, Fixed
+from nnkit.program.op import OpBase
+from nnkit.quantize.judge import (
+    JUDGING,
+    Accuracy,
+    Judge,
+    clearly_better,
+    most_judges,
+    no_worse,
+    over_turns,
+    program_accuracy,
+    quarters,
+)
+from nnkit.samples import Sample
+
+TUNE_RANGES = "tune_ranges"
+"""Its name in a recipe's `calibration.corrections`."""
+
+FEWEST = 4
+"""Samples; below, nothing is left to judge on."""
+
+LABEL = "range tuning"
+"""Its name in notes."""
+
+STEPS = 8
+"""Widths that are tried beside the method's own; the last holds the extremes."""
+
+_CLEARLY = 2.0  # standard errors of the gain, where nobody asked
+_SAMPLES = 8  # that layers are computed on
+_MOST_NODES = 32  # of the float network in one layer
+_MOST_MACS = 100e9  # of all layers that are computed in one tuning; ONNX Runtime takes some seconds for it
+_MOST_WEIGHTS = 2e9  # that are quantised in all
+_MOST_NUMBERS = 1 << 27  # float values that are kept at a time
+
+
+@dataclass(frozen=True)
+class Quantiser:
+    """How a target makes programs of ranges.
+
+    fit: the ranges as the target's formats have them. quantise: the program of such ranges, without corrections.
+    """
+
+    fit: Callable[[CalibrationStats], CalibrationStats]
+    quantise: Callable[[CalibrationStats], Program]
+
+
+@dataclass(frozen=True)
+class RangeTuning:
+    """The ranges that were moved, by value, none where the others stay; and the note that says why."""
+
+    ranges: Mapping[str, ValueRange]
+    note: str
+
+    def applied(self, statistics: CalibrationStats) -> CalibrationStats:
+        """The statistics with these ranges, which no target fits to its formats again."""
+        if not self.ranges:
+            return statistics
+        return replace(
+            statistics, ranges={**statistics.ranges, **self.ranges}, tuned=statistics.tuned | self.ranges.keys()
+        )
+
+
+def choose_tuning(
+    model: Model,
+    statistics: CalibrationStats,
+    samples: Sequence[Sample],
+    quantiser: Quantiser,
+    method: Method,
+    *,
+    percentile: float,
+    asked: bool,
+    say: Callable[[str], None] = lambda text: None,
+) -> RangeTuning:
+    """The ranges of `statistics` tuned on the samples, or none where that does not pay on samples kept aside.
+
+    statistics: of all calibration inputs, by the method. samples: at least `FEWEST`. asked: it is kept unless it
+    harms; otherwise it has to gain 0.1 dB and two standard errors on the mean input. Of large networks fewer samples
+    are used; where even that would take long, nothing is tuned.
+    """
+    fitted = quantiser.fit(statistics)
+    program = quantiser.quantise(fitted)
+    turns = quarters(samples)
+    weights = sum(op.weight_bytes() for op in program.ops)
+    if weights * (len(turns) + 1) * (STEPS + 1) > _MOST_WEIGHTS:
+        return RangeTuning({}, f"{LABEL} left out: the network is too large to try it in bounded time")
+    judged: list[list[Accuracy]] = []
+    at_a_time = max(1, most_judges(program, 2) // JUDGING)
+    for index, (measured, judging) in enumerate(turns):
+        say(f"tuning ranges, {index + 1} of {len(turns) + 1}")
+        inputs = {spec.name: [sample.inputs[spec.name] for sample in measured] for spec in model.inputs}
+        observed = calibrate(model, inputs, {}, method="percentile", percentile=percentile)
+        plain = quantiser.fit(by_method(observed, method, percentile=percentile))
+        moved = RangeTuning(tuned_ranges(model, plain, measured, quantiser.quantise), "").applied(plain)
+        trials = (quantiser.quantise(each) for each in (plain, moved))
+        judged.append([program_accuracy(model, each, judging[:at_a_time]) for each in trials])
+    judge: Judge = no_worse if asked else partial(clearly_better, errors=_CLEARLY)
+    kept, note = judge(LABEL, *(over_turns(each) for each in zip(*judged, strict=True)))
+    if not kept:
+        return RangeTuning({}, note)
+    say(f"tuning ranges, {len(turns) + 1} of {len(turns) + 1}")
+    ranges = tuned_ranges(model, fitted, samples, quantiser.quantise)
+    return RangeTuning(ranges, f"{note}; {len(ranges)} of {len(fitted.ranges)} ranges are wider")
+
+
+def tuned_ranges(
+    model: Model, fitted: CalibrationStats, samples: Sequence[Sample], quantise: Callable[[CalibrationStats], Program]
+) -> dict[str, ValueRange]:
+    """By value, the ranges that are better wider than the method has them.
+
+    fitted: ranges as the target's formats have them. samples: some of them are computed, spread evenly.
+    """
+    trials = [widened(fitted, step / STEPS) for step in range(STEPS + 1)]
+    programs = [quantise(each) for each in trials]
+    layers = list(_layers(model, programs[0], fitted))
+    if not layers:
+        return {}
+    values = list(dict.fromkeys(name for layer in layers for name in (*layer.part_inputs, layer.op.output)))
+    kept = _spread(samples, _affordable(programs[0], layers))
+    session = FloatSession(model, values)
+    floats = [session.run(sample.inputs) for sample in kept]
+    errors: dict[str, NDArray[np.float64]] = {}
+    for layer in layers:
+        for name, each in layer.errors(programs, floats).items():
+            errors[name] = errors.get(name, 0.0) + each
+    best = {name: int(np.argmin(each)) for name, each in errors.items()}
+    return {name: trials[step].ranges[name] for name, step in best.items() if step > 0}
+
+
+def widened(statistics: CalibrationStats, share: float) -> CalibrationStats:
+    """Every end of a range moved by this share of the way to what was seen beyond it."""
+
+    def moved(each: ValueRange) -> ValueRange:
+        low = each.low + share * min(each.observed_low - each.low, 0.0)
+        return replace(each, low=low, high=each.high + share * max(each.observed_high - each.high, 0.0))
+
+    ranges = {name: moved(each) for name, each in statistics.ranges.items()}
+    return replace(statistics, ranges=ranges, tuned=frozenset(ranges))
+
+
+@dataclass(frozen=True, eq=False)
+class _Layer:
+    """An op of the program as a part of the float network.
+
+    index: of the op. part: the float network between the op's inputs and its output. part_inputs: what is fed to it.
+    tuned: by the place among the op's inputs, the values whose ranges are tried here.
+    """
+
+    index: int
+    op: OpBase
+    part: Model
+    part_inputs: tuple[str, ...]
+    tuned: Mapping[int, str]
+
+    def errors(
+        self, programs: Sequence[Program], floats: Sequence[Mapping[str, NDArray[Any]]]
+    ) -> dict[str, NDArray[np.float64]]:
+        """By value and width: squared errors of the layer's output as shares of its squares, over all samples."""
+        session, output = FloatSession(self.part), self.op.output
+        totals = {}
+        for place, name in self.tuned.items():
+            formats = [_format_of(program, program.ops[self.index], place) for program in programs]
+            total = np.zeros(len(programs))
+            for values in floats:
+                feeds = {each: values[each] for each in self.part_inputs}
+                expected = values[output].astype(np.float64)
+                squares = max(float(np.square(expected).sum()), 1e-30)
+                for step, each in enumerate(formats):
+                    computed = session.run({**feeds, name: _through(each, values[name])})[output]
+                    total[step] += float(np.square(computed - expected).sum()) / squares
+            totals[name] = total
+        return totals
+
+
+def _layers(model: Model, program: Program, fitted: CalibrationStats) -> Iterator[_Layer]:
+    """The ops that can be computed as a part of the float network, with an input whose range is to be found."""
+    graph = GraphView.of(model)
+    inputs = {spec.name for spec in model.inputs}
+    known = inputs | graph.producers.keys()
+    for index, op in enumerate(program.ops):
+        tuned = {
+            place: name
+            for place, name in enumerate(op.inputs)
+            if name in known
+            and name in fitted.ranges
+            and _can_widen(fitted.ranges[name])
+            and _format_of(program, op, place) is not None
+        }
+        if not tuned or op.output not in known:
+            continue
+        nodes, fed = _nodes_between(graph, {name for name in op.inputs if name in known}, op.output, inputs)
+        if len(nodes) > _MOST_NODES or not set(tuned.values()) <= fed:
+            continue
+        read = tuple(sorted(fed))
+        yield _Layer(index, op, subgraph(graph, nodes, read, [op.output]), read, tuned)
+
+
+def _nodes_between(graph: GraphView, sources: set[str], output: str, inputs: set[str]) -> tuple[list[Node], set[str]]:
+    """The nodes that compute a value from the sources and, where those do not suffice, the network's inputs; and what
+    of these they read."""
+    nodes: dict[int, Node] = {}
+    fed: set[str] = set()
+    waiting = [output]
+    while waiting and len(nodes) <= _MOST_NODES:
+        name = waiting.pop()
+        if name in sources or name in inputs:
+            fed.add(name)
+            continue
+        node = graph.producers.get(name)
+        if node is not None and node.index not in nodes:
+            nodes[node.index] = node
+            waiting.extend(each for each in node.inputs if each)
+    return list(nodes.values()), fed
+
+
+def _can_widen(each: ValueRange) -> bool:
+    return each.observed_low < each.low or each.observed_high > each.high
+
+
+def _format_of(program: Program, op: OpBase, place: int) -> Affine | Fixed | None:
+    """The integers that a value is kept in, or that the op makes of it; None where there are none."""
+    stored = program.tensors[op.inputs[place]].format
+    for each in (stored, op.read_formats(program.tensors)[place]):
+        if isinstance(each, Affine | Fixed):
+            return each
+    return None
+
+
+def _through(form: Affine | Fixed | None, values: NDArray[Any]) -> NDArray[np.float32]:
+    """Real values as the format keeps them, [1, ...]; as they are where there is none."""
+    if form is None:
+        return values.astype(np.float32)
+    kept = form.dequantize(form.quantize(values[0]))
+    return np.asarray(kept[np.newaxis], np.float32)
+
+
+def _affordable(program: Program, layers: Sequence[_Layer]) -> int:
+    """As many samples as layers can be computed on in bounded time and memory; at least one."""
+    products = sum(macs(layer.op, program) * len(layer.tuned) for layer in layers) * (STEPS + 1)
+    numbers = sum(tensor.elements for tensor in program.tensors.values())
+    most = min(_MOST_MACS // max(products, 1), _MOST_NUMBERS // max(numbers, 1), _SAMPLES)
+    return max(1, int(most))
+
+
+def _spread(samples: Sequence[Sample], count: int) -> list[Sample]:
+    """At most so many, evenly over all."""
+    if len(samples) <= count:
+        return list(samples)
+    return [samples[index * len(samples) // count] for index in range(count)]
