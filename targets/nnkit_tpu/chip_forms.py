@@ -95,15 +95,14 @@ class Written:
 
 
 def with_copies(written: Written, chip: str, mode: Mode) -> Written:
-    """The same network with copies before ops that destroy a value which is needed elsewhere, too, and with
-    transpositions in the steps that the chips have code for."""
-    if not chip.startswith(_FAMILY):
-        return written
+    """The same network with copies (cv18xx) before ops that destroy a value which is needed elsewhere, too, and with
+    transpositions in the steps that come out right."""
+    is_cv = chip.startswith(_FAMILY)
     graph, modes = written.graph, dict(written.modes or {})
     ranges = dict(written.ranges) if written.ranges is not None else None
     reads = Counter(name for op in graph.ops for name in op.inputs)
     tensors, ops = dict(graph.tensors), list[TpuOp]()
-    for op in graph.ops:
+    for op in graph.ops if is_cv else ():
         name = op.inputs[0]
         if _destroys_input(op, graph, modes.get(op.output, mode)) and (reads[name] > 1 or name in graph.outputs):
             how = modes.get(op.output, mode)
@@ -116,7 +115,8 @@ def with_copies(written: Written, chip: str, mode: Mode) -> Written:
             ops.append(copy)
             op = replace(op, inputs=(copy.output,))
         ops.append(op)
-    apart = in_steps(TpuGraph(graph.name, tensors, tuple(ops), graph.inputs, graph.outputs), ranges, modes)
+    copied = replace(graph, tensors=tensors, ops=tuple(ops)) if is_cv else graph
+    apart = in_steps(copied, ranges, modes, is_cv=is_cv)
     return Written(apart, ranges, modes if written.modes is not None else None)
 
 

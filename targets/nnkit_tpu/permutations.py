@@ -1,11 +1,15 @@
-"""Transpositions that the cv18xx have no code for, in steps that they have.
+"""Transpositions that the compiler has no code for, or takes for others, in steps that come out right.
 
-The compiler takes axes of 1 out of a transposition and, while more than four are left, joins axes that stay side by
-side. Of four axes its code generator knows 17 orders of 24 and ends in an assertion on the others; of five it ends
+For the cv18xx it takes axes of 1 out of a transposition and, while more than four are left, joins axes that stay side
+by side. Of four axes its code generator knows 17 orders of 24 and ends in an assertion on the others; of five it ends
 too. Such a transposition is written on joined axes, and where that is not enough as exchanges of two neighbouring
 blocks of axes, [a, b, c, d] -> [a, c, b, d], the fewest there are. What the compiler makes one layer of with the
 reshapes around it, DepthToSpace and SpaceToDepth, stays as it is; not where the values within are outputs, as in the
 traced model, since it makes none there.
+
+On all chips the compiler makes that one layer of the reshape's input without looking at its shape. Where the input is
+no image of four axes, as between a normalisation of rows and SpaceToDepth, the layer gives other values; then the
+transposition is written in steps, too.
 """
 
 from __future__ import annotations
@@ -29,6 +33,8 @@ _BLOCKS: Mapping[Order, tuple[int, int]] = {
     (0, 3, 5, 1, 2, 4): (3, 5),
 }
 """Orders of DepthToSpace (CRD, DCR) and SpaceToDepth on six axes, and the axes of their blocks' sides."""
+_TO_DEPTH: tuple[Order, ...] = ((0, 3, 5, 1, 2, 4), (0, 1, 3, 5, 2, 4))
+"""Orders of SpaceToDepth; the second is that of PixelUnshuffle, which is one layer on the BM chips, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,12 +115,15 @@ def _product(sizes: Sequence[int], axes: Sequence[int]) -> int:
     return prod(sizes[axis] for axis in axes)
 
 
-def in_steps(graph: TpuGraph, ranges: dict[str, ValueRange] | None, modes: dict[str, str]) -> TpuGraph:
+def in_steps(
+    graph: TpuGraph, ranges: dict[str, ValueRange] | None, modes: dict[str, str], *, is_cv: bool
+) -> TpuGraph:
     """The graph with such transpositions in steps; ranges and modes get those of the values in between."""
     tensors, ops = dict(graph.tensors), list[TpuOp]()
     for op in graph.ops:
-        shape = graph.tensors[op.inputs[0]].shape
-        steps = steps_of(shape, op.order) if isinstance(op, TpuPermute) and not _is_blocks(op, graph) else ()
+        steps: tuple[Step, ...] = ()
+        if isinstance(op, TpuPermute) and (not _is_blocks(op, graph) if is_cv else _is_mistaken(op, graph)):
+            steps = steps_of(graph.tensors[op.inputs[0]].shape, op.order)
         last = op.inputs[0]
         for index, step in enumerate(steps):
             after = tuple(step.shape[axis] for axis in step.order)
@@ -138,14 +147,33 @@ def in_steps(graph: TpuGraph, ranges: dict[str, ValueRange] | None, modes: dict[
 
 
 def _is_blocks(op: TpuPermute, graph: TpuGraph) -> bool:
-    """Whether the compiler makes one layer of the transposition and the reshapes around it."""
-    before, behind = graph.producer(op.inputs[0]), graph.consumers(op.output)
+    """Whether the compiler makes one layer, a right one, of the transposition and the reshapes around it."""
     shape, sides = graph.tensors[op.inputs[0]].shape, _BLOCKS.get(op.order, (0, 0))
     return (
         op.order in _BLOCKS
         and shape[sides[0]] == shape[sides[1]]
-        and isinstance(before, TpuReshape)
-        and len(graph.consumers(op.inputs[0])) == len(behind) == 1
-        and isinstance(behind[0], TpuReshape)
+        and isinstance(graph.producer(op.inputs[0]), TpuReshape)
+        and len(graph.consumers(op.inputs[0])) == len(graph.consumers(op.output)) == 1
+        and isinstance(graph.consumers(op.output)[0], TpuReshape)
         and not {op.inputs[0], op.output}.intersection(graph.outputs)
+        and _is_of_image(op, graph)
     )
+
+
+def _is_mistaken(op: TpuPermute, graph: TpuGraph) -> bool:
+    """Whether the compiler may make one layer of it and of the reshapes around it, of an input of another shape."""
+    around = (graph.producer(op.inputs[0]), *graph.consumers(op.output))
+    shuffles = op.order in (*_BLOCKS, *_TO_DEPTH)
+    return shuffles and all(isinstance(each, TpuReshape) for each in around) and not _is_of_image(op, graph)
+
+
+def _is_of_image(op: TpuPermute, graph: TpuGraph) -> bool:
+    """Whether what the reshapes before a transposition of blocks read is the image whose blocks are moved."""
+    shape, source = graph.tensors[op.inputs[0]].shape, op.inputs[0]
+    while isinstance(before := graph.producer(source), TpuReshape):
+        source = before.inputs[0]
+        if len(graph.consumers(source)) > 1 or source in graph.outputs:
+            break  # reshapes that are read once become one
+    if op.order in _TO_DEPTH:
+        return graph.tensors[source].shape == (*shape[:2], prod(shape[2:4]), prod(shape[4:]))
+    return graph.tensors[source].shape == (shape[0], prod(shape[1:4]), *shape[4:])

@@ -53,3 +53,14 @@ def test_the_chip_model_agrees(tpu_toolchain: Toolchain, tmp_path: Path) -> None
     report = built(net.model(outputs), "chip: cv181x", tmp_path)
     assert refuted(report) == []
     assert report["status"] == "ok"
+
+
+def test_blocks_of_rows_are_not_taken_for_an_image(tpu_toolchain: Toolchain, tmp_path: Path) -> None:
+    """The compiler makes SpaceToDepth of reshapes and a transposition, of rows [1, 8, 120] as of an image."""
+    net = Net()
+    rows = net("Sigmoid", net("Reshape", net("Conv", "x", net.normal(8, 8, 1, 1)), net.ints(1, 8, 120)))
+    parted = net("Transpose", net("Reshape", rows, net.ints(1, 8, 6, 2, 5, 2)), perm=[0, 1, 3, 5, 2, 4])
+    outputs = [net("Conv", net("Reshape", parted, net.ints(1, 32, 6, 5)), net.normal(4, 32, 1, 1), to="unshuffled")]
+    report = built(net.model(outputs), "chip: bm1684x", tmp_path)
+    assert refuted(report) == []
+    assert report["status"] == "ok"
