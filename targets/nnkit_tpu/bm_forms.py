@@ -9,6 +9,8 @@
 * In INT8 a softmax along channels that a permutation swaps with rows, as in detectors that give distances as
   distributions, is moved before the swap by the compiler, whose code for it in local memory then is wrong. It is
   written along the rows, which the compiler computes in F16.
+* A quotient by a square root becomes a product with one over the root, and in INT8 the compiler gives that one the
+  root's threshold, which clips it. The root is computed in another shape: it is not recognised behind a reshape.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from dataclasses import replace
 import numpy as np
 
 from nnkit_tpu.program import (
+    TpuActivation,
+    TpuBinary,
     TpuConcat,
     TpuGraph,
     TpuLayerNorm,
@@ -125,6 +129,29 @@ def _reshaped_product(graph: TpuGraph, op: TpuSlice) -> TpuMatMul | None:
         return None
     before, after = (graph.tensors[each].shape for each in (product.output, op.inputs[0]))
     return product if after == (*before, *(1,) * (len(after) - len(before))) else None
+
+
+def roots_apart(graph: TpuGraph) -> TpuGraph:
+    """The graph with a reshape before and behind every square root that something is divided by."""
+    tensors, ops = dict(graph.tensors), list[TpuOp]()
+    divisors = {op.inputs[-1] for op in graph.ops if isinstance(op, TpuBinary) and op.function == "div"}
+    for op in graph.ops:
+        if not isinstance(op, TpuActivation) or op.function != "sqrt" or op.output not in divisors:
+            ops.append(op)
+            continue
+        before = graph.producer(op.inputs[0])
+        known = before.range_of or before.output if before is not None else op.inputs[0]
+        square, root = (f"{op.output}_{part}" for part in ("square", "root"))
+        shape = graph.tensors[op.output].shape
+        other = (*shape, 1) if len(shape) < 4 else (*shape[:-2], shape[-2] * shape[-1])
+        for name in (square, root):
+            tensors[name] = TpuTensor(name, other)
+        ops += [
+            TpuReshape(name=square, inputs=op.inputs, output=square, tags=op.tags, range_of=known),
+            replace(op, inputs=(square,), output=root, range_of=op.range_of or op.output),
+            TpuReshape(name=f"{op.name}_shape", inputs=(root,), output=op.output, tags=op.tags, range_of=op.range_of),
+        ]
+    return replace(graph, tensors=tensors, ops=tuple(ops)) if len(ops) > len(graph.ops) else graph
 
 
 def softmax_before_swaps(graph: TpuGraph) -> TpuGraph:

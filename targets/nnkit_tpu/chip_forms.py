@@ -23,6 +23,7 @@ import numpy as np
 from nnkit.calibrate.stats import ValueRange
 from nnkit.program import Window
 from nnkit_tpu.bm_forms import (
+    roots_apart,
     sliced_before_reshapes,
     softmax_before_swaps,
     with_whole_normalisations,
@@ -50,7 +51,7 @@ def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
     graph = dense_layers(graph, chip, mode)
     if not chip.startswith(_FAMILY):
         graph = sliced_before_reshapes(with_whole_normalisations(without_single_rows(graph)))
-        return softmax_before_swaps(graph) if mode == "INT8" else graph
+        return softmax_before_swaps(roots_apart(graph)) if mode == "INT8" else graph
     tensors, ops = dict(graph.tensors), list[TpuOp]()
     for op in graph.ops:
         if (

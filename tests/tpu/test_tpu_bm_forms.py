@@ -100,3 +100,25 @@ def test_distributions_over_channels_that_were_rows_are_as_in_onnx_runtime(
     for output, values in zip(outputs, computed.values(), strict=True):
         limit = 0.04 if output in axes else 3 * 8 / 127  # steps: of the image, the convolution, the sum
         assert np.abs(values.reshape(expected[output].shape) - expected[output]).max() < limit, output
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "bm1688"])
+def test_quotients_by_a_root_are_as_in_onnx_runtime(tpu_toolchain: Toolchain, tmp_path: Path, chip: str) -> None:
+    """As they are written elsewhere the compiler multiplies by one over the root, clipped to the range of roots."""
+    net = Net()
+    root = net("Sqrt", net("Sigmoid", "x", to="variance"), to="root")
+    model = net.model([net("Div", "x", root, to="quotient")])
+    given = {"x": np.random.default_rng(3).uniform(0.5, 2.0, model.inputs[0].shape).astype(np.float32)}
+    session = onnxruntime.InferenceSession(model.proto().SerializeToString(), providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, given)
+    graph = for_chip(lower(model, "net", chip), chip, "INT8")
+    ranges = dict.fromkeys(graph.tensors, ValueRange(0.0, 1.0, 0.0, 1.0))
+    ranges |= dict.fromkeys(("x", "quotient"), ValueRange(0.0, 4.0, 0.0, 4.0))
+    program = to_program(graph, ranges, Precision(chip, "INT8"))
+    how, modes = CompileOptions(chip=chip), other_modes(program, "INT8")
+    ranges = table_ranges(graph_of(program), ranges, chip)
+    compiled = compile_graph(tpu_toolchain, graph_of(program), how, tmp_path, ranges=ranges, modes=modes)
+    (computed,) = run_on_chip_model(
+        tpu_toolchain, compiled.model, chip, {compiled.locations["x"]: given["x"]}
+    ).values()
+    assert np.abs(computed.reshape(expected.shape) / expected - 1).max() < 0.02
