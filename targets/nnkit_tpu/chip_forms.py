@@ -6,6 +6,7 @@ each entry was found by comparison with the vendor's chip model.
 * A depthwise convolution in INT8 ignores its dilation: its kernel gets the zeros that stand between the weights.
 * An average pool cannot leave padding out of the count: it becomes pools without padding over the parts of the image
   whose windows are equally large, and the parts are joined.
+* A bilinear resize becomes matrix products or a transposed convolution (`enlarging.py`).
 * Slopes per channel, and a negative slope, overwrite their input in local memory; a leaky relu in INT8 becomes part
   of the convolution before it, whose own result is then nowhere. Neither regards whether anything else reads that
   value. Where something does, or where it is an output, the op works on a copy: in INT8 a maximum over windows of one
@@ -30,6 +31,7 @@ from nnkit_tpu.bm_forms import (
     without_single_rows,
 )
 from nnkit_tpu.dense import dense_layers
+from nnkit_tpu.enlarging import enlarged
 from nnkit_tpu.permutations import in_steps
 from nnkit_tpu.pool_parts import pools_of_parts
 from nnkit_tpu.program import (
@@ -37,6 +39,7 @@ from nnkit_tpu.program import (
     TpuActivation,
     TpuConv,
     TpuGraph,
+    TpuInterp,
     TpuOp,
     TpuPad,
     TpuPool,
@@ -61,10 +64,12 @@ def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
             and not op.count_include_pad
         ):
             made = pools_of_parts(op, graph.tensors[op.inputs[0]].shape)
-            tensors |= {each.output: TpuTensor(each.output, shape) for each, shape in made}
-            ops += [each for each, _ in made]
+        elif isinstance(op, TpuInterp):
+            made = enlarged(op, *(graph.tensors[name].shape for name in (op.inputs[0], op.output)))
         else:
-            ops.append(_undilated(op) if mode == "INT8" else op)
+            made = []
+        tensors |= {each.output: TpuTensor(each.output, shape) for each, shape in made}
+        ops += [each for each, _ in made] or [_undilated(op) if mode == "INT8" else op]
     return replace(graph, tensors=tensors, ops=tuple(ops))
 
 

@@ -1,0 +1,60 @@
+"""Bilinear resizing as the cv18xx are given it: against ONNX Runtime, and on the vendor's chip model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from tpu_build import built, refuted
+from tpu_net import Net
+
+from nnkit.simulate import simulate
+from nnkit_tpu.chip_forms import for_chip
+from nnkit_tpu.lowering import lower
+from nnkit_tpu.program import TpuInterp, TpuMatMul
+from nnkit_tpu.quantize import Precision, to_program
+from nnkit_tpu.toolchain import Toolchain
+
+
+def _resized(net: Net, source: str, factors: tuple[int, int], coordinates: str, to: str) -> str:
+    scales = net.constant([1, 1, *factors])
+    how = {"mode": "linear", "coordinate_transformation_mode": coordinates}
+    return net("Resize", source, "", scales, to=to, **how)
+
+
+@pytest.mark.parametrize("coordinates", ["align_corners", "half_pixel", "pytorch_half_pixel"])
+@pytest.mark.parametrize(("factors", "stride"), [((2, 2), 1), ((3, 2), 1), ((4, 5), 1), ((1, 3), 1), ((2, 2), 3)])
+def test_layers_are_the_resize(coordinates: str, factors: tuple[int, int], stride: int) -> None:
+    """A small map, with stride 3, is enlarged by one matrix."""
+    net = Net()
+    pooled = net("MaxPool", "x", kernel_shape=[stride] * 2, strides=[stride] * 2)
+    model = net.model([_resized(net, pooled, factors, coordinates, "y")])
+    graph = for_chip(lower(model, "net", "cv181x"), "cv181x", "INT8")
+    assert not any(isinstance(op, TpuInterp) for op in graph.ops)
+    at_once = coordinates == "align_corners" and stride > 1
+    assert any(isinstance(op, TpuMatMul) and np.shape(op.weight) == (12, 48) for op in graph.ops) == at_once
+    x = net.random.normal(0, 1, model.inputs[0].shape).astype(np.float32)
+    session = onnxruntime.InferenceSession(model.proto().SerializeToString(), providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, {"x": x})
+    computed = simulate(to_program(graph, {}, Precision("cv181x", "F32")), {"x": x[0]})["y"]
+    assert computed.shape == expected[0].shape
+    assert np.abs(computed - expected[0]).max() < 1e-5
+
+
+def test_the_chip_model_agrees(tpu_toolchain: Toolchain, tmp_path: Path) -> None:
+    """In integers: the compiler would leave aligned corners to the host's runtime."""
+    net = Net()
+    small = net("Conv", "x", net.normal(6, 8, 1, 1))
+    smaller = net("Conv", "x", net.normal(16, 8, 2, 2), strides=[2, 2])
+    outputs = [
+        _resized(net, smaller, (2, 2), "align_corners", "whole"),
+        _resized(net, small, (2, 2), "align_corners", "aligned"),
+        _resized(net, small, (2, 2), "half_pixel", "even"),
+        _resized(net, small, (3, 2), "pytorch_half_pixel", "odd"),
+    ]
+    report = built(net.model(outputs), "chip: cv181x", tmp_path)
+    assert refuted(report) == []
+    assert report["status"] == "ok"
+    assert not any("runs in BF16" in note for note in report["quantization_notes"])
