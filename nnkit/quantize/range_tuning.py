@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,10 @@ _MOST_NODES = 32  # of the float network in one layer
 _MOST_MACS = 100e9  # of all layers that are computed in one tuning; ONNX Runtime takes some seconds for it
 _MOST_WEIGHTS = 2e9  # that are quantised in all
 _MOST_NUMBERS = 1 << 27  # float values that are kept at a time
+
+
+Formats: TypeAlias = Mapping[tuple[int, int], Affine | Fixed | None]
+"""By an op's place in the program and a value's among its inputs."""
 
 
 @dataclass(frozen=True)
@@ -139,17 +143,18 @@ def tuned_ranges(
     fitted: ranges as the target's formats have them. samples: some of them are computed, spread evenly.
     """
     trials = [widened(fitted, step / STEPS) for step in range(STEPS + 1)]
-    programs = [quantise(each) for each in trials]
-    layers = list(_layers(model, programs[0], fitted))
+    program = quantise(trials[0])
+    layers = list(_layers(model, program, fitted))
     if not layers:
         return {}
+    formats = [_formats(layers, program), *(_formats(layers, quantise(each)) for each in trials[1:])]
     values = list(dict.fromkeys(name for layer in layers for name in (*layer.part_inputs, layer.op.output)))
-    kept = _spread(samples, _affordable(programs[0], layers))
+    kept = _spread(samples, _affordable(program, layers))
     session = FloatSession(model, values)
     floats = [session.run(sample.inputs) for sample in kept]
     errors: dict[str, NDArray[np.float64]] = {}
     for layer in layers:
-        for name, each in layer.errors(programs, floats).items():
+        for name, each in layer.errors(formats, floats).items():
             errors[name] = errors.get(name, 0.0) + each
     best = {name: int(np.argmin(each)) for name, each in errors.items()}
     return {name: trials[step].ranges[name] for name, step in best.items() if step > 0}
@@ -181,20 +186,23 @@ class _Layer:
     tuned: Mapping[int, str]
 
     def errors(
-        self, programs: Sequence[Program], floats: Sequence[Mapping[str, NDArray[Any]]]
+        self, formats: Sequence[Formats], floats: Sequence[Mapping[str, NDArray[Any]]]
     ) -> dict[str, NDArray[np.float64]]:
-        """By value and width: squared errors of the layer's output as shares of its squares, over all samples."""
+        """By value and width: squared errors of the layer's output as shares of its squares, over all samples.
+
+        formats: for every width.
+        """
         session, output = FloatSession(self.part), self.op.output
         totals = {}
         for place, name in self.tuned.items():
-            formats = [_format_of(program, program.ops[self.index], place) for program in programs]
-            total = np.zeros(len(programs))
+            total = np.zeros(len(formats))
             for values in floats:
                 feeds = {each: values[each] for each in self.part_inputs}
                 expected = values[output].astype(np.float64)
                 squares = max(float(np.square(expected).sum()), 1e-30)
                 for step, each in enumerate(formats):
-                    computed = session.run({**feeds, name: _through(each, values[name])})[output]
+                    stored = _through(each[self.index, place], values[name])
+                    computed = session.run({**feeds, name: stored})[output]
                     total[step] += float(np.square(computed - expected).sum()) / squares
             totals[name] = total
         return totals
@@ -239,6 +247,14 @@ def _nodes_between(graph: GraphView, sources: set[str], output: str, inputs: set
             nodes[node.index] = node
             waiting.extend(each for each in node.inputs if each)
     return list(nodes.values()), fed
+
+
+def _formats(layers: Sequence[_Layer], program: Program) -> Formats:
+    return {
+        (layer.index, place): _format_of(program, program.ops[layer.index], place)
+        for layer in layers
+        for place in layer.tuned
+    }
 
 
 def _can_widen(each: ValueRange) -> bool:
