@@ -6,7 +6,7 @@ groups copy a group's input; one of few input channels spreads its taps over the
 the output for sums only.
 
 Functions in F16 and F32 keep intermediate values and the coefficients of their polynomials; an INT8 value that is
-cast to F16 or BF16 passes through as much memory as the result takes.
+cast to F16 or BF16 passes through as much memory as the result takes. A matrix product in INT8 keeps 32-bit values.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from nnkit_tpu.layer_group.model import BufferRule, Kind, Shape
 ROWS, COLUMNS, BOTH = 1, 2, 3
 """Which taps of a convolution are spread over its input channels."""
 _SPREAD, _COPIES_INPUT = 3, 0x20  # of the compiler's attribute `use_3ic_optimize`
+_COLUMNS_AT_ONCE, _LONG_ENOUGH = 4, 200  # of a matrix product: what the compiler counts its vectors by
 _NONE = BufferRule()
 _FUNCTIONS: Mapping[str, tuple[int, tuple[int, ...]]] = MappingProxyType(
     {
@@ -67,6 +68,18 @@ def buffer_rule(
             per_output, fixed = per_output + 4.0 / size, fixed + -(-result[1] // chip.lanes) * taps
     rule = BufferRule(per_output, per_input, fixed)
     return _with_spread_taps(rule, chip, source, result, window, size, spread) if spread & _SPREAD else rule
+
+
+def product_rule(chip: Chip, *, integer: bool, rows: int, inner: int, columns: int) -> BufferRule:
+    """Scratch of a product [1, rows, inner] x [1, inner, columns] on the BM chips: 32-bit values of its result.
+
+    Where multiplying one block of rows takes long enough, that block's alone.
+    """
+    if not integer:
+        return _NONE
+    vectors = -(-inner // chip.eu_bytes) * -(-columns // _COLUMNS_AT_ONCE)
+    blocks = 1 if vectors > _LONG_ENOUGH else -(-rows // chip.lanes)
+    return BufferRule(fixed=blocks * align_up(4 * columns, chip.eu_bytes))
 
 
 def function_rule(chip: Chip, function: str, size: int, images: int) -> BufferRule:

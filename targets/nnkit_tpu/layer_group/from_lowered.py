@@ -10,15 +10,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from nnkit.errors import ToolError
 from nnkit.program import Window
 from nnkit_tpu.chips import Chip
-from nnkit_tpu.layer_group.buffers import buffer_rule, cast_rule, function_rule
+from nnkit_tpu.layer_group.buffers import buffer_rule, cast_rule, function_rule, product_rule
 from nnkit_tpu.layer_group.model import (
+    MOST_AXES,
+    NOT_OF_ROWS,
+    OF_TOO_MANY_AXES,
     ON_THE_HOST,
+    ROWS_RANK,
     BufferRule,
     GroupGraph,
     GroupOp,
@@ -72,7 +76,7 @@ _KINDS: Mapping[str, Kind] = {
     "Softmax": "softmax",
     "Reduce": "reduce",
 }
-_MOVES_DATA = ("permute", "matmul", "softmax", "reduce", "other")
+_MOVES_DATA = ("permute", "softmax", "reduce", "other")
 
 _LOWERED = "the compiler's lowered program"
 _VERSION = "use the compiler version that `nnkit doctor --install tpu` brings"
@@ -113,6 +117,7 @@ class _Reader:
         self.names: dict[str, str] = {}  # "%5" -> tensor or weight
         self.ops: list[GroupOp] = []
         self.readers: Counter[str] = Counter()
+        self.ranks: dict[str, int] = {}  # of tensors and weights
 
     def read(self, name: str, arguments: str, lines: list[str], start: int, end: int) -> LoweredFunction:
         inputs, outputs, places = [], [], []
@@ -147,12 +152,15 @@ class _Reader:
             shape, size = _shape(result)
             self.names[value] = f"{value}:{name}"
             self.weights[self.names[value]] = GroupWeight(self.names[value], shape, size)
+            self.ranks[self.names[value]] = _rank(result)
             return False
         tensor = self._tensor(name, result)
         self.names[value] = name
         read = [self.names[operand.strip()] for operand in operands.split(",") if operand.strip() in self.names]
         inputs = tuple(item for item in read if item in self.tensors)
         weights = tuple(dict.fromkeys(item for item in read if item in self.weights))
+        if kind == "MatMul":
+            self.weights |= {item: replace(self.weights[item], aligned=True) for item in weights}
         readers = self.readers[operands.split(",")[0].strip()]
         self.ops.append(self._op(name, kind, inputs, weights, tensor, attributes or "", readers))
         return True
@@ -172,7 +180,7 @@ class _Reader:
             kind = "max_pool" if "pool_mode Max" in text else "average_pool"
         source = self.tensors[inputs[0]].shape if inputs else result.shape
         window = _window(text) if kind in ("conv", "deconv", "max_pool", "average_pool") else None
-        columns = result.shape[3] if result.shape[3] > 1 else result.shape[1]
+        columns = result.shape[min(self.ranks[result.name], len(result.shape)) - 1]
         return GroupOp(
             name=name,
             kind=kind,
@@ -188,7 +196,7 @@ class _Reader:
             scale=(result.shape[2] / source[2], result.shape[3] / source[3]),
             order=_integers(text, "order"),
             buffer=self._buffer(kind_name, kind, inputs, result, text, window, readers),
-            not_local=self._not_local(kind_name, kind, [self.tensors[each].shape for each in inputs], result, text),
+            not_local=self._not_local(kind_name, kind, (*inputs, *weights), result, text),
             macs=prod(source) * columns if kind == "matmul" else 0,
         )
 
@@ -206,6 +214,10 @@ class _Reader:
         active = _ACTIVE.search(text)
         if active:
             return function_rule(self.chip, active.group(1).lower(), source.dtype_bytes, source.shape[0])
+        if kind == "matmul":
+            rows, columns = result.shape[1:3]
+            integer = source.dtype_bytes == 1 and result.dtype_bytes < 4
+            return product_rule(self.chip, integer=integer, rows=rows, inner=source.shape[2], columns=columns)
         if kind_name == "Cast":
             return cast_rule(self.chip, source.dtype_bytes, result.dtype_bytes, readers)
         return buffer_rule(
@@ -219,7 +231,11 @@ class _Reader:
             spread=_integer(text, "use_3ic_optimize", 0),
         )
 
-    def _not_local(self, kind_name: str, kind: Kind, sources: Sequence[Shape], result: GroupTensor, text: str) -> str:
+    def _not_local(self, kind_name: str, kind: Kind, read: Sequence[str], result: GroupTensor, text: str) -> str:
+        """Why the op cannot work in local memory. read: tensors, then weights."""
+        if kind == "matmul":
+            return self._not_rows(read, result, text)
+        sources = [self.tensors[name].shape for name in read if name in self.tensors]
         source = sources[0] if sources else result.shape
         if kind_name == "GenericCpu":
             return ON_THE_HOST
@@ -238,6 +254,8 @@ class _Reader:
             return "what is computed of values of different shapes works on global memory"
         if self.chip.is_cv and kind == "pad" and "constant" not in text:
             return "padding by other values than a constant works on global memory"
+        if kind == "slice" and self.ranks[result.name] > MOST_AXES:
+            return OF_TOO_MANY_AXES
         if self.chip.is_cv and kind == "slice":
             cut = [axis for axis in range(4) if source[axis] != result.shape[axis]]
             in_one_piece = len(cut) == 1 and prod(source[: cut[0]]) == 1
@@ -246,10 +264,20 @@ class _Reader:
                 return "a slice of this kind works on global memory"
         return ""
 
+    def _not_rows(self, sides: Sequence[str], result: GroupTensor, text: str) -> str:
+        """Why a matrix product cannot work in local memory. sides: left and right, then the bias."""
+        if self.chip.is_cv or self.tensors[sides[0]].dtype_bytes == 4:
+            return "MatMul works on global memory"
+        if any(self.ranks[name] != ROWS_RANK for name in (*sides[:2], result.name)):
+            return NOT_OF_ROWS
+        turned = any(f"{name} = true" in text for name in ("left_transpose", "right_transpose", "hdim_is_batch"))
+        return "it transposes a side" if turned else ""
+
     def _tensor(self, name: str, type_text: str) -> GroupTensor:
         shape, size = _shape(type_text)
         tensor = GroupTensor(name, shape, size)
         self.tensors[name] = tensor
+        self.ranks[name] = _rank(type_text)
         return tensor
 
     def _location(self, text: str) -> str:
@@ -271,6 +299,11 @@ def _shape(type_text: str) -> tuple[Shape, int]:
         element = element.removeprefix("!quant.uniform<")
     bits = _BITS.match(element)
     return (padded[0], padded[1], padded[2], prod(padded[3:])), max(int(bits.group(1)) // 8, 1) if bits else 4
+
+
+def _rank(type_text: str) -> int:
+    match = _TENSOR.search(type_text.strip())
+    return match.group(1).count("x") if match is not None else 0
 
 
 def _integer(text: str, attribute: str, default: int) -> int:

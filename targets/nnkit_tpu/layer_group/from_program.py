@@ -13,8 +13,20 @@ from math import prod
 from typing import Any
 
 from nnkit_tpu.chips import Chip, align_up
-from nnkit_tpu.layer_group.buffers import buffer_rule, function_rule, spread_taps
-from nnkit_tpu.layer_group.model import GroupGraph, GroupOp, GroupTensor, GroupWeight, Kind, Shape, told_apart
+from nnkit_tpu.layer_group.buffers import buffer_rule, function_rule, product_rule, spread_taps
+from nnkit_tpu.layer_group.model import (
+    MOST_AXES,
+    NOT_OF_ROWS,
+    OF_TOO_MANY_AXES,
+    ROWS_RANK,
+    GroupGraph,
+    GroupOp,
+    GroupTensor,
+    GroupWeight,
+    Kind,
+    Shape,
+    told_apart,
+)
 from nnkit_tpu.program import (
     TpuActivation,
     TpuBinary,
@@ -64,7 +76,8 @@ def group_graph(graph: TpuGraph, chip: Chip) -> GroupGraph:
     for op in graph.ops:
         own = replace(op, name=told_apart(op.name, op.output)) if op.name in names else op
         names.add(own.name)
-        ops.append(_op(own, chip, tensors, weights, len(graph.consumers(op.inputs[0]))))
+        made = _op(own, chip, tensors, weights, len(graph.consumers(op.inputs[0])))
+        ops.append(_product(own, made, chip, graph) if isinstance(own, TpuMatMul) else made)
     return GroupGraph(graph.name, tensors, weights, tuple(ops), graph.inputs, graph.outputs)
 
 
@@ -77,7 +90,7 @@ def _op(
     names: list[str] = []
     for part, shape, size in _packed(op, chip, result):
         names.append(f"{op.name}:{part}")
-        weights[names[-1]] = GroupWeight(names[-1], shape, size)
+        weights[names[-1]] = GroupWeight(names[-1], shape, size, aligned=kind == "matmul")
     group = int(fields.get("group", 1))
     window = fields.get("window")
     integer = op.mode == "INT8"
@@ -108,6 +121,19 @@ def _op(
         not_local=_not_local(op, kind, source, result, chip),
         **fields,
     )
+
+
+def _product(op: TpuMatMul, made: GroupOp, chip: Chip, graph: TpuGraph) -> GroupOp:
+    """A matrix product, in local memory where it is one of rows."""
+    shapes = [graph.tensors[name].shape for name in (*op.inputs, op.output)]
+    made = replace(made, macs=prod(shapes[0]) * shapes[-1][-1])
+    if chip.is_cv or op.mode == "F32":
+        return made
+    if any(len(shape) != ROWS_RANK for shape in shapes):
+        return replace(made, not_local=NOT_OF_ROWS)
+    (_, rows, inner), (_, _, columns) = shapes[0], shapes[-1]
+    rule = product_rule(chip, integer=op.mode == "INT8", rows=rows, inner=inner, columns=columns)
+    return replace(made, not_local="", buffer=rule)
 
 
 def _fields(op: TpuOp, source: Shape, result: Shape) -> tuple[Kind, dict[str, Any]]:
@@ -149,7 +175,7 @@ def _fields(op: TpuOp, source: Shape, result: Shape) -> tuple[Kind, dict[str, An
         case TpuReduce():
             return "reduce", {"axis": op.axes[0]}
         case TpuMatMul():
-            return "matmul", {"macs": prod(source) * result[-1]}
+            return "matmul", {}
         case _:
             return "other", {}
 
@@ -159,6 +185,8 @@ def _not_local(op: TpuOp, kind: Kind, source: Shape, result: Shape, chip: Chip) 
         return f"{op.kind} works on global memory"
     if kind == "reshape" and source[:2] != result[:2]:
         return "it moves values between lanes"
+    if isinstance(op, TpuSlice) and len(op.offsets) > MOST_AXES:
+        return OF_TOO_MANY_AXES
     if kind == "slice" and source[0] != result[0]:
         return "it takes images apart"
     if isinstance(op, TpuConcat) and op.axis != 1 and chip.is_cv:
@@ -190,7 +218,9 @@ def _packed(op: TpuOp, chip: Chip, result: Shape) -> list[tuple[str, Shape, int]
             return parts if op.bias is None else [*parts, ("bias", (1, channels, 1, 1), 4)]
         case TpuMatMul() if op.weight is not None:
             rows, columns = op.weight.shape
-            return [("right", (1, rows, 1, columns), size), ("bias", (1, 1, 1, columns), 4)]
+            right: list[tuple[str, Shape, int]] = [("right", (1, rows, 1, columns), size)]
+            bias_bytes = size if not integer and chip.name == "bm1684x" else 4
+            return right if op.bias is None else [*right, ("bias", (1, 1, 1, columns), bias_bytes)]
         case TpuScale():
             return [("scale", (1, channels, 1, 1), size), ("bias", (1, channels, 1, 1), 4 if integer else size)]
         case TpuActivation() if op.slopes is not None and op.function == "prelu":

@@ -22,6 +22,10 @@ Kind: TypeAlias = Literal[
 ]  # fmt: skip
 
 ON_THE_HOST = "it runs on the host processor"
+MOST_AXES = 4  # of a slice in local memory
+OF_TOO_MANY_AXES = "slices of more than four axes work on global memory"
+ROWS_RANK = 3  # axes of both sides of a matrix product that the BM chips have in local memory
+NOT_OF_ROWS = "only products of rows [images, rows, values] work in local memory"
 
 
 @dataclass(frozen=True)
@@ -41,11 +45,15 @@ class GroupTensor:
 
 @dataclass(frozen=True)
 class GroupWeight:
-    """Weights as they lie packed in local memory: [n, c, h, w] and the bytes of one value."""
+    """Weights as they lie packed in local memory: [n, c, h, w] and the bytes of one value.
+
+    aligned: every channel begins at a whole vector, as activations do; so it is with the right side of a product.
+    """
 
     name: str
     shape: Shape
     dtype_bytes: int = 1
+    aligned: bool = False
 
     @property
     def size_bytes(self) -> int:

@@ -95,7 +95,7 @@ def lives(chip: Chip, graph: GroupGraph, ops: Sequence[GroupOp], plan: SlicePlan
     for name, start in first.items():
         if name in graph.weights:
             weight = graph.weights[name]
-            size = lane_bytes(chip, weight.shape, weight.dtype_bytes, eu_aligned=False)
+            size = lane_bytes(chip, weight.shape, weight.dtype_bytes, eu_aligned=weight.aligned)
             result.append(Life(name, "weight", size, start, last[name], name in resident))
         else:
             result.append(Life(name, "activation", tensor_lane_bytes(chip, graph, plan, name), start, last[name]))

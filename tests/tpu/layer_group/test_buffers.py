@@ -11,12 +11,12 @@ import pytest
 
 from nnkit.calibrate.stats import ValueRange
 from nnkit.program import Window
-from nnkit_tpu.chips import chip_named
+from nnkit_tpu.chips import chip_named, lane_bytes
 from nnkit_tpu.compile import CompileOptions, lower_graph
 from nnkit_tpu.layer_group.buffers import spread_taps
 from nnkit_tpu.layer_group.from_program import group_graph
 from nnkit_tpu.layer_group.injection import compile_groups
-from nnkit_tpu.program import Mode, TpuActivation, TpuConv, TpuGraph, TpuOp, TpuPool, TpuTensor
+from nnkit_tpu.program import Mode, TpuActivation, TpuConv, TpuGraph, TpuMatMul, TpuOp, TpuPool, TpuTensor
 from nnkit_tpu.toolchain import Toolchain
 
 _ITEM = re.compile(
@@ -155,3 +155,62 @@ def test_scratch_of_functions_and_casts_is_what_the_compiler_gives(
         for op, (_, _, source, size, buffer) in zip(ours, theirs, strict=True):
             assert op.buffer.size_bytes(int(size), sizes[source]) == int(buffer), op.name
     assert any(op.buffer.per_input for op in planned if op.function == "cast")  # of what else is read
+
+
+def _products() -> TpuGraph:
+    """Products of rows in several blocks, with constants and with a computed value; long ones, and of a vector."""
+    random = np.random.default_rng(5)
+    shapes = {"x": (1, 150, 70), "z": (1, 50, 30), "v": (1, 300), "w": (1, 20)}
+    ops: list[TpuOp] = []
+    for name, source, columns in (("a", "x", 130), ("b", "a", 300), ("c", "b", 200), ("d", "c", 50)):
+        shapes[name] = (1, 150, columns)
+        weight = random.normal(0, 0.1, (shapes[source][2], columns)).astype(np.float32)
+        bias = random.normal(0, 0.1, columns).astype(np.float32) if name != "b" else None
+        ops.append(TpuMatMul(name=name, inputs=(source,), output=name, weight=weight, bias=bias))
+    shapes["e"] = (1, 150, 30)
+    ops.append(TpuMatMul(name="e", inputs=("d", "z"), output="e", weight=None))
+    ops.append(TpuActivation(name="f", inputs=("e",), output="f", function="abs"))
+    shapes["f"] = shapes["e"]
+    weight = random.normal(0, 0.1, (300, 20)).astype(np.float32)
+    ops.append(TpuMatMul(name="w", inputs=("v",), output="w", weight=weight))
+    tensors = {name: TpuTensor(name, shape) for name, shape in shapes.items()}
+    return TpuGraph("net", tensors, tuple(ops), ("x", "z", "v"), ("f", "w"))
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "bm1688"])
+@pytest.mark.parametrize("mode", ["INT8", "F16"])
+def test_local_memory_of_products_is_what_the_compiler_gives(
+    tpu_toolchain: Toolchain, tmp_path: Path, chip: str, mode: Mode
+) -> None:
+    graph, on = _products(), chip_named(chip)
+    ranges = {n: ValueRange(-2.0, 4.0, -2.0, 4.0) for n in graph.tensors} if mode == "INT8" else None
+    lowered = lower_graph(tpu_toolchain, graph, CompileOptions(chip, mode), tmp_path, ranges=ranges).ready
+    compile_groups(tpu_toolchain, lowered, keep=tmp_path)
+    final = (tmp_path / "final.mlir").read_text()
+    items = _ITEM.findall(final)
+    sizes = {value: int(size) for value, _, _, size, _ in items}
+    theirs = [item for item in items if item[1] == "MatMul"]
+    for made in (
+        lowered.functions[0].graph,
+        group_graph(replace(graph, ops=tuple(replace(op, mode=mode) for op in graph.ops)), on),
+    ):
+        ours = [op for op in made.ops if op.kind == "matmul" and not op.not_local]
+        assert len(ours) == len(theirs) == len([op for op in made.ops if op.kind == "matmul"]) - 1
+        for op, (_, _, source, size, buffer) in zip(ours, theirs, strict=True):
+            assert op.buffer.size_bytes(int(size), sizes[source]) == int(buffer), op.name
+        loaded = {int(size) for _, kind, _, size, _ in items if kind == "Load"}
+        of_ours = {
+            lane_bytes(on, w.shape, w.dtype_bytes, w.aligned)
+            for n in ours
+            for w in map(made.weights.get, n.weights)
+            if w
+        }
+        assert of_ours <= loaded
+        assert [op.macs for op in made.ops if op.kind == "matmul"] == [
+            150 * 70 * 130,
+            150 * 130 * 300,
+            150 * 300 * 200,
+            150 * 200 * 50,
+            150 * 50 * 30,
+            300 * 20,
+        ]

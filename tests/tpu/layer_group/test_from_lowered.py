@@ -16,7 +16,19 @@ from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.groups import plan_groups
 from nnkit_tpu.layer_group.injection import compile_groups, groups_of
 from nnkit_tpu.layer_group.rules import whole_plan_rules
-from nnkit_tpu.program import TpuActivation, TpuBinary, TpuConv, TpuGraph, TpuOp, TpuPad, TpuPool, TpuTensor
+from nnkit_tpu.program import (
+    TpuActivation,
+    TpuBinary,
+    TpuConv,
+    TpuGraph,
+    TpuMatMul,
+    TpuOp,
+    TpuPad,
+    TpuPool,
+    TpuReshape,
+    TpuSlice,
+    TpuTensor,
+)
 from nnkit_tpu.toolchain import Toolchain
 
 CHANNELS, SIDE, PAIRS = 16, 32, 3
@@ -118,5 +130,52 @@ def test_images_are_not_padded_by_their_edge_in_local_memory_of_the_cv181x(
         (tmp_path / "net.cvimodel").write_bytes(outcome.model)
         (value,) = run_on_chip_model(tpu_toolchain, tmp_path / "net.cvimodel", "cv181x", {"x": x}).values()
         values.append(value)
+    assert np.ptp(values[0]) > 0
+    assert np.array_equal(*values)
+
+
+def test_products_of_rows_share_a_group_with_convolutions(tpu_toolchain: Toolchain, tmp_path: Path) -> None:
+    """And give what they give on global memory; a product of a vector stays there, as do slices of five axes."""
+    random = np.random.default_rng(8)
+
+    def weight(*shape: int) -> np.ndarray:
+        return random.normal(0, 0.1, shape).astype(np.float32)
+
+    one, common = Window(kernel_h=1, kernel_w=1), {"bias": None}
+    ops: tuple[TpuOp, ...] = (
+        TpuConv(name="c", inputs=("x",), output="c", weight=weight(24, 16, 1, 1), window=one, relu=True, **common),
+        TpuReshape(name="r", inputs=("c",), output="r"),
+        TpuMatMul(name="m", inputs=("r",), output="m", weight=weight(40, 64)),
+        TpuActivation(name="s", inputs=("m",), output="s", function="sigmoid"),
+        TpuMatMul(name="n", inputs=("s",), output="n", weight=weight(64, 40)),
+        TpuBinary(name="b", inputs=("n", "r"), output="b", function="add"),
+        TpuReshape(name="five", inputs=("b",), output="five"),
+        TpuSlice(
+            name="half", inputs=("five",), output="half", offsets=(0,) * 5, steps=(1,) * 5, ends=(1, 2, 6, 2, 20)
+        ),
+        TpuReshape(name="v", inputs=("half",), output="v"),
+        TpuMatMul(name="y", inputs=("v",), output="y", weight=weight(480, 5)),
+    )
+    shapes = {"x": (1, 16, 1, 40), "c": (1, 24, 1, 40), "r": (1, 24, 40), "m": (1, 24, 64), "s": (1, 24, 64)}
+    shapes |= {"n": (1, 24, 40), "b": (1, 24, 40), "five": (1, 4, 6, 2, 20), "half": (1, 2, 6, 2, 20)}
+    shapes |= {"v": (1, 480), "y": (1, 5)}
+    graph = TpuGraph("net", {name: TpuTensor(name, shape) for name, shape in shapes.items()}, ops, ("x",), ("y",))
+    ranges = dict.fromkeys(graph.tensors, ValueRange(-2.0, 2.0, -2.0, 2.0))
+    program = lower_graph(tpu_toolchain, graph, CompileOptions("bm1684x"), tmp_path, ranges=ranges).ready
+    (function,) = program.functions
+    plan = plan_groups(function.graph, CostModel(program.chip), rules=whole_plan_rules(program.chip))
+    grouped = {op.name for group in plan.groups for op in group.ops}
+    assert {"c", "m", "n", "b"} <= grouped
+    assert not {"half", "y"} & grouped
+    x = random.normal(0.4, 1, shapes["x"]).astype(np.float32)
+    values = []
+    for groups in ((), groups_of(plan)):
+        outcome = compile_groups(tpu_toolchain, program, {function.name: groups})
+        assert not outcome.refused
+        assert [(each.first, each.last) for each in outcome.groups[function.name]] == [
+            (g.first, g.last) for g in groups
+        ]
+        (tmp_path / "net.bmodel").write_bytes(outcome.model)
+        values += run_on_chip_model(tpu_toolchain, tmp_path / "net.bmodel", "bm1684x", {"x": x}).values()
     assert np.ptp(values[0]) > 0
     assert np.array_equal(*values)
