@@ -55,12 +55,12 @@ class _Network:
         self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
         return name if form is None else self.stored(name, *form)
 
-    def real(self, values: NDArray[Any], scale: NDArray[np.float32]) -> str:
-        """Integers times a scale for each output channel."""
+    def real(self, values: NDArray[Any], scale: NDArray[np.float32], zero: int = 0) -> str:
+        """Integers without their zero point times a scale for each output channel."""
         given = [
             self.constant(values, values.dtype),
             self.constant(scale),
-            self.constant(np.zeros(len(scale)), values.dtype),
+            self.constant(np.full(len(scale), zero), values.dtype),
         ]
         self.nodes.append(helper.make_node("DequantizeLinear", given, [f"{given[0]}_real"], axis=0))
         return f"{given[0]}_real"
@@ -118,7 +118,22 @@ def _every_operator() -> tuple[_Network, tuple[str, ...]]:
     flat = net.op("Flatten", "flat", net.op("GlobalAveragePool", "all", clipped, form=(0.02, -90)), form=(0.02, -90))
     softmax = net.op("Softmax", "scores", flat, form=(1 / 256, -128), axis=1)
     turned = net.op("Transpose", "turned", product, form=(0.03, -60), perm=[0, 2, 3, 1])
-    return net, (softmax, turned)
+    weights = net.random.integers(-90, 91, (8, 4, 3, 3)).astype(np.int8)
+    kernel = [net.constant(weights, np.int8), net.constant(0.004), net.constant(0, np.int8)]
+    net.nodes.append(helper.make_node("DequantizeLinear", kernel, ["kernel"]))
+    wider = net.op("ConvTranspose", "wider", product, "kernel", form=(0.0507, 5), strides=[2, 2])
+    edged = net.op("Pad", "edged", wider, net.constant([0, 0, 1, 0, 0, 0, 2, 1], np.int64), form=(0.0507, 5))
+    far = net.random.integers(-128, 128, (4, 4, 1, 1)).astype(np.int8)  # up to 228 above their zero point
+    unusual = net.op("Conv", "unusual", edged, net.real(far, np.full(4, 0.0031, np.float32), -100), form=(0.047, -20))
+    halves = [net.op("Slice", f"half_{at}", unusual, *_span(net, at), form=(0.047, -20)) for at in (0, 2)]
+    elu = net.op("Elu", "elu", halves[0], form=(0.046, -100), alpha=0.7)
+    prelu = net.op("PRelu", "prelu", halves[1], net.constant([[[0.1]], [[0.3]]]), form=(0.046, -60))
+    return net, (softmax, turned, elu, prelu)
+
+
+def _span(net: _Network, start: int) -> list[str]:
+    """Two channels from this one on."""
+    return [net.constant([each], np.int64) for each in (start, start + 2, 1)]
 
 
 def _inputs(count: int) -> list[dict[str, NDArray[np.float32]]]:

@@ -30,7 +30,10 @@ from nnkit_tpu.program import (
     TpuBinary,
     TpuConcat,
     TpuConv,
+    TpuDeconv,
     TpuGraph,
+    TpuLayerNorm,
+    TpuMatMul,
     TpuOp,
     TpuPool,
     TpuReshape,
@@ -77,15 +80,30 @@ def to_program(graph: TpuGraph, *, quant_input: bool = False) -> Program:
         known = range_of(_form(graph, op.output))
         placed = replace(op, casts=casts, magnitude=known.max_abs)
         ops.append(_with_integers(placed, as_compiled(_form(graph, op.output))) if in_integers else placed)
-    floating = [op.name for op in ops if op.mode == "F32" and isinstance(op, TpuBinary)]
-    reason = "the compiler's integer sums and products are off by more than half a unit"
-    notes = (KEPT_FORMATS, *(f"{name} runs in float32: {reason}" for name in floating))
+    notes = (KEPT_FORMATS, *(f"{op.name} runs in float32: {_reason(op)}" for op in ops if _reason(op)))
     tensors = {}
     for name, tensor in graph.tensors.items():
         stored = formats[name]
         low, high = (stored.qmin, stored.qmax) if isinstance(stored, Affine) else (0, 0)
         tensors[name] = Tensor(name, tensor.shape[1:], stored, low, high)
     return Program(graph.name, tensors, tuple(ops), graph.inputs, graph.outputs, "nnkit_tpu.quantized", notes)
+
+
+def _reason(op: TpuOp) -> str:
+    """Why a layer with arithmetic of its own is in float32; empty for any other."""
+    match op:
+        case TpuBinary() if op.mode == "F32":
+            return "the compiler's integer sums and products are off by more than half a unit"
+        case TpuConv() if op.mode == "F32":
+            return "its weights without their zero point do not fit 8 bits"
+        case TpuDeconv() if op.mode == "F32":
+            return "the compiler takes no scale of its weights"
+        case TpuMatMul() if op.mode == "F32":
+            return "the compiler multiplies no integers with zero points"
+        case TpuLayerNorm() if op.mode == "F32":
+            return "it has no form in integers"
+        case _:
+            return ""
 
 
 def _form(graph: TpuGraph, name: str) -> Affine:
