@@ -88,7 +88,7 @@ def mul(built: Building, op: AffineMul) -> None:
 
 
 def matmul(built: Building, op: AffineMatMul) -> None:
-    """Of two computed values: in float32."""
+    """The product of two computed values, in float32."""
     if bounds_of(op.requantize, built.formats[op.output]) != UNBOUNDED:
         raise Refused(*OWN_ROUNDING)
     built.ops.append(TpuMatMul(**built.common(op), mode="F32", weight=None))
