@@ -6,7 +6,8 @@ groups copy a group's input; one of few input channels spreads its taps over the
 the output for sums only.
 
 Functions in F16 and F32 keep intermediate values and the coefficients of their polynomials; an INT8 value that is
-cast to F16 or BF16 passes through as much memory as the result takes. A matrix product in INT8 keeps 32-bit values.
+cast to F16 or BF16 passes through as much memory as the result takes. A matrix product in INT8 keeps 32-bit values,
+as do a softmax and reductions in F16.
 """
 
 from __future__ import annotations
@@ -80,6 +81,29 @@ def product_rule(chip: Chip, *, integer: bool, rows: int, inner: int, columns: i
     vectors = -(-inner // chip.eu_bytes) * -(-columns // _COLUMNS_AT_ONCE)
     blocks = 1 if vectors > _LONG_ENOUGH else -(-rows // chip.lanes)
     return BufferRule(fixed=blocks * align_up(4 * columns, chip.eu_bytes))
+
+
+def softmax_rule(chip: Chip, shape: Shape, axis: int, *, log: bool) -> BufferRule:
+    """Scratch of a softmax in F16 or BF16 along h or w (`axis` 2, 3) on the BM chips: two copies of 32 bits, tables.
+
+    Along w the values are filled up to whole vectors where they are longer than one.
+    """
+    channels, eu_values = -(-shape[1] // chip.lanes), chip.eu_bytes // 2
+    height, width = shape[2:]
+    fills = axis == 3 and not log and width > eu_values and width % eu_values > 0
+    values = align_up(height * (align_up(width, eu_values) if fills else width), eu_values)
+    tables = 4 * (align_up(32, eu_values) + align_up(192, eu_values))
+    greatest = align_up(2 * (height if axis == 3 else width), chip.eu_bytes)
+    copies = 2 * 4 + 2 * (log or fills)
+    return BufferRule(fixed=tables + channels * (greatest + copies * values))
+
+
+def reduction_rule(chip: Chip, shape: Shape, *, rows: int) -> BufferRule:
+    """Scratch of a reduction in F16 or BF16 along the last axis on the BM chips: a vector of 32 bits for each result.
+
+    rows: of every channel.
+    """
+    return BufferRule(fixed=-(-shape[1] // chip.lanes) * rows * 2 * chip.eu_bytes)
 
 
 def function_rule(chip: Chip, function: str, size: int, images: int) -> BufferRule:

@@ -16,7 +16,14 @@ from math import prod
 from nnkit.errors import ToolError
 from nnkit.program import Window
 from nnkit_tpu.chips import Chip
-from nnkit_tpu.layer_group.buffers import buffer_rule, cast_rule, function_rule, product_rule
+from nnkit_tpu.layer_group.buffers import (
+    buffer_rule,
+    cast_rule,
+    function_rule,
+    product_rule,
+    reduction_rule,
+    softmax_rule,
+)
 from nnkit_tpu.layer_group.model import (
     MOST_AXES,
     NOT_OF_ROWS,
@@ -76,7 +83,8 @@ _KINDS: Mapping[str, Kind] = {
     "Softmax": "softmax",
     "Reduce": "reduce",
 }
-_MOVES_DATA = ("permute", "softmax", "reduce", "other")
+_MOVES_DATA = ("permute", "other")
+_REDUCED_LOCALLY = ("ReduceMax", "ReduceSum", "ReduceMean")
 
 _LOWERED = "the compiler's lowered program"
 _VERSION = "use the compiler version that `nnkit doctor --install tpu` brings"
@@ -190,7 +198,7 @@ class _Reader:
             window=window,
             group=_integer(text, "group", 1),
             function=_function(kind_name, text),
-            axis=_integer(text, "axis", 1),
+            axis=(_integers(text, "axes") or (1,))[0] if kind == "reduce" else _integer(text, "axis", 1),
             begins=_begins(kind, text),
             steps=_integers(text, "steps")[1:4] if kind == "slice" else (),
             scale=(result.shape[2] / source[2], result.shape[3] / source[3]),
@@ -218,6 +226,11 @@ class _Reader:
             rows, columns = result.shape[1:3]
             integer = source.dtype_bytes == 1 and result.dtype_bytes < 4
             return product_rule(self.chip, integer=integer, rows=rows, inner=source.shape[2], columns=columns)
+        if kind == "softmax":
+            return softmax_rule(self.chip, source.shape, _integer(text, "axis", 1), log="log = true" in text)
+        if kind == "reduce" and _integers(text, "axes")[-1:] == (self.ranks[source.name] - 1,):
+            rows = source.shape[2] if self.ranks[source.name] == len(source.shape) else 1
+            return reduction_rule(self.chip, source.shape, rows=rows)
         if kind_name == "Cast":
             return cast_rule(self.chip, source.dtype_bytes, result.dtype_bytes, readers)
         return buffer_rule(
@@ -237,6 +250,8 @@ class _Reader:
             return self._not_rows(read, result, text)
         sources = [self.tensors[name].shape for name in read if name in self.tensors]
         source = sources[0] if sources else result.shape
+        if kind in ("softmax", "reduce"):
+            return self._not_along(kind_name, self.tensors[read[0]], result, text)
         if kind_name == "GenericCpu":
             return ON_THE_HOST
         if kind == "reshape" and self.chip.is_cv:
@@ -263,6 +278,19 @@ class _Reader:
             if in_one_piece or any(step != 1 for step in steps) or first % self.chip.lanes:
                 return "a slice of this kind works on global memory"
         return ""
+
+    def _not_along(self, kind_name: str, source: GroupTensor, result: GroupTensor, text: str) -> str:
+        """Why a softmax or a reduction cannot work in local memory."""
+        rank, sizes = self.ranks[source.name], {source.dtype_bytes, result.dtype_bytes}
+        axes = _integers(text, "axes") if kind_name == "Reduce" else (_integer(text, "axis", 1),)
+        alone = kind_name == "Softmax" or any(f'mode = "{mode}"' in text for mode in _REDUCED_LOCALLY)
+        if self.chip.is_cv or rank != len(source.shape) or sizes != {2} or not alone:
+            return f"{kind_name} works on global memory"
+        return (
+            ""
+            if axes in ((2,), (3,))
+            else f"{kind_name} along other axes than one of the last two works on global memory"
+        )
 
     def _not_rows(self, sides: Sequence[str], result: GroupTensor, text: str) -> str:
         """Why a matrix product cannot work in local memory. sides: left and right, then the bias."""

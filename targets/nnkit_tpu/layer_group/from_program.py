@@ -13,7 +13,14 @@ from math import prod
 from typing import Any
 
 from nnkit_tpu.chips import Chip, align_up
-from nnkit_tpu.layer_group.buffers import buffer_rule, function_rule, product_rule, spread_taps
+from nnkit_tpu.layer_group.buffers import (
+    buffer_rule,
+    function_rule,
+    product_rule,
+    reduction_rule,
+    softmax_rule,
+    spread_taps,
+)
 from nnkit_tpu.layer_group.model import (
     MOST_AXES,
     NOT_OF_ROWS,
@@ -77,7 +84,11 @@ def group_graph(graph: TpuGraph, chip: Chip) -> GroupGraph:
         own = replace(op, name=told_apart(op.name, op.output)) if op.name in names else op
         names.add(own.name)
         made = _op(own, chip, tensors, weights, len(graph.consumers(op.inputs[0])))
-        ops.append(_product(own, made, chip, graph) if isinstance(own, TpuMatMul) else made)
+        if isinstance(own, TpuMatMul):
+            made = _product(own, made, chip, graph)
+        elif isinstance(own, TpuSoftmax | TpuReduce):
+            made = _along(own, made, chip, graph.tensors[own.inputs[0]].shape)
+        ops.append(made)
     return GroupGraph(graph.name, tensors, weights, tuple(ops), graph.inputs, graph.outputs)
 
 
@@ -133,6 +144,20 @@ def _product(op: TpuMatMul, made: GroupOp, chip: Chip, graph: TpuGraph) -> Group
         return replace(made, not_local=NOT_OF_ROWS)
     (_, rows, inner), (_, _, columns) = shapes[0], shapes[-1]
     rule = product_rule(chip, integer=op.mode == "INT8", rows=rows, inner=inner, columns=columns)
+    return replace(made, not_local="", buffer=rule)
+
+
+def _along(op: TpuSoftmax | TpuReduce, made: GroupOp, chip: Chip, shape: tuple[int, ...]) -> GroupOp:
+    """A softmax or a reduction, in local memory where it is in 16 bits, along one of the last two axes of four."""
+    axes = (op.axis,) if isinstance(op, TpuSoftmax) else op.axes
+    if chip.is_cv or len(shape) != MOST_AXES or _MODE_BYTES[op.mode] != 2 or axes not in ((2,), (3,)):
+        return made
+    four = (shape[0], shape[1], shape[2], shape[3])
+    if isinstance(op, TpuSoftmax):
+        return replace(made, not_local="", buffer=softmax_rule(chip, four, op.axis, log=op.log))
+    if op.function not in ("max", "sum", "mean"):
+        return made
+    rule = reduction_rule(chip, four, rows=shape[2]) if axes == (3,) else made.buffer
     return replace(made, not_local="", buffer=rule)
 
 

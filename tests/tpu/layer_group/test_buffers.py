@@ -16,7 +16,18 @@ from nnkit_tpu.compile import CompileOptions, lower_graph
 from nnkit_tpu.layer_group.buffers import spread_taps
 from nnkit_tpu.layer_group.from_program import group_graph
 from nnkit_tpu.layer_group.injection import compile_groups
-from nnkit_tpu.program import Mode, TpuActivation, TpuConv, TpuGraph, TpuMatMul, TpuOp, TpuPool, TpuTensor
+from nnkit_tpu.program import (
+    Mode,
+    TpuActivation,
+    TpuConv,
+    TpuGraph,
+    TpuMatMul,
+    TpuOp,
+    TpuPool,
+    TpuReduce,
+    TpuSoftmax,
+    TpuTensor,
+)
 from nnkit_tpu.toolchain import Toolchain
 
 _ITEM = re.compile(
@@ -214,3 +225,41 @@ def test_local_memory_of_products_is_what_the_compiler_gives(
             150 * 50 * 30,
             300 * 20,
         ]
+
+
+def _along_axes() -> TpuGraph:
+    """Softmax and reductions along rows and columns, of whole vectors and others, of more channels than lanes."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    ops: list[TpuOp] = []
+    cases = [(64, 10, 12, 3, False), (100, 10, 40, 3, False), (20, 7, 64, 3, False), (64, 33, 7, 3, False)]
+    cases += [(100, 9, 40, 2, False), (64, 10, 12, 2, True), (64, 10, 40, 3, True)]
+    for index, (channels, height, width, axis, log) in enumerate(cases):
+        x, a, s, b, r = (f"{name}{index}" for name in "xasbr")
+        shapes |= dict.fromkeys((x, a, s, b), (1, channels, height, width))
+        shapes[r] = (1, channels, 1, width) if axis == 2 else (1, channels, height, 1)
+        function = ("max", "sum", "mean")[index % 3]
+        ops += [
+            _conv(a, x, channels, channels, Window(1, 1)),
+            TpuSoftmax(name=s, inputs=(a,), output=s, axis=axis, log=log),
+            _conv(b, s, channels, channels, Window(1, 1)),
+            TpuReduce(name=r, inputs=(b,), output=r, function=function, axes=(axis,), keep_dims=True),  # type: ignore[arg-type]
+        ]
+    tensors = {name: TpuTensor(name, shape) for name, shape in shapes.items()}
+    inputs, outputs = (tuple(name for name in shapes if name[0] == first) for first in "xr")
+    return TpuGraph("net", tensors, tuple(replace(op, mode="F16") for op in ops), inputs, outputs)
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "bm1688"])
+def test_scratch_of_softmax_and_reductions_is_what_the_compiler_gives(
+    tpu_toolchain: Toolchain, tmp_path: Path, chip: str
+) -> None:
+    graph = _along_axes()
+    lowered = lower_graph(tpu_toolchain, graph, CompileOptions(chip, "F16"), tmp_path).ready
+    compile_groups(tpu_toolchain, lowered, keep=tmp_path)
+    items = _ITEM.findall((tmp_path / "final.mlir").read_text())
+    for made in (lowered.functions[0].graph, group_graph(graph, chip_named(chip))):
+        for kind, name in (("softmax", "Softmax"), ("reduce", "Reduce")):
+            ours = sorted(op.buffer.fixed for op in made.ops if op.kind == kind and not op.not_local)
+            theirs = sorted(int(buffer) for _, each, _, _, buffer in items if each == name)
+            assert len(theirs) == len(graph.inputs)
+            assert ours == theirs

@@ -16,6 +16,8 @@ from nnkit_tpu.layer_group.cost import CostModel
 from nnkit_tpu.layer_group.groups import plan_groups
 from nnkit_tpu.layer_group.injection import compile_groups, groups_of
 from nnkit_tpu.layer_group.rules import whole_plan_rules
+from nnkit_tpu.layer_group.slices import SliceCount
+from nnkit_tpu.layer_group.vendor_files import InjectedGroup
 from nnkit_tpu.program import (
     TpuActivation,
     TpuBinary,
@@ -25,8 +27,10 @@ from nnkit_tpu.program import (
     TpuOp,
     TpuPad,
     TpuPool,
+    TpuReduce,
     TpuReshape,
     TpuSlice,
+    TpuSoftmax,
     TpuTensor,
 )
 from nnkit_tpu.toolchain import Toolchain
@@ -175,6 +179,40 @@ def test_products_of_rows_share_a_group_with_convolutions(tpu_toolchain: Toolcha
         assert [(each.first, each.last) for each in outcome.groups[function.name]] == [
             (g.first, g.last) for g in groups
         ]
+        (tmp_path / "net.bmodel").write_bytes(outcome.model)
+        values += run_on_chip_model(tpu_toolchain, tmp_path / "net.bmodel", "bm1684x", {"x": x}).values()
+    assert np.ptp(values[0]) > 0
+    assert np.array_equal(*values)
+
+
+def test_softmax_and_sums_along_columns_give_what_they_give_on_global_memory(
+    tpu_toolchain: Toolchain, tmp_path: Path
+) -> None:
+    """In F16 in a network of integers, sliced along the rows."""
+    random = np.random.default_rng(8)
+    one, shape = Window(kernel_h=1, kernel_w=1), (1, 64, 40, 37)
+    weights = [random.normal(0, 0.1, (64, 64, 1, 1)).astype(np.float32) for _ in range(3)]
+    ops: tuple[TpuOp, ...] = (
+        TpuConv(name="a", inputs=("x",), output="a", weight=weights[0], bias=None, window=one),
+        TpuSoftmax(name="s", inputs=("a",), output="s", axis=3),
+        TpuConv(name="b", inputs=("s",), output="b", weight=weights[1], bias=None, window=one),
+        TpuReduce(name="r", inputs=("b",), output="r", function="sum", axes=(3,), keep_dims=True),
+        TpuConv(name="d", inputs=("r",), output="d", weight=weights[2], bias=None, window=one),
+    )
+    tensors = {name: TpuTensor(name, (*shape[:3], 1) if name in "rd" else shape) for name in "xasbrd"}
+    graph = TpuGraph("net", tensors, ops, ("x",), ("d",))
+    ranges = dict.fromkeys(tensors, ValueRange(-2.0, 2.0, -2.0, 2.0))
+    modes, options = {"s": "F16", "r": "F16"}, CompileOptions("bm1684x")
+    program = lower_graph(tpu_toolchain, graph, options, tmp_path, ranges=ranges, modes=modes).ready
+    (function,) = program.functions
+    assert not any(op.not_local for op in function.graph.ops)
+    everything = (InjectedGroup(0, len(function.graph.ops) - 1, SliceCount(1, 3)),)
+    x = random.normal(0, 3, shape).astype(np.float32)
+    values = []
+    for groups in ((), everything):
+        outcome = compile_groups(tpu_toolchain, program, {function.name: groups})
+        assert not outcome.refused
+        assert outcome.groups[function.name] == groups
         (tmp_path / "net.bmodel").write_bytes(outcome.model)
         values += run_on_chip_model(tpu_toolchain, tmp_path / "net.bmodel", "bm1684x", {"x": x}).values()
     assert np.ptp(values[0]) > 0
