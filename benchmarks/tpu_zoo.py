@@ -1,12 +1,13 @@
 """Networks as people export them, on the TPU, beside the vendor's own scripts on the same files.
 
     python -m benchmarks.tpu_zoo [--networks A,B] [--exporters torchscript] [--chips bm1684x]
-                                 [--keep FOLDER] [--rows FILE] [--json]
+                                 [--keep FOLDER] [--rows FILE] [--unseen COUNT] [--json]
 
 The networks are those of `benchmarks.zoo`: all on the bm1684x, and every third on the bm1688 and the cv181x, in INT8.
 `status`: `ok`, `refused`, `failed`; `mismatches`: values of the chip model beyond what the program allows;
 `disagreements`: layers for which the compiler chose other numbers than predicted; `cosine`: of the released model's
-outputs on the chip model against the float network, on 16 inputs that nobody has seen; `cycles` of the compiler's
+outputs on the chip model against the float network, on `unseen` inputs that nobody has seen (16 unless told: too few
+to rank two models that are nearly alike); `cycles` of the compiler's
 simulator (bytes of its final program on the cv181x, whose cycles nobody tells); `method`: of calibration, as chosen.
 `vendor_cycles` is empty where the scripts leave shapes for run time, as the simulator then sees the first part alone.
 `vendor_*`: the same of the model that `model_transform`, `run_calibration` and `model_deploy` make with their
@@ -52,7 +53,7 @@ from nnkit_tpu.toolchain import require_toolchain
 
 EVERY, MANY, THIRD = "bm1684x", ("bm1688", "cv181x"), 3
 MOST_CYCLES = 1.01  # of the vendor's
-UNSEEN = 16  # inputs that a cosine is taken over
+UNSEEN = 16  # inputs that a cosine is taken over, unless told
 _DYNAMIC = "run_mode TPU_DYNAMIC"
 _SCRIPT_TIMEOUT_S = 3600.0
 _EMPTY: Mapping[str, Any] = MappingProxyType({"vendor_status": "", "vendor_cosine": None, "vendor_cycles": None})
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for exporter in options.exporters.split(","):
                 exported = _exported(name, exporter, (options.keep or Path(temporary)) / name / exporter)
                 for chip in options.chips.split(",") if options.chips else _chips(index):
-                    key = {"network": name, "exporter": exporter, "chip": chip}
+                    key = {"network": name, "exporter": exporter, "chip": chip, "unseen": options.unseen}
                     row = _row(key, exported, halves, environment)
                     rows.append(row)
                     sys.stderr.write(f"{json.dumps(rows[-1])}\n")
@@ -80,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if any(_is_worse(row) for row in rows) else 0
 
 
-def _row(key: Mapping[str, str], exported: Exported | str, halves: Halves, environment: Path | None) -> Row:
+def _row(key: Mapping[str, Any], exported: Exported | str, halves: Halves, environment: Path | None) -> Row:
     with tempfile.TemporaryDirectory(prefix="nnkit-tpu-zoo-") as temporary:
         folder = Path(temporary)
         row = {**key, **_EMPTY, **halves.taken("nnkit", key, lambda: by_nnkit(key, exported, folder))}
@@ -97,7 +98,7 @@ class Halves:
         lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else []
         self._kept = {self._key(half): half for half in map(json.loads, lines)}
 
-    def taken(self, by: str, key: Mapping[str, str], measure: Callable[[], Row]) -> dict[str, Any]:
+    def taken(self, by: str, key: Mapping[str, Any], measure: Callable[[], Row]) -> dict[str, Any]:
         """The half of a row, measured where it is not there yet."""
         half = {**key, "by": by}
         if self._key(half) not in self._kept:
@@ -110,16 +111,16 @@ class Halves:
 
     @staticmethod
     def _key(half: Mapping[str, Any]) -> tuple[str, ...]:
-        return half["by"], half["network"], half["exporter"], half["chip"]
+        return half["by"], half["network"], half["exporter"], half["chip"], str(half.get("unseen", UNSEEN))
 
 
-def by_nnkit(key: Mapping[str, str], exported: Exported | str, folder: Path) -> Row:
+def by_nnkit(key: Mapping[str, Any], exported: Exported | str, folder: Path) -> Row:
     """nnkit's half of a row. exported: the files, or why there are none."""
     if isinstance(exported, str):
         return {"status": "refused", "reason": f"not exported: {exported}"}
     began = time.perf_counter()
     try:
-        row = _by_nnkit(key["network"], key["chip"], exported, folder)
+        row = _by_nnkit(key, exported, folder)
     except NnkitError as error:
         row = {"status": "refused" if error.exit_code == 3 else "failed", "reason": str(error)}
     except Exception as error:  # whatever it is, it is a row of the table
@@ -127,23 +128,24 @@ def by_nnkit(key: Mapping[str, str], exported: Exported | str, folder: Path) -> 
     return {**row, "seconds": round(time.perf_counter() - began, 1)}
 
 
-def by_vendor(key: Mapping[str, str], exported: Exported | str, folder: Path, environment: Path) -> Row:
+def by_vendor(key: Mapping[str, Any], exported: Exported | str, folder: Path, environment: Path) -> Row:
     """The half of a row that the vendor's scripts fill."""
     if isinstance(exported, str):
         return {**_EMPTY}
     try:
-        return _by_vendor(key["network"], key["chip"], exported, folder / "vendor", environment)
+        return _by_vendor(key, exported, folder / "vendor", environment)
     except (NnkitError, _ScriptError, subprocess.TimeoutExpired) as error:
         return {**_EMPTY, "vendor_status": f"failed: {str(error)[:200]}"}
 
 
-def _by_nnkit(name: str, chip: str, exported: Exported, folder: Path) -> dict[str, Any]:
+def _by_nnkit(key: Mapping[str, Any], exported: Exported, folder: Path) -> dict[str, Any]:
     """A whole run with the target's defaults."""
+    name, chip = key["network"], key["chip"]
     beside, sections, verified = exported.path.parent, [], []
-    for key in exported.inputs:
-        files = json.dumps(str(beside / f"{key}_*.npy"))
-        sections.append(f"    {key}: {{calibration: {{images: {files}}}}}\n")
-        verified.append(f"{key}: {json.dumps(str(beside / f'verify_{key}_*.npy'))}")
+    for given in exported.inputs:
+        files = json.dumps(str(beside / f"{given}_*.npy"))
+        sections.append(f"    {given}: {{calibration: {{images: {files}}}}}\n")
+        verified.append(f"{given}: {json.dumps(str(beside / f'verify_{given}_*.npy'))}")
     recipe = folder / "recipe.yaml"
     recipe.write_text(
         f"nnkit: 1\nname: {name}\nmodel:\n  path: {json.dumps(str(exported.path))}\n  inputs:\n{''.join(sections)}"
@@ -162,7 +164,7 @@ def _by_nnkit(name: str, chip: str, exported: Exported, folder: Path) -> dict[st
         "status": "ok" if report["status"] == "ok" else "failed",
         "mismatches": sum(entry["mismatches"] for entry in compared),
         "disagreements": len({each["layer"] for each in details["prediction"]["disagreements"]}),
-        "cosine": _cosine_of(done.folder / "artifact" / model_file(chip), chip, exported),
+        "cosine": _cosine_of(done.folder / "artifact" / model_file(chip), chip, exported, key["unseen"]),
         "cycles": groups["bytes"] if chip in CV_CHIPS else groups["cycles"],
         "method": report["calibration"]["method"],
         "reason": "; ".join([str(first), *told] if first else told),
@@ -173,14 +175,9 @@ class _ScriptError(Exception):
     """A script of the vendor's failed."""
 
 
-def _by_vendor(
-    name: str,
-    chip: str,
-    exported: Exported,
-    folder: Path,
-    environment: Path,
-) -> dict[str, Any]:
+def _by_vendor(key: Mapping[str, Any], exported: Exported, folder: Path, environment: Path) -> dict[str, Any]:
     """The three scripts with their defaults, and their model on the chip model."""
+    name, chip = key["network"], key["chip"]
     folder.mkdir()
     (folder / "data").mkdir()
     given = _samples(exported, "")
@@ -217,7 +214,7 @@ def _by_vendor(
     cost = read_traffic(final).total_bytes if on_cv else vendor_cycles(final, folder / "compiler_profile_0.txt")
     return {
         "vendor_status": "ok",
-        "vendor_cosine": _cosine_of(folder / model, chip, exported),
+        "vendor_cosine": _cosine_of(folder / model, chip, exported, key["unseen"]),
         "vendor_cycles": cost,
     }
 
@@ -228,9 +225,9 @@ def vendor_cycles(final: str, profile: Path) -> int | None:
     return None if _DYNAMIC in final else read_profile(profile.read_text(errors="replace")).end_cycles
 
 
-def _cosine_of(model: Path, chip: str, exported: Exported) -> float | None:
-    """Cosine of a compiled model's outputs on the chip model against ONNX Runtime's, over unseen inputs."""
-    samples = _unseen(exported)
+def _cosine_of(model: Path, chip: str, exported: Exported, unseen: int) -> float | None:
+    """Cosine of a compiled model's outputs on the chip model against ONNX Runtime's, over so many unseen inputs."""
+    samples = _unseen(exported, unseen)
     outputs = run_all_on_chip_model(require_toolchain(), model, chip, samples)
     session = onnxruntime.InferenceSession(str(exported.path), providers=["CPUExecutionProvider"])
     return _cosine(outputs, [session.run(None, dict(sample)) for sample in samples])
@@ -260,9 +257,9 @@ def _is_worse(row: Row) -> bool:
     return isinstance(near, float) and isinstance(far, float) and near < far
 
 
-def _unseen(exported: Exported) -> list[dict[str, NDArray[Any]]]:
+def _unseen(exported: Exported, count: int) -> list[dict[str, NDArray[Any]]]:
     """Inputs to measure on, as those that networks are exported with: normal, or ids of tokens."""
-    like, random = _samples(exported, "verify_"), np.random.default_rng(UNSEEN)
+    like, random = _samples(exported, "verify_"), np.random.default_rng(count)
     tokens = {key: max(int(sample[key].max()) for sample in like) + 1 for key in exported.inputs}
     return [
         {
@@ -271,7 +268,7 @@ def _unseen(exported: Exported) -> list[dict[str, NDArray[Any]]]:
             else random.normal(0, 1, value.shape).astype(np.float32)
             for key, value in like[0].items()
         }
-        for _ in range(UNSEEN)
+        for _ in range(count)
     ]
 
 
@@ -318,6 +315,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--chips", help=f"default: {EVERY}, and for every third network {' and '.join(MANY)}")
     parser.add_argument("--keep", type=Path, help="folder of networks that `benchmarks.zoo --keep` has exported")
     parser.add_argument("--rows", type=Path, metavar="FILE", help="what was measured: read and added to")
+    parser.add_argument("--unseen", type=int, default=UNSEEN, metavar="COUNT", help="inputs that a cosine is over")
     parser.add_argument("--environment", type=Path, help="a virtual environment that has the vendor's scripts")
     parser.add_argument("--alone", action="store_true", help="without the vendor's scripts")
     parser.add_argument("--json", action="store_true")
