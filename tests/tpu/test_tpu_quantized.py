@@ -128,7 +128,8 @@ def _every_operator() -> tuple[_Network, tuple[str, ...]]:
     halves = [net.op("Slice", f"half_{at}", unusual, *_span(net, at), form=(0.047, -20)) for at in (0, 2)]
     elu = net.op("Elu", "elu", halves[0], form=(0.046, -100), alpha=0.7)
     prelu = net.op("PRelu", "prelu", halves[1], net.constant([[[0.1]], [[0.3]]]), form=(0.046, -60))
-    return net, (softmax, turned, elu, prelu)
+    twice = net.op("Add", "twice", relu, relu, form=(0.041, -60))  # signs that the compiler would not have so
+    return net, (softmax, turned, elu, prelu, net.op("GlobalAveragePool", "unsigned", twice, form=(0.031, -128)))
 
 
 def _span(net: _Network, start: int) -> list[str]:

@@ -72,8 +72,10 @@ def add(built: Building, op: AffineAdd) -> None:
     """In float32, which its reader rounds."""
     if op.requantize.negative_multiplier is not None:
         raise Refused(*OWN_ROUNDING)
-    bounds, write = bounds_of(op.requantize, built.formats[op.output]), partial(TpuBinary, function="add")
-    if bounds == UNBOUNDED:
+    result, write = built.formats[op.output], partial(TpuBinary, function="add")
+    bounds = bounds_of(op.requantize, result)
+    unsigned = all(is_from_zero(built.formats[name]) for name in op.inputs)  # the compiler then makes the sum so
+    if bounds == UNBOUNDED and (is_from_zero(result) or not unsigned):
         built.ops.append(write(**built.common(op), mode="F32"))
     else:
         limited(built, op, write, bounds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,37 +12,43 @@ import numpy as np
 from nnkit.graph.refusal import Refused
 from nnkit.program import Window
 from nnkit.program.affine import AffineConcat, AffineMove, AffinePool
-from nnkit_tpu.program import TpuConcat, TpuDeconv, TpuPermute, TpuPool, TpuReshape, TpuSlice, TpuUpsample
-from nnkit_tpu.quantized.building import IMAGE_RANK, ONE_PIXEL, OWN_ROUNDING, UNBOUNDED, Building, bounds_of, clip
+from nnkit_tpu.program import Mode, TpuConcat, TpuDeconv, TpuPermute, TpuPool, TpuReshape, TpuSlice, TpuUpsample
+from nnkit_tpu.quantized.building import (
+    IMAGE_RANK,
+    ONE_PIXEL,
+    OWN_ROUNDING,
+    UNBOUNDED,
+    Building,
+    bounds_of,
+    clip,
+    is_from_zero,
+    limited,
+)
 
 
 def pool(built: Building, op: AffinePool) -> None:
     """In integers, but averages whose windows do not cover the image or hold padding, which are in float32."""
-    window, shape = op.window, built.shapes[op.inputs[0]]
+    window = op.window
     if op.pool == "max":
         built.ops.append(TpuPool(**built.common(op), mode="INT8", function="max", window=window))
         return
     if op.requantize is not None and bounds_of(op.requantize, built.formats[op.output]) != UNBOUNDED:
         raise Refused(*OWN_ROUNDING)
-    covered = all(
-        (output - 1) * stride + kernel == size
-        for output, stride, kernel, size in zip(
-            built.shapes[op.output][2:],
-            (window.stride_h, window.stride_w),
-            (window.kernel_h, window.kernel_w),
-            shape[2:],
-            strict=True,
-        )
+    shape, result = built.shapes[op.inputs[0]], built.formats[op.output]
+    average = partial(TpuPool, function="average", window=window, count_include_pad=op.count_include_pad)
+    if is_from_zero(built.formats[op.inputs[0]]) != is_from_zero(result):
+        limited(built, op, average)  # the compiler gives an average the sign of what it averages
+        return
+    sizes = zip(
+        built.shapes[op.output][2:],
+        (window.stride_h, window.stride_w),
+        (window.kernel_h, window.kernel_w),
+        shape[2:],
+        strict=True,
     )
-    built.ops.append(
-        TpuPool(
-            **built.common(op),
-            mode="INT8" if covered and not window.has_padding else "F32",
-            function="average",
-            window=window,
-            count_include_pad=op.count_include_pad,
-        )
-    )
+    covered = all((count - 1) * stride + kernel == size for count, stride, kernel, size in sizes)
+    mode: Mode = "INT8" if covered and not window.has_padding else "F32"
+    built.ops.append(average(**built.common(op), mode=mode))
 
 
 def concat(built: Building, op: AffineConcat) -> None:
