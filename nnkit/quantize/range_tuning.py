@@ -271,11 +271,13 @@ def _format_of(program: Program, op: OpBase, place: int) -> Affine | Fixed | Non
 
 
 def _through(form: Affine | Fixed | None, values: NDArray[Any]) -> NDArray[np.float32]:
-    """Real values as the format keeps them, [1, ...]; as they are where there is none."""
+    """Real values as the format keeps them; as they are where there is none.
+
+    The format is that of one image; something else may stand on the first axis, such as steps.
+    """
     if form is None:
         return values.astype(np.float32)
-    kept = form.dequantize(form.quantize(values[0]))
-    return np.asarray(kept[np.newaxis], np.float32)
+    return np.stack([form.dequantize(form.quantize(each)) for each in values]).astype(np.float32)
 
 
 def _affordable(program: Program, layers: Sequence[_Layer]) -> int:

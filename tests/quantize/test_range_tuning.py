@@ -134,6 +134,44 @@ def test_each_range_is_the_best_of_a_search_by_hand(
     assert set(tuned) == {"x", "r"}, "nothing reads the outputs"
 
 
+def test_rows_may_stand_on_the_first_axis(tmp_path: Path) -> None:
+    """[rows, images, values], as transformers have them, by a matrix: the range that is best over all rows."""
+    random = np.random.default_rng(5)
+    constants = {
+        "rows": np.array([1, 32, 8], np.int64),
+        "w": random.normal(0, 0.5, (8, 6)).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("Reshape", ["x", "rows"], ["r"]),
+        helper.make_node("Transpose", ["r"], ["t"], perm=[1, 0, 2]),
+        helper.make_node("MatMul", ["t", "w"], ["m"]),
+        helper.make_node("Transpose", ["m"], ["y"], perm=[1, 0, 2]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, _SHAPE)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "n.onnx"
+    )
+    model = import_onnx(tmp_path / "n.onnx").model
+    samples = _samples(1, 4, 6.0)
+    tuned = tuned_ranges(model, _clipped(model, samples, 0.2), samples, _quantiser(model).quantise)
+    x = np.concatenate([sample.inputs["x"] for sample in samples]).astype(np.float64).reshape(4, 32, 8)
+    limit, errors = float(np.abs(x).max()), []
+    for step in range(STEPS + 1):
+        scale = limit * (0.2 + 0.8 * step / STEPS) / 127.0
+        wrong = (np.clip(np.rint(x / scale), -128, 127) * scale - x) @ constants["w"].astype(np.float64)
+        right = x @ constants["w"].astype(np.float64)
+        errors.append(float((np.square(wrong).sum((1, 2)) / np.square(right).sum((1, 2))).sum()))
+    best = int(np.argmin(errors))
+    assert best > 0
+    assert tuned["t"].max_abs == pytest.approx(limit * (0.2 + 0.8 * best / STEPS), rel=1e-5)
+
+
 def test_ranges_that_clip_nothing_stay(network: Model) -> None:
     samples = _samples(1, 4, 6.0)
     assert tuned_ranges(network, _clipped(network, samples, 1.0), samples, _quantiser(network).quantise) == {}
