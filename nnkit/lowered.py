@@ -35,6 +35,11 @@ class Lowered:
         for array in _arrays(self):
             array.setflags(write=False)
 
+    @property
+    def keeps_formats(self) -> bool:
+        """Whether no calibrated range counts: every value of the network is quantised already, and stays so."""
+        return False
+
     def with_sixteen_bits(self, values: Sequence[str]) -> Self:
         """The network with the layers that make these values in 16 bits, beside those that are tagged so.
 

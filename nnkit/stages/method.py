@@ -19,18 +19,23 @@ _MOST_SAMPLES = 32  # a quarter of them judges
 
 
 def choose_method(build: Build, lowered: Lowered, statistics: CalibrationStats) -> CalibrationStats:
-    """With the method `auto`: the ranges of the method that was chosen. Other statistics stay as they are."""
+    """With the method `auto`: the ranges of the method that was chosen. Other statistics stay as they are.
+
+    Where the network keeps formats of its own, there is nothing to choose: the ranges are what was seen.
+    """
     import onnxruntime
 
     from nnkit import calibrate as calibrate_package
     from nnkit import quantize, simulate
-    from nnkit.calibrate.methods import AUTO
+    from nnkit.calibrate.methods import AUTO, by_method
     from nnkit.quantize.range_choice import RangeChoice, choose, chosen_by
     from nnkit.stages.build_stages import quantization_of
     from nnkit.stages.model_stages import calibration_settings
 
     if statistics.method != AUTO:
         return statistics
+    if lowered.keeps_formats:
+        return by_method(statistics, "max")
     settings = calibration_settings(build)
     wanted = quantization_of(build, lowered, statistics)
 

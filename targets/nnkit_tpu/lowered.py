@@ -22,6 +22,11 @@ class TpuLowered(Lowered):
     graph: TpuGraph
     keeps_integers: bool = False
 
+    @property
+    def keeps_formats(self) -> bool:
+        """Whether `graph` has the network's own."""
+        return self.keeps_integers
+
     def with_sixteen_bits(self, values: Sequence[str]) -> Self:
         """The network with the layers that make these values in F16 (BF16 on the cv18xx)."""
         wanted = set(values)

@@ -13,11 +13,14 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+from small_project import make_build
 
 from nnkit.errors import ModelError, RecipeError
 from nnkit.graph import Model
 from nnkit.importers import import_onnx
+from nnkit.pipeline import prepare
 from nnkit.program import Affine
+from nnkit.report.untried import KEPT_FORMATS
 from nnkit.simulate import simulate
 from nnkit_tpu import quantized
 from nnkit_tpu.compile import CompileOptions, compile_graph
@@ -27,7 +30,6 @@ from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.program import TpuGraph, TpuOp
 from nnkit_tpu.quantize import graph_of
 from nnkit_tpu.quantized.formats import as_compiled
-from nnkit_tpu.target import TpuTarget
 from nnkit_tpu.toolchain import Toolchain
 
 
@@ -312,8 +314,36 @@ def test_values_that_the_file_leaves_in_float_are_refused_by_name(tmp_path: Path
     assert "`dequantize: true`" in str(refused.value)
 
 
-def test_the_target_keeps_the_integers(tmp_path: Path) -> None:
-    model = _small(tmp_path)
-    lowered = TpuTarget().lower(model, None, TpuOptions(chip="bm1684x"))  # type: ignore[arg-type]
-    assert lowered.keeps_integers
-    assert isinstance(lowered.graph.tensors["y_dq"].format, Affine)
+def _recipe(folder: Path, more: str = "") -> Path:
+    _small(folder)
+    (folder / "inputs").mkdir()
+    for index in range(4):
+        values = np.random.default_rng(index).normal(0, 1, (1, 3, 8, 8)).astype(np.float32)
+        np.save(folder / f"inputs/{index}.npy", values)
+    model = "{path: net.onnx, inputs: {x: {calibration: {images: inputs/*.npy}}}}"
+    text = f"nnkit: 1\nname: small\nmodel: {model}\n{more}targets: {{tpu: {{chip: bm1684x}}}}\n"
+    (folder / "recipe.yaml").write_text(text, encoding="utf-8")
+    return folder / "recipe.yaml"
+
+
+def test_the_target_keeps_formats_and_chooses_no_ranges(tmp_path: Path) -> None:
+    prepared = prepare(make_build(_recipe(tmp_path), target="tpu"))
+    assert KEPT_FORMATS in prepared.program.notes
+    form = prepared.program.tensors["y_dq"].format
+    assert isinstance(form, Affine)
+    assert (form.zero_point, form.signed) == ((2,), True)
+    assert form.scale[0] == pytest.approx(np.float32(0.03), rel=1e-12)
+    assert prepared.statistics.method == "max"  # and not one of those that are tried otherwise
+    assert prepared.statistics.trials == ()
+
+
+def test_corrections_would_change_the_integers(tmp_path: Path) -> None:
+    recipe = _recipe(tmp_path, "calibration: {method: max, corrections: [bias_correction]}\n")
+    with pytest.raises(RecipeError, match="would change its integers"):
+        prepare(make_build(recipe, target="tpu"))
+
+
+def test_there_are_no_layers_to_choose_for_16_bits(tmp_path: Path) -> None:
+    recipe = _recipe(tmp_path, "tags: {hp: auto}\nverify: {gates: {cosine: 0.99}}\n")
+    with pytest.raises(RecipeError, match="keeps its formats"):
+        prepare(make_build(recipe, target="tpu"))
