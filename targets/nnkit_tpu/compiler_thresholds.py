@@ -7,7 +7,8 @@ Its passes, in their order, as the source of its conversion tells them (`calibra
    a part is merely selected from.
 2. On the BM chips, a sum of two products that nothing else reads gives them its threshold.
 3. Forwards: what only moves or selects values has its input's threshold, as has the minimum or maximum with a number;
-   a product with a number has the input's times that number.
+   a product with a number has the input's times that number, or, where it becomes part of the matrix product before
+   it, what the table states.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from nnkit.calibrate.stats import ValueRange
-from nnkit_tpu.program import TpuActivation, TpuBinary, TpuConcat, TpuGraph, TpuOp, TpuPool
+from nnkit_tpu.program import TpuActivation, TpuBinary, TpuConcat, TpuGraph, TpuMatMul, TpuOp, TpuPool
 
 _DECIMALS = 7
 _MOST_PASSES = 16
@@ -71,12 +72,24 @@ def _forwards(graph: TpuGraph, chosen: Mapping[str, Threshold], moves: Mapping[s
         source = result[op.inputs[0]]
         if factor is not None:
             value = source.value * (abs(factor) if factor else 1.0)
-            result[op.output] = Threshold(value, source.signed or factor < 0)
+            made = Threshold(value, source.signed or factor < 0)
+            result[op.output] = made.stated if _is_taken_in(graph, op) else made
         elif op.output in moves:
             result[op.output] = result[moves[op.output]]
         elif isinstance(op, TpuBinary) and op.function in ("min", "max") and _by_a_number(op):
             result[op.output] = source
     return result
+
+
+def _is_taken_in(graph: TpuGraph, op: TpuOp) -> bool:
+    """Whether the compiler takes a factor into the weights of the matrix product before it, which alone it reads."""
+    product = graph.producer(op.inputs[0])
+    return (
+        isinstance(product, TpuMatMul)
+        and product.weight is not None
+        and not product.relu
+        and _readers(graph, product.output) == 1
+    )
 
 
 def _backwards(graph: TpuGraph, stated: Mapping[str, Threshold], cv: bool) -> dict[str, Threshold]:

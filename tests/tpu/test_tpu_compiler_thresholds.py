@@ -127,7 +127,15 @@ def _skipped(net: Net) -> str:
     return net.conv(net("Concat", enlarged, wide, axis=1), 24)
 
 
+def _in_part(net: Net) -> str:
+    """A matrix product into which the compiler takes the factor behind it, as in a residual that counts in part."""
+    product = net("MatMul", "x", net.constant(net.random.normal(0, 0.3, (SIDE, SIDE))))
+    biased = net("Add", product, net.constant(net.random.normal(0, 0.1, SIDE)))
+    return net("Add", "x", net("Mul", biased, net.constant(0.3)))
+
+
 CASES: dict[str, Callable[[Net], str]] = {
+    "product in part": _in_part,
     "skipped": _skipped,
     "doubled between convolutions": _between_convolutions(2.0),
     "turned between convolutions": _between_convolutions(-0.3),
