@@ -19,7 +19,7 @@ from nnkit import pipeline
 from nnkit.builds import open_build
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import RecipeError
-from nnkit.importers import import_onnx
+from nnkit.importers import ImportOptions, import_onnx
 from nnkit.program import Program
 from nnkit.program.affine import AffineProgram, AffineTensor
 from nnkit.quantize.affine import AffineScheme, quantize_affine
@@ -282,3 +282,42 @@ def test_a_choice_of_sixteen_bits_of_a_quantised_network_is_refused(project: Pat
         pipeline.run(make_build(project, target="ansi_c"), project.parent / "out")
     assert "remove `hp: auto`" in (refused.value.remedy or "")
     assert "recipe.yaml" in (refused.value.where or "")
+
+
+def test_weights_that_the_file_has_as_floats_and_quantises(tmp_path: Path) -> None:
+    """As writers leave them that add a pair of roundings to weights; the exporter gives equal ones an Identity."""
+    generator = np.random.default_rng(4)
+    constants = {
+        "scale": np.float32(0.037),
+        "zero": np.int8(-5),
+        "weights": generator.normal(0, 0.2, (6, 3, 3, 3)).astype(np.float32),
+        "weight_scale": np.linspace(0.004, 0.006, 6, dtype=np.float32),
+        "weight_zero": np.zeros(6, np.int8),
+    }
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["x_q"]),
+        helper.make_node("DequantizeLinear", ["x_q", "scale", "zero"], ["x_dq"]),
+        helper.make_node("Identity", ["weights"], ["same"]),
+        helper.make_node("QuantizeLinear", ["same", "weight_scale", "weight_zero"], ["same_q"], axis=0),
+        helper.make_node("DequantizeLinear", ["same_q", "weight_scale", "weight_zero"], ["same_dq"], axis=0),
+        helper.make_node("Conv", ["x_dq", "same_dq"], ["v"], name="conv"),
+        helper.make_node("QuantizeLinear", ["v", "scale", "zero"], ["v_q"]),
+        helper.make_node("DequantizeLinear", ["v_q", "scale", "zero"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "floats",
+        [helper.make_tensor_value_info("x", 1, [1, 3, 9, 9])],
+        [helper.make_tensor_value_info("y", 1, None)],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    path = tmp_path / "net.onnx"
+    onnx.save(onnx.shape_inference.infer_shapes(model), path)
+    imported = import_onnx(path, ImportOptions(simplify=False)).model
+    scheme = AffineScheme(bias_correction=False)
+    program = quantize_affine(lower_quantized(imported), CalibrationStats({}, "formats", 0, ""), scheme)
+    inputs = [{"x": generator.standard_normal((1, 3, 9, 9)).astype(np.float32)}]
+    largest, differing = farthest(path, program, inputs)
+    assert largest <= 1
+    assert differing <= 3

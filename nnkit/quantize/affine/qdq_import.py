@@ -82,7 +82,7 @@ def read_qdq(model: onnx.ModelProto) -> QdqNetwork:
     outputs = {value.name for value in graph.output}
     for node in kept:
         node.input[:] = [stands_for.get(name, name) for name in node.input]
-    kept = _without_constant_moves(kept, graph)
+    kept = _without_constant(_MOVES, kept, graph)
     nodes = _with_names(_with_relus(kept, ranges), outputs, stands_for, {value.name for value in graph.input})
     del graph.node[:]
     graph.node.extend(nodes)
@@ -105,8 +105,22 @@ def read_qdq(model: onnx.ModelProto) -> QdqNetwork:
     return QdqNetwork(result, ranges, by_layer, formats)
 
 
-def _without_constant_moves(nodes: Sequence[onnx.NodeProto], graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-    """The nodes but those that only bring constants into another shape or order; their results become constants."""
+def with_stored_constants(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy in which weights that the file has as floats, and quantises, are the integers that this gives."""
+    from onnx import ModelProto
+
+    result = ModelProto()
+    result.CopyFrom(model)
+    nodes = _without_constant((*_MOVES, "QuantizeLinear"), list(result.graph.node), result.graph)
+    del result.graph.node[:]
+    result.graph.node.extend(nodes)
+    return result
+
+
+def _without_constant(
+    kinds: Sequence[str], nodes: Sequence[onnx.NodeProto], graph: onnx.GraphProto
+) -> list[onnx.NodeProto]:
+    """The nodes but those of these kinds that read constants alone; their results become constants."""
     from onnx import numpy_helper
     from onnx.reference import ReferenceEvaluator
 
@@ -114,7 +128,7 @@ def _without_constant_moves(nodes: Sequence[onnx.NodeProto], graph: onnx.GraphPr
     left = []
     for node in nodes:
         names = [name for name in node.input if name]
-        if node.op_type not in _MOVES or any(name not in constants for name in names):
+        if node.op_type not in kinds or any(name not in constants for name in names):
             left.append(node)
             continue
         given = {name: numpy_helper.to_array(constants[name]) for name in names}

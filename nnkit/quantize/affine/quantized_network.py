@@ -11,7 +11,7 @@ import numpy as np
 from nnkit import rewrite
 from nnkit.graph import Model, OutputSpec
 from nnkit.program import Affine
-from nnkit.quantize.affine.qdq_import import read_qdq
+from nnkit.quantize.affine.qdq_import import read_qdq, with_stored_constants
 from nnkit.quantize.affine.quantize import with_stored_weights
 from nnkit.quantize.affine.widths import keeps_format
 from nnkit.quantize.float_program import (
@@ -76,15 +76,15 @@ def lower_quantized(model: Model, documentation: str = "") -> LoweredLayers:
     """
     import onnx
 
-    parts = read_qdq(model.proto())
-    names = _dequantised(model.proto())
+    stored = with_stored_constants(model.proto())
+    parts, names = read_qdq(stored), _dequantised(stored)
     formats = {names.get(name, name): form for name, form in parts.formats.items()}
     renamed = _renamed(parts.float_model, names)
     proto = onnx.shape_inference.infer_shapes(renamed, strict_mode=True, data_prop=True)
     kept = _kept_whole(proto, _rounded(proto, formats))
     tags = model.tags
-    for name, stored in names.items():
-        tags = tags.moved(name, stored)
+    for name, dequantised in names.items():
+        tags = tags.moved(name, dequantised)
     shapes = {info.name: tuple(each.dim_value for each in info.type.tensor_type.shape.dim) for info in kept}
     plain = replace(
         model,
