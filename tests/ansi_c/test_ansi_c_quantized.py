@@ -284,7 +284,8 @@ def test_a_choice_of_sixteen_bits_of_a_quantised_network_is_refused(project: Pat
     assert "recipe.yaml" in (refused.value.where or "")
 
 
-def test_weights_that_the_file_has_as_floats_and_quantises(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_weights_that_the_file_has_as_floats_and_quantises(tmp_path: Path, is_shared: bool) -> None:
     """As writers leave them that add a pair of roundings to weights; the exporter gives equal ones an Identity."""
     generator = np.random.default_rng(4)
     constants = {
@@ -294,10 +295,15 @@ def test_weights_that_the_file_has_as_floats_and_quantises(tmp_path: Path) -> No
         "weight_scale": np.linspace(0.004, 0.006, 6, dtype=np.float32),
         "weight_zero": np.zeros(6, np.int8),
     }
+    given = ["integers", "weight_scale", "weight_zero"]
+    stored = [helper.make_node("DequantizeLinear", given, ["once"], axis=0)] if is_shared else []
+    if is_shared:
+        constants["integers"] = generator.integers(-90, 91, (6, 3, 3, 3)).astype(np.int8)
     nodes = [
         helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["x_q"]),
         helper.make_node("DequantizeLinear", ["x_q", "scale", "zero"], ["x_dq"]),
-        helper.make_node("Identity", ["weights"], ["same"]),
+        *stored,
+        helper.make_node("Identity", ["weights" if not stored else "once"], ["same"]),
         helper.make_node("QuantizeLinear", ["same", "weight_scale", "weight_zero"], ["same_q"], axis=0),
         helper.make_node("DequantizeLinear", ["same_q", "weight_scale", "weight_zero"], ["same_dq"], axis=0),
         helper.make_node("Conv", ["x_dq", "same_dq"], ["v"], name="conv"),

@@ -125,17 +125,22 @@ def _without_constant(
     from onnx.reference import ReferenceEvaluator
 
     constants = {tensor.name: tensor for tensor in graph.initializer}
+    read_by_them = {name for node in nodes if node.op_type in kinds for name in node.input}
     left = []
     for node in nodes:
         names = [name for name in node.input if name]
-        if node.op_type not in kinds or any(name not in constants for name in names):
+        shared = node.op_type == "DequantizeLinear" and node.output[0] in read_by_them  # equal weights, stored once
+        if not (shared or node.op_type in kinds) or any(name not in constants for name in names):
             left.append(node)
             continue
         given = {name: numpy_helper.to_array(constants[name]) for name in names}
         values: list[Any] = list(ReferenceEvaluator(node).run(None, given))
         moved = numpy_helper.from_array(np.asarray(values[0]), node.output[0])
-        graph.initializer.append(moved)
         constants[node.output[0]] = moved
+        if shared:
+            left.append(node)
+        else:
+            graph.initializer.append(moved)
     return left
 
 
