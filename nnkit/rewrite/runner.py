@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 _NEAR_THE_END = 1e30
 """What rounding explains where values lie within a few thousand times of the largest float32."""
+_UNIT = 2.0**-22
+"""Twice the distance of neighbouring float32 numbers, as a share of the number."""
+
+_DAMAGED = "its weights are damaged: export the network again"
 
 
 def restructure(
@@ -236,12 +240,13 @@ def _compare(
     if state.rule.exact and difference.offending_value:
         value = difference.offending_value
         overflows = difference.offending_error == math.inf and difference.allowed_error > _NEAR_THE_END
-        if overflows or _reads_huge(before, before_values, value):
-            raise ModelError(
-                "the values of this layer come so near to the largest float32 that they overflow with a rounding",
-                where=_layer_of(after, value),
-                remedy="its weights are damaged: export the network again",
-            )
+        read = _largest_read(before, before_values, value)
+        if overflows or read > _NEAR_THE_END:
+            reason = "the values of this layer come so near to the largest float32 that they overflow with a rounding"
+            raise ModelError(reason, where=_layer_of(after, value), remedy=_DAMAGED)
+        if difference.offending_error <= _UNIT * read:
+            reason = f"this layer reads values of {read:.3g}, a rounding of which is as much as its results"
+            raise ModelError(reason, where=_layer_of(after, value), remedy=_DAMAGED)
         raise InternalError(
             f"rewrite '{state.rule.name}' is exact, yet it changed value '{difference.offending_value}' by "
             f"{difference.offending_error:.3g} where float rounding explains {difference.allowed_error:.3g} "
@@ -251,10 +256,10 @@ def _compare(
     return after_values
 
 
-def _reads_huge(model: Model, values: Values, value: str) -> bool:
-    """Whether the layer that gives a value reads numbers so large that float32 has no 1 beside them."""
+def _largest_read(model: Model, values: Values, value: str) -> float:
+    """The largest magnitude that the layer which gives a value reads."""
     read = next((node.input for node in model.proto().graph.node if value in node.output), ())
-    return any(largest(array) > _NEAR_THE_END for name in read for array in values.get(name, []))
+    return max((largest(array) for name in read for array in values.get(name, [])), default=0.0)
 
 
 def _layer_of(model: Model, value: str) -> str:

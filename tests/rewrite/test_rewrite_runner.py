@@ -217,11 +217,18 @@ def test_values_at_the_end_of_float32_are_the_network_s_fault(graphs):
         restructure(model, resolve_rules(["fold_batch_norm"]))
 
 
-@pytest.mark.parametrize("weight", [1e37, 3e38])
-def test_a_clip_of_values_at_the_end_of_float32_is_no_bug_of_the_rule(graphs, weight):
-    """A Clip to 0..6 as the difference of two Relus has no 6 left beside 1e37."""
+@pytest.mark.parametrize(
+    ("weight", "reason"),
+    [
+        (1e37, "so near to the largest float32"),
+        (3e38, "so near to the largest float32"),
+        (1e9, "a rounding of which"),
+    ],
+)
+def test_a_clip_of_values_beside_which_float32_has_no_bound_is_no_bug_of_the_rule(graphs, weight, reason):
+    """A Clip to 0..6 as the difference of two Relus has no 6 left beside 1e9."""
     net = graphs.Net(x=(1, 1, 5, 5))
     value = net.op("Conv", "x", net.const(np.full((1, 1, 1, 1), weight, np.float32)), name="conv")
     model = net.model(net.op("Clip", value, net.const(np.float32(0)), net.const(np.float32(6)), name="clip"))
-    with pytest.raises(ModelError, match="so near to the largest float32"):
+    with pytest.raises(ModelError, match=reason):
         restructure(model, resolve_rules(["clip_to_relus"]))
