@@ -48,6 +48,17 @@ def test_constants_by_channel_are_added_along_the_same_axis() -> None:
     np.testing.assert_array_equal((x[None] + added.constant)[0], by_hand)
 
 
+def test_equal_factors_of_heads_are_one_number() -> None:
+    """The compiler makes one number of them, whose product has the input's scale times that number."""
+    net = Net()
+    heads = net("Reshape", "x", net.ints(4, 2, 12, 10))
+    scaled = net("Mul", heads, net.constant(np.full((2, 1, 1), 10.0, np.float32)))
+    net("Reshape", scaled, net.ints(1, 8, 12, 10), to="out")
+    product = next(op for op in lower(net.model(["out"]), "net").ops if isinstance(op, TpuBinary))
+    assert product.constant is not None
+    assert product.constant.tolist() == [10.0]
+
+
 def test_a_convolution_of_several_images_is_refused() -> None:
     net = Net()
     windows = net("Reshape", "x", net.ints(4, 8, 6, 5))

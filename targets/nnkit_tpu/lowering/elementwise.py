@@ -22,7 +22,7 @@ from nnkit_tpu.constraints import (
     require,
     two_operands,
 )
-from nnkit_tpu.lowering.reading import fields, float32
+from nnkit_tpu.lowering.reading import as_one_number, fields, float32
 from nnkit_tpu.program import (
     ActivationFunction,
     BinaryFunction,
@@ -72,7 +72,7 @@ def binary(graph: GraphView, node: Node) -> TpuOp:
         if linear is not None:
             return TpuScale(**common, scale=linear[0], bias=linear[1])
     if constant.size > 1:
-        constant = constant.reshape((1,) * (len(shape) - constant.ndim) + constant.shape)
+        constant = as_one_number(constant.reshape((1,) * (len(shape) - constant.ndim) + constant.shape))
     if function == "div" and not first:
         require(divisor_is_not_zero, constant)
         function, constant = "mul", float32(1.0 / constant.astype(np.float64))

@@ -14,6 +14,7 @@ import numpy as np
 
 from nnkit.graph.refusal import Refusal, Refused
 from nnkit.graph.view import Shape
+from nnkit_tpu.lowering.reading import as_one_number
 from nnkit_tpu.program import (
     TpuActivation,
     TpuBinary,
@@ -113,7 +114,7 @@ def _one_axis_on(op: TpuOp, shape: Shape) -> TpuOp:
                 tags=op.tags,
                 origins=op.origins,
                 function="add" if added else "mul",
-                constant=constant,
+                constant=as_one_number(constant),
             )
         case _:
             raise Refused(

@@ -41,6 +41,12 @@ def float32(array: NDArray[Any]) -> FloatArray:
     return np.ascontiguousarray(array, dtype=np.float32)
 
 
+def as_one_number(constant: FloatArray) -> FloatArray:
+    """[1] where all numbers of an operand are equal, as the compiler has it; otherwise the constant as it is."""
+    flat = constant.reshape(-1)
+    return flat[:1] if np.all(flat == flat[0]) else constant
+
+
 def window(sliding: SlidingWindow) -> Window:
     """The window with the padding that is stated, or that windows beyond it (ceil_mode) read."""
     pads = (max(pair) for pair in zip(sliding.pads, sliding.pads_read, strict=True))
