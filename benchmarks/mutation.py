@@ -11,8 +11,8 @@ executes them.
 
 killed: a test failed. survived: all tests of the room passed; a place that no test holds to its word, or a change
 that keeps the behaviour: docs/development.md tells of each that is known. undecided: the tests that ran in
-`--mutant-seconds` of the processor passed, and there are more. With `--session` each outcome is written down at once,
-and the same command goes on where it was stopped.
+`--mutant-seconds` of the processor passed, and there are more. not made: cosmic-ray could not make the change. With
+`--session` each outcome is written down at once, and the same command goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -156,7 +156,12 @@ class Judge:
         copy = self.copies.get()
         file = copy / mutant.path
         source = file.read_text()
-        changed = mutate_code(source, get_operator(mutant.operator)(), mutant.occurrence)
+        place = f"{mutant.path}:{mutant.line}"
+        try:
+            changed = mutate_code(source, get_operator(mutant.operator)(), mutant.occurrence)
+        except AttributeError:  # of an exception with a dotted name, which cosmic-ray cannot replace
+            self.copies.put(copy)
+            return {"outcome": "not made", "place": place, "change": mutant.operator, "passed": 0, "by": ""}
         try:
             outcome, passed, by = self._outcome(copy, mutant, source, changed)
         finally:
@@ -167,7 +172,6 @@ class Judge:
             for line in difflib.unified_diff(source.splitlines(), changed.splitlines(), lineterm="", n=0)
             if line[:1] in "+-" and line[:3] not in ("+++", "---")
         ]
-        place = f"{mutant.path}:{mutant.line}"
         return {"outcome": outcome, "place": place, "change": " -> ".join(change), "passed": passed, "by": by}
 
     def _outcome(self, copy: Path, mutant: Mutant, source: str, changed: str) -> tuple[str, int, str]:
