@@ -13,7 +13,7 @@ ROOMS = {
     "graph": ("tests/graph", "tests/rewrite", "tests/quantize"),
     "memory": ("tests/memory",),
     "program": ("tests/program", "tests/quantize"),
-    "quantize": ("tests/quantize",),
+    "quantize": ("tests/quantize", "tests/program"),
     "rewrite": ("tests/rewrite", "tests/recipe"),
     "verify": ("tests/verify", "tests/quantize", "tests/report"),
 }
