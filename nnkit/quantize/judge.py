@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -177,6 +177,26 @@ def program_accuracy(model: Model, program: Program, samples: Sequence[Sample]) 
         reals(program, samples, program.outputs),
         {name: np.stack([each[name] for each in expected]) for name in program.outputs},
     )
+
+
+def accuracy_in_quarters(
+    model: Model,
+    program: Program,
+    samples: Sequence[Sample],
+    trials: Callable[[int, Sequence[Sample]], Iterable[Program]],
+) -> tuple[Accuracy, Accuracy]:
+    """The accuracy of two programs that are made anew for each quarter which judges them.
+
+    program: one like them, by whose size as many samples judge as bounded time allows. trials: of the number of the
+    quarter and of the samples to measure on, the two programs.
+    """
+    at_a_time = max(1, most_judges(program, 2) // JUDGING)
+    turns = [
+        [program_accuracy(model, each, judging[:at_a_time]) for each in trials(index, measured)]
+        for index, (measured, judging) in enumerate(quarters(samples))
+    ]
+    without, with_it = (over_turns(each) for each in zip(*turns, strict=True))
+    return without, with_it
 
 
 def program_sqnr_db(model: Model, program: Program, samples: Sequence[Sample]) -> float:

@@ -29,17 +29,7 @@ from nnkit.graph.view import GraphView, Node
 from nnkit.program import Program, macs
 from nnkit.program.formats import Affine, Fixed
 from nnkit.program.op import OpBase
-from nnkit.quantize.judge import (
-    JUDGING,
-    Accuracy,
-    Judge,
-    clearly_better,
-    most_judges,
-    no_worse,
-    over_turns,
-    program_accuracy,
-    quarters,
-)
+from nnkit.quantize.judge import Judge, accuracy_in_quarters, clearly_better, no_worse, quarters
 from nnkit.samples import Sample
 
 TUNE_RANGES = "tune_ranges"
@@ -112,25 +102,24 @@ def choose_tuning(
     """
     fitted = quantiser.fit(statistics)
     program = quantiser.quantise(fitted)
-    turns = quarters(samples)
+    rounds = len(quarters(samples)) + 1
     weights = sum(op.weight_bytes() for op in program.ops)
-    if weights * (len(turns) + 1) * (STEPS + 1) > _MOST_WEIGHTS:
+    if weights * rounds * (STEPS + 1) > _MOST_WEIGHTS:
         return RangeTuning({}, f"{LABEL} left out: the network is too large to try it in bounded time")
-    judged: list[list[Accuracy]] = []
-    at_a_time = max(1, most_judges(program, 2) // JUDGING)
-    for index, (measured, judging) in enumerate(turns):
-        say(f"tuning ranges, {index + 1} of {len(turns) + 1}")
+
+    def trials(index: int, measured: Sequence[Sample]) -> Iterator[Program]:
+        say(f"tuning ranges, {index + 1} of {rounds}")
         inputs = {spec.name: [sample.inputs[spec.name] for sample in measured] for spec in model.inputs}
         observed = calibrate(model, inputs, {}, method="percentile", percentile=percentile)
         plain = quantiser.fit(by_method(observed, method, percentile=percentile))
         moved = RangeTuning(tuned_ranges(model, plain, measured, quantiser.quantise), "").applied(plain)
-        trials = (quantiser.quantise(each) for each in (plain, moved))
-        judged.append([program_accuracy(model, each, judging[:at_a_time]) for each in trials])
+        return (quantiser.quantise(each) for each in (plain, moved))  # one in memory at a time
+
     judge: Judge = no_worse if asked else partial(clearly_better, errors=_CLEARLY)
-    kept, note = judge(LABEL, *(over_turns(each) for each in zip(*judged, strict=True)))
+    kept, note = judge(LABEL, *accuracy_in_quarters(model, program, samples, trials))
     if not kept:
         return RangeTuning({}, note)
-    say(f"tuning ranges, {len(turns) + 1} of {len(turns) + 1}")
+    say(f"tuning ranges, {rounds} of {rounds}")
     ranges = tuned_ranges(model, fitted, samples, quantiser.quantise)
     return RangeTuning(ranges, f"{note}; {len(ranges)} of {len(fitted.ranges)} ranges are wider")
 

@@ -25,16 +25,12 @@ from nnkit.program.formats import Affine
 from nnkit.program.window import Window
 from nnkit.quantize.bias_correction import BIAS_CORRECTION, LABEL, channel_means
 from nnkit.quantize.judge import (
-    JUDGING,
     MANY,
     Judge,
+    accuracy_in_quarters,
     better_in_both,
     clearly_better,
-    most_judges,
     no_worse,
-    over_turns,
-    program_accuracy,
-    quarters,
     too_few,
 )
 from nnkit.samples import Sample
@@ -73,11 +69,9 @@ def corrected(
     samples = quantization.samples(_SAMPLES)
     if len(samples) < _FEWEST:
         raise too_few(len(samples), _FEWEST)
-    turns, at_a_time = [], max(1, most_judges(program, 2) // JUDGING)
-    for measured, judging in quarters(samples):
-        trials = (program, correct(measured))
-        turns.append([program_accuracy(model, each, judging[:at_a_time]) for each in trials])
-    without, with_it = (over_turns(each) for each in zip(*turns, strict=True))
+    without, with_it = accuracy_in_quarters(
+        model, program, samples, lambda index, measured: (program, correct(measured))
+    )
     judge = _judge(asked=quantization.calibration.corrections is not None, judged_on=without.each_db.size)
     kept, note = judge(LABEL, without, with_it)
     chosen = correct(samples) if kept else program
