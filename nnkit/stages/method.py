@@ -14,8 +14,9 @@ from nnkit.target import Lowered
 
 if TYPE_CHECKING:
     from nnkit.program import Program
+    from nnkit.recipe.sections import Calibration
 
-_MOST_SAMPLES = 32  # a quarter of them judges
+MOST_SAMPLES = 32  # a quarter of them judges
 
 
 def choose_method(build: Build, lowered: Lowered, statistics: CalibrationStats) -> CalibrationStats:
@@ -23,10 +24,6 @@ def choose_method(build: Build, lowered: Lowered, statistics: CalibrationStats) 
 
     Where the network keeps formats of its own, there is nothing to choose: the ranges are what was seen.
     """
-    import onnxruntime
-
-    from nnkit import calibrate as calibrate_package
-    from nnkit import quantize, simulate
     from nnkit.calibrate.methods import AUTO, by_method
     from nnkit.quantize.range_choice import RangeChoice, choose, chosen_by
     from nnkit.stages.build_stages import quantization_of
@@ -48,13 +45,33 @@ def choose_method(build: Build, lowered: Lowered, statistics: CalibrationStats) 
     def compute(step: Step) -> RangeChoice:
         step.say("judging methods")
         usual = build.target.usual_calibration(build.options)
-        return choose(lowered.model, wanted.samples(_MOST_SAMPLES), program, settings.percentile, usual)
+        return choose(lowered.model, wanted.samples(MOST_SAMPLES), program, settings.percentile, usual)
 
-    call = StageCall(
-        "method",
+    call = ranges_call("method", build, lowered, statistics, settings)
+    codec = Codec(
+        lambda choice: {"choice": json.dumps(choice.as_json()).encode()},
+        lambda files: RangeChoice.from_json(json.loads(files["choice"])),
+    )
+    choice: RangeChoice = cached(build, call, codec, compute)
+    build.progress.note(choice.note)
+    return chosen_by(statistics, choice, settings.percentile)
+
+
+def ranges_call(
+    name: str, build: Build, lowered: Lowered, statistics: CalibrationStats, settings: Calibration, **more: str
+) -> StageCall:
+    """The cache's key of a stage that tries ranges on programs of the target. more: what else it depends on."""
+    import onnxruntime
+
+    from nnkit import calibrate as calibrate_package
+    from nnkit import quantize, simulate
+
+    return StageCall(
+        name,
         [lowered.model.digest, statistics.digest],
-        {"target": build.target.name, "options": build.options.model_dump(mode="json"), "samples": _MOST_SAMPLES}
-        | {"calibration": settings.model_dump(mode="json")},
+        {"target": build.target.name, "options": build.options.model_dump(mode="json"), "samples": MOST_SAMPLES}
+        | {"calibration": settings.model_dump(mode="json")}
+        | more,
         [
             quantize,
             simulate,
@@ -68,10 +85,3 @@ def choose_method(build: Build, lowered: Lowered, statistics: CalibrationStats) 
         ],
         {"onnxruntime": onnxruntime.__version__},
     )
-    codec = Codec(
-        lambda choice: {"choice": json.dumps(choice.as_json()).encode()},
-        lambda files: RangeChoice.from_json(json.loads(files["choice"])),
-    )
-    choice: RangeChoice = cached(build, call, codec, compute)
-    build.progress.note(choice.note)
-    return chosen_by(statistics, choice, settings.percentile)

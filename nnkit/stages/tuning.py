@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import RecipeError
 from nnkit.report.progress import Step
-from nnkit.stages.caching import Codec, StageCall, cached
+from nnkit.stages.caching import Codec, cached
+from nnkit.stages.method import MOST_SAMPLES, ranges_call
 from nnkit.stages.types import Build
 from nnkit.target import Lowered
 
 if TYPE_CHECKING:
     from nnkit.program import Program
-
-_MOST_SAMPLES = 32
 
 
 def tune_ranges(build: Build, lowered: Lowered, statistics: CalibrationStats) -> CalibrationStats:
@@ -25,10 +24,6 @@ def tune_ranges(build: Build, lowered: Lowered, statistics: CalibrationStats) ->
 
     Raises RecipeError where the recipe asks and there is nothing to tune, or too few images to tune on.
     """
-    import onnxruntime
-
-    from nnkit import calibrate as calibrate_package
-    from nnkit import quantize, simulate
     from nnkit.calibrate.methods import AUTO, METHODS
     from nnkit.quantize.judge import too_few
     from nnkit.quantize.range_tuning import FEWEST, TUNE_RANGES, Quantiser, RangeTuning, choose_tuning
@@ -62,7 +57,7 @@ def tune_ranges(build: Build, lowered: Lowered, statistics: CalibrationStats) ->
         return build.target.ranges_used(lowered, trial, program(ranges), build.options).statistics
 
     def compute(step: Step) -> RangeTuning:
-        samples = wanted.samples(_MOST_SAMPLES)
+        samples = wanted.samples(MOST_SAMPLES)
         if len(samples) < FEWEST:
             if asked:
                 raise too_few(len(samples), FEWEST)
@@ -78,24 +73,7 @@ def tune_ranges(build: Build, lowered: Lowered, statistics: CalibrationStats) ->
             say=step.say,
         )
 
-    call = StageCall(
-        "tuning",
-        [lowered.model.digest, statistics.digest],
-        {"target": build.target.name, "options": build.options.model_dump(mode="json"), "samples": _MOST_SAMPLES}
-        | {"calibration": settings.model_dump(mode="json"), "method": method},
-        [
-            quantize,
-            simulate,
-            calibrate_package,
-            "nnkit.graph",
-            "nnkit.inputs",
-            "nnkit.lowered",
-            "nnkit.program",
-            "nnkit.samples",
-            type(build.target).__module__.partition(".")[0],
-        ],
-        {"onnxruntime": onnxruntime.__version__},
-    )
+    call = ranges_call("tuning", build, lowered, statistics, settings, method=method)
     tuning: RangeTuning = cached(build, call, Codec(_encoded, _decoded), compute)
     if tuning.note:
         build.progress.note(tuning.note)
