@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from random_affine_ops import RandomOps
 from random_programs import random_programs
 
-from nnkit.errors import InternalError, RecipeError, ToolError
+from nnkit.errors import RecipeError, ToolError
 from nnkit.memory.engine import Effort
 from nnkit.memory.plan import MemoryPlan
-from nnkit.memory.program_order import graph_of, reordered
 from nnkit.program import Add, Fixed, OutputStage, Pool, Program, Tensor, Upsample, Window
 from nnkit.program.affine import AffineMove, AffinePool
 from nnkit.program.formats import Affine
@@ -102,20 +101,6 @@ def test_random_programs_never_get_worse(program: Program) -> None:
     better = with_least_peak(program, planned)
     assert sorted(op.name for op in better.ops) == sorted(op.name for op in program.ops)
     assert planned(better).regions["l2"].peak_bytes <= planned(program).regions["l2"].peak_bytes
-
-
-def test_the_graph_has_the_program_s_bytes() -> None:
-    graph = graph_of(breadth_first(), {"join": 7})
-    assert graph.sizes_bytes["a"] == 4 * 32 * 32 * 2
-    assert graph.ops[-1].scratch_bytes == 7
-    assert set(graph.ops[-1].overwrites) == {"c", "d"}
-
-
-def test_orders_that_do_not_run_are_refused() -> None:
-    with pytest.raises(InternalError, match="before its inputs"):
-        reordered(breadth_first(), (2, 0, 1, 3, 4))
-    with pytest.raises(InternalError, match="permutation"):
-        reordered(breadth_first(), (0, 0, 1, 2, 3))
 
 
 def test_the_recipe_s_budget_becomes_an_effort() -> None:

@@ -271,6 +271,18 @@ def test_hundreds_of_buffers_go_to_two_regions() -> None:
     assert placement.cost_lower_bound <= placement.cost
 
 
+def test_with_no_effort_for_a_search_the_near_region_holds_what_saves_most_there() -> None:
+    """Four bytes of it hold one buffer that saves 1, or four that save 10 each; the larger one is looked at first."""
+    costs = {"near": 0, "far": 10}
+    small = tuple(Request(f"small{k}", 1, 0, 1, costs=costs) for k in range(4))
+    large = Request("large", 4, 0, 1, costs={"near": 0, "far": 1})
+    problem = Problem((Region("near", 4, 1), Region("far", 64, 1)), (large, *small))
+    placement = place(problem, Effort(climb_steps=0, search_nodes=0))
+    check_placement(problem, placement)
+    assert placement.places["large"].region == "far"
+    assert placement.cost == 1
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -105,6 +105,21 @@ def test_a_row_without_differences_is_its_offset() -> None:
     assert op.compute([np.full((2, 4), 5)], {}).tolist() == [[64] * 4] * 2
 
 
+def test_halves_of_normalised_rows_are_rounded_up() -> None:
+    """A row without differences leaves the offsets, here eighths of a unit: 3.375, 3.5, 4.5, -3.5, -3.625."""
+    op = NormalizeRows(
+        **COMMON,
+        inputs=("x",),
+        epsilon=1,
+        gain=np.ones(5, np.int64),
+        offset=np.array([27, 28, 36, -28, -29]),
+        shift=3,
+        clip_min=-128,
+        clip_max=127,
+    )
+    assert op.compute([np.full((1, 5), 7)], {}).tolist() == [[3, 4, 5, -3, -4]]
+
+
 def test_products_of_matrices() -> None:
     random = np.random.default_rng(3)
     a, b = random.integers(-99, 99, (2, 3, 4)), random.integers(-99, 99, (2, 4, 5))

@@ -165,6 +165,20 @@ def test_predicted_noise_is_the_noise_of_a_convolution_that_is_rounded(
     assert 10 * np.log10(predicted / measured) == pytest.approx(0.0, abs=0.3)
 
 
+def test_a_reader_without_a_signal_has_no_noise() -> None:
+    """One convolution of ones, and one of zeros beside it: by hand, the noise is that of the first."""
+    nodes = [helper.make_node("Conv", ["x", f"{name}.w"], [name], name=name) for name in ("y", "zero")]
+    constants = {"y.w": np.ones((1, 2, 1, 1), np.float32), "zero.w": np.zeros((1, 2, 1, 1), np.float32)}
+    layers = split_pools(lower(make_model(nodes, constants, {"x": (1, 2, 5, 5)}, ["y", "zero"])))
+    widths = ChannelWidths(np.zeros(2), np.full(2, 255.0), np.full(2, 100.0))
+    labels = {"x": np.arange(2)}
+    predicted = predicted_noise(layers, ("x",), labels, np.ones(2), {"x": widths}, AffineScheme())
+    # Two values with a step of 1; two weights with a step of 1/127, times the power; a signal of both powers.
+    assert predicted == pytest.approx((2 / 12 + 200 / 127**2 / 12) / 200)
+    silent = ChannelWidths(np.zeros(2), np.zeros(2), np.zeros(2))
+    assert predicted_noise(layers, ("x",), labels, np.ones(2), {"x": silent}, AffineScheme()) == 0.0
+
+
 def test_widths_are_extremes_or_four_deviations_of_what_images_reach() -> None:
     model = two_convolutions("Relu", 1)
     rng = np.random.default_rng(2)

@@ -23,3 +23,9 @@ def test_axis(graphs, shape, axis, ops):
     after, _ = graphs.apply(net.model(net.op("Softmax", "x", axis=axis, name="s"), hp=["s"]), RULE)
     assert graphs.ops(after) == ops
     assert after.tags.of(graphs.node(after, "Softmax").output[0]).hp
+
+
+def test_no_axis_is_the_last_one(graphs):
+    net = graphs.Net(x=(1, 3, 4, 5))
+    after, _ = graphs.apply(net.model(net.op("Softmax", "x")), RULE)
+    assert graphs.ops(after) == ["Reshape", "Softmax", "Reshape"]

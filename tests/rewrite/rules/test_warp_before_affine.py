@@ -8,7 +8,7 @@ import pytest
 from onnx import helper
 from stn_network import run_in_parts
 
-from nnkit.custom_ops import WarpPerspective, infer_shapes
+from nnkit.custom_ops import Normalize, WarpPerspective, infer_shapes
 from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.rewrite import resolve_steps, restructure_steps
@@ -65,6 +65,18 @@ def test_the_same_numbers(graphs, warp, localised):
     for seed in range(3):
         wanted, found = (FloatSession(m, ["warp_v"]).run(image(seed))["warp_v"] for m in (model, done.model))
         np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-5 * np.abs(wanted).max())
+
+
+def test_other_operators_behind_a_normalisation_stay(graphs):
+    """Another one of nnkit's own domain."""
+    net = graphs.Net(image=(1, 3, 6, 6))
+    scaled = net.op("Mul", "image", net.const(2.0), name="scale")
+    net.nodes.append(Normalize().node([scaled], ["y"], "norm"))
+    model = finished(net, "y")
+    done = restructure_steps(model, resolve_steps(["warp_before_affine"]))
+    entry = done.log.of("warp_before_affine")
+    assert (entry.fired, entry.declined) == ((), ())
+    assert [node.op_type for node in done.model.proto().graph.node] == ["Mul", "Normalize"]
 
 
 def test_a_constant_border_must_stand_for_one_value_in_all_channels(graphs):
