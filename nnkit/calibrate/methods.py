@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias, get_args
 from nnkit.calibrate.kl import kl_range
 from nnkit.calibrate.observers import Histogram
 from nnkit.calibrate.ranges import FormatKind, max_range, mse_range, percentile_range
+from nnkit.calibrate.room import given_room
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
 from nnkit.defaults import PERCENTILE
 
@@ -49,7 +50,7 @@ def by_method(
 ) -> CalibrationStats:
     """Stats with the ranges of another method, from the same histograms."""
     ranges = {
-        name: range_of(histogram, method, bits=bits, percentile=percentile)
+        name: given_room(stats, name, range_of(histogram, method, bits=bits, percentile=percentile))
         for name, histogram in stats.histograms.items()
     }
     return replace(
@@ -85,5 +86,6 @@ def refit(
     ranges = dict(stats.ranges)
     for name, histogram in stats.histograms.items():
         if name in bits and name not in stats.tuned:
-            ranges[name] = range_of(histogram, method, bits=bits[name], signed=signed, kind=kind)
+            fitted = range_of(histogram, method, bits=bits[name], signed=signed, kind=kind)
+            ranges[name] = given_room(stats, name, fitted)
     return replace(stats, ranges=ranges)

@@ -29,6 +29,14 @@ class ValueRange:
 
 
 @dataclass(frozen=True)
+class Limits:
+    """The least and the greatest number that a value can hold, in real units; infinite where there is no limit."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class SkippedImage:
     """A calibration file that could not be used, within the share that the recipe allows."""
 
@@ -61,6 +69,8 @@ class CalibrationStats:
         ranges for other numbers of bits from them.
     trials: what the method was chosen among.
     tuned: values whose ranges are as they are to be used: no target fits them to its formats anew.
+    room: values whose ranges get room for what was not seen, where few of their numbers were, and how far each can
+        go at all (`nnkit.calibrate.room`).
     """
 
     ranges: Mapping[str, ValueRange]
@@ -73,10 +83,12 @@ class CalibrationStats:
     histograms: Mapping[str, Histogram] = field(default_factory=dict, repr=False)
     trials: tuple[MethodTrial, ...] = ()
     tuned: frozenset[str] = frozenset()
+    room: Mapping[str, Limits] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ranges", MappingProxyType(dict(self.ranges)))
         object.__setattr__(self, "histograms", MappingProxyType(dict(self.histograms)))
+        object.__setattr__(self, "room", MappingProxyType(dict(self.room)))
 
     @cached_property
     def digest(self) -> str:
@@ -91,4 +103,6 @@ class CalibrationStats:
             state.update(histogram.counts.astype("<i8").tobytes())
         if self.tuned:
             state.update(repr(sorted(self.tuned)).encode())
+        if self.room:
+            state.update(repr([(name, self.room[name]) for name in sorted(self.room)]).encode())
         return state.hexdigest()

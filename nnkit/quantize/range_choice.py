@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from nnkit.calibrate.methods import METHODS, Method, by_method
 from nnkit.calibrate.run import calibrate
-from nnkit.calibrate.stats import CalibrationStats, MethodTrial
+from nnkit.calibrate.stats import CalibrationStats, Limits, MethodTrial
 from nnkit.graph import Model
 from nnkit.program import Program
 from nnkit.quantize.judge import Gain, in_turns, mean_gain, most_judges, program_accuracy
@@ -94,12 +95,13 @@ def choose(
     quantise: Callable[[CalibrationStats], Program],
     percentile: float,
     usual: Method | None = None,
+    room: Mapping[str, Limits] = MappingProxyType({}),
 ) -> RangeChoice:
     """Try every method: ranges from most of the samples, `quantise`, outputs on the others by simulation.
 
     model: the float network that the programs are made of. samples: at least one; a single one is measured and
     judges. A quarter judges; of few samples each quarter in turn (`in_turns`). Of large networks fewer samples judge,
-    so that the time is bounded. usual: as in `RangeChoice`.
+    so that the time is bounded. usual: as in `RangeChoice`. room: as in `CalibrationStats`.
     """
     turns = [(samples, samples)] if len(samples) == 1 else in_turns(samples)
     shares: dict[Method, list[float]] = {method: [] for method in METHODS}
@@ -108,6 +110,7 @@ def choose(
     for index, (measured, judging) in enumerate(turns):
         inputs = {spec.name: [sample.inputs[spec.name] for sample in measured] for spec in model.inputs}
         observed = calibrate(model, inputs, {}, method="percentile", percentile=percentile)
+        observed = replace(observed, room=room)
         for method in METHODS:
             program = quantise(by_method(observed, method, percentile=percentile))
             if index == 0 and method == METHODS[0]:

@@ -111,6 +111,7 @@ def choose_tuning(
         say(f"tuning ranges, {index + 1} of {rounds}")
         inputs = {spec.name: [sample.inputs[spec.name] for sample in measured] for spec in model.inputs}
         observed = calibrate(model, inputs, {}, method="percentile", percentile=percentile)
+        observed = replace(observed, room=statistics.room)
         plain = quantiser.fit(by_method(observed, method, percentile=percentile))
         moved = RangeTuning(tuned_ranges(model, plain, measured, quantiser.quantise), "").applied(plain)
         return (quantiser.quantise(each) for each in (plain, moved))  # one in memory at a time

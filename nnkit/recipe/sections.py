@@ -53,7 +53,14 @@ class Tags(RecipeModel):
 
 CalibrationMethod = Literal["auto", "max", "percentile", "mse", "kl"]
 Correction = Literal[
-    "equalize", "balance", "raise_largest", "bias_correction", "tune_ranges", "refine_ranges", "adaround"
+    "equalize",
+    "balance",
+    "raise_largest",
+    "bias_correction",
+    "room_for_unseen",
+    "tune_ranges",
+    "refine_ranges",
+    "adaround",
 ]
 
 
@@ -87,14 +94,15 @@ class Calibration(RecipeModel):
     )
     corrections: tuple[Correction, ...] | None = Field(
         default=None,
-        description="What improves quantised weights, for targets that offer it. `equalize`: channels of "
-        "neighbouring layers are scaled to equal widths of their weights; `balance`: channels are scaled so that all "
-        "use the range of their tensor; `raise_largest`: the largest weight of a group, which rounding its scale "
-        "down would cut, is raised to the next code where that is nearer; `bias_correction`: the shift of a layer's "
-        "mean goes off its bias; `tune_ranges`: ranges that the method made narrower than what was seen are widened "
-        "where the layers that read them are better for it; `refine_ranges`: what is added before a Relu gets no "
-        "levels for what the Relu cuts off; `adaround`: weights are rounded up or down as the layer's outputs need. "
-        "One that harms is undone. "
+        description="What improves quantised weights and ranges, for targets that offer it. `equalize`: channels of "
+        "neighbouring layers are scaled to equal widths of their weights; `balance`: channels are scaled so that "
+        "all use the range of their tensor; `raise_largest`: the largest weight of a group, which rounding its "
+        "scale down would cut, is raised to the next code where that is nearer; `bias_correction`: the shift of a"
+        " layer's mean goes off its bias; `room_for_unseen`: ranges of values that were seen in fewer than 10,000"
+        " numbers get room for larger ones; `tune_ranges`: ranges that the method made narrower than what was "
+        "seen are widened where the layers that read them are better for it; `refine_ranges`: what is added "
+        "before a Relu gets no levels for what the Relu cuts off; `adaround`: weights are rounded up or down as "
+        "the layer's outputs need. One that harms is undone, but for `room_for_unseen`, which is not judged. "
         "`null`: the target's own choice.",
         examples=[["balance", "bias_correction", "refine_ranges", "adaround"]],
     )

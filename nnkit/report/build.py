@@ -11,6 +11,7 @@ from typing import Any
 
 from nnkit import __version__
 from nnkit.build_status import Status
+from nnkit.calibrate.room import widened_values
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.lowered import Segment
 from nnkit.memory.plan import MemoryPlan
@@ -133,6 +134,8 @@ def _calibration(statistics: CalibrationStats) -> dict[str, Any]:
         entry["percentile"] = statistics.percentile
     if statistics.trials:
         entry["tried"] = [{"method": each.method, "sqnr_db": each.sqnr_db} for each in statistics.trials]
+    if widened := widened_values(statistics):
+        entry["room"] = {each.name: {"numbers": each.numbers, "factor": round(each.factor, 4)} for each in widened}
     if statistics.tuned:
         entry["tuned"] = sorted(statistics.tuned)
     skipped = [{"name": image.name, "reason": image.reason} for image in statistics.skipped]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nnkit.stages.packaging import package, page
     from nnkit.stages.precision import choose_precision
     from nnkit.stages.report_stage import Outcome, report, untried
+    from nnkit.stages.room import make_room
     from nnkit.stages.task import settle_task
     from nnkit.stages.tuning import tune_ranges
     from nnkit.stages.types import Artifact, Build, Imported, Preview, Restructured, Settled, Verdict
@@ -37,6 +38,7 @@ __all__ = [
     "emit",
     "import_model",
     "lower",
+    "make_room",
     "package",
     "page",
     "plan",
@@ -59,6 +61,7 @@ if not TYPE_CHECKING:  # a checker of types has the imports above, and takes no 
             "packaging": ("package", "page"),
             "precision": ("choose_precision",),
             "report_stage": ("Outcome", "report", "untried"),
+            "room": ("make_room",),
             "task": ("settle_task",),
             "tuning": ("tune_ranges",),
             "types": ("Artifact", "Build", "Imported", "Preview", "Restructured", "Settled", "Verdict"),

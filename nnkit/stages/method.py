@@ -45,7 +45,8 @@ def choose_method(build: Build, lowered: Lowered, statistics: CalibrationStats) 
     def compute(step: Step) -> RangeChoice:
         step.say("judging methods")
         usual = build.target.usual_calibration(build.options)
-        return choose(lowered.model, wanted.samples(MOST_SAMPLES), program, settings.percentile, usual)
+        samples = wanted.samples(MOST_SAMPLES)
+        return choose(lowered.model, samples, program, settings.percentile, usual, statistics.room)
 
     call = ranges_call("method", build, lowered, statistics, settings)
     codec = Codec(

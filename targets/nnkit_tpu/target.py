@@ -32,7 +32,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
     name = "tpu"
     summary = "Sophgo TPU: layer groups, bmodel or cvimodel by the vendor's compiler, its chip model"
     options = TpuOptions
-    corrections = ("bias_correction", "tune_ranges")
+    corrections = ("bias_correction", "room_for_unseen", "tune_ranges")
     documentation = "docs/tpu.md"
     # Gelu before its numbers become layers of their own; of fully connected layers `dense.py` chooses one by one.
     default_rules = ("gelu_from_parts", *(rule for rule in DEFAULT_RULES if rule != "fc_to_conv"))
