@@ -11,7 +11,9 @@ to rank two models that are nearly alike); `cycles` of the compiler's
 simulator (bytes of its final program on the cv181x, whose cycles nobody tells); `method`: of calibration, as chosen.
 `vendor_cycles` is empty where the scripts leave shapes for run time, as the simulator then sees the first part alone.
 `vendor_*`: the same of the model that `model_transform`, `run_calibration` and `model_deploy` make with their
-defaults; empty without a Python 3.10, which they need (`--environment` names an environment that has them).
+defaults; empty without a Python 3.10, which they need (`--environment` names an environment that has them). Where
+their converter does not read the exported file, they get the network written anew (`benchmarks.scripts_readable`);
+`vendor_read` says which: `as exported`, `rewritten`.
 `--exporters`: `torchscript` unless told; the vendor's scripts read few of the files that `dynamo` writes.
 `--keep` takes networks that `benchmarks.zoo --keep` has exported; others are exported here, which needs torch (extra
 `zoo`). `--rows` adds what is measured to a file, one half of a row (`by`: `nnkit` or `vendor`) a line, and does not
@@ -38,6 +40,7 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
+from benchmarks.scripts_readable import readable_by_the_scripts
 from benchmarks.table import Row, show
 from benchmarks.tpu_end_to_end import vendor_environment
 from benchmarks.zoo.exported import Exported
@@ -54,9 +57,12 @@ from nnkit_tpu.toolchain import require_toolchain
 EVERY, MANY, THIRD = "bm1684x", ("bm1688", "cv181x"), 3
 MOST_CYCLES = 1.01  # of the vendor's
 UNSEEN = 16  # inputs that a cosine is taken over, unless told
+_READS = "model_transform.py"
 _DYNAMIC = "run_mode TPU_DYNAMIC"
 _SCRIPT_TIMEOUT_S = 3600.0
-_EMPTY: Mapping[str, Any] = MappingProxyType({"vendor_status": "", "vendor_cosine": None, "vendor_cycles": None})
+_EMPTY: Mapping[str, Any] = MappingProxyType(
+    {"vendor_status": "", "vendor_read": "", "vendor_cosine": None, "vendor_cycles": None}
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -133,7 +139,7 @@ def by_vendor(key: Mapping[str, Any], exported: Exported | str, folder: Path, en
     if isinstance(exported, str):
         return {**_EMPTY}
     try:
-        return _by_vendor(key, exported, folder / "vendor", environment)
+        return _as_read(key, exported, folder, environment)
     except (NnkitError, _ScriptError, subprocess.TimeoutExpired) as error:
         return {**_EMPTY, "vendor_status": f"failed: {str(error)[:200]}"}
 
@@ -175,6 +181,22 @@ class _ScriptError(Exception):
     """A script of the vendor's failed."""
 
 
+class _ReadError(_ScriptError):
+    """The one that reads the network did."""
+
+
+def _as_read(key: Mapping[str, Any], exported: Exported, folder: Path, environment: Path) -> dict[str, Any]:
+    """By the scripts on the exported file; on the network written anew where they do not read that."""
+    try:
+        return {**_by_vendor(key, exported, folder / "vendor", environment), "vendor_read": "as exported"}
+    except _ReadError:
+        (folder / "rewritten").mkdir()
+        rewritten = readable_by_the_scripts(exported, folder / "rewritten")
+        if rewritten is None:
+            raise
+        return {**_by_vendor(key, rewritten, folder / "vendor_again", environment), "vendor_read": "rewritten"}
+
+
 def _by_vendor(key: Mapping[str, Any], exported: Exported, folder: Path, environment: Path) -> dict[str, Any]:
     """The three scripts with their defaults, and their model on the chip model."""
     name, chip = key["network"], key["chip"]
@@ -188,7 +210,7 @@ def _by_vendor(key: Mapping[str, Any], exported: Exported, folder: Path, environ
     model = f"vendor.{'cvimodel' if chip in CV_CHIPS else 'bmodel'}"
     for command in (
         [
-            *("model_transform.py", "--model_name", name, "--model_def", str(exported.path)),
+            *(_READS, "--model_name", name, "--model_def", str(exported.path)),
             *("--input_shapes", shapes, "--mlir", "net.mlir"),
         ],
         ["run_calibration.py", "net.mlir", "--dataset", "data", "--input_num", str(len(given)), "-o", "table"],
@@ -207,7 +229,8 @@ def _by_vendor(key: Mapping[str, Any], exported: Exported, folder: Path, environ
             check=False,
         )
         if done.returncode != 0:
-            raise _ScriptError(f"{command[0]}: {(done.stderr or done.stdout).strip()[-150:]}")
+            failed = _ReadError if command[0] == _READS else _ScriptError
+            raise failed(f"{command[0]}: {(done.stderr or done.stdout).strip()[-150:]}")
     (file,) = folder.glob("*_final.mlir")
     final = file.read_text(encoding="utf-8")
     on_cv = chip in CV_CHIPS
