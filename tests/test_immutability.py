@@ -18,7 +18,7 @@ from nnkit import pipeline, stages
 from nnkit.stages import Artifact, Build
 
 RUN = {
-    *("import_model", "restructure", "lower", "calibrate", "choose_method", "tune_ranges"),
+    *("import_model", "restructure", "lower", "calibrate", "make_room", "choose_method", "tune_ranges"),
     *(
         "choose_precision",
         "settle_task",
