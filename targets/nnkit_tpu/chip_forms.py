@@ -1,7 +1,7 @@
 """What a family of chips computes otherwise than it is written, in a form that comes out right, and soon.
 
-Fully connected layers are as `dense.py` says, what the BM chips need as `bm_forms.py`. All else concerns the cv18xx;
-each entry was found by comparison with the vendor's chip model.
+Fully connected layers are as `dense.py` says, what the BM chips need as `joined_groups.py`, `divisors.py` and
+`bm_forms.py`. All else concerns the cv18xx; each entry was found by comparison with the vendor's chip model.
 
 * A depthwise convolution in INT8 ignores its dilation: its kernel gets the zeros that stand between the weights.
 * An average pool cannot leave padding out of the count: it becomes pools without padding over the parts of the image
@@ -31,7 +31,9 @@ from nnkit_tpu.bm_forms import (
     without_single_rows,
 )
 from nnkit_tpu.dense import dense_layers
+from nnkit_tpu.divisors import guarded_divisors
 from nnkit_tpu.enlarging import enlarged
+from nnkit_tpu.joined_groups import joined_groups
 from nnkit_tpu.permutations import in_steps
 from nnkit_tpu.pool_parts import pools_of_parts
 from nnkit_tpu.program import (
@@ -51,8 +53,9 @@ _FAMILY = "cv"
 
 def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
     """The float graph with ops as `chip` computes them right and soon; mode: of the whole network."""
-    graph = dense_layers(graph, chip, mode)
+    graph = joined_groups(dense_layers(graph, chip, mode), chip, mode)
     if not chip.startswith(_FAMILY):
+        graph = guarded_divisors(graph, mode)
         graph = sliced_before_reshapes(with_whole_normalisations(without_single_rows(graph)))
         return softmax_before_swaps(roots_apart(graph)) if mode == "INT8" else graph
     tensors, ops = dict(graph.tensors), list[TpuOp]()

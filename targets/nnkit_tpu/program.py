@@ -179,6 +179,7 @@ class TpuConv(TpuRectified):
     """2-D convolution: grouped, depthwise, dilated. weight [O, I/group, kh, kw], bias [O], padding reads 0.
 
     weight_scale: [O], where the weights are integers of the network's own times these; empty: the compiler chooses.
+    joined: groups of the network in one (`joined_groups.py`).
     """
 
     kind: ClassVar[str] = "conv"
@@ -188,14 +189,15 @@ class TpuConv(TpuRectified):
     group: int = 1
     integer: IntegerWeights | None = None
     weight_scale: tuple[float, ...] = ()
+    joined: int = 1
 
     def weight_bytes(self) -> int:
         """Weights in the op's precision, biases of 32 bits."""
         return _weight_bytes(self)
 
     def multiply_accumulates(self, tensors: Mapping[str, Tensor]) -> int:
-        """One per weight and output position (of one image)."""
-        return int(self.weight.size) * int(np.prod(tensors[self.output].shape[-2:]))
+        """One per weight of the network and output position (of one image)."""
+        return int(self.weight.size) // self.joined * int(np.prod(tensors[self.output].shape[-2:]))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

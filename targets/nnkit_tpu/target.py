@@ -84,12 +84,13 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         from nnkit.quantize.affine.quantized_network import is_quantized
         from nnkit_tpu import quantized
         from nnkit_tpu.batch import with_batch
+        from nnkit_tpu.joined_groups import joined_groups
         from nnkit_tpu.lowering import lower
 
         keeps_integers = is_quantized(model)
         if keeps_integers:
             quantized.check_accepted(model, options)
-            graph = quantized.lower(model)
+            graph = joined_groups(quantized.lower(model), options.chip, "F32")
         else:
             graph = lower(model, "net", options.chip)
         with_batch(graph, options.batch)  # what mixes images is refused here

@@ -76,13 +76,13 @@ def arithmetic_cycles(chip: Chip, graph: GroupGraph, op: GroupOp) -> float:
     requantise = 12 * vectors
     taps = op.window.kernel_h * op.window.kernel_w if op.window else 1
     match op.kind:
-        case "conv" | "deconv" if op.group == 1:
-            pixels = height * width if op.kind == "conv" else source[2] * source[3]
-            inputs, outputs = -(-source[1] // chip.lanes), -(-channels // chip.lanes)
-            return images * taps * inputs * outputs * -(-pixels // chip.conv_pixels_per_cycle) + requantise
+        case "conv" | "deconv" if 1 < op.group == source[1]:
+            return 3.0 * taps * vectors + requantise
         case "conv" | "deconv":
-            per_group = max(source[1] // op.group, 1)
-            return 3.0 * taps * per_group * vectors + requantise
+            pixels = height * width if op.kind == "conv" else source[2] * source[3]
+            inputs, outputs = (-(-each // op.group // chip.lanes) for each in (source[1], channels))
+            passes = images * op.group * taps * inputs * outputs
+            return passes * -(-pixels // chip.conv_pixels_per_cycle) + requantise
         case "max_pool" | "average_pool":
             return 3.0 * taps * vectors
         case "matmul":

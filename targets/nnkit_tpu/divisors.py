@@ -1,0 +1,98 @@
+"""Divisors with a small number added, as normalised attention has them, on the BM chips.
+
+`n / (d + 1e-5)` is 0 in float32 where both are 0. In INT8 such a number is far below a step, and in F16, in which
+these chips divide, numbers below 2^-14 lose their digits and then vanish; a quotient of zeros is none. So the sum is
+taken in F16, and the number is 2^-14 at least.
+
+In INT8 numerator and divisor mostly are columns of one matrix product: of that product's 255 steps a divisor near 0
+has few, or none. Such a product is computed in F16.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from nnkit_tpu.program import (
+    FloatArray,
+    Mode,
+    TpuBinary,
+    TpuConv,
+    TpuGraph,
+    TpuMatMul,
+    TpuOp,
+    TpuPermute,
+    TpuReshape,
+    TpuScale,
+    TpuSlice,
+)
+
+LEAST = 2.0**-14
+_MOST = 1e-3  # that is added for the sake of zeros alone
+
+
+def guarded_divisors(graph: TpuGraph, mode: Mode) -> TpuGraph:
+    """The graph with numbers that F16 has in such divisors, and in INT8 with what they are made of in F16."""
+    if mode not in ("INT8", "F16"):
+        return graph
+    changed: dict[str, TpuOp] = {}
+    for op in graph.ops:
+        if not isinstance(op, TpuBinary) or op.function != "div" or len(op.inputs) < 2:
+            continue
+        numerator, divisor = op.inputs
+        total = graph.producer(divisor)
+        added = _number_added(total) if total is not None else None
+        if total is None or added is None or not 0 < added < _MOST:
+            continue
+        changed[divisor] = _lifted(_sum(total, max(added, LEAST)), mode)
+        product = _columns_of(graph, total.inputs[0])
+        if product is not None and product is _columns_of(graph, numerator):
+            changed[product.output] = _lifted(product, mode)
+    ops = tuple(changed.get(op.output, op) for op in graph.ops)
+    return replace(graph, ops=ops) if changed else graph
+
+
+def _number_added(op: TpuOp) -> float | None:
+    """The one number that an op adds to every value and does nothing else; None: it does something else.
+
+    A rewrite makes a depthwise convolution of a sum with a constant.
+    """
+    constant: FloatArray | None = None
+    if isinstance(op, TpuBinary) and op.function == "add" and not op.relu:
+        constant = op.constant
+    elif isinstance(op, TpuScale) and not op.relu and np.all(op.scale == 1.0):
+        constant = op.bias
+    elif isinstance(op, TpuConv) and not op.relu and op.group == op.weight.size == len(op.weight):  # depthwise, 1x1
+        plain = (
+            np.all(op.weight == 1.0) and not op.window.has_padding and op.window.stride_h == op.window.stride_w == 1
+        )
+        constant = op.bias if plain else None
+    if constant is None or not constant.size or np.any(constant != constant.flat[0]):
+        return None
+    return float(constant.flat[0])
+
+
+def _sum(op: TpuOp, number: float) -> TpuBinary:
+    return TpuBinary(
+        name=op.name,
+        inputs=op.inputs,
+        output=op.output,
+        tags=op.tags,
+        origins=op.origins,
+        range_of=op.range_of,
+        function="add",
+        constant=np.full(1, number, np.float32),
+    )
+
+
+def _lifted(op: TpuOp, mode: Mode) -> TpuOp:
+    return op if mode != "INT8" or "hp" in op.tags else replace(op, tags=(*op.tags, "hp"))
+
+
+def _columns_of(graph: TpuGraph, name: str) -> TpuMatMul | None:
+    """The matrix product that a value's numbers are taken from, if only moved since."""
+    op = graph.producer(name)
+    while isinstance(op, TpuSlice | TpuReshape | TpuPermute):
+        op = graph.producer(op.inputs[0])
+    return op if isinstance(op, TpuMatMul) else None
