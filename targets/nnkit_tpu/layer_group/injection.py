@@ -3,7 +3,8 @@
 The compiler takes cuts and slices from its group cache (`LOAD_TPU_GROUP`), and the order of ops from the order of the
 lines in the lowered program; load times and addresses it chooses itself. A group that its placement cannot hold is
 refused by it, or placed wrongly without a word, which the audit of the final program finds (`audit.py`): both are
-outcomes here, not errors.
+outcomes here, not errors. Layers that it cannot compile outside of groups are put into some
+(`lone_convolutions.py`).
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from pathlib import Path
 from nnkit.errors import InternalError, ToolError
 from nnkit_tpu.chips import Chip
 from nnkit_tpu.layer_group.audit import Audit, audit_local_memory
+from nnkit_tpu.layer_group.final_program import final_ops
 from nnkit_tpu.layer_group.from_lowered import LoweredFunction, read_lowered
 from nnkit_tpu.layer_group.groups import GroupedGraph
+from nnkit_tpu.layer_group.lone_convolutions import groups_around, lone_convolutions
+from nnkit_tpu.layer_group.suspects import with_suspects
 from nnkit_tpu.layer_group.vendor_files import (
     Command,
     InjectedGroup,
@@ -204,23 +208,20 @@ def _compiled(
             if not (work / weights.name).exists():
                 shutil.copyfile(weights, work / weights.name)
         (work / "lowered.mlir").write_text(program.text, encoding="utf-8")
-        environment = {}
-        if groups is not None:
-            cache = work / group_cache_name(program.name, program.chip.name, program.mode)
-            cache.write_text(write_group_cache(program.functions, groups), encoding="utf-8")
-            environment = {"LOAD_TPU_GROUP": "1"}
         suffix = "cvimodel" if program.chip.is_cv else "bmodel"
-        grouping = ["--init", *([] if way == _NONE else [_FORM.format(way)]), *_AFTERWARDS]
+        final = _grouped(toolchain, program, way, groups, work)
+        lone = lone_convolutions(final_ops(final), program.chip)
+        if lone and program.functions:
+            grouped = _with_lone_grouped(toolchain, program, final, lone, work)
+            final = _grouped(toolchain, program, *((way, groups) if grouped is None else (_SEARCH, grouped)), work)
+            lone = lone_convolutions(final_ops(final), program.chip)
         codegen = [text.format(f"net.{suffix}", program.model_version) for text in _CODEGEN_PASSES]
-        for arguments, log, what in (
-            (["lowered.mlir", *grouping, "-o", "final.mlir"], "groups.log", "forming layer groups"),
-            (["final.mlir", *codegen, "-o", "/dev/null"], "codegen.log", "generating code"),
-        ):
-            integers = program.mode == "INT8"
-            run_tpuc_opt(
-                toolchain, arguments, work, log_name=log, what=what, environment=environment, in_integers=integers
-            )
-        final = (work / "final.mlir").read_text(encoding="utf-8")
+        arguments, integers = ["final.mlir", *codegen, "-o", "/dev/null"], program.mode == "INT8"
+        try:
+            what = "generating code"
+            run_tpuc_opt(toolchain, arguments, work, log_name="codegen.log", what=what, in_integers=integers)
+        except CompilerError as error:
+            raise with_suspects(error, final_ops(final), lone) from None
         chosen = read_groups(final, program.functions)
         profile = _profile(work)
         measured = op_cycles_by_name(profile, program.functions, final) if profile is not None else None
@@ -228,6 +229,51 @@ def _compiled(
         audit = audit_local_memory(final, program.chip)
         commands = named_commands(profile, program.functions, final) if profile is not None else ()
         return Outcome(chosen, profile, read_traffic(final), measured, commands, model, audit=audit), final
+
+
+def _grouped(
+    toolchain: Toolchain,
+    program: LoweredProgram,
+    way: int,
+    groups: Mapping[str, Sequence[InjectedGroup]] | None,
+    work: Path,
+) -> str:
+    """The final program in `work`, where the lowered one is. Raises CompilerError."""
+    environment = {}
+    if groups is not None:
+        cache = work / group_cache_name(program.name, program.chip.name, program.mode)
+        cache.write_text(write_group_cache(program.functions, groups), encoding="utf-8")
+        environment = {"LOAD_TPU_GROUP": "1"}
+    grouping = ["--init", *([] if way == _NONE else [_FORM.format(way)]), *_AFTERWARDS]
+    run_tpuc_opt(
+        toolchain,
+        ["lowered.mlir", *grouping, "-o", "final.mlir"],
+        work,
+        log_name="groups.log",
+        what="forming layer groups",
+        environment=environment,
+        in_integers=program.mode == "INT8",
+    )
+    return (work / "final.mlir").read_text(encoding="utf-8")
+
+
+def _with_lone_grouped(
+    toolchain: Toolchain, program: LoweredProgram, final: str, lone: Sequence[str], work: Path
+) -> Mapping[str, Sequence[InjectedGroup]] | None:
+    """The groups of a final program and those that the layers `lone` fit into; None: they fit none."""
+    kept, result = read_groups(final, program.functions), None
+    for name in lone:
+        for groups in groups_around(program.functions, kept, name):
+            try:
+                tried = _grouped(toolchain, program, _SEARCH, groups, work)
+            except CompilerError as error:
+                if error.timed_out:
+                    raise
+                continue
+            if name not in lone_convolutions(final_ops(tried), program.chip):
+                kept = result = read_groups(tried, program.functions)
+                break
+    return result
 
 
 def _named_group(

@@ -25,9 +25,20 @@ class CompilerError(ToolError):
     def __init__(self, reason: str, *, where: str, log_path: Path, log: str, advice: str, timed_out: bool) -> None:
         remedy = f"the log is {log_path}"
         super().__init__(reason, where=where, remedy=f"{advice}; {remedy}" if advice else remedy)
-        self.log = log
+        self.log, self.log_path = log, log_path
         self.advice = advice
         self.timed_out = timed_out
+
+    def at(self, where: str, advice: str) -> CompilerError:
+        """The same failure at a place that is known better, with other advice."""
+        return CompilerError(
+            self.reason,
+            where=where,
+            log_path=self.log_path,
+            log=self.log,
+            advice=advice,
+            timed_out=self.timed_out,
+        )
 
 
 def run_tpuc_opt(
