@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from nnkit import rewrite
 from nnkit.calibrate import calibrate
@@ -18,7 +18,9 @@ from nnkit.graph.model import InputSpec, Model, OutputSpec
 from nnkit.graph.tags import LayerTags
 from nnkit.program.affine import AffineConv
 from nnkit.quantize.affine import AffineScheme, outputs_of, quantize_affine, read_qdq
+from nnkit.quantize.float_program import StoredWeights
 from nnkit.quantize.lowered import LoweredLayers
+from tests.quantize.conftest import make_model
 
 from .test_affine_quantize import images, network, run_qdq
 
@@ -123,6 +125,23 @@ def test_changed_weights_are_quantised_anew(tmp_path: Path) -> None:
     for a, b in zip(with_them.ops, without.ops, strict=True):
         if isinstance(a, AffineConv):
             assert np.array_equal(a.weight, b.weight)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_matrix_keeps_its_integers_where_it_became_a_convolution(turned: bool) -> None:
+    """[O, I] of a Gemm, or its transpose: with steps of a half, which nobody would choose for these weights."""
+    values = np.arange(-6, 6).reshape(3, 4)
+    given = values.T if turned else values
+    stored = StoredWeights(given, np.array([0.5]), np.zeros(1, np.int64), None)
+    nodes = [helper.make_node("Gemm", ["x", "w"], ["y"], name="fc", transB=int(not turned))]
+    model = make_model(nodes, {"w": (given * 0.5).astype(np.float32)}, {"x": (1, 4)}, ["y"])
+    model = rewrite.restructure(model, rewrite.resolve_rules(["fc_to_conv"]))[0]
+    stats = calibrate(
+        model, {"x": list(np.float32(np.random.default_rng(1).normal(0, 1, (8, 1, 4))))}, {}, method="mse"
+    )
+    program = quantize_affine(LoweredLayers.of(model), stats, AffineScheme(), weights={"fc": stored})
+    (op,) = (each for each in program.ops if isinstance(each, AffineConv))
+    np.testing.assert_array_equal(op.weight.reshape(3, 4), values)
 
 
 def test_a_float_model_is_refused() -> None:

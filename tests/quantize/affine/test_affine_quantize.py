@@ -231,6 +231,25 @@ def test_a_correction_that_harms_is_undone_and_said_so() -> None:
     assert keep_better(worse, better, model, x, "bias correction").ops is better.ops
 
 
+def test_a_correction_that_is_kept_is_measured_anew_on_all_inputs() -> None:
+    """As if none had been held out; unless who compares programs on these inputs wants the others alone."""
+    model, x, others = network(11, ["conv"]), images(1, 16), images(2, 16)
+    stats = calibrate(model, {"x": list(x)}, {}, method="mse")
+    scheme = AffineScheme(per_channel=False, bias_correction=True)
+
+    def biases(*samples: NDArray[np.float32] | None, **more: bool) -> list[int]:
+        given = [None if each is None else {"x": each} for each in samples]
+        program = quantize_affine(LoweredLayers.of(model), stats, scheme, Corrections(*given, **more))
+        assert not any("undone" in note for note in program.notes)
+        return [int(b) for op in program.ops if isinstance(op, AffineConv) for b in op.bias]
+
+    measured_once = biases(x)
+    measured_on_all = biases(np.concatenate([x, others]))
+    assert measured_once != measured_on_all
+    assert biases(x, others) == measured_on_all
+    assert biases(x, others, measure_anew=False) == measured_once
+
+
 def test_scales_come_back_from_the_export() -> None:
     program = program_for(network(4, ["conv", "prelu"]), AffineScheme())
     ranges = read_qdq_ranges(qdq_model(program))

@@ -94,6 +94,17 @@ def test_padding_holds_its_value() -> None:
     assert computed[0, 0, 0] == 4.5
 
 
+@pytest.mark.parametrize("bits", [8, 16])
+def test_signs_of_all_numbers(bits: int) -> None:
+    model = make_model([helper.make_node("Sign", ["x"], ["y"])], {}, {"x": (1, 4, 6, 6)}, ["y"])
+    values = float_values(model, {"x": _normal(1, 4, 6, 6)})
+    program = quantize(lower(model), stats_of(values), FixedPointScheme(bits=bits))
+    stored = np.linspace(program.tensors["x"].low, program.tensors["x"].high, 4 * 6 * 6).round().astype(np.int64)
+    stored[:5] = [-2, -1, 0, 1, 2]
+    signs = simulate(program, {"x": stored.reshape(4, 6, 6)})["y"]
+    np.testing.assert_array_equal(program.tensors["y"].fixed.dequantize(signs).reshape(-1), np.sign(stored))
+
+
 def test_products_of_sixteen_bits_are_summed_in_what_holds_them() -> None:
     program, _, _ = _quantised("Mul", 16)
     (mul,) = program.ops
