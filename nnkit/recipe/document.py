@@ -7,7 +7,7 @@ are expanded. What can be reported together is: duplicate keys, unset variables 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ import yaml
 
 from nnkit.reading import is_broken_link
 from nnkit.recipe import scalars
-from nnkit.recipe.problems import InvalidRecipeError, KeyPath, Place, Problem, shown
+from nnkit.recipe.problems import InvalidRecipeError, KeyPath, Place, Problem, in_order, shown
 from nnkit.recipe.settings import Setting, settings_beside
 from nnkit.recipe.variables import Expansion, VariableError, expand
 from nnkit.recipe.yaml_loader import (
@@ -100,16 +100,6 @@ def load_document(
         sources=tuple(builder.real_paths),
         settings=settings_beside(settings),
     )
-
-
-def in_order(placed: Iterable[tuple[Place, Problem]], file: str) -> list[Problem]:
-    """Problems in the order of lines, those of the recipe `file` first, without repetitions."""
-
-    def order(item: tuple[Place, Problem]) -> tuple[bool, str, int, int]:
-        place = item[0]
-        return place.file != file, place.file, place.line, place.column
-
-    return list(dict.fromkeys(problem for _, problem in sorted(placed, key=order)))
 
 
 def folder_of(text: str, place: Place, *, from_environment: bool) -> Path:

@@ -15,10 +15,10 @@ from nnkit.did_you_mean import nearest, suggestion
 from nnkit.recipe.anchoring import anchored
 from nnkit.recipe.base import RecipeModel
 from nnkit.recipe.deployment import DEPLOYMENT
-from nnkit.recipe.document import Document, in_order, load_document
+from nnkit.recipe.document import Document, load_document
 from nnkit.recipe.explain import Finding, explain, path_in, value_at
 from nnkit.recipe.placed import Placed
-from nnkit.recipe.problems import InvalidRecipeError, KeyPath, Problem
+from nnkit.recipe.problems import InvalidRecipeError, KeyPath, Problem, in_order
 from nnkit.recipe.scalars import resolve
 from nnkit.recipe.schema import Recipe, RecipeBody, target_faults
 from nnkit.recipe.sections import TargetOptionsBase

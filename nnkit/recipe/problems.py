@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nnkit.errors import RecipeError
@@ -47,6 +47,16 @@ class Problem:
     def __str__(self) -> str:
         remedy = f"\n    fix: {self.remedy}" if self.remedy else ""
         return f"{self.where}: {self.reason}{remedy}"
+
+
+def in_order(placed: Iterable[tuple[Place, Problem]], file: str) -> list[Problem]:
+    """Problems in the order of lines, those of the recipe `file` first, without repetitions."""
+
+    def order(item: tuple[Place, Problem]) -> tuple[bool, str, int, int]:
+        place = item[0]
+        return place.file != file, place.file, place.line, place.column
+
+    return list(dict.fromkeys(problem for _, problem in sorted(placed, key=order)))
 
 
 MAX_SHOWN = 40

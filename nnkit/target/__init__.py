@@ -4,6 +4,7 @@ from nnkit.external_tool import Tool
 from nnkit.lowered import Lowered, Segment
 from nnkit.memory.local import LocalMemory, Span
 from nnkit.runner import Contract, LayerRunner, Runner, RunResult
+from nnkit.target.comparisons import CompiledComparison, CompiledLayer, DumpComparison, NumberCount
 from nnkit.target.deployer import Deployer, PipelineRun, PipelineRunner
 from nnkit.target.fixed_point import FixedPointTarget
 from nnkit.target.loading import (
@@ -22,14 +23,10 @@ from nnkit.target.loading import (
 )
 from nnkit.target.protocol import (
     API_VERSION,
-    CompiledComparison,
-    CompiledLayer,
     Corrected,
     Deployment,
-    DumpComparison,
     InstalledTool,
     Machine,
-    NumberCount,
     PrecisionSearch,
     Quantization,
     Target,

@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 
 from nnkit.program.formats import Affine, Pixels
 from nnkit.quantize.functions import Function
-from nnkit_tpu.program import FloatArray, IntegerWeights, Requant, Rounding, TpuActivation
+from nnkit_tpu.integer_parameters import IntegerWeights, Requant, Rounding
+from nnkit_tpu.program import FloatArray, TpuActivation
 
 _HIGHEST_SHIFT = 30
 _LOWEST_SHIFT = -32

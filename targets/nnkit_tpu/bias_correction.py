@@ -35,7 +35,8 @@ from nnkit.quantize.judge import (
 )
 from nnkit.samples import Sample
 from nnkit.target import Quantization
-from nnkit_tpu.program import IntegerWeights, TpuConv, TpuGraph
+from nnkit_tpu.integer_parameters import IntegerWeights
+from nnkit_tpu.program import TpuConv, TpuGraph
 
 _SAMPLES = 32
 _FEWEST = 4  # means of inputs need fewer images than sums of rounded layers

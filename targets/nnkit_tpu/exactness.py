@@ -7,8 +7,8 @@ may differ by one unit of its output, and is named with the reason.
 from __future__ import annotations
 
 from nnkit_tpu.chips import CV_CHIPS
+from nnkit_tpu.integer_parameters import IntegerTable
 from nnkit_tpu.program import (
-    IntegerTable,
     TpuActivation,
     TpuBinary,
     TpuConcat,

@@ -19,12 +19,8 @@ from nnkit.program.formats import Affine
 from nnkit_tpu import kernels
 from nnkit_tpu.arithmetic import activation, apply, round_half_away, stored_constant
 from nnkit_tpu.casts import cast, rounded
+from nnkit_tpu.integer_parameters import IntegerOperands, IntegerTable, IntegerWeights, Requant, ScaledSum
 from nnkit_tpu.program import (
-    IntegerOperands,
-    IntegerTable,
-    IntegerWeights,
-    Requant,
-    ScaledSum,
     TpuActivation,
     TpuBinary,
     TpuConcat,

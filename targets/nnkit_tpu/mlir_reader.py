@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from nnkit.program import Affine, Pixels, Program
 from nnkit_tpu.arithmetic import pixel_tables
-from nnkit_tpu.program import IntegerOperands, IntegerWeights, Requant, TpuDeconv, TpuOp
+from nnkit_tpu.integer_parameters import IntegerOperands, IntegerWeights, Requant
+from nnkit_tpu.program import TpuDeconv, TpuOp
 from nnkit_tpu.top_mlir import PixelInput
 
 _LOCATION = re.compile(r'^(#loc\d*) = loc\("(.*)"\)$')

@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 
 from nnkit.program import Arrays, OpBase, Tensor, Tensors, Watch, Window
 from nnkit.program.formats import Affine, Format
+from nnkit_tpu.integer_parameters import IntegerOperands, IntegerTable, IntegerWeights, Requant, ScaledSum
 
 FloatArray: TypeAlias = NDArray[np.float32]
 Mode: TypeAlias = Literal["INT8", "F16", "BF16", "F32"]
 _WEIGHT_BYTES: Mapping[Mode, int] = {"INT8": 1, "F16": 2, "BF16": 2, "F32": 4}
-Rounding: TypeAlias = Literal["half_away", "half_up", "half_even", "down", "two_steps"]
 BinaryFunction: TypeAlias = Literal["add", "sub", "mul", "div", "min", "max"]
 ActivationFunction: TypeAlias = Literal[
     "relu",
@@ -67,58 +67,6 @@ class TpuTensor:
         """The dimensions by which local memory is laid out: missing ones are 1, trailing ones fall into W."""
         padded = (*self.shape, 1, 1, 1, 1)[: max(4, len(self.shape))]
         return padded[0], padded[1], padded[2], int(np.prod(padded[3:]))
-
-
-@dataclass(frozen=True, eq=False)
-class Requant:
-    """multiplier, shift: [1] or [C] integers; acc * multiplier, then a right shift by `shift` with `rounding`.
-
-    `two_steps`: 31 of the bits are shifted out first, half up, then the others, half away from zero.
-    """
-
-    multiplier: NDArray[np.int64]
-    shift: NDArray[np.int64]
-    rounding: Rounding = "half_away"
-
-
-@dataclass(frozen=True, eq=False)
-class IntegerWeights:
-    """An op with weights in 8 bits: bias int32 (None: none) in units of input scale * weight scale.
-
-    weight: -128..127, or 0..255 where no weight is negative and there is no bias.
-    """
-
-    weight: NDArray[np.int16]
-    bias: NDArray[np.int32] | None
-    requant: Requant
-
-
-@dataclass(frozen=True, eq=False)
-class IntegerOperands:
-    """An op on several INT8 operands: a multiplier and a right shift for each.
-
-    joint: the products are combined first and shifted once, by the first shift.
-    """
-
-    multipliers: tuple[int, ...]
-    shifts: tuple[int, ...]
-    rounding: Rounding = "half_away"
-    joint: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class IntegerTable:
-    """An INT8 activation as the compiler does it: 256 results, by the stored byte read as unsigned."""
-
-    table: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class ScaledSum:
-    """An average in a network with zero points: the sum of stored values times `scale`, plus `offset`, in float32."""
-
-    scale: float
-    offset: float
 
 
 @dataclass(frozen=True)

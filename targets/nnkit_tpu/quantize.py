@@ -23,16 +23,11 @@ from nnkit_tpu.arithmetic import (
 )
 from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.compiler_thresholds import Threshold
+from nnkit_tpu.integer_parameters import IntegerOperands, IntegerTable, IntegerWeights, Requant, Rounding, ScaledSum
 from nnkit_tpu.lifted import asked_mode, computed_mode
 from nnkit_tpu.program import (
     Cast,
-    IntegerOperands,
-    IntegerTable,
-    IntegerWeights,
     Mode,
-    Requant,
-    Rounding,
-    ScaledSum,
     TpuActivation,
     TpuBinary,
     TpuConcat,

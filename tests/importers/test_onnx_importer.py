@@ -1,4 +1,4 @@
-"""Import as a whole: names, inputs, types, tags, what is left out and what is refused."""
+"""Import as a whole: names, inputs, types, what is left out and what is refused."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from nnkit.errors import ExitCode, ModelError, RecipeError
-from nnkit.importers import ImportOptions, TagGlobError, TagGlobs, import_onnx, model_file_digest
+from nnkit.errors import ModelError, RecipeError
+from nnkit.importers import ImportOptions, import_onnx, model_file_digest
 
 WEIGHT = np.random.default_rng(1).standard_normal((4, 4, 3, 3)).astype(np.float32)
 
@@ -262,85 +262,6 @@ def test_functions_that_stand_for_billions_of_layers_are_refused(make_model: Any
     model.opset_import.append(helper.make_opsetid("own", 1))
     with pytest.raises(ModelError, match="more than 1,000,000 layers when its 30 functions are inlined"):
         import_onnx(save(model))
-
-
-# Tags
-
-
-def test_tags_from_names_and_globs_are_keyed_by_value(make_model: Any, save: Any) -> None:
-    nodes = [
-        _conv("x", "a", "/stem_hp/Conv"),
-        _relu("a", "b", "act"),
-        _conv("b", "y_out", ""),
-        _relu("y_out", "y", "z_cpu"),
-    ]
-    globs = TagGlobs(hp=("y_*",), cpu=("act", "/stem*"))
-    tags = import_onnx(save(make_model(nodes, {"w": WEIGHT})), ImportOptions(tag_globs=globs)).model.tags
-    assert (tags.of("a").hp, tags.of("a").cpu, tags.of("a").origins) == (True, True, ("/stem_hp/Conv",))
-    assert (tags.of("b").hp, tags.of("b").cpu) == (False, True)
-    assert (tags.of("y_out").hp, tags.of("y_out").origins) == (True, ("y_out",))
-    assert (tags.of("y").hp, tags.of("y").cpu) == (False, True)
-
-
-def test_tags_follow_layers_that_conversion_rewrites(make_model: Any, save: Any) -> None:
-    scales = np.array([1, 1, 2, 2], np.float32)
-    nodes = [
-        helper.make_node("Upsample", ["x", "scales"], ["u"], name="up_cpu", mode="nearest"),
-        helper.make_node("Softmax", ["u"], ["y"], name="soft_hp", axis=1),
-    ]
-    model = import_onnx(save(make_model(nodes, {"scales": scales}, opset=9))).model
-    by_name = {node.name: node for node in model.proto().graph.node}
-    assert by_name["up_cpu"].op_type == "Resize"
-    assert model.tags.of("u").cpu
-    assert by_name["soft_hp"].op_type == "Softmax"
-    assert model.tags.of(by_name["soft_hp"].output[0]).hp
-
-
-def test_a_glob_that_matches_nothing_lists_near_names(make_model: Any, save: Any) -> None:
-    path = save(make_model([_conv("x", "a", "features_conv1"), _relu("a", "y", "Act")], {"w": WEIGHT}))
-    globs = TagGlobs(hp=("Act", "feature_conv*"), where=lambda tag, index: f"r.yaml:{tag}:{index}")
-    with pytest.raises(TagGlobError, match="matches no layer") as caught:
-        import_onnx(path, ImportOptions(tag_globs=globs))
-    error = caught.value
-    assert (error.where, error.glob, error.exit_code) == ("r.yaml:hp:1", "feature_conv*", ExitCode.USER)
-    assert "'features_conv1'" in error.remedy
-    with pytest.raises(TagGlobError) as caught:
-        import_onnx(path, ImportOptions(tag_globs=TagGlobs(cpu=("act",))))
-    assert "'Act'" in caught.value.remedy
-
-
-def test_a_tag_on_what_folds_away_is_an_error(make_model: Any, save: Any) -> None:
-    nodes = [
-        helper.make_node("Exp", ["k"], ["e"], name="table_hp"),
-        helper.make_node("Mul", ["x", "e"], ["y"], name="m"),
-    ]
-    path = save(make_model(nodes, {"k": np.ones((4, 1, 1), np.float32)}))
-    with pytest.raises(ModelError, match=r"'table_hp' \(hp by name 'table_hp'\)"):
-        import_onnx(path)
-    with pytest.raises(ModelError, match=r"'table_hp'.*hp by glob 'tab\*'"):
-        import_onnx(path, ImportOptions(tag_globs=TagGlobs(hp=("tab*",))))
-    assert import_onnx(path, ImportOptions(simplify=False)).model.tags.of("e").hp
-
-
-def test_a_tagged_layer_that_reaches_no_output_is_an_error(make_model: Any, save: Any) -> None:
-    nodes = [_relu("x", "dead", "left_cpu"), _relu("x", "y", "r")]
-    with pytest.raises(ModelError, match="left_cpu"):
-        import_onnx(save(make_model(nodes)))
-
-
-def test_a_modules_shape_arithmetic_may_fold_while_its_layer_keeps_the_tag(make_model: Any, save: Any) -> None:
-    nodes = [
-        _conv("x", "a", "/head_hp/Conv"),
-        helper.make_node("Shape", ["a"], ["s"], name="/head_hp/Shape"),
-        helper.make_node("Gather", ["s", "first"], ["n"], name="/head_hp/Gather"),
-        helper.make_node("Concat", ["n", "rest"], ["target"], name="/head_hp/Concat", axis=0),
-        helper.make_node("Reshape", ["a", "target"], ["y"], name="reshape"),
-    ]
-    constants = {"w": WEIGHT, "first": np.array([0], np.int64), "rest": np.array([-1], np.int64)}
-    result = import_onnx(save(make_model(nodes, constants)))
-    assert _names(result.model) == ["/head_hp/Conv", "reshape"]
-    assert result.model.tags.of("a").hp
-    assert sum("folded away" in note for note in result.notes) == 3
 
 
 # Refusals

@@ -14,7 +14,8 @@ from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import ModelError
 from nnkit.program import Window
 from nnkit_tpu.arithmetic import apply, joint_multipliers, multiplier_and_shift, round_half_away
-from nnkit_tpu.program import Requant, TpuActivation, TpuBinary, TpuConcat, TpuGraph, TpuPool, TpuTensor
+from nnkit_tpu.integer_parameters import Requant
+from nnkit_tpu.program import TpuActivation, TpuBinary, TpuConcat, TpuGraph, TpuPool, TpuTensor
 from nnkit_tpu.thresholds import thresholds
 
 

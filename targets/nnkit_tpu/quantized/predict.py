@@ -20,12 +20,9 @@ from nnkit.program import Float, Format, Program, Tensor
 from nnkit.program.formats import Affine
 from nnkit.report.untried import KEPT_FORMATS
 from nnkit_tpu.arithmetic import activation_table, requant, round_half_away
+from nnkit_tpu.integer_parameters import IntegerOperands, IntegerTable, IntegerWeights, ScaledSum
 from nnkit_tpu.program import (
     Cast,
-    IntegerOperands,
-    IntegerTable,
-    IntegerWeights,
-    ScaledSum,
     TpuActivation,
     TpuBinary,
     TpuConcat,
