@@ -36,10 +36,12 @@ from nnkit.quantize.judge import (
 from nnkit.samples import Sample
 from nnkit.target import Quantization
 from nnkit_tpu.integer_parameters import IntegerWeights
-from nnkit_tpu.program import TpuConv, TpuGraph
+from nnkit_tpu.program import FloatArray, TpuConv, TpuGraph
+
+FEWEST = 4
+"""Images; means of inputs need fewer than sums of rounded layers."""
 
 _SAMPLES = 32
-_FEWEST = 4  # means of inputs need fewer images than sums of rounded layers
 _CLEARLY = 2.0  # standard errors that it gains by where nobody asked, as a method of calibration has to
 
 Means = Mapping[str, NDArray[np.float64]]
@@ -49,7 +51,7 @@ Means = Mapping[str, NDArray[np.float64]]
 def corrects_biases(quantization: Quantization) -> bool:
     """Whether the recipe asks for it; one that says nothing does where there are images enough."""
     asked = quantization.calibration.corrections
-    return len(quantization.samples(_FEWEST)) >= _FEWEST if asked is None else BIAS_CORRECTION in asked
+    return len(quantization.samples(FEWEST)) >= FEWEST if asked is None else BIAS_CORRECTION in asked
 
 
 def corrected(
@@ -58,28 +60,31 @@ def corrected(
     program: Program,
     quantization: Quantization,
     quantise: Callable[[TpuGraph], Program],
+    weights: TpuGraph | None = None,
 ) -> Program:
     """`program`, which `quantise` made of `graph`, or a better one with corrected biases; a note says which.
+
+    weights: the graph with the float network's weights, where those of `graph` are on the program's grid already.
 
     Raises RecipeError where there are too few calibration images.
     """
 
     def correct(measured: Sequence[Sample]) -> Program:
-        return quantise(with_corrected_biases(graph, program, input_means(model, graph, measured)))
+        return quantise(with_corrected_biases(graph, program, input_means(model, graph, measured), weights))
 
     samples = quantization.samples(_SAMPLES)
-    if len(samples) < _FEWEST:
-        raise too_few(len(samples), _FEWEST)
+    if len(samples) < FEWEST:
+        raise too_few(len(samples), FEWEST)
     without, with_it = accuracy_in_quarters(
         model, program, samples, lambda index, measured: (program, correct(measured))
     )
-    judge = _judge(asked=quantization.calibration.corrections is not None, judged_on=without.each_db.size)
+    judge = judge_of(asked=quantization.calibration.corrections is not None, judged_on=without.each_db.size)
     kept, note = judge(LABEL, without, with_it)
     chosen = correct(samples) if kept else program
-    return replace(chosen, notes=(*chosen.notes, note))
+    return replace(chosen, notes=(*program.notes, note))
 
 
-def _judge(*, asked: bool, judged_on: int) -> Judge:
+def judge_of(*, asked: bool, judged_on: int) -> Judge:
     """Where nobody asked: two standard errors of the gain, which tell something from 16 images on; with fewer, a gain
     of all images together and of the mean one."""
     if asked:
@@ -98,27 +103,34 @@ def input_means(model: Model, graph: TpuGraph, samples: Sequence[Sample]) -> Mea
     return channel_means(model, [name for name in wanted if name in values], samples)
 
 
-def with_corrected_biases(graph: TpuGraph, program: Program, means: Means) -> TpuGraph:
-    """The float graph with biases for the integer weights of `program`, which was made of it."""
+def with_corrected_biases(
+    graph: TpuGraph, program: Program, means: Means, weights: TpuGraph | None = None
+) -> TpuGraph:
+    """The float graph with biases for the integer weights of `program`, which was made of it.
+
+    weights: the graph with the weights to take them from; `graph` itself unless given.
+    """
     quantised = {op.output: op for op in program.ops if isinstance(op, TpuConv)}
+    real = {op.output: op for op in (weights or graph).ops if isinstance(op, TpuConv)}
     ops = []
     for op in graph.ops:
         if isinstance(op, TpuConv) and op.inputs[0] in means:
-            op = _corrected(op, quantised[op.output], program, means[op.inputs[0]], graph.tensors[op.inputs[0]].shape)
+            shape, mean = graph.tensors[op.inputs[0]].shape, means[op.inputs[0]]
+            op = replace(op, bias=_corrected(real[op.output], quantised[op.output], program, mean, shape))
         ops.append(op)
     return replace(graph, ops=tuple(ops))
 
 
 def _corrected(
     op: TpuConv, quantised: TpuConv, program: Program, mean: NDArray[np.float64], input_shape: Sequence[int]
-) -> TpuConv:
+) -> FloatArray | None:
     source = quantised.casts[0].target
     stored = program.tensors[op.output].format
     integer = quantised.integer
     if not (isinstance(integer, IntegerWeights) and isinstance(source, Affine) and isinstance(stored, Affine)):
-        return op  # a layer in floats
+        return op.bias  # a layer in floats
     if mean.size != op.group * op.weight.shape[1]:
-        return op  # values that the model has in another shape
+        return op.bias  # values that the model has in another shape
     stage = integer.requant
     factor = stage.multiplier * np.exp2(-stage.shift.astype(np.float64)) * stored.scale[0] / source.scale[0]
     difference = op.weight.astype(np.float64) - integer.weight * factor.reshape(-1, 1, 1, 1)
@@ -127,7 +139,7 @@ def _corrected(
     bias = np.einsum("goi,gi->go", by_input, mean.reshape(op.group, -1)).reshape(-1)
     if op.bias is not None:
         bias = bias + op.bias.astype(np.float64)
-    return replace(op, bias=bias.astype(np.float32))
+    return np.asarray(bias, np.float32)
 
 
 def _share_inside(window: Window, height: int, width: int) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ from nnkit_tpu.bias_correction import corrects_biases
 from nnkit_tpu.lowered import TpuLowered
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.program import TpuOp, TpuPad, TpuPermute, TpuPool, TpuReshape, TpuSlice, TpuUpsample
+from nnkit_tpu.weight_rounding import rounds_weights
 
 Quantise = Callable[[TpuLowered, Quantization], Program]
 
@@ -43,7 +44,7 @@ class TpuDiagnosis(Diagnosis):
         self._quantise, self._quantization = quantise, quantization
         plain = quantization.calibration.model_copy(update={"corrections": ()})
         self._uncorrected = replace(quantization, calibration=plain)
-        self.trials_are_builds = not corrects_biases(quantization)
+        self.trials_are_builds = not (corrects_biases(quantization) or rounds_weights(quantization))
         self._last: tuple[LayerSet, Program] | None = None
         self.layers = _in_integers(lowered, self.program(frozenset()))
 

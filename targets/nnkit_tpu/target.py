@@ -32,7 +32,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
     name = "tpu"
     summary = "Sophgo TPU: layer groups, bmodel or cvimodel by the vendor's compiler, its chip model"
     options = TpuOptions
-    corrections = ("bias_correction", "room_for_unseen", "tune_ranges")
+    corrections = ("adaround", "bias_correction", "room_for_unseen", "tune_ranges")
     documentation = "docs/tpu.md"
     # Gelu before its numbers become layers of their own; of fully connected layers `dense.py` chooses one by one.
     default_rules = ("gelu_from_parts", *(rule for rule in DEFAULT_RULES if rule != "fc_to_conv"))
@@ -108,6 +108,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         from nnkit_tpu.pixels import pixel_format, pixel_inputs
         from nnkit_tpu.quantize import Precision, to_program
         from nnkit_tpu.thresholds import fitted
+        from nnkit_tpu.weight_rounding import rounded, rounds_weights
 
         named = replace(lowered.graph, name=quantization.name)
         if lowered.keeps_integers:
@@ -122,10 +123,12 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         def quantise(each: TpuGraph) -> Program:
             return to_program(each, ranges, precision)
 
-        program = quantise(graph)
-        if precision.mode != "INT8" or not corrects_biases(quantization):
-            return program
-        return corrected(lowered.model, graph, program, quantization, quantise)
+        program, weights = quantise(graph), graph
+        if precision.mode == "INT8" and rounds_weights(quantization):
+            graph, program = rounded(lowered.model, graph, program, quantization, quantise)
+        if precision.mode == "INT8" and corrects_biases(quantization):
+            program = corrected(lowered.model, graph, program, quantization, quantise, weights)
+        return program
 
     def diagnosis(
         self, reference: Model, lowered: TpuLowered, quantization: Quantization, options: TpuOptions

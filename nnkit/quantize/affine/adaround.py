@@ -90,15 +90,30 @@ class Moments:
         self.mean_out = np.zeros((self.groups, self.outputs))
         self.power = np.zeros((self.groups, self.outputs))
 
+    def add_inputs(self, x: NDArray[np.float32], window: Window, pad_value: float) -> None:
+        """One part of the samples, x [N, C, H, W] in real units, without targets: `aim_at` makes them."""
+        columns = self._columns(x, window, pad_value)[0]
+        for group in range(self.groups):
+            self.second[group] += columns[:, group].T @ columns[:, group]
+        self.mean_in += columns.sum(axis=0, dtype=np.float64)
+        self.count += len(columns)
+
+    def aim_at(self, weight: Array, damping: float) -> None:
+        """Take as targets what these weights, [O, I/g, kh, kw] in real units, make of the inputs that were added.
+
+        damping: of the mean square of an input, is added to every square: few columns do not tell all directions.
+        """
+        rows = weight.reshape(self.groups, self.outputs, -1)
+        for group in range(self.groups):
+            self.second[group] += damping * np.trace(self.second[group]) / self.inputs * np.eye(self.inputs)
+        self.cross = self.second @ rows.transpose(0, 2, 1)
+        self.mean_out = np.einsum("gk,gok->go", self.mean_in, rows)
+        self.power = np.einsum("gok,gko->go", rows, self.cross)
+
     def add(self, x: NDArray[np.float32], targets: NDArray[np.float32], window: Window, pad_value: float) -> None:
         """One part of the samples: x [N, C, H, W] in real units, targets [N, O, OH, OW] without bias."""
-        views = taps(padded(x, window, pad_value), window)
-        count, _, height, width = views.shape[:4]
-        stride = max(1, -(-count * height * width // _MOST_COLUMNS))
-        chosen = np.arange(0, count * height * width, stride)
-        image, row, column = np.unravel_index(chosen, (count, height, width))
-        columns = views[image, :, row, column].reshape(chosen.size, self.groups, self.inputs)
-        wanted = targets[image, :, row, column].reshape(chosen.size, self.groups, self.outputs)
+        columns, (image, row, column) = self._columns(x, window, pad_value)
+        wanted = targets[image, :, row, column].reshape(len(columns), self.groups, self.outputs)
         for group in range(self.groups):
             part, want = columns[:, group], wanted[:, group]
             self.second[group] += part.T @ part
@@ -106,7 +121,18 @@ class Moments:
         self.mean_in += columns.sum(axis=0, dtype=np.float64)
         self.mean_out += wanted.sum(axis=0, dtype=np.float64)
         self.power += np.square(wanted, dtype=np.float64).sum(axis=0)
-        self.count += chosen.size
+        self.count += len(columns)
+
+    def _columns(
+        self, x: NDArray[np.float32], window: Window, pad_value: float
+    ) -> tuple[NDArray[np.float32], tuple[NDArray[np.intp], ...]]:
+        """[n, groups, inputs] that outputs are made of, at most so many of them, and where: image, row, column."""
+        views = taps(padded(x, window, pad_value), window)
+        count, _, height, width = views.shape[:4]
+        stride = max(1, -(-count * height * width // _MOST_COLUMNS))
+        chosen = np.arange(0, count * height * width, stride)
+        image, row, column = np.unravel_index(chosen, (count, height, width))
+        return views[image, :, row, column].reshape(chosen.size, self.groups, self.inputs), (image, row, column)
 
     def form(self, *, centred: bool) -> tuple[Array, Array, Array]:
         """G [g, K, K], m [g, O/g, K] and the targets' power [g, O/g]: means over columns; centred: covariances."""

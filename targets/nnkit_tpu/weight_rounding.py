@@ -1,0 +1,217 @@
+"""Weights rounded up or down as their layers' outputs need (`nnkit.quantize.affine.adaround`), for the compiler.
+
+The compiler rounds float weights to the nearest, by scales of its own. So it gets weights that lie on its grid
+already, and nothing is left to round; the largest of each scale stays as it is, which keeps the scale. What every
+layer reads is observed in float on calibration images.
+
+The errors of one layer may make up for those of another, so the whole is judged as corrected biases are: by the
+outputs on images kept aside, a quarter of them at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit.graph import Model
+from nnkit.graph.onnx_runtime import FloatSession
+from nnkit.program import Program
+from nnkit.program.formats import Affine
+from nnkit.program.window import Window
+from nnkit.quantize.affine.adaround import Moments, adapt
+from nnkit.quantize.judge import accuracy_in_quarters, too_few
+from nnkit.samples import Sample
+from nnkit.target import Quantization
+from nnkit_tpu.bias_correction import FEWEST, judge_of
+from nnkit_tpu.integer_parameters import IntegerWeights
+from nnkit_tpu.program import FloatArray, TpuConv, TpuGraph, TpuMatMul, TpuOp
+
+ADAROUND = "adaround"
+"""Its name in a recipe's `calibration.corrections`."""
+
+LABEL = "adaptive rounding"
+"""Its name in notes."""
+
+_SAMPLES = 32  # to judge on
+_MEASURED = 8  # to observe what layers read, spread evenly over the others
+_MOST_INPUTS = 1200  # of one output: the square of it is kept, and worked on for each output
+_MOST_WORK = 2e9  # outputs times inputs squared, of all layers together; some seconds
+_DAMPING = 0.01  # of the mean square of an input: few images do not tell all directions
+
+Quantise = Callable[[TpuGraph], Program]
+Rows = NDArray[np.float64]
+"""Weights of a layer as [outputs, inputs / group, kh, kw]."""
+
+
+def rounds_weights(quantization: Quantization) -> bool:
+    """Whether the recipe asks for it; one that says nothing does where there are images enough."""
+    asked = quantization.calibration.corrections
+    return len(quantization.samples(FEWEST)) >= FEWEST if asked is None else ADAROUND in asked
+
+
+def rounded(
+    model: Model, graph: TpuGraph, program: Program, quantization: Quantization, quantise: Quantise
+) -> tuple[TpuGraph, Program]:
+    """The graph and `program`, which `quantise` made of it, or better ones; a note of the program says which.
+
+    Raises RecipeError where there are too few calibration images.
+    """
+    samples = quantization.samples(_SAMPLES)
+    if len(samples) < FEWEST:
+        raise too_few(len(samples), FEWEST)
+
+    def round_on(measured: Sequence[Sample]) -> TpuGraph:
+        return with_rounded_weights(model, graph, program, measured[:: -(-len(measured) // _MEASURED)], quantise)
+
+    without, with_it = accuracy_in_quarters(
+        model, program, samples, lambda index, measured: (program, quantise(round_on(measured)))
+    )
+    judge = judge_of(asked=quantization.calibration.corrections is not None, judged_on=without.each_db.size)
+    kept, note = judge(LABEL, without, with_it)
+    if not kept:
+        return graph, replace(program, notes=(*program.notes, note))
+    chosen = round_on(samples)
+    return chosen, replace(quantise(chosen), notes=(*program.notes, note))
+
+
+def with_rounded_weights(
+    model: Model, graph: TpuGraph, program: Program, samples: Sequence[Sample], quantise: Quantise
+) -> TpuGraph:
+    """The float graph with weights on the grid of `program`, which `quantise` made of it.
+
+    Layers whose inputs the model does not have, that are large, or of which the compiler would make other integers,
+    stay as they are.
+    """
+    layers = list(_layers(model, graph, program))
+    if not layers:
+        return graph
+    session = FloatSession(model, list(dict.fromkeys(layer.op.inputs[0] for layer in layers)))
+    runs = [session.run(sample.inputs) for sample in samples]
+    chosen = {layer.op.output: _adapted(layer, [run[layer.op.inputs[0]] for run in runs]) for layer in layers}
+    made = _with_weights(graph, layers, chosen)
+    quantised = {op.output: op for op in quantise(made).ops}
+    taken = {name: each for name, each in chosen.items() if _has_integers(quantised[name], each)}
+    return made if len(taken) == len(chosen) else _with_weights(graph, layers, taken)
+
+
+@dataclass(frozen=True, eq=False)
+class _Layer:
+    """A layer with weights in 8 bits.
+
+    weight, stored: real and as the compiler rounds them. scales: [O], real weight of one stored unit. fixed: weights
+    that stay, as the scale comes from them.
+    """
+
+    op: TpuConv | TpuMatMul
+    weight: Rows
+    stored: Rows
+    scales: NDArray[np.float64]
+    window: Window
+    group: int
+
+    @property
+    def inputs(self) -> int:
+        """How many weights one output is made of."""
+        return int(np.prod(self.weight.shape[1:]))
+
+    @property
+    def largest(self) -> NDArray[np.bool_]:
+        """The largest weight of each scale."""
+        sizes = np.abs(self.weight)
+        axes = (1, 2, 3) if isinstance(self.op, TpuConv) else None
+        return np.asarray(sizes == sizes.max(axis=axes, keepdims=True))
+
+
+def _layers(model: Model, graph: TpuGraph, program: Program) -> Iterator[_Layer]:
+    """Those that can be rounded so, the small ones first, as far as the work is bounded."""
+    values = {name for node in model.proto().graph.node for name in node.output}
+    values |= {value.name for value in model.inputs}
+    quantised = {op.output: op for op in program.ops if isinstance(op, TpuOp)}
+    layers = []
+    for op in graph.ops:
+        if isinstance(op, TpuConv | TpuMatMul) and op.inputs[0] in values:
+            layer = _layer(op, quantised[op.output], program)
+            if layer is not None and _reads_as_it_is(layer, graph.tensors[op.inputs[0]].shape):
+                layers.append(layer)
+    left = _MOST_WORK
+    for layer in sorted(layers, key=_work):
+        left -= _work(layer)
+        if left < 0:
+            return
+        yield layer
+
+
+def _work(layer: _Layer) -> float:
+    return float(layer.weight.shape[0]) * layer.inputs**2
+
+
+def _layer(op: TpuConv | TpuMatMul, quantised: TpuOp, program: Program) -> _Layer | None:
+    source, stored = quantised.casts[0].target, program.tensors[op.output].format
+    integer = getattr(quantised, "integer", None)
+    if op.weight is None or not isinstance(integer, IntegerWeights):
+        return None  # a layer in floats, or one without weights
+    if not (isinstance(source, Affine) and isinstance(stored, Affine)):
+        return None
+    stage = integer.requant
+    scales = stage.multiplier * np.exp2(-stage.shift.astype(np.float64)) * stored.scale[0] / source.scale[0]
+    weight, whole = _rows(op, op.weight), _rows(op, integer.weight)
+    scales = np.broadcast_to(np.ravel(scales), weight.shape[:1])
+    if np.abs(weight / scales.reshape(-1, 1, 1, 1) - whole).max() > 0.51:
+        return None  # cut, or on another grid
+    window, group = (op.window, op.group) if isinstance(op, TpuConv) else (Window(1, 1), 1)
+    layer = _Layer(op, weight, whole, np.asarray(scales, np.float64), window, group)
+    return layer if layer.inputs <= _MOST_INPUTS else None
+
+
+def _rows(op: TpuConv | TpuMatMul, weight: NDArray[np.generic]) -> Rows:
+    return (weight if isinstance(op, TpuConv) else weight.T[:, :, None, None]).astype(np.float64)
+
+
+def _reads_as_it_is(layer: _Layer, shape: Sequence[int]) -> bool:
+    """Whether the layer reads the tensor as images [N, C, H, W], or as rows of its inputs."""
+    if isinstance(layer.op, TpuConv):
+        return len(shape) == 4 and shape[1] == layer.weight.shape[1] * layer.group
+    return shape[-1] == layer.inputs
+
+
+def _adapted(layer: _Layer, inputs: Sequence[NDArray[np.float32]]) -> Rows:
+    """The integers of the layer. inputs: what it reads, of every sample."""
+    moments = Moments(layer.group, layer.inputs, layer.weight.shape[0] // layer.group)
+    for values in inputs:
+        moments.add_inputs(_images(layer, values), layer.window, 0.0)
+    moments.aim_at(layer.weight, damping=_DAMPING)
+    units = layer.weight / layer.scales.reshape(-1, 1, 1, 1)
+    fixed = layer.largest | (np.abs(layer.stored) >= np.abs(layer.stored).max())
+    adapted, _, _ = adapt(np.where(fixed, layer.stored, units), layer.scales, moments, 0, centred=False)
+    return adapted
+
+
+def _images(layer: _Layer, values: NDArray[np.float32]) -> NDArray[np.float32]:
+    if isinstance(layer.op, TpuConv):
+        return values.reshape(-1, *values.shape[-3:])
+    return values.reshape(-1, values.shape[-1]).T[None, :, :, None]
+
+
+def _with_weights(graph: TpuGraph, layers: Sequence[_Layer], integers: Mapping[str, Rows]) -> TpuGraph:
+    weights: dict[str, FloatArray] = {}
+    for layer in layers:
+        if layer.op.output in integers:
+            real = integers[layer.op.output] * layer.scales.reshape(-1, 1, 1, 1)
+            kept = np.where(layer.largest, layer.weight, real).astype(np.float32)
+            weights[layer.op.output] = (
+                kept if isinstance(layer.op, TpuConv) else np.ascontiguousarray(kept[:, :, 0, 0].T)
+            )
+    ops = tuple(
+        replace(op, weight=weights[op.output]) if isinstance(op, TpuConv | TpuMatMul) and op.output in weights else op
+        for op in graph.ops
+    )
+    return replace(graph, ops=ops)
+
+
+def _has_integers(op: object, integers: Rows) -> bool:
+    if not isinstance(op, TpuConv | TpuMatMul) or not isinstance(op.integer, IntegerWeights):
+        return False
+    return np.array_equal(_rows(op, op.integer.weight), integers)
