@@ -61,6 +61,7 @@ PROGRAM_CLASSES: tuple[type, ...] = (
 )
 
 _FORMATS: Mapping[Mode, Float] = {"F16": Float(16), "BF16": Float(32), "F32": Float(32)}
+_MOST_UNLIKE = 64  # how often the larger threshold of a sum in INT8 may hold the smaller one
 _TABLES = (
     *("sigmoid", "silu", "hard_sigmoid", "hard_swish", "tanh", "exp", "sqrt"),
     *("gelu", "gelu_by_tanh", "erf", "elu", "softplus", "mish", "log"),
@@ -98,9 +99,9 @@ def to_program(graph: TpuGraph, ranges: Mapping[str, ValueRange], precision: Pre
     for op in graph.ops:
         from_bf16 = precision.high == "F16" and modes[op.inputs[0]] == "BF16"  # which is not cast to F16
         floating = isinstance(formats[op.inputs[0]], Float) and not from_bf16
-        asked = _mode(op, floating, graph, precision, notes)
+        asked = _mode(op, floating, graph, precision, notes, chosen)
         if isinstance(op, TpuRecurrent) and (
-            modes[op.inputs[0]] == "F16" or _read_in_f16(op, graph, precision)
+            modes[op.inputs[0]] == "F16" or _read_in_f16(op, graph, precision, chosen)
         ):  # no code casts F16 to BF16, nor back
             asked = "F16"
         if isinstance(op, TpuReshape) and from_bf16:
@@ -177,10 +178,17 @@ def _tensor(tensor: TpuTensor, stored: Format) -> Tensor:
     return Tensor(tensor.name, tensor.shape[1:], stored, low, high)
 
 
-def _mode(op: TpuOp, floating: bool, graph: TpuGraph, precision: Precision, notes: list[str]) -> Mode:
+def _mode(
+    op: TpuOp,
+    floating: bool,
+    graph: TpuGraph,
+    precision: Precision,
+    notes: list[str],
+    chosen: Mapping[str, Threshold],
+) -> Mode:
     """The precision of one op; ops without an INT8 form run in the higher one, and that is noted.
 
-    floating: whether what only moves values moves floats.
+    floating: whether what only moves values moves floats. chosen: thresholds, of an INT8 network.
     """
     if precision.mode != "INT8":
         return precision.mode
@@ -210,6 +218,8 @@ def _mode(op: TpuOp, floating: bool, graph: TpuGraph, precision: Precision, note
             reason = "the compiler gives a softmax 16 bits of it"
         case TpuBinary() | TpuMatMul() if _computed_in_float(op, graph, precision.chip):
             reason = "the compiler computes it in floating point"
+        case TpuBinary() if _adds_unlike_ranges(op, chosen):
+            reason = f"the compiler adds ranges over {_MOST_UNLIKE} times apart in floating point"
         case _:
             return "INT8"
     of_its_own = isinstance(op, TpuRecurrent) and op.cell == "lstm" and precision.chip == "bm1684x"
@@ -218,13 +228,21 @@ def _mode(op: TpuOp, floating: bool, graph: TpuGraph, precision: Precision, note
     return mode
 
 
-def _read_in_f16(op: TpuOp, graph: TpuGraph, precision: Precision) -> bool:
+def _adds_unlike_ranges(op: TpuBinary, chosen: Mapping[str, Threshold]) -> bool:
+    """Whether the op is a sum of two values, one of which has a far larger threshold than the other."""
+    if op.function != "add" or op.constant is not None:
+        return False
+    values = [chosen[name].value for name in op.inputs]
+    return max(values) > _MOST_UNLIKE * min(values)
+
+
+def _read_in_f16(op: TpuOp, graph: TpuGraph, precision: Precision, chosen: Mapping[str, Threshold]) -> bool:
     """Whether a layer that runs in F16 reads the op's result, or what reshapes make of it."""
     for reader in graph.consumers(op.output):
         if isinstance(reader, TpuReshape):
-            if _read_in_f16(reader, graph, precision):
+            if _read_in_f16(reader, graph, precision, chosen):
                 return True
-        elif computed_mode(reader, _mode(reader, False, graph, precision, []), precision.chip, ()) == "F16":
+        elif computed_mode(reader, _mode(reader, False, graph, precision, [], chosen), precision.chip, ()) == "F16":
             return True
     return False
 

@@ -208,3 +208,28 @@ def test_every_disagreement_is_counted_and_told(tmp_path: Path, monkeypatch: pyt
     assert lines[1].endswith("layer 0: 0 weights")
     assert len(lines) == 10
     assert "2 more" in lines[-1]
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "bm1688", "cv181x"])
+def test_sums_of_unlike_ranges_are_in_floating_point_where_the_compiler_has_them_so(
+    tpu_toolchain: Toolchain, tmp_path: Path, chip: str
+) -> None:
+    """By default, without a word about their precision."""
+    times = {"just_alike": 64.0, "unlike": 64.1, "unlike_the_other_way": 1 / 64.1, "a_dead_branch": 1e5}
+    net = Net()
+    net.nodes.append(helper.make_node("Conv", ["x", net.constant(np.ones((4, 3, 1, 1)))], ["branch"], name="branch"))
+    for index, name in enumerate(times):
+        weight = net.constant(np.full((4, 3, 1, 1), index + 2.0))
+        net.nodes.append(helper.make_node("Conv", ["x", weight], [f"to_{name}"], name=f"to_{name}"))
+        net.nodes.append(helper.make_node("Add", ["branch", f"to_{name}"], [name], name=name))
+    net.nodes.append(helper.make_node("Concat", list(times), ["joined"], name="joined", axis=1))
+    graph = lower(import_onnx(net.saved("joined", tmp_path)).model, "net", chip)
+    ranges = dict.fromkeys(graph.tensors, ValueRange(-2.0, 2.0, -2.0, 2.0))
+    ranges |= {f"to_{name}": ValueRange(-2 * ratio, 2 * ratio, 0.0, 0.0) for name, ratio in times.items()}
+    program = to_program(graph, ranges, Precision(chip, "INT8"))
+    table = table_ranges(graph, ranges, chip)
+    lowered = lower_graph(tpu_toolchain, graph, CompileOptions(chip), tmp_path, ranges=table)
+    theirs = read_lowered(lowered.mlir.read_text(encoding="utf-8"))
+    floating = {name for name in times if theirs[lowered.locations[name]].scale is None}
+    assert floating == {op.name for op in program.ops if op.name in times and op.mode != "INT8"}  # type: ignore[attr-defined]
+    assert len(floating) == 3
