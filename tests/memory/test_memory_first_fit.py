@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnkit.memory.first_fit import lowest_offset, place
+from nnkit.memory.first_fit import ORDERS, lowest_offset, place
 from nnkit.memory.packing import Item, Packing, Rules
 
 items = st.lists(
@@ -53,3 +53,17 @@ def test_rules_that_bind_nothing_change_nothing(placed_items: list[Item]) -> Non
     assert not ruled.is_plain
     order = range(len(placed_items))
     assert place(plain, order) == place(ruled, order)
+
+
+def test_the_orders_count_the_steps_at_both_ends() -> None:
+    """100 bytes in one step, 20 in three, 30 in two from step 1 on: areas of 100, 60 and 60."""
+    short, long, late = Item("short", 100, 0, 0, 1), Item("long", 20, 0, 2, 1), Item("late", 30, 1, 2, 1)
+    expected = {
+        "size": [short, late, long],
+        "area": [short, late, long],  # of equal areas the larger first
+        "lifetime": [long, late, short],
+        "start": [short, long, late],
+        "start, long first": [long, short, late],
+        "end": [late, long, short],
+    }
+    assert {name: sorted([long, late, short], key=rule) for name, rule in ORDERS.items()} == expected
