@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from nnkit.program import Window
 from nnkit_tpu.chip_model import run_on_chip_model
 from nnkit_tpu.compile import CompileOptions, lower_graph
 from nnkit_tpu.layer_group.cost import CostModel
+from nnkit_tpu.layer_group.final_program import final_ops
 from nnkit_tpu.layer_group.groups import plan_groups
 from nnkit_tpu.layer_group.injection import compile_groups, groups_of
 from nnkit_tpu.layer_group.rules import whole_plan_rules
@@ -26,6 +28,7 @@ from nnkit_tpu.program import (
     TpuMatMul,
     TpuOp,
     TpuPad,
+    TpuPermute,
     TpuPool,
     TpuReduce,
     TpuReshape,
@@ -217,3 +220,31 @@ def test_softmax_and_sums_along_columns_give_what_they_give_on_global_memory(
         values += run_on_chip_model(tpu_toolchain, tmp_path / "net.bmodel", "bm1684x", {"x": x}).values()
     assert np.ptp(values[0]) > 0
     assert np.array_equal(*values)
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "bm1688", "cv181x"])
+def test_permutations_are_outside_of_groups_whoever_forms_them(
+    tpu_toolchain: Toolchain, tmp_path: Path, chip: str
+) -> None:
+    """Those that move values, between layers that are in groups otherwise."""
+    shape, orders = (1, 8, 12, 10), [(0, *order) for order in permutations((1, 2, 3))][1:]
+    weight = np.random.default_rng(4).normal(0, 0.1, (8, 8, 3, 3)).astype(np.float32)
+    window = Window(3, 3, 1, 1, 1, 1, 1, 1, 1, 1)
+    ops: list[TpuOp] = [TpuConv(name="c", inputs=("x",), output="c", weight=weight, bias=None, window=window)]
+    shapes = {"x": shape, "c": shape}
+    for index, order in enumerate(orders):
+        turned, result = f"turned{index}", f"result{index}"
+        ops.append(TpuPermute(name=turned, inputs=("c",), output=turned, order=order))
+        ops.append(TpuActivation(name=result, inputs=(turned,), output=result, function="sigmoid"))
+        shapes |= dict.fromkeys((turned, result), tuple(shape[axis] for axis in order))
+    results = tuple(op.output for op in ops[2::2])
+    graph = TpuGraph("net", {n: TpuTensor(n, each) for n, each in shapes.items()}, tuple(ops), ("x",), results)
+    ranges = dict.fromkeys(shapes, ValueRange(-4.0, 4.0, -4.0, 4.0))
+    ready = lower_graph(tpu_toolchain, graph, CompileOptions(chip), tmp_path, ranges=ranges).ready
+    compile_groups(tpu_toolchain, ready, keep=tmp_path / "groups")
+    final = final_ops((tmp_path / "groups" / "final.mlir").read_text(encoding="utf-8"))
+    assert [op.in_group for op in final if op.kind == "Permute"] == [False] * len(orders)
+    assert any(op.in_group for op in final)
+    turns = [op for function in ready.functions for op in function.graph.ops if op.kind == "permute"]
+    assert len(turns) == len(orders)
+    assert all(op.not_local for op in turns)
