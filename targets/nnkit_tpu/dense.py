@@ -21,7 +21,17 @@ from typing import Any
 
 from nnkit.program import Window
 from nnkit_tpu.chips import align_up, chip_named
-from nnkit_tpu.program import Mode, TpuActivation, TpuConv, TpuGraph, TpuMatMul, TpuOp, TpuReshape, TpuTensor
+from nnkit_tpu.program import (
+    Mode,
+    TpuActivation,
+    TpuConv,
+    TpuGraph,
+    TpuMatMul,
+    TpuOp,
+    TpuReduce,
+    TpuReshape,
+    TpuTensor,
+)
 
 _EXTRA = 68  # bytes of an output channel's bias, multiplier and shift in front of its taps
 _BIAS, _SCALE, _TABLE = 4, 5, 256  # bytes of an output's bias, of its multiplier and shift, of an activation's table
@@ -62,6 +72,10 @@ _RATES: Mapping[tuple[str, int], _Rates] = {
     ("bm1688", 2): _Rates(15.7, 24.5, 29.0, 28.0, 28.0, 2000.0, 12000.0, 2.0),
 }
 """By chip and bytes of a weight, from the profiles of layers of 64 to 25,088 inputs and 8 to 4,096 outputs."""
+
+_OWN_GROUP: Mapping[str, float] = {"bm1684x": 1000.0}
+"""Behind a reduction, whose result lies in global memory, convolutions take so many cycles for a group of their own,
+and a product has no start, on the chips where that was measured; on the bm1688 they are as elsewhere."""
 
 
 def dense_layers(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
@@ -104,6 +118,8 @@ def _sooner_as_convolutions(graph: TpuGraph, chain: Sequence[TpuOp], chip: str, 
     image = _image(graph, chain[0])
     rates = _RATES[chip, _size(chain[0], mode)]
     convolutions, products = 0.0, rates.entry if image[1:] == (1, 1) else 0.0
+    reduced = isinstance(graph.producer(chain[0].inputs[0]), TpuReduce) and chip in _OWN_GROUP
+    convolutions += _OWN_GROUP[chip] if reduced else 0.0
     for op in chain:
         if not isinstance(op, TpuMatMul) or op.weight is None:
             continue
@@ -113,7 +129,7 @@ def _sooner_as_convolutions(graph: TpuGraph, chain: Sequence[TpuOp], chip: str, 
         channels, height, width = image if op is chain[0] else (inputs, 1, 1)
         of_lane = -(-outputs // lanes) * (align_up(channels, lanes) * height * width * size + _EXTRA)
         convolutions += lanes * of_lane / (rates.conv_beyond if of_lane > most else rates.conv)
-        products += inputs * rates.row_cycles(outputs * size) + rates.start
+        products += inputs * rates.row_cycles(outputs * size) + (0.0 if reduced else rates.start)
     if chain[0].inputs[0] in graph.inputs:
         return False  # the reshape of an input that is given in float32 would be computed so
     leaves = chain[-1].output

@@ -198,6 +198,8 @@ def _mode(
         return "F32"  # the compiler makes integers of it behind the reshape
     floating = floating and op.inputs[0] not in graph.inputs
     match op:
+        case TpuPermute() if _read_as_integers(op, graph, precision, chosen):
+            return "INT8"
         case TpuSlice() | TpuReshape() | TpuPermute() | TpuUpsample():
             return precision.high if floating else "INT8"
         case TpuInterp() | TpuReduce() | TpuLayerNorm() | TpuEmbedding() | TpuRecurrent():
@@ -245,6 +247,17 @@ def _read_in_f16(op: TpuOp, graph: TpuGraph, precision: Precision, chosen: Mappi
         elif computed_mode(reader, _mode(reader, False, graph, precision, [], chosen), precision.chip, ()) == "F16":
             return True
     return False
+
+
+def _read_as_integers(op: TpuOp, graph: TpuGraph, precision: Precision, chosen: Mapping[str, Threshold]) -> bool:
+    """Whether layers with weights in INT8 alone read what the op moves, so that half the bytes can be moved."""
+    readers = graph.consumers(op.output)
+    return bool(readers) and all(
+        isinstance(reader, TpuConv | TpuMatMul)
+        and reader.weight is not None
+        and _mode(reader, False, graph, precision, [], chosen) == "INT8"
+        for reader in readers
+    )
 
 
 def _gives_scores(op: TpuMatMul, graph: TpuGraph) -> bool:

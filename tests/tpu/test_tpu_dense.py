@@ -19,7 +19,17 @@ from nnkit_tpu.compile import CompileOptions, compile_graph
 from nnkit_tpu.dense import dense_layers
 from nnkit_tpu.layer_group.vendor_files import read_profile, read_traffic
 from nnkit_tpu.lowering import lower
-from nnkit_tpu.program import TpuActivation, TpuConv, TpuGraph, TpuMatMul, TpuOp, TpuPool, TpuReshape, TpuTensor
+from nnkit_tpu.program import (
+    TpuActivation,
+    TpuConv,
+    TpuGraph,
+    TpuMatMul,
+    TpuOp,
+    TpuPool,
+    TpuReduce,
+    TpuReshape,
+    TpuTensor,
+)
 from nnkit_tpu.quantize import Precision, to_program
 from nnkit_tpu.toolchain import Toolchain
 
@@ -94,6 +104,38 @@ def test_the_choice_is_what_costs_less(
     chosen = dense_layers(given, chip, "INT8")
     taken = costs["convolutions" if convolutions(chosen) else "products"]
     assert taken <= (1.01 if chip == "cv181x" else 1.03) * min(costs.values()), costs
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "bm1688"])
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), [(16, 32, 10), (64, 192, 1000)])
+def test_behind_a_mean_over_rows_the_choice_is_what_costs_less(
+    tpu_toolchain: Toolchain, tmp_path: Path, chip: str, rows: int, inputs: int, outputs: int
+) -> None:
+    first = TpuMatMul(
+        name="m",
+        inputs=("x",),
+        output="m",
+        weight=RANDOM.normal(0, 0.1, (inputs, inputs)).astype(np.float32),
+        bias=np.zeros(inputs, np.float32),
+    )
+    mean = TpuReduce(name="r", inputs=("m",), output="r", function="mean", axes=(1,), keep_dims=False)
+    last = TpuMatMul(
+        name="fc",
+        inputs=("r",),
+        output="fc",
+        weight=RANDOM.normal(0, 0.1, (inputs, outputs)).astype(np.float32),
+        bias=np.zeros(outputs, np.float32),
+    )
+    shapes = {"x": (1, rows, inputs), "m": (1, rows, inputs), "r": (1, inputs), "fc": (1, outputs)}
+    tensors = {name: TpuTensor(name, shape) for name, shape in shapes.items()}
+    given = TpuGraph("net", tensors, (first, mean, last), ("x",), ("fc",))
+    chosen = dense_layers(given, chip, "INT8")
+    other = given if convolutions(chosen) else dense_layers(given, "cv181x", "BF16")
+    assert bool(convolutions(other)) != bool(convolutions(chosen))
+    ours, theirs = (
+        cost(tpu_toolchain, graph, chip, tmp_path / name) for name, graph in (("ours", chosen), ("other", other))
+    )
+    assert ours <= theirs
 
 
 def test_convolutions_give_the_same_values(tmp_path: Path) -> None:

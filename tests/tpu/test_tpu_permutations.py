@@ -55,6 +55,26 @@ def test_the_chip_model_agrees(tpu_toolchain: Toolchain, tmp_path: Path) -> None
     assert report["status"] == "ok"
 
 
+@pytest.mark.parametrize("chip", ["bm1684x", "cv181x"])
+def test_what_integers_alone_read_is_moved_as_integers(tpu_toolchain: Toolchain, tmp_path: Path, chip: str) -> None:
+    """Behind a normalisation in floating point, unless something in floating point reads it, too."""
+    net = Net()
+    parted = net("Reshape", "x", net.ints(1, 8, 120))
+    normal = net("LayerNormalization", parted, net.normal(120), net.normal(120), axis=-1)
+    turned = net("Transpose", normal, perm=[0, 2, 1], to="turned")
+    product = net("MatMul", turned, net.normal(8, 6), to="product")
+    another = net("LayerNormalization", parted, net.normal(120), net.normal(120), axis=-1)
+    other = net("Transpose", another, perm=[0, 2, 1], to="other")
+    mean = net("ReduceMean", other, net.ints(2), keepdims=1, to="mean")
+    mixed = net("Add", mean, net("MatMul", other, net.normal(8, 8)), to="mixed")
+    report = built(net.model([product, mixed]), f"chip: {chip}", tmp_path)
+    formats = {layer["name"]: layer["formats"]["output"] for layer in report["layers"]}
+    assert formats["turned"].startswith("s8 ")
+    assert not formats["other"].startswith("s8 ")
+    assert refuted(report) == []
+    assert report["status"] == "ok"
+
+
 def test_blocks_of_rows_are_not_taken_for_an_image(tpu_toolchain: Toolchain, tmp_path: Path) -> None:
     """The compiler makes SpaceToDepth of reshapes and a transposition, of rows [1, 8, 120] as of an image."""
     net = Net()
