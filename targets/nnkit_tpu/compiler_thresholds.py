@@ -6,9 +6,9 @@ Its passes, in their order, as the source of its conversion tells them (`calibra
    parts agree, their threshold becomes the result's; otherwise the result's becomes that of every part, and of what
    a part is merely selected from.
 2. On the BM chips, a sum of two products that nothing else reads gives them its threshold.
-3. Forwards: what only moves or selects values has its input's threshold, as has the minimum or maximum with a number;
-   a product with a number has the input's times that number, or, where it becomes part of the matrix product before
-   it, what the table states.
+3. Forwards: what only moves or selects values has its input's threshold, as has the minimum or maximum with a number,
+   and on the cv18xx the one over axes; a product with a number has the input's times that number, or, where it
+   becomes part of the matrix product before it, what the table states.
 """
 
 from __future__ import annotations

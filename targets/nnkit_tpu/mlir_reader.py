@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nnkit.program import Affine, Pixels, Program
 from nnkit_tpu.arithmetic import pixel_tables
 from nnkit_tpu.integer_parameters import IntegerOperands, IntegerWeights, Requant
-from nnkit_tpu.program import TpuDeconv, TpuOp
+from nnkit_tpu.program import TpuBinary, TpuDeconv, TpuOp
 from nnkit_tpu.top_mlir import PixelInput
 
 _LOCATION = re.compile(r'^(#loc\d*) = loc\("(.*)"\)$')
@@ -135,6 +135,8 @@ def _integer(op: TpuOp, theirs: LoweredOp, name: str, weights: Any) -> list[Disa
         mine, shifts = tuple(map(int, stage.multiplier)), tuple(int(s) - first for s in stage.shift)
     elif isinstance(stage, IntegerOperands):
         mine, shifts = stage.multipliers, stage.shifts
+        if stage.joint and isinstance(op, TpuBinary) and op.function == "sub":
+            mine = mine[0], -mine[1]  # the compiler adds the negated product
     if mine and theirs.multipliers and not isinstance(op, TpuDeconv):
         pairs = zip(mine, theirs.multipliers, strict=False)
         wrong = sum(a != b for a, b in pairs) + sum(a != b for a, b in zip(shifts, theirs.shifts, strict=False))

@@ -26,6 +26,7 @@ from nnkit_tpu.program import (
     TpuPermute,
     TpuPool,
     TpuRectified,
+    TpuReduce,
     TpuReshape,
     TpuSlice,
     TpuSoftmax,
@@ -61,7 +62,9 @@ def thresholds(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, always_sign
             remedy="calibrate the restructured network anew",
         )
     apart: set[str] = set()
-    moves = {op.output: op.inputs[0] for op in graph.ops if keeps_format(op)}
+    moves = {
+        op.output: op.inputs[0] for op in graph.ops if keeps_format(op) or (always_signed and _selects_over_axes(op))
+    }
     while True:
         chosen = _united(graph, ranges, apart, always_signed)
         conflicts = set() if always_signed else _signed_against_their_inputs(graph, chosen)
@@ -177,6 +180,11 @@ def keeps_format(op: TpuOp) -> bool:
             return op.function in _SAME_FORMAT
         case _:
             return False
+
+
+def _selects_over_axes(op: TpuOp) -> bool:
+    """Whether the compiler of the cv18xx gives the op, which runs in floating point, its input's threshold."""
+    return isinstance(op, TpuReduce) and op.function in ("max", "min")
 
 
 def _own(graph: TpuGraph, name: str, calibrated: ValueRange) -> Threshold:

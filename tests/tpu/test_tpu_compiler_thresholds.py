@@ -134,9 +134,18 @@ def _in_part(net: Net) -> str:
     return net("Add", "x", net("Mul", biased, net.constant(0.3)))
 
 
+def _selected_over_channels(net: Net) -> str:
+    """A map's largest and smallest channels, far smaller than the map itself, joined with its average."""
+    x = net("Relu", net.conv())
+    parts = [net(f"Reduce{how}", x, axes=[1], keepdims=1) for how in ("Mean", "Min")]
+    most = net("ReduceMax", net("Neg", x), axes=[1], keepdims=1)
+    return net.conv(net("Concat", *parts, most, axis=1), 3)
+
+
 CASES: dict[str, Callable[[Net], str]] = {
     "product in part": _in_part,
     "skipped": _skipped,
+    "selected over channels": _selected_over_channels,
     "doubled between convolutions": _between_convolutions(2.0),
     "turned between convolutions": _between_convolutions(-0.3),
     "joined": _joined(3.0),

@@ -180,6 +180,15 @@ def squeezed(net: Net) -> str:
     return net("scores", "Gemm", flat, weight, bias, transB=1)
 
 
+def gated(net: Net) -> str:
+    """A gate of places by what the channels have most, least and on average, and what it takes away."""
+    x = net("stem_relu", "Relu", net.conv("stem", "x", 3, 16, 3, 2))
+    axes = net.constant([1], np.int64)
+    maps = [net(how, f"Reduce{how}", x, axes, keepdims=1) for how in ("Mean", "Max", "Min")]
+    gate = net("gate", "Sigmoid", net.conv("places", net("maps", "Concat", *maps, axis=1), 3, 1, 7))
+    return net("rest", "Sub", x, net("passed", "Mul", x, gate))
+
+
 @pytest.mark.parametrize(
     ("build", "chip", "options"),
     [
@@ -187,6 +196,7 @@ def squeezed(net: Net) -> str:
         (shuffled, "cv181x", ""),
         (detected, "bm1684x", ""),
         (detected, "bm1684x", ", precision: f16"),
+        (gated, "cv181x", ""),
         (squeezed, "bm1684x", ""),
         (boxed, "bm1684x", ""),
         (resampled, "bm1684x", ""),
