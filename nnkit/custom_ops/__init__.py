@@ -3,6 +3,7 @@
 from nnkit.custom_ops.base import DOMAIN, VERSION, CustomOp
 from nnkit.custom_ops.catalogue import (
     CUSTOM_OPS,
+    has_custom_nodes,
     infer_shapes,
     infer_shapes_anew,
     is_custom,
@@ -41,6 +42,7 @@ __all__ = [
     "ROIPooling",
     "Reorg",
     "WarpPerspective",
+    "has_custom_nodes",
     "infer_shapes",
     "infer_shapes_anew",
     "is_custom",

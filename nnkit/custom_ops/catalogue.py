@@ -51,6 +51,11 @@ def is_custom(node: onnx.NodeProto) -> bool:
     return bool(node.domain == DOMAIN)
 
 
+def has_custom_nodes(proto: onnx.ModelProto) -> bool:
+    """Whether a model has nodes in the domain `ai.nnkit`, for which ONNX Runtime alone is not enough."""
+    return any(is_custom(node) for node in proto.graph.node)
+
+
 def op_of(node: onnx.NodeProto) -> CustomOp:
     """The operator of a node of `ai.nnkit`, its attributes checked.
 

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from nnkit.custom_ops.base import CustomOp, FloatArray, Shape, four_dimensional
-from nnkit.custom_ops.roi_pooling import limited, region_count
+from nnkit.custom_ops.roi_pooling import limited, region_count, rounded
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class PSROIPooling(CustomOp):
         """[start, end) of each bin along one side, within 0..limit."""
         scale = np.float32(self.spatial_scale)
         with np.errstate(invalid="ignore", over="ignore"):
-            start = _rounded(low) * scale
-            end = (_rounded(high) + np.float32(1)) * scale
+            start = rounded(low) * scale
+            end = (rounded(high) + np.float32(1)) * scale
             size = np.fmax(end - start, np.float32(0.1)) / np.float32(self.group_size)
             return [
                 (
@@ -68,7 +68,3 @@ class PSROIPooling(CustomOp):
                 )
                 for i in range(self.group_size)
             ]
-
-
-def _rounded(value: np.float32) -> np.float32:
-    return np.float32(np.copysign(np.floor(np.abs(value) + np.float32(0.5)), value))

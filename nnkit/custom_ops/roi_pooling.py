@@ -44,7 +44,7 @@ class ROIPooling(CustomOp):
         for region, roi in enumerate(np.asarray(arrays[1], np.float32).reshape(-1, 5)):
             if roi[0] != 0:
                 continue
-            x_min, y_min, x_max, y_max = (_rounded(value * np.float32(self.spatial_scale)) for value in roi[1:])
+            x_min, y_min, x_max, y_max = (rounded(value * np.float32(self.spatial_scale)) for value in roi[1:])
             rows = _bins(y_min, y_max, self.pooled_h, x.shape[1])
             columns = _bins(x_min, x_max, self.pooled_w, x.shape[2])
             for i, (top, bottom) in enumerate(rows):
@@ -61,7 +61,8 @@ def region_count(op: type[CustomOp], shape: Shape) -> int:
     return shape[0]
 
 
-def _rounded(value: np.float32) -> np.float32:
+def rounded(value: np.float32) -> np.float32:
+    """To a whole number, halves away from zero."""
     return np.float32(np.copysign(np.floor(np.abs(value) + np.float32(0.5)), value))
 
 

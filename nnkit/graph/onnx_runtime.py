@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.custom_ops import has_custom_nodes
 from nnkit.errors import InternalError, ModelError, NnkitError, UsageError
 from nnkit.graph.model import Model
-from nnkit.graph.split_session import SplitSession, has_custom_nodes
+from nnkit.graph.split_session import SplitSession
 
 if TYPE_CHECKING:
     import onnx

@@ -141,11 +141,6 @@ class SplitSession:
         return self._types[name]
 
 
-def has_custom_nodes(proto: onnx.ModelProto) -> bool:
-    """Whether the model needs a SplitSession."""
-    return any(is_custom(node) for node in proto.graph.node)
-
-
 def _groups(proto: onnx.ModelProto) -> list[list[onnx.NodeProto]]:
     """Nodes in runs of one kind, standard or custom, in an order in which they can be executed."""
     waiting = list(proto.graph.node)

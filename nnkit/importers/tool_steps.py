@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from nnkit.custom_ops import DOMAIN, VERSION, infer_shapes, infer_shapes_anew, is_custom
+from nnkit.custom_ops import DOMAIN, VERSION, has_custom_nodes, infer_shapes, infer_shapes_anew
 from nnkit.errors import ModelError
 from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
 from nnkit.graph.drawing import drawn_float32
@@ -109,7 +109,7 @@ def convert(state: StepState) -> None:
         state.notes.append(f"kept in operator set {opset}: conversion failed ({_message(error)})")
         return
     _restore_upsample_names(before, converted.graph)
-    if _has_custom(converted) and DOMAIN not in {entry.domain for entry in converted.opset_import}:
+    if has_custom_nodes(converted) and DOMAIN not in {entry.domain for entry in converted.opset_import}:
         converted.opset_import.add(domain=DOMAIN, version=VERSION)  # conversion keeps the default domain alone
     converted.ir_version = WORKING_IR_VERSION
     state.proto = converted
@@ -142,7 +142,7 @@ def simplify(state: StepState) -> None:
     constants_to_initializers(state.proto.graph, state.where)
     if not _folds(state.proto.graph):
         return
-    if _has_custom(state.proto):
+    if has_custom_nodes(state.proto):
         state.notes.append("not simplified: onnxsim does not know the operators of ai.nnkit")
         return
     folded = 0
@@ -330,14 +330,10 @@ def _same_network(state: StepState) -> bool:
     )
 
 
-def _has_custom(proto: onnx.ModelProto) -> bool:
-    return any(is_custom(node) for node in proto.graph.node)
-
-
 def _run(proto: onnx.ModelProto, weights: Weights, feeds: dict[str, NDArray[np.float32]]) -> Sequence[NDArray[Any]]:
     import onnxruntime
 
-    if _has_custom(proto):
+    if has_custom_nodes(proto):
         return _run_with_custom(proto, weights, feeds)
     model = with_weights_as_inputs(proto, weights).SerializeToString()
     feeds = {**feeds, **weight_arrays(proto.graph, weights)}

@@ -33,7 +33,6 @@ LABEL = "bias correction"
 """Its name in notes."""
 
 SAMPLES = 32
-_UNBOUNDED = 1 << 62
 
 
 def judged(

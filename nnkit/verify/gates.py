@@ -47,11 +47,6 @@ class GateResult:
         return cls(entry["name"], entry["limit"], measured, entry["passed"], entry.get("float"))
 
     @property
-    def relation(self) -> str:
-        """How the measured value has to lie to the limit."""
-        return relation(self.name)
-
-    @property
     def in_words(self) -> str:
         """What was measured, with as many digits as it takes to see on which side of the limit, and of 1, it lies."""
         digits = next(d for d in range(6, 18) if self._same_side(float(f"{self.measured:.{d}g}")) or d == 17)

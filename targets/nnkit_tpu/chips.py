@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from nnkit.errors import UsageError
+from nnkit.memory.packing import align_up
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,6 @@ def chip_named(name: str) -> Chip:
     if name not in CHIPS:
         raise UsageError(f"there is no chip {name!r}", remedy=f"known chips: {', '.join(CHIPS)}")
     return CHIPS[name]
-
-
-def align_up(value: int, alignment: int) -> int:
-    """The least multiple of `alignment` that is not below `value`."""
-    return -(-value // alignment) * alignment
 
 
 def channel_stride_bytes(chip: Chip, height: int, width: int, dtype_bytes: int, eu_aligned: bool = True) -> int:

@@ -19,8 +19,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nnkit.memory.packing import align_up
 from nnkit.program import Window
-from nnkit_tpu.chips import align_up, chip_named
+from nnkit_tpu.chips import chip_named
 from nnkit_tpu.program import (
     Mode,
     TpuActivation,

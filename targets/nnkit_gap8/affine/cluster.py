@@ -6,7 +6,7 @@ first core alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -27,7 +27,7 @@ from nnkit_gap8.affine import costs as affine_costs
 from nnkit_gap8.cluster import costs as cluster_costs
 from nnkit_gap8.cluster.tile_plan import Rows, TiledOp, TileInput, TilePlan, check_tile_plan, layout_of
 from nnkit_gap8.cluster.tile_search import Part, best_tilings
-from nnkit_gap8.cluster.tiled_ops import TileCosts
+from nnkit_gap8.cluster.tiled_ops import TileCosts, without_image
 
 TILES_BYTES = 1024  # NNKIT_AFFINE_TILES_BYTES: the state of the running call, in front of its buffers
 
@@ -246,7 +246,7 @@ def _depthwise(call: Call, name: str, program: AffineProgram, cores: int) -> tup
             n, (channels, image_rows, out_rows), cores, wide=wide, quick=quick
         )
 
-    return tiled, _without_image(compute, n["out_height"])
+    return tiled, without_image(compute, n["out_height"])
 
 
 def _window(call: Call, name: str, program: AffineProgram, cores: int) -> tuple[TiledOp, TileCosts] | str:
@@ -281,7 +281,7 @@ def _window(call: Call, name: str, program: AffineProgram, cores: int) -> tuple[
             share = cluster_costs.ceil_div(pixels, cores) * tile_channels
         return cluster_costs.FORK_CYCLES + share * each
 
-    return tiled, _without_image(compute, n["out_height"])
+    return tiled, without_image(compute, n["out_height"])
 
 
 def _scratch(call: Call, value_bytes: int, cores: int) -> int:
@@ -323,11 +323,4 @@ def _elements(call: Call, name: str, program: AffineProgram, cores: int) -> tupl
     def compute(tile_channels: int, kernel_rows: int, out_rows: int) -> float:
         return cluster_costs.FORK_CYCLES + tile_channels * out_rows * width * each / cores
 
-    return tiled, _without_image(compute, height)
-
-
-def _without_image(compute: Callable[[int, int, int], float], height: int) -> TileCosts:
-    def least(channels: int) -> float:
-        return compute(channels, height, height) - cluster_costs.FORK_CYCLES
-
-    return TileCosts(compute, lambda rows: 0.0, least)
+    return tiled, without_image(compute, height)

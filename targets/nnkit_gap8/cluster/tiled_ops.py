@@ -220,7 +220,7 @@ def _depthwise(op: Conv2d, program: Program, machine: CoreMachine) -> tuple[Tile
             tile_channels, out_rows, out_w, taps, stride, kernel.max_parts
         )
 
-    return tiled, _without_image(compute, out_h)
+    return tiled, without_image(compute, out_h)
 
 
 def depthwise_machine(machine: CoreMachine) -> CoreMachine:
@@ -246,7 +246,7 @@ def _pool(op: Pool, program: Program, cores: int) -> tuple[TiledOp, TileCosts]:
     def compute(tile_channels: int, kernel_rows: int, out_rows: int) -> float:
         return costs.FORK_CYCLES + costs.pool_cycles(tile_channels, out_rows, out_w, taps, kind, cores)
 
-    return tiled, _without_image(compute, out_h)
+    return tiled, without_image(compute, out_h)
 
 
 def _elementwise(op: OpBase, program: Program, cores: int) -> tuple[TiledOp, TileCosts] | str:
@@ -273,7 +273,7 @@ def _elementwise(op: OpBase, program: Program, cores: int) -> tuple[TiledOp, Til
             return costs.FORK_CYCLES + costs.ceil_div(tile_channels * out_rows * width, cores) * each
         return costs.FORK_CYCLES + costs.elementwise_cycles(tile_channels, out_rows * width, cores, each)
 
-    return tiled, _without_image(compute, height)
+    return tiled, without_image(compute, height)
 
 
 def _operand(program: Program, name: str, channels: int, height: int, width: int) -> TileInput:
@@ -283,8 +283,8 @@ def _operand(program: Program, name: str, channels: int, height: int, width: int
     return TileInput(None, tensor.format.bytes, Rows(1, stride=0))
 
 
-def _without_image(compute: Compute, height: int) -> TileCosts:
-    """The least is that of one tile with all rows: parts divide channels, whose number no cut changes."""
+def without_image(compute: Compute, height: int) -> TileCosts:
+    """Without a prepared image. The least is one tile with all rows: parts divide channels, whose number stays."""
 
     def least(channels: int) -> float:
         return compute(channels, height, height) - costs.FORK_CYCLES

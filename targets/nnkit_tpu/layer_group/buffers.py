@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from nnkit.memory.packing import align_up
 from nnkit.program import Window
-from nnkit_tpu.chips import Chip, align_up
+from nnkit_tpu.chips import Chip
 from nnkit_tpu.layer_group.model import BufferRule, Kind, Shape
 
 ROWS, COLUMNS, BOTH = 1, 2, 3

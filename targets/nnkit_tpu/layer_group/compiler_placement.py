@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from nnkit_tpu.chips import Chip, align_up
+from nnkit.memory.packing import align_up
+from nnkit_tpu.chips import Chip
 from nnkit_tpu.layer_group.model import GroupGraph, GroupOp
 from nnkit_tpu.layer_group.slices import SlicePlan
 from nnkit_tpu.layer_group.timesteps import Life, Schedule, lives

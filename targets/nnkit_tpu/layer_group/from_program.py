@@ -12,7 +12,8 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from nnkit_tpu.chips import Chip, align_up
+from nnkit.memory.packing import align_up
+from nnkit_tpu.chips import Chip
 from nnkit_tpu.layer_group.buffers import (
     buffer_rule,
     function_rule,
