@@ -3,7 +3,8 @@
 Such a chip multiplies as many channels at once as it has lanes (in 16 bits half as many), and takes the groups of a
 convolution one after another: twelve of 16 channels take as long as twelve of 64. Groups that lie beside one another
 are joined as long as their channels fit the lanes; the weights between one group's inputs and another's results are
-zeros. Every sum stays what it was, and weights grow by the number of groups in one.
+zeros. Every sum stays what it was, and the model does not grow: the compiler fills each group's weights up to the
+lanes anyway.
 
 In INT8 this also keeps from most of what the compiler cannot do outside of layer groups: see
 `layer_group/lone_convolutions.py`.
