@@ -189,7 +189,7 @@ def _with_convolutions(graph: TpuGraph, chain: Sequence[TpuOp]) -> TpuGraph:
     """The chain on images [1, N, 1, 1]: convolutions, and a reshape that makes its last vector."""
     tensors = dict(graph.tensors)
     image, flatten, name = _image(graph, chain[0]), _flatten(graph, chain[0]), chain[0].inputs[0]
-    made: list[TpuOp] = []
+    shaped, made = list[TpuOp](), list[TpuOp]()
     gone = list(chain)
     if flatten is not None:
         source = flatten.inputs[0]
@@ -198,7 +198,8 @@ def _with_convolutions(graph: TpuGraph, chain: Sequence[TpuOp]) -> TpuGraph:
             del tensors[name]
     else:
         source = f"{name}_image"
-        made.append(TpuReshape(name=source, inputs=(name,), output=source, range_of=name))
+        if source not in tensors:  # another chain on the same vector has it already
+            shaped.append(TpuReshape(name=source, inputs=(name,), output=source, range_of=name))
         tensors[source] = TpuTensor(source, (1, *image))
     for op in chain:
         last = op is chain[-1]
@@ -216,6 +217,8 @@ def _with_convolutions(graph: TpuGraph, chain: Sequence[TpuOp]) -> TpuGraph:
     made.append(TpuReshape(name=f"{chain[-1].name}_vector", inputs=(source,), output=end))
     ops = list[TpuOp]()
     for op in graph.ops:
+        if op is chain[0]:
+            ops += shaped
         if op is chain[-1]:
             ops += made
         elif all(op is not each for each in gone):

@@ -184,6 +184,27 @@ def test_layers_that_are_read_twice_keep_their_vectors() -> None:
         known.add(op.output)
 
 
+def test_several_layers_on_one_vector_share_its_image() -> None:
+    """Heads of a classifier and its teacher; the first ends behind the second."""
+    given = network(16, 2, (8, 4), pooled=True)
+    conv, (first, last) = given.ops[0], given.ops[-2:]
+    mean = TpuReduce(name="m", inputs=("c",), output="m", function="mean", axes=(2, 3), keep_dims=False)
+    other = replace(first, name="other", inputs=("m",), output="other")
+    ops = (conv, mean, replace(first, inputs=("m",)), other, last)
+    vectors = {"m": 16, "fc0": 8, "other": 8, "fc1": 4}
+    tensors = {"x": given.tensors["x"], "c": given.tensors["c"]}
+    tensors |= {name: TpuTensor(name, (1, size)) for name, size in vectors.items()}
+    both = replace(given, ops=ops, tensors=tensors, outputs=("other", "fc1"))
+    made = dense_layers(both, "bm1684x", "INT8")
+    assert convolutions(made) == {"fc0", "other", "fc1"}
+    written = [op.output for op in made.ops]
+    assert len(set(written)) == len(written)
+    x = RANDOM.normal(0, 1, (8, 2, 2)).astype(np.float32)
+    values = [simulate(to_program(each, {}, Precision("bm1684x", "F32")), {"x": x}) for each in (both, made)]
+    for name in both.outputs:
+        assert np.abs(values[0][name].ravel() - values[1][name].ravel()).max() < 1e-5
+
+
 def test_tagged_layers_keep_their_tags() -> None:
     given = network(16, 2, (8,), pooled=False)
     tagged = replace(given, ops=tuple(replace(op, tags=("hp",)) if op.name == "fc0" else op for op in given.ops))
