@@ -204,7 +204,7 @@ def _mode(
             return precision.high if floating else "INT8"
         case TpuInterp() | TpuReduce() | TpuLayerNorm() | TpuEmbedding() | TpuRecurrent():
             reason = "it has no INT8 form"
-        case TpuPad() if op.method != "constant" and not (op.method == "edge" and precision.chip in CV_CHIPS):
+        case TpuPad() if op.method != "constant" and precision.chip not in CV_CHIPS:
             reason = "it has no INT8 form"
         case TpuSoftmax() if precision.chip in CV_CHIPS:
             reason = "it has no INT8 form"

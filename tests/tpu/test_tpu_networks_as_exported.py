@@ -180,6 +180,14 @@ def squeezed(net: Net) -> str:
     return net("scores", "Gemm", flat, weight, bias, transB=1)
 
 
+def reflected(net: Net) -> str:
+    """Padding by reflection, by other numbers on each side, of the input and of what is read again."""
+    x = net("framed", "Pad", "x", net.constant([0, 0, 3, 1, 0, 0, 2, 4], np.int64), mode="reflect")
+    x = net("first_relu", "Relu", net.conv("first", x, 3, 12, 3, 2))
+    wide = net("wide", "Pad", x, net.constant([0, 0, 0, 2, 0, 0, 5, 0], np.int64), mode="reflect")
+    return net("out", "Add", net.conv("second", wide, 12, 12, 3), net("again", "Tanh", wide))
+
+
 def gated(net: Net) -> str:
     """A gate of places by what the channels have most, least and on average, and what it takes away."""
     x = net("stem_relu", "Relu", net.conv("stem", "x", 3, 16, 3, 2))
@@ -197,6 +205,7 @@ def gated(net: Net) -> str:
         (detected, "bm1684x", ""),
         (detected, "bm1684x", ", precision: f16"),
         (gated, "cv181x", ""),
+        (reflected, "cv181x", ""),
         (squeezed, "bm1684x", ""),
         (boxed, "bm1684x", ""),
         (resampled, "bm1684x", ""),
