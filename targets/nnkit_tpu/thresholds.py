@@ -21,6 +21,7 @@ from nnkit_tpu.program import (
     TpuBinary,
     TpuConcat,
     TpuGraph,
+    TpuLayerNorm,
     TpuOp,
     TpuPad,
     TpuPermute,
@@ -55,6 +56,7 @@ def thresholds(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, always_sign
     Raises ModelError naming the tensors without a calibrated range.
     """
     ranges = {**ranges, **{op.output: ranges[op.range_of] for op in graph.ops if op.range_of in ranges}}
+    ranges = {**ranges, **_rectified(graph, ranges)}
     missing = [name for name in graph.tensors if name not in ranges]
     if missing:
         raise ModelError(
@@ -82,6 +84,20 @@ def thresholds(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, always_sign
         if givers <= apart:
             return result
         apart |= givers
+
+
+def _rectified(graph: TpuGraph, ranges: Mapping[str, ValueRange]) -> dict[str, ValueRange]:
+    """Normalised values that a rectifier alone reads have the range that it leaves: there they become integers."""
+    return {
+        op.inputs[0]: ranges[op.output]
+        for op in graph.ops
+        if isinstance(op, TpuActivation)
+        and op.function == "relu"
+        and op.output in ranges
+        and isinstance(graph.producer(op.inputs[0]), TpuLayerNorm)
+        and len(graph.consumers(op.inputs[0])) == 1
+        and op.inputs[0] not in graph.outputs
+    }
 
 
 def _signed_against_their_inputs(graph: TpuGraph, chosen: Mapping[str, Threshold]) -> set[str]:
