@@ -101,6 +101,14 @@ def test_where_numbers_are_not_counted_it_is_refused(recipe: Path) -> None:
     assert "write method: auto" in str(raised.value)
 
 
+def test_a_dry_run_without_images_has_nothing_to_widen(recipe: Path) -> None:
+    for values in recipe.parent.glob("x_*.npy"):
+        values.unlink()
+    text = recipe.read_text().replace("{x: {calibration: {images: 'x_*.npy'}}}", "{x: {}}")
+    recipe.write_text(f"{text}calibration: {{method: kl, corrections: [room_for_unseen]}}\n")
+    assert not pipeline.preview(make_build(recipe, target="tpu")).calibrated
+
+
 def test_with_a_named_method_it_is_there_when_asked_for(recipe: Path) -> None:
     named = pipeline.prepare(make_build(_with(recipe, "{method: kl}"), target="tpu"))
     assert not named.statistics.room

@@ -24,6 +24,8 @@ def make_room(build: Build, lowered: Lowered, statistics: CalibrationStats) -> C
     by_itself = settings.corrections is None and settings.method == AUTO
     if not asked and not (by_itself and ROOM_FOR_UNSEEN in build.target.own_corrections(build.options)):
         return statistics
+    if not statistics.images and settings.table is None:
+        return statistics  # a dry run without images, which knows no ranges
     if asked and not statistics.histograms:
         raise RecipeError(
             f"{ROOM_FOR_UNSEEN} goes by how many numbers of each value were seen, which "

@@ -195,7 +195,7 @@ def test_several_layers_on_one_vector_share_its_image() -> None:
     tensors = {"x": given.tensors["x"], "c": given.tensors["c"]}
     tensors |= {name: TpuTensor(name, (1, size)) for name, size in vectors.items()}
     both = replace(given, ops=ops, tensors=tensors, outputs=("other", "fc1"))
-    made = dense_layers(both, "bm1684x", "INT8")
+    made = dense_layers(both, "bm1688", "INT8")
     assert convolutions(made) == {"fc0", "other", "fc1"}
     written = [op.output for op in made.ops]
     assert len(set(written)) == len(written)
