@@ -101,8 +101,8 @@ def with_rounded_weights(
 class _Layer:
     """A layer with weights in 8 bits.
 
-    weight, stored: real and as the compiler rounds them. scales: [O], real weight of one stored unit. fixed: weights
-    that stay, as the scale comes from them.
+    weight, stored: real and as the compiler rounds them. scales: [O], real weight of one stored unit. shape: of what
+    it reads, of one image; the model may have the same values in another shape.
     """
 
     op: TpuConv | TpuMatMul
@@ -111,6 +111,7 @@ class _Layer:
     scales: NDArray[np.float64]
     window: Window
     group: int
+    shape: tuple[int, ...]
 
     @property
     def inputs(self) -> int:
@@ -133,8 +134,8 @@ def _layers(model: Model, graph: TpuGraph, program: Program) -> Iterator[_Layer]
     layers = []
     for op in graph.ops:
         if isinstance(op, TpuConv | TpuMatMul) and op.inputs[0] in values:
-            layer = _layer(op, quantised[op.output], program)
-            if layer is not None and _reads_as_it_is(layer, graph.tensors[op.inputs[0]].shape):
+            layer = _layer(op, quantised[op.output], program, graph.tensors[op.inputs[0]].shape[1:])
+            if layer is not None and _reads_as_it_is(layer):
                 layers.append(layer)
     left = _MOST_WORK
     for layer in sorted(layers, key=_work):
@@ -148,7 +149,7 @@ def _work(layer: _Layer) -> float:
     return float(layer.weight.shape[0]) * layer.inputs**2
 
 
-def _layer(op: TpuConv | TpuMatMul, quantised: TpuOp, program: Program) -> _Layer | None:
+def _layer(op: TpuConv | TpuMatMul, quantised: TpuOp, program: Program, shape: tuple[int, ...]) -> _Layer | None:
     source, stored = quantised.casts[0].target, program.tensors[op.output].format
     integer = getattr(quantised, "integer", None)
     if op.weight is None or not isinstance(integer, IntegerWeights):
@@ -162,7 +163,7 @@ def _layer(op: TpuConv | TpuMatMul, quantised: TpuOp, program: Program) -> _Laye
     if np.abs(weight / scales.reshape(-1, 1, 1, 1) - whole).max() > 0.51:
         return None  # cut, or on another grid
     window, group = (op.window, op.group) if isinstance(op, TpuConv) else (Window(1, 1), 1)
-    layer = _Layer(op, weight, whole, np.asarray(scales, np.float64), window, group)
+    layer = _Layer(op, weight, whole, np.asarray(scales, np.float64), window, group, shape)
     return layer if layer.inputs <= _MOST_INPUTS else None
 
 
@@ -170,11 +171,11 @@ def _rows(op: TpuConv | TpuMatMul, weight: NDArray[np.generic]) -> Rows:
     return (weight if isinstance(op, TpuConv) else weight.T[:, :, None, None]).astype(np.float64)
 
 
-def _reads_as_it_is(layer: _Layer, shape: Sequence[int]) -> bool:
-    """Whether the layer reads the tensor as images [N, C, H, W], or as rows of its inputs."""
+def _reads_as_it_is(layer: _Layer) -> bool:
+    """Whether the layer reads images [C, H, W], or rows of its inputs."""
     if isinstance(layer.op, TpuConv):
-        return len(shape) == 4 and shape[1] == layer.weight.shape[1] * layer.group
-    return shape[-1] == layer.inputs
+        return len(layer.shape) == 3 and layer.shape[0] == layer.weight.shape[1] * layer.group
+    return layer.shape[-1:] == (layer.inputs,)
 
 
 def _adapted(layer: _Layer, inputs: Sequence[NDArray[np.float32]]) -> Rows:
@@ -191,8 +192,8 @@ def _adapted(layer: _Layer, inputs: Sequence[NDArray[np.float32]]) -> Rows:
 
 def _images(layer: _Layer, values: NDArray[np.float32]) -> NDArray[np.float32]:
     if isinstance(layer.op, TpuConv):
-        return values.reshape(-1, *values.shape[-3:])
-    return values.reshape(-1, values.shape[-1]).T[None, :, :, None]
+        return values.reshape(-1, *layer.shape)
+    return values.reshape(-1, layer.inputs).T[None, :, :, None]
 
 
 def _with_weights(graph: TpuGraph, layers: Sequence[_Layer], integers: Mapping[str, Rows]) -> TpuGraph:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -157,6 +159,36 @@ def test_layers_beyond_the_work_stay_as_they_are(network: Model, monkeypatch: py
     moved = {values.shape for name, values in plain.items() if not np.array_equal(values, better[name])}
     assert (16, 1, 3, 3) in moved
     assert not moved & {(16, 8, 3, 3), (12, 16, 1, 1)}
+
+
+def test_layers_on_vectors_that_are_images_on_the_chip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The head of MobileNetV3: two fully connected layers, which become convolutions, with an activation between."""
+    random = np.random.default_rng(6)
+    shapes = {"w0": (16, 8, 3, 3), "w1": (16, 32), "b1": (32,), "w2": (32, 6), "b2": (6,)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["c"]),
+        helper.make_node("GlobalAveragePool", ["c"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Gemm", ["f", "w1", "b1"], ["h"]),
+        helper.make_node("HardSwish", ["h"], ["s"]),
+        helper.make_node("Gemm", ["s", "w2", "b2"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, _SHAPE)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(random.normal(0, 0.3, s).astype(np.float32), n) for n, s in shapes.items()],
+    )
+    path = tmp_path / "net.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    model, seen = import_onnx(path).model, _samples(1, 8)
+    _judged(monkeypatch, kept=True)
+    plain, better = (_program(model, seen, "bm1684x", names) for names in ([], [ADAROUND]))
+    assert sum(isinstance(op, TpuConv) for op in plain.ops) == 3
+    moved = {n for n, values in _integers(plain).items() if not np.array_equal(values, _integers(better)[n])}
+    assert len(moved) == 3
+    assert program_sqnr_db(model, better, _samples(2, 16)) > program_sqnr_db(model, plain, _samples(2, 16))
 
 
 def test_a_recipe_that_names_nothing_gets_it_judged(network: Model) -> None:
