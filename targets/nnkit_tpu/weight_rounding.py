@@ -47,9 +47,11 @@ Rows = NDArray[np.float64]
 
 
 def rounds_weights(quantization: Quantization) -> bool:
-    """Whether the recipe asks for it; one that says nothing does where there are images enough."""
+    """Whether the recipe asks for it; one that leaves method and corrections to us does, with images enough."""
     asked = quantization.calibration.corrections
-    return len(quantization.samples(FEWEST)) >= FEWEST if asked is None else ADAROUND in asked
+    if asked is not None:
+        return ADAROUND in asked
+    return bool(quantization.statistics.trials) and len(quantization.samples(FEWEST)) >= FEWEST
 
 
 def rounded(

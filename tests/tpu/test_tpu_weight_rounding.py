@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from nnkit.calibrate.run import calibrate
+from nnkit.calibrate.stats import MethodTrial
 from nnkit.errors import RecipeError
 from nnkit.graph import Model
 from nnkit.importers import import_onnx
@@ -76,12 +78,12 @@ def _program(
     chip: str,
     corrections: list[str] | None,
     *,
-    judging: list[Sample] | None = None,
+    tried: tuple[MethodTrial, ...] = (),
 ) -> Program:
-    """judging: those that stand for the samples where something is judged or observed; the samples unless given."""
-    observed = calibrate(model, {"x": [sample.inputs["x"] for sample in samples]}, {})
+    """tried: the methods that the ranges' one was chosen among."""
+    observed = replace(calibrate(model, {"x": [sample.inputs["x"] for sample in samples]}, {}), trials=tried)
     settings = Calibration.model_validate({"corrections": corrections})
-    wanted = Quantization("net", observed, settings, {}, lambda count: (judging or samples)[:count])
+    wanted = Quantization("net", observed, settings, {}, lambda count: samples[:count])
     target, options = TpuTarget(), TpuOptions.model_validate({"chip": chip})
     return target.quantize(target.lower(model, RewriteLog(), options), wanted, options)
 
@@ -191,10 +193,13 @@ def test_layers_on_vectors_that_are_images_on_the_chip(tmp_path: Path, monkeypat
     assert program_sqnr_db(model, better, _samples(2, 16)) > program_sqnr_db(model, plain, _samples(2, 16))
 
 
-def test_a_recipe_that_names_nothing_gets_it_judged(network: Model) -> None:
-    notes = _program(network, _samples(1, 16), "bm1684x", None).notes
+def test_a_recipe_that_names_no_method_and_no_corrections_gets_it_judged(network: Model) -> None:
+    tried = (MethodTrial("kl", 30.0),)
+    notes = _program(network, _samples(1, 16), "bm1684x", None, tried=tried).notes
     assert [note.split(" ")[0:2] for note in notes] == [["adaptive", "rounding"], ["bias", "correction"]]
-    assert not _program(network, _samples(1, 3), "bm1684x", None).notes
+    assert not _program(network, _samples(1, 3), "bm1684x", None, tried=tried).notes
+    (note,) = _program(network, _samples(1, 16), "bm1684x", None).notes  # a method is named: nothing was tried
+    assert note.startswith("bias correction ")
 
 
 def test_too_few_images_are_told(network: Model) -> None:
