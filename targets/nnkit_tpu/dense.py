@@ -75,8 +75,8 @@ _RATES: Mapping[tuple[str, int], _Rates] = {
 """By chip and bytes of a weight, from the profiles of layers of 64 to 25,088 inputs and 8 to 4,096 outputs."""
 
 _OWN_GROUP: Mapping[str, float] = {"bm1684x": 1000.0}
-"""Behind a reduction, whose result lies in global memory, convolutions take so many cycles for a group of their own,
-and a product has no start, on the chips where that was measured; on the bm1688 they are as elsewhere."""
+"""Behind a reduction of rows, whose result lies in global memory, convolutions take so many cycles for a group of
+their own, and a product has no start, on the chips where that was measured; on the bm1688 they are as elsewhere."""
 
 
 def dense_layers(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
@@ -119,7 +119,7 @@ def _sooner_as_convolutions(graph: TpuGraph, chain: Sequence[TpuOp], chip: str, 
     image = _image(graph, chain[0])
     rates = _RATES[chip, _size(chain[0], mode)]
     convolutions, products = 0.0, rates.entry if image[1:] == (1, 1) else 0.0
-    reduced = isinstance(graph.producer(chain[0].inputs[0]), TpuReduce) and chip in _OWN_GROUP
+    reduced = chip in _OWN_GROUP and _reduces_rows(graph, graph.producer(chain[0].inputs[0]))
     convolutions += _OWN_GROUP[chip] if reduced else 0.0
     for op in chain:
         if not isinstance(op, TpuMatMul) or op.weight is None:
@@ -137,6 +137,10 @@ def _sooner_as_convolutions(graph: TpuGraph, chain: Sequence[TpuOp], chip: str, 
     if leaves in graph.outputs:
         convolutions += rates.value * graph.tensors[leaves].shape[1]
     return convolutions < products
+
+
+def _reduces_rows(graph: TpuGraph, op: TpuOp | None) -> bool:
+    return isinstance(op, TpuReduce) and len(graph.tensors[op.inputs[0]].shape) == 3
 
 
 def _hardly_more_bytes_as_convolutions(graph: TpuGraph, chain: Sequence[TpuOp], chip: str, mode: Mode) -> bool:
