@@ -44,25 +44,19 @@ def with_room(statistics: CalibrationStats, room: Mapping[str, Limits]) -> Calib
 
     Values without a histogram, of which it is not known how many numbers were seen, stay as they are.
     """
+    made = replace(statistics, room=room)
     ranges = {
-        name: each if name in statistics.tuned else given_room(statistics, name, each, room)
-        for name, each in statistics.ranges.items()
+        name: each if name in made.tuned else given_room(made, name, each) for name, each in made.ranges.items()
     }
-    return replace(statistics, ranges=ranges, room=room)
+    return replace(made, ranges=ranges)
 
 
-def given_room(
-    statistics: CalibrationStats, name: str, value_range: ValueRange, room: Mapping[str, Limits] | None = None
-) -> ValueRange:
-    """The range of a value with the room that it gets; without any where it gets none.
-
-    room: whose values get some, and their limits; those of the statistics unless given.
-    """
-    room = statistics.room if room is None else room
-    histogram = statistics.histograms.get(name)
-    if histogram is None or name not in room:
+def given_room(statistics: CalibrationStats, name: str, value_range: ValueRange) -> ValueRange:
+    """The range of a value with the room that it gets; as it is where it gets none."""
+    histogram, limits = statistics.histograms.get(name), statistics.room.get(name)
+    if histogram is None or limits is None:
         return value_range
-    factor, limits = room_factor(histogram.extremes.count), room[name]
+    factor = room_factor(histogram.extremes.count)
     low = max(value_range.low * factor, limits.low) if value_range.low < 0.0 else value_range.low
     high = min(value_range.high * factor, limits.high) if value_range.high > 0.0 else value_range.high
     return replace(value_range, low=min(low, value_range.low), high=max(high, value_range.high))

@@ -58,6 +58,15 @@ def choose_method(build: Build, lowered: Lowered, statistics: CalibrationStats) 
     return chosen_by(statistics, choice, settings.percentile)
 
 
+def gets_correction(build: Build, settings: Calibration, correction: str) -> bool:
+    """Whether the recipe asks for a correction, or leaves method and corrections to a target that has it."""
+    from nnkit.calibrate.methods import AUTO
+
+    if settings.corrections is not None:
+        return correction in settings.corrections
+    return settings.method == AUTO and correction in build.target.own_corrections(build.options)
+
+
 def ranges_call(
     name: str, build: Build, lowered: Lowered, statistics: CalibrationStats, settings: Calibration, **more: str
 ) -> StageCall:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import RecipeError
+from nnkit.stages.method import gets_correction
 from nnkit.stages.types import Build
 from nnkit.target import Lowered
 
@@ -14,15 +15,13 @@ def make_room(build: Build, lowered: Lowered, statistics: CalibrationStats) -> C
     Raises RecipeError where the recipe asks, and it is not known how many numbers were seen.
     """
     from nnkit.calibrate.limits import limits_of
-    from nnkit.calibrate.methods import AUTO
     from nnkit.calibrate.room import ROOM_FOR_UNSEEN, widened_values, with_room
     from nnkit.inputs import input_ranges
     from nnkit.stages.model_stages import calibration_settings
 
     settings = calibration_settings(build)
     asked = ROOM_FOR_UNSEEN in (settings.corrections or ())
-    by_itself = settings.corrections is None and settings.method == AUTO
-    if not asked and not (by_itself and ROOM_FOR_UNSEEN in build.target.own_corrections(build.options)):
+    if not gets_correction(build, settings, ROOM_FOR_UNSEEN):
         return statistics
     if not statistics.images and settings.table is None:
         return statistics  # a dry run without images, which knows no ranges

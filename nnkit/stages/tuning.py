@@ -11,7 +11,7 @@ from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import RecipeError
 from nnkit.report.progress import Step
 from nnkit.stages.caching import Codec, cached
-from nnkit.stages.method import MOST_SAMPLES, ranges_call
+from nnkit.stages.method import MOST_SAMPLES, gets_correction, ranges_call
 from nnkit.stages.types import Build
 from nnkit.target import Lowered
 
@@ -32,8 +32,7 @@ def tune_ranges(build: Build, lowered: Lowered, statistics: CalibrationStats) ->
 
     settings = calibration_settings(build)
     asked = TUNE_RANGES in (settings.corrections or ())
-    by_itself = settings.corrections is None and settings.method == AUTO
-    if not asked and not (by_itself and TUNE_RANGES in build.target.own_corrections(build.options)):
+    if not gets_correction(build, settings, TUNE_RANGES):
         return statistics
     method = next((each for each in METHODS if each == statistics.method), None)
     if method is None or method == "max":

@@ -27,6 +27,7 @@ from nnkit.quantize.bias_correction import BIAS_CORRECTION, LABEL, channel_means
 from nnkit.quantize.judge import (
     MANY,
     Judge,
+    Verdict,
     accuracy_in_quarters,
     better_in_both,
     clearly_better,
@@ -36,12 +37,14 @@ from nnkit.quantize.judge import (
 from nnkit.samples import Sample
 from nnkit.target import Quantization
 from nnkit_tpu.integer_parameters import IntegerWeights
-from nnkit_tpu.program import FloatArray, TpuConv, TpuGraph
+from nnkit_tpu.program import FloatArray, TpuConv, TpuGraph, TpuMatMul
 
 FEWEST = 4
 """Images; means of inputs need fewer than sums of rounded layers."""
 
-_SAMPLES = 32
+SAMPLES = 32
+"""At most so many judge."""
+
 _CLEARLY = 2.0  # standard errors that it gains by where nobody asked, as a method of calibration has to
 
 Means = Mapping[str, NDArray[np.float64]]
@@ -72,16 +75,30 @@ def corrected(
     def correct(measured: Sequence[Sample]) -> Program:
         return quantise(with_corrected_biases(graph, program, input_means(model, graph, measured), weights))
 
-    samples = quantization.samples(_SAMPLES)
+    kept, note = judged(LABEL, model, program, quantization, correct)
+    chosen = correct(quantization.samples(SAMPLES)) if kept else program
+    return replace(chosen, notes=(*program.notes, note))
+
+
+def judged(
+    label: str,
+    model: Model,
+    program: Program,
+    quantization: Quantization,
+    correct: Callable[[Sequence[Sample]], Program],
+) -> Verdict:
+    """Whether the program that `correct` makes of samples is kept instead of `program`, by a quarter at a time.
+
+    Raises RecipeError where there are too few calibration images.
+    """
+    samples = quantization.samples(SAMPLES)
     if len(samples) < FEWEST:
         raise too_few(len(samples), FEWEST)
     without, with_it = accuracy_in_quarters(
         model, program, samples, lambda index, measured: (program, correct(measured))
     )
     judge = judge_of(asked=quantization.calibration.corrections is not None, judged_on=without.each_db.size)
-    kept, note = judge(LABEL, without, with_it)
-    chosen = correct(samples) if kept else program
-    return replace(chosen, notes=(*program.notes, note))
+    return judge(label, without, with_it)
 
 
 def judge_of(*, asked: bool, judged_on: int) -> Judge:
@@ -98,9 +115,14 @@ def input_means(model: Model, graph: TpuGraph, samples: Sequence[Sample]) -> Mea
     Tensors that the model does not have, because lowering made them, are left out.
     """
     wanted = dict.fromkeys(op.inputs[0] for op in graph.ops if isinstance(op, TpuConv))
-    values = {name for node in model.proto().graph.node for name in node.output}
-    values |= {value.name for value in model.inputs}
+    values = values_of(model)
     return channel_means(model, [name for name in wanted if name in values], samples)
+
+
+def values_of(model: Model) -> set[str]:
+    """The names of a model's inputs and of what its nodes make."""
+    values = {name for node in model.proto().graph.node for name in node.output}
+    return values | {value.name for value in model.inputs}
 
 
 def with_corrected_biases(
@@ -124,15 +146,11 @@ def with_corrected_biases(
 def _corrected(
     op: TpuConv, quantised: TpuConv, program: Program, mean: NDArray[np.float64], input_shape: Sequence[int]
 ) -> FloatArray | None:
-    source = quantised.casts[0].target
-    stored = program.tensors[op.output].format
-    integer = quantised.integer
-    if not (isinstance(integer, IntegerWeights) and isinstance(source, Affine) and isinstance(stored, Affine)):
+    factor, integer = weight_scales(quantised, program), quantised.integer
+    if factor is None or not isinstance(integer, IntegerWeights):
         return op.bias  # a layer in floats
     if mean.size != op.group * op.weight.shape[1]:
         return op.bias  # values that the model has in another shape
-    stage = integer.requant
-    factor = stage.multiplier * np.exp2(-stage.shift.astype(np.float64)) * stored.scale[0] / source.scale[0]
     difference = op.weight.astype(np.float64) - integer.weight * factor.reshape(-1, 1, 1, 1)
     share = _share_inside(op.window, input_shape[2], input_shape[3])
     by_input = (difference * share).sum(axis=(2, 3)).reshape(op.group, -1, op.weight.shape[1])
@@ -140,6 +158,18 @@ def _corrected(
     if op.bias is not None:
         bias = bias + op.bias.astype(np.float64)
     return np.asarray(bias, np.float32)
+
+
+def weight_scales(quantised: TpuConv | TpuMatMul, program: Program) -> NDArray[np.float64] | None:
+    """[1] or [O]: the real weight of one stored unit; None for a layer in floats."""
+    source, stored = quantised.casts[0].target, program.tensors[quantised.output].format
+    integer = quantised.integer
+    if not (isinstance(integer, IntegerWeights) and isinstance(source, Affine) and isinstance(stored, Affine)):
+        return None
+    stage = integer.requant
+    return np.asarray(
+        stage.multiplier * np.exp2(-stage.shift.astype(np.float64)) * stored.scale[0] / source.scale[0], np.float64
+    )
 
 
 def _share_inside(window: Window, height: int, width: int) -> NDArray[np.float64]:

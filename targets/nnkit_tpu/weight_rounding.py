@@ -19,13 +19,11 @@ from numpy.typing import NDArray
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
 from nnkit.program import Program
-from nnkit.program.formats import Affine
 from nnkit.program.window import Window
 from nnkit.quantize.affine.adaround import Moments, adapt
-from nnkit.quantize.judge import accuracy_in_quarters, too_few
 from nnkit.samples import Sample
 from nnkit.target import Quantization
-from nnkit_tpu.bias_correction import FEWEST, judge_of
+from nnkit_tpu.bias_correction import FEWEST, SAMPLES, judged, values_of, weight_scales
 from nnkit_tpu.integer_parameters import IntegerWeights
 from nnkit_tpu.program import FloatArray, TpuConv, TpuGraph, TpuMatMul, TpuOp
 
@@ -35,7 +33,6 @@ ADAROUND = "adaround"
 LABEL = "adaptive rounding"
 """Its name in notes."""
 
-_SAMPLES = 32  # to judge on
 _MEASURED = 8  # to observe what layers read, spread evenly over the others
 _MOST_INPUTS = 1200  # of one output: the square of it is kept, and worked on for each output
 _MOST_WORK = 2e9  # outputs times inputs squared, of all layers together; some seconds
@@ -61,42 +58,37 @@ def rounded(
 
     Raises RecipeError where there are too few calibration images.
     """
-    samples = quantization.samples(_SAMPLES)
-    if len(samples) < FEWEST:
-        raise too_few(len(samples), FEWEST)
 
-    def round_on(measured: Sequence[Sample]) -> TpuGraph:
+    def round_on(measured: Sequence[Sample]) -> tuple[TpuGraph, Program]:
         return with_rounded_weights(model, graph, program, measured[:: -(-len(measured) // _MEASURED)], quantise)
 
-    without, with_it = accuracy_in_quarters(
-        model, program, samples, lambda index, measured: (program, quantise(round_on(measured)))
-    )
-    judge = judge_of(asked=quantization.calibration.corrections is not None, judged_on=without.each_db.size)
-    kept, note = judge(LABEL, without, with_it)
-    if not kept:
-        return graph, replace(program, notes=(*program.notes, note))
-    chosen = round_on(samples)
-    return chosen, replace(quantise(chosen), notes=(*program.notes, note))
+    kept, note = judged(LABEL, model, program, quantization, lambda measured: round_on(measured)[1])
+    chosen, made = round_on(quantization.samples(SAMPLES)) if kept else (graph, program)
+    return chosen, replace(made, notes=(*program.notes, note))
 
 
 def with_rounded_weights(
     model: Model, graph: TpuGraph, program: Program, samples: Sequence[Sample], quantise: Quantise
-) -> TpuGraph:
-    """The float graph with weights on the grid of `program`, which `quantise` made of it.
+) -> tuple[TpuGraph, Program]:
+    """The float graph with weights on the grid of `program`, which `quantise` made of it, and what it makes of that.
 
     Layers whose inputs the model does not have, that are large, or of which the compiler would make other integers,
     stay as they are.
     """
     layers = list(_layers(model, graph, program))
     if not layers:
-        return graph
+        return graph, program
     session = FloatSession(model, list(dict.fromkeys(layer.op.inputs[0] for layer in layers)))
     runs = [session.run(sample.inputs) for sample in samples]
     chosen = {layer.op.output: _adapted(layer, [run[layer.op.inputs[0]] for run in runs]) for layer in layers}
     made = _with_weights(graph, layers, chosen)
-    quantised = {op.output: op for op in quantise(made).ops}
+    again = quantise(made)
+    quantised = {op.output: op for op in again.ops}
     taken = {name: each for name, each in chosen.items() if _has_integers(quantised[name], each)}
-    return made if len(taken) == len(chosen) else _with_weights(graph, layers, taken)
+    if len(taken) < len(chosen):
+        made = _with_weights(graph, layers, taken)
+        again = quantise(made)
+    return made, again
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +122,7 @@ class _Layer:
 
 def _layers(model: Model, graph: TpuGraph, program: Program) -> Iterator[_Layer]:
     """Those that can be rounded so, the small ones first, as far as the work is bounded."""
-    values = {name for node in model.proto().graph.node for name in node.output}
-    values |= {value.name for value in model.inputs}
+    values = values_of(model)
     quantised = {op.output: op for op in program.ops if isinstance(op, TpuOp)}
     layers = []
     for op in graph.ops:
@@ -152,20 +143,17 @@ def _work(layer: _Layer) -> float:
 
 
 def _layer(op: TpuConv | TpuMatMul, quantised: TpuOp, program: Program, shape: tuple[int, ...]) -> _Layer | None:
-    source, stored = quantised.casts[0].target, program.tensors[op.output].format
-    integer = getattr(quantised, "integer", None)
-    if op.weight is None or not isinstance(integer, IntegerWeights):
-        return None  # a layer in floats, or one without weights
-    if not (isinstance(source, Affine) and isinstance(stored, Affine)):
+    if op.weight is None or not isinstance(quantised, TpuConv | TpuMatMul):
         return None
-    stage = integer.requant
-    scales = stage.multiplier * np.exp2(-stage.shift.astype(np.float64)) * stored.scale[0] / source.scale[0]
+    scales, integer = weight_scales(quantised, program), quantised.integer
+    if scales is None or not isinstance(integer, IntegerWeights):
+        return None  # a layer in floats
     weight, whole = _rows(op, op.weight), _rows(op, integer.weight)
     scales = np.broadcast_to(np.ravel(scales), weight.shape[:1])
     if np.abs(weight / scales.reshape(-1, 1, 1, 1) - whole).max() > 0.51:
         return None  # cut, or on another grid
     window, group = (op.window, op.group) if isinstance(op, TpuConv) else (Window(1, 1), 1)
-    layer = _Layer(op, weight, whole, np.asarray(scales, np.float64), window, group, shape)
+    layer = _Layer(op, weight, whole, scales, window, group, shape)
     return layer if layer.inputs <= _MOST_INPUTS else None
 
 

@@ -22,7 +22,7 @@ from nnkit.recipe.sections import Calibration
 from nnkit.rewrite import RewriteLog
 from nnkit.samples import Sample
 from nnkit.target import Quantization
-from nnkit_tpu import weight_rounding
+from nnkit_tpu import bias_correction, weight_rounding
 from nnkit_tpu.integer_parameters import IntegerWeights
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.program import TpuConv, TpuMatMul
@@ -139,7 +139,7 @@ def test_each_layer_loses_less_of_what_it_makes(network: Model, weights: dict[st
 
 def _judged(monkeypatch: pytest.MonkeyPatch, kept: bool) -> None:
     verdict = Verdict(kept, "adaptive rounding judged")
-    monkeypatch.setattr(weight_rounding, "judge_of", lambda **how: lambda label, without, with_it: verdict)
+    monkeypatch.setattr(bias_correction, "judge_of", lambda **how: lambda label, without, with_it: verdict)
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -153,9 +153,7 @@ def test_one_that_is_not_kept_leaves_the_weights(network: Model, kept: bool, mon
 
 def test_layers_beyond_the_work_stay_as_they_are(network: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weight_rounding, "_MOST_WORK", 16 * 9**2 + 6 * 12**2)  # depthwise and matrix product
-    monkeypatch.setattr(
-        weight_rounding, "judge_of", lambda **how: lambda label, without, with_it: Verdict(True, label)
-    )
+    _judged(monkeypatch, kept=True)
     seen = _samples(1, 8)
     plain, better = (_integers(_program(network, seen, "bm1684x", names)) for names in ([], [ADAROUND]))
     moved = {values.shape for name, values in plain.items() if not np.array_equal(values, better[name])}
