@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias, get_args
+from weakref import WeakKeyDictionary
 
 from nnkit.calibrate.kl import kl_range
 from nnkit.calibrate.observers import Histogram
@@ -22,6 +23,9 @@ AUTO: Final = "auto"
 
 SEARCHES: frozenset[str] = frozenset({"mse", "kl"})
 """Methods that weigh clipping against resolution: their ranges depend on the format's bits."""
+
+_searched: WeakKeyDictionary[Histogram, dict[tuple[Method, int, bool, FormatKind], ValueRange]] = WeakKeyDictionary()
+"""What was found for histograms that are still there: trials of programs ask for the same ranges many times."""
 
 
 def range_of(
@@ -41,8 +45,12 @@ def range_of(
         return max_range(histogram.extremes)
     if method == "percentile":
         return percentile_range(histogram, percentile)
-    search = kl_range if method == "kl" else mse_range
-    return search(histogram, bits, histogram.extremes.low < 0.0 if signed is None else signed, kind)
+    wanted = method, bits, histogram.extremes.low < 0.0 if signed is None else signed, kind
+    known = _searched.setdefault(histogram, {})
+    if wanted not in known:
+        search = kl_range if method == "kl" else mse_range
+        known[wanted] = search(histogram, *wanted[1:])
+    return known[wanted]
 
 
 def by_method(

@@ -48,15 +48,17 @@ def multiplier_and_shift(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(multipliers, shifts) [N] of real factors [N]. positive: no shift below 0."""
     factor = np.atleast_1d(np.asarray(factors, np.float64)).astype(np.float32).astype(np.float64)
-    best = np.full(factor.shape, np.finfo(np.float32).max, np.float32)
-    shift = np.zeros(factor.shape, np.int64)
-    for n in range(0 if positive else _LOWEST_SHIFT, _HIGHEST_SHIFT + 1):
-        m = round_half_away(factor * 2.0**n)
-        error = np.abs(m / 2.0**n - factor).astype(np.float32)
-        better = (error < best) & (np.abs(m) < _LIMITS[bits])
-        best = np.where(better, error, best)
-        shift = np.where(better, n, shift)
-    return round_half_away(factor * np.exp2(shift.astype(np.float64))).astype(np.int64), shift
+    shifts = np.arange(0 if positive else _LOWEST_SHIFT, _HIGHEST_SHIFT + 1)
+    powers = np.ldexp(1.0, shifts)[:, np.newaxis]
+    multipliers = round_half_away(factor * powers)
+    errors = np.abs(multipliers / powers - factor).astype(np.float32)
+    errors[np.abs(multipliers) >= _LIMITS[bits]] = np.inf
+    best = errors.argmin(axis=0)  # the first of the least
+    columns = np.arange(factor.size)
+    held = errors[best, columns] < np.finfo(np.float32).max
+    shift = np.where(held, shifts[best], 0)
+    multiplier = np.where(held, multipliers[best, columns], round_half_away(factor))
+    return multiplier.astype(np.int64), shift
 
 
 def requant(

@@ -155,36 +155,38 @@ def adapt(weight: Array, scales: Array, moments: Moments, steps: int, *, centred
     second, cross, power = moments.form(centred=centred)
     groups, outputs = moments.groups, moments.outputs
     rows = weight.reshape(groups, outputs, -1)
-    result = np.empty_like(rows)
-    flips, before, after = 0, 0.0, 0.0
-    for group in range(groups):
-        size = float(np.trace(second[group])) / rows.shape[2]
-        if size <= 0.0:
-            result[group] = np.rint(rows[group])
-            continue
-        form = second[group] / size
-        upstream = cross[group] / (size * scales.reshape(groups, outputs)[group, :, None])
-        aim = _UPSTREAM * upstream + (1.0 - _UPSTREAM) * rows[group] @ form
-        nearest = np.rint(rows[group])
-        starts = [nearest, relaxed(rows[group], form, aim, steps)] if steps else [nearest]
-        ends = [_descended(start, rows[group], form, aim) for start in starts]
-        errors = np.stack([_error(end, form, aim) for end, _ in ends])
-        best = errors.argmin(axis=0)
-        result[group] = np.where(best[:, None] == 0, ends[0][0], ends[-1][0])
-        flips += sum(count for _, count in ends)
-        weighting = np.square(scales.reshape(groups, outputs)[group]) * size
-        # The error that the aim stands for; both ways of choosing t have the same form and their own constant.
-        own = _UPSTREAM * power[group].sum() + (1.0 - _UPSTREAM) * np.dot(
-            weighting, np.sum((rows[group] @ form) * rows[group], axis=1)
-        )
-        before += float(np.dot(weighting, _error(nearest, form, aim))) + float(own)
-        after += float(np.dot(weighting, errors.min(axis=0))) + float(own)
+    sizes = np.trace(second, axis1=1, axis2=2) / rows.shape[2]
+    nearest = np.rint(rows)
+    seen = np.flatnonzero(sizes > 0.0)  # groups whose inputs are not all zero
+    result = nearest.copy()
+    if not seen.size:
+        return result.reshape(weight.shape), 0, 1.0
+    rows, nearest, size = rows[seen], nearest[seen], sizes[seen, np.newaxis, np.newaxis]
+    units = scales.reshape(groups, outputs)[seen]
+    form = second[seen] / size
+    upstream = cross[seen] / (size * units[:, :, np.newaxis])
+    aim = _UPSTREAM * upstream + ((1.0 - _UPSTREAM) * rows) @ form
+    starts = [nearest]
+    if steps:
+        each = zip(rows, form, aim, strict=True)
+        starts.append(np.stack([relaxed(w, g, m, steps) for w, g, m in each]))
+    ends = [_descended(start, rows, form, aim) for start in starts]
+    errors = np.stack([_error(end, form, aim) for end, _ in ends])
+    best = errors.argmin(axis=0)
+    result[seen] = np.where(best[:, :, np.newaxis] == 0, ends[0][0], ends[-1][0])
+    weighting = np.square(units) * size[:, :, 0]
+    # The error that the aim stands for; both ways of choosing t have the same form and their own constant.
+    own = _UPSTREAM * power[seen].sum()
+    own += (1.0 - _UPSTREAM) * np.sum(weighting * np.sum((rows @ form) * rows, axis=2))
+    before = float(np.sum(weighting * _error(nearest, form, aim)) + own)
+    after = float(np.sum(weighting * errors.min(axis=0)) + own)
+    flips = sum(count for _, count in ends)
     return result.reshape(weight.shape), flips, after / before if before > 0.0 else 1.0
 
 
 def _error(q: Array, form: Array, aim: Array) -> Array:
-    """q G q' - 2 q.m of every row, [O]."""
-    return np.asarray(np.sum((q @ form - 2.0 * aim) * q, axis=1))
+    """q G q' - 2 q.m of every row, [g, O]."""
+    return np.asarray(np.sum((q @ form - 2.0 * aim) * q, axis=2))
 
 
 def relaxed(weight: Array, form: Array, aim: Array, steps: int) -> Array:
@@ -216,21 +218,37 @@ def relaxed(weight: Array, form: Array, aim: Array, steps: int) -> Array:
 
 
 def _descended(start: Array, weight: Array, form: Array, aim: Array) -> tuple[Array, int]:
-    """Single flips between the two neighbours of each weight, the best one of each row first, while any helps."""
-    q, floor = start.copy(), np.floor(weight)
-    slope = q @ form - aim
-    own, rows = np.diag(form), np.arange(len(q))
-    flips = 0
-    movable = floor != weight
-    for _ in range(4 * q.shape[1]):
+    """Single flips between the two neighbours of each weight, the best one of each row first, while any helps.
+
+    start, weight, aim: [g, O, K]; form: [g, K, K]. Rows that are done are left out once they are half of all.
+    """
+    groups, outputs, inputs = start.shape
+    ends = start.reshape(-1, inputs).copy()
+    own = np.diagonal(form, axis1=1, axis2=2)
+    slope, floor, whole = ((start @ form - aim).reshape(ends.shape), *_neighbours(weight.reshape(ends.shape)))
+    places, group = np.arange(len(ends)), np.repeat(np.arange(groups), outputs)
+    q, flips = ends.copy(), 0
+    for _ in range(4 * inputs):
         move = np.where(q > floor, -1.0, 1.0)
-        change = np.where(movable, 2.0 * move * slope + own, np.inf)
+        change = np.where(whole, np.inf, 2.0 * move * slope + own[group])
+        rows = np.arange(len(q))
         best = change.argmin(axis=1)
         useful = change[rows, best] < -1e-12
-        if not useful.any():
+        count = int(useful.sum())
+        if count == 0:
             break
+        flips += count
         step = np.where(useful, move[rows, best], 0.0)
         q[rows, best] += step
-        slope += step[:, None] * form[best]
-        flips += int(useful.sum())
-    return q, flips
+        slope += step[:, np.newaxis] * form[group, best]
+        if 2 * count < len(q):
+            ends[places[~useful]] = q[~useful]
+            places, group, q, slope, floor, whole = (each[useful] for each in (places, group, q, slope, floor, whole))
+    ends[places] = q
+    return ends.reshape(start.shape), flips
+
+
+def _neighbours(weight: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """The lower neighbour of every weight, and which are whole numbers, that have no second one."""
+    floor = np.floor(weight)
+    return floor, floor == weight
