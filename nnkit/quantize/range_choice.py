@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from nnkit.calibrate.methods import METHODS, Method, by_method
-from nnkit.calibrate.run import calibrate
 from nnkit.calibrate.stats import CalibrationStats, Limits, MethodTrial
 from nnkit.graph import Model
 from nnkit.program import Program
 from nnkit.quantize.judge import Gain, in_turns, mean_gain, most_judges, program_accuracy
+from nnkit.quantize.observed import observed_on
 from nnkit.samples import Sample
 
 _NOTHING_WRONG_DB = 400.0  # stands for an infinite SQNR, which JSON does not have
@@ -108,9 +108,7 @@ def choose(
     each_db: dict[Method, list[float]] = {method: [] for method in METHODS}
     left = judged_on = 0
     for index, (measured, judging) in enumerate(turns):
-        inputs = {spec.name: [sample.inputs[spec.name] for sample in measured] for spec in model.inputs}
-        observed = calibrate(model, inputs, {}, method="percentile", percentile=percentile)
-        observed = replace(observed, room=room)
+        observed = replace(observed_on(model, measured, percentile), room=room)
         for method in METHODS:
             program = quantise(by_method(observed, method, percentile=percentile))
             if index == 0 and method == METHODS[0]:

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.calibrate.methods import Method, by_method
-from nnkit.calibrate.run import calibrate
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
 from nnkit.graph import Model
 from nnkit.graph.onnx_runtime import FloatSession
@@ -30,6 +29,7 @@ from nnkit.program import Program, macs
 from nnkit.program.formats import Affine, Fixed
 from nnkit.program.op import OpBase
 from nnkit.quantize.judge import Judge, accuracy_in_quarters, clearly_better, no_worse, quarters
+from nnkit.quantize.observed import observed_on
 from nnkit.samples import Sample
 
 TUNE_RANGES = "tune_ranges"
@@ -103,17 +103,15 @@ def choose_tuning(
     fitted = quantiser.fit(statistics)
     program = quantiser.quantise(fitted)
     rounds = len(quarters(samples)) + 1
-    weights = sum(op.weight_bytes() for op in program.ops)
+    weights, parts = sum(op.weight_bytes() for op in program.ops), Parts(model)
     if weights * rounds * (STEPS + 1) > _MOST_WEIGHTS:
         return RangeTuning({}, f"{LABEL} left out: the network is too large to try it in bounded time")
 
     def trials(index: int, measured: Sequence[Sample]) -> Iterator[Program]:
         say(f"tuning ranges, {index + 1} of {rounds}")
-        inputs = {spec.name: [sample.inputs[spec.name] for sample in measured] for spec in model.inputs}
-        observed = calibrate(model, inputs, {}, method="percentile", percentile=percentile)
-        observed = replace(observed, room=statistics.room)
+        observed = replace(observed_on(model, measured, percentile), room=statistics.room)
         plain = quantiser.fit(by_method(observed, method, percentile=percentile))
-        moved = RangeTuning(tuned_ranges(model, plain, measured, quantiser.quantise), "").applied(plain)
+        moved = RangeTuning(tuned_ranges(parts, plain, measured, quantiser.quantise), "").applied(plain)
         return (quantiser.quantise(each) for each in (plain, moved))  # one in memory at a time
 
     judge: Judge = no_worse if asked else partial(clearly_better, errors=_CLEARLY)
@@ -121,26 +119,42 @@ def choose_tuning(
     if not kept:
         return RangeTuning({}, note)
     say(f"tuning ranges, {rounds} of {rounds}")
-    ranges = tuned_ranges(model, fitted, samples, quantiser.quantise)
+    ranges = tuned_ranges(parts, fitted, samples, quantiser.quantise)
     return RangeTuning(ranges, f"{note}; {len(ranges)} of {len(fitted.ranges)} ranges are wider")
 
 
+class Parts:
+    """A float network's layers as networks of their own, each opened once."""
+
+    def __init__(self, model: Model) -> None:
+        self.model, self.graph = model, GraphView.of(model)
+        self._opened: dict[tuple[tuple[int, ...], tuple[str, ...], str], FloatSession] = {}
+
+    def part(self, nodes: Sequence[Node], fed: tuple[str, ...], output: str) -> FloatSession:
+        """The nodes between what is fed to them and their output."""
+        key = tuple(node.index for node in nodes), fed, output
+        if key not in self._opened:
+            self._opened[key] = FloatSession(subgraph(self.graph, nodes, fed, [output]))
+        return self._opened[key]
+
+
 def tuned_ranges(
-    model: Model, fitted: CalibrationStats, samples: Sequence[Sample], quantise: Callable[[CalibrationStats], Program]
+    parts: Parts, fitted: CalibrationStats, samples: Sequence[Sample], quantise: Callable[[CalibrationStats], Program]
 ) -> dict[str, ValueRange]:
     """By value, the ranges that are better wider than the method has them.
 
-    fitted: ranges as the target's formats have them. samples: some of them are computed, spread evenly.
+    parts: of the float network. fitted: ranges as the target's formats have them. samples: some of them are computed,
+    spread evenly.
     """
     trials = [widened(fitted, step / STEPS) for step in range(STEPS + 1)]
     program = quantise(trials[0])
-    layers = list(_layers(model, program, fitted))
+    layers = list(_layers(parts, program, fitted))
     if not layers:
         return {}
     formats = [_formats(layers, program), *(_formats(layers, quantise(each)) for each in trials[1:])]
     values = list(dict.fromkeys(name for layer in layers for name in (*layer.part_inputs, layer.op.output)))
     kept = _spread(samples, _affordable(program, layers))
-    session = FloatSession(model, values)
+    session = FloatSession(parts.model, values)
     floats = [session.run(sample.inputs) for sample in kept]
     errors: dict[str, NDArray[np.float64]] = {}
     for layer in layers:
@@ -171,7 +185,7 @@ class _Layer:
 
     index: int
     op: OpBase
-    part: Model
+    part: FloatSession
     part_inputs: tuple[str, ...]
     tuned: Mapping[int, str]
 
@@ -182,7 +196,7 @@ class _Layer:
 
         formats: for every width.
         """
-        session, output = FloatSession(self.part), self.op.output
+        session, output = self.part, self.op.output
         totals = {}
         for place, name in self.tuned.items():
             total = np.zeros(len(formats))
@@ -198,10 +212,10 @@ class _Layer:
         return totals
 
 
-def _layers(model: Model, program: Program, fitted: CalibrationStats) -> Iterator[_Layer]:
+def _layers(parts: Parts, program: Program, fitted: CalibrationStats) -> Iterator[_Layer]:
     """The ops that can be computed as a part of the float network, with an input whose range is to be found."""
-    graph = GraphView.of(model)
-    inputs = {spec.name for spec in model.inputs}
+    graph = parts.graph
+    inputs = {spec.name for spec in parts.model.inputs}
     known = inputs | graph.producers.keys()
     for index, op in enumerate(program.ops):
         tuned = {
@@ -218,7 +232,7 @@ def _layers(model: Model, program: Program, fitted: CalibrationStats) -> Iterato
         if len(nodes) > _MOST_NODES or not set(tuned.values()) <= fed:
             continue
         read = tuple(sorted(fed))
-        yield _Layer(index, op, subgraph(graph, nodes, read, [op.output]), read, tuned)
+        yield _Layer(index, op, parts.part(nodes, read, op.output), read, tuned)
 
 
 def _nodes_between(graph: GraphView, sources: set[str], output: str, inputs: set[str]) -> tuple[list[Node], set[str]]:

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from small_project import make_build, write_project
 
+import nnkit.calibrate.methods as methods_module
+import nnkit.quantize.observed as observed_module
 from nnkit import pipeline
 from nnkit.cache import StageCache
 from nnkit.calibrate.run import calibrate
@@ -22,7 +24,7 @@ from nnkit.graph import Model
 from nnkit.importers import import_onnx
 from nnkit.program import Program
 from nnkit.quantize.judge import program_sqnr_db
-from nnkit.quantize.range_tuning import STEPS, Quantiser, RangeTuning, choose_tuning, tuned_ranges
+from nnkit.quantize.range_tuning import STEPS, Parts, Quantiser, RangeTuning, choose_tuning, tuned_ranges
 from nnkit.recipe.sections import Calibration
 from nnkit.report.calibration_table import calibration_table
 from nnkit.rewrite import RewriteLog
@@ -108,7 +110,7 @@ def test_each_range_is_the_best_of_a_search_by_hand(
     then the layers that read it."""
     samples = _samples(1, 4, 6.0)
     start = _clipped(network, samples, share)
-    tuned = tuned_ranges(network, start, samples, _quantiser(network).quantise)
+    tuned = tuned_ranges(Parts(network), start, samples, _quantiser(network).quantise)
     x = np.concatenate([sample.inputs["x"] for sample in samples]).astype(np.float64)
     r = np.maximum(_conv(x, weights["w1"]), 0.0)
     readers = {
@@ -159,7 +161,7 @@ def test_rows_may_stand_on_the_first_axis(tmp_path: Path) -> None:
     )
     model = import_onnx(tmp_path / "n.onnx").model
     samples = _samples(1, 4, 6.0)
-    tuned = tuned_ranges(model, _clipped(model, samples, 0.2), samples, _quantiser(model).quantise)
+    tuned = tuned_ranges(Parts(model), _clipped(model, samples, 0.2), samples, _quantiser(model).quantise)
     x = np.concatenate([sample.inputs["x"] for sample in samples]).astype(np.float64).reshape(4, 32, 8)
     limit, errors = float(np.abs(x).max()), []
     for step in range(STEPS + 1):
@@ -174,7 +176,7 @@ def test_rows_may_stand_on_the_first_axis(tmp_path: Path) -> None:
 
 def test_ranges_that_clip_nothing_stay(network: Model) -> None:
     samples = _samples(1, 4, 6.0)
-    assert tuned_ranges(network, _clipped(network, samples, 1.0), samples, _quantiser(network).quantise) == {}
+    assert tuned_ranges(Parts(network), _clipped(network, samples, 1.0), samples, _quantiser(network).quantise) == {}
 
 
 def test_it_is_kept_where_unseen_outputs_gain_and_undone_where_they_do_not(network: Model) -> None:
@@ -238,3 +240,17 @@ def test_there_is_nothing_to_tune_in_ranges_of_the_extremes(tmp_path: Path) -> N
     path = _recipe(tmp_path, "{method: max, corrections: [tune_ranges]}")
     with pytest.raises(RecipeError, match="narrower than what was seen, and there are none"):
         pipeline.prepare(make_build(path, target="tpu"))
+
+
+def test_the_method_and_the_tuning_share_what_was_observed_and_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four quarters of four images are observed once each, and every range of a histogram is searched once."""
+    observed, searched = [], []
+    observe, search = observed_module.calibrate, methods_module.kl_range
+    monkeypatch.setattr(observed_module, "calibrate", lambda *a, **k: observed.append(a) or observe(*a, **k))
+    monkeypatch.setattr(methods_module, "kl_range", lambda *a: searched.append(a) or search(*a))
+    build = make_build(_recipe(tmp_path, "{corrections: [tune_ranges], method: auto}"), target="tpu")
+    assert pipeline.prepare(build).statistics.method == "kl"
+    assert len(observed) == 4
+    assert len({(id(each[0]), *each[1:]) for each in searched}) == len(searched)
