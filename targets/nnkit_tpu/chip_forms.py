@@ -6,6 +6,7 @@ Fully connected layers are as `dense.py` says, what the BM chips need as `joined
 * A depthwise convolution in INT8 ignores its dilation: its kernel gets the zeros that stand between the weights.
 * An average pool cannot leave padding out of the count: it becomes pools without padding over the parts of the image
   whose windows are equally large, and the parts are joined.
+* Over axes that are not neighbours a reduction becomes several (`reductions.py`).
 * A bilinear resize becomes matrix products or a transposed convolution (`enlarging.py`).
 * Slopes per channel, and a negative slope, overwrite their input in local memory; a leaky relu in INT8 becomes part
   of the convolution before it, whose own result is then nowhere. Neither regards whether anything else reads that
@@ -45,8 +46,10 @@ from nnkit_tpu.program import (
     TpuOp,
     TpuPad,
     TpuPool,
+    TpuReduce,
     TpuTensor,
 )
+from nnkit_tpu.reductions import over_neighbours
 
 _FAMILY = "cv"
 
@@ -69,6 +72,8 @@ def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
             made = pools_of_parts(op, graph.tensors[op.inputs[0]].shape)
         elif isinstance(op, TpuInterp):
             made = enlarged(op, *(graph.tensors[name].shape for name in (op.inputs[0], op.output)))
+        elif isinstance(op, TpuReduce):
+            made = over_neighbours(op, graph.tensors[op.inputs[0]].shape)
         else:
             made = []
         tensors |= {each.output: TpuTensor(each.output, shape) for each, shape in made}

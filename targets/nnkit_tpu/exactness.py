@@ -17,6 +17,7 @@ from nnkit_tpu.program import (
     TpuPad,
     TpuPermute,
     TpuPool,
+    TpuReduce,
     TpuReshape,
     TpuScale,
     TpuSlice,
@@ -54,7 +55,7 @@ def _exact_on_cv(op: TpuOp) -> bool:
     match op:
         case TpuConv() | TpuConcat() | TpuReshape() | TpuPermute() | TpuSlice() | TpuUpsample():
             return True
-        case TpuPool():
+        case TpuPool() | TpuReduce():
             return True
         case TpuBinary():
             return op.function == "add" and op.constant is None

@@ -7,6 +7,7 @@ and rounded once to the op's precision; the chip accumulates in float32, so the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,13 @@ def _integer(op: TpuOp, x: list[NDArray[np.int64]], target: Affine, shape: tuple
             result = _scaled_sum(op.integer, kernels.window_sums(x[0].astype(np.float64), op.window))
         case TpuPool() if isinstance(op.integer, Requant):
             result = _average(op, op.integer, x[0], target)
+        case TpuReduce() if isinstance(op.integer, Requant):
+            total = kernels.reduced(x[0].astype(np.float64), replace(op, function="sum")).astype(np.int64)
+            result = apply(op.integer, total.reshape(full))
+        case TpuReduce() if op.function in ("max", "min"):
+            result = kernels.reduced(x[0].astype(np.float64), op).astype(np.int64).reshape(full)
+            if op.function == "min":  # the largest of what is negated, in 8 bits
+                result = np.maximum(result, -target.qmax)
         case TpuBinary() if isinstance(op.integer, IntegerOperands):
             result = _operands(op, op.integer, _with_constant(op, x))
         case TpuBinary() if isinstance(op.integer, Requant):

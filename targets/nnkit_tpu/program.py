@@ -14,7 +14,7 @@ the prediction of the compiler's INT8 arithmetic. Conventions:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -351,6 +351,10 @@ class TpuReduce(TpuOp):
     axes: tuple[int, ...]
     keep_dims: bool
     integer: Requant | None = None
+
+    def divisor(self, shape: Sequence[int]) -> int:
+        """What the sum over the axes of an input of that shape is divided by."""
+        return int(np.prod([shape[axis] for axis in self.axes])) if self.function == "mean" else 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -51,6 +51,7 @@ from nnkit_tpu.program import (
     TpuUpsample,
 )
 from nnkit_tpu.recurrent import TpuRecurrent
+from nnkit_tpu.reductions import reduced_in_integers
 from nnkit_tpu.thresholds import thresholds
 
 PROGRAM_CLASSES: tuple[type, ...] = (
@@ -116,9 +117,8 @@ def to_program(graph: TpuGraph, ranges: Mapping[str, ValueRange], precision: Pre
         casts = tuple(_cast(name, formats[name], mode, modes[name], chosen, precision.chip) for name in op.inputs)
         known = ranges.get(op.range_of or op.output)
         magnitude = known.max_abs if known is not None else 0.0
-        placed = replace(op, mode=mode, casts=casts, magnitude=magnitude)
-        chip = precision.chip
-        ops.append(_with_integers(placed, formats[op.output], chip) if mode == "INT8" else placed)
+        placed, shape = replace(op, mode=mode, casts=casts, magnitude=magnitude), graph.tensors[op.inputs[0]].shape
+        ops.append(_with_integers(placed, formats[op.output], shape, precision.chip) if mode == "INT8" else placed)
     tensors = {name: _tensor(graph.tensors[name], formats[name]) for name in graph.tensors}
     return Program(graph.name, tensors, tuple(ops), graph.inputs, graph.outputs, "nnkit_tpu.arithmetic", tuple(notes))
 
@@ -206,6 +206,8 @@ def _mode(
             return "INT8"
         case TpuSlice() | TpuReshape() | TpuPermute() | TpuUpsample():
             return precision.high if floating else "INT8"
+        case TpuReduce() if reduced_in_integers(op, graph.tensors[op.inputs[0]].shape, precision.chip):
+            return "INT8"
         case TpuInterp() | TpuReduce() | TpuLayerNorm() | TpuEmbedding() | TpuRecurrent():
             reason = "it has no INT8 form"
         case TpuPad() if op.method == "reflect" and precision.chip in _SLOW_REFLECTION:
@@ -287,8 +289,11 @@ def _computed_in_float(op: TpuBinary | TpuMatMul, graph: TpuGraph, chip: str) ->
     return op.function == "sub" and graph.tensors[op.inputs[0]].shape != graph.tensors[op.inputs[1]].shape
 
 
-def _with_integers(op: TpuOp, stored: Format, chip: str) -> TpuOp:
-    """The op with its integer parameters; ops without any compute on real values and round once."""
+def _with_integers(op: TpuOp, stored: Format, shape: Sequence[int], chip: str) -> TpuOp:
+    """The op with its integer parameters; ops without any compute on real values and round once.
+
+    shape: of its first input.
+    """
     read = [each.target for each in op.casts]
     if not isinstance(stored, Affine) or not all(isinstance(each, Affine) for each in read):
         raise InternalError("an INT8 op reads and gives integers", where=op.name)
@@ -317,6 +322,9 @@ def _with_integers(op: TpuOp, stored: Format, chip: str) -> TpuOp:
                 multipliers, shift = joint_multipliers(np.array([factor]))
                 return replace(op, integer=Requant(np.array(multipliers), np.array([shift]), "half_up"))
             return replace(op, integer=requant(factor, 8, "half_up"))
+        case TpuReduce() if op.function in ("mean", "sum"):
+            multipliers, shift = joint_multipliers(np.array([source.scale[0] / (scale * op.divisor(shape))]))
+            return replace(op, integer=Requant(np.array(multipliers), np.array([shift]), "half_up"))
         case TpuBinary() if len(op.inputs) == 2 and op.function in ("add", "sub"):
             if is_cv:
                 multipliers, shift = joint_multipliers(np.array([each.scale[0] / scale for each in sources]))

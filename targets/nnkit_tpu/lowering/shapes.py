@@ -133,13 +133,18 @@ def resize(graph: GraphView, node: Node) -> TpuOp:
 
 
 def reduce(graph: GraphView, node: Node) -> TpuOp:
-    """ReduceMean, ReduceSum, ReduceMax, ReduceMin, ReduceL2; over H and W an average or maximum pool."""
+    """ReduceMean, ReduceSum, ReduceMax, ReduceMin, ReduceL2; over H and W an average or maximum pool.
+
+    Over axes of 1 all but the last, which is a magnitude, are a reshape.
+    """
     layer = read_reduce(graph, node)
     function, shape = layer.function, graph.shape(layer.data)
     if function == "l1" or function == "sum_square":
         raise Refused("the TPU has no such op")
     require(batch_is_not_reduced, layer)
     common = fields(graph, node, layer.data)
+    if function != "l2" and all(shape[axis] == 1 for axis in layer.axes):
+        return TpuReshape(**common)
     if function in ("mean", "max") and layer.axes == (2, 3) and len(shape) == 4 and layer.keeps_dims:
         window = Window(kernel_h=shape[2], kernel_w=shape[3])
         return TpuPool(**common, function="max" if function == "max" else "average", window=window)
