@@ -17,7 +17,7 @@ Fully connected layers are as `dense.py` says, what the BM chips need as `joined
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -62,6 +62,7 @@ def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
         graph = sliced_before_reshapes(with_whole_normalisations(without_single_rows(graph)))
         return softmax_before_swaps(roots_apart(graph)) if mode == "INT8" else graph
     tensors, ops = dict(graph.tensors), list[TpuOp]()
+    made: Sequence[tuple[TpuOp, tuple[int, ...]]]
     for op in graph.ops:
         if (
             isinstance(op, TpuPool)
