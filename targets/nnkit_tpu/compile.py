@@ -23,6 +23,7 @@ from nnkit_tpu.tables import calibration_table, qtable
 from nnkit_tpu.toolchain import Toolchain, run_tpuc_opt
 from nnkit_tpu.top_mlir import PixelInput, TopMlir, module_name, top_mlir
 from nnkit_tpu.weights_file import write_npz
+from nnkit_tpu.windows_in_front import windows_in_front
 
 _NAME = "net"
 TOP_MLIR, TOP_WEIGHTS = f"{_NAME}.mlir", f"{_NAME}_top_weights.npz"
@@ -154,6 +155,7 @@ def write_sources(
     """What the compiler reads: Top MLIR, weights, calibration table (INT8) and qtable (where `modes` are given)."""
     written = with_copies(Written(graph, ranges, modes), options.chip, options.mode)
     graph, ranges, modes = with_batch(written.graph, options.batch), written.ranges, written.modes
+    graph = graph if options.chip in CV_CHIPS else windows_in_front(graph)
     top = top_mlir(graph, TOP_WEIGHTS, options.fuse_preprocess)
     (folder / TOP_MLIR).write_text(top.text, encoding="utf-8")
     write_npz(folder / TOP_WEIGHTS, top.weights)

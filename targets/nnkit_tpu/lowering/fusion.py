@@ -32,7 +32,7 @@ _Rule = Callable[[TpuOp, TpuOp], TpuOp | None]
 def fuse(ops: tuple[TpuOp, ...], outputs: Sequence[str]) -> tuple[TpuOp, ...]:
     """The same computation in fewer ops; the fused op has the output of the last it took in."""
     ops = _gated(ops, outputs)
-    for rule in (_bias_into_matmul, _scale_into_scale, _relu_into_producer, _pointwise_into_conv):
+    for rule in (_bias_into_matmul, _scale_into_scale, _sum_into_sum, _relu_into_producer, _pointwise_into_conv):
         ops = _apply(rule, ops, outputs)
     return tuple(_limited_alone(op) for op in ops)
 
@@ -121,6 +121,22 @@ def _scale_into_scale(before: TpuOp, op: TpuOp) -> TpuOp | None:
     scale = before.scale.astype(np.float64) * op.scale
     bias = before.bias.astype(np.float64) * op.scale + op.bias
     return replace(before, scale=scale.astype(np.float32), bias=bias.astype(np.float32))
+
+
+def _sum_into_sum(before: TpuOp, op: TpuOp) -> TpuOp | None:
+    """x + a + b of constants of several numbers, as an attention's bias and mask are; the compiler adds them up."""
+    first, second = _summand(before), _summand(op)
+    if not isinstance(before, TpuBinary) or not isinstance(op, TpuBinary) or first is None or second is None:
+        return None
+    if before.relu or first.ndim != second.ndim:
+        return None
+    return replace(op, inputs=before.inputs, constant=first + second)
+
+
+def _summand(op: TpuOp) -> FloatArray | None:
+    """A constant of several numbers that is added."""
+    constant = op.constant if isinstance(op, TpuBinary) and op.function == "add" else None
+    return constant if constant is not None and constant.size > 1 else None
 
 
 def _pointwise_into_conv(before: TpuOp, op: TpuOp) -> TpuOp | None:

@@ -1,0 +1,83 @@
+"""Numbers that the results of matrix products are multiplied by, in the products' weights.
+
+The compiler takes a factor into the product right before it; between the two there often are reshapes and a
+transposition, as of the query of an attention. In INT8 the integers are the same, and a layer less is computed.
+Reshapes of reshaped values that are left then are one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+
+from nnkit_tpu.compiler_thresholds import scaled_by
+from nnkit_tpu.program import FloatArray, TpuGraph, TpuMatMul, TpuOp, TpuPermute, TpuReshape
+
+
+def factors_in_weights(graph: TpuGraph) -> TpuGraph:
+    """The graph without such factors where something lies between them and their products."""
+    reads = Counter((*graph.outputs, *(name for op in graph.ops for name in op.inputs)))
+    made = {op.output: op for op in graph.ops}
+    gone = set[str]()
+    for op in graph.ops:
+        factor = scaled_by(op)
+        between = _way_to_product(made, op.inputs[0], reads) if factor and not op.tags else []
+        if factor is None or len(between) < 2:
+            continue
+        known = op.range_of or op.output
+        for each in between:
+            scaled = _scaled(each, factor) if isinstance(each, TpuMatMul) else each
+            made[each.output] = replace(scaled, range_of=known)
+        last = made[op.inputs[0]]
+        made[op.output] = replace(last, output=op.output, origins=(*last.origins, *op.origins))
+        gone.add(last.output)
+    if not gone:
+        return graph
+    tensors = {name: tensor for name, tensor in graph.tensors.items() if name not in gone}
+    ops = tuple(made[op.output] for op in graph.ops if op.output not in gone)
+    return reshaped_once(replace(graph, tensors=tensors, ops=ops))
+
+
+def _way_to_product(made: dict[str, TpuOp], name: str, reads: Counter[str]) -> list[TpuOp]:
+    """A product with constant weights and what moves its result to the value, each read once; or nothing."""
+    way: list[TpuOp] = []
+    while (op := made.get(name)) is not None and reads[name] == 1 and not op.tags:
+        way.append(op)
+        if isinstance(op, TpuMatMul):
+            return way if op.weight is not None and not op.relu else []
+        if not isinstance(op, TpuReshape | TpuPermute):
+            return []
+        name = op.inputs[0]
+    return []
+
+
+def _scaled(op: TpuMatMul, factor: float) -> TpuMatMul:
+    def times(values: FloatArray | None) -> FloatArray | None:
+        return None if values is None else (values.astype(np.float64) * factor).astype(np.float32)
+
+    return replace(op, weight=times(op.weight), bias=times(op.bias))
+
+
+def reshaped_once(graph: TpuGraph) -> TpuGraph:
+    """The graph with one reshape where one that is read once is reshaped again, and none where the shape stays."""
+    reads = Counter((*graph.outputs, *(name for op in graph.ops for name in op.inputs)))
+    made: dict[str, TpuOp] = {}
+    same: dict[str, str] = {}
+    for each in graph.ops:
+        op = replace(each, inputs=tuple(same.get(name, name) for name in each.inputs))
+        if isinstance(op, TpuReshape) and not op.tags:
+            before = made.get(op.inputs[0])
+            if isinstance(before, TpuReshape) and reads[before.output] == 1 and not before.tags:
+                del made[before.output]
+                op = replace(op, inputs=before.inputs)
+            source = op.inputs[0]
+            if graph.tensors[source].shape == graph.tensors[op.output].shape and op.output not in graph.outputs:
+                same[op.output] = source
+                reads[source] += reads[op.output] - 1
+                continue
+        made[op.output] = op
+    names = {*graph.inputs, *made}
+    tensors = {name: tensor for name, tensor in graph.tensors.items() if name in names}
+    return replace(graph, tensors=tensors, ops=tuple(made.values()))
