@@ -35,6 +35,7 @@ from nnkit_tpu.dense import dense_layers
 from nnkit_tpu.divisors import guarded_divisors
 from nnkit_tpu.enlarging import enlarged
 from nnkit_tpu.factors_in_weights import factors_in_weights
+from nnkit_tpu.group_norms import group_norms
 from nnkit_tpu.joined_groups import joined_groups
 from nnkit_tpu.parted_products import parted_products, rows_together
 from nnkit_tpu.permutations import in_steps
@@ -60,7 +61,8 @@ def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
     """The float graph with ops as `chip` computes them right and soon; mode: of the whole network."""
     graph = joined_groups(dense_layers(graph, chip, mode), chip, mode)
     if not chip.startswith(_FAMILY):
-        graph = guarded_divisors(factors_in_weights(parted_products(rows_together(graph))), mode)
+        graph = rows_together(group_norms(graph))
+        graph = guarded_divisors(factors_in_weights(parted_products(graph)), mode)
         graph = sliced_before_reshapes(with_whole_normalisations(without_single_rows(graph)))
         return softmax_before_swaps(roots_apart(graph)) if mode == "INT8" else graph
     tensors, ops = dict(graph.tensors), list[TpuOp]()

@@ -28,6 +28,7 @@ from nnkit_tpu.program import (
     TpuConv,
     TpuDeconv,
     TpuEmbedding,
+    TpuGroupNorm,
     TpuInterp,
     TpuLayerNorm,
     TpuMatMul,
@@ -230,6 +231,8 @@ def _float(op: TpuOp, x: list[Values], shape: tuple[int, ...]) -> Values:
             result = kernels.softmax(x[0], op.axis, op.log)
         case TpuLayerNorm():
             result = kernels.normalised(x[0], op)
+        case TpuGroupNorm():
+            result = kernels.normalised_by_groups(x[0], op)
         case TpuRecurrent():
             result = run_over_steps(op, x[0])
         case TpuInterp():

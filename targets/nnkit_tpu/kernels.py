@@ -14,7 +14,7 @@ from nnkit.program import Window
 from nnkit.program.convolution import convolve_transposed
 from nnkit.program.window import padded as with_padding
 from nnkit.program.window import taps
-from nnkit_tpu.program import TpuInterp, TpuLayerNorm, TpuPad, TpuReduce, TpuSlice
+from nnkit_tpu.program import TpuGroupNorm, TpuInterp, TpuLayerNorm, TpuPad, TpuReduce, TpuSlice
 
 Array = NDArray[np.float64]
 
@@ -115,3 +115,13 @@ def normalised(x: Array, op: TpuLayerNorm) -> Array:
     result = centred / np.sqrt((centred * centred).mean(axis=axes, keepdims=True) + op.epsilon)
     scaled = result if op.scale is None else result * op.scale.astype(np.float64)
     return np.asarray(scaled if op.bias is None else scaled + op.bias.astype(np.float64))
+
+
+def normalised_by_groups(x: Array, op: TpuGroupNorm) -> Array:
+    """Mean 0 and variance 1 over each group of channels, then scale and bias of each channel."""
+    rows = x.reshape(len(x), op.groups, -1)
+    centred = rows - rows.mean(axis=2, keepdims=True)
+    result = (centred / np.sqrt((centred * centred).mean(axis=2, keepdims=True) + op.epsilon)).reshape(x.shape)
+    channels = (1, -1, *(1,) * (x.ndim - 2))
+    scaled = result if op.scale is None else result * op.scale.astype(np.float64).reshape(channels)
+    return np.asarray(scaled if op.bias is None else scaled + op.bias.astype(np.float64).reshape(channels))

@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from nnkit_tpu.chips import CV_CHIPS
-from nnkit_tpu.program import Mode, TpuActivation, TpuBinary, TpuLayerNorm, TpuOp, TpuPool, TpuReduce, TpuReshape
+from nnkit_tpu.program import (
+    Mode,
+    TpuActivation,
+    TpuBinary,
+    TpuGroupNorm,
+    TpuLayerNorm,
+    TpuOp,
+    TpuPool,
+    TpuReduce,
+    TpuReshape,
+)
 from nnkit_tpu.recurrent import TpuRecurrent
 
 _FUNCTIONS = ("sigmoid", "silu", "sqrt", "tanh", "elu", "softplus", "mish", "erf")
@@ -18,9 +28,11 @@ _FUNCTIONS = ("sigmoid", "silu", "sqrt", "tanh", "elu", "softplus", "mish", "erf
 def asked_mode(op: TpuOp, lifted: Mode) -> Mode:
     """What an op that runs in float32 is asked for. lifted: what the compiler computes in float32 by itself.
 
-    In 16 bits the bm1688 computes the error function coarsely, beside it by up to 0.03: it is asked for in float32.
+    In 16 bits the bm1688 computes the error function coarsely, beside it by up to 0.03, and the BM chips a mean that
+    is large beside the deviation: these are asked for in float32.
     """
-    return "F32" if isinstance(op, TpuActivation) and op.function == "erf" else lifted
+    coarse = isinstance(op, TpuGroupNorm) or (isinstance(op, TpuActivation) and op.function == "erf")
+    return "F32" if coarse else lifted
 
 
 def computed_mode(op: TpuOp, asked: Mode, chip: str, float32: Collection[str]) -> Mode:
@@ -37,6 +49,8 @@ def computed_mode(op: TpuOp, asked: Mode, chip: str, float32: Collection[str]) -
             lifted = asked == "F16"
         case TpuReduce() if op.function == "mean":
             lifted = asked == "F16" and op.axes == (2, 3)  # the compiler makes an average pool of it
+        case TpuGroupNorm():
+            lifted = True  # as it is asked for
         case TpuLayerNorm():
             lifted = chip == "bm1688" and asked == "BF16"
         case TpuRecurrent():

@@ -299,6 +299,17 @@ class TpuLayerNorm(TpuOp):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class TpuGroupNorm(TpuOp):
+    """Mean 0 and variance 1 over each of `groups` equal parts of the channels, then scale and bias [C]."""
+
+    kind: ClassVar[str] = "group_norm"
+    groups: int
+    epsilon: float
+    scale: FloatArray | None = None
+    bias: FloatArray | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class TpuEmbedding(TpuOp):
     """Rows of a table [rows, features] by their numbers, whole numbers in float32 that are an input of the network.
 

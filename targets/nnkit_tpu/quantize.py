@@ -35,6 +35,7 @@ from nnkit_tpu.program import (
     TpuDeconv,
     TpuEmbedding,
     TpuGraph,
+    TpuGroupNorm,
     TpuInterp,
     TpuLayerNorm,
     TpuMatMul,
@@ -56,7 +57,7 @@ from nnkit_tpu.thresholds import thresholds
 
 PROGRAM_CLASSES: tuple[type, ...] = (
     *(TpuConv, TpuDeconv, TpuMatMul, TpuPool, TpuBinary, TpuConcat, TpuSlice, TpuReshape, TpuPermute),
-    *(TpuScale, TpuActivation, TpuSoftmax, TpuUpsample, TpuInterp, TpuPad, TpuReduce, TpuLayerNorm),
+    *(TpuScale, TpuActivation, TpuSoftmax, TpuUpsample, TpuInterp, TpuPad, TpuReduce, TpuLayerNorm, TpuGroupNorm),
     *(TpuEmbedding, TpuRecurrent),
     *(Cast, Requant, ScaledSum, IntegerWeights, IntegerOperands, IntegerTable),
 )
@@ -208,7 +209,7 @@ def _mode(
             return precision.high if floating else "INT8"
         case TpuReduce() if reduced_in_integers(op, graph.tensors[op.inputs[0]].shape, precision.chip):
             return "INT8"
-        case TpuInterp() | TpuReduce() | TpuLayerNorm() | TpuEmbedding() | TpuRecurrent():
+        case TpuInterp() | TpuReduce() | TpuLayerNorm() | TpuGroupNorm() | TpuEmbedding() | TpuRecurrent():
             reason = "it has no INT8 form"
         case TpuPad() if op.method == "reflect" and precision.chip in _SLOW_REFLECTION:
             reason = "in INT8 it takes longer"
@@ -234,6 +235,8 @@ def _mode(
             return "INT8"
     of_its_own = isinstance(op, TpuRecurrent) and op.cell == "lstm" and precision.chip == "bm1684x"
     mode: Mode = "BF16" if of_its_own else precision.high  # an LSTM in F16 would be one in float32
+    if isinstance(op, TpuGroupNorm):
+        mode = "F32"
     notes.append(f"{op.name} runs in {mode}: {reason}")
     return mode
 

@@ -21,6 +21,7 @@ from nnkit_tpu.program import (
     TpuBinary,
     TpuConcat,
     TpuGraph,
+    TpuGroupNorm,
     TpuLayerNorm,
     TpuOp,
     TpuPad,
@@ -94,7 +95,7 @@ def _rectified(graph: TpuGraph, ranges: Mapping[str, ValueRange]) -> dict[str, V
         if isinstance(op, TpuActivation)
         and op.function == "relu"
         and op.output in ranges
-        and isinstance(graph.producer(op.inputs[0]), TpuLayerNorm)
+        and isinstance(graph.producer(op.inputs[0]), TpuLayerNorm | TpuGroupNorm)
         and len(graph.consumers(op.inputs[0])) == 1
         and op.inputs[0] not in graph.outputs
     }

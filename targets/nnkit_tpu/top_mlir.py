@@ -23,6 +23,7 @@ from nnkit_tpu.program import (
     TpuDeconv,
     TpuEmbedding,
     TpuGraph,
+    TpuGroupNorm,
     TpuInterp,
     TpuLayerNorm,
     TpuMatMul,
@@ -331,6 +332,13 @@ def _layer_norm(writer: _Writer, op: Any) -> _Written:
     return "LayerNorm", more, f"normalized_shape = [], axis = {op.axis} : si32, eps = {_f64(op.epsilon)}"
 
 
+def _group_norm(writer: _Writer, op: Any) -> _Written:
+    shape = (1, -1, *(1,) * (len(writer.graph.tensors[op.output].shape) - 2))
+    parts = {"scale": op.scale, "bias": op.bias}
+    more = [writer.weight(op, role, None if array is None else array.reshape(shape)) for role, array in parts.items()]
+    return "GroupNorm", more, f"num_groups = {op.groups} : i64, eps = {_f64(op.epsilon)}"
+
+
 def _recurrent(writer: _Writer, op: Any) -> _Written:
     ways, hidden = len(op.weight), op.recurrent.shape[-1]
     images = writer.graph.tensors[op.inputs[0]].shape[0]
@@ -362,6 +370,7 @@ _WRITERS: dict[type[TpuOp], Callable[[_Writer, Any], _Written]] = {
     TpuInterp: _interp,
     TpuReduce: _reduce,
     TpuLayerNorm: _layer_norm,
+    TpuGroupNorm: _group_norm,
     TpuEmbedding: _embedding,
     TpuRecurrent: _recurrent,
     TpuConcat: lambda w, op: ("Concat", [], f"axis = {op.axis} : si32"),

@@ -1,0 +1,157 @@
+"""Group and instance normalisation, which the BM chips have as one op, where it is written as its parts.
+
+Exporters write a group normalisation as an instance normalisation between two reshapes, and nnkit that one as a layer
+normalisation of rows. Scales and biases of channels may stand before or behind the reshape back, the latter as a
+depthwise convolution too, and functions of single values before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnkit_tpu.program import (
+    TpuActivation,
+    TpuConv,
+    TpuGraph,
+    TpuGroupNorm,
+    TpuLayerNorm,
+    TpuOp,
+    TpuReshape,
+    TpuScale,
+    TpuTensor,
+)
+
+_IMAGE, _ROWS = 4, 3  # axes
+_Linear = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """What a normalisation is written as. linear: the scales in it, behind one another; functions: of single values,
+    behind the last of them; all: every op, in order."""
+
+    before: TpuReshape
+    rows: TpuLayerNorm
+    linear: tuple[TpuScale | TpuConv, ...]
+    functions: tuple[TpuActivation, ...]
+    all: tuple[TpuOp, ...]
+
+
+def group_norms(graph: TpuGraph) -> TpuGraph:
+    """The graph with one op for every normalisation of the rows that an image is reshaped to, and back."""
+    every = [_parts(graph, op) for op in graph.ops if isinstance(op, TpuLayerNorm)]
+    parts = {each.rows.output: each for each in every if each is not None}
+    if not parts:
+        return graph
+    tensors, ops = dict(graph.tensors), list[TpuOp]()
+    gone = {op.output for each in parts.values() for op in each.all if op is not each.before}
+    for op in graph.ops:
+        if op.output in parts:
+            made = _whole(graph, parts[op.output])
+            ops += made
+            image = graph.tensors[parts[op.output].before.inputs[0]].shape
+            tensors |= {each.output: TpuTensor(each.output, image) for each in made}
+        elif op.output not in gone:
+            ops.append(op)
+    read = {*graph.outputs, *(name for op in ops for name in op.inputs)}
+    idle = {each.before.output for each in parts.values()} - read
+    ops = [op for op in ops if op.output not in idle]
+    kept = {*graph.inputs, *(op.output for op in ops)}
+    return replace(graph, tensors={name: tensors[name] for name in tensors if name in kept}, ops=tuple(ops))
+
+
+def _parts(graph: TpuGraph, rows: TpuLayerNorm) -> _Parts | None:
+    """What stands around the normalisation of rows; None where it is none of an image's channels."""
+    before = graph.producer(rows.inputs[0])
+    if not isinstance(before, TpuReshape) or rows.scale is not None or rows.bias is not None:
+        return None
+    image, shape = (graph.tensors[name].shape for name in (before.inputs[0], rows.inputs[0]))
+    by_channels = len(image) == _IMAGE and len(shape) == _ROWS and image[0] == shape[0] and image[1] % shape[1] == 0
+    if not by_channels or rows.axis != _ROWS - 1:
+        return None
+    linear, functions, every = list[TpuScale | TpuConv](), list[TpuActivation](), list[TpuOp]([before, rows])
+
+    def ahead() -> TpuOp | None:
+        last, readers = every[-1], graph.consumers(every[-1].output)
+        rectified = isinstance(last, TpuScale | TpuConv) and last.relu
+        alone = len(readers) == 1 and last.output not in graph.outputs and not rectified
+        return readers[0] if alone else None
+
+    def take_linear() -> None:
+        while isinstance(op := ahead(), TpuScale | TpuConv) and (isinstance(op, TpuScale) or _of_channels(op)):
+            linear.append(op)
+            every.append(op)
+
+    take_linear()
+    while isinstance(op := ahead(), TpuActivation) and op.function != "prelu":
+        functions.append(op)
+        every.append(op)
+    back = ahead()
+    if not isinstance(back, TpuReshape) or graph.tensors[back.output].shape != image:
+        return None
+    every.append(back)
+    if not functions:
+        take_linear()
+    if any("cpu" in op.tags for op in every):
+        return None
+    return _Parts(before, rows, tuple(linear), tuple(functions), tuple(every))
+
+
+def _of_channels(op: TpuConv) -> bool:
+    """Whether the convolution but scales every channel."""
+    window = op.window
+    moved = window.has_padding or (window.stride_h, window.stride_w) != (1, 1)
+    return op.weight.shape[1:] == (1, 1, 1) and op.group == len(op.weight) and not moved
+
+
+def _whole(graph: TpuGraph, parts: _Parts) -> Sequence[TpuOp]:
+    """The normalisation as one op, and the functions behind it, each with the image's shape."""
+    rows, last = parts.rows, parts.all[-1].output
+    tags = tuple(dict.fromkeys(tag for op in parts.all[1:] for tag in op.tags))
+    end = parts.linear[-1] if parts.linear else None
+    functions = list(parts.functions)
+    if end is not None and end.relu:
+        bounds = (0.0, end.upper_limit)
+        own: dict[str, Any] = {"name": f"{end.name}_relu", "inputs": (), "output": last, "tags": end.tags}
+        functions.append(TpuActivation(function="relu", bounds=bounds, **own))
+    normalised = (end or rows).output
+    names = [f"{op.output}_image" for op in (rows, *functions[:-1])] if functions else []
+    names.append(last)
+    gain, offset = _linear(parts, graph.tensors[last].shape[1])
+    normal = TpuGroupNorm(
+        name=rows.name,
+        inputs=parts.before.inputs,
+        output=names[0],
+        tags=tags,
+        origins=tuple(dict.fromkeys(origin for op in parts.all for origin in op.origins)),
+        range_of=normalised if functions else "",
+        groups=graph.tensors[rows.inputs[0]].shape[1],
+        epsilon=rows.epsilon,
+        scale=None if np.all(gain == 1) else gain.astype(np.float32),
+        bias=None if not np.any(offset) else offset.astype(np.float32),
+    )
+    behind = zip(functions, names, names[1:], strict=False)
+    return [
+        normal,
+        *(
+            replace(op, inputs=(before,), output=name, range_of="" if name == last else op.range_of or op.output)
+            for op, before, name in behind
+        ),
+    ]
+
+
+def _linear(parts: _Parts, channels: int) -> _Linear:
+    """Scale and bias of each channel."""
+    gain, offset = np.ones(channels), np.zeros(channels)
+    for op in parts.linear:
+        scale = op.scale if isinstance(op, TpuScale) else op.weight.reshape(-1)
+        bias = np.zeros(len(scale)) if op.bias is None else op.bias
+        of_each = channels // len(scale)  # of a group, its channels
+        factor, added = (np.repeat(each.astype(np.float64), of_each) for each in (scale, bias))
+        gain, offset = gain * factor, offset * factor + added
+    return gain, offset

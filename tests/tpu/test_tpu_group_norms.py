@@ -1,0 +1,48 @@
+"""Group and instance normalisation in all the forms that exporters write: one op on the BM chips, parts elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tpu_build import built, refuted
+from tpu_net import Net
+
+from nnkit.graph import Model
+from nnkit_tpu.toolchain import Toolchain
+
+_PARTS = "chip: cv181x"
+
+
+def _group_norm(net: Net, before: str, channels: int, groups: int, to: str, *, scaled: bool) -> str:
+    rows = net("Reshape", before, net.ints(1, groups, -1))
+    ones, zeros = net.constant([1.0] * groups), net.constant([0.0] * groups)
+    normal = net("InstanceNormalization", rows, ones, zeros)
+    image = net("Reshape", normal, net.ints(1, channels, 12, 10), to="" if scaled else to)
+    if not scaled:
+        return image
+    gain, offset = net.positive(channels, 1, 1), net.normal(channels, 1, 1)
+    return net("Add", net("Mul", image, gain), offset, to=to)
+
+
+def _network() -> Model:
+    net = Net()
+    wide = net("Conv", "x", net.normal(96, 8, 1, 1), net.normal(96))
+    narrow = net("Conv", "x", net.normal(12, 8, 3, 3), pads=[1, 1, 1, 1])
+    scaled = net("Relu", _group_norm(net, wide, 96, 32, "scaled", scaled=True))
+    plain = net("Relu", _group_norm(net, narrow, 12, 3, "plain", scaled=False))
+    own = net("InstanceNormalization", net("Conv", plain, net.normal(12, 12, 1, 1)), net.positive(12), net.normal(12))
+    sums = net("Add", net("Conv", scaled, net.normal(12, 96, 1, 1)), own)
+    return net.model([net("Conv", sums, net.normal(4, 12, 3, 3))])
+
+
+@pytest.mark.parametrize("options", ["chip: bm1684x", "chip: bm1688", "chip: bm1684x, precision: bf16", _PARTS])
+def test_a_normalisation_by_groups_is_one_op_where_the_chip_has_it(
+    tpu_toolchain: Toolchain, tmp_path: Path, options: str
+) -> None:
+    report = built(_network(), options, tmp_path)
+    of_groups = [each for each in report["layers"] if each["op"] == "group_norm"]
+    assert len(of_groups) == (0 if options == _PARTS else 3)
+    assert all(each["formats"]["output"] == "f32" for each in of_groups)
+    assert refuted(report) == []
+    assert report["status"] == "ok"
