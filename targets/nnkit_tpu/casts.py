@@ -2,9 +2,10 @@
 
 Real values become integers by a product with 1 / scale, in the precision of the values: 1 / scale and the product are
 both rounded to it, the product then to the nearest integer; halves go away from zero on the BM chips, to even on the
-cv18xx. Integers become F16 or BF16 by a product with the scale rounded to that precision. Pixels become an INT8
-network's integers by a table for each channel; in floating point they are multiplied by the scale, rounded to the
-network's precision, and -mean * scale is added in float32.
+cv18xx. Integers become F16 or BF16 by a product with the scale rounded to that precision; of float32 that the cv18xx
+are given for BF16 the lower bits are cut off. Pixels become an INT8 network's integers by a table for each channel;
+in floating point they are multiplied by the scale, rounded to the network's precision, and -mean * scale is added in
+float32.
 """
 
 from __future__ import annotations
@@ -33,6 +34,11 @@ def rounded(values: Values, mode: Mode) -> Values:
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)).view(np.float32)
 
 
+def cut_off(values: Values) -> Values:
+    """Real values in BF16, without their lower bits."""
+    return (values.astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
 def cast(values: Values, how: Cast, mode: Mode) -> Values:
     """Stored values in the format that an op of `mode` computes in."""
     source, target = how.source, how.target
@@ -40,7 +46,7 @@ def cast(values: Values, how: Cast, mode: Mode) -> Values:
         return _preprocessed(values, source, how, mode)
     if isinstance(target, Float):
         if isinstance(source, Float):
-            return rounded(values, mode)
+            return cut_off(values) if how.rounding == "cut_off" else rounded(values, mode)
         if isinstance(source, Affine) and mode in ("F16", "BF16"):
             scale = rounded(np.array(source.scale[0]).reshape(1), mode).astype(np.float64)
             return rounded(rounded(values, mode).astype(np.float64) * scale, mode)

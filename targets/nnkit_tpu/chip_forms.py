@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nnkit.calibrate.stats import ValueRange
-from nnkit.program import Window
 from nnkit_tpu.bm_forms import (
     roots_apart,
     sliced_before_reshapes,
@@ -31,6 +30,7 @@ from nnkit_tpu.bm_forms import (
     with_whole_normalisations,
     without_single_rows,
 )
+from nnkit_tpu.copies import copy_of
 from nnkit_tpu.dense import dense_layers
 from nnkit_tpu.divisors import guarded_divisors
 from nnkit_tpu.enlarging import enlarged
@@ -47,12 +47,13 @@ from nnkit_tpu.program import (
     TpuGraph,
     TpuInterp,
     TpuOp,
-    TpuPad,
     TpuPool,
     TpuReduce,
     TpuTensor,
 )
+from nnkit_tpu.recurrent import TpuRecurrent, tabulated
 from nnkit_tpu.reductions import over_neighbours
+from nnkit_tpu.steps_first import with_steps_first, with_stored_inputs
 
 _FAMILY = "cv"
 
@@ -82,8 +83,16 @@ def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
         else:
             made = []
         tensors |= {each.output: TpuTensor(each.output, shape) for each, shape in made}
-        ops += [each for each, _ in made] or [_undilated(op) if mode == "INT8" else op]
-    return replace(graph, tensors=tensors, ops=tuple(ops))
+        ops += [each for each, _ in made] or [_in_place(op, mode)]
+    made_up = replace(graph, tensors=tensors, ops=tuple(ops))
+    return with_stored_inputs(made_up) if mode == "INT8" else made_up
+
+
+def _in_place(op: TpuOp, mode: Mode) -> TpuOp:
+    """An op that becomes one other, or stays."""
+    if isinstance(op, TpuRecurrent):
+        return tabulated(op)
+    return _undilated(op) if mode == "INT8" else op
 
 
 def _undilated(op: TpuOp) -> TpuOp:
@@ -125,7 +134,7 @@ def with_copies(written: Written, chip: str, mode: Mode) -> Written:
         name = op.inputs[0]
         if _destroys_input(op, graph, modes.get(op.output, mode)) and (reads[name] > 1 or name in graph.outputs):
             how = modes.get(op.output, mode)
-            copy = _copy(graph.tensors[name], f"{name}_for_{op.output}", len(tensors), integer=how == "INT8")
+            copy = copy_of(graph.tensors[name], f"{name}_for_{op.output}", len(tensors), integer=how == "INT8")
             tensors[copy.output] = replace(graph.tensors[name], name=copy.output)
             if ranges is not None and name in ranges:
                 ranges[copy.output] = ranges[name]
@@ -135,6 +144,7 @@ def with_copies(written: Written, chip: str, mode: Mode) -> Written:
             op = replace(op, inputs=(copy.output,))
         ops.append(op)
     copied = replace(graph, tensors=tensors, ops=tuple(ops)) if is_cv else graph
+    copied = with_steps_first(copied, ranges, modes, mode)
     apart = in_steps(copied, ranges, modes, is_cv=is_cv)
     return Written(apart, ranges, modes if written.modes is not None else None)
 
@@ -146,16 +156,3 @@ def _destroys_input(op: TpuOp, graph: TpuGraph, mode: str) -> bool:
         downwards = op.slopes is not None and bool(op.slopes[0] < 0)
         return mode == "INT8" and (downwards or isinstance(graph.producer(op.inputs[0]), TpuConv))
     return op.function == "prelu"
-
-
-def _copy(tensor: TpuTensor, output: str, number: int, *, integer: bool) -> TpuOp:
-    """An op that copies a value. Each is different: the compiler keeps only the first of equal ops on one value.
-
-    A pool that differs by its limit gives zeros in BF16, which takes the limit at its word.
-    """
-    if len(tensor.shape) == 4 and integer:
-        one = Window(kernel_h=1, kernel_w=1)
-        own = -1.0 - number  # of a relu that the pool does not have
-        return TpuPool(name=output, inputs=(tensor.name,), output=output, function="max", window=one, relu_limit=own)
-    pads = (0,) * (2 * len(tensor.shape))
-    return TpuPad(name=output, inputs=(tensor.name,), output=output, pads=pads, value=float(number))

@@ -74,14 +74,14 @@ class Cast:
     """How an op turns an input from the format it is stored in (`source`) into the one it computes in (`target`).
 
     via: integers that come in between: an INT8 network's pixels that an op in floating point reads.
-    precision, rounding: of real values that become integers; see `casts.py`.
+    precision, rounding: of real values that become integers; `cut_off`, of float32 that becomes BF16; see `casts.py`.
     """
 
     source: Format
     target: Format
     via: Affine | None = None
     precision: Mode = "F32"
-    rounding: Literal["half_away", "half_even"] = "half_away"
+    rounding: Literal["half_away", "half_even", "cut_off"] = "half_away"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

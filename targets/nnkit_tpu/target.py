@@ -71,7 +71,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         return (
             "mask_above_zero",
             "gelu_from_parts",
-            "unroll_recurrent" if options.chip in CV_CHIPS else "unroll_uncommon_recurrent",
+            "unroll_recurrent" if options.chip in CV_CHIPS and options.batch > 1 else "unroll_uncommon_recurrent",
             "instance_norm_to_rows",
             "depth_to_space_to_transpose",
             "constant_part_to_conv",

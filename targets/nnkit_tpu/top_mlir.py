@@ -341,12 +341,12 @@ def _group_norm(writer: _Writer, op: Any) -> _Written:
 
 def _recurrent(writer: _Writer, op: Any) -> _Written:
     ways, hidden = len(op.weight), op.recurrent.shape[-1]
-    images = writer.graph.tensors[op.inputs[0]].shape[0]
+    images = writer.graph.tensors[op.inputs[0]].shape[1 if op.by_tables else 0]
     state = np.zeros((ways, images, hidden))
     parts = {"weight": op.weight, "recurrent": op.recurrent, "bias": op.bias, "state": state}
     resets = "" if op.cell == "lstm" else ", linear_before_reset = true"
-    both = str(ways == 2).lower()
-    attributes = f"hidden_size = {hidden} : i64, bidirectional = {both}, batch_first = true{resets}"
+    both, first = (str(each).lower() for each in (ways == 2, not op.by_tables))
+    attributes = f"hidden_size = {hidden} : i64, bidirectional = {both}, batch_first = {first}{resets}"
     more = [writer.weight(op, role, array) for role, array in parts.items()]
     if op.cell == "lstm":
         more += [writer.weight(op, "cell", state), writer.absent()]

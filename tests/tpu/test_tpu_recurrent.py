@@ -19,10 +19,11 @@ from nnkit.simulate import simulate
 from nnkit_tpu.chip_model import run_on_chip_model
 from nnkit_tpu.compile import CompileOptions, compile_graph
 from nnkit_tpu.execute import execute
+from nnkit_tpu.function_tables import SIGMOID, TANH, in_bf16, logistic
 from nnkit_tpu.lowering import lower
 from nnkit_tpu.model_run import run_model_inside
 from nnkit_tpu.quantize import Precision, graph_of, other_modes, table_ranges, to_program
-from nnkit_tpu.recurrent import TpuRecurrent
+from nnkit_tpu.recurrent import TpuRecurrent, run_over_steps, tabulated
 from nnkit_tpu.toolchain import Toolchain
 
 HIDDEN = 5
@@ -79,6 +80,38 @@ def test_the_chip_model_agrees(tpu_toolchain: Toolchain, tmp_path: Path, options
     assert refuted(report) == []
     assert report["status"] == "ok"
     assert report["verify"]["float_vs_program"]["sqnr_db"] > 30
+
+
+@pytest.mark.parametrize("options", ["chip: cv181x", "chip: cv181x, precision: bf16"])
+def test_on_the_cv18xx_every_state_is_as_simulated(tpu_toolchain: Toolchain, tmp_path: Path, options: str) -> None:
+    """Four layers on one value: GRUs, of which the compiler takes one, and LSTMs; with biases of the state."""
+    report = built(_network(), options, tmp_path)
+    assert refuted(report) == []
+    assert report["status"] == "ok"
+    assert all(entry["max_difference"] == 0 for entry in report["verify"]["program_vs_artifact"])
+    assert report["verify"]["float_vs_program"]["sqnr_db"] > 30
+
+
+def test_functions_are_looked_up_between_256_places() -> None:
+    x = in_bf16(np.random.default_rng(5).normal(0, 4, 4096))
+    for table, function in ((SIGMOID, logistic), (TANH, np.tanh)):
+        assert np.abs(table.at(x) - function(x)).max() < 2**-7
+        at_places = in_bf16(np.arange(-16.0, 16.0) * 8 * 2 * table.end / 256)
+        assert np.abs(table.at(at_places) - function(at_places)).max() <= 2**-8
+    assert SIGMOID.at(np.array([-100.0, 100.0])).tolist() == pytest.approx([0.0, 1.0], abs=1e-3)
+
+
+def test_biases_of_the_state_are_added_to_those_of_the_input_where_that_is_the_same() -> None:
+    random = np.random.default_rng(6)
+    rows = random.normal(0, 1, (1, *ROWS[1:]))
+    for cell, gates in (("gru", 3), ("lstm", 4)):
+        weights = [random.normal(0, 0.3, (2, gates * HIDDEN, width)).astype(np.float32) for width in (20, HIDDEN)]
+        bias = in_bf16(random.normal(0, 1, (2, 2 * gates * HIDDEN))).astype(np.float32)
+        fields = {"weight": weights[0], "recurrent": weights[1], "bias": bias}
+        layer = TpuRecurrent(name="r", inputs=("x",), output="r", cell=cell, **fields)  # type: ignore[arg-type]
+        moved = replace(tabulated(layer), by_tables=False)
+        assert moved.bias.any(axis=0)[gates * HIDDEN :].sum() == (HIDDEN if cell == "gru" else 0)
+        np.testing.assert_allclose(run_over_steps(moved, rows), run_over_steps(layer, rows), atol=1e-6)
 
 
 def test_several_images_are_each_computed_as_one_alone(tpu_toolchain: Toolchain, tmp_path: Path) -> None:
