@@ -107,6 +107,7 @@ OPTIONAL_RULES: tuple[str, ...] = (
     "inner_fc_to_conv",
     "sink_equal_reshapes",
     "gelu_from_parts",
+    "filtered_resize_to_shuffle",
     "filtered_resize_to_conv",
     "mask_above_zero",
     "unroll_uncommon_recurrent",

@@ -33,6 +33,7 @@ from nnkit_tpu.bm_forms import (
 from nnkit_tpu.copies import copy_of
 from nnkit_tpu.dense import dense_layers
 from nnkit_tpu.divisors import guarded_divisors
+from nnkit_tpu.edges import edges_as_products
 from nnkit_tpu.enlarging import enlarged
 from nnkit_tpu.factors_in_weights import factors_in_weights
 from nnkit_tpu.group_norms import group_norms
@@ -53,6 +54,7 @@ from nnkit_tpu.program import (
 )
 from nnkit_tpu.recurrent import TpuRecurrent, tabulated
 from nnkit_tpu.reductions import over_neighbours
+from nnkit_tpu.shuffled_sums import summed_before_spreading
 from nnkit_tpu.steps_first import with_steps_first, with_stored_inputs
 
 _FAMILY = "cv"
@@ -62,6 +64,7 @@ def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
     """The float graph with ops as `chip` computes them right and soon; mode: of the whole network."""
     graph = joined_groups(dense_layers(graph, chip, mode), chip, mode)
     if not chip.startswith(_FAMILY):
+        graph = summed_before_spreading(edges_as_products(graph, mode))
         graph = rows_together(group_norms(graph))
         graph = guarded_divisors(factors_in_weights(parted_products(graph)), mode)
         graph = sliced_before_reshapes(with_whole_normalisations(without_single_rows(graph)))

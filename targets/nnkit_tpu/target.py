@@ -73,9 +73,10 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
             "gelu_from_parts",
             "unroll_recurrent" if options.chip in CV_CHIPS and options.batch > 1 else "unroll_uncommon_recurrent",
             "instance_norm_to_rows",
-            "depth_to_space_to_transpose",
             "constant_part_to_conv",
             "gather_to_conv",
+            *(() if options.chip in CV_CHIPS else ("filtered_resize_to_shuffle",)),
+            "depth_to_space_to_transpose",
             "filtered_resize_to_conv",
         )
 
