@@ -38,6 +38,7 @@ from nnkit_tpu.enlarging import enlarged
 from nnkit_tpu.factors_in_weights import factors_in_weights
 from nnkit_tpu.group_norms import group_norms
 from nnkit_tpu.joined_groups import joined_groups
+from nnkit_tpu.normalised_images import normalised_as_images
 from nnkit_tpu.parted_products import parted_products, rows_together
 from nnkit_tpu.permutations import in_steps
 from nnkit_tpu.pool_parts import pools_of_parts
@@ -88,7 +89,7 @@ def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
         tensors |= {each.output: TpuTensor(each.output, shape) for each, shape in made}
         ops += [each for each, _ in made] or [_in_place(op, mode)]
     made_up = replace(graph, tensors=tensors, ops=tuple(ops))
-    return with_stored_inputs(made_up) if mode == "INT8" else made_up
+    return normalised_as_images(with_stored_inputs(made_up)) if mode == "INT8" else made_up
 
 
 def _in_place(op: TpuOp, mode: Mode) -> TpuOp:

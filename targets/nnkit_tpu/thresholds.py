@@ -88,17 +88,18 @@ def thresholds(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, always_sign
 
 
 def _rectified(graph: TpuGraph, ranges: Mapping[str, ValueRange]) -> dict[str, ValueRange]:
-    """Normalised values that a rectifier alone reads have the range that it leaves: there they become integers."""
-    return {
-        op.inputs[0]: ranges[op.output]
-        for op in graph.ops
-        if isinstance(op, TpuActivation)
-        and op.function == "relu"
-        and op.output in ranges
-        and isinstance(graph.producer(op.inputs[0]), TpuLayerNorm | TpuGroupNorm)
-        and len(graph.consumers(op.inputs[0])) == 1
-        and op.inputs[0] not in graph.outputs
-    }
+    """Normalised values that a rectifier alone reads have the range that it leaves: there they become integers; a
+    reshape may stand in between."""
+    left = dict[str, ValueRange]()
+    for op in graph.ops:
+        if isinstance(op, TpuActivation) and op.function == "relu" and op.output in ranges:
+            names = [op.inputs[0]]
+            reshape = graph.producer(op.inputs[0])
+            names += [reshape.inputs[0]] if isinstance(reshape, TpuReshape) else []
+            alone = all(len(graph.consumers(name)) == 1 and name not in graph.outputs for name in names)
+            if alone and isinstance(graph.producer(names[-1]), TpuLayerNorm | TpuGroupNorm):
+                left |= dict.fromkeys(names, ranges[op.output])
+    return left
 
 
 def _signed_against_their_inputs(graph: TpuGraph, chosen: Mapping[str, Threshold]) -> set[str]:

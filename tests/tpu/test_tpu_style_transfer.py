@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,18 @@ def test_a_rectified_normalisation_has_all_levels_for_what_is_left(
     assert refuted(report) == []
     assert report["status"] == "ok"
     assert report["details"]["prediction"]["disagreements"] == []
+
+
+def test_on_the_cv18xx_normalised_images_are_grouped_with_what_reads_them(
+    tpu_toolchain: Toolchain, tmp_path: Path
+) -> None:
+    net = Net()
+    plain = net("InstanceNormalization", "x", net.constant([1.0] * 8), net.constant([0.0] * 8))
+    scaled = net("InstanceNormalization", net("Neg", "x"), net.positive(8), net.normal(8))
+    for name, normal in (("plain", plain), ("scaled", scaled)):
+        net("Conv", net("Relu", normal), net.normal(4, 8, 1, 1), to=name)
+    report = built(net.model(["plain", "scaled"]), "chip: cv181x", tmp_path)
+    assert refuted(report) == []
+    final = next(tmp_path.glob("out/**/compiled/final.mlir")).read_text(encoding="utf-8")
+    for kind, count in (("Relu", 1), ("Conv2D", 3)):  # a scale is a convolution
+        assert len(re.findall(rf'"tpu.{kind}".*ginfo', final)) == count, kind
