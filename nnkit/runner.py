@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
-    from nnkit.program import Program
+    from nnkit.program import OpBase, Program
 
 Contract: TypeAlias = Literal["exact", "bounded", "not_run"]
 
@@ -99,3 +100,11 @@ class LayerRunner(Runner, Protocol):
     @property
     def layer_by_layer(self) -> Literal[True]:
         """Marks the class; a traced run has to give every tensor, or to say that it is absorbed."""
+
+
+@runtime_checkable
+class GaugedRunner(LayerRunner, Protocol):
+    """A layer runner some of whose bounds follow from what a layer reads."""
+
+    def gauged(self, program: Program, op: OpBase, inputs: Sequence[NDArray[Any]]) -> float | NDArray[np.float64]:
+        """As `bound` of the op's output, for these inputs: one difference, or one for each value."""

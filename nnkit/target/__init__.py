@@ -3,7 +3,7 @@
 from nnkit.external_tool import Tool
 from nnkit.lowered import Lowered, Segment
 from nnkit.memory.local import LocalMemory, Span
-from nnkit.runner import Contract, LayerRunner, Runner, RunResult
+from nnkit.runner import Contract, GaugedRunner, LayerRunner, Runner, RunResult
 from nnkit.target.comparisons import CompiledComparison, CompiledLayer, DumpComparison, NumberCount
 from nnkit.target.deployer import Deployer, PipelineRun, PipelineRunner
 from nnkit.target.fixed_point import FixedPointTarget
@@ -46,6 +46,7 @@ __all__ = [
     "Deployment",
     "DumpComparison",
     "FixedPointTarget",
+    "GaugedRunner",
     "InstalledTool",
     "Lane",
     "LayerRunner",

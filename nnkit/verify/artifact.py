@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import ToolError
-from nnkit.program import Program
-from nnkit.runner import Contract, LayerRunner, Runner, RunResult
+from nnkit.program import OpBase, Program
+from nnkit.runner import Contract, GaugedRunner, LayerRunner, Runner, RunResult
 from nnkit.simulate import simulate, simulate_op
-from nnkit.verify.drift import distance, drawn, furthest
+from nnkit.verify.drift import Bound, LayerBound, distance, drawn, furthest
 
 _OURS = "report this to those who made the target"
 
@@ -158,7 +159,7 @@ def _compare_layers(
                 f"{size} values, {released} of the released one and {traced} of the other are not as simulated"
             )
             if count.may_drift:
-                own_outputs, told = _within_reach(program, given, result, expected, count.bound)
+                own_outputs, told = _within_reach(program, given, result, expected, count.bound_on)
                 note += f"; {told}"
         values = {**given, **result.tensors, **({} if own_outputs else result.outputs)}
         for op in program.ops:
@@ -177,10 +178,11 @@ def _compare_layers(
                 absorbed[op.name] = None
                 values.update(expected)
                 continue
-            if count.add([op.output], values, expected) and not first:
+            bound = count.bound_on(op, shaped)
+            if count.add([op.output], values, expected, bound) and not first:
                 trace = RunResult({}, {op.output: values[op.output]})
                 one = replace(program, ops=(op,), outputs=(op.output,))
-                first = first_difference(one, trace, expected, count.bound)
+                first = first_difference(one, trace, expected, partial(_always, bound))
     if absorbed:
         note = "; ".join(filter(None, (note, _absorbed_note(list(absorbed)))))
     return replace(count.verdict(results, first), note=note)
@@ -208,7 +210,7 @@ def _within_reach(
     given: Mapping[str, NDArray[Any]],
     result: RunResult,
     expected: Mapping[str, NDArray[Any]],
-    bound: Callable[[str], float],
+    bound: LayerBound,
 ) -> tuple[bool, str]:
     """Whether networks that keep to the bounds of layers are as far from the simulation as the released outputs."""
     released = distance(program, result.outputs, expected)
@@ -241,13 +243,28 @@ class _Count:
         """The difference that still counts as equal; 0 under contract `exact`."""
         return self._runner.bound(self._program, tensor) if self._runner.contract == "bounded" else 0.0
 
+    def bound_on(self, op: OpBase, inputs: Sequence[NDArray[Any]]) -> Bound:
+        """As `bound`, of a layer that reads these stored values."""
+        if isinstance(self._runner, GaugedRunner):
+            return self._runner.gauged(self._program, op, inputs)
+        return self.bound(op.output)
+
     @property
     def may_drift(self) -> bool:
         """Whether a layer may differ within a bound, and so what is computed from it."""
         return any(self.bound(op.output) > 0.0 for op in self._program.ops)
 
-    def add(self, names: Sequence[str], got: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]]) -> int:
-        """Compare; returns how many differ. A tensor that is missing or of another size differs in every value."""
+    def add(
+        self,
+        names: Sequence[str],
+        got: Mapping[str, NDArray[Any]],
+        expected: Mapping[str, NDArray[Any]],
+        bound: Bound | None = None,
+    ) -> int:
+        """Compare; returns how many differ. A tensor that is missing or of another size differs in every value.
+
+        bound: where it follows from what was read.
+        """
         for name in names:
             reference = expected[name].ravel()
             self.values += reference.size
@@ -257,12 +274,16 @@ class _Count:
             if self._runner.contract == "bounded" and reference.size:
                 gaps = np.abs(value.ravel().astype(np.float64) - reference.astype(np.float64))
                 self.largest = max(self.largest, float(np.nan_to_num(gaps, nan=np.inf).max()))
-        wrong = self.differing(names, got, expected)
+        wrong = self.differing(names, got, expected, bound)
         self.mismatches += wrong
         return wrong
 
     def differing(
-        self, names: Sequence[str], got: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]]
+        self,
+        names: Sequence[str],
+        got: Mapping[str, NDArray[Any]],
+        expected: Mapping[str, NDArray[Any]],
+        bound: Bound | None = None,
     ) -> int:
         """How many values differ; see `add`."""
         wrong = 0
@@ -271,7 +292,8 @@ class _Count:
             if value is None or value.size != reference.size:
                 wrong += reference.size
             else:
-                wrong += int(np.count_nonzero(differing(value.ravel(), reference, self.bound(name))))
+                most = self.bound(name) if bound is None else bound
+                wrong += int(np.count_nonzero(differing(value.ravel(), reference, most)))
         return wrong
 
     def verdict(self, results: Sequence[RunResult], first_difference: str) -> ArtifactVerdict:
@@ -293,19 +315,23 @@ class _Count:
         )
 
 
-def differing(value: NDArray[Any], reference: NDArray[Any], bound: float) -> NDArray[np.bool_]:
+def differing(value: NDArray[Any], reference: NDArray[Any], bound: Bound) -> NDArray[np.bool_]:
     """Where two flat arrays differ by more than `bound` (0: at all); a value that is not a number differs."""
-    if bound == 0.0:
+    if not np.any(bound):
         return np.asarray(value != reference)
     gaps = np.abs(value.astype(np.float64) - reference.astype(np.float64))
-    return ~(gaps <= bound)
+    return np.asarray(~(gaps <= np.ravel(bound)))
+
+
+def _always(bound: Bound, tensor: str) -> Bound:
+    return bound
 
 
 def first_difference(
     program: Program,
     trace: RunResult,
     expected: Mapping[str, NDArray[Any]],
-    bound: Callable[[str], float] = lambda tensor: 0.0,
+    bound: Callable[[str], Bound] = lambda tensor: 0.0,
 ) -> str:
     """The first op in execution order whose tensor differs (by more than `bound`), with the first such value."""
     for op in program.ops:

@@ -8,15 +8,19 @@ upper bound of what is allowed; it is one of the networks that are.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nnkit.program import Float, Program, Tensor
+from nnkit.program import Float, OpBase, Program, Tensor
 from nnkit.simulate import simulate_op
 
 Values = Mapping[str, NDArray[Any]]
+Bound: TypeAlias = float | NDArray[np.float64]
+"""By how much stored values may differ: one number, or one for each."""
+LayerBound: TypeAlias = Callable[[OpBase, Sequence[NDArray[Any]]], Bound]
+"""That of a layer that reads these stored values."""
 
 DRAWS = 4
 
@@ -54,10 +58,10 @@ def furthest(distances: Sequence[Distance]) -> Distance:
     return Distance(*map(max, zip(*distances, strict=True)))
 
 
-def drawn(program: Program, given: Values, simulated: Values, bound: Callable[[str], float]) -> tuple[Distance, ...]:
+def drawn(program: Program, given: Values, simulated: Values, bound: LayerBound) -> tuple[Distance, ...]:
     """The distances of `DRAWS` networks that keep to the bounds; without those that give no finite numbers.
 
-    bound: by how much a tensor's stored values may differ, by its name. The same inputs give the same draws.
+    The same inputs give the same draws.
     """
     random = np.random.default_rng(0)
     with np.errstate(all="ignore"):
@@ -65,20 +69,21 @@ def drawn(program: Program, given: Values, simulated: Values, bound: Callable[[s
     return tuple(one for one in each if np.isfinite(one.largest))
 
 
-def _moved(program: Program, given: Values, bound: Callable[[str], float], random: np.random.Generator) -> Values:
+def _moved(program: Program, given: Values, bound: LayerBound, random: np.random.Generator) -> Values:
     values = dict(given)
     for op in program.ops:
-        value = simulate_op(program, op, [values[name] for name in op.inputs])
-        values[op.output] = _by_at_most(value, program.tensors[op.output], bound(op.output), random)
+        read = [values[name] for name in op.inputs]
+        value = simulate_op(program, op, read)
+        values[op.output] = _by_at_most(value, program.tensors[op.output], bound(op, read), random)
     return values
 
 
-def _by_at_most(value: NDArray[Any], tensor: Tensor, bound: float, random: np.random.Generator) -> NDArray[Any]:
+def _by_at_most(value: NDArray[Any], tensor: Tensor, bound: Bound, random: np.random.Generator) -> NDArray[Any]:
     """The values, each moved by up to `bound`: integers by whole numbers, within what the tensor holds."""
-    if bound == 0.0:
+    if not np.any(bound):
         return value
     if isinstance(tensor.format, Float):
         return np.asarray(value + random.uniform(-bound, bound, value.shape), value.dtype)
-    most = int(bound)
+    most = np.floor(bound).astype(np.int64)
     by = random.integers(-most, most, value.shape, endpoint=True)
     return np.asarray(np.clip(value.astype(np.int64) + by, tensor.low, tensor.high), value.dtype)

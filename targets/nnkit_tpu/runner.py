@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
 from nnkit.errors import ToolError
-from nnkit.program import Program
+from nnkit.program import OpBase, Program
 from nnkit.target import Contract, RunResult
 from nnkit_tpu.emit import TRACED, read_build
-from nnkit_tpu.exactness import largest_difference
+from nnkit_tpu.exactness import amplified, largest_difference
 from nnkit_tpu.model_run import run_model, run_model_inside
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.program import TpuOp
@@ -47,6 +48,12 @@ class ChipModelRunner:
         """0 for layers that are exact, else one unit, or the last bits of a float."""
         op = program.producer(tensor)
         return largest_difference(op, self._options.chip) if isinstance(op, TpuOp) else 0.0
+
+    def gauged(self, program: Program, op: OpBase, inputs: Sequence[NDArray[Any]]) -> float | NDArray[np.float64]:
+        """More where the op amplifies how the chip rounds within it."""
+        if not isinstance(op, TpuOp):
+            return 0.0
+        return largest_difference(op, self._options.chip) + amplified(op, inputs)
 
     def run(
         self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]], *, trace: bool

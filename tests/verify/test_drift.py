@@ -8,9 +8,13 @@ from program_builder import ProgramBuilder
 
 from nnkit.program import Program
 from nnkit.simulate import simulate
-from nnkit.verify.drift import DRAWS, Distance, distance, drawn
+from nnkit.verify.drift import DRAWS, Distance, LayerBound, distance, drawn
 
 SHAPE = (4, 16, 16)
+
+
+def by_output(**bounds: float) -> LayerBound:
+    return lambda op, inputs: bounds[op.output]
 
 
 def doubled_twice() -> Program:
@@ -28,21 +32,21 @@ def inputs(value: int = 3) -> dict[str, np.ndarray]:
 def test_what_differs_in_a_layer_is_computed_on() -> None:
     """Moved by -1, 0 or 1, whose mean square is 2/3, and doubled: the root of 8/3, and at most 2."""
     program, given = doubled_twice(), inputs()
-    draws = drawn(program, given, simulate(program, given), {"first_v": 1.0, "out_v": 0.0}.__getitem__)
+    draws = drawn(program, given, simulate(program, given), by_output(first_v=1.0, out_v=0.0))
     assert len(draws) == DRAWS
     for each in draws:
         assert each.root_mean_square == pytest.approx((8 / 3) ** 0.5, rel=0.1)
         assert each.largest == 2.0
-    assert draws == drawn(program, given, simulate(program, given), {"first_v": 1.0, "out_v": 0.0}.__getitem__)
+    assert draws == drawn(program, given, simulate(program, given), by_output(first_v=1.0, out_v=0.0))
 
 
 def test_exact_layers_move_nothing_and_formats_end_where_they_end() -> None:
     program = doubled_twice()
     given = inputs()
     expected = simulate(program, given)
-    assert set(drawn(program, given, expected, lambda name: 0.0)) == {Distance(0.0, 0.0)}
+    assert set(drawn(program, given, expected, by_output(first_v=0.0, out_v=0.0))) == {Distance(0.0, 0.0)}
     at_the_end = inputs(program.tensors["x"].high)
-    largest = {"first_v": 0.0, "out_v": 1.0}.__getitem__
+    largest = by_output(first_v=0.0, out_v=1.0)
     expected = simulate(program, at_the_end)
     for each in drawn(program, at_the_end, expected, largest):
         assert each.root_mean_square == pytest.approx((1 / 3) ** 0.5, rel=0.1), "half of the moves would leave it"

@@ -1,0 +1,58 @@
+"""Normalisations of rows whose spread is small beside their mean, which the chip adds up in 16 bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tpu_build import built, refuted
+from tpu_net import Net
+
+from nnkit.graph import Model
+from nnkit_tpu.exactness import amplified, largest_difference
+from nnkit_tpu.lowering import lower
+from nnkit_tpu.program import TpuLayerNorm, TpuOp
+from nnkit_tpu.quantize import Precision, to_program
+
+
+def _normalised(mean: float, spread: float) -> Model:
+    net = Net()
+    rows = net("Add", net("Mul", "rows", net.constant(spread)), net.constant(mean))
+    scale, bias = net.constant(np.full(20, 1.5)), net.constant(np.zeros(20))
+    return net.model([net("LayerNormalization", rows, scale, bias, axis=-1, to="normal")])
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "bm1688"])
+def test_a_mean_that_is_off_in_its_last_bits_refutes_no_build(
+    tpu_toolchain: object, tmp_path: Path, chip: str
+) -> None:
+    report = built(_normalised(10.0, 0.05), f"chip: {chip}, precision: f16", tmp_path)
+    assert report["status"] == "ok"
+    assert not refuted(report)
+
+
+def _layer(mean: float, spread: float) -> tuple[TpuOp, np.ndarray]:
+    """The normalisation in F16, and rows that it may read."""
+    program = to_program(lower(_normalised(mean, spread), "net"), {}, Precision("bm1684x", "F16"))
+    (op,) = [op for op in program.ops if isinstance(op, TpuLayerNorm)]
+    return op, (mean + spread * np.random.default_rng(1).normal(0, 1, (6, 20))).astype(np.float16)
+
+
+def test_bounds_follow_from_what_is_read() -> None:
+    op, rows = _layer(10.0, 0.05)
+    assert isinstance(op, TpuLayerNorm)
+    off = 10 * 2.0**-8
+    moved = rows.astype(np.float64) - rows.mean(axis=-1, keepdims=True, dtype=np.float64)
+    given = [1.5 * m / np.sqrt((m * m).mean(axis=-1, keepdims=True) + op.epsilon) for m in (moved, moved - off)]
+    bound = np.asarray(amplified(op, [rows]))
+    assert bound.shape == rows.shape
+    assert np.all(np.abs(given[0] - given[1]) <= bound * 1.01)
+    assert bound.min() > 0.5
+
+
+def test_of_rows_about_zero_little_more_is_allowed() -> None:
+    """A build that is wrong there is refuted as before."""
+    op, rows = _layer(0.0, 1.0)
+    bound = np.asarray(amplified(op, [rows])) + largest_difference(op, "bm1684x")
+    assert bound.max() < 0.02
