@@ -16,7 +16,7 @@ from nnkit_tpu.program import FloatArray, Mode, TpuGraph, TpuMatMul, TpuOp, TpuP
 
 _IMAGE = 4  # axes
 _MOST_BYTES = 1 << 18
-"""Of the matrix: where loading it takes less than the compiler's own padding does on the smallest of images."""
+"""The largest matrix: loading it takes less than the compiler's own padding does on the smallest of images."""
 
 
 def edges_as_products(graph: TpuGraph, mode: Mode) -> TpuGraph:
