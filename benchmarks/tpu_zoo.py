@@ -6,9 +6,10 @@
 The networks are those of `benchmarks.zoo`: all on the bm1684x, and every third on the bm1688 and the cv181x, in INT8.
 `status`: `ok`, `refused`, `failed`; `mismatches`: values of the chip model beyond what the program allows;
 `disagreements`: layers for which the compiler chose other numbers than predicted; `cosine`: of the released model's
-outputs on the chip model against the float network, on `unseen` inputs that nobody has seen (16 unless told: too few
-to rank two models that are nearly alike); `cycles` of the compiler's
-simulator (bytes of its final program on the cv181x, whose cycles nobody tells); `method`: of calibration, as chosen.
+outputs on the chip model against the float network, over all of `unseen` inputs that nobody has seen; `gain_db`: by
+how many decibels nnkit's outputs are nearer to it than the scripts', on the mean of these inputs, and
+`gain_error_db`, the standard error of that; `cycles` of the compiler's simulator (bytes of its final program on the
+cv181x, whose cycles nobody tells); `method`: of calibration, as chosen.
 `vendor_cycles` is empty where the scripts leave shapes for run time, as the simulator then sees the first part alone.
 `vendor_*`: the same of the model that `model_transform`, `run_calibration` and `model_deploy` make with their
 defaults; empty without a Python 3.10, which they need (`--environment` names an environment that has them). Where
@@ -18,7 +19,8 @@ their converter does not read the exported file, they get the network written an
 `--keep` takes networks that `benchmarks.zoo --keep` has exported; others are exported here, which needs torch (extra
 `zoo`). `--rows` adds what is measured to a file, one half of a row (`by`: `nnkit` or `vendor`) a line, and does not
 measure again what stands there: a long run can be interrupted. The exit code is 1 where nnkit does not build what the
-scripts build, takes more than 1.01 times their cycles, or is further from the float network than they are.
+scripts build, takes more than 1.01 times their cycles, or is further from the float network than they are: by more
+than two standard errors, below which another draw of inputs may say the opposite.
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ from benchmarks.zoo.exported import Exported
 from nnkit.api.preparing import Switches, builds, load
 from nnkit.errors import NnkitError
 from nnkit.pipeline import run
+from nnkit.quantize.judge import mean_gain
 from nnkit.report.progress import Progress
 from nnkit_tpu.chip_model import run_all_on_chip_model
 from nnkit_tpu.chips import CV_CHIPS
@@ -56,8 +59,12 @@ from nnkit_tpu.toolchain import require_toolchain
 
 EVERY, MANY, THIRD = "bm1684x", ("bm1688", "cv181x"), 3
 MOST_CYCLES = 1.01  # of the vendor's
-UNSEEN = 16  # inputs that a cosine is taken over, unless told
-_READS = "model_transform.py"
+UNSEEN = 64  # inputs that models are compared on, unless told
+_ERRORS = 2.0  # standard errors that a gain or loss is told by
+FLOAT_LAYERS = "float_layers"
+"""The file in which a search of the scripts names layers in floating point."""
+
+_READS, _DEPLOYS = "model_transform.py", "model_deploy.py"
 _DYNAMIC = "run_mode TPU_DYNAMIC"
 _SCRIPT_TIMEOUT_S = 3600.0
 _EMPTY: Mapping[str, Any] = MappingProxyType(
@@ -77,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="nnkit-tpu-zoo-") as temporary:
         for index, name in enumerate(names):
             for exporter in options.exporters.split(","):
-                exported = _exported(name, exporter, (options.keep or Path(temporary)) / name / exporter)
+                exported = exported_network(name, exporter, (options.keep or Path(temporary)) / name / exporter)
                 for chip in options.chips.split(",") if options.chips else _chips(index):
                     key = {"network": name, "exporter": exporter, "chip": chip, "unseen": options.unseen}
                     row = _row(key, exported, halves, environment)
@@ -93,7 +100,17 @@ def _row(key: Mapping[str, Any], exported: Exported | str, halves: Halves, envir
         row = {**key, **_EMPTY, **halves.taken("nnkit", key, lambda: by_nnkit(key, exported, folder))}
         if environment is not None:
             row |= halves.taken("vendor", key, lambda: by_vendor(key, exported, folder, environment))
-    return row
+    return with_gain(row)
+
+
+def with_gain(row: Mapping[str, Any]) -> Row:
+    """The row with the mean gain over the scripts instead of every input's decibels."""
+    ours, theirs = row.get("each_db"), row.get("vendor_each_db")
+    gain = mean_gain(np.array(theirs), np.array(ours)) if ours and theirs and len(ours) == len(theirs) else None
+    kept = {name: value for name, value in row.items() if not name.endswith("each_db")}
+    if gain is None:
+        return {**kept, "gain_db": None, "gain_error_db": None}
+    return {**kept, "gain_db": round(gain.mean_db, 3), "gain_error_db": round(gain.error_db, 3)}
 
 
 class Halves:
@@ -139,14 +156,35 @@ def by_vendor(key: Mapping[str, Any], exported: Exported | str, folder: Path, en
     if isinstance(exported, str):
         return {**_EMPTY}
     try:
-        return _as_read(key, exported, folder, environment)
-    except (NnkitError, _ScriptError, subprocess.TimeoutExpired) as error:
+        return by_scripts(key, exported, folder, environment)
+    except (NnkitError, ScriptError, subprocess.TimeoutExpired) as error:
         return {**_EMPTY, "vendor_status": f"failed: {str(error)[:200]}"}
 
 
 def _by_nnkit(key: Mapping[str, Any], exported: Exported, folder: Path) -> dict[str, Any]:
     """A whole run with the target's defaults."""
-    name, chip = key["network"], key["chip"]
+    chip, recipe = key["chip"], written_recipe(key["network"], key["chip"], exported, folder)
+    build = builds(load(recipe), [], Progress(quiet=True), Switches(cache=False))[0]
+    done = run(build, folder / "out")
+    report: Any = done.report
+    proof = report["verify"]["program_vs_artifact"]
+    details = report["details"]
+    groups = details["layer_groups"]["ours"]
+    first = next((entry["first_difference"] for entry in proof if entry["mismatches"]), "")
+    told = [entry["note"] for entry in proof if entry.get("note")]
+    return {
+        "status": "ok" if report["status"] == "ok" else "failed",
+        "mismatches": sum(entry["mismatches"] for entry in proof),
+        "disagreements": len({each["layer"] for each in details["prediction"]["disagreements"]}),
+        **compared(done.folder / "artifact" / model_file(chip), chip, exported, key["unseen"]),
+        "cycles": groups["bytes"] if chip in CV_CHIPS else groups["cycles"],
+        "method": report["calibration"]["method"],
+        "reason": "; ".join([str(first), *told] if first else told),
+    }
+
+
+def written_recipe(name: str, chip: str, exported: Exported, folder: Path, tags: str = "", gates: str = "") -> Path:
+    """A recipe with the target's defaults. tags, gates: what stands behind these keys."""
     beside, sections, verified = exported.path.parent, [], []
     for given in exported.inputs:
         files = json.dumps(str(beside / f"{given}_*.npy"))
@@ -155,49 +193,42 @@ def _by_nnkit(key: Mapping[str, Any], exported: Exported, folder: Path) -> dict[
     recipe = folder / "recipe.yaml"
     recipe.write_text(
         f"nnkit: 1\nname: {name}\nmodel:\n  path: {json.dumps(str(exported.path))}\n  inputs:\n{''.join(sections)}"
-        f"targets:\n  tpu: {{chip: {chip}}}\nverify: {{images: {{{', '.join(verified)}}}}}\n",
+        f"targets:\n  tpu: {{chip: {chip}{tags and f', tags: {tags}'}}}\n"
+        f"verify: {{images: {{{', '.join(verified)}}}{gates and f', gates: {gates}'}}}\n",
         encoding="utf-8",
     )
-    build = builds(load(recipe), [], Progress(quiet=True), Switches(cache=False))[0]
-    done = run(build, folder / "out")
-    report: Any = done.report
-    compared = report["verify"]["program_vs_artifact"]
-    details = report["details"]
-    groups = details["layer_groups"]["ours"]
-    first = next((entry["first_difference"] for entry in compared if entry["mismatches"]), "")
-    told = [entry["note"] for entry in compared if entry.get("note")]
-    return {
-        "status": "ok" if report["status"] == "ok" else "failed",
-        "mismatches": sum(entry["mismatches"] for entry in compared),
-        "disagreements": len({each["layer"] for each in details["prediction"]["disagreements"]}),
-        "cosine": _cosine_of(done.folder / "artifact" / model_file(chip), chip, exported, key["unseen"]),
-        "cycles": groups["bytes"] if chip in CV_CHIPS else groups["cycles"],
-        "method": report["calibration"]["method"],
-        "reason": "; ".join([str(first), *told] if first else told),
-    }
+    return recipe
 
 
-class _ScriptError(Exception):
+class ScriptError(Exception):
     """A script of the vendor's failed."""
 
 
-class _ReadError(_ScriptError):
+class ReadError(ScriptError):
     """The one that reads the network did."""
 
 
-def _as_read(key: Mapping[str, Any], exported: Exported, folder: Path, environment: Path) -> dict[str, Any]:
-    """By the scripts on the exported file; on the network written anew where they do not read that."""
+def by_scripts(
+    key: Mapping[str, Any], exported: Exported, folder: Path, environment: Path, searched: Sequence[str] = ()
+) -> dict[str, Any]:
+    """By the scripts on the exported file; on the network written anew where they do not read that.
+
+    searched: more of `run_calibration`, which then may choose layers in floating point.
+    """
     try:
-        return {**_by_vendor(key, exported, folder / "vendor", environment), "vendor_read": "as exported"}
-    except _ReadError:
+        return {**_by_vendor(key, exported, folder / "vendor", environment, searched), "vendor_read": "as exported"}
+    except ReadError:
         (folder / "rewritten").mkdir()
         rewritten = readable_by_the_scripts(exported, folder / "rewritten")
         if rewritten is None:
             raise
-        return {**_by_vendor(key, rewritten, folder / "vendor_again", environment), "vendor_read": "rewritten"}
+        made = _by_vendor(key, rewritten, folder / "vendor_again", environment, searched)
+        return {**made, "vendor_read": "rewritten"}
 
 
-def _by_vendor(key: Mapping[str, Any], exported: Exported, folder: Path, environment: Path) -> dict[str, Any]:
+def _by_vendor(
+    key: Mapping[str, Any], exported: Exported, folder: Path, environment: Path, searched: Sequence[str]
+) -> dict[str, Any]:
     """The three scripts with their defaults, and their model on the chip model."""
     name, chip = key["network"], key["chip"]
     folder.mkdir()
@@ -213,23 +244,28 @@ def _by_vendor(key: Mapping[str, Any], exported: Exported, folder: Path, environ
             *(_READS, "--model_name", name, "--model_def", str(exported.path)),
             *("--input_shapes", shapes, "--mlir", "net.mlir"),
         ],
-        ["run_calibration.py", "net.mlir", "--dataset", "data", "--input_num", str(len(given)), "-o", "table"],
         [
-            *("model_deploy.py", "--mlir", "net.mlir", "--quantize", "INT8", "--processor", chip),
+            *("run_calibration.py", "net.mlir", "--dataset", "data", "--input_num", str(len(given)), "-o", "table"),
+            *searched,
+        ],
+        [
+            *(_DEPLOYS, "--mlir", "net.mlir", "--quantize", "INT8", "--processor", chip),
             *("--calibration_table", "table", "--model", model, "--debug"),
         ],
     ):
+        if command[0] == _DEPLOYS and (folder / FLOAT_LAYERS).exists():
+            command += ["--quantize_table", FLOAT_LAYERS]
         done = subprocess.run(
             [str(scripts / command[0]), *command[1:]],
             cwd=folder,
-            env={**os.environ, "PATH": f"{scripts}:{os.environ.get('PATH', '')}"},
+            env={**os.environ, "PATH": f"{scripts}:{os.environ.get('PATH', '')}:{_drawing_nothing(folder)}"},
             capture_output=True,
             text=True,
             timeout=_SCRIPT_TIMEOUT_S,
             check=False,
         )
         if done.returncode != 0:
-            failed = _ReadError if command[0] == _READS else _ScriptError
+            failed = ReadError if command[0] == _READS else ScriptError
             raise failed(f"{command[0]}: {(done.stderr or done.stdout).strip()[-150:]}")
     (file,) = folder.glob("*_final.mlir")
     final = file.read_text(encoding="utf-8")
@@ -237,9 +273,18 @@ def _by_vendor(key: Mapping[str, Any], exported: Exported, folder: Path, environ
     cost = read_traffic(final).total_bytes if on_cv else vendor_cycles(final, folder / "compiler_profile_0.txt")
     return {
         "vendor_status": "ok",
-        "vendor_cosine": _cosine_of(folder / model, chip, exported, key["unseen"]),
+        **compared(folder / model, chip, exported, key["unseen"], "vendor_"),
         "vendor_cycles": cost,
     }
+
+
+def _drawing_nothing(folder: Path) -> Path:
+    """A folder with a `dot` for a search that ends in a picture, and without Graphviz in an error."""
+    tools = folder / "tools"
+    tools.mkdir(exist_ok=True)
+    (tools / "dot").write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
+    (tools / "dot").chmod(0o755)
+    return tools
 
 
 def vendor_cycles(final: str, profile: Path) -> int | None:
@@ -248,26 +293,21 @@ def vendor_cycles(final: str, profile: Path) -> int | None:
     return None if _DYNAMIC in final else read_profile(profile.read_text(errors="replace")).end_cycles
 
 
-def _cosine_of(model: Path, chip: str, exported: Exported, unseen: int) -> float | None:
-    """Cosine of a compiled model's outputs on the chip model against ONNX Runtime's, over so many unseen inputs."""
+def compared(model: Path, chip: str, exported: Exported, unseen: int, whose: str = "") -> dict[str, Any]:
+    """Cosine of a compiled model's outputs on the chip model against ONNX Runtime's, over so many unseen inputs, and
+    every input's decibels; nothing where the model's outputs are not those of the network, in their order."""
     samples = _unseen(exported, unseen)
     outputs = run_all_on_chip_model(require_toolchain(), model, chip, samples)
     session = onnxruntime.InferenceSession(str(exported.path), providers=["CPUExecutionProvider"])
-    return _cosine(outputs, [session.run(None, dict(sample)) for sample in samples])
-
-
-def _cosine(found: Sequence[Mapping[str, NDArray[Any]]], truth: Sequence[Sequence[NDArray[Any]]]) -> float | None:
-    """Over all outputs of all inputs; None where the model's outputs are not those of the network, in their order."""
-    ours = [value.ravel().astype(np.float64) for each in found for value in each.values()]
-    true = [value.ravel().astype(np.float64) for each in truth for value in each]
-    if [value.size for value in ours] != [value.size for value in true]:
-        return None
-    a, b = np.concatenate(ours), np.concatenate(true)
-    return _rounded(float(a @ b / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-30)))
-
-
-def _rounded(cosine: float | None) -> float | None:
-    return None if cosine is None else round(cosine, 6)
+    ours = [[value.ravel().astype(np.float64) for value in each.values()] for each in outputs]
+    true = [[value.ravel().astype(np.float64) for value in session.run(None, dict(each))] for each in samples]
+    if [[v.size for v in each] for each in ours] != [[v.size for v in each] for each in true]:
+        return {f"{whose}cosine": None, f"{whose}each_db": []}
+    a, b = (np.stack([np.concatenate(each) for each in both]) for both in (ours, true))
+    cosine = float(np.vdot(a, b) / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-30))
+    errors, squares = (np.maximum(np.square(each).sum(axis=1), 1e-30) for each in (a - b, b))
+    decibels = np.round(10.0 * np.log10(squares / errors), 3).tolist()
+    return {f"{whose}cosine": round(cosine, 6), f"{whose}each_db": decibels}
 
 
 def _is_worse(row: Row) -> bool:
@@ -276,8 +316,8 @@ def _is_worse(row: Row) -> bool:
     ours, theirs = row.get("cycles"), row.get("vendor_cycles")
     if isinstance(ours, int) and isinstance(theirs, int) and ours > MOST_CYCLES * theirs:
         return True
-    near, far = row.get("cosine"), row.get("vendor_cosine")
-    return isinstance(near, float) and isinstance(far, float) and near < far
+    gain = row.get("gain_db")
+    return isinstance(gain, float) and gain < -_ERRORS * float(row["gain_error_db"])
 
 
 def _unseen(exported: Exported, count: int) -> list[dict[str, NDArray[Any]]]:
@@ -315,7 +355,7 @@ def _names(kept: Path | None) -> Sequence[str]:
     return tuple(NETWORKS)
 
 
-def _exported(name: str, exporter: str, folder: Path) -> Exported | str:
+def exported_network(name: str, exporter: str, folder: Path) -> Exported | str:
     """The kept files, or those that are exported now; or the exporter's error."""
     path = folder / f"{name}.onnx"
     if path.is_file():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 PERCENTILE = 99.99
 """Percent of the values that the range of `percentile` calibration holds."""
 
@@ -10,3 +12,6 @@ HEADROOM = 1.25
 
 FALSE_POSITIVE_RATE = 0.001
 """Share of pairs of two people that may pass, where recall is told."""
+
+FLOAT_OUTPUTS: Final = "float_outputs"
+"""The correction that computes small last layers in floating point; trials of others have it, too."""

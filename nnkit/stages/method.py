@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nnkit.calibrate.stats import CalibrationStats
+from nnkit.defaults import FLOAT_OUTPUTS
 from nnkit.report.progress import Step
 from nnkit.stages.caching import Codec, StageCall, cached
 from nnkit.stages.types import Build
@@ -14,7 +15,7 @@ from nnkit.target import Lowered
 
 if TYPE_CHECKING:
     from nnkit.program import Program
-    from nnkit.recipe.sections import Calibration
+    from nnkit.recipe.sections import Calibration, Correction
 
 MOST_SAMPLES = 32  # a quarter of them judges
 
@@ -37,7 +38,7 @@ def choose_method(build: Build, lowered: Lowered, statistics: CalibrationStats) 
     wanted = quantization_of(build, lowered, statistics)
 
     def program(ranges: CalibrationStats) -> Program:
-        how = settings.model_copy(update={"method": ranges.method, "corrections": ()})
+        how = settings.model_copy(update={"method": ranges.method, "corrections": of_trials(build, settings)})
         trial = replace(wanted, statistics=ranges, calibration=how)
         made: Program = build.target.quantize(lowered, trial, build.options)
         return made
@@ -65,6 +66,11 @@ def gets_correction(build: Build, settings: Calibration, correction: str) -> boo
     if settings.corrections is not None:
         return correction in settings.corrections
     return settings.method == AUTO and correction in build.target.own_corrections(build.options)
+
+
+def of_trials(build: Build, settings: Calibration) -> tuple[Correction, ...]:
+    """The corrections that programs have which are made to be judged: those that are not judged themselves."""
+    return (FLOAT_OUTPUTS,) if gets_correction(build, settings, FLOAT_OUTPUTS) else ()
 
 
 def ranges_call(

@@ -11,7 +11,7 @@ from nnkit.calibrate.stats import CalibrationStats
 from nnkit.errors import RecipeError
 from nnkit.report.progress import Step
 from nnkit.stages.caching import Codec, cached
-from nnkit.stages.method import MOST_SAMPLES, gets_correction, ranges_call
+from nnkit.stages.method import MOST_SAMPLES, gets_correction, of_trials, ranges_call
 from nnkit.stages.types import Build
 from nnkit.target import Lowered
 
@@ -44,7 +44,7 @@ def tune_ranges(build: Build, lowered: Lowered, statistics: CalibrationStats) ->
             )
         return statistics
     wanted = quantization_of(build, lowered, statistics)
-    how = settings.model_copy(update={"method": method, "corrections": ()})
+    how = settings.model_copy(update={"method": method, "corrections": of_trials(build, settings)})
 
     def program(ranges: CalibrationStats) -> Program:
         trial = replace(wanted, statistics=ranges, calibration=how)

@@ -32,7 +32,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
     name = "tpu"
     summary = "Sophgo TPU: layer groups, bmodel or cvimodel by the vendor's compiler, its chip model"
     options = TpuOptions
-    corrections = ("adaround", "bias_correction", "room_for_unseen", "tune_ranges")
+    corrections = ("adaround", "bias_correction", "float_outputs", "room_for_unseen", "tune_ranges")
     documentation = "docs/tpu.md"
     # Gelu before its numbers become layers of their own; of fully connected layers `dense.py` chooses one by one.
     default_rules = ("gelu_from_parts", *(rule for rule in DEFAULT_RULES if rule != "fc_to_conv"))
@@ -45,9 +45,16 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         """The kind that the vendor's scripts use."""
         return "kl"
 
+    def corrections_with(self, options: TpuOptions) -> tuple[str, ...]:
+        """All of them; last layers in floating point where there are such."""
+        from nnkit.defaults import FLOAT_OUTPUTS
+        from nnkit_tpu.float_outputs import can_float_outputs
+
+        return tuple(each for each in self.corrections if each != FLOAT_OUTPUTS or can_float_outputs(options))
+
     def own_corrections(self, options: TpuOptions) -> tuple[str, ...]:
         """All of them."""
-        return self.corrections
+        return self.corrections_with(options)
 
     def program_classes(self) -> tuple[type, ...]:
         """The ops of its programs and what they hold."""
@@ -106,6 +113,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         from nnkit_tpu.chip_forms import for_chip
         from nnkit_tpu.chips import CV_CHIPS
         from nnkit_tpu.emit import MODES
+        from nnkit_tpu.float_outputs import floats_outputs, with_float_outputs
         from nnkit_tpu.pixels import pixel_format, pixel_inputs
         from nnkit_tpu.quantize import Precision, to_program
         from nnkit_tpu.thresholds import fitted
@@ -124,7 +132,12 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         def quantise(each: TpuGraph) -> Program:
             return to_program(each, ranges, precision)
 
-        program, weights = quantise(graph), graph
+        program = quantise(graph)
+        if floats_outputs(quantization, options):
+            graph, notes = with_float_outputs(graph, program)
+            program = quantise(graph)
+            program = replace(program, notes=(*program.notes, *notes))
+        weights = graph
         if precision.mode == "INT8" and rounds_weights(quantization):
             graph, program = rounded(lowered.model, graph, program, quantization, quantise)
         if precision.mode == "INT8" and corrects_biases(quantization):

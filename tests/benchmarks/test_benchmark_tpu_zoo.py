@@ -1,10 +1,10 @@
-"""The vendor's cycles beside ours: of the whole model, or of none."""
+"""The vendor's cycles beside ours: of the whole model, or of none; and gains over the vendor, input by input."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.tpu_zoo import vendor_cycles
+from benchmarks.tpu_zoo import vendor_cycles, with_gain
 
 PART = "func.func @subfunc_{0}() attributes {{id = {0} : i64, mode = #tpu<run_mode TPU_{1}>}}\n"
 PROFILE = """ENGINE_BD                              ENGINE_GDMA
@@ -20,3 +20,9 @@ def test_cycles_of_a_part_are_not_taken_for_those_of_the_model(tmp_path: Path) -
     static = PART.format(0, "STATIC")
     assert vendor_cycles(static, profile) == 5038
     assert vendor_cycles(static + PART.format(1, "DYNAMIC"), profile) is None
+
+
+def test_a_gain_is_told_with_its_error_and_without_every_input() -> None:
+    row = with_gain({"cosine": 0.9, "each_db": [10.0, 12.0, 14.0], "vendor_each_db": [9.0, 12.0, 11.0]})
+    assert row == {"cosine": 0.9, "gain_db": 1.333, "gain_error_db": 0.882}
+    assert with_gain({"each_db": [10.0], "vendor_each_db": []}) == {"gain_db": None, "gain_error_db": None}

@@ -1,0 +1,61 @@
+"""Small last layers of an INT8 network in F16.
+
+What rounding to 8 bits takes from an output nothing behind it makes up for, and the threshold of an output, of
+which calibration sees few numbers, is either exceeded or coarse. A last layer with few weights and few products
+costs hardly anything in 16 bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nnkit.defaults import FLOAT_OUTPUTS
+from nnkit.program import Program, macs
+from nnkit.target import Quantization
+from nnkit_tpu.chips import CV_CHIPS
+from nnkit_tpu.options import TpuOptions
+from nnkit_tpu.program import TpuConv, TpuGraph, TpuMatMul, TpuOp, TpuReshape
+
+_MOST_WEIGHTS = 2048  # of a layer; each takes two bytes
+_MOST_PRODUCTS = 0.005  # of the network's, where weights serve many places; the chips make half as many at a time
+
+
+def can_float_outputs(options: TpuOptions) -> bool:
+    """Whether outputs are made of 8 bits, and not asked for so."""
+    return options.precision == "int8" and not options.quant_output and options.chip not in CV_CHIPS
+
+
+def floats_outputs(quantization: Quantization, options: TpuOptions) -> bool:
+    """Whether the recipe asks for it; one that leaves method and corrections to us does."""
+    if not can_float_outputs(options):
+        return False
+    asked = quantization.calibration.corrections
+    return bool(quantization.statistics.trials) if asked is None else FLOAT_OUTPUTS in asked
+
+
+def with_float_outputs(graph: TpuGraph, program: Program) -> tuple[TpuGraph, tuple[str, ...]]:
+    """The graph that `program` was made of, with its small last layers in F16; and notes that name these."""
+    made = {op.output: op for op in program.ops if isinstance(op, TpuOp)}
+    most = _MOST_PRODUCTS * sum(macs(op, program) for op in made.values())
+    chosen: dict[str, str] = {}
+    for name in graph.outputs:
+        op = made.get(name)
+        while isinstance(op, TpuReshape):
+            op = made.get(op.inputs[0])
+        if op is not None and _is_small(op, macs(op, program), most) and not _behind_bf16(op, made):
+            chosen[op.output] = f"{op.name} runs in F16: its results are outputs"
+    ops = tuple(replace(op, tags=(*op.tags, "hp")) if op.output in chosen else op for op in graph.ops)
+    return replace(graph, ops=ops), tuple(chosen.values())
+
+
+def _is_small(op: TpuOp, products: int, most: float) -> bool:
+    """products: of the layer. most: that it may have where each weight serves more than once."""
+    if not isinstance(op, TpuConv | TpuMatMul) or op.mode != "INT8" or "cpu" in op.tags or op.weight is None:
+        return False
+    return op.weight.size <= _MOST_WEIGHTS and products <= max(most, op.weight.size)
+
+
+def _behind_bf16(op: TpuOp, made: dict[str, TpuOp]) -> bool:
+    """Whether what the layer reads is in BF16, which no code casts to F16."""
+    before = made.get(op.inputs[0])
+    return before is not None and before.mode == "BF16"
