@@ -21,7 +21,7 @@ from nnkit.samples import Sample
 _NOTHING_WRONG_DB = 400.0  # stands for an infinite SQNR, which JSON does not have
 
 
-_CLEARLY = 2.0  # standard errors of the mean gain
+_CLEARLY = 1.0  # standard errors of the mean gain
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class RangeChoice:
     @property
     def method(self) -> Method:
         """The one with the best outputs, of equals the first; where there is a usual one, that, unless another's gain
-        over it is clear: 0.1 dB and two standard errors."""
+        over it is clear: 0.1 dB and one standard error."""
         if self.usual is None:
             best = max(self.trials, key=lambda trial: trial.sqnr_db).method
         else:
@@ -67,7 +67,7 @@ class RangeChoice:
             return ""
         if self.method != self.usual:
             return f"; over {self.usual} {self.gains[self.method].text}"
-        return "; no other is better by two standard errors"
+        return "; no other is better by one standard error"
 
     def as_json(self) -> dict[str, Any]:
         """For the cache."""
