@@ -1,4 +1,4 @@
-"""What the compiler for the BM chips fails on, or computes wrongly, in a form that comes out right.
+"""What the compiler fails on for the BM chips, or computes wrongly, in a form that comes out right.
 
 * A layer normalisation of one row behind a reshape is moved before the reshape, and fails there or is computed
   wrongly: it is written for the same row twice.
@@ -10,7 +10,8 @@
   distributions, is moved before the swap by the compiler, whose code for it in local memory then is wrong. It is
   written along the rows, which the compiler computes in F16.
 * A quotient by a square root becomes a product with one over the root, and in INT8 the compiler gives that one the
-  root's threshold, which clips it. The root is computed in another shape: it is not recognised behind a reshape.
+  root's threshold, which clips it. The root is computed in another shape: it is not recognised behind a reshape. On
+  the cv18xx it ends on what it makes of root mean squares.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
             made = []
         tensors |= {each.output: TpuTensor(each.output, shape) for each, shape in made}
         ops += [each for each, _ in made] or [_in_place(op, mode)]
-    made_up = replace(graph, tensors=tensors, ops=tuple(ops))
+    made_up = roots_apart(replace(graph, tensors=tensors, ops=tuple(ops)))
     return normalised_as_images(with_stored_inputs(made_up)) if mode == "INT8" else made_up
 
 

@@ -209,11 +209,12 @@ def batch_is_not_reduced(layer: Reduce) -> str | None:
     return None if layer.axes and 0 not in layer.axes else f"axes {list(layer.axes)}"
 
 
-def no_number_divided_by_a_tensor(op: TpuOp) -> str | None:
-    """the cv18xx divide no number by a tensor
-    fix: choose a bm1684x or bm1688"""
-    divides = isinstance(op, TpuBinary) and op.function == "div" and op.constant_first
-    return "a number divided by its input" if divides else None
+def one_alone_is_divided_by_a_tensor(op: TpuOp) -> str | None:
+    """the cv18xx divide no number but 1 by a tensor
+    fix: write 1 by the tensor, and a product with the number, or choose a bm1684x or bm1688"""
+    if not isinstance(op, TpuBinary) or op.function != "div" or not op.constant_first or op.constant is None:
+        return None
+    return None if np.all(op.constant == 1.0) else "another number divided by its input"
 
 
 def transposed_convolution_is_not_dilated(op: TpuOp) -> str | None:
@@ -268,7 +269,7 @@ LAYER_CONSTRAINTS: tuple[Constraint, ...] = (
 
 CV_CONSTRAINTS: tuple[Constraint, ...] = (
     no_rows_by_number,
-    no_number_divided_by_a_tensor,
+    one_alone_is_divided_by_a_tensor,
     transposed_convolution_is_not_dilated,
     no_error_function,
 )
