@@ -224,13 +224,15 @@ def _descended(start: Array, weight: Array, form: Array, aim: Array) -> tuple[Ar
     """
     groups, outputs, inputs = start.shape
     ends = start.reshape(-1, inputs).copy()
-    own = np.diagonal(form, axis1=1, axis2=2)
-    slope, floor, whole = ((start @ form - aim).reshape(ends.shape), *_neighbours(weight.reshape(ends.shape)))
+    q, slope, real = ends.copy(), (start @ form - aim).reshape(ends.shape), weight.reshape(ends.shape)
     places, group = np.arange(len(ends)), np.repeat(np.arange(groups), outputs)
-    q, flips = ends.copy(), 0
+    floor = np.floor(real)
+    moves = np.where(q > floor, -2.0, 2.0)  # twice the flips that there are
+    own = np.where(floor == real, np.inf, np.diagonal(form, axis1=1, axis2=2)[group])  # whole numbers stay
+    flips = 0
     for _ in range(4 * inputs):
-        move = np.where(q > floor, -1.0, 1.0)
-        change = np.where(whole, np.inf, 2.0 * move * slope + own[group])
+        change = moves * slope
+        change += own
         rows = np.arange(len(q))
         best = change.argmin(axis=1)
         useful = change[rows, best] < -1e-12
@@ -238,17 +240,12 @@ def _descended(start: Array, weight: Array, form: Array, aim: Array) -> tuple[Ar
         if count == 0:
             break
         flips += count
-        step = np.where(useful, move[rows, best], 0.0)
+        step = np.where(useful, 0.5 * moves[rows, best], 0.0)
         q[rows, best] += step
+        moves[rows, best] -= 4.0 * step
         slope += step[:, np.newaxis] * form[group, best]
         if 2 * count < len(q):
             ends[places[~useful]] = q[~useful]
-            places, group, q, slope, floor, whole = (each[useful] for each in (places, group, q, slope, floor, whole))
+            places, group, q, slope, moves, own = (each[useful] for each in (places, group, q, slope, moves, own))
     ends[places] = q
     return ends.reshape(start.shape), flips
-
-
-def _neighbours(weight: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """The lower neighbour of every weight, and which are whole numbers, that have no second one."""
-    floor = np.floor(weight)
-    return floor, floor == weight
