@@ -34,6 +34,8 @@ from nnkit_tpu.program import FloatArray, TpuActivation
 _HIGHEST_SHIFT = 30
 _LOWEST_SHIFT = -32
 _LIMITS = {32: 2**31 - 1, 8: 127}
+LEAST_INPUT_SCALE = 1e-5
+"""Of a convolution's input: the compiler for the BM chips takes a scale of its own instead of one up to this."""
 
 
 def round_half_away(values: NDArray[np.float64] | float) -> NDArray[np.float64]:
@@ -121,7 +123,8 @@ def convolution_weights(
 ) -> IntegerWeights:
     """Integer weights of a convolution or a matrix product (`per_channel` false, outputs on `channel_axis`).
 
-    rounding: `two_steps` for the cv18xx. keeps_whole: weights that are whole numbers already stay as they are.
+    rounding: `two_steps` for the cv18xx. keeps_whole: of a convolution: weights that are whole numbers already stay
+        as they are, and an input of next to nothing has a scale made up.
     """
     channels = weight.shape[channel_axis]
     rows = np.moveaxis(weight, channel_axis, 0).reshape(channels, -1)
@@ -141,6 +144,8 @@ def convolution_weights(
     integers = np.clip(round_half_away(divided), -128 if signed else 0, 127 if signed else 255)
     stored = np.moveaxis(integers.reshape(np.moveaxis(weight, channel_axis, 0).shape), 0, channel_axis)
     input_scale, output_scale = source.scale[0], result.scale[0]
+    if keeps_whole and input_scale <= LEAST_INPUT_SCALE:
+        input_scale = _scale_of_a_dead_input(weight, bias)
     offsets = None
     if bias is not None:
         real = round_half_away(bias.astype(np.float64) / (scales * input_scale))
@@ -148,6 +153,12 @@ def convolution_weights(
     factors = scales * input_scale / output_scale
     stage = requant(factors if per_channel else factors[:1], 32, rounding)
     return IntegerWeights(np.ascontiguousarray(stored).astype(np.int16), offsets, stage)
+
+
+def _scale_of_a_dead_input(weight: FloatArray, bias: FloatArray | None) -> float:
+    """What the compiler takes instead of a scale of up to `LEAST_INPUT_SCALE`, so that biases fit 32 bits."""
+    largest = 0.0 if bias is None else float(np.abs(bias.astype(np.float32)).max(initial=0.0))
+    return (largest if largest > LEAST_INPUT_SCALE else float(np.abs(weight).max(initial=0.0))) / 127.0
 
 
 def _scale_of_whole_weights(weight: FloatArray, signed: bool) -> float | None:

@@ -14,12 +14,14 @@ import numpy as np
 from nnkit.calibrate.methods import refit
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
 from nnkit.errors import ModelError
+from nnkit_tpu.arithmetic import LEAST_INPUT_SCALE
 from nnkit_tpu.compiler_thresholds import Threshold, read_by_it_alone, scaled_by, settled
 from nnkit_tpu.pool_thresholds import with_whole_multipliers
 from nnkit_tpu.program import (
     TpuActivation,
     TpuBinary,
     TpuConcat,
+    TpuConv,
     TpuGraph,
     TpuGroupNorm,
     TpuLayerNorm,
@@ -116,6 +118,8 @@ def _united(
 ) -> dict[str, Threshold]:
     """The threshold of every tensor; the tensors of `apart` keep theirs in a concatenation."""
     own = {name: _own(graph, name, ranges[name]) for name in graph.tensors}
+    if not always_signed:
+        own |= {name: _above_made_up(own[name]) for op in graph.ops if isinstance(op, TpuConv) for name in op.inputs}
     groups = _formats(graph, apart, always_signed)
     joined: dict[str, Threshold] = {}
     for name in graph.tensors:
@@ -209,6 +213,13 @@ def _own(graph: TpuGraph, name: str, calibrated: ValueRange) -> Threshold:
     if _up_to_one(graph.producer(name)):
         return Threshold(1.0, False)
     return Threshold(float(f"{max(calibrated.max_abs, SMALLEST):.7f}"), calibrated.low < 0)
+
+
+def _above_made_up(threshold: Threshold) -> Threshold:
+    """The threshold of a convolution's input, above those that the compiler for the BM chips makes up a scale for:
+    what is next to nothing would be taken for something."""
+    least = (127.0 if threshold.signed else 255.0) * LEAST_INPUT_SCALE + 1e-7
+    return threshold if threshold.value >= least else Threshold(float(f"{least:.7f}"), threshold.signed)
 
 
 def _up_to_one(op: TpuOp | None) -> bool:

@@ -1,0 +1,28 @@
+"""Branches that training has switched off: convolutions that read next to nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tpu_build import built, refuted
+from tpu_net import Net
+
+from nnkit_tpu.toolchain import Toolchain
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_convolution_that_reads_next_to_nothing_is_as_predicted(
+    tpu_toolchain: Toolchain, tmp_path: Path, bias: bool
+) -> None:
+    net = Net()
+    live = net("Conv", "x", net.normal(8, 8, 1, 1))
+    dead = net("Relu", net("Conv", live, net.constant(net.random.normal(0, 1e-6, (8, 8, 1, 1)))))
+    more = [net.normal(8)] if bias else []
+    revived = net("Conv", dead, net.normal(8, 8, 3, 3), *more, pads=[1, 1, 1, 1], to="revived")
+    scaled = net("Mul", live, net.constant(np.full(1, 1e-7)))
+    faint = net("Conv", scaled, net.normal(8, 8, 1, 1), *more, to="faint")
+    report = built(net.model([revived, faint]), "chip: bm1684x", tmp_path)
+    assert refuted(report) == []
+    assert report["status"] == "ok"
