@@ -35,7 +35,7 @@ _HIGHEST_SHIFT = 30
 _LOWEST_SHIFT = -32
 _LIMITS = {32: 2**31 - 1, 8: 127}
 LEAST_INPUT_SCALE = 1e-5
-"""Of a convolution's input: the compiler for the BM chips takes a scale of its own instead of one up to this."""
+"""The compiler for the BM chips takes a scale of its own instead of one up to this for a convolution's input."""
 
 
 def round_half_away(values: NDArray[np.float64] | float) -> NDArray[np.float64]:
