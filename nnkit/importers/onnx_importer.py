@@ -19,6 +19,7 @@ from nnkit.importers.external_data import external_files, load_external_data
 from nnkit.importers.fixed_suppression import fix_suppression
 from nnkit.importers.float_types import to_float32
 from nnkit.importers.functions import check_size_inlined
+from nnkit.importers.group_norms import group_norms_to_parts, ranks_of
 from nnkit.importers.import_options import DEFAULT_OPTIONS, ImportOptions
 from nnkit.importers.input_shapes import DeclaredInputs, pin_inputs
 from nnkit.importers.model_file import read_model_file
@@ -158,6 +159,7 @@ def _checked(read: ReadModel, limits: ToolLimits) -> ReadNetwork:
         check_size_inlined(proto, where)
         proto, inlined = _inlined(proto, where, limits)
         notes += inlined
+    ranks = ranks_of(proto.graph)
     strip_annotations(proto)
     graph = proto.graph
     check_value_names(_without_weight_inputs(graph, notes), where)
@@ -166,6 +168,7 @@ def _checked(read: ReadModel, limits: ToolLimits) -> ReadNetwork:
     constants_to_initializers(graph, where)
     notes += qoperators_to_qdq(graph)
     notes += name_nodes(graph)
+    notes += group_norms_to_parts(graph, opset, ranks)
     notes += fix_suppression(proto, where)
     check_operators(graph, opset, where)
     check_equations(graph, where)
