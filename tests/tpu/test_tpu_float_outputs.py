@@ -26,7 +26,7 @@ _SHAPE = (1, 3, 24, 24)
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    """A small head on a vector, one of one channel on the image, and a third with many weights."""
+    """A small head on a vector, one of one channel on the image, one with many weights, and an activation."""
     random = np.random.default_rng(7)
     shapes = {"w1": (32, 3, 3, 3), "w2": (32, 32, 3, 3), "head": (32, 10), "mask": (1, 32, 1, 1), "wide": (32, 100)}
     weights = {name: random.normal(0, 0.2, shape).astype(np.float32) for name, shape in shapes.items()}
@@ -40,12 +40,17 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Model:
         helper.make_node("Flatten", ["p"], ["f"]),
         helper.make_node("MatMul", ["f", "head"], ["scores"]),
         helper.make_node("MatMul", ["f", "wide"], ["features"]),
+        helper.make_node("Conv", ["r2", "w2"], ["c3"], pads=[1, 1, 1, 1]),
+        helper.make_node("Tanh", ["c3"], ["picture"]),
     ]
     graph = helper.make_graph(
         nodes,
         "net",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, _SHAPE)],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("scores", "masks", "features")],
+        [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
+            for name in ("scores", "masks", "features", "picture")
+        ],
         [numpy_helper.from_array(array, name) for name, array in weights.items()],
     )
     path = tmp_path_factory.mktemp("outputs") / "net.onnx"
@@ -78,7 +83,8 @@ def test_small_last_layers_are_in_floating_point_where_the_recipe_leaves_it(netw
     program = _program(network, {}, chosen=True)
     modes = _modes(program)
     assert (modes["scores"], modes["masks"], modes["features"]) == ("F16", "F16", "INT8")
-    assert sum("its results are outputs" in note for note in program.notes) == 2
+    assert (modes["c3"], modes["picture"]) == ("INT8", "F32")  # the chip computes it so where F16 is asked for
+    assert sum("its results are outputs" in note for note in program.notes) == 3
 
 
 @pytest.mark.parametrize(
