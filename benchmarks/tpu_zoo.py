@@ -60,6 +60,7 @@ from nnkit_tpu.toolchain import require_toolchain
 EVERY, MANY, THIRD = "bm1684x", ("bm1688", "cv181x"), 3
 MOST_CYCLES = 1.01  # of the vendor's
 UNSEEN = 64  # inputs that models are compared on, unless told
+_AT_A_TIME = 16  # of them, on the chip model, which may take ten minutes
 _ERRORS = 2.0  # standard errors that a gain or loss is told by
 FLOAT_LAYERS = "float_layers"
 """The file in which a search of the scripts names layers in floating point."""
@@ -297,7 +298,8 @@ def compared(model: Path, chip: str, exported: Exported, unseen: int, whose: str
     """Cosine of a compiled model's outputs on the chip model against ONNX Runtime's, over so many unseen inputs, and
     every input's decibels; nothing where the model's outputs are not those of the network, in their order."""
     samples = _unseen(exported, unseen)
-    outputs = run_all_on_chip_model(require_toolchain(), model, chip, samples)
+    parts = [samples[first : first + _AT_A_TIME] for first in range(0, len(samples), _AT_A_TIME)]
+    outputs = [each for part in parts for each in run_all_on_chip_model(require_toolchain(), model, chip, part)]
     session = onnxruntime.InferenceSession(str(exported.path), providers=["CPUExecutionProvider"])
     ours = [[value.ravel().astype(np.float64) for value in each.values()] for each in outputs]
     true = [[value.ravel().astype(np.float64) for value in session.run(None, dict(each))] for each in samples]
