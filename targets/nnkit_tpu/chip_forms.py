@@ -38,6 +38,7 @@ from nnkit_tpu.enlarging import enlarged
 from nnkit_tpu.factors_in_weights import factors_in_weights
 from nnkit_tpu.group_norms import group_norms
 from nnkit_tpu.joined_groups import joined_groups
+from nnkit_tpu.later_permutations import later_permutations
 from nnkit_tpu.normalised_images import normalised_as_images
 from nnkit_tpu.parted_products import parted_products, rows_together
 from nnkit_tpu.permutations import in_steps
@@ -67,7 +68,8 @@ def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
     if not chip.startswith(_FAMILY):
         graph = summed_before_spreading(edges_as_products(graph, mode))
         graph = rows_together(group_norms(graph))
-        graph = guarded_divisors(factors_in_weights(parted_products(graph)), mode)
+        graph = later_permutations(factors_in_weights(parted_products(graph)))
+        graph = guarded_divisors(graph, mode)
         graph = sliced_before_reshapes(with_whole_normalisations(without_single_rows(graph)))
         return softmax_before_swaps(roots_apart(graph)) if mode == "INT8" else graph
     tensors, ops = dict(graph.tensors), list[TpuOp]()

@@ -13,30 +13,36 @@ from dataclasses import replace
 import numpy as np
 
 from nnkit_tpu.compiler_thresholds import scaled_by
-from nnkit_tpu.program import FloatArray, TpuGraph, TpuMatMul, TpuOp, TpuPermute, TpuReshape
+from nnkit_tpu.program import FloatArray, TpuGraph, TpuMatMul, TpuOp, TpuPermute, TpuReshape, TpuTensor
 
 
 def factors_in_weights(graph: TpuGraph) -> TpuGraph:
     """The graph without such factors where something lies between them and their products."""
     reads = Counter((*graph.outputs, *(name for op in graph.ops for name in op.inputs)))
     made = {op.output: op for op in graph.ops}
-    gone = set[str]()
+    tensors, factors = dict(graph.tensors), set[str]()
+    instead: dict[str, TpuOp] = {}  # by the value of the op in whose place it stands
     for op in graph.ops:
         factor = scaled_by(op)
         between = _way_to_product(made, op.inputs[0], reads) if factor and not op.tags else []
         if factor is None or len(between) < 2:
             continue
-        known = op.range_of or op.output
+        factors.add(op.output)
+        names = {each.output: f"{op.output}_times_{number}" for number, each in enumerate(between)}
+        names[between[0].output] = op.output
         for each in between:
             scaled = _scaled(each, factor) if isinstance(each, TpuMatMul) else each
-            made[each.output] = replace(scaled, range_of=known)
-        last = made[op.inputs[0]]
-        made[op.output] = replace(last, output=op.output, origins=(*last.origins, *op.origins))
-        gone.add(last.output)
-    if not gone:
+            instead[each.output] = replace(
+                scaled,
+                inputs=tuple(names.get(name, name) for name in each.inputs),
+                output=names[each.output],
+                range_of=op.range_of or op.output,
+                origins=tuple(dict.fromkeys((*each.origins, *op.origins))),
+            )
+            tensors[names[each.output]] = TpuTensor(names[each.output], tensors.pop(each.output).shape)
+    if not factors:
         return graph
-    tensors = {name: tensor for name, tensor in graph.tensors.items() if name not in gone}
-    ops = tuple(made[op.output] for op in graph.ops if op.output not in gone)
+    ops = tuple(instead.get(op.output, op) for op in graph.ops if op.output not in factors)
     return reshaped_once(replace(graph, tensors=tensors, ops=ops))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from nnkit.simulate import simulate
 from nnkit_tpu.batch import with_batch
 from nnkit_tpu.chip_forms import for_chip
 from nnkit_tpu.lowering import lower
-from nnkit_tpu.program import TpuBinary, TpuGraph, TpuMatMul, TpuSlice
+from nnkit_tpu.program import TpuBinary, TpuGraph, TpuMatMul, TpuPermute, TpuReduce, TpuSlice
 from nnkit_tpu.quantize import Precision, to_program
 from nnkit_tpu.windows_in_front import windows_in_front
 
@@ -76,12 +77,20 @@ def _of_rows() -> Model:
     return net.model(["out"])
 
 
-def _outputs(graph: TpuGraph) -> np.ndarray:
+def _assert_same_values(one: TpuGraph, other: TpuGraph) -> None:
+    """All that both have by one name, as reports compare it with the float network."""
+    ours, theirs = _values(one), _values(other)
+    assert "out" in ours.keys() & theirs.keys()
+    for name in ours.keys() & theirs.keys():
+        np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+def _values(graph: TpuGraph) -> Mapping[str, np.ndarray]:
     random = np.random.default_rng(2)
     given = {"x": random.normal(0, 1, IMAGE[1:]), "rows": random.normal(0, 1, ROWS[1:])}
     program = to_program(graph, {}, Precision("bm1684x", "F32"))
     read = {name: given[name].astype(np.float32) for name in program.inputs}
-    return np.asarray(simulate(program, read)["out"])
+    return simulate(program, read)
 
 
 @pytest.mark.parametrize("model", [_in_windows(), _of_rows()], ids=["windows", "rows"])
@@ -94,7 +103,34 @@ def test_query_key_and_value_are_products_of_their_own(model: Model) -> None:
     assert [op.weight.shape[1] for op in products if op.weight is not None].count(8) == len(products)
     assert not any(isinstance(op, TpuBinary) and op.function == "mul" for op in made.ops)  # in the query's weights
     assert len(made.tensors) < len(graph.tensors)
-    np.testing.assert_allclose(_outputs(made), _outputs(graph), rtol=1e-5, atol=1e-5)
+    _assert_same_values(made, graph)
+
+
+def _with_unit_rows() -> Model:
+    """Queries and keys of length 1, as Swin v2 has them, in two windows."""
+    net = Net()
+    windows = net("Reshape", "x", net.ints(2, 60, 8))
+    product = net("MatMul", windows, net.normal(8, 16))
+    turned = net("Transpose", net("Reshape", product, net.ints(2, 60, 2, 2, 4)), perm=[2, 0, 3, 1, 4])
+    units = []
+    for index in range(2):
+        part = _entry(net, turned, index)
+        length = net("Max", net("ReduceL2", part, net.ints(-1)), net.constant(1e-3))
+        units.append(net("Div", part, length, to=f"unit{index}"))
+    scores = net("MatMul", units[0], net("Transpose", units[1], perm=[0, 1, 3, 2]))
+    net("Reshape", scores, net.ints(1, 4, 60, 60), to="out")
+    return net.model(["out"])
+
+
+def test_heads_are_transposed_behind_their_normalisation() -> None:
+    graph = lower(_with_unit_rows(), "net")
+    made = for_chip(graph, "bm1684x", "INT8")
+    assert graph.tensors["unit0"].shape == made.tensors["unit0"].shape == (1, 2, 2, 60, 4)
+    assert isinstance(made.producer("unit0"), TpuPermute)
+    assert not isinstance(graph.producer("unit0"), TpuPermute)
+    lengths = [op for op in made.ops if isinstance(op, TpuReduce)]
+    assert [made.tensors[op.output].shape for op in lengths] == [(1, 2, 60, 2, 1)] * 2
+    _assert_same_values(made, graph)
 
 
 def test_what_is_sliced_along_rows_stays_one_product() -> None:
