@@ -22,7 +22,6 @@ from nnkit.inputs import image_inputs
 from nnkit.program import Program
 from nnkit.program.inputs import quantized_inputs
 from nnkit.reading import read_json_object
-from nnkit.simulate import simulate
 from nnkit.target import Deployment
 from nnkit_tpu import quantized
 from nnkit_tpu.batch import with_batch
@@ -42,7 +41,7 @@ from nnkit_tpu.compile import (
     write_model,
     write_sources,
 )
-from nnkit_tpu.exactness import largest_difference
+from nnkit_tpu.exactness import not_as_simulated
 from nnkit_tpu.grouping import QUICK_CUTS, choose_groups, own_plan, without_wrong_groups
 from nnkit_tpu.layer_group.injection import Outcome
 from nnkit_tpu.layer_group.report import audit_report
@@ -52,7 +51,7 @@ from nnkit_tpu.model_run import run_model
 from nnkit_tpu.model_version import model_version
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.pixels import pixel_inputs
-from nnkit_tpu.program import Mode, TpuGraph, TpuOp
+from nnkit_tpu.program import Mode, TpuGraph
 from nnkit_tpu.quantize import graph_of, other_modes, table_ranges
 from nnkit_tpu.release import write_runners
 from nnkit_tpu.thresholds import fitted
@@ -63,7 +62,6 @@ from nnkit_tpu.top_mlir import PixelInput
 BUILD_FILE = "build.json"
 SOURCES, COMPILED, TRACED = "sources", "compiled", "traced"
 _IMAGES = 4  # of a batch that are simulated; the others repeat them
-_LARGE = 0.1  # an error that last bits on the way do not explain, relative to the values
 MODES: Mapping[str, Mode] = {"int8": "INT8", "f16": "F16", "bf16": "BF16"}
 
 
@@ -242,27 +240,14 @@ def _computed_otherwise(
     """What the model computes otherwise than simulated on calibration inputs, in every image of its batch; empty
     where it is right, or where there is no such input.
 
-    The audit sees what becomes of local memory, not what the compiler's code does there. Where layers need not be
-    exact, their differences grow on the way: what counts is then an error of a tenth of the outputs.
+    The audit sees what becomes of local memory, not what the compiler's code does there.
     """
     program, samples = deployment.program, deployment.samples(min(how.batch, _IMAGES))
     if not samples:
         return ""
     given = [quantized_inputs(program, samples[index % len(samples)]) for index in range(how.batch)]
     several = run_model(toolchain, compiled.model, program, _as_built(compiled, how), given, program.outputs)
-    single = [simulate(program, each) for each in given[: len(samples)]]
-    exact = not any(largest_difference(op, how.chip) for op in program.ops if isinstance(op, TpuOp))
-    for index, (name, computed) in (
-        (index, (name, each[name])) for index, each in enumerate(several) for name in each
-    ):
-        mine, theirs = (
-            single[index % len(single)][name].astype(np.float64).ravel(),
-            computed.astype(np.float64).ravel(),
-        )
-        differing = int(np.count_nonzero(mine != theirs))
-        if differing if exact else np.linalg.norm(mine - theirs) > _LARGE * np.linalg.norm(mine):
-            return f"refuted ({differing} of {mine.size} values of {name!r} are not as simulated)"
-    return ""
+    return not_as_simulated(program, how.chip, given[: len(samples)], several)
 
 
 def _traced(

@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnkit.program import OpBase, Program
+from nnkit.simulate import simulate
+from nnkit.verify.drift import Values, distance, drawn
 from nnkit_tpu.casts import cast
 from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.integer_parameters import IntegerTable
@@ -35,6 +38,7 @@ from nnkit_tpu.program import (
 
 _RELATIVE = {"F16": 2.0**-9, "BF16": 2.0**-6, "F32": 1e-4}
 _SIXTEEN_BITS = ("F16", "BF16")
+_LARGE = 0.1  # an error that last bits on the way do not explain in most networks, relative to the values
 _ONE_UNIT = 1.0
 _HALF_A_STEP = 2.0**-4
 """For exponentials in BF16 on the cv18xx: looked up in 256 entries from -15 to 15, by a place of 8 bits."""
@@ -102,3 +106,37 @@ def amplified(op: TpuOp, inputs: Sequence[NDArray[Any]]) -> float | NDArray[np.f
     moved = off / wider + np.abs(centred) * (1 / np.sqrt(square) - 1 / wider)
     scaled = moved if op.scale is None else moved * np.abs(op.scale.astype(np.float64))
     return np.asarray(scaled[0])
+
+
+def largest_on(op: OpBase, inputs: Sequence[NDArray[Any]], chip: str) -> float | NDArray[np.float64]:
+    """The largest difference that counts as equal where the op reads these stored values."""
+    return largest_difference(op, chip) + amplified(op, inputs) if isinstance(op, TpuOp) else 0.0
+
+
+def not_as_simulated(program: Program, chip: str, given: Sequence[Values], computed: Sequence[Values]) -> str:
+    """What of a model's outputs was not simulated so; empty where it is right.
+
+    given: inputs, which those of the computed outputs repeat. Where layers need not be exact, their differences grow
+    on the way: what counts is then an error of a tenth of the outputs, and more than networks within the bounds have.
+    """
+    simulated = [simulate(program, each) for each in given]
+    exact = not any(largest_difference(op, chip) for op in program.ops if isinstance(op, TpuOp))
+    for index, outputs in enumerate(computed):
+        read, expected = given[index % len(given)], simulated[index % len(given)]
+        for name, values in outputs.items():
+            mine, theirs = (each.astype(np.float64).ravel() for each in (expected[name], values))
+            differing = int(np.count_nonzero(mine != theirs))
+            if exact:
+                wrong = differing > 0
+            else:
+                large = np.linalg.norm(mine - theirs) > _LARGE * np.linalg.norm(mine)
+                wrong = bool(large) and not _is_near(program, chip, read, outputs, expected)
+            if wrong:
+                return f"refuted ({differing} of {mine.size} values of {name!r} are not as simulated)"
+    return ""
+
+
+def _is_near(program: Program, chip: str, given: Values, outputs: Values, simulated: Values) -> bool:
+    """Whether the outputs are as near as those of networks that are drawn within the layers' bounds."""
+    draws = drawn(program, given, simulated, lambda op, inputs: largest_on(op, inputs, chip))
+    return distance(program, outputs, simulated).within(draws)

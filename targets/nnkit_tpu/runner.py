@@ -13,7 +13,7 @@ from nnkit.errors import ToolError
 from nnkit.program import OpBase, Program
 from nnkit.target import Contract, RunResult
 from nnkit_tpu.emit import TRACED, read_build
-from nnkit_tpu.exactness import amplified, largest_difference
+from nnkit_tpu.exactness import largest_difference, largest_on
 from nnkit_tpu.model_run import run_model, run_model_inside
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.program import TpuOp
@@ -51,9 +51,7 @@ class ChipModelRunner:
 
     def gauged(self, program: Program, op: OpBase, inputs: Sequence[NDArray[Any]]) -> float | NDArray[np.float64]:
         """More where the op amplifies how the chip rounds within it."""
-        if not isinstance(op, TpuOp):
-            return 0.0
-        return largest_difference(op, self._options.chip) + amplified(op, inputs)
+        return largest_on(op, inputs, self._options.chip)
 
     def run(
         self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]], *, trace: bool

@@ -10,7 +10,8 @@ from tpu_build import built, refuted
 from tpu_net import Net
 
 from nnkit.graph import Model
-from nnkit_tpu.exactness import amplified, largest_difference
+from nnkit.simulate import simulate
+from nnkit_tpu.exactness import amplified, largest_difference, not_as_simulated
 from nnkit_tpu.lowering import lower
 from nnkit_tpu.program import TpuLayerNorm, TpuOp
 from nnkit_tpu.quantize import Precision, to_program
@@ -56,3 +57,17 @@ def test_of_rows_about_zero_little_more_is_allowed() -> None:
     op, rows = _layer(0.0, 1.0)
     bound = np.asarray(amplified(op, [rows])) + largest_difference(op, "bm1684x")
     assert bound.max() < 0.02
+
+
+def test_a_release_is_right_where_networks_within_the_bounds_are_as_far() -> None:
+    """Behind a normalisation of nearly equal values, a tenth of the outputs is little."""
+    program = to_program(lower(_normalised(10.0, 0.05), "net"), {}, Precision("bm1684x", "F16"))
+    given = {"rows": np.random.default_rng(1).normal(0, 1, (6, 20)).astype(np.float32)}
+    expected = simulate(program, given)["normal"].astype(np.float64)
+    for by, is_right in ((0.2, True), (3.0, False)):
+        moved = {"normal": expected + by * np.sign(expected)}
+        assert np.linalg.norm(moved["normal"] - expected) > 0.1 * np.linalg.norm(expected)
+        assert (not_as_simulated(program, "bm1684x", [given], [moved]) == "") == is_right
+    far = to_program(lower(_normalised(0.0, 1.0), "net"), {}, Precision("bm1684x", "F16"))
+    expected = simulate(far, given)["normal"].astype(np.float64)
+    assert "are not as simulated" in not_as_simulated(far, "bm1684x", [given], [{"normal": expected * 1.2}])
