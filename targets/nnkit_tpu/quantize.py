@@ -175,7 +175,7 @@ def _cast(
             source, _stored(chosen[name]), precision=source_mode, rounding="half_even" if to_even else "half_away"
         )
     via = _stored(chosen[name]) if isinstance(source, Pixels) and chosen else None
-    cuts_off = chip in CV_CHIPS and source_mode == "F32" and isinstance(source, Float)
+    cuts_off = chip in CV_CHIPS and mode == "BF16" and source_mode == "F32" and isinstance(source, Float)
     return Cast(source, _FORMATS[mode], via, rounding="cut_off" if cuts_off else "half_away")
 
 
