@@ -53,6 +53,7 @@ from nnkit_tpu.program import (
 )
 from nnkit_tpu.recurrent import TpuRecurrent
 from nnkit_tpu.reductions import reduced_in_integers
+from nnkit_tpu.scores import gives_scores, masks_scores
 from nnkit_tpu.thresholds import thresholds
 
 PROGRAM_CLASSES: tuple[type, ...] = (
@@ -226,10 +227,12 @@ def _mode(
             reason = "it has no INT8 form"
         case TpuSoftmax() if op.axis != 1:
             reason = "the compiler computes it in floating point"
-        case TpuMatMul() if _gives_scores(op, graph):
+        case TpuMatMul() if gives_scores(op, graph, precision.chip):
             reason = "the compiler gives a softmax 16 bits of it"
         case TpuBinary() | TpuMatMul() if _computed_in_float(op, graph, precision.chip):
             reason = "the compiler computes it in floating point"
+        case TpuBinary() if masks_scores(op, graph, precision.chip):
+            reason = "a softmax alone reads it, and in INT8 a mask leaves the scores few levels"
         case TpuBinary() if _adds_unlike_ranges(op, chosen):
             reason = f"the compiler adds ranges over {_MOST_UNLIKE} times apart in floating point"
         case _:
@@ -270,15 +273,6 @@ def _read_as_integers(op: TpuOp, graph: TpuGraph, precision: Precision, chosen: 
         and _mode(reader, False, graph, precision, [], chosen) == "INT8"
         for reader in readers
     )
-
-
-def _gives_scores(op: TpuMatMul, graph: TpuGraph) -> bool:
-    """Whether the product is read by a softmax in floating point alone.
-
-    In INT8 the compiler would give it 16 bits, but 8 in a model in which it is an output, as for comparison.
-    """
-    readers = graph.consumers(op.output)
-    return len(readers) == 1 and isinstance(readers[0], TpuSoftmax) and readers[0].axis != 1
 
 
 def _computed_in_float(op: TpuBinary | TpuMatMul, graph: TpuGraph, chip: str) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from tpu_build import built, refuted
 from tpu_net import IMAGE, ROWS, Net
 
+from nnkit.calibrate.stats import ValueRange
 from nnkit.graph import Model
 from nnkit.simulate import simulate
 from nnkit_tpu.batch import with_batch
@@ -17,6 +18,7 @@ from nnkit_tpu.chip_forms import for_chip
 from nnkit_tpu.lowering import lower
 from nnkit_tpu.program import TpuBinary, TpuGraph, TpuMatMul, TpuPermute, TpuReduce, TpuSlice
 from nnkit_tpu.quantize import Precision, to_program
+from nnkit_tpu.toolchain import Toolchain
 from nnkit_tpu.windows_in_front import windows_in_front
 
 _HEADS, _WIDTH = 2, 4
@@ -165,3 +167,21 @@ def test_a_build_with_windows_is_exact(tpu_toolchain: object, tmp_path: Path) ->
     assert report["status"] == "ok"
     assert not refuted(report)
     assert report["details"]["prediction"]["disagreements"] == []
+
+
+def test_masked_scores_keep_their_steps(tpu_toolchain: Toolchain, tmp_path: Path) -> None:
+    """With a mask of -100, 8 bits would leave steps of 0.8 to scores of a few units."""
+    net = Net()
+    rows = net("MatMul", "rows", net.normal(20, 8, spread=0.5))
+    scores = net("MatMul", rows, net("Transpose", rows, perm=[0, 2, 1]), to="scores")
+    mask = np.where(np.eye(6) > 0, 0.0, np.where(net.random.uniform(0, 1, (6, 6)) < 0.4, -100.0, 0.0))
+    masked = net("Add", scores, net.constant(mask), to="masked")
+    model = net.model([net("MatMul", net("Softmax", masked, axis=-1), rows, to="out")])
+    graph = for_chip(lower(model, "net"), "bm1684x", "INT8")
+    ranges = dict.fromkeys(graph.tensors, ValueRange(-100.0, 8.0, -100.0, 8.0))
+    modes = {op.output: op.mode for op in to_program(graph, ranges, Precision("bm1684x", "INT8")).ops}
+    assert modes["scores"] == modes["masked"] == "F16"
+    report = built(model, "chip: bm1684x", tmp_path)
+    assert refuted(report) == []
+    assert report["status"] == "ok"
+    assert report["verify"]["float_vs_program"]["cosine"] > 0.999

@@ -78,7 +78,9 @@ def _rounded_to_8_bits(rows: NDArray[np.float32], weights: NDArray[np.float32]) 
     off = 8.0 / 127 / 2 + read + x.sum(axis=-1, keepdims=True) * weights.max() / 127 / 2
     product = x @ weights
     quotient = product[..., :WIDTH] / np.maximum(product[..., WIDTH:], 1e-9)
-    return (off[..., :WIDTH] + quotient * off[..., WIDTH:]) / np.maximum(product[..., WIDTH:] - off[..., WIDTH:], 1e-9)
+    return (off[..., :WIDTH] + quotient * off[..., WIDTH:]) / np.maximum(
+        product[..., WIDTH:] - off[..., WIDTH:], 1e-9
+    )
 
 
 @pytest.mark.parametrize(("added", "number"), [(1e-9, LEAST), (5e-4, 5e-4), (0.5, None), (-1e-5, None)])
