@@ -1,14 +1,17 @@
-"""Small last layers of an INT8 network in F16, and last activations.
+"""Small last layers of an INT8 network in F16 or BF16, and last activations.
 
 What rounding to 8 bits takes from an output nothing behind it makes up for, and the threshold of an output, of
 which calibration sees few numbers, is either exceeded or coarse. A last layer with few weights and few products
-costs hardly anything in 16 bits.
+costs hardly anything in 16 bits. The cv18xx move its weights twice: there it is for outputs alone whose range got
+much room.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from nnkit.calibrate.room import widened_values
+from nnkit.calibrate.stats import CalibrationStats
 from nnkit.defaults import FLOAT_OUTPUTS
 from nnkit.program import Program, macs
 from nnkit.target import Quantization
@@ -24,9 +27,15 @@ three networks from 64,325, 2,964 and 5,849 to 64,062, 2,958 and 5,602 cycles; t
 from 17,442 to 17,324, and on the bm1688 from 29,492 to 30,076."""
 
 
+_WIDE = 1.5
+"""Factor of room in the range of an output, from which on the cv18xx compute its layer in BF16."""
+
+_MOST_MOVED = 0.005  # weights of that layer, as a share of all weights and values of the network
+
+
 def can_float_outputs(options: TpuOptions) -> bool:
     """Whether outputs are made of 8 bits, and not asked for so."""
-    return options.precision == "int8" and not options.quant_output and options.chip not in CV_CHIPS
+    return options.precision == "int8" and not options.quant_output
 
 
 def floats_outputs(quantization: Quantization, options: TpuOptions) -> bool:
@@ -37,29 +46,36 @@ def floats_outputs(quantization: Quantization, options: TpuOptions) -> bool:
     return bool(quantization.statistics.trials) if asked is None else FLOAT_OUTPUTS in asked
 
 
-def with_float_outputs(graph: TpuGraph, program: Program, chip: str) -> tuple[TpuGraph, tuple[str, ...]]:
-    """The graph that `program` was made of, with its small last layers in F16; and notes that name these."""
-    is_fast = chip in _FAST
+def with_float_outputs(
+    graph: TpuGraph, program: Program, statistics: CalibrationStats, chip: str
+) -> tuple[TpuGraph, tuple[str, ...]]:
+    """The graph that `program` was made of, with its small last layers in F16 or BF16; and notes that name these."""
+    on_cv, is_fast = chip in CV_CHIPS, chip in _FAST
     made = {op.output: op for op in program.ops if isinstance(op, TpuOp)}
-    most = _MOST_PRODUCTS * sum(macs(op, program) for op in made.values()) if is_fast else 0.0
+    most_products = _MOST_PRODUCTS * sum(macs(op, program) for op in made.values()) if is_fast else 0.0
+    moved = sum(op.weight_bytes() + program.tensors[op.output].elements for op in made.values())
+    most_weights = min(_MOST_WEIGHTS, _MOST_MOVED * moved) if on_cv else _MOST_WEIGHTS
+    wide = {each.name for each in widened_values(statistics) if each.factor >= _WIDE}
     chosen: dict[str, str] = {}
     for name in graph.outputs:
         op = made.get(name)
         while isinstance(op, TpuReshape):
             op = made.get(op.inputs[0])
-        if op is None or _behind_bf16(op, made):
+        if op is None or (name not in wide if on_cv else _behind_bf16(op, made)):
             continue
-        if _is_small(op, macs(op, program), most) or (is_fast and _ends_in(graph, op)):
-            chosen[op.output] = f"{op.name} runs in F16: its results are outputs"
+        is_small = _is_small(op, most_weights) and macs(op, program) <= max(most_products, _weights(op))
+        if is_small or (is_fast and _ends_in(graph, op)):
+            chosen[op.output] = f"{op.name} runs in {'BF16' if on_cv else 'F16'}: its results are outputs"
     ops = tuple(replace(op, tags=(*op.tags, "hp")) if op.output in chosen else op for op in graph.ops)
     return replace(graph, ops=ops), tuple(chosen.values())
 
 
-def _is_small(op: TpuOp, products: int, most: float) -> bool:
-    """products: of the layer. most: that it may have where each weight serves more than once."""
-    if not isinstance(op, TpuConv | TpuMatMul) or op.mode != "INT8" or "cpu" in op.tags or op.weight is None:
-        return False
-    return op.weight.size <= _MOST_WEIGHTS and products <= max(most, op.weight.size)
+def _is_small(op: TpuOp, most_weights: float) -> bool:
+    return op.mode == "INT8" and "cpu" not in op.tags and 0 < _weights(op) <= most_weights
+
+
+def _weights(op: TpuOp) -> int:
+    return op.weight.size if isinstance(op, TpuConv | TpuMatMul) and op.weight is not None else 0
 
 
 def _ends_in(graph: TpuGraph, op: TpuOp) -> bool:

@@ -134,7 +134,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
 
         program = quantise(graph)
         if floats_outputs(quantization, options):
-            graph, notes = with_float_outputs(graph, program, options.chip)
+            graph, notes = with_float_outputs(graph, program, quantization.statistics, options.chip)
             program = quantise(graph)
             program = replace(program, notes=(*program.notes, *notes))
         weights = graph

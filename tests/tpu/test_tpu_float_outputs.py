@@ -7,6 +7,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from nnkit.calibrate.limits import limits_of
+from nnkit.calibrate.room import with_room
 from nnkit.calibrate.run import calibrate
 from nnkit.calibrate.stats import MethodTrial
 from nnkit.graph import Model
@@ -63,11 +65,16 @@ def _samples(seed: int, count: int) -> list[Sample]:
     return [Sample("made", {"x": random.normal(0, 1, _SHAPE).astype(np.float32)}) for _ in range(count)]
 
 
-def _program(network: Model, calibration: dict[str, object], *, chosen: bool = False, **options: object) -> Program:
+def _program(
+    network: Model, calibration: dict[str, object], *, chosen: bool = False, images: int = 4, **options: object
+) -> Program:
     """chosen: the method was, as with a recipe that leaves it to the target."""
     target, chip = TpuTarget(), TpuOptions.model_validate({"chip": "bm1684x", **options})
-    images = {"x": [sample.inputs["x"] for sample in _samples(1, 4)]}
-    statistics = calibrate(network, images, {})
+    given = {"x": [sample.inputs["x"] for sample in _samples(1, images)]}
+    statistics = calibrate(network, given, {})
+    if chosen:
+        counted = calibrate(network, given, {}, method="kl")
+        statistics = with_room(counted, limits_of(network, {}))
     if chosen:
         object.__setattr__(statistics, "trials", (MethodTrial("max", 30.0),))
     settings = Calibration.model_validate(calibration)
@@ -87,6 +94,14 @@ def test_small_last_layers_are_in_floating_point_where_the_recipe_leaves_it(netw
     assert sum("its results are outputs" in note for note in program.notes) == 3
 
 
+def test_the_cv18xx_take_few_numbers_of_few_weights(network: Model) -> None:
+    """With room for what 40 numbers do not show, steps of 8 bits are half as wide again; 320 weights are few here."""
+    modes = _modes(_program(network, {}, chosen=True, chip="cv181x"))
+    assert {name for name, mode in modes.items() if mode == "BF16"} == {"scores"}
+    narrow = _modes(_program(network, {}, chosen=True, images=8, chip="cv181x"))
+    assert set(narrow.values()) == {"INT8"}
+
+
 def test_on_images_the_bm1688_keeps_integers(network: Model) -> None:
     """A last convolution in F16 took 2 % more of its cycles; a head on a vector hardly any."""
     modes = _modes(_program(network, {}, chosen=True, chip="bm1688"))
@@ -99,7 +114,6 @@ def test_on_images_the_bm1688_keeps_integers(network: Model) -> None:
         ({"corrections": []}, {}),
         ({"method": "max"}, {}),
         ({"corrections": ["float_outputs"]}, {"quant_output": True}),
-        ({"corrections": ["float_outputs"]}, {"chip": "cv181x"}),
     ],
 )
 def test_others_stay_integers(network: Model, calibration: dict[str, object], options: dict[str, object]) -> None:
