@@ -29,18 +29,23 @@ def ranks_of(graph: onnx.GraphProto) -> Mapping[str, int]:
 
 
 def group_norms_to_parts(graph: onnx.GraphProto, opset: int, ranks: Mapping[str, int]) -> list[str]:
-    """Rewrite `graph` in place, where scale and bias are constants and ranks are known; a note where it was done."""
+    """Rewrite `graph` in place, where scale and bias are constants and ranks are known; a note where it was done.
+
+    Nodes that are not as the operator is defined are left to the checks that tell so.
+    """
     from onnx import numpy_helper
 
-    weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    names = NamePool({*ranks, *weights, *(name for node in graph.node for name in node.output)})
+    asked = {name for node in graph.node if _is_defined(node, ranks) for name in node.input[1:]}
+    weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer if tensor.name in asked}
+    names = NamePool(
+        {*ranks, *(each.name for each in graph.initializer), *(name for node in graph.node for name in node.output)}
+    )
     nodes: list[onnx.NodeProto] = []
     count = 0
     for node in graph.node:
-        known = node.op_type == "GroupNormalization" and not node.domain and len(node.input) == 3
-        rank = ranks.get(node.input[0], 0)
-        if known and all(name in weights for name in node.input[1:]) and rank > 2:
-            nodes += _parts(graph, node, [weights[name] for name in node.input[1:]], rank, opset, names)
+        linear = [weights[name] for name in node.input[1:] if name in weights] if _is_defined(node, ranks) else []
+        if len(linear) == 2 and linear[0].shape == linear[1].shape and _fits(linear[0].shape, _groups(node), opset):
+            nodes += _parts(graph, node, linear, ranks[node.input[0]], opset, names)
             count += 1
         else:
             nodes.append(node)
@@ -51,13 +56,29 @@ def group_norms_to_parts(graph: onnx.GraphProto, opset: int, ranks: Mapping[str,
     return [f"{count} group normalisations are written as their parts"]
 
 
+def _is_defined(node: onnx.NodeProto, ranks: Mapping[str, int]) -> bool:
+    """Whether it is a group normalisation, as the operator is defined, of a value of three or more axes."""
+    if node.op_type != "GroupNormalization" or node.domain or (len(node.input), len(node.output)) != (3, 1):
+        return False
+    return ranks.get(node.input[0], 0) > 2 and _groups(node) > 0
+
+
+def _groups(node: onnx.NodeProto) -> int:
+    return next((each.i for each in node.attribute if each.name == "num_groups"), 0)
+
+
+def _fits(parameters: tuple[int, ...], groups: int, opset: int) -> bool:
+    """Whether a scale of that shape is one of channels in so many groups, or of the groups."""
+    return len(parameters) == 1 and (parameters[0] % groups == 0 if opset >= _BY_CHANNEL else parameters[0] == groups)
+
+
 def _parts(
     graph: onnx.GraphProto, node: onnx.NodeProto, linear: list[Floats], rank: int, opset: int, names: NamePool
 ) -> list[onnx.NodeProto]:
     from onnx import helper, numpy_helper
 
     attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-    groups = int(attributes["num_groups"])
+    groups = _groups(node)
     made: list[onnx.NodeProto] = []
     gain, offset = linear
 
