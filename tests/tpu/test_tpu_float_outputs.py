@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -106,6 +108,15 @@ def test_on_images_the_bm1688_keeps_integers(network: Model) -> None:
     """A last convolution in F16 took 2 % more of its cycles; a head on a vector hardly any."""
     modes = _modes(_program(network, {}, chosen=True, chip="bm1688"))
     assert (modes["scores"], modes["masks"], modes["picture"]) == ("F16", "INT8", "INT8")
+
+
+def test_last_activations_on_vectors_stay_integers(network: Model, tmp_path: Path) -> None:
+    proto = network.proto()
+    proto.graph.node.append(helper.make_node("Tanh", ["features"], ["bounded"]))
+    proto.graph.output.append(helper.make_tensor_value_info("bounded", TensorProto.FLOAT, (1, 100)))
+    onnx.save(proto, tmp_path / "net.onnx")
+    modes = _modes(_program(import_onnx(tmp_path / "net.onnx").model, {}, chosen=True))
+    assert (modes["bounded"], modes["picture"]) == ("INT8", "F32")
 
 
 @pytest.mark.parametrize(
