@@ -27,8 +27,8 @@ from benchmarks.table import Row, show
 from benchmarks.tpu_end_to_end import vendor_environment
 from benchmarks.tpu_zoo import (
     FLOAT_LAYERS,
-    UNSEEN,
     Halves,
+    add_options,
     by_scripts,
     compared,
     exported_network,
@@ -126,12 +126,7 @@ def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tpu_mixed")
     parser.add_argument("--networks", default=NETWORKS, help=f"NAME:COSINE, separated by commas; default: {NETWORKS}")
     parser.add_argument("--chips", default=CHIPS)
-    parser.add_argument("--keep", type=Path, help="folder of networks that `benchmarks.zoo --keep` has exported")
-    parser.add_argument("--rows", type=Path, metavar="FILE", help="what was measured: read and added to")
-    parser.add_argument("--unseen", type=int, default=UNSEEN, metavar="COUNT", help="inputs that a cosine is over")
-    parser.add_argument("--environment", type=Path, help="a virtual environment that has the vendor's scripts")
-    parser.add_argument("--alone", action="store_true", help="without the vendor's scripts")
-    parser.add_argument("--json", action="store_true")
+    add_options(parser)
     return parser
 
 

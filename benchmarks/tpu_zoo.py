@@ -378,13 +378,18 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--networks", help="names, separated by commas; default: all")
     parser.add_argument("--exporters", default="torchscript", help="torchscript, dynamo")
     parser.add_argument("--chips", help=f"default: {EVERY}, and for every third network {' and '.join(MANY)}")
+    add_options(parser)
+    return parser
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What every benchmark beside the scripts takes."""
     parser.add_argument("--keep", type=Path, help="folder of networks that `benchmarks.zoo --keep` has exported")
     parser.add_argument("--rows", type=Path, metavar="FILE", help="what was measured: read and added to")
     parser.add_argument("--unseen", type=int, default=UNSEEN, metavar="COUNT", help="inputs that a cosine is over")
     parser.add_argument("--environment", type=Path, help="a virtual environment that has the vendor's scripts")
     parser.add_argument("--alone", action="store_true", help="without the vendor's scripts")
     parser.add_argument("--json", action="store_true")
-    return parser
 
 
 if __name__ == "__main__":

@@ -36,6 +36,8 @@ def group_norms_to_parts(graph: onnx.GraphProto, opset: int, ranks: Mapping[str,
     from onnx import numpy_helper
 
     asked = {name for node in graph.node if _is_defined(node, ranks) for name in node.input[1:]}
+    if not asked:
+        return []
     weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer if tensor.name in asked}
     names = NamePool(
         {*ranks, *(each.name for each in graph.initializer), *(name for node in graph.node for name in node.output)}

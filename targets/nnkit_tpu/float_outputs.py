@@ -27,7 +27,6 @@ three networks from 64,325, 2,964 and 5,849 to 64,062, 2,958 and 5,602 cycles; t
 from 17,442 to 17,324, and on the bm1688 from 29,492 to 30,076. A last tanh on a sequence, which nothing hides, made
 4,376 cycles 4,549: activations are taken on images alone."""
 
-
 _WIDE = 1.5
 """Factor of room in the range of an output, from which on the cv18xx compute its layer in BF16."""
 

@@ -73,11 +73,9 @@ def _program(
     """chosen: the method was, as with a recipe that leaves it to the target."""
     target, chip = TpuTarget(), TpuOptions.model_validate({"chip": "bm1684x", **options})
     given = {"x": [sample.inputs["x"] for sample in _samples(1, images)]}
-    statistics = calibrate(network, given, {})
+    statistics = calibrate(network, given, {}, method="kl" if chosen else "max")
     if chosen:
-        counted = calibrate(network, given, {}, method="kl")
-        statistics = with_room(counted, limits_of(network, {}))
-    if chosen:
+        statistics = with_room(statistics, limits_of(network, {}))
         object.__setattr__(statistics, "trials", (MethodTrial("max", 30.0),))
     settings = Calibration.model_validate(calibration)
     lowered = target.lower(network, RewriteLog(), chip)
