@@ -238,7 +238,7 @@ def test_a_job_that_takes_too_much_memory_is_ended_and_says_so(start: Callable[.
 
 
 def test_memory_of_a_session_is_that_of_all_its_processes() -> None:
-    hold = "import sys; held = bytearray(b'x') * (48 << 20); print('ready', flush=True); sys.stdin.read()"
+    hold = "import os, sys; held = bytearray(b'x') * (48 << 20); os.write(1, b'ready\\n'); sys.stdin.read()"
     both = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {hold!r}]); {hold}"
     with subprocess.Popen(
         [sys.executable, "-c", both], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
