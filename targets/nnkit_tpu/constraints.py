@@ -6,6 +6,7 @@ INT8, when their program is known.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -26,7 +27,17 @@ from nnkit.graph.view import Shape
 from nnkit.program import OpBase, Program
 from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.options import TpuOptions
-from nnkit_tpu.program import FloatArray, TpuActivation, TpuBinary, TpuDeconv, TpuEmbedding, TpuOp
+from nnkit_tpu.program import (
+    FloatArray,
+    TpuActivation,
+    TpuBinary,
+    TpuDeconv,
+    TpuEmbedding,
+    TpuLayerNorm,
+    TpuOp,
+    TpuReduce,
+)
+from nnkit_tpu.reductions import fits_a_lane, rows_fit_a_lane
 
 PADDING = ("constant", "reflect", "edge")
 LINEAR_COORDINATES = ("align_corners", "half_pixel", "pytorch_half_pixel")
@@ -283,7 +294,31 @@ def no_constant_minimum_beside_integers(op: OpBase, program: Program, limits: Ch
     return op.function if limits.chip in CV_CHIPS and limits.has_integers else None
 
 
-PROGRAM_CONSTRAINTS: tuple[OpConstraint[ChipLimits], ...] = (no_constant_minimum_beside_integers,)
+def reductions_fit_a_lane(op: OpBase, program: Program, limits: ChipLimits) -> str | None:
+    """the cv18xx reduce axes of 4063 values or, where they are the last, of a product of two such numbers, and what
+    fits half of a lane's memory (16368 values in INT8, 8184 in BF16)
+    fix: write a Reshape that makes the axis two, and reduce one after the other, or choose a bm1684x or bm1688"""
+    if not isinstance(op, TpuReduce) or limits.chip not in CV_CHIPS:
+        return None
+    shape = (1, *program.tensors[op.inputs[0]].shape)
+    return None if fits_a_lane(op, shape, limits.chip) else f"{math.prod(shape[op.axes[0] : op.axes[-1] + 1])} values"
+
+
+def normalised_rows_fit_a_lane(op: OpBase, program: Program, limits: ChipLimits) -> str | None:
+    """LayerNormalization on the cv18xx is of 3960 values (5280 without a bias, 7920 without a scale, too), and above
+    4063 of a product of two smaller numbers
+    fix: normalise fewer axes, or choose a bm1684x or bm1688"""
+    if not isinstance(op, TpuLayerNorm) or limits.chip not in CV_CHIPS:
+        return None
+    shape = (1, *program.tensors[op.inputs[0]].shape)
+    return None if rows_fit_a_lane(op, shape, limits.chip) else f"{math.prod(shape[op.axis :])} values"
+
+
+PROGRAM_CONSTRAINTS: tuple[OpConstraint[ChipLimits], ...] = (
+    no_constant_minimum_beside_integers,
+    reductions_fit_a_lane,
+    normalised_rows_fit_a_lane,
+)
 
 
 def chip_limits(options: TpuOptions) -> ChipLimits:

@@ -9,10 +9,11 @@ import pytest
 from tpu_build import built, refuted
 from tpu_net import IMAGE, Net
 
+from nnkit.errors import ModelError
 from nnkit_tpu import kernels
 from nnkit_tpu.lowering import lower
-from nnkit_tpu.program import TpuReduce, TpuReshape
-from nnkit_tpu.reductions import over_neighbours, reduced_in_integers
+from nnkit_tpu.program import TpuLayerNorm, TpuReduce, TpuReshape
+from nnkit_tpu.reductions import fits_a_lane, over_neighbours, reduced_in_integers, rows_fit_a_lane
 from nnkit_tpu.toolchain import Toolchain
 
 
@@ -63,3 +64,38 @@ def test_over_axes_of_one_they_are_reshapes() -> None:
     mean = net("ReduceMean", net("Reshape", "rows", net.ints(1, 6, 1, 20)), net.ints(2), keepdims=0)
     (_, last) = lower(net.model([mean]), "net").ops
     assert isinstance(last, TpuReshape)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "mode", "fits"),
+    [
+        ((1, 2, 16368), 2, "INT8", True),
+        ((1, 2, 16369), 2, "INT8", False),
+        ((1, 2, 8184), 2, "BF16", True),
+        ((1, 2, 8185), 2, "BF16", False),
+        ((1, 4079), 1, "INT8", False),  # a prime number
+        ((1, 8158), 1, "INT8", False),  # twice that
+        ((1, 4063, 2), 1, "INT8", True),
+        ((1, 4064, 2), 1, "INT8", False),
+    ],
+)
+def test_axes_that_the_compiler_cannot_reduce(shape: tuple[int, ...], axis: int, mode: str, fits: bool) -> None:
+    """As the compiler took them, ended, or gave other values than the mean or maximum."""
+    op = TpuReduce(name="y", inputs=("x",), output="y", function="mean", axes=(axis,), keep_dims=True, mode=mode)  # type: ignore[arg-type]
+    assert fits_a_lane(op, shape, "cv181x") == fits
+
+
+@pytest.mark.parametrize(("last", "parameters"), [(3960, 2), (5280, 1), (7920, 0)])
+def test_rows_that_the_compiler_cannot_normalise(last: int, parameters: int) -> None:
+    scale, bias = (np.ones(1) if parameters > count else None for count in (0, 1))
+    op = TpuLayerNorm(name="y", inputs=("x",), output="y", axis=1, epsilon=1e-5, scale=scale, bias=bias)
+    assert [rows_fit_a_lane(op, (1, size), "cv181x") for size in (last, last + 8, 4079)] == [True, False, False]
+
+
+def test_too_long_axes_are_refused_by_name(tmp_path: Path) -> None:
+    net = Net()
+    wide = net("Pad", net("Sigmoid", "rows"), net.ints(0, 0, 0, 0, 0, 16980), to="wide")
+    with pytest.raises(ModelError, match="17000 values") as refused:
+        built(net.model([net("ReduceMax", wide, net.ints(2), to="largest")]), "chip: cv181x", tmp_path)
+    assert "largest" in str(refused.value)
+    assert "two" in refused.value.remedy
