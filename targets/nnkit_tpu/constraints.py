@@ -26,6 +26,7 @@ from nnkit.graph.refusal import Refused
 from nnkit.graph.view import Shape
 from nnkit.program import OpBase, Program
 from nnkit_tpu.chips import CV_CHIPS
+from nnkit_tpu.enlarging import LONGEST_STRIDE
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.program import (
     FloatArray,
@@ -237,6 +238,15 @@ def transposed_convolution_is_not_dilated(op: TpuOp) -> str | None:
     return None if dilations == (1, 1) else f"dilations {dilations[0]}x{dilations[1]}"
 
 
+def transposed_convolution_strides_are_short(op: TpuOp) -> str | None:
+    """strides of transposed convolutions are at most 15 on the cv18xx
+    fix: write two, one after the other, or choose a bm1684x or bm1688"""
+    if not isinstance(op, TpuDeconv):
+        return None
+    strides = (op.window.stride_h, op.window.stride_w)
+    return f"strides {strides[0]}x{strides[1]}" if max(strides) > LONGEST_STRIDE else None
+
+
 def no_error_function(op: TpuOp) -> str | None:
     """the cv18xx have no error function outside of Gelu
     fix: export the Gelu it is of as one layer, or choose a bm1684x or bm1688"""
@@ -282,6 +292,7 @@ CV_CONSTRAINTS: tuple[Constraint, ...] = (
     no_rows_by_number,
     one_alone_is_divided_by_a_tensor,
     transposed_convolution_is_not_dilated,
+    transposed_convolution_strides_are_short,
     no_error_function,
 )
 

@@ -51,7 +51,7 @@ from nnkit_tpu.model_run import run_model
 from nnkit_tpu.model_version import model_version
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.pixels import pixel_inputs
-from nnkit_tpu.program import Mode, TpuGraph
+from nnkit_tpu.program import Mode, TpuGraph, TpuReshape
 from nnkit_tpu.quantize import graph_of, other_modes, table_ranges
 from nnkit_tpu.release import write_runners
 from nnkit_tpu.thresholds import fitted
@@ -258,10 +258,15 @@ def _traced(
     modes: Mapping[str, str],
     work: Path,
 ) -> Compiled:
-    """The model that gives every inner value, in a folder of its own in `work`; audited as the released one."""
+    """The model that gives every inner value, in a folder of its own in `work`; audited as the released one.
+
+    Not inputs reshaped: on the bm1688 such an output stays zero, as does all that is computed from it.
+    """
     inner = work / "traced"
     inner.mkdir()
-    every_value = replace(graph, outputs=tuple(op.output for op in graph.ops))
+    reshaped = {op.output for op in graph.ops if isinstance(op, TpuReshape) and op.inputs[0] in graph.inputs}
+    inner_values = tuple(op.output for op in graph.ops if op.output not in reshaped - set(graph.outputs))
+    every_value = replace(graph, outputs=inner_values)
     plain = replace(how, quant_output=False, cores=1, batch=1)
     return compile_graph(toolchain, every_value, plain, inner, ranges=ranges, modes=modes, search=False)
 

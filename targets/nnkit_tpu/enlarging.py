@@ -1,11 +1,12 @@
 """Bilinear resizing on the cv18xx, as layers that they compute in integers.
 
 The compiler leaves a resize with aligned corners to the host's runtime, float32 between two parts of the model, and
-makes of one with half-pixel coordinates a convolution whose input is padded by its edge. Here the first is a
-product with a matrix over the whole map, which is rounded once, or one along each axis, y = M_h x M_w^T, whichever
-moves fewer bytes. Heights come first, as these are turned while the map is small, as channels of a convolution, whose
-weights have scales of their own. The second, by a whole factor f, is a padding by the edge and a transposed
-convolution of every channel with a triangle 2f wide.
+makes of one with half-pixel coordinates a convolution whose input is padded by its edge. Here the first, and one by
+more than 15, of which the compiler's convolution gives other values, is a product with a matrix over the whole map,
+which is rounded once, or one along each axis, y = M_h x M_w^T, whichever moves fewer bytes. Heights come first, as
+these are turned while the map is small, as channels of a convolution, whose weights have scales of their own. The
+second, by a whole factor f, is a padding by the edge and a transposed convolution of every channel with a triangle
+2f wide.
 """
 
 from __future__ import annotations
@@ -35,13 +36,16 @@ _Step = tuple[str, type[TpuOp], Mapping[str, Any], tuple[int, ...]]
 
 _TURNED = (0, 2, 1, 3)
 
+LONGEST_STRIDE = 15
+"""A transposed convolution has on the cv18xx; of longer ones, which the compiler takes, other values come out."""
+
 
 def enlarged(op: TpuInterp, before: Sequence[int], after: Sequence[int]) -> list[Made]:
     """Layers with their outputs' shapes; the last one has the output of `op`. Shapes are [N, C, H, W]."""
-    if op.coordinates == "align_corners":
+    factors = (after[2] // before[2], after[3] // before[3])
+    if op.coordinates == "align_corners" or max(factors) > LONGEST_STRIDE:
         whole = _whole_bytes(before, after) <= _axes_bytes(before, after)
         return _chain(op, _whole_map(op, before, after) if whole else _along_axes(op, before, after))
-    factors = (after[2] // before[2], after[3] // before[3])
     return _by_triangles(op, before, factors) if 1 not in after[2:] else []
 
 

@@ -265,14 +265,25 @@ def _read_in_f16(op: TpuOp, graph: TpuGraph, precision: Precision, chosen: Mappi
 
 
 def _read_as_integers(op: TpuOp, graph: TpuGraph, precision: Precision, chosen: Mapping[str, Threshold]) -> bool:
-    """Whether layers with weights in INT8 alone read what the op moves, so that half the bytes can be moved."""
+    """Whether layers with weights in INT8 alone read what the op moves (of an input of the network: or what reshapes
+    make of it), so that half the bytes can be moved."""
+
+    def reads_integers(reader: TpuOp) -> bool:
+        if isinstance(reader, TpuReshape) and _is_input(graph, op.inputs[0]):
+            return _read_as_integers(reader, graph, precision, chosen)
+        weighs = isinstance(reader, TpuConv | TpuMatMul) and reader.weight is not None
+        return weighs and _mode(reader, False, graph, precision, [], chosen) == "INT8"
+
     readers = graph.consumers(op.output)
-    return bool(readers) and all(
-        isinstance(reader, TpuConv | TpuMatMul)
-        and reader.weight is not None
-        and _mode(reader, False, graph, precision, [], chosen) == "INT8"
-        for reader in readers
-    )
+    return bool(readers) and op.output not in graph.outputs and all(map(reads_integers, readers))
+
+
+def _is_input(graph: TpuGraph, name: str) -> bool:
+    """Whether the value is an input of the network, as it is or reshaped."""
+    made = {op.output: op for op in graph.ops if isinstance(op, TpuReshape)}
+    while name in made:
+        name = made[name].inputs[0]
+    return name in graph.inputs
 
 
 def _computed_in_float(op: TpuBinary | TpuMatMul, graph: TpuGraph, chip: str) -> bool:

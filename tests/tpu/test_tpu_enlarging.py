@@ -25,7 +25,9 @@ def _resized(net: Net, source: str, factors: tuple[int, int], coordinates: str, 
 
 
 @pytest.mark.parametrize("coordinates", ["align_corners", "half_pixel", "pytorch_half_pixel"])
-@pytest.mark.parametrize(("factors", "stride"), [((2, 2), 1), ((3, 2), 1), ((4, 5), 1), ((1, 3), 1), ((2, 2), 3)])
+@pytest.mark.parametrize(
+    ("factors", "stride"), [((2, 2), 1), ((3, 2), 1), ((4, 5), 1), ((1, 3), 1), ((2, 2), 3), ((16, 2), 1)]
+)
 def test_layers_are_the_resize(coordinates: str, factors: tuple[int, int], stride: int) -> None:
     """A small map, with stride 3, is enlarged by one matrix."""
     net = Net()
@@ -53,6 +55,7 @@ def test_the_chip_model_agrees(tpu_toolchain: Toolchain, tmp_path: Path) -> None
         _resized(net, small, (2, 2), "align_corners", "aligned"),
         _resized(net, small, (2, 2), "half_pixel", "even"),
         _resized(net, small, (3, 2), "pytorch_half_pixel", "odd"),
+        _resized(net, smaller, (16, 3), "half_pixel", "far"),
     ]
     report = built(net.model(outputs), "chip: cv181x", tmp_path)
     assert refuted(report) == []

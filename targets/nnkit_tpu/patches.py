@@ -1,0 +1,130 @@
+"""Convolutions of patches, as vision transformers begin with: windows side by side, 16 pixels apart or more.
+
+The compiler makes of such a convolution a product of the patches, as the chips' windows are closer together, with one
+scale for all weights; of a depthwise one it reads the first channels alone. Here it gets the product, with zeros
+between groups. Patches are gathered in whole rows of theirs: as channels of an image, by which weights would have
+scales of their own, values are moved one by one, which takes 30 times as long.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nnkit_tpu.program import (
+    FloatArray,
+    TpuConv,
+    TpuGraph,
+    TpuMatMul,
+    TpuOp,
+    TpuPad,
+    TpuPermute,
+    TpuReshape,
+    TpuSlice,
+    TpuTensor,
+)
+
+_LEAST_STRIDE = 16
+_PATCHES_FIRST = (0, 2, 4, 1, 3, 5)  # of [N, C, rows, patch height, columns, patch width]
+
+Shape = tuple[int, ...]
+
+
+def patches_as_rows(graph: TpuGraph) -> TpuGraph:
+    """The graph with such convolutions, unless their weights are integers already, as products of their patches."""
+    if not any(isinstance(op, TpuConv) and _is_of_patches(op) for op in graph.ops):
+        return graph
+    ops, tensors, gone = list[TpuOp](), dict(graph.tensors), set[str]()
+    for op in graph.ops:
+        if op.output in gone:
+            continue
+        if not isinstance(op, TpuConv) or not _is_of_patches(op):
+            ops.append(op)
+            continue
+        turned = _turned_back(graph, op)
+        gone |= {each.output for each in turned}
+        shapes = graph.tensors[op.inputs[0]].shape, graph.tensors[op.output].shape
+        for made, shape in _product(op, *shapes, turned[-1] if turned else None):
+            ops.append(made)
+            tensors[made.output] = TpuTensor(made.output, shape)
+    made_still = {op.output for op in ops}.union(graph.inputs)
+    return replace(graph, ops=tuple(ops), tensors={n: each for n, each in tensors.items() if n in made_still})
+
+
+def _turned_back(graph: TpuGraph, op: TpuConv) -> list[TpuOp]:
+    """The reshape and the transposition that make rows of the result again, where nothing else reads it."""
+    (rows,), shape = graph.consumers(op.output)[:1] or (None,), graph.tensors[op.output].shape
+    if not isinstance(rows, TpuReshape) or graph.tensors[rows.output].shape != (*shape[:2], math.prod(shape[2:])):
+        return []
+    (turn,) = graph.consumers(rows.output)[:1] or (None,)
+    if not isinstance(turn, TpuPermute) or turn.order != (0, 2, 1):
+        return []
+    alone = all(len(graph.consumers(each.output)) == 1 and each.output not in graph.outputs for each in (op, rows))
+    return [rows, turn] if alone else []
+
+
+def _is_of_patches(op: TpuConv) -> bool:
+    w = op.window
+    beside = (w.kernel_h, w.kernel_w) == (w.stride_h, w.stride_w) and (w.dilation_h, w.dilation_w) == (1, 1)
+    return beside and max(w.stride_h, w.stride_w) >= _LEAST_STRIDE and not op.weight_scale
+
+
+def _product(
+    op: TpuConv, before: Sequence[int], after: Sequence[int], turned: TpuOp | None
+) -> list[tuple[TpuOp, Shape]]:
+    """What the convolution becomes, with the shapes of the results; the last one has the name of its result.
+
+    turned: what rows are made of the result by again, whose result is the product's then.
+    """
+    images, channels = before[:2]
+    (outputs, rows, columns), (height, width) = after[1:], op.weight.shape[2:]
+    whole = (images, channels, rows * height, columns * width)
+    w = op.window
+    pads = (0, 0, w.pad_top, w.pad_left, 0, 0, w.pad_bottom, w.pad_right)
+    padded = tuple(size + first + last for size, first, last in zip(before, pads[:4], pads[4:], strict=True))
+    in_patches = (images, channels, rows, height, columns, width)
+    as_rows = (images, rows * columns, channels * height * width)
+    product: dict[str, Any] = {
+        "weight": _matrix(op, channels),
+        "bias": op.bias,
+        "relu": op.relu,
+        "relu_limit": op.relu_limit,
+    }
+    steps: list[tuple[str, type[TpuOp], dict[str, Any], Shape]] = [
+        ("padded", TpuPad, {"pads": pads}, padded),
+        ("cut", TpuSlice, {"offsets": (0,) * 4, "steps": (1,) * 4, "ends": whole}, whole),
+        ("patches", TpuReshape, {}, in_patches),
+        ("gathered", TpuPermute, {"order": _PATCHES_FIRST}, tuple(in_patches[axis] for axis in _PATCHES_FIRST)),
+        ("rows", TpuReshape, {}, as_rows),
+        ("product", TpuMatMul, product, (images, rows * columns, outputs)),
+        ("channels", TpuPermute, {"order": (0, 2, 1)}, (images, outputs, rows * columns)),
+        ("", TpuReshape, {}, tuple(after)),
+    ]
+    idle = {"padded": not any(pads), "cut": padded == whole, "channels": turned is not None, "": turned is not None}
+    steps = [step for step in steps if not idle.get(step[0], False)]
+    made, source, seen = list[tuple[TpuOp, Shape]](), op.inputs[0], op.inputs[0]
+    for part, kind, own, shape in steps:
+        output = f"{op.output}_{part}" if part else op.output
+        name = output if part else op.name
+        if kind is TpuMatMul:
+            seen = op.range_of or op.output
+            name, output = (op.name, turned.output) if turned is not None else (name, output)
+        common: dict[str, Any] = {"inputs": (source,), "tags": op.tags, "origins": op.origins}
+        range_of = seen if part else op.range_of
+        made.append((kind(name=name, output=output, range_of=range_of, **common, **own), shape))
+        source = output
+    return made
+
+
+def _matrix(op: TpuConv, channels: int) -> FloatArray:
+    """[pixels of a patch, outputs]: the weights, and zeros where another group reads the channel."""
+    outputs, in_group = op.weight.shape[:2]
+    dense = np.zeros((outputs, channels, *op.weight.shape[2:]), np.float32)
+    for group, weights in enumerate(np.split(op.weight, op.group)):
+        first = group * len(weights)
+        dense[first : first + len(weights), group * in_group : (group + 1) * in_group] = weights
+    return np.ascontiguousarray(dense.reshape(outputs, -1).T)
