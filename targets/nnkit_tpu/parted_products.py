@@ -15,7 +15,17 @@ import numpy as np
 
 from nnkit.graph.view import Shape
 from nnkit_tpu.factors_in_weights import reshaped_once
-from nnkit_tpu.program import TpuGraph, TpuMatMul, TpuOp, TpuPermute, TpuReshape, TpuSlice, TpuTensor
+from nnkit_tpu.program import (
+    TpuGraph,
+    TpuMatMul,
+    TpuOp,
+    TpuPermute,
+    TpuReshape,
+    TpuSlice,
+    TpuSoftmax,
+    TpuTensor,
+)
+from nnkit_tpu.recurrent import TpuRecurrent
 
 _Readers = Mapping[str, Sequence[TpuOp]]
 
@@ -147,7 +157,8 @@ def rows_together(graph: TpuGraph) -> TpuGraph:
     tensors, ops = dict(graph.tensors), list[TpuOp]()
     for op in graph.ops:
         before, after = (graph.tensors[name].shape for name in (op.inputs[0], op.output))
-        if not (isinstance(op, TpuMatMul) and op.weight is not None and _is_of_lone_rows(before) and not op.tags):
+        asked = isinstance(op, TpuMatMul) and op.weight is not None and _is_of_lone_rows(before) and not op.tags
+        if not (isinstance(op, TpuMatMul) and asked) or _ends_a_recurrence(graph, op):
             ops.append(op)
             continue
         rows, product = f"{op.output}_rows", f"{op.output}_product"
@@ -161,6 +172,19 @@ def rows_together(graph: TpuGraph) -> TpuGraph:
             TpuReshape(name=f"{op.name}_shape", inputs=(product,), output=op.output, range_of=op.range_of),
         ]
     return reshaped_once(replace(graph, tensors=tensors, ops=tuple(ops))) if len(ops) > len(graph.ops) else graph
+
+
+def _ends_a_recurrence(graph: TpuGraph, op: TpuMatMul) -> bool:
+    """Whether the product is of a recurrent layer's states, and for a softmax.
+
+    Read by that alone it would run in F16, and make float32 of an LSTM in BF16, which takes three times as long.
+    """
+    source, readers = graph.producer(op.inputs[0]), graph.consumers(op.output)
+    while isinstance(source, TpuReshape):
+        source = graph.producer(source.inputs[0])
+    while len(readers) == 1 and isinstance(readers[0], TpuReshape):
+        readers = graph.consumers(readers[0].output)
+    return isinstance(source, TpuRecurrent) and any(isinstance(each, TpuSoftmax) for each in readers)
 
 
 def _is_of_lone_rows(shape: Shape) -> bool:

@@ -16,6 +16,7 @@ from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import ModelError
 from nnkit.graph import Model
 from nnkit.simulate import simulate
+from nnkit_tpu.chip_forms import for_chip
 from nnkit_tpu.chip_model import run_on_chip_model
 from nnkit_tpu.compile import CompileOptions, compile_graph
 from nnkit_tpu.execute import execute
@@ -136,6 +137,17 @@ def test_behind_a_layer_in_f16_an_lstm_runs_in_float32() -> None:
     modes = {op.kind: op.mode for op in to_program(graph, ranges, Precision("bm1684x", "INT8")).ops}  # type: ignore[attr-defined]
     assert modes["layer_norm"] == "F16"
     assert modes["recurrent"] == "F32"
+
+
+def test_rows_that_a_softmax_reads_leave_an_lstm_in_bf16() -> None:
+    """As recognisers of text end: its states, a product of each step, and a softmax."""
+    net = Net()
+    _both_ways(net, "MatMul")
+    model = net.model([net("LogSoftmax", net("Reshape", "last", net.ints(1, 6, 7)), axis=-1)])
+    graph = for_chip(lower(model, "net"), "bm1684x", "INT8")
+    ranges = dict.fromkeys(graph.tensors, ValueRange(-1.0, 1.0, -1.0, 1.0))
+    modes = {op.kind: op.mode for op in to_program(graph, ranges, Precision("bm1684x", "INT8")).ops}  # type: ignore[attr-defined]
+    assert (modes["recurrent"], modes["matmul"]) == ("BF16", "INT8")
 
 
 def _both_ways(net: Net, last: str) -> Model:
