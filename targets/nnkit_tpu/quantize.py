@@ -55,6 +55,7 @@ from nnkit_tpu.recurrent import TpuRecurrent
 from nnkit_tpu.reductions import reduced_in_integers
 from nnkit_tpu.scores import gives_scores, masks_scores
 from nnkit_tpu.thresholds import thresholds
+from nnkit_tpu.unlike_sums import MOST_UNLIKE, adds_unlike_ranges, meets_an_unlike_sum
 
 PROGRAM_CLASSES: tuple[type, ...] = (
     *(TpuConv, TpuDeconv, TpuMatMul, TpuPool, TpuBinary, TpuConcat, TpuSlice, TpuReshape, TpuPermute),
@@ -64,7 +65,6 @@ PROGRAM_CLASSES: tuple[type, ...] = (
 )
 
 _FORMATS: Mapping[Mode, Float] = {"F16": Float(16), "BF16": Float(32), "F32": Float(32)}
-_MOST_UNLIKE = 64  # how often the larger threshold of a sum in INT8 may hold the smaller one
 _SLOW_REFLECTION = ("bm1684x",)
 """Chips on which reflected padding takes longer in INT8 than in F16, with the casts (a network with six of them takes
 144,307 cycles instead of 64,065); on the bm1688 it is 57,742 instead of 62,277."""
@@ -229,12 +229,14 @@ def _mode(
             reason = "the compiler computes it in floating point"
         case TpuMatMul() if gives_scores(op, graph, precision.chip):
             reason = "the compiler gives a softmax 16 bits of it"
+        case TpuMatMul() if meets_an_unlike_sum(op, graph, precision.chip, chosen):
+            reason = "the compiler gives a sum in floating point 16 bits of it"
         case TpuBinary() | TpuMatMul() if _computed_in_float(op, graph, precision.chip):
             reason = "the compiler computes it in floating point"
         case TpuBinary() if masks_scores(op, graph, precision.chip):
             reason = "a softmax alone reads it, and in INT8 a mask leaves the scores few levels"
-        case TpuBinary() if _adds_unlike_ranges(op, chosen):
-            reason = f"the compiler adds ranges over {_MOST_UNLIKE} times apart in floating point"
+        case TpuBinary() if adds_unlike_ranges(op, chosen):
+            reason = f"the compiler adds ranges over {MOST_UNLIKE} times apart in floating point"
         case _:
             return "INT8"
     of_its_own = isinstance(op, TpuRecurrent) and op.cell == "lstm" and precision.chip == "bm1684x"
@@ -243,14 +245,6 @@ def _mode(
         mode = "F32"
     notes.append(f"{op.name} runs in {mode}: {reason}")
     return mode
-
-
-def _adds_unlike_ranges(op: TpuBinary, chosen: Mapping[str, Threshold]) -> bool:
-    """Whether the op is a sum of two values, one of which has a far larger threshold than the other."""
-    if op.function != "add" or op.constant is not None:
-        return False
-    values = [chosen[name].value for name in op.inputs]
-    return max(values) > _MOST_UNLIKE * min(values)
 
 
 def _read_in_f16(op: TpuOp, graph: TpuGraph, precision: Precision, chosen: Mapping[str, Threshold]) -> bool:
