@@ -265,8 +265,8 @@ def _traced(
     inner = work / "traced"
     inner.mkdir()
     reshaped = {op.output for op in graph.ops if isinstance(op, TpuReshape) and op.inputs[0] in graph.inputs}
-    inner_values = tuple(op.output for op in graph.ops if op.output not in reshaped - set(graph.outputs))
-    every_value = replace(graph, outputs=inner_values)
+    left_out = reshaped.difference(graph.outputs)
+    every_value = replace(graph, outputs=tuple(op.output for op in graph.ops if op.output not in left_out))
     plain = replace(how, quant_output=False, cores=1, batch=1)
     return compile_graph(toolchain, every_value, plain, inner, ranges=ranges, modes=modes, search=False)
 

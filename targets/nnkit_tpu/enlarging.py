@@ -11,13 +11,14 @@ second, by a whole factor f, is a padding by the edge and a transposed convoluti
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from nnkit.program import Window
+from nnkit_tpu.chained import Made, Step, chained
 from nnkit_tpu.kernels import interpolated
 from nnkit_tpu.program import (
     FloatArray,
@@ -25,19 +26,15 @@ from nnkit_tpu.program import (
     TpuDeconv,
     TpuInterp,
     TpuMatMul,
-    TpuOp,
     TpuPad,
     TpuPermute,
     TpuReshape,
 )
 
-Made = tuple[TpuOp, tuple[int, ...]]
-_Step = tuple[str, type[TpuOp], Mapping[str, Any], tuple[int, ...]]
-
 _TURNED = (0, 2, 1, 3)
 
 LONGEST_STRIDE = 15
-"""A transposed convolution has on the cv18xx; of longer ones, which the compiler takes, other values come out."""
+"""The longest stride that transposed convolutions have on the cv18xx; the compiler takes others, for other values."""
 
 
 def enlarged(op: TpuInterp, before: Sequence[int], after: Sequence[int]) -> list[Made]:
@@ -45,7 +42,7 @@ def enlarged(op: TpuInterp, before: Sequence[int], after: Sequence[int]) -> list
     factors = (after[2] // before[2], after[3] // before[3])
     if op.coordinates == "align_corners" or max(factors) > LONGEST_STRIDE:
         whole = _whole_bytes(before, after) <= _axes_bytes(before, after)
-        return _chain(op, _whole_map(op, before, after) if whole else _along_axes(op, before, after))
+        return chained(op, _whole_map(op, before, after) if whole else _along_axes(op, before, after))
     return _by_triangles(op, before, factors) if 1 not in after[2:] else []
 
 
@@ -60,7 +57,7 @@ def _axes_bytes(before: Sequence[int], after: Sequence[int]) -> int:
     return 3 * prod(before) + 4 * between + prod(after) + before[2] * after[2] + before[3] * after[3]
 
 
-def _whole_map(op: TpuInterp, before: Sequence[int], after: Sequence[int]) -> list[_Step]:
+def _whole_map(op: TpuInterp, before: Sequence[int], after: Sequence[int]) -> list[Step]:
     matrix = np.kron(_matrix(op, before[2], after[2]), _matrix(op, before[3], after[3]))
     images, channels = before[:2]
     return [
@@ -70,7 +67,7 @@ def _whole_map(op: TpuInterp, before: Sequence[int], after: Sequence[int]) -> li
     ]
 
 
-def _along_axes(op: TpuInterp, before: Sequence[int], after: Sequence[int]) -> list[_Step]:
+def _along_axes(op: TpuInterp, before: Sequence[int], after: Sequence[int]) -> list[Step]:
     images, channels, height, width = before
     heights = np.ascontiguousarray(_matrix(op, height, after[2]).T)[:, :, None, None]
     by_height = {"weight": heights, "bias": None, "window": Window(1, 1)}
@@ -80,23 +77,6 @@ def _along_axes(op: TpuInterp, before: Sequence[int], after: Sequence[int]) -> l
         ("back", TpuPermute, {"order": _TURNED}, (images, channels, after[2], width)),
         ("", TpuMatMul, {"weight": _matrix(op, width, after[3])}, tuple(after)),
     ]
-
-
-def _chain(op: TpuInterp, steps: Sequence[_Step]) -> list[Made]:
-    """Layers one after another; one without a name of its own has that of `op`."""
-    made: list[Made] = []
-    for index, (part, kind, own, shape) in enumerate(steps):
-        name = f"{op.output}_{part}" if part else op.output
-        common: dict[str, Any] = {
-            "name": name if part else op.name,
-            "inputs": (made[-1][0].output,) if index else op.inputs,
-            "output": name,
-            "tags": op.tags,
-            "origins": op.origins,
-            "range_of": op.range_of if not part else op.output if part == "product" else op.inputs[0],
-        }
-        made.append((kind(**common, **own), shape))
-    return made
 
 
 def _matrix(op: TpuInterp, size: int, result: int) -> FloatArray:

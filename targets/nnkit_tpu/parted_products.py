@@ -157,8 +157,9 @@ def rows_together(graph: TpuGraph) -> TpuGraph:
     tensors, ops = dict(graph.tensors), list[TpuOp]()
     for op in graph.ops:
         before, after = (graph.tensors[name].shape for name in (op.inputs[0], op.output))
-        asked = isinstance(op, TpuMatMul) and op.weight is not None and _is_of_lone_rows(before) and not op.tags
-        if not (isinstance(op, TpuMatMul) and asked) or _ends_a_recurrence(graph, op):
+        if not (
+            isinstance(op, TpuMatMul) and op.weight is not None and _is_of_lone_rows(before) and not op.tags
+        ) or _ends_a_recurrence(graph, op):
             ops.append(op)
             continue
         rows, product = f"{op.output}_rows", f"{op.output}_product"
@@ -179,9 +180,7 @@ def _ends_a_recurrence(graph: TpuGraph, op: TpuMatMul) -> bool:
 
     Read by that alone it would run in F16, and make float32 of an LSTM in BF16, which takes three times as long.
     """
-    source, readers = graph.producer(op.inputs[0]), graph.consumers(op.output)
-    while isinstance(source, TpuReshape):
-        source = graph.producer(source.inputs[0])
+    source, readers = graph.producer(graph.reshaped_from(op.inputs[0])), graph.consumers(op.output)
     while len(readers) == 1 and isinstance(readers[0], TpuReshape):
         readers = graph.consumers(readers[0].output)
     return isinstance(source, TpuRecurrent) and any(isinstance(each, TpuSoftmax) for each in readers)

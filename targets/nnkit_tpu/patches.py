@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from nnkit_tpu.chained import Made, Step, chained
 from nnkit_tpu.program import (
     FloatArray,
     TpuConv,
@@ -31,28 +32,28 @@ from nnkit_tpu.program import (
 _LEAST_STRIDE = 16
 _PATCHES_FIRST = (0, 2, 4, 1, 3, 5)  # of [N, C, rows, patch height, columns, patch width]
 
-Shape = tuple[int, ...]
-
 
 def patches_as_rows(graph: TpuGraph) -> TpuGraph:
     """The graph with such convolutions, unless their weights are integers already, as products of their patches."""
-    if not any(isinstance(op, TpuConv) and _is_of_patches(op) for op in graph.ops):
+    convolutions = {op.output: op for op in graph.ops if isinstance(op, TpuConv) and _is_of_patches(op)}
+    if not convolutions:
         return graph
     ops, tensors, gone = list[TpuOp](), dict(graph.tensors), set[str]()
-    for op in graph.ops:
-        if op.output in gone:
+    for each in graph.ops:
+        if each.output in gone:
             continue
-        if not isinstance(op, TpuConv) or not _is_of_patches(op):
-            ops.append(op)
+        op = convolutions.get(each.output)
+        if op is None:
+            ops.append(each)
             continue
         turned = _turned_back(graph, op)
-        gone |= {each.output for each in turned}
+        gone |= {made.output for made in turned}
         shapes = graph.tensors[op.inputs[0]].shape, graph.tensors[op.output].shape
         for made, shape in _product(op, *shapes, turned[-1] if turned else None):
             ops.append(made)
             tensors[made.output] = TpuTensor(made.output, shape)
-    made_still = {op.output for op in ops}.union(graph.inputs)
-    return replace(graph, ops=tuple(ops), tensors={n: each for n, each in tensors.items() if n in made_still})
+    left = {each.output for each in ops}.union(graph.inputs)
+    return replace(graph, ops=tuple(ops), tensors={name: tensors[name] for name in tensors if name in left})
 
 
 def _turned_back(graph: TpuGraph, op: TpuConv) -> list[TpuOp]:
@@ -73,9 +74,7 @@ def _is_of_patches(op: TpuConv) -> bool:
     return beside and max(w.stride_h, w.stride_w) >= _LEAST_STRIDE and not op.weight_scale
 
 
-def _product(
-    op: TpuConv, before: Sequence[int], after: Sequence[int], turned: TpuOp | None
-) -> list[tuple[TpuOp, Shape]]:
+def _product(op: TpuConv, before: Sequence[int], after: Sequence[int], turned: TpuOp | None) -> list[Made]:
     """What the convolution becomes, with the shapes of the results; the last one has the name of its result.
 
     turned: what rows are made of the result by again, whose result is the product's then.
@@ -94,7 +93,7 @@ def _product(
         "relu": op.relu,
         "relu_limit": op.relu_limit,
     }
-    steps: list[tuple[str, type[TpuOp], dict[str, Any], Shape]] = [
+    steps: list[Step] = [
         ("padded", TpuPad, {"pads": pads}, padded),
         ("cut", TpuSlice, {"offsets": (0,) * 4, "steps": (1,) * 4, "ends": whole}, whole),
         ("patches", TpuReshape, {}, in_patches),
@@ -105,18 +104,10 @@ def _product(
         ("", TpuReshape, {}, tuple(after)),
     ]
     idle = {"padded": not any(pads), "cut": padded == whole, "channels": turned is not None, "": turned is not None}
-    steps = [step for step in steps if not idle.get(step[0], False)]
-    made, source, seen = list[tuple[TpuOp, Shape]](), op.inputs[0], op.inputs[0]
-    for part, kind, own, shape in steps:
-        output = f"{op.output}_{part}" if part else op.output
-        name = output if part else op.name
-        if kind is TpuMatMul:
-            seen = op.range_of or op.output
-            name, output = (op.name, turned.output) if turned is not None else (name, output)
-        common: dict[str, Any] = {"inputs": (source,), "tags": op.tags, "origins": op.origins}
-        range_of = seen if part else op.range_of
-        made.append((kind(name=name, output=output, range_of=range_of, **common, **own), shape))
-        source = output
+    made = chained(op, [step for step in steps if not idle.get(step[0], False)])
+    if turned is not None:
+        last, shape = made[-1]
+        made[-1] = replace(last, name=op.name, output=turned.output), shape
     return made
 
 

@@ -385,6 +385,11 @@ class TpuGraph:
         """The op that writes `tensor`; None for an input."""
         return next((op for op in self.ops if op.output == tensor), None)
 
+    def reshaped_from(self, tensor: str) -> str:
+        """What `tensor` is a reshape of, or itself: equal reshapes of a value are one for the compiler."""
+        op = self.producer(tensor)
+        return self.reshaped_from(op.inputs[0]) if isinstance(op, TpuReshape) else tensor
+
     def consumers(self, tensor: str) -> tuple[TpuOp, ...]:
         """The ops that read `tensor`, in order."""
         return tuple(op for op in self.ops if tensor in op.inputs)

@@ -263,21 +263,13 @@ def _read_as_integers(op: TpuOp, graph: TpuGraph, precision: Precision, chosen: 
     make of it), so that half the bytes can be moved."""
 
     def reads_integers(reader: TpuOp) -> bool:
-        if isinstance(reader, TpuReshape) and _is_input(graph, op.inputs[0]):
+        if isinstance(reader, TpuReshape) and graph.reshaped_from(op.inputs[0]) in graph.inputs:
             return _read_as_integers(reader, graph, precision, chosen)
         weighs = isinstance(reader, TpuConv | TpuMatMul) and reader.weight is not None
         return weighs and _mode(reader, False, graph, precision, [], chosen) == "INT8"
 
     readers = graph.consumers(op.output)
     return bool(readers) and op.output not in graph.outputs and all(map(reads_integers, readers))
-
-
-def _is_input(graph: TpuGraph, name: str) -> bool:
-    """Whether the value is an input of the network, as it is or reshaped."""
-    made = {op.output: op for op in graph.ops if isinstance(op, TpuReshape)}
-    while name in made:
-        name = made[name].inputs[0]
-    return name in graph.inputs
 
 
 def _computed_in_float(op: TpuBinary | TpuMatMul, graph: TpuGraph, chip: str) -> bool:

@@ -43,7 +43,7 @@ def with_steps_first(
             continue
         source, (_, length, width) = op.inputs[0], tensors[op.inputs[0]].shape
         _, _, ways, hidden = tensors[op.output].shape
-        root = _reshaped_from(graph, source)
+        root = graph.reshaped_from(source)
         if op.cell == "gru" and root in read:
             image = reshaped(source, value(f"{op.output}_image", (1, 1, length, width), source))
             integer = modes.get(image, mode) == "INT8"
@@ -71,9 +71,3 @@ def with_stored_inputs(graph: TpuGraph) -> TpuGraph:
             op = replace(op, inputs=(rows,))
         ops.append(op)
     return replace(graph, tensors=tensors, ops=tuple(ops)) if len(ops) > len(graph.ops) else graph
-
-
-def _reshaped_from(graph: TpuGraph, name: str) -> str:
-    """What the value is a reshape of: equal reshapes of a value are one for the compiler."""
-    op = graph.producer(name)
-    return _reshaped_from(graph, op.inputs[0]) if isinstance(op, TpuReshape) else name
