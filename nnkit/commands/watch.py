@@ -29,8 +29,15 @@ def watch(recipe: Path, action: Callable[[], None]) -> None:
         files = _files(recipe)
         sys.stderr.write(f"watching {len(files)} {'file' if len(files) == 1 else 'files'}; Ctrl-C ends\n")
         sys.stderr.flush()
-        while _marks(files) == before or not _marks(files):
-            time.sleep(_LOOK_SECONDS)
+        _wait_for_a_change(files, before)
+
+
+def _wait_for_a_change(files: Sequence[Path], before: Marks) -> None:
+    """Until the files differ from `before`, and no longer change: a program that saves a file empties it first."""
+    last, now = before, _marks(files)
+    while not now or now == before or now != last:
+        time.sleep(_LOOK_SECONDS)
+        last, now = now, _marks(files)
 
 
 def _files(recipe: Path) -> Sequence[Path]:

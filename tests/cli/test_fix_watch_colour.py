@@ -10,7 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from small_project import RECIPE, write_project
+
+from nnkit.commands.watch import watch
 
 COMMAND = [sys.executable, "-m", "nnkit"]
 
@@ -66,15 +69,39 @@ def lines_until(process: subprocess.Popen[bytes], wanted: bytes) -> bytes:
     return seen
 
 
+def saved(path: Path, text: str) -> None:
+    """Writes a file as most editors do: beside it first, so that nobody reads half of it."""
+    path.with_suffix(".new").write_text(text)
+    path.with_suffix(".new").replace(path)
+
+
+def test_a_file_that_is_still_being_written_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_project(tmp_path)
+    texts = iter(["", RECIPE.replace("gray", "rgb"), None, KeyboardInterrupt])
+    seen = []
+
+    def looks(_seconds: float) -> None:
+        text = next(texts)
+        if text is KeyboardInterrupt:
+            raise KeyboardInterrupt
+        if text is not None:
+            path.write_text(str(text))
+
+    monkeypatch.setattr("nnkit.commands.watch.time.sleep", looks)
+    with pytest.raises(KeyboardInterrupt):
+        watch(path, lambda: seen.append(path.read_text()))
+    assert seen == [RECIPE, RECIPE.replace("gray", "rgb")]
+
+
 def test_it_runs_again_when_the_recipe_changes_and_ends_with_ctrl_c(tmp_path: Path) -> None:
     path = write_project(tmp_path)
     with subprocess.Popen(
         [*COMMAND, "check", "recipe.yaml", "--watch"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=tmp_path
     ) as process:
         assert b"recipe.yaml: valid" in lines_until(process, b"watching 2 files")
-        path.write_text(RECIPE.replace("cosine:", "cosin:"))
+        saved(path, RECIPE.replace("cosine:", "cosin:"))
         assert b"unknown key 'cosin'" in lines_until(process, b"watching 1 file;")
-        path.write_text(RECIPE)
+        saved(path, RECIPE)
         assert b"recipe.yaml: valid" in lines_until(process, b"watching 2 files")
         (tmp_path / "net.onnx").write_bytes(b"")
         assert b"the model file is empty" in lines_until(process, b"watching 2 files")
