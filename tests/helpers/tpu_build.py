@@ -15,14 +15,22 @@ from nnkit.pipeline import run
 from nnkit.report.progress import Progress
 
 
-def built(model: Model, options: str, folder: Path, *, numbers: int = 0) -> Mapping[str, Any]:
-    """The report of a build of the network from random inputs; numbers: whole ones, below this."""
+def built(
+    model: Model, options: str, folder: Path, *, numbers: int = 0, largest: float | None = None
+) -> Mapping[str, Any]:
+    """The report of a build of the network from random inputs.
+
+    numbers: whole ones, below this. largest: the first of each is this, and no other is farther from zero.
+    """
     random = np.random.default_rng(8)
     inputs, verified = "", []
     onnx.save(model.proto(), folder / "net.onnx")
     for spec in model.inputs:
         for index in range(3):
             values = random.integers(0, numbers, spec.shape) if numbers else random.normal(0, 1, spec.shape)
+            if largest is not None:
+                values = np.clip(values, -largest, largest)
+                values.flat[0] = largest
             np.save(folder / f"{spec.name}_{index}.npy", values.astype(np.float32))
         inputs += f"    {spec.name}: {{calibration: {{images: {spec.name}_*.npy}}}}\n"
         verified.append(f"{spec.name}: {spec.name}_2.npy")
