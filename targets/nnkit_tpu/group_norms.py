@@ -32,10 +32,11 @@ _Linear = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 @dataclass(frozen=True, eq=False)
 class _Parts:
-    """What a normalisation is written as. linear: the scales in it, behind one another; functions: of single values,
-    behind the last of them; all: every op, in order."""
+    """What a normalisation is written as. image: the shape that it is of; linear: the scales in it, in order;
+    functions: of single values, behind the last of them; all: every op, in order."""
 
     before: TpuReshape
+    image: tuple[int, ...]
     rows: TpuLayerNorm
     linear: tuple[TpuScale | TpuConv, ...]
     functions: tuple[TpuActivation, ...]
@@ -54,8 +55,8 @@ def group_norms(graph: TpuGraph) -> TpuGraph:
         if op.output in parts:
             made = _whole(graph, parts[op.output])
             ops += made
-            image = graph.tensors[parts[op.output].before.inputs[0]].shape
-            tensors |= {each.output: TpuTensor(each.output, image) for each in made}
+            image = parts[op.output].image
+            tensors |= {each.output: TpuTensor(each.output, image) for each in made if each.output not in tensors}
         elif op.output not in gone:
             ops.append(op)
     read = {*graph.outputs, *(name for op in ops for name in op.inputs)}
@@ -70,9 +71,8 @@ def _parts(graph: TpuGraph, rows: TpuLayerNorm) -> _Parts | None:
     before = graph.producer(rows.inputs[0])
     if not isinstance(before, TpuReshape) or rows.scale is not None or rows.bias is not None:
         return None
-    image, shape = (graph.tensors[name].shape for name in (before.inputs[0], rows.inputs[0]))
-    by_channels = len(image) == _IMAGE and len(shape) == _ROWS and image[0] == shape[0] and image[1] % shape[1] == 0
-    if not by_channels or rows.axis != _ROWS - 1:
+    source, shape = (graph.tensors[name].shape for name in (before.inputs[0], rows.inputs[0]))
+    if len(shape) != _ROWS or rows.axis != _ROWS - 1:
         return None
     linear, functions, every = list[TpuScale | TpuConv](), list[TpuActivation](), list[TpuOp]([before, rows])
 
@@ -92,14 +92,21 @@ def _parts(graph: TpuGraph, rows: TpuLayerNorm) -> _Parts | None:
         functions.append(op)
         every.append(op)
     back = ahead()
-    if not isinstance(back, TpuReshape) or graph.tensors[back.output].shape != image:
+    if not isinstance(back, TpuReshape):
         return None
     every.append(back)
-    if not functions:
-        take_linear()
-    if any("cpu" in op.tags for op in every):
+    behind = graph.tensors[back.output].shape
+    image = next((each for each in (source, behind) if _is_image(each, shape)), None)
+    if image is None or any("cpu" in op.tags for op in every):
         return None
-    return _Parts(before, rows, tuple(linear), tuple(functions), tuple(every))
+    if not functions and behind == image:
+        take_linear()
+    return _Parts(before, image, rows, tuple(linear), tuple(functions), tuple(every))
+
+
+def _is_image(shape: Sequence[int], rows: Sequence[int]) -> bool:
+    """Whether the rows are of groups of channels."""
+    return len(shape) == _IMAGE and shape[0] == rows[0] and shape[1] % rows[1] == 0
 
 
 def _of_channels(op: TpuConv) -> bool:
@@ -110,7 +117,7 @@ def _of_channels(op: TpuConv) -> bool:
 
 
 def _whole(graph: TpuGraph, parts: _Parts) -> Sequence[TpuOp]:
-    """The normalisation as one op, and the functions behind it, each with the image's shape."""
+    """The normalisation as one op, and the functions behind it; reshapes around them where it is of no image."""
     rows, last = parts.rows, parts.all[-1].output
     tags = tuple(dict.fromkeys(tag for op in parts.all[1:] for tag in op.tags))
     end = parts.linear[-1] if parts.linear else None
@@ -119,30 +126,38 @@ def _whole(graph: TpuGraph, parts: _Parts) -> Sequence[TpuOp]:
         bounds = (0.0, end.upper_limit)
         own: dict[str, Any] = {"name": f"{end.name}_relu", "inputs": (), "output": last, "tags": end.tags}
         functions.append(TpuActivation(function="relu", bounds=bounds, **own))
-    normalised = (end or rows).output
-    names = [f"{op.output}_image" for op in (rows, *functions[:-1])] if functions else []
-    names.append(last)
-    gain, offset = _linear(parts, graph.tensors[last].shape[1])
+    normalised = (end or rows).output if functions else last
+    gain, offset = _linear(parts, parts.image[1])
     normal = TpuGroupNorm(
         name=rows.name,
         inputs=parts.before.inputs,
-        output=names[0],
+        output=normalised,
         tags=tags,
         origins=tuple(dict.fromkeys(origin for op in parts.all for origin in op.origins)),
-        range_of=normalised if functions else "",
         groups=graph.tensors[rows.inputs[0]].shape[1],
         epsilon=rows.epsilon,
         scale=None if np.all(gain == 1) else gain.astype(np.float32),
         bias=None if not np.any(offset) else offset.astype(np.float32),
     )
-    behind = zip(functions, names, names[1:], strict=False)
-    return [
-        normal,
-        *(
-            replace(op, inputs=(before,), output=name, range_of="" if name == last else op.range_of or op.output)
-            for op, before, name in behind
-        ),
-    ]
+    return _of_image(graph, parts, [normal, *functions])
+
+
+def _of_image(graph: TpuGraph, parts: _Parts, ops: Sequence[TpuOp]) -> list[TpuOp]:
+    """The ops behind one another, each with values of the image's shape."""
+    last, given = parts.all[-1].output, parts.before.inputs
+    made = list[TpuOp]()
+    if graph.tensors[given[0]].shape != parts.image:
+        name = f"{parts.before.output}_image"
+        made.append(replace(parts.before, inputs=given, output=name, range_of=parts.before.range_of or given[0]))
+    stays = graph.tensors[last].shape == parts.image
+    for op in ops:
+        ends = op is ops[-1] and stays
+        name = last if ends else f"{op.output}_image"
+        known = "" if ends else op.range_of or op.output
+        made.append(replace(op, inputs=(made[-1].output,) if made else given, output=name, range_of=known))
+    if not stays:
+        made.append(replace(parts.all[-1], inputs=(made[-1].output,)))
+    return made
 
 
 def _linear(parts: _Parts, channels: int) -> _Linear:

@@ -7,9 +7,10 @@ blocks of axes, [a, b, c, d] -> [a, c, b, d], the fewest there are. What the com
 reshapes around it, DepthToSpace and SpaceToDepth, stays as it is; not where the values within are outputs, as in the
 traced model, since it makes none there.
 
-On all chips the compiler makes that one layer of the reshape's input without looking at its shape. Where the input is
-no image of four axes, as between a normalisation of rows and SpaceToDepth, the layer gives other values; then the
-transposition is written in steps, too.
+On all chips the compiler makes that one layer of the reshape's input where the shape of what comes out is as it
+should be; of the input's shape it asks for DepthToSpace's channels alone (`TopPermuteToPixelShuffle` and
+`TopPermuteToReorg` of its rewrites). Where the input is no such image, as between a normalisation of rows and
+SpaceToDepth, the layer gives other values; then the transposition is written in steps, too.
 """
 
 from __future__ import annotations
@@ -161,19 +162,36 @@ def _is_blocks(op: TpuPermute, graph: TpuGraph) -> bool:
 
 
 def _is_mistaken(op: TpuPermute, graph: TpuGraph) -> bool:
-    """Whether the compiler may make one layer of it and of the reshapes around it, of an input of another shape."""
-    around = (graph.producer(op.inputs[0]), *graph.consumers(op.output))
-    shuffles = op.order in (*_BLOCKS, *_TO_DEPTH)
-    return shuffles and all(isinstance(each, TpuReshape) for each in around) and not _is_of_image(op, graph)
+    """Whether the compiler makes one layer of it and of the reshapes around it, of an input of another shape."""
+    shape = graph.tensors[op.inputs[0]].shape
+    after = [graph.tensors[each.output].shape for each in graph.consumers(op.output) if isinstance(each, TpuReshape)]
+    sources = [graph.tensors[name].shape for name in _reshaped(op.inputs[0], graph)]
+    if op.order in _TO_DEPTH:
+        made, fits = (shape[0], shape[1] * shape[3] ** 2, shape[2], shape[4]), bool(sources)
+    elif op.order in _BLOCKS:
+        channels = shape[1] if op.order[1] == 1 else shape[3]
+        made = (shape[0], channels, shape[2] * shape[4], shape[2] * shape[5])
+        fits = any(source[1:2] == (prod(shape[1:4]),) for source in sources)
+    else:
+        return False
+    return fits and made in after and not _is_of_image(op, graph)
+
+
+def _reshaped(name: str, graph: TpuGraph) -> list[str]:
+    """What the value is a reshape of, the nearest first; reshapes that are read once become one."""
+    names: list[str] = []
+    while isinstance(before := graph.producer(name), TpuReshape):
+        name = before.inputs[0]
+        names.append(name)
+        if len(graph.consumers(name)) > 1 or name in graph.outputs:
+            break
+    return names
 
 
 def _is_of_image(op: TpuPermute, graph: TpuGraph) -> bool:
     """Whether what the reshapes before a transposition of blocks read is the image whose blocks are moved."""
-    shape, source = graph.tensors[op.inputs[0]].shape, op.inputs[0]
-    while isinstance(before := graph.producer(source), TpuReshape):
-        source = before.inputs[0]
-        if len(graph.consumers(source)) > 1 or source in graph.outputs:
-            break  # reshapes that are read once become one
+    shape = graph.tensors[op.inputs[0]].shape
+    source = [op.inputs[0], *_reshaped(op.inputs[0], graph)][-1]
     if op.order in _TO_DEPTH:
         return graph.tensors[source].shape == (*shape[:2], prod(shape[2:4]), prod(shape[4:]))
     return graph.tensors[source].shape == (shape[0], prod(shape[1:4]), *shape[4:])
