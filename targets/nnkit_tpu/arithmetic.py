@@ -71,10 +71,15 @@ def requant(
     return Requant(multiplier, shift, rounding)
 
 
+_MOST_SHIFT = 62  # 31, and 31 that the compiler states
+
+
 def requant_in_two_steps(factors: NDArray[np.float64] | float) -> Requant:
-    """The cv18xx requantisation by real factors below 1."""
+    """The cv18xx requantisation by real factors below 1; factors below 2^-32 are 0."""
     mantissa, exponent = np.frexp(np.atleast_1d(np.asarray(factors, np.float64)))
-    return Requant(round_half_away(mantissa * 2.0**31).astype(np.int64), 31 - exponent.astype(np.int64), "two_steps")
+    multiplier, shift = round_half_away(mantissa * 2.0**31).astype(np.int64), 31 - exponent.astype(np.int64)
+    kept = shift <= _MOST_SHIFT
+    return Requant(np.where(kept, multiplier, 0), np.where(kept, shift, 31), "two_steps")
 
 
 def joint_multipliers(factors: NDArray[np.float64]) -> tuple[tuple[int, ...], int]:
@@ -171,6 +176,9 @@ def _scale_of_whole_weights(weight: FloatArray, signed: bool) -> float | None:
     return None
 
 
+_LARGEST_BIAS = 0.998 * (2**31 - 1)
+
+
 def _two_step_weights(
     weight: FloatArray,
     bias: FloatArray | None,
@@ -179,14 +187,22 @@ def _two_step_weights(
     per_channel: bool,
     channel_axis: int,
 ) -> IntegerWeights:
-    """Weights of the cv18xx: the factor is rounded first, and weights and biases are divided by what it came to."""
+    """Weights of the cv18xx: the factor is rounded first, and weights and biases are divided by what it came to.
+
+    A convolution's factor is so large that its bias stays within 0.998 of 32 bits, as where its weights are zeros.
+    """
     moved = np.moveaxis(weight, channel_axis, 0)
     rows = moved.reshape(moved.shape[0], -1)
     largest = np.abs(rows).max(axis=1 if per_channel else None, initial=0.0).astype(np.float32)
     thresholds = np.float32(source.scale[0] * 127.0), np.float32(result.scale[0] * 127.0)
     single = np.atleast_1d(largest * thresholds[0] / (np.float32(127.0) * thresholds[1]))
-    stage = requant_in_two_steps(np.maximum(single, np.float32(2.0**-60)).astype(np.float64))
+    least = np.full(single.shape, 2.0**-60)
+    if bias is not None and per_channel:
+        of_biases = (np.abs(bias.astype(np.float32)) * np.float32(127.0)).astype(np.float64)
+        least = np.maximum(least, of_biases / (_LARGEST_BIAS * float(thresholds[1])))
+    stage = requant_in_two_steps(np.maximum(single.astype(np.float64), least))
     factors = stage.multiplier * np.exp2(-stage.shift.astype(np.float64)) * np.ones(moved.shape[0])
+    factors[factors == 0] = np.inf  # weights and biases of which nothing is left
     ratio = float(np.float32(thresholds[0] / thresholds[1]))
     divided = rows.astype(np.float32) * (ratio / factors).astype(np.float32)[:, None]
     stored = np.moveaxis(np.clip(np.rint(divided), -128, 127).reshape(moved.shape), 0, channel_axis)

@@ -36,7 +36,7 @@ from nnkit_tpu.dense import dense_layers
 from nnkit_tpu.divisors import guarded_divisors
 from nnkit_tpu.edges import edges_as_products
 from nnkit_tpu.enlarging import enlarged
-from nnkit_tpu.factors_in_weights import factors_in_weights
+from nnkit_tpu.factors_in_weights import as_numbers, factors_in_weights
 from nnkit_tpu.group_norms import group_norms
 from nnkit_tpu.joined_groups import joined_groups
 from nnkit_tpu.later_permutations import later_permutations
@@ -70,7 +70,7 @@ def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
     if not chip.startswith(_FAMILY):
         graph = summed_before_spreading(edges_as_products(graph, mode))
         graph = rows_together(group_norms(graph))
-        graph = later_permutations(factors_in_weights(parted_products(graph)))
+        graph = later_permutations(factors_in_weights(as_numbers(parted_products(graph))))
         graph = guarded_divisors(graph, mode)
         graph = sliced_before_reshapes(with_whole_normalisations(without_single_rows(graph)))
         return softmax_before_swaps(roots_apart(graph)) if mode == "INT8" else graph

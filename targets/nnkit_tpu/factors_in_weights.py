@@ -2,7 +2,8 @@
 
 The compiler takes a factor into the product right before it; between the two there often are reshapes and a
 transposition, as of the query of an attention. In INT8 the integers are the same, and a layer less is computed.
-Reshapes of reshaped values that are left then are one.
+Where a value has four axes, as one of several heads, a number that it is multiplied by comes as a depthwise
+convolution; it is a number again. Reshapes of reshaped values that are left then are one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,23 @@ from dataclasses import replace
 import numpy as np
 
 from nnkit_tpu.compiler_thresholds import scaled_by
-from nnkit_tpu.program import FloatArray, TpuGraph, TpuMatMul, TpuOp, TpuPermute, TpuReshape, TpuTensor
+from nnkit_tpu.program import (
+    FloatArray,
+    TpuBinary,
+    TpuConv,
+    TpuGraph,
+    TpuMatMul,
+    TpuOp,
+    TpuPermute,
+    TpuReshape,
+    TpuTensor,
+)
+
+
+def as_numbers(graph: TpuGraph) -> TpuGraph:
+    """The graph with a product with a number for every depthwise convolution that but multiplies by one."""
+    ops = tuple(_by_a_number(op) if isinstance(op, TpuConv) else op for op in graph.ops)
+    return graph if ops == graph.ops else replace(graph, ops=ops)
 
 
 def factors_in_weights(graph: TpuGraph) -> TpuGraph:
@@ -44,6 +61,26 @@ def factors_in_weights(graph: TpuGraph) -> TpuGraph:
         return graph
     ops = tuple(instead.get(op.output, op) for op in graph.ops if op.output not in factors)
     return reshaped_once(replace(graph, tensors=tensors, ops=ops))
+
+
+def _by_a_number(op: TpuConv) -> TpuOp:
+    """The product with a number that a depthwise convolution is; the convolution where it computes more."""
+    window, factors = op.window, op.weight.reshape(-1)
+    moves = window.has_padding or (window.stride_h, window.stride_w) != (1, 1)
+    of_each = op.weight.shape[1:] == (1, 1, 1) and op.group == len(factors)
+    shifted = op.bias is not None and np.any(op.bias)
+    if moves or not of_each or shifted or op.relu or factors[0] == 0 or np.any(factors != factors[0]):
+        return op
+    return TpuBinary(
+        name=op.name,
+        inputs=op.inputs,
+        output=op.output,
+        tags=op.tags,
+        origins=op.origins,
+        range_of=op.range_of,
+        function="mul",
+        constant=factors[:1].reshape((1,) * op.weight.ndim),
+    )
 
 
 def _way_to_product(made: dict[str, TpuOp], name: str, reads: Counter[str]) -> list[TpuOp]:

@@ -146,8 +146,8 @@ def _layer(op: TpuConv | TpuMatMul, quantised: TpuOp, program: Program, shape: t
     if op.weight is None or not isinstance(quantised, TpuConv | TpuMatMul):
         return None
     scales, integer = weight_scales(quantised, program), quantised.integer
-    if scales is None or not isinstance(integer, IntegerWeights):
-        return None  # a layer in floats
+    if scales is None or not isinstance(integer, IntegerWeights) or not np.all(scales):
+        return None  # a layer in floats, or of outputs that nothing is left of
     weight, whole = _rows(op, op.weight), _rows(op, integer.weight)
     scales = np.broadcast_to(np.ravel(scales), weight.shape[:1])
     if np.abs(weight / scales.reshape(-1, 1, 1, 1) - whole).max() > 0.51:

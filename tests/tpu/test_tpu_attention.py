@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from nnkit.simulate import simulate
 from nnkit_tpu.batch import with_batch
 from nnkit_tpu.chip_forms import for_chip
 from nnkit_tpu.lowering import lower
-from nnkit_tpu.program import TpuBinary, TpuGraph, TpuMatMul, TpuPermute, TpuReduce, TpuSlice
+from nnkit_tpu.program import TpuBinary, TpuConv, TpuGraph, TpuMatMul, TpuPermute, TpuReduce, TpuSlice
 from nnkit_tpu.quantize import Precision, to_program
 from nnkit_tpu.toolchain import Toolchain
 from nnkit_tpu.windows_in_front import windows_in_front
@@ -185,3 +186,39 @@ def test_masked_scores_keep_their_steps(tpu_toolchain: Toolchain, tmp_path: Path
     assert refuted(report) == []
     assert report["status"] == "ok"
     assert report["verify"]["float_vs_program"]["cosine"] > 0.999
+
+
+def _scaled_heads(net: Net, to: str) -> str:
+    """Heads of a product with a number behind their transposition, which a rewrite makes a convolution of."""
+    heads = net("Reshape", net("MatMul", "rows", net.normal(20, 20)), net.ints(1, 6, 2, 10))
+    factor = net.constant(np.full((2, 1, 1, 1), 0.42))
+    return net("Conv", net("Transpose", heads, perm=[0, 2, 1, 3]), factor, group=2, to=to)
+
+
+def test_a_number_behind_heads_is_in_the_weights_of_their_product() -> None:
+    net = Net()
+    query, key = (_scaled_heads(net, name) for name in ("query", "key"))
+    turned = net("Transpose", key, perm=[0, 1, 3, 2])
+    scores = net("MatMul", query, turned, to="scores")
+    halved = net("Conv", scores, net.constant(np.full((2, 1, 1, 1), 0.5)), group=2, to="out")
+    graph = lower(net.model([halved]), "net", "bm1684x")
+    written = for_chip(graph, "bm1684x", "INT8")
+    _assert_same_values(graph, written)
+    assert not [op for op in written.ops if isinstance(op, TpuConv)]
+    assert [op.output for op in written.ops if isinstance(op, TpuBinary)] == ["out"]
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "bm1688"])
+def test_a_store_may_transpose(tpu_toolchain: Toolchain, tmp_path: Path, chip: str) -> None:
+    """The compiler makes maps of transpositions behind groups, as its scripts do."""
+    net = Net()
+    image = net("Conv", "x", net.normal(8, 8, 3, 3), pads=[1, 1, 1, 1])
+    orders = [(0, *order) for order in permutations((1, 2, 3))][1:]
+    turned = [
+        net("Sigmoid", net("Transpose", image, perm=order), to=f"turned{at}") for at, order in enumerate(orders)
+    ]
+    report = built(net.model(turned), f"chip: {chip}", tmp_path)
+    assert refuted(report) == []
+    assert report["status"] == "ok"
+    (final,) = tmp_path.rglob("compiled/final.mlir")
+    assert "indexing_map" in final.read_text(encoding="utf-8")

@@ -50,7 +50,10 @@ _WAYS = (
     (_AS_MANY_AS_FIT, "groups of as many layers as fit stand in"),
     (_NONE, "no groups stand in"),
 )
-_AFTERWARDS = ("--core-parallel", "--after-layergroup-weight-reorder", "--address-assign", "--deinit")
+_AFTERWARDS = (
+    "--affine-opt",  # transpositions, reshapes, slices and padding as maps of the stores and loads around them
+    *("--core-parallel", "--after-layergroup-weight-reorder", "--address-assign", "--deinit"),
+)
 _FAILED_GROUP = re.compile(r"failed for group (\d+)")
 _CODEGEN_PASSES = ("--init", "--codegen=model_file={} embed_debug_info=False model_version={}", "--deinit")
 
