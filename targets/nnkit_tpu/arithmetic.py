@@ -177,6 +177,7 @@ def _scale_of_whole_weights(weight: FloatArray, signed: bool) -> float | None:
 
 
 _LARGEST_BIAS = 0.998 * (2**31 - 1)
+_LARGEST_FACTOR = 0.999999
 
 
 def _two_step_weights(
@@ -189,7 +190,8 @@ def _two_step_weights(
 ) -> IntegerWeights:
     """Weights of the cv18xx: the factor is rounded first, and weights and biases are divided by what it came to.
 
-    A convolution's factor is so large that its bias stays within 0.998 of 32 bits, as where its weights are zeros.
+    A convolution's factor is so large that its bias stays within 0.998 of 32 bits, as where its weights are zeros. No
+    factor is above 0.999999: where large weights cancel out, they are cut.
     """
     moved = np.moveaxis(weight, channel_axis, 0)
     rows = moved.reshape(moved.shape[0], -1)
@@ -200,7 +202,7 @@ def _two_step_weights(
     if bias is not None and per_channel:
         of_biases = (np.abs(bias.astype(np.float32)) * np.float32(127.0)).astype(np.float64)
         least = np.maximum(least, of_biases / (_LARGEST_BIAS * float(thresholds[1])))
-    stage = requant_in_two_steps(np.maximum(single.astype(np.float64), least))
+    stage = requant_in_two_steps(np.clip(single.astype(np.float64), least, _LARGEST_FACTOR))
     factors = stage.multiplier * np.exp2(-stage.shift.astype(np.float64)) * np.ones(moved.shape[0])
     factors[factors == 0] = np.inf  # weights and biases of which nothing is left
     ratio = float(np.float32(thresholds[0] / thresholds[1]))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import floor
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tpu_build import built, refuted
+from tpu_net import Net
 
 from nnkit.calibrate.stats import ValueRange
 from nnkit.errors import ModelError
@@ -17,6 +20,7 @@ from nnkit_tpu.arithmetic import apply, joint_multipliers, multiplier_and_shift,
 from nnkit_tpu.integer_parameters import Requant
 from nnkit_tpu.program import TpuActivation, TpuBinary, TpuConcat, TpuGraph, TpuPool, TpuTensor
 from nnkit_tpu.thresholds import thresholds
+from nnkit_tpu.toolchain import Toolchain
 
 
 def _half_up(value: Fraction) -> int:
@@ -137,3 +141,16 @@ def test_a_concatenation_of_unsigned_parts_is_unsigned_though_it_is_joined_with_
     assert not chosen["scaled"].signed
     assert not chosen["inner"].signed
     assert chosen["outer"].signed
+
+
+def test_large_weights_that_cancel_out_are_cut_on_the_cv18xx(tpu_toolchain: Toolchain, tmp_path: Path) -> None:
+    """The compiler makes no factor above 0.999999."""
+    net = Net()
+    weight = net.random.normal(0, 0.5, (8, 8, 1, 1))
+    weight[1] = weight[0]
+    alike = net("Relu", net("Conv", "x", net.constant(weight)))
+    weight = net.random.normal(0, 0.5, (4, 8, 1, 1))
+    weight[0, :2, 0, 0] = 900.0, -899.5
+    report = built(net.model([net("Conv", alike, net.constant(weight), to="last")]), "chip: cv181x", tmp_path)
+    assert refuted(report) == []
+    assert report["status"] == "ok"
