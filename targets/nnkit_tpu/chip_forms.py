@@ -1,8 +1,8 @@
 """What a family of chips computes otherwise than it is written, in a form that comes out right, and soon.
 
 Fully connected layers are as `dense.py` says, convolutions of patches as `patches.py`, what the BM chips need as
-`joined_groups.py`, `divisors.py` and `bm_forms.py`. All else concerns the cv18xx; each entry was found by comparison
-with the vendor's chip model.
+`joined_groups.py`, `divisors.py`, `long_steps.py` and `bm_forms.py`. All else concerns the cv18xx; each entry was
+found by comparison with the vendor's chip model.
 
 * A depthwise convolution in INT8 ignores its dilation: its kernel gets the zeros that stand between the weights.
 * An average pool cannot leave padding out of the count: it becomes pools without padding over the parts of the image
@@ -40,6 +40,7 @@ from nnkit_tpu.factors_in_weights import as_numbers, factors_in_weights
 from nnkit_tpu.group_norms import group_norms
 from nnkit_tpu.joined_groups import joined_groups
 from nnkit_tpu.later_permutations import later_permutations
+from nnkit_tpu.long_steps import with_short_steps
 from nnkit_tpu.normalised_images import normalised_as_images
 from nnkit_tpu.parted_products import parted_products, rows_together
 from nnkit_tpu.patches import patches_as_rows
@@ -66,6 +67,7 @@ _FAMILY = "cv"
 
 def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
     """The float graph with ops as `chip` computes them right and soon; mode: of the whole network."""
+    graph = graph if chip.startswith(_FAMILY) else with_short_steps(graph, mode)
     graph = joined_groups(dense_layers(patches_as_rows(graph), chip, mode), chip, mode)
     if not chip.startswith(_FAMILY):
         graph = summed_before_spreading(edges_as_products(graph, mode))

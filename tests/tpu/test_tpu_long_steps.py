@@ -1,0 +1,69 @@
+"""Strides and dilations above 15: the forms of the BM chips against ONNX Runtime, and on the vendor's chip model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from tpu_build import built, refuted
+from tpu_net import Net
+
+from nnkit.graph import Model
+from nnkit.simulate import simulate
+from nnkit_tpu.chip_forms import for_chip
+from nnkit_tpu.long_steps import LONGEST_STEP
+from nnkit_tpu.lowering import lower
+from nnkit_tpu.program import TpuConv, TpuPool
+from nnkit_tpu.quantize import Precision, to_program
+from nnkit_tpu.toolchain import Toolchain
+
+
+def _model() -> Model:
+    """Pools and convolutions of 8 channels of 52 x 50, strides and dilations on both sides of the limit."""
+    net = Net()
+    image = net("Relu", net("Pad", "x", net.ints(0, 0, 20, 20, 0, 0, 20, 20)), to="image")
+    outputs = []
+    for kernel, strides, pads in (
+        ((16, 16), (16, 16), (0, 0, 0, 0)),
+        ((18, 20), (20, 3), (7, 0, 7, 0)),
+        ((17, 3), (17, 17), (0, 0, 0, 0)),
+        ((15, 15), (15, 15), (0, 0, 0, 0)),
+    ):
+        for kind in ("Average", "Max"):
+            name = f"{kind}_{kernel[0]}"
+            outputs.append(net(f"{kind}Pool", image, kernel_shape=kernel, strides=strides, pads=pads, to=name))
+    for name, dilations, strides, group in (
+        ("apart", (16, 17), (1, 2), 1),
+        ("one_axis", (1, 20), (1, 1), 1),
+        ("depthwise", (18, 16), (1, 1), 8),
+        ("near", (15, 15), (1, 1), 1),
+    ):
+        how = {"dilations": dilations, "pads": (dilations[0], 5) * 2, "strides": strides, "group": group}
+        outputs.append(net("Conv", image, net.normal(8, 8 // group, 3, 3), net.normal(8), to=name, **how))
+    return net.model(outputs)
+
+
+@pytest.mark.parametrize("mode", ["INT8", "F16"])
+def test_the_forms_are_what_was_written(mode: str) -> None:
+    model = _model()
+    graph = for_chip(lower(model, "net", "bm1684x"), "bm1684x", "INT8" if mode == "INT8" else "F16")
+    dilations = {max(op.window.dilation_h, op.window.dilation_w) for op in graph.ops if isinstance(op, TpuConv)}
+    assert dilations == {1, 9, LONGEST_STEP}
+    pools = {op.name: op for op in graph.ops if isinstance(op, TpuPool)}
+    if mode == "INT8":
+        assert pools["Average_16_windows"].window.stride_h == 8
+        assert "hp" in pools["Average_17"].tags
+        assert not pools["Average_15"].tags
+    x = np.random.default_rng(4).normal(0, 1, model.inputs[0].shape).astype(np.float32)
+    session = onnxruntime.InferenceSession(model.proto().SerializeToString(), providers=["CPUExecutionProvider"])
+    computed = simulate(to_program(graph, {}, Precision("bm1684x", "F32")), {"x": x[0]})
+    for output, expected in zip(model.outputs, session.run(None, {"x": x}), strict=True):
+        np.testing.assert_allclose(computed[output.name], expected[0], atol=2e-5, err_msg=output.name)
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "bm1688"])
+def test_the_chip_model_agrees(chip: str, tpu_toolchain: Toolchain, tmp_path: Path) -> None:
+    """As they are written, the compiler ends on most of these, and on the others the chip gives other values."""
+    assert refuted(built(_model(), f"chip: {chip}", tmp_path)) == []
