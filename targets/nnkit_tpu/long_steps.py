@@ -7,6 +7,9 @@
 * A convolution with such a dilation ends the compiler, or reads other pixels where one axis alone is dilated so. It
   becomes a 1x1 convolution of what its taps read, side by side as channels; one in groups gets a shorter dilation and
   zeros between its weights.
+* A transposed convolution with such a stride, or one of every channel by itself with one above 8, mostly ends the
+  compiler and otherwise takes many times as long. It becomes a convolution that gives the values from one pixel to
+  the next as channels, which are spread then.
 """
 
 from __future__ import annotations
@@ -19,10 +22,27 @@ import numpy as np
 
 from nnkit.program import Window
 from nnkit_tpu.chained import Made
-from nnkit_tpu.program import Mode, TpuConcat, TpuConv, TpuGraph, TpuOp, TpuPad, TpuPool, TpuSlice, TpuTensor
+from nnkit_tpu.program import (
+    Mode,
+    TpuConcat,
+    TpuConv,
+    TpuDeconv,
+    TpuGraph,
+    TpuOp,
+    TpuPad,
+    TpuPermute,
+    TpuPool,
+    TpuReshape,
+    TpuSlice,
+    TpuTensor,
+)
 
 LONGEST_STEP = 15
 """The longest stride of pools, and the longest dilation of convolutions, that the BM chips have."""
+
+
+_LONGEST_DEPTHWISE_STRIDE = 8
+_SPREAD = (0, 1, 4, 2, 5, 3)  # of [N, C, rows and columns within a cell, rows and columns of cells]
 
 
 def with_short_steps(graph: TpuGraph, mode: Mode) -> TpuGraph:
@@ -35,6 +55,8 @@ def with_short_steps(graph: TpuGraph, mode: Mode) -> TpuGraph:
             made = _pool(op, *shapes)
         elif isinstance(op, TpuConv) and has_long_dilation(op):
             made = _taps_as_channels(op, *shapes) if op.group == 1 else [(_with_zeros(op), shapes[1])]
+        elif isinstance(op, TpuDeconv) and _is_far_spread(op):
+            made = _spread_cells(op, *shapes)
         tensors |= {each.output: TpuTensor(each.output, shape) for each, shape in made}
         ops += [each for each, _ in made] or [op]
         same &= not made
@@ -120,6 +142,61 @@ def _with_zeros(op: TpuConv) -> TpuConv:
     weight[:, :, ::times_h, ::times_w] = op.weight
     window = replace(w, kernel_h=height, kernel_w=width, dilation_h=short_h, dilation_w=short_w)
     return replace(op, weight=weight, window=window)
+
+
+def _is_far_spread(op: TpuDeconv) -> bool:
+    w = op.window
+    depthwise = op.group > 1 and op.weight.shape[1] == 1
+    longest = _LONGEST_DEPTHWISE_STRIDE if depthwise else LONGEST_STEP
+    return max(w.stride_h, w.stride_w) > longest and (w.dilation_h, w.dilation_w) == (1, 1)
+
+
+def _spread_cells(op: TpuDeconv, before: Sequence[int], after: Sequence[int]) -> list[Made]:
+    """A convolution whose channels are the values of a cell, of the size of the strides, and the cells spread."""
+    w, images, outputs = op.window, before[0], len(op.weight)
+    strides, kernel, ahead = (w.stride_h, w.stride_w), (w.kernel_h, w.kernel_w), (w.pad_top, w.pad_left)
+    taps = tuple(-(-size // stride) for size, stride in zip(kernel, strides, strict=True))
+    cells = tuple(-(-(first + size) // stride) for first, size, stride in zip(ahead, after[2:], strides, strict=True))
+    behind = [count - size for count, size in zip(cells, before[2:], strict=True)]
+    whole = np.zeros((*op.weight.shape[:2], taps[0] * strides[0], taps[1] * strides[1]), np.float32)
+    whole[:, :, : kernel[0], : kernel[1]] = op.weight
+    parted = whole.reshape(*whole.shape[:2], taps[0], strides[0], taps[1], strides[1])[:, :, ::-1, :, ::-1]
+    channels = outputs * strides[0] * strides[1]
+    weight = parted.transpose(0, 3, 5, 1, 2, 4).reshape(channels, -1, *taps)
+    window = Window(taps[0], taps[1], 1, 1, 1, 1, taps[0] - 1, taps[1] - 1, *behind)
+    known, name = op.range_of or op.output, f"{op.output}_cells"
+    convolution = TpuConv(
+        name=f"{op.name}_cells",
+        inputs=op.inputs,
+        output=name,
+        tags=op.tags,
+        origins=op.origins,
+        range_of=known,
+        weight=np.ascontiguousarray(weight),
+        bias=None if op.bias is None else np.repeat(op.bias, strides[0] * strides[1]),
+        window=window,
+        group=op.group,
+        relu=op.relu,
+        relu_limit=op.relu_limit,
+    )
+    parts = (images, outputs, *strides, *cells)
+    spread = tuple(parts[axis] for axis in _SPREAD)
+    full = (images, outputs, cells[0] * strides[0], cells[1] * strides[1])
+    begins, ends = (0, 0, *ahead), (images, outputs, ahead[0] + after[2], ahead[1] + after[3])
+    steps: list[tuple[str, type[TpuOp], dict[str, Any], tuple[int, ...]]] = [
+        ("parts", TpuReshape, {}, parts),
+        ("spread", TpuPermute, {"order": _SPREAD}, spread),
+        ("full", TpuReshape, {}, full),
+        ("", TpuSlice, {"offsets": begins, "steps": (1,) * 4, "ends": ends}, tuple(after)),
+    ]
+    made: list[Made] = [(convolution, (images, channels, *cells))]
+    for part, kind, own, shape in steps[: 3 if full == tuple(after) else 4]:
+        last = shape == tuple(after) and part in ("full", "")
+        common: dict[str, Any] = {"tags": op.tags, "origins": op.origins, "inputs": (made[-1][0].output,)}
+        names = (op.name, op.output) if last else (f"{op.name}_{part}", f"{op.output}_{part}")
+        common |= {"name": names[0], "output": names[1], "range_of": op.range_of if last else known}
+        made.append((kind(**common, **own), shape))
+    return made
 
 
 def _part(op: TpuConv, part: str, inputs: tuple[str, ...]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from nnkit.simulate import simulate
 from nnkit_tpu.chip_forms import for_chip
 from nnkit_tpu.long_steps import LONGEST_STEP
 from nnkit_tpu.lowering import lower
-from nnkit_tpu.program import TpuConv, TpuPool
+from nnkit_tpu.program import TpuConv, TpuDeconv, TpuPool
 from nnkit_tpu.quantize import Precision, to_program
 from nnkit_tpu.toolchain import Toolchain
 
@@ -42,6 +42,14 @@ def _model() -> Model:
     ):
         how = {"dilations": dilations, "pads": (dilations[0], 5) * 2, "strides": strides, "group": group}
         outputs.append(net("Conv", image, net.normal(8, 8 // group, 3, 3), net.normal(8), to=name, **how))
+    small = net("MaxPool", image, kernel_shape=[13, 13], strides=[13, 13], to="small")
+    for name, kernel, strides, pads, group in (
+        ("spread", (16, 20), (16, 18), (0, 3, 2, 1), 1),
+        ("spread_groups", (33, 3), (16, 2), (5, 0, 5, 0), 2),
+        ("spread_channels", (9, 18), (9, 9), (0, 4, 0, 5), 8),
+    ):
+        weights = net.normal(8, 8 // group, *kernel), net.normal(8)
+        outputs.append(net("ConvTranspose", small, *weights, strides=strides, pads=pads, group=group, to=name))
     return net.model(outputs)
 
 
@@ -51,6 +59,7 @@ def test_the_forms_are_what_was_written(mode: str) -> None:
     graph = for_chip(lower(model, "net", "bm1684x"), "bm1684x", "INT8" if mode == "INT8" else "F16")
     dilations = {max(op.window.dilation_h, op.window.dilation_w) for op in graph.ops if isinstance(op, TpuConv)}
     assert dilations == {1, 9, LONGEST_STEP}
+    assert not any(isinstance(op, TpuDeconv) for op in graph.ops)
     pools = {op.name: op for op in graph.ops if isinstance(op, TpuPool)}
     if mode == "INT8":
         assert pools["Average_16_windows"].window.stride_h == 8
