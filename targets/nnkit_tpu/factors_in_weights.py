@@ -26,6 +26,9 @@ from nnkit_tpu.program import (
     TpuTensor,
 )
 
+_LEAST_FACTOR = 2.0**-7
+"""Of heads. Smaller ones scale residual branches, of which the compiler's threshold would be next to nothing."""
+
 
 def as_numbers(graph: TpuGraph) -> TpuGraph:
     """The graph with a product with a number for every depthwise convolution that but multiplies by one."""
@@ -69,7 +72,7 @@ def _by_a_number(op: TpuConv) -> TpuOp:
     moves = window.has_padding or (window.stride_h, window.stride_w) != (1, 1)
     of_each = op.weight.shape[1:] == (1, 1, 1) and op.group == len(factors)
     shifted = op.bias is not None and np.any(op.bias)
-    if moves or not of_each or shifted or op.relu or factors[0] == 0 or np.any(factors != factors[0]):
+    if moves or not of_each or shifted or op.relu or np.any(factors != factors[0]) or abs(factors[0]) < _LEAST_FACTOR:
         return op
     return TpuBinary(
         name=op.name,
