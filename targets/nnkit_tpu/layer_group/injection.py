@@ -50,10 +50,8 @@ _WAYS = (
     (_AS_MANY_AS_FIT, "groups of as many layers as fit stand in"),
     (_NONE, "no groups stand in"),
 )
-_AFTERWARDS = (
-    "--affine-opt",  # transpositions, reshapes, slices and padding as maps of the stores and loads around them
-    *("--core-parallel", "--after-layergroup-weight-reorder", "--address-assign", "--deinit"),
-)
+_MAPS = "--affine-opt"  # transpositions, reshapes, slices and padding as maps of the groups' stores and loads
+_AFTERWARDS = ("--core-parallel", "--after-layergroup-weight-reorder", "--address-assign", "--deinit")
 _FAILED_GROUP = re.compile(r"failed for group (\d+)")
 _CODEGEN_PASSES = ("--init", "--codegen=model_file={} embed_debug_info=False model_version={}", "--deinit")
 
@@ -247,7 +245,7 @@ def _grouped(
         cache = work / group_cache_name(program.name, program.chip.name, program.mode)
         cache.write_text(write_group_cache(program.functions, groups), encoding="utf-8")
         environment = {"LOAD_TPU_GROUP": "1"}
-    grouping = ["--init", *([] if way == _NONE else [_FORM.format(way)]), *_AFTERWARDS]
+    grouping = ["--init", *([] if way == _NONE else [_FORM.format(way), _MAPS]), *_AFTERWARDS]
     run_tpuc_opt(
         toolchain,
         ["lowered.mlir", *grouping, "-o", "final.mlir"],
