@@ -27,7 +27,7 @@ from nnkit_tpu.program import (
 )
 
 _LEAST_FACTOR = 2.0**-7
-"""Of heads. Smaller ones scale residual branches, of which the compiler's threshold would be next to nothing."""
+"""Heads have larger ones. Smaller ones scale residual branches, whose threshold would be next to nothing."""
 
 
 def as_numbers(graph: TpuGraph) -> TpuGraph:
