@@ -61,12 +61,9 @@ def _number_added(op: TpuOp) -> float | None:
     constant: FloatArray | None = None
     if isinstance(op, TpuBinary) and op.function == "add" and not op.relu:
         constant = op.constant
-    elif isinstance(op, TpuScale) and not op.relu and np.all(op.scale == 1.0):
-        constant = op.bias
-    elif isinstance(op, TpuConv) and not op.relu and op.group == op.weight.size == len(op.weight):  # depthwise, 1x1
-        plain = (
-            np.all(op.weight == 1.0) and not op.window.has_padding and op.window.stride_h == op.window.stride_w == 1
-        )
+    elif isinstance(op, TpuScale | TpuConv) and not op.relu:
+        scales = op.scale if isinstance(op, TpuScale) else op.weight
+        plain = np.all(scales == 1.0) and (isinstance(op, TpuScale) or op.is_of_channels())
         constant = op.bias if plain else None
     if constant is None or not constant.size or np.any(constant != constant.flat[0]):
         return None

@@ -68,11 +68,9 @@ def factors_in_weights(graph: TpuGraph) -> TpuGraph:
 
 def _by_a_number(op: TpuConv) -> TpuOp:
     """The product with a number that a depthwise convolution is; the convolution where it computes more."""
-    window, factors = op.window, op.weight.reshape(-1)
-    moves = window.has_padding or (window.stride_h, window.stride_w) != (1, 1)
-    of_each = op.weight.shape[1:] == (1, 1, 1) and op.group == len(factors)
-    shifted = op.bias is not None and np.any(op.bias)
-    if moves or not of_each or shifted or op.relu or np.any(factors != factors[0]) or abs(factors[0]) < _LEAST_FACTOR:
+    factors, shifted = op.weight.reshape(-1), op.bias is not None and np.any(op.bias)
+    alike = op.is_of_channels() and np.all(factors == factors[0])
+    if not alike or shifted or op.relu or abs(factors[0]) < _LEAST_FACTOR:
         return op
     return TpuBinary(
         name=op.name,

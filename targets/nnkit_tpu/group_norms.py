@@ -83,7 +83,7 @@ def _parts(graph: TpuGraph, rows: TpuLayerNorm) -> _Parts | None:
         return readers[0] if alone else None
 
     def take_linear() -> None:
-        while isinstance(op := ahead(), TpuScale | TpuConv) and (isinstance(op, TpuScale) or _of_channels(op)):
+        while isinstance(op := ahead(), TpuScale | TpuConv) and (isinstance(op, TpuScale) or op.is_of_channels()):
             linear.append(op)
             every.append(op)
 
@@ -107,13 +107,6 @@ def _parts(graph: TpuGraph, rows: TpuLayerNorm) -> _Parts | None:
 def _is_image(shape: Sequence[int], rows: Sequence[int]) -> bool:
     """Whether the rows are of groups of channels."""
     return len(shape) == _IMAGE and shape[0] == rows[0] and shape[1] % rows[1] == 0
-
-
-def _of_channels(op: TpuConv) -> bool:
-    """Whether the convolution but scales every channel."""
-    window = op.window
-    moved = window.has_padding or (window.stride_h, window.stride_w) != (1, 1)
-    return op.weight.shape[1:] == (1, 1, 1) and op.group == len(op.weight) and not moved
 
 
 def _whole(graph: TpuGraph, parts: _Parts) -> Sequence[TpuOp]:

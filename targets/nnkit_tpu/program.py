@@ -147,6 +147,11 @@ class TpuConv(TpuRectified):
         """One per weight of the network and output position (of one image)."""
         return int(self.weight.size) // self.joined * int(np.prod(tensors[self.output].shape[-2:]))
 
+    def is_of_channels(self) -> bool:
+        """Whether it is depthwise, 1x1 and moves nothing: a scale, and a bias, for every channel."""
+        alone = self.weight.shape[1:] == (1, 1, 1) and self.group == len(self.weight)
+        return alone and not self.window.has_padding and self.window.stride_h == self.window.stride_w == 1
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TpuDeconv(TpuRectified):
