@@ -13,6 +13,9 @@ found by comparison with the vendor's chip model.
   of the convolution before it, whose own result is then nowhere. Neither regards whether anything else reads that
   value. Where something does, or where it is an output, the op works on a copy: in INT8 a maximum over windows of one
   pixel, otherwise an image padded by nothing.
+* In INT8 a limited ReLU that no op takes in is taken for a change of what it reads, in its precision, too; it
+  becomes a convolution by 1.
+* A limited ReLU in BF16 is an op of its own where more than one op needs its value (`limits_apart.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nnkit.calibrate.stats import ValueRange
+from nnkit.program import Window
 from nnkit_tpu.bm_forms import (
     roots_apart,
     sliced_before_reshapes,
@@ -40,6 +44,7 @@ from nnkit_tpu.factors_in_weights import as_numbers, factors_in_weights
 from nnkit_tpu.group_norms import group_norms
 from nnkit_tpu.joined_groups import joined_groups
 from nnkit_tpu.later_permutations import later_permutations
+from nnkit_tpu.limits_apart import limits_apart
 from nnkit_tpu.long_steps import with_short_steps
 from nnkit_tpu.normalised_images import normalised_as_images
 from nnkit_tpu.parted_products import parted_products, rows_together
@@ -93,16 +98,38 @@ def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
         else:
             made = []
         tensors |= {each.output: TpuTensor(each.output, shape) for each, shape in made}
-        ops += [each for each, _ in made] or [_in_place(op, mode)]
+        ops += [each for each, _ in made] or [_in_place(op, graph.tensors[op.output].shape, mode)]
     made_up = roots_apart(replace(graph, tensors=tensors, ops=tuple(ops)))
     return normalised_as_images(with_stored_inputs(made_up)) if mode == "INT8" else made_up
 
 
-def _in_place(op: TpuOp, mode: Mode) -> TpuOp:
-    """An op that becomes one other, or stays."""
+def _in_place(op: TpuOp, shape: Sequence[int], mode: Mode) -> TpuOp:
+    """An op that becomes one other, or stays. shape: of what it gives."""
     if isinstance(op, TpuRecurrent):
         return tabulated(op)
-    return _undilated(op) if mode == "INT8" else op
+    return _limited_in_integers(_undilated(op), shape) if mode == "INT8" else op
+
+
+def _limited_in_integers(op: TpuOp, shape: Sequence[int]) -> TpuOp:
+    """A limited ReLU of an image as a convolution by 1; any other op as it is."""
+    if not isinstance(op, TpuActivation) or op.function != "clip" or "hp" in op.tags or len(shape) != 4:
+        return op
+    if op.bounds[0] != 0.0 or not np.isfinite(op.bounds[1]):
+        return op
+    return TpuConv(
+        name=op.name,
+        inputs=op.inputs,
+        output=op.output,
+        tags=op.tags,
+        origins=op.origins,
+        range_of=op.range_of,
+        weight=np.ones((shape[1], 1, 1, 1), np.float32),
+        bias=None,
+        group=shape[1],
+        window=Window(1, 1),
+        relu=True,
+        relu_limit=op.bounds[1],
+    )
 
 
 def _undilated(op: TpuOp) -> TpuOp:
@@ -138,6 +165,7 @@ def with_copies(written: Written, chip: str, mode: Mode) -> Written:
     is_cv = chip.startswith(_FAMILY)
     graph, modes = written.graph, dict(written.modes or {})
     ranges = dict(written.ranges) if written.ranges is not None else None
+    graph = limits_apart(graph) if is_cv and mode == "BF16" else graph
     reads = Counter(name for op in graph.ops for name in op.inputs)
     tensors, ops = dict(graph.tensors), list[TpuOp]()
     for op in graph.ops if is_cv else ():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ from nnkit_tpu.exactness import not_as_simulated
 from nnkit_tpu.grouping import QUICK_CUTS, choose_groups, own_plan, without_wrong_groups
 from nnkit_tpu.layer_group.injection import Outcome
 from nnkit_tpu.layer_group.report import audit_report
+from nnkit_tpu.limits_apart import unlike_inside
 from nnkit_tpu.lowered import TpuLowered
 from nnkit_tpu.mlir_reader import disagreements, read_lowered
 from nnkit_tpu.model_run import run_model
@@ -182,14 +183,25 @@ def _compile(
                 shutil.copyfile(file, folder / COMPILED / file.name)
         if traced is not None:
             deployment.say("the traced model")
-            (folder / TRACED).mkdir()
-            inner = traced.result()
-            shutil.copyfile(inner.model, folder / TRACED / inner.model.name)
-            build["traced"] = {
-                "audit": None if inner.audit is None else audit_report(inner.audit),
-                "groups": inner.set_aside or QUICK_CUTS,
-            }
+            build["traced"] = _kept_traced(traced, folder)
     return build
+
+
+def _kept_traced(traced: Future[Compiled], folder: Path) -> dict[str, Any]:
+    """What the report says of the traced model, which goes into a folder of its own.
+
+    One that the compiler fails on, which has made the released one, is told, and costs no build.
+    """
+    try:
+        inner = traced.result()
+    except ToolError as error:
+        return {"not_compiled": error.reason}
+    (folder / TRACED).mkdir()
+    shutil.copyfile(inner.model, folder / TRACED / inner.model.name)
+    return {
+        "audit": None if inner.audit is None else audit_report(inner.audit),
+        "groups": inner.set_aside or QUICK_CUTS,
+    }
 
 
 def _combined(
@@ -260,12 +272,14 @@ def _traced(
 ) -> Compiled:
     """The model that gives every inner value, in a folder of its own in `work`; audited as the released one.
 
-    Not inputs reshaped: on the bm1688 such an output stays zero, as does all that is computed from it.
+    Not inputs reshaped: on the bm1688 such an output stays zero, as does all that is computed from it. Nor what the
+    cv18xx hold otherwise than what reads it takes it.
     """
     inner = work / "traced"
     inner.mkdir()
     reshaped = {op.output for op in graph.ops if isinstance(op, TpuReshape) and op.inputs[0] in graph.inputs}
-    left_out = reshaped.difference(graph.outputs)
+    unlike = unlike_inside(graph, modes) if how.chip in CV_CHIPS and how.mode == "INT8" else set()
+    left_out = (reshaped | unlike).difference(graph.outputs)
     every_value = replace(graph, outputs=tuple(op.output for op in graph.ops if op.output not in left_out))
     plain = replace(how, quant_output=False, cores=1, batch=1)
     return compile_graph(toolchain, every_value, plain, inner, ranges=ranges, modes=modes, search=False)

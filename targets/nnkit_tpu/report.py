@@ -41,7 +41,12 @@ def report_details(deployment: Deployment[TpuLowered], options: TpuOptions, fold
         "layer_groups": build.get("layer_groups"),
         "traced": build.get("traced"),
         "prediction": build.get("prediction"),
-        "summary": [*_groups(build.get("layer_groups")), *_summary(build.get("prediction"))] or None,
+        "summary": [
+            *_groups(build.get("layer_groups")),
+            *_traced(build.get("traced")),
+            *_summary(build.get("prediction")),
+        ]
+        or None,
         "exact_layers": len(ops) - len(bounded),
         "layers_within_a_bound": bounded,
     }
@@ -71,6 +76,13 @@ def _groups(layer_groups: Mapping[str, Any] | None) -> list[str]:
         told.append(f"nnkit planned none, as it cannot follow the lowered program: {layer_groups['not_planned']}")
     told += (layer_groups["audit"] or {}).get("not_followed", ())
     return [f"groups   {line}" for line in told]
+
+
+def _traced(traced: Mapping[str, Any] | None) -> list[str]:
+    """A line where there is no model that gives inner values, though one was asked for."""
+    reason = (traced or {}).get("not_compiled")
+    head = "traced   the model that gives inner values is missing, so that the outputs alone were compared"
+    return [f"{head}: {reason}"] if reason else []
 
 
 def _summary(prediction: Mapping[str, Any] | None) -> list[str]:

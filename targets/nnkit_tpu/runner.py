@@ -67,10 +67,12 @@ class ChipModelRunner:
             )
         outputs = run_model(toolchain, artifact / build["model"], program, build, inputs, program.outputs)
         traced_model = artifact / TRACED / build["model"]
+        inner_names = frozenset(op.output for op in program.ops)
         if not trace or not traced_model.exists():
-            return [RunResult(each) for each in outputs]
+            held_by_none = inner_names.difference(program.outputs) if trace else frozenset()
+            return [RunResult(each, absorbed=held_by_none) for each in outputs]
         inner = run_model_inside(toolchain, traced_model, program, {**build, "batch": 1}, inputs)
         return [
-            RunResult(each, held, absorbed=frozenset(op.output for op in program.ops) - held.keys())
+            RunResult(each, held, absorbed=inner_names - held.keys())
             for each, held in zip(outputs, inner, strict=True)
         ]

@@ -288,6 +288,28 @@ def test_where_layers_may_differ_a_release_may_be_as_far_as_bounds_let(
     assert "the other 0.4082 (largest 2)" in verdict.note, "one value of 24"
 
 
+class OutputsAlone(Bounded):
+    """No model gives the inner values."""
+
+    def run(
+        self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[np.int64]]], *, trace: bool
+    ) -> list[RunResult]:
+        results = super().run(artifact, program, inputs, trace=trace)
+        return [RunResult(each.outputs, absorbed=frozenset({"sum_v", "kept_v"})) for each in results]
+
+
+@pytest.mark.parametrize(("off", "within"), [(1, True), (4, False)])
+def test_outputs_alone_are_judged_by_what_bounds_let_happen(off: int, within: bool) -> None:
+    def move(number: int, values: Values) -> None:
+        values["out_v"].flat[3] += off
+
+    verdict = compare_artifact(OutputsAlone("released", move), Path(), chain(), inputs(1))
+    assert (verdict.mismatches == 0) == within
+    assert verdict.values == SIZE
+    assert "outputs alone were compared" in verdict.note
+    assert ("as near as these" in verdict.note) == within
+
+
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 def test_values_that_are_not_finite_differ_and_are_written(value: float) -> None:
     """A report is JSON, which has no number for them."""

@@ -1,0 +1,62 @@
+"""Limited ReLUs on the cv18xx, and builds whose inner values no model gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tpu_build import built, refuted
+from tpu_net import Net
+
+from nnkit.errors import ToolError
+from nnkit.graph import Model
+from nnkit_tpu import emit
+
+
+def _limited(net: Net, source: str, channels: int = 8) -> Model:
+    """A ReLU that ends at 0.5, which a convolution and a sum read."""
+    limited = net("Clip", source, net.constant(0.0), net.constant(0.5), to="limited")
+    weighed = net("Conv", limited, net.normal(channels, channels, 1, 1), to="weighed")
+    return net.model([net("Add", weighed, limited, to="sum")])
+
+
+@pytest.mark.parametrize("options", ["precision: bf16", "tags: {hp: [conv]}"])
+def test_all_that_reads_a_limited_value_gets_it_with_its_limit(
+    tpu_toolchain: object, tmp_path: Path, options: str
+) -> None:
+    net = Net()
+    model = _limited(net, net("Conv", "x", net.normal(8, 8, 1, 1), to="conv"))
+    report = built(model, f"chip: cv181x, {options}", tmp_path)
+    assert report["status"] == "ok"
+    assert not refuted(report)
+
+
+@pytest.mark.parametrize("behind", ["MaxPool", "Concat"])
+def test_a_limited_relu_that_no_op_takes_in_is_built(tpu_toolchain: object, tmp_path: Path, behind: str) -> None:
+    """On its own the compiler takes its limit for the range of what it reads."""
+    net = Net()
+    if behind == "MaxPool":
+        model = _limited(net, net("MaxPool", "x", kernel_shape=[2, 2], strides=[2, 2]))
+    else:
+        parts = net("Conv", "x", net.normal(4, 8, 1, 1), to="conv"), "x"
+        model = _limited(net, net("Concat", *parts, axis=1), channels=12)
+    report = built(model, "chip: cv181x", tmp_path)
+    assert report["status"] == "ok"
+    assert not refuted(report)
+
+
+@pytest.mark.parametrize("options", ["chip: bm1684x", "chip: bm1684x, precision: f16"])
+def test_a_traced_model_that_cannot_be_compiled_costs_no_build(
+    tpu_toolchain: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str
+) -> None:
+    def failing(*args: object) -> Any:
+        raise ToolError("the TPU compiler failed while lowering the network", remedy="look at its log")
+
+    monkeypatch.setattr(emit, "_traced", failing)
+    net = Net()
+    report = built(_limited(net, net("Conv", "x", net.normal(8, 8, 1, 1), to="conv")), options, tmp_path)
+    assert report["status"] == "ok"
+    assert not refuted(report)
+    (line,) = [each for each in report["details"]["summary"] if each.startswith("traced")]
+    assert "failed while lowering the network" in line
