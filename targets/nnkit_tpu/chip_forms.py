@@ -45,7 +45,7 @@ from nnkit_tpu.group_norms import group_norms
 from nnkit_tpu.joined_groups import joined_groups
 from nnkit_tpu.later_permutations import later_permutations
 from nnkit_tpu.limits_apart import limits_apart
-from nnkit_tpu.long_steps import with_short_steps
+from nnkit_tpu.long_steps import with_short_pool_steps, with_short_steps
 from nnkit_tpu.normalised_images import normalised_as_images
 from nnkit_tpu.parted_products import parted_products, rows_together
 from nnkit_tpu.patches import patches_as_rows
@@ -99,7 +99,7 @@ def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
             made = []
         tensors |= {each.output: TpuTensor(each.output, shape) for each, shape in made}
         ops += [each for each, _ in made] or [_in_place(op, graph.tensors[op.output].shape, mode)]
-    made_up = roots_apart(replace(graph, tensors=tensors, ops=tuple(ops)))
+    made_up = with_short_pool_steps(roots_apart(replace(graph, tensors=tensors, ops=tuple(ops))), mode)
     return normalised_as_images(with_stored_inputs(made_up)) if mode == "INT8" else made_up
 
 

@@ -3,7 +3,9 @@
 * In INT8 the compiler has no code for a maximum pool with such a stride. An average with windows longer than 15 along
   that axis, too, it adds up from parts that are rounded to 8 bits: 10 % too small for windows of 17, next to nothing
   for windows of 31. Windows are taken at a stride that divides the pool's, and of these every so many-th is kept.
-  Where the stride is no product of two numbers up to 15, as 17, the layer runs in floating point.
+  Where the stride is no product of two numbers up to 15, as 17, the layer runs in floating point. The cv18xx have
+  five bits for strides of pools in INT8, beyond which they give other values, and the compiler has no code for
+  strides above 15 in BF16: there the windows are kept so, too, whatever the stride.
 * A convolution with such a dilation ends the compiler, or reads other pixels where one axis alone is dilated so. It
   becomes a 1x1 convolution of what its taps read, side by side as channels; one in groups gets a shorter dilation and
   zeros between its weights.
@@ -63,6 +65,33 @@ def with_short_steps(graph: TpuGraph, mode: Mode) -> TpuGraph:
     return graph if same else replace(graph, tensors=tensors, ops=tuple(ops))
 
 
+_LONGEST_CV_STRIDE = {"INT8": 31}  # of INT8; for BF16 the compiler has no code beyond `LONGEST_STEP`
+
+
+def with_short_pool_steps(graph: TpuGraph, mode: Mode) -> TpuGraph:
+    """The float graph for the cv18xx without strides of pools that they do not have; mode: of the whole network."""
+    tensors, ops = dict(graph.tensors), list[TpuOp]()
+    for op in graph.ops:
+        made: list[Made] = []
+        if isinstance(op, TpuPool):
+            longest = _LONGEST_CV_STRIDE.get("BF16" if "hp" in op.tags else mode, LONGEST_STEP)
+            if max(op.window.stride_h, op.window.stride_w) > longest:
+                shapes = tensors[op.inputs[0]].shape, tensors[op.output].shape
+                made = _more_windows(op, *shapes, _cv_strides(op.window, shapes[1], longest))
+        tensors |= {each.output: TpuTensor(each.output, shape) for each, shape in made}
+        ops += [each for each, _ in made] or [op]
+    return replace(graph, tensors=tensors, ops=tuple(ops))
+
+
+def _cv_strides(w: Window, after: Sequence[int], longest: int) -> tuple[int, int]:
+    """For each axis the longest stride that divides the window's; for a single window the longest there is."""
+    height, width = (
+        longest if windows == 1 else max(each for each in range(1, longest + 1) if stride % each == 0)
+        for windows, stride in ((after[2], w.stride_h), (after[3], w.stride_w))
+    )
+    return height, width
+
+
 def is_long_pool(op: TpuPool, mode: str) -> bool:
     """Whether the compiler has no code for the pool in this precision, or wrong one."""
     w = op.window
@@ -93,9 +122,17 @@ def _pool(op: TpuPool, before: Sequence[int], after: Sequence[int]) -> list[Made
     strides = _shorter(w.stride_h), _shorter(w.stride_w)
     if strides[0] is None or strides[1] is None:
         return [(replace(op, tags=(*op.tags, "hp")), tuple(after))]
+    return _more_windows(op, before, after, (strides[0], strides[1]))
+
+
+def _more_windows(op: TpuPool, before: Sequence[int], after: Sequence[int], strides: tuple[int, int]) -> list[Made]:
+    """The pool with shorter strides, and a slice of the windows that it has with its own where there are more."""
+    w = op.window
     short = replace(w, stride_h=strides[0], stride_w=strides[1])
     taken = (*before[:2], *short.output_hw(before[2], before[3]))
-    steps = (1, 1, w.stride_h // strides[0], w.stride_w // strides[1])
+    if taken == tuple(after):
+        return [(replace(op, window=short, ceil_mode=False), taken)]
+    steps = (1, 1, *(max(1, own // each) for own, each in zip((w.stride_h, w.stride_w), strides, strict=True)))
     name, known = f"{op.output}_windows", op.range_of or op.output
     pool = replace(op, name=f"{op.name}_windows", output=name, window=short, ceil_mode=False, range_of=known)
     ends = tuple((size - 1) * step + 1 for size, step in zip(after, steps, strict=True))

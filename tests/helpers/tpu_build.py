@@ -16,11 +16,18 @@ from nnkit.report.progress import Progress
 
 
 def built(
-    model: Model, options: str, folder: Path, *, numbers: int = 0, largest: float | None = None
+    model: Model,
+    options: str,
+    folder: Path,
+    *,
+    numbers: int = 0,
+    largest: float | None = None,
+    hp: Sequence[str] = (),
 ) -> Mapping[str, Any]:
     """The report of a build of the network from random inputs.
 
     numbers: whole ones, below this. largest: the first of each is this, and no other is farther from zero.
+    hp: layers in floating point.
     """
     random = np.random.default_rng(8)
     inputs, verified = "", []
@@ -37,7 +44,7 @@ def built(
     (folder / "recipe.yaml").write_text(
         f"nnkit: 1\nname: net\nmodel:\n  path: net.onnx\n  inputs:\n{inputs}"
         f"targets:\n  tpu: {{{options}, layer_group: quick}}\ncalibration: {{method: max, corrections: []}}\n"
-        f"verify: {{images: {{{', '.join(verified)}}}}}\n",
+        f"verify: {{images: {{{', '.join(verified)}}}}}\ntags: {{hp: [{', '.join(hp)}]}}\n",
         encoding="utf-8",
     )
     build = builds(load(folder / "recipe.yaml"), [], Progress(quiet=True), Switches(cache=False))[0]

@@ -15,7 +15,7 @@ from nnkit.simulate import simulate
 from nnkit_tpu.chip_forms import for_chip
 from nnkit_tpu.long_steps import LONGEST_STEP
 from nnkit_tpu.lowering import lower
-from nnkit_tpu.program import TpuConv, TpuDeconv, TpuPool
+from nnkit_tpu.program import Mode, TpuConv, TpuDeconv, TpuGraph, TpuPool
 from nnkit_tpu.quantize import Precision, to_program
 from nnkit_tpu.toolchain import Toolchain
 
@@ -53,6 +53,23 @@ def _model() -> Model:
     return net.model(outputs)
 
 
+def _pools() -> Model:
+    """Pools of 82 x 80 with strides above 15, above 31, and of one window; the last leaves padding out."""
+    net = Net()
+    image = net("Relu", net("Pad", "x", net.ints(0, 0, 35, 35, 0, 0, 35, 35)), to="image")
+    outputs = []
+    for kind, kernel, strides, pads in (
+        ("Max", (33, 33), (33, 33), (0, 0, 0, 0)),
+        ("Max", (2, 3), (37, 20), (0, 0, 0, 0)),
+        ("Max", (60, 17), (40, 16), (0, 0, 0, 0)),
+        ("Average", (17, 5), (34, 17), (0, 0, 0, 0)),
+        ("Average", (20, 34), (20, 34), (9, 9, 9, 9)),
+    ):
+        name = f"{kind}_{kernel[0]}"
+        outputs.append(net(f"{kind}Pool", image, kernel_shape=kernel, strides=strides, pads=pads, to=name))
+    return net.model(outputs)
+
+
 @pytest.mark.parametrize("mode", ["INT8", "F16"])
 def test_the_forms_are_what_was_written(mode: str) -> None:
     model = _model()
@@ -65,14 +82,37 @@ def test_the_forms_are_what_was_written(mode: str) -> None:
         assert pools["Average_16_windows"].window.stride_h == 8
         assert "hp" in pools["Average_17"].tags
         assert not pools["Average_15"].tags
-    x = np.random.default_rng(4).normal(0, 1, model.inputs[0].shape).astype(np.float32)
+    _assert_same(model, graph, seed=4)
+
+
+def _assert_same(model: Model, graph: TpuGraph, *, seed: int) -> None:
+    """The graph gives what ONNX Runtime does for the network."""
+    x = np.random.default_rng(seed).normal(0, 1, model.inputs[0].shape).astype(np.float32)
     session = onnxruntime.InferenceSession(model.proto().SerializeToString(), providers=["CPUExecutionProvider"])
     computed = simulate(to_program(graph, {}, Precision("bm1684x", "F32")), {"x": x[0]})
     for output, expected in zip(model.outputs, session.run(None, {"x": x}), strict=True):
         np.testing.assert_allclose(computed[output.name], expected[0], atol=2e-5, err_msg=output.name)
 
 
+@pytest.mark.parametrize(("mode", "longest"), [("INT8", 31), ("BF16", LONGEST_STEP)])
+def test_pools_of_the_cv18xx_are_what_was_written(mode: Mode, longest: int) -> None:
+    model = _pools()
+    graph = for_chip(lower(model, "net", "cv181x"), "cv181x", mode)
+    assert max(max(op.window.stride_h, op.window.stride_w) for op in graph.ops if isinstance(op, TpuPool)) <= longest
+    _assert_same(model, graph, seed=6)
+
+
 @pytest.mark.parametrize("chip", ["bm1684x", "bm1688"])
 def test_the_chip_model_agrees(chip: str, tpu_toolchain: Toolchain, tmp_path: Path) -> None:
     """As they are written, the compiler ends on most of these, and on the others the chip gives other values."""
     assert refuted(built(_model(), f"chip: {chip}", tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("precision", "hp"), [("int8", ()), ("bf16", ()), ("int8", ("Max_33", "Max_60", "Average_17", "Average_20"))]
+)
+def test_the_cv181x_agrees(precision: str, hp: tuple[str, ...], tpu_toolchain: Toolchain, tmp_path: Path) -> None:
+    """As they are written, the compiler ends on those in BF16, and the chip gives other values for INT8."""
+    report = built(_pools(), f"chip: cv181x, precision: {precision}", tmp_path, hp=hp)
+    assert report["status"] == "ok"
+    assert refuted(report) == []
