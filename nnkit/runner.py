@@ -104,7 +104,10 @@ class LayerRunner(Runner, Protocol):
 
 @runtime_checkable
 class GaugedRunner(LayerRunner, Protocol):
-    """A layer runner some of whose bounds follow from what a layer reads."""
+    """A layer runner some of whose bounds follow from what a layer reads and gives."""
 
-    def gauged(self, program: Program, op: OpBase, inputs: Sequence[NDArray[Any]]) -> float | NDArray[np.float64]:
-        """As `bound` of the op's output, for these inputs: one difference, or one for each value."""
+    def gauged(
+        self, program: Program, op: OpBase, inputs: Sequence[NDArray[Any]], result: NDArray[Any]
+    ) -> float | NDArray[np.float64]:
+        """As `bound` of the op's output, for these inputs and what the simulation makes of them: one difference, or
+        one for each value."""

@@ -185,7 +185,7 @@ def _compare_layers(
                 absorbed[op.name] = None
                 values.update(expected)
                 continue
-            bound = count.bound_on(op, shaped)
+            bound = count.bound_on(op, shaped, expected[op.output])
             if count.add([op.output], values, expected, bound) and not first:
                 trace = RunResult({}, {op.output: values[op.output]})
                 one = replace(program, ops=(op,), outputs=(op.output,))
@@ -251,10 +251,10 @@ class _Count:
         """The difference that still counts as equal; 0 under contract `exact`."""
         return self._runner.bound(self._program, tensor) if self._runner.contract == "bounded" else 0.0
 
-    def bound_on(self, op: OpBase, inputs: Sequence[NDArray[Any]]) -> Bound:
-        """As `bound`, of a layer that reads these stored values."""
+    def bound_on(self, op: OpBase, inputs: Sequence[NDArray[Any]], result: NDArray[Any]) -> Bound:
+        """As `bound`, of a layer that reads these stored values and gives that, as simulated."""
         if isinstance(self._runner, GaugedRunner):
-            return self._runner.gauged(self._program, op, inputs)
+            return self._runner.gauged(self._program, op, inputs, result)
         return self.bound(op.output)
 
     @property

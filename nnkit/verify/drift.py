@@ -19,8 +19,8 @@ from nnkit.simulate import simulate_op
 Values = Mapping[str, NDArray[Any]]
 Bound: TypeAlias = float | NDArray[np.float64]
 """By how much stored values may differ: one number, or one for each."""
-LayerBound: TypeAlias = Callable[[OpBase, Sequence[NDArray[Any]]], Bound]
-"""That of a layer that reads these stored values."""
+LayerBound: TypeAlias = Callable[[OpBase, Sequence[NDArray[Any]], NDArray[Any]], Bound]
+"""That of a layer that reads these stored values and gives that, as simulated."""
 
 DRAWS = 4
 
@@ -74,7 +74,7 @@ def _moved(program: Program, given: Values, bound: LayerBound, random: np.random
     for op in program.ops:
         read = [values[name] for name in op.inputs]
         value = simulate_op(program, op, read)
-        values[op.output] = _by_at_most(value, program.tensors[op.output], bound(op, read), random)
+        values[op.output] = _by_at_most(value, program.tensors[op.output], bound(op, read, value), random)
     return values
 
 

@@ -70,7 +70,8 @@ class LoweredFiles:
 class Compiled:
     """Files in the build's folder: the model, and the compiler's intermediate stages with their weights.
 
-    audit, set_aside: of the groups, as in `Outcome`.
+    audit, set_aside: of the groups, as in `Outcome`. overwritten: values that a model of several parts gives on the
+    cv18xx in another than its last, where the later parts may write over them.
     """
 
     model: Path
@@ -79,6 +80,7 @@ class Compiled:
     locations: Mapping[str, str]
     audit: Audit | None
     set_aside: str
+    overwritten: frozenset[str] = frozenset()
 
 
 def lower_graph(
@@ -190,7 +192,15 @@ def write_model(lowered: LoweredFiles, outcome: Outcome, options: CompileOptions
     """The model file of one outcome into `folder`."""
     model = folder / model_file(options.chip)
     model.write_bytes(outcome.model)
-    return Compiled(model, lowered.mlir, lowered.weights, lowered.locations, outcome.audit, outcome.set_aside)
+    return Compiled(
+        *(model, lowered.mlir, lowered.weights, lowered.locations, outcome.audit, outcome.set_aside),
+        overwritten=_overwritten(lowered) if options.chip in CV_CHIPS else frozenset(),
+    )
+
+
+def _overwritten(lowered: LoweredFiles) -> frozenset[str]:
+    written = {op.output for function in lowered.ready.functions[:-1] for op in function.graph.ops}
+    return frozenset(name for name, at in lowered.locations.items() if at in written)
 
 
 def model_file(chip: str) -> str:

@@ -201,6 +201,7 @@ def _kept_traced(traced: Future[Compiled], folder: Path) -> dict[str, Any]:
     return {
         "audit": None if inner.audit is None else audit_report(inner.audit),
         "groups": inner.set_aside or QUICK_CUTS,
+        "overwritten": sorted(inner.overwritten),
     }
 
 

@@ -121,9 +121,20 @@ def amplified(op: TpuOp, inputs: Sequence[NDArray[Any]]) -> float | NDArray[np.f
     return np.asarray(scaled[0])
 
 
-def largest_on(op: OpBase, inputs: Sequence[NDArray[Any]], chip: str) -> float | NDArray[np.float64]:
-    """The largest difference that counts as equal where the op reads these stored values."""
-    return largest_difference(op, chip) + amplified(op, inputs) if isinstance(op, TpuOp) else 0.0
+def largest_on(
+    op: OpBase, inputs: Sequence[NDArray[Any]], result: NDArray[Any], chip: str
+) -> float | NDArray[np.float64]:
+    """The largest difference that counts as equal where the op reads these stored values and gives that.
+
+    Last bits are those of the largest value: where a result lies beyond all that calibration saw, it is that.
+    """
+    if not isinstance(op, TpuOp):
+        return 0.0
+    largest = largest_difference(op, chip)
+    if op.mode != "INT8" and result.dtype.kind == "f" and result.size:
+        beyond = np.abs(result[np.isfinite(result)].astype(np.float64)).max(initial=0.0)
+        largest = max(largest, _relative(op, chip) * float(beyond))
+    return largest + amplified(op, inputs)
 
 
 def not_as_simulated(program: Program, chip: str, given: Sequence[Values], computed: Sequence[Values]) -> str:
@@ -151,5 +162,5 @@ def not_as_simulated(program: Program, chip: str, given: Sequence[Values], compu
 
 def _is_near(program: Program, chip: str, given: Values, outputs: Values, simulated: Values) -> bool:
     """Whether the outputs are as near as those of networks that are drawn within the layers' bounds."""
-    draws = drawn(program, given, simulated, lambda op, inputs: largest_on(op, inputs, chip))
+    draws = drawn(program, given, simulated, lambda op, inputs, result: largest_on(op, inputs, result, chip))
     return distance(program, outputs, simulated).within(draws)

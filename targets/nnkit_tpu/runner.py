@@ -49,9 +49,11 @@ class ChipModelRunner:
         op = program.producer(tensor)
         return largest_difference(op, self._options.chip) if isinstance(op, TpuOp) else 0.0
 
-    def gauged(self, program: Program, op: OpBase, inputs: Sequence[NDArray[Any]]) -> float | NDArray[np.float64]:
-        """More where the op amplifies how the chip rounds within it."""
-        return largest_on(op, inputs, self._options.chip)
+    def gauged(
+        self, program: Program, op: OpBase, inputs: Sequence[NDArray[Any]], result: NDArray[Any]
+    ) -> float | NDArray[np.float64]:
+        """More where the op amplifies how the chip rounds within it, and where it gives more than calibration saw."""
+        return largest_on(op, inputs, result, self._options.chip)
 
     def run(
         self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[Any]]], *, trace: bool
@@ -72,7 +74,9 @@ class ChipModelRunner:
             held_by_none = inner_names.difference(program.outputs) if trace else frozenset()
             return [RunResult(each, absorbed=held_by_none) for each in outputs]
         inner = run_model_inside(toolchain, traced_model, program, {**build, "batch": 1}, inputs)
+        overwritten = set((build.get("traced") or {}).get("overwritten", ())).difference(program.outputs)
+        kept = [{name: value for name, value in held.items() if name not in overwritten} for held in inner]
         return [
             RunResult(each, held, absorbed=inner_names - held.keys())
-            for each, held in zip(outputs, inner, strict=True)
+            for each, held in zip(outputs, kept, strict=True)
         ]

@@ -11,9 +11,9 @@ from tpu_net import Net
 
 from nnkit.graph import Model
 from nnkit.simulate import simulate
-from nnkit_tpu.exactness import amplified, largest_difference, not_as_simulated
+from nnkit_tpu.exactness import amplified, largest_difference, largest_on, not_as_simulated
 from nnkit_tpu.lowering import lower
-from nnkit_tpu.program import TpuLayerNorm, TpuOp
+from nnkit_tpu.program import TpuActivation, TpuLayerNorm, TpuOp
 from nnkit_tpu.quantize import Precision, to_program
 
 
@@ -71,3 +71,13 @@ def test_a_release_is_right_where_networks_within_the_bounds_are_as_far() -> Non
     far = to_program(lower(_normalised(0.0, 1.0), "net"), {}, Precision("bm1684x", "F16"))
     expected = simulate(far, given)["normal"].astype(np.float64)
     assert "are not as simulated" in not_as_simulated(far, "bm1684x", [given], [{"normal": expected * 1.2}])
+
+
+@pytest.mark.parametrize(("largest", "bound"), [(1.5, 2.0 * 2.0**-9), (20.0, 20.0 * 2.0**-9)])
+def test_last_bits_are_those_of_the_largest_value_also_beyond_what_calibration_saw(
+    largest: float, bound: float
+) -> None:
+    """A unit in the last place of 20 in F16 is 2^-6, which is more than all that 2 lets differ."""
+    op = TpuActivation(name="y", inputs=("x",), output="y", function="hard_swish", mode="F16", magnitude=2.0)
+    read = np.array([-1.0, 0.5, largest], np.float16)
+    assert largest_on(op, [read], read, "bm1684x") == bound

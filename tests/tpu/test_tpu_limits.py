@@ -60,3 +60,21 @@ def test_a_traced_model_that_cannot_be_compiled_costs_no_build(
     assert not refuted(report)
     (line,) = [each for each in report["details"]["summary"] if each.startswith("traced")]
     assert "failed while lowering the network" in line
+
+
+def test_values_that_later_parts_of_a_traced_model_write_over_refute_nothing(
+    tpu_toolchain: object, tmp_path: Path
+) -> None:
+    """The host resizes the rows, so that the model has three parts, which share memory."""
+    net = Net()
+    first = net("Conv", "rows", net.normal(8, 6, 5), pads=[2, 2], to="first")
+    wider = net("Resize", net("LeakyRelu", first, alpha=0.1), "", net.constant([1.0, 1.0, 2.0]), mode="linear")
+    again = net("Conv", wider, net.normal(8, 8, 5), pads=[2, 2], to="again")
+    report = built(
+        net.model([net("Conv", again, net.normal(4, 8, 5), pads=[2, 2], to="last")]),
+        "chip: cv181x, precision: bf16",
+        tmp_path,
+    )
+    assert report["status"] == "ok"
+    assert not refuted(report)
+    assert "first" in report["details"]["traced"]["overwritten"][0]
