@@ -78,3 +78,4 @@ def test_values_that_later_parts_of_a_traced_model_write_over_refute_nothing(
     assert report["status"] == "ok"
     assert not refuted(report)
     assert "first" in report["details"]["traced"]["overwritten"][0]
+    assert " first, " in report["verify"]["program_vs_artifact"][0]["note"], "compared with what reads it"
