@@ -16,6 +16,7 @@ from nnkit.errors import UsageError
 from nnkit_tpu.batch import with_batch
 from nnkit_tpu.chip_forms import Written, with_copies
 from nnkit_tpu.chips import CV_CHIPS, chip_named
+from nnkit_tpu.kept_apart import kept_apart
 from nnkit_tpu.layer_group.audit import Audit
 from nnkit_tpu.layer_group.injection import LoweredProgram, Outcome, compile_groups
 from nnkit_tpu.program import Mode, TpuGraph
@@ -156,8 +157,11 @@ def write_sources(
 ) -> TopMlir:
     """What the compiler reads: Top MLIR, weights, calibration table (INT8) and qtable (where `modes` are given)."""
     written = with_copies(Written(graph, ranges, modes), options.chip, options.mode)
-    graph, ranges, modes = with_batch(written.graph, options.batch), written.ranges, written.modes
-    graph = graph if options.chip in CV_CHIPS else windows_in_front(graph)
+    written = replace(written, graph=with_batch(written.graph, options.batch))
+    if options.chip not in CV_CHIPS:
+        in_front = replace(written, graph=windows_in_front(written.graph))
+        written = kept_apart(in_front, options.chip, options.mode)
+    graph, ranges, modes = written.graph, written.ranges, written.modes
     top = top_mlir(graph, TOP_WEIGHTS, options.fuse_preprocess)
     (folder / TOP_MLIR).write_text(top.text, encoding="utf-8")
     write_npz(folder / TOP_WEIGHTS, top.weights)
