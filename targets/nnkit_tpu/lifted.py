@@ -25,13 +25,26 @@ from nnkit_tpu.recurrent import TpuRecurrent
 _FUNCTIONS = ("sigmoid", "silu", "sqrt", "tanh", "elu", "softplus", "mish", "erf")
 
 
+_MOST_ADDENDS = 9
+"""Those of an average in BF16 on the BM chips, which round its sum to 8 bits behind every one of them.
+
+Each rounding is by up to 2^-9 of the sum that it rounds. The mean of n like values is off by (n + 1) / 2 such parts
+then, and by one more each for its factor and its result: in all 2^-6 of it at most for 9 values. Sums of hundreds do
+not grow any more, as what is added is below half of their last bit: the mean of ones in windows of 17 x 17 was 0.887.
+"""
+
+
 def asked_mode(op: TpuOp, lifted: Mode) -> Mode:
     """What an op that runs in float32 is asked for. lifted: what the compiler computes in float32 by itself.
 
     In 16 bits the bm1688 computes the error function coarsely, beside it by up to 0.03, and the BM chips a mean that
-    is large beside the deviation: these are asked for in float32.
+    is large beside the deviation: these are asked for in float32, as are averages that BF16 is too coarse for.
     """
-    coarse = isinstance(op, TpuGroupNorm) or (isinstance(op, TpuActivation) and op.function == "erf")
+    coarse = (
+        isinstance(op, TpuGroupNorm)
+        or (isinstance(op, TpuPool) and lifted == "BF16")
+        or (isinstance(op, TpuActivation) and op.function == "erf")
+    )
     return "F32" if coarse else lifted
 
 
@@ -46,7 +59,7 @@ def computed_mode(op: TpuOp, asked: Mode, chip: str, float32: Collection[str]) -
         case TpuBinary() if op.function == "div":
             lifted = chip == "bm1684x" or op.constant is not None
         case TpuPool() if op.function == "average":
-            lifted = asked == "F16"
+            lifted = asked == "F16" or op.window.kernel_h * op.window.kernel_w > _MOST_ADDENDS
         case TpuReduce() if op.function == "mean":
             lifted = asked == "F16" and op.axes == (2, 3)  # the compiler makes an average pool of it
         case TpuGroupNorm():

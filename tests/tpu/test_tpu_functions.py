@@ -13,8 +13,9 @@ from tpu_build import built, refuted
 from tpu_net import Case, Net
 from tpu_op_cases import FUNCTIONS, network
 
+from nnkit.program import Window
 from nnkit_tpu.lifted import asked_mode, computed_mode
-from nnkit_tpu.program import TpuActivation, TpuLayerNorm
+from nnkit_tpu.program import TpuActivation, TpuLayerNorm, TpuPool
 from nnkit_tpu.toolchain import Toolchain
 
 NOT_ON_CV = ("erf", "clip_below", "clip_above", "expanded")
@@ -168,3 +169,8 @@ def test_which_functions_are_computed_in_float32() -> None:
     assert (asked_mode(erf, "F16"), asked_mode(gelu, "F16")) == ("F32", "F16")
     assert computed_mode(norm, "BF16", "bm1688", ()) == "F32"
     assert computed_mode(norm, "F16", "bm1688", ()) == "F16"
+    few, many = (
+        TpuPool(name="p", inputs=("x",), output="p", function="average", window=Window(side, side)) for side in (3, 4)
+    )
+    assert (computed_mode(few, "BF16", "bm1688", ()), computed_mode(many, "BF16", "bm1688", ())) == ("BF16", "F32")
+    assert (asked_mode(many, "BF16"), asked_mode(many, "F16")) == ("F32", "F16")

@@ -108,6 +108,17 @@ def test_the_chip_model_agrees(chip: str, tpu_toolchain: Toolchain, tmp_path: Pa
     assert refuted(built(_model(), f"chip: {chip}", tmp_path)) == []
 
 
+def test_means_of_many_values_are_right_in_bf16(tpu_toolchain: Toolchain, tmp_path: Path) -> None:
+    """In BF16 the BM chips round the sum behind every addend: it grows no more at 256 times what is added."""
+    net = Net()
+    image = net("Pad", "x", net.ints(0, 0, 35, 35, 0, 0, 35, 35), net.constant(1.0), to="image")
+    for side in (17, 40):
+        net("AveragePool", image, kernel_shape=(side, side), strides=(side, side), to=f"side_{side}")
+    report = built(net.model(["side_17", "side_40"]), "chip: bm1684x, precision: bf16", tmp_path)
+    assert report["status"] == "ok"
+    assert refuted(report) == []
+
+
 @pytest.mark.parametrize(
     ("precision", "hp"), [("int8", ()), ("bf16", ()), ("int8", ("Max_33", "Max_60", "Average_17", "Average_20"))]
 )
