@@ -21,7 +21,7 @@ from nnkit.graph import InputSpec, LayerTags, Model, OutputSpec
 from nnkit_tpu.chip_model import run_on_chip_model
 from nnkit_tpu.compile import CompileOptions, lower_graph
 from nnkit_tpu.lowering import lower
-from nnkit_tpu.quantize import Precision, to_program
+from nnkit_tpu.quantize import Precision, other_modes, to_program
 from nnkit_tpu.toolchain import Toolchain
 
 SHAPE = (1, 4, 10, 10)
@@ -256,11 +256,14 @@ def test_layers_in_float32_are_those_of_the_compilers_lowered_program(
     shapes = {o.name: tuple(d.dim_value for d in o.type.tensor_type.shape.dim) for o in proto.graph.output}
     outputs = tuple(OutputSpec(name, shapes[name]) for name in names)
     graph = lower(Model(proto.SerializeToString(), LayerTags(), (InputSpec("x", SHAPE),), outputs, 17), "ops")
-    text = lower_graph(tpu_toolchain, graph, CompileOptions(chip, mode), tmp_path).mlir.read_text(encoding="utf-8")
+    program = to_program(graph, {}, Precision(chip, mode))
+    modes = other_modes(program, mode)
+    assert set(modes) == ({"globalaveragepool", "mean_of_image"} if mode == "BF16" else set())
+    options = CompileOptions(chip, mode)
+    text = lower_graph(tpu_toolchain, graph, options, tmp_path, modes=modes).mlir.read_text(encoding="utf-8")
     places = dict(re.findall(r'^(#loc\d*) = loc\("(.*)"\)$', text, re.MULTILINE))
     ops = re.findall(r'= "tpu\.\w+"\(.* -> tensor<(?:\d+x)*(\w+)> loc\((#loc\d*)\)$', text, re.MULTILINE)
     theirs = {places[place]: kind.upper() for kind, place in ops}
-    program = to_program(graph, {}, Precision(chip, mode))
     ours = {op.output: op.mode for op in program.ops}
     assert len(ours) > 20
     assert ours == {name: theirs[name] for name in ours}
