@@ -67,7 +67,7 @@ FLOAT_LAYERS = "float_layers"
 
 _READS, _DEPLOYS = "model_transform.py", "model_deploy.py"
 _DYNAMIC = "run_mode TPU_DYNAMIC"
-_SCRIPT_TIMEOUT_S = 3600.0
+_SCRIPT_TIMEOUT_S = 7200.0
 _EMPTY: Mapping[str, Any] = MappingProxyType(
     {"vendor_status": "", "vendor_read": "", "vendor_cosine": None, "vendor_cycles": None}
 )
