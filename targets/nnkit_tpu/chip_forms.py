@@ -15,7 +15,7 @@ found by comparison with the vendor's chip model.
   pixel, otherwise an image padded by nothing.
 * In INT8 a limited ReLU that no op takes in is taken for a change of what it reads, in its precision, too; it
   becomes a convolution by 1.
-* A limited ReLU in BF16 is an op of its own where more than one op needs its value (`limits_apart.py`).
+* The limit of a ReLU in BF16 is an op of its own where more than one op needs its value (`limits_apart.py`).
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def with_copies(written: Written, chip: str, mode: Mode) -> Written:
     is_cv = chip.startswith(_FAMILY)
     graph, modes = written.graph, dict(written.modes or {})
     ranges = dict(written.ranges) if written.ranges is not None else None
-    graph = limits_apart(graph) if is_cv and mode == "BF16" else graph
+    graph = limits_apart(graph, ranges, modes, mode) if is_cv else graph
     reads = Counter(name for op in graph.ops for name in op.inputs)
     tensors, ops = dict(graph.tensors), list[TpuOp]()
     for op in graph.ops if is_cv else ():

@@ -45,7 +45,6 @@ from nnkit_tpu.exactness import not_as_simulated
 from nnkit_tpu.grouping import QUICK_CUTS, choose_groups, own_plan, without_wrong_groups
 from nnkit_tpu.layer_group.injection import Outcome
 from nnkit_tpu.layer_group.report import audit_report
-from nnkit_tpu.limits_apart import unlike_inside
 from nnkit_tpu.lowered import TpuLowered
 from nnkit_tpu.mlir_reader import disagreements, read_lowered
 from nnkit_tpu.model_run import run_model
@@ -273,14 +272,12 @@ def _traced(
 ) -> Compiled:
     """The model that gives every inner value, in a folder of its own in `work`; audited as the released one.
 
-    Not inputs reshaped: on the bm1688 such an output stays zero, as does all that is computed from it. Nor what the
-    cv18xx hold otherwise than what reads it takes it.
+    Not inputs reshaped: on the bm1688 such an output stays zero, as does all that is computed from it.
     """
     inner = work / "traced"
     inner.mkdir()
     reshaped = {op.output for op in graph.ops if isinstance(op, TpuReshape) and op.inputs[0] in graph.inputs}
-    unlike = unlike_inside(graph, modes) if how.chip in CV_CHIPS and how.mode == "INT8" else set()
-    left_out = (reshaped | unlike).difference(graph.outputs)
+    left_out = reshaped.difference(graph.outputs)
     every_value = replace(graph, outputs=tuple(op.output for op in graph.ops if op.output not in left_out))
     plain = replace(how, quant_output=False, cores=1, batch=1)
     return compile_graph(toolchain, every_value, plain, inner, ranges=ranges, modes=modes, search=False)

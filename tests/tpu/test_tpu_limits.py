@@ -21,7 +21,7 @@ def _limited(net: Net, source: str, channels: int = 8) -> Model:
     return net.model([net("Add", weighed, limited, to="sum")])
 
 
-@pytest.mark.parametrize("options", ["precision: bf16", "tags: {hp: [conv]}"])
+@pytest.mark.parametrize("options", ["precision: bf16", "tags: {hp: [conv]}", "tags: {hp: [conv, weighed, sum]}"])
 def test_all_that_reads_a_limited_value_gets_it_with_its_limit(
     tpu_toolchain: object, tmp_path: Path, options: str
 ) -> None:
