@@ -67,7 +67,7 @@ def computed_mode(op: TpuOp, asked: Mode, chip: str, float32: Collection[str]) -
         case TpuLayerNorm():
             lifted = chip == "bm1688" and asked == "BF16"
         case TpuRecurrent():
-            lifted = op.cell == "gru" or chip == "bm1688" or asked == "F16"
+            lifted = op.cell == "gru" or asked == "F16"
         case TpuReshape():
             lifted = op.inputs[0] in float32
         case _:

@@ -75,7 +75,10 @@ def test_in_float32_they_are_what_onnx_runtime_computes() -> None:
         np.testing.assert_allclose(values[name], truth[0], atol=2e-6)
 
 
-@pytest.mark.parametrize("options", ["chip: bm1684x", "chip: bm1688", "chip: bm1684x, precision: f16"])
+@pytest.mark.parametrize(
+    "options",
+    ["chip: bm1684x", "chip: bm1688", "chip: bm1684x, precision: f16", "chip: bm1688, precision: bf16"],
+)
 def test_the_chip_model_agrees(tpu_toolchain: Toolchain, tmp_path: Path, options: str) -> None:
     report = built(_network(), options, tmp_path)
     assert refuted(report) == []
