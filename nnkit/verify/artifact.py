@@ -126,12 +126,12 @@ def _compare_layers(
 ) -> ArtifactVerdict:
     """Every layer of every input, on what the runner itself gave that layer.
 
-    Inner values may come from another model than the outputs. Where the two give other outputs than one another, the
-    released one is compared with the simulation of the whole network first: where it agrees, the layers of the other
-    prove nothing and are not compared; otherwise the verdict says how far either is from it. Where a layer may differ
-    within a bound, neither may be as simulated: the layers of the other are then compared with its own outputs, and
-    the released one passes where networks that keep to the bounds are as far from the simulation: the other model,
-    whose layers are compared, and some that are drawn (`drift.py`).
+    Inner values may come from another model than the outputs. Where the two give other outputs than one another,
+    the released one is compared with the simulation of the whole network first: where it alone agrees, the layers
+    of the other prove nothing and are not compared; where both do, they are; otherwise the verdict says how far
+    either is. Where a layer may differ within a bound, neither may be as simulated: the layers of the other are
+    then compared with its own outputs, and the released one passes where networks that keep to the bounds are as
+    far from the simulation: the other model, whose layers are compared, and some that are drawn (`drift.py`).
 
     A layer whose values the artifact does not hold is computed, and so compared with the layers that read it. Where
     it holds none at all, and layers may differ, the outputs are judged by networks that are drawn alone.
@@ -156,18 +156,21 @@ def _compare_layers(
             size = sum(expected[name].size for name in program.outputs)
             if not released:
                 count.add(program.outputs, result.outputs, expected)
+                if traced:
+                    note = (
+                        f"the released model's outputs are as simulated, {traced} of {size} of the model that gives "
+                        "inner values are not: its layers were not compared"
+                    )
+                    continue
+                own_outputs = True
+            else:
                 note = (
-                    f"the released model's outputs are as simulated, {traced} of {size} of the model that gives "
-                    "inner values are not: its layers were not compared"
+                    "the released model and the one that gives inner values have other outputs: of "
+                    f"{size} values, {released} of the released one and {traced} of the other are not as simulated"
                 )
-                continue
-            note = (
-                "the released model and the one that gives inner values have other outputs: of "
-                f"{size} values, {released} of the released one and {traced} of the other are not as simulated"
-            )
-            if count.may_drift:
-                own_outputs, told = _within_reach(program, given, result, expected, count.bound_on)
-                note += f"; {told}"
+                if count.may_drift:
+                    own_outputs, told = _within_reach(program, given, result, expected, count.bound_on)
+                    note += f"; {told}"
         values = {**given, **result.tensors, **({} if own_outputs else result.outputs)}
         for op in program.ops:
             lacking = [

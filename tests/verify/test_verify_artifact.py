@@ -288,6 +288,32 @@ def test_where_layers_may_differ_a_release_may_be_as_far_as_bounds_let(
     assert "the other 0.4082 (largest 2)" in verdict.note, "one value of 24"
 
 
+class BothRight(TwoModels):
+    """Every value may differ by one, as the first of the release does."""
+
+    def bound(self, program: Program, tensor: str) -> float:
+        return 1.0
+
+    def run(
+        self, artifact: Path, program: Program, inputs: Sequence[Mapping[str, NDArray[np.int64]]], *, trace: bool
+    ) -> list[RunResult]:
+        results = super().run(artifact, program, inputs, trace=trace)
+        for result in results:
+            result.outputs["out_v"].flat[0] += 1
+        return results
+
+
+@pytest.mark.parametrize("wrong", [0, 5])
+def test_layers_are_compared_where_both_models_are_right_and_differ_within_bounds(wrong: int) -> None:
+    def move(number: int, values: Values) -> None:
+        values["kept_v"].flat[3] += wrong
+
+    verdict = compare_artifact(BothRight("traced", move), Path(), chain(), inputs(1))
+    assert verdict.values == SIZE + 3 * SIZE, "the release's outputs, and the layers of the other"
+    assert (verdict.mismatches > 0) == bool(wrong)
+    assert not verdict.note
+
+
 class OutputsAlone(Bounded):
     """No model gives the inner values."""
 
