@@ -6,8 +6,10 @@ float32. A tagged sigmoid, say, gives float32, and what reads it turns that into
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
+from nnkit.graph.view import Shape
 from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.program import (
     Mode,
@@ -25,7 +27,13 @@ from nnkit_tpu.recurrent import TpuRecurrent
 _FUNCTIONS = ("sigmoid", "silu", "sqrt", "tanh", "elu", "softplus", "mish", "erf")
 
 
-_MOST_ADDENDS = 9
+_LONGEST_SUM = {"F16": 1024, "BF16": 9}
+"""Values along the axes of a mean or sum that the BM chips add up in 16 bits.
+
+They round the sum behind every addend: in F16, with 11 bits, one of like values no longer grows from 2048 of them on
+(the mean of 3000 ones was 0.875), in BF16, as pools, from 256 on.
+"""
+_MOST_ADDENDS = _LONGEST_SUM["BF16"]
 """Those of an average in BF16 on the BM chips, which round its sum to 8 bits behind every one of them.
 
 Each rounding is by up to 2^-9 of the sum that it rounds. The mean of n like values is off by (n + 1) / 2 such parts
@@ -43,13 +51,17 @@ def asked_mode(op: TpuOp, lifted: Mode) -> Mode:
     coarse = (
         isinstance(op, TpuGroupNorm)
         or (isinstance(op, TpuPool) and lifted == "BF16")
+        or isinstance(op, TpuReduce)
         or (isinstance(op, TpuActivation) and op.function == "erf")
     )
     return "F32" if coarse else lifted
 
 
-def computed_mode(op: TpuOp, asked: Mode, chip: str, float32: Collection[str]) -> Mode:
-    """The precision that an op really runs in. float32: the values that are in float32 already."""
+def computed_mode(op: TpuOp, asked: Mode, chip: str, float32: Collection[str], shape: Shape = ()) -> Mode:
+    """The precision that an op really runs in.
+
+    float32: the values that are in float32 already. shape: of the first input, for reductions.
+    """
     if chip in CV_CHIPS or asked not in ("F16", "BF16"):
         return asked
     match op:
@@ -60,8 +72,9 @@ def computed_mode(op: TpuOp, asked: Mode, chip: str, float32: Collection[str]) -
             lifted = chip == "bm1684x" or op.constant is not None
         case TpuPool() if op.function == "average":
             lifted = asked == "F16" or op.window.kernel_h * op.window.kernel_w > _MOST_ADDENDS
-        case TpuReduce() if op.function == "mean":
-            lifted = asked == "F16" and op.axes == (2, 3)  # the compiler makes an average pool of it
+        case TpuReduce():
+            image = op.function == "mean" and op.axes == (2, 3)  # the compiler makes an average pool of it
+            lifted = (asked == "F16" and image) or _is_long_sum(op, asked, shape)
         case TpuGroupNorm():
             lifted = True  # as it is asked for
         case TpuLayerNorm():
@@ -73,3 +86,9 @@ def computed_mode(op: TpuOp, asked: Mode, chip: str, float32: Collection[str]) -
         case _:
             lifted = False
     return "F32" if lifted else asked
+
+
+def _is_long_sum(op: TpuReduce, asked: Mode, shape: Shape) -> bool:
+    if op.function in ("max", "min") or not shape:
+        return False
+    return math.prod(shape[axis] for axis in op.axes) > _LONGEST_SUM[asked]

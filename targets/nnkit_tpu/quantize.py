@@ -113,13 +113,14 @@ def to_program(graph: TpuGraph, ranges: Mapping[str, ValueRange], precision: Pre
             asked = "F16"
         if isinstance(op, TpuReshape) and from_bf16:
             asked = "BF16"  # the compiler reshapes what is there, and casts behind it
-        mode = computed_mode(op, asked, precision.chip, [n for n, m in modes.items() if m == "F32"])
+        shape = graph.tensors[op.inputs[0]].shape
+        mode = computed_mode(op, asked, precision.chip, [n for n, m in modes.items() if m == "F32"], shape)
         modes[op.output] = mode
         formats[op.output] = _stored(chosen[op.output]) if mode == "INT8" else _FORMATS[mode]
         casts = tuple(_cast(name, formats[name], mode, modes[name], chosen, precision.chip) for name in op.inputs)
         known = ranges.get(op.range_of or op.output)
         magnitude = known.max_abs if known is not None else 0.0
-        placed, shape = replace(op, mode=mode, casts=casts, magnitude=magnitude), graph.tensors[op.inputs[0]].shape
+        placed = replace(op, mode=mode, casts=casts, magnitude=magnitude)
         ops.append(_with_integers(placed, formats[op.output], shape, precision.chip) if mode == "INT8" else placed)
     tensors = {name: _tensor(graph.tensors[name], formats[name]) for name in graph.tensors}
     return Program(graph.name, tensors, tuple(ops), graph.inputs, graph.outputs, "nnkit_tpu.arithmetic", tuple(notes))

@@ -15,7 +15,7 @@ from tpu_op_cases import FUNCTIONS, network
 
 from nnkit.program import Window
 from nnkit_tpu.lifted import asked_mode, computed_mode
-from nnkit_tpu.program import TpuActivation, TpuLayerNorm, TpuPool
+from nnkit_tpu.program import TpuActivation, TpuLayerNorm, TpuPool, TpuReduce
 from nnkit_tpu.toolchain import Toolchain
 
 NOT_ON_CV = ("erf", "clip_below", "clip_above", "expanded")
@@ -173,4 +173,7 @@ def test_which_functions_are_computed_in_float32() -> None:
         TpuPool(name="p", inputs=("x",), output="p", function="average", window=Window(side, side)) for side in (3, 4)
     )
     assert (computed_mode(few, "BF16", "bm1688", ()), computed_mode(many, "BF16", "bm1688", ())) == ("BF16", "F32")
+    mean = TpuReduce(name="m", inputs=("x",), output="m", function="mean", axes=(1,), keep_dims=True)
+    of = {size: computed_mode(mean, "F16", "bm1688", (), (1, size, 4)) for size in (1024, 1025)}
+    assert of == {1024: "F16", 1025: "F32"}
     assert (asked_mode(many, "BF16"), asked_mode(many, "F16")) == ("F32", "F16")
