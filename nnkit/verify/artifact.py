@@ -225,7 +225,7 @@ def _within_reach(
     """Whether networks that keep to the bounds of layers are as far from the simulation as the released outputs."""
     released = distance(program, result.outputs, expected)
     traced = [distance(program, {**result.outputs, **result.tensors}, expected)] if result.tensors else []
-    draws = drawn(program, given, expected, bound)
+    draws = drawn(program, given, expected, bound, lambda draws: released.within([*traced, *draws]))
     within = released.within([*traced, *draws])
     rows = [("the released one", released), *(("the other", each) for each in traced)]
     rows += [("networks drawn within the bounds up to", furthest(draws))] if draws else []

@@ -162,5 +162,9 @@ def not_as_simulated(program: Program, chip: str, given: Sequence[Values], compu
 
 def _is_near(program: Program, chip: str, given: Values, outputs: Values, simulated: Values) -> bool:
     """Whether the outputs are as near as those of networks that are drawn within the layers' bounds."""
-    draws = drawn(program, given, simulated, lambda op, inputs, result: largest_on(op, inputs, result, chip))
-    return distance(program, outputs, simulated).within(draws)
+    mine = distance(program, outputs, simulated)
+
+    def bound(op: OpBase, inputs: Sequence[NDArray[Any]], result: NDArray[Any]) -> float | NDArray[np.float64]:
+        return largest_on(op, inputs, result, chip)
+
+    return mine.within(drawn(program, given, simulated, bound, mine.within))

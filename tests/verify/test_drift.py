@@ -8,7 +8,7 @@ from program_builder import ProgramBuilder
 
 from nnkit.program import Program
 from nnkit.simulate import simulate
-from nnkit.verify.drift import DRAWS, Distance, LayerBound, distance, drawn
+from nnkit.verify.drift import DRAWS, MOST_DRAWS, Distance, LayerBound, distance, drawn
 
 SHAPE = (4, 16, 16)
 
@@ -50,6 +50,23 @@ def test_exact_layers_move_nothing_and_formats_end_where_they_end() -> None:
     expected = simulate(program, at_the_end)
     for each in drawn(program, at_the_end, expected, largest):
         assert each.root_mean_square == pytest.approx((1 / 3) ** 0.5, rel=0.1), "half of the moves would leave it"
+
+
+def test_more_are_drawn_until_they_tell_enough() -> None:
+    program, given = doubled_twice(), inputs()
+    how = program, given, simulate(program, given), by_output(first_v=1.0, out_v=0.0)
+    assert len(drawn(*how, lambda draws: len(draws) >= 7)) == 7
+    assert len(drawn(*how, lambda draws: False)) == MOST_DRAWS
+    assert drawn(*how, lambda draws: False)[:DRAWS] == drawn(*how)
+
+
+@pytest.mark.parametrize(("largest", "is_within"), [(9.0, True), (10.5, True), (10.6, False)])
+def test_the_spread_of_many_says_how_far_another_may_be(largest: float, is_within: bool) -> None:
+    """Half of them at 8 and half at 9: a mean of 8.5, a standard deviation of 0.51."""
+    others = [Distance(1.0, 8.0 + index % 2) for index in range(MOST_DRAWS)]
+    assert Distance(1.0, largest).within(others) == is_within
+    assert not Distance(1.01, 8.0).within(others), "of equal ones there is no spread"
+    assert not Distance(1.0, 9.1).within(others[:-1]), "fewer tell no spread"
 
 
 def test_within_needs_both_measures() -> None:
