@@ -26,9 +26,8 @@ DRAWS, MOST_DRAWS = 4, 24
 """A network that is like the drawn ones is further than all of n in one of two measures in up to 2 of n + 1 cases:
 40 % with 4, 8 % with 24."""
 
-_DEVIATIONS = (
-    4.0  # which a largest difference, of Gumbel's distribution, exceeds in 0.3 % of cases, a mean hardly ever
-)
+_DEVIATIONS = 4.0
+"""A largest difference, of Gumbel's distribution, exceeds so many in 0.3 % of cases, a mean hardly ever."""
 
 
 class Distance(NamedTuple):

@@ -50,6 +50,7 @@ from nnkit_tpu.normalised_images import normalised_as_images
 from nnkit_tpu.parted_products import parted_products, rows_together
 from nnkit_tpu.patches import patches_as_rows
 from nnkit_tpu.permutations import in_steps
+from nnkit_tpu.places import in_place_of
 from nnkit_tpu.pool_parts import pools_of_parts
 from nnkit_tpu.program import (
     Mode,
@@ -117,12 +118,7 @@ def _limited_in_integers(op: TpuOp, shape: Sequence[int]) -> TpuOp:
     if op.bounds[0] != 0.0 or not np.isfinite(op.bounds[1]):
         return op
     return TpuConv(
-        name=op.name,
-        inputs=op.inputs,
-        output=op.output,
-        tags=op.tags,
-        origins=op.origins,
-        range_of=op.range_of,
+        **in_place_of(op),
         weight=np.ones((shape[1], 1, 1, 1), np.float32),
         bias=None,
         group=shape[1],

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from nnkit_tpu.places import in_place_of
 from nnkit_tpu.program import (
     FloatArray,
     Mode,
@@ -72,12 +73,7 @@ def _number_added(op: TpuOp) -> float | None:
 
 def _sum(op: TpuOp, number: float) -> TpuBinary:
     return TpuBinary(
-        name=op.name,
-        inputs=op.inputs,
-        output=op.output,
-        tags=op.tags,
-        origins=op.origins,
-        range_of=op.range_of,
+        **in_place_of(op),
         function="add",
         constant=np.full(1, number, np.float32),
     )

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from nnkit_tpu.compiler_thresholds import scaled_by
+from nnkit_tpu.places import in_place_of
 from nnkit_tpu.program import (
     FloatArray,
     TpuBinary,
@@ -73,12 +74,7 @@ def _by_a_number(op: TpuConv) -> TpuOp:
     if not alike or shifted or op.relu or abs(factors[0]) < _LEAST_FACTOR:
         return op
     return TpuBinary(
-        name=op.name,
-        inputs=op.inputs,
-        output=op.output,
-        tags=op.tags,
-        origins=op.origins,
-        range_of=op.range_of,
+        **in_place_of(op),
         function="mul",
         constant=factors[:1].reshape((1,) * op.weight.ndim),
     )
