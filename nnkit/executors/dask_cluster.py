@@ -73,7 +73,8 @@ class DaskExecutor:
                     n_workers=self.workers,
                     threads_per_worker=1,
                     processes=True,
-                    dashboard_address="127.0.0.1:0" if self._serves_dashboard else None,
+                    dashboard_address="127.0.0.1:0",  # Dask serves HTTP in any case, at a port that others may have
+                    scheduler_kwargs={} if self._serves_dashboard else {"dashboard": False},
                     silence_logs=logging.CRITICAL,
                 )
                 self._stack.callback(cluster.close)

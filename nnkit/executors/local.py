@@ -107,6 +107,8 @@ class Processes:
 
 _work: tuple[Callable[[Any, Any], Any], Any] | None = None
 """In a worker process: its function and what all parts share, set once when it starts."""
+_under_way = False
+"""In a worker process: a part runs, and cleans up after itself where the process is to end."""
 
 
 def _start(function: Callable[[Any, Any], Any], shared: Any, environment: dict[str, str]) -> None:
@@ -122,16 +124,27 @@ class _Ended(SystemExit):
 
 
 def _end(number: int, frame: object) -> None:
-    """The pool ends its processes again when it notices that one is gone: that must not cut the cleaning short."""
+    """The pool ends its processes again when it notices that one is gone: that must not cut the cleaning short.
+
+    Between parts there is nothing to clean up. What is raised there the pool's code takes for an error of the result
+    that it sends, and sends that instead, for ever where the first try has left the queue's lock behind.
+    """
     signal.signal(number, signal.SIG_IGN)
+    if not _under_way:
+        os._exit(128 + number)
     raise _Ended(128 + number)
 
 
 def _part(task: Any) -> Any:
+    global _under_way
     if _work is None:
         raise RuntimeError("a worker process was not started")
     function, shared = _work
     try:
-        return function(shared, task)
+        try:
+            _under_way = True
+            return function(shared, task)
+        finally:
+            _under_way = False
     except _Ended as end:  # the pool would take it for the part's result, and wait for this process for ever
         os._exit(int(end.code or 0))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
 import os
 import signal
+import socket
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -77,6 +81,22 @@ def test_a_worker_that_dies_idle_while_another_works(tmp_path: Path) -> None:
     assert seen == [0, 1]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such signal")
+def test_a_worker_ends_where_it_waits_to_send_a_result(tmp_path: Path) -> None:
+    """The pool's code catches what is raised there, and tries again; the pool waits for the process."""
+    context, flag = multiprocessing.get_context("spawn"), tmp_path / "waits"
+    lock = context.Lock()
+    process = context.Process(target=executor_jobs.wait_between_parts, args=(lock, str(flag)), daemon=True)
+    process.start()
+    while not flag.exists():
+        assert process.is_alive()
+        time.sleep(0.02)
+    process.terminate()
+    process.join(60)
+    assert process.exitcode == 128 + signal.SIGTERM
+    process.kill()
+
+
 @pytest.mark.parametrize("kind", ["processes", "dask"])
 def test_a_part_that_kills_every_worker_is_an_error(kind: str, request: pytest.FixtureRequest) -> None:
     executor: Executor = Processes(2) if kind == "processes" else request.getfixturevalue("cluster")
@@ -134,6 +154,18 @@ def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPat
 def test_workers_of_an_own_cluster_are_started_with_the_malloc_settings(cluster: Executor) -> None:
     names = ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"]
     assert run_parts(cluster, executor_jobs.started_with, None, names) == ["134217728", "134217728"]
+
+
+def test_two_clusters_on_this_host_do_not_meet() -> None:
+    """Dask would serve both at port 8787, and warn of the second."""
+    pytest.importorskip("distributed")
+    with socket.socket() as taken, warnings.catch_warnings():
+        with contextlib.suppress(OSError):  # it is taken already
+            taken.bind(("127.0.0.1", 8787))
+            taken.listen()
+        warnings.simplefilter("error")
+        with DaskExecutor(None, 1) as other:
+            assert run_parts(other, executor_jobs.square, 1, [2]) == [5]
 
 
 def test_a_cluster_without_workers_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
