@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from typing import Any
 
 from nnkit.errors import ToolError
@@ -100,9 +101,20 @@ class Processes:
         except (KeyboardInterrupt, GeneratorExit):  # nobody waits for what is running
             for process in multiprocessing.active_children():
                 process.terminate()
+            _close_results(pool)
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _close_results(pool: ProcessPoolExecutor) -> None:
+    """Close this process's end of the pipe that results come through, so that it ends with the last worker.
+
+    A worker that was ended in the middle of a large result leaves a part of it there, and the pool's thread waits for
+    the rest.
+    """
+    with suppress(AttributeError, OSError):  # it is the pool's own
+        pool._result_queue._writer.close()  # type: ignore[attr-defined]
 
 
 _work: tuple[Callable[[Any, Any], Any], Any] | None = None

@@ -46,6 +46,12 @@ def refuse(shared: object, task: int) -> int:
     return task
 
 
+def large(folder: str, task: int) -> bytes:
+    """A result that takes its time to be sent; says that it is on its way."""
+    Path(folder, f"running_{task}").touch()
+    return bytes(100_000_000)
+
+
 def started_with(shared: None, name: str) -> str | None:
     """A variable as it was when the process, or the one that it is forked from, was started: what glibc has read."""
     with open("/proc/self/environ") as file:
