@@ -13,5 +13,8 @@ HEADROOM = 1.25
 FALSE_POSITIVE_RATE = 0.001
 """Share of pairs of two people that may pass, where recall is told."""
 
+FLOAT_INPUTS: Final = "float_inputs"
+"""The correction that computes small first layers in floating point; trials of others have it, too."""
+
 FLOAT_OUTPUTS: Final = "float_outputs"
 """The correction that computes small last layers in floating point; trials of others have it, too."""

@@ -61,6 +61,7 @@ Correction = Literal[
     "tune_ranges",
     "refine_ranges",
     "adaround",
+    "float_inputs",
     "float_outputs",
 ]
 
@@ -103,8 +104,9 @@ class Calibration(RecipeModel):
         " numbers get room for larger ones; `tune_ranges`: ranges that the method made narrower than what was "
         "seen are widened where the layers that read them are better for it; `refine_ranges`: what is added "
         "before a Relu gets no levels for what the Relu cuts off; `adaround`: weights are rounded up or down as "
-        "the layer's outputs need; `float_outputs`: small last layers are computed in floating point. One that "
-        "harms is undone, but for `room_for_unseen` and `float_outputs`, which are not judged. "
+        "the layer's outputs need; `float_inputs`: small first layers are computed in floating point; "
+        "`float_outputs`: small last layers are. One that harms is undone, but for `room_for_unseen`, "
+        "`float_inputs` and `float_outputs`, which are not judged. "
         "`null`: the target's own choice.",
         examples=[["balance", "bias_correction", "refine_ranges", "adaround"]],
     )

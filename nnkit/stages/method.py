@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nnkit.calibrate.stats import CalibrationStats
-from nnkit.defaults import FLOAT_OUTPUTS
+from nnkit.defaults import FLOAT_INPUTS, FLOAT_OUTPUTS
 from nnkit.report.progress import Step
 from nnkit.stages.caching import Codec, StageCall, cached
 from nnkit.stages.types import Build
@@ -70,7 +70,7 @@ def gets_correction(build: Build, settings: Calibration, correction: str) -> boo
 
 def of_trials(build: Build, settings: Calibration) -> tuple[Correction, ...]:
     """The corrections that programs have which are made to be judged: those that are not judged themselves."""
-    return (FLOAT_OUTPUTS,) if gets_correction(build, settings, FLOAT_OUTPUTS) else ()
+    return tuple(each for each in (FLOAT_INPUTS, FLOAT_OUTPUTS) if gets_correction(build, settings, each))
 
 
 def ranges_call(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from nnkit.defaults import FLOAT_OUTPUTS
+from nnkit.defaults import FLOAT_INPUTS, FLOAT_OUTPUTS
 from nnkit.errors import RecipeError
 from nnkit.graph import Model
 from nnkit.mixed_precision.diagnosis import Diagnosis, LayerCost, layer_cost
@@ -13,6 +13,7 @@ from nnkit.mixed_precision.search import LayerSet
 from nnkit.program import Program
 from nnkit.target import Quantization
 from nnkit_tpu.bias_correction import corrects_biases
+from nnkit_tpu.float_inputs import floats_inputs
 from nnkit_tpu.float_outputs import floats_outputs
 from nnkit_tpu.lowered import TpuLowered
 from nnkit_tpu.options import TpuOptions
@@ -44,7 +45,11 @@ class TpuDiagnosis(Diagnosis):
             )
         self._original, self._model, self._network = original, lowered.model, lowered
         self._quantise, self._quantization = quantise, quantization
-        kept = (FLOAT_OUTPUTS,) if floats_outputs(quantization, options) else ()
+        floats = {
+            FLOAT_INPUTS: floats_inputs(quantization, options),
+            FLOAT_OUTPUTS: floats_outputs(quantization, options),
+        }
+        kept = tuple(name for name, asked in floats.items() if asked)
         plain = quantization.calibration.model_copy(update={"corrections": kept})
         self._uncorrected = replace(quantization, calibration=plain)
         self.trials_are_builds = not (corrects_biases(quantization) or rounds_weights(quantization))

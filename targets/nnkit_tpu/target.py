@@ -32,7 +32,9 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
     name = "tpu"
     summary = "Sophgo TPU: layer groups, bmodel or cvimodel by the vendor's compiler, its chip model"
     options = TpuOptions
-    corrections = ("adaround", "bias_correction", "float_outputs", "room_for_unseen", "tune_ranges")
+    corrections = (
+        *("adaround", "bias_correction", "float_inputs", "float_outputs", "room_for_unseen", "tune_ranges"),
+    )
     documentation = "docs/tpu.md"
     # Gelu before its numbers become layers of their own; of fully connected layers `dense.py` chooses one by one.
     default_rules = ("gelu_from_parts", *(rule for rule in DEFAULT_RULES if rule != "fc_to_conv"))
@@ -46,11 +48,13 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         return "kl"
 
     def corrections_with(self, options: TpuOptions) -> tuple[str, ...]:
-        """All of them; last layers in floating point where there are such."""
-        from nnkit.defaults import FLOAT_OUTPUTS
+        """All of them; first and last layers in floating point where there are such."""
+        from nnkit.defaults import FLOAT_INPUTS, FLOAT_OUTPUTS
+        from nnkit_tpu.float_inputs import can_float_inputs
         from nnkit_tpu.float_outputs import can_float_outputs
 
-        return tuple(each for each in self.corrections if each != FLOAT_OUTPUTS or can_float_outputs(options))
+        can = {FLOAT_INPUTS: can_float_inputs(options), FLOAT_OUTPUTS: can_float_outputs(options)}
+        return tuple(each for each in self.corrections if can.get(each, True))
 
     def own_corrections(self, options: TpuOptions) -> tuple[str, ...]:
         """All of them."""
@@ -113,6 +117,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         from nnkit_tpu.chip_forms import for_chip
         from nnkit_tpu.chips import CV_CHIPS
         from nnkit_tpu.emit import MODES
+        from nnkit_tpu.float_inputs import floats_inputs, with_float_inputs
         from nnkit_tpu.float_outputs import floats_outputs, with_float_outputs
         from nnkit_tpu.pixels import pixel_format, pixel_inputs
         from nnkit_tpu.quantize import Precision, to_program
@@ -133,8 +138,13 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
             return to_program(each, ranges, precision)
 
         program = quantise(graph)
+        notes: tuple[str, ...] = ()
+        if floats_inputs(quantization, options):
+            graph, notes = with_float_inputs(graph, program)
         if floats_outputs(quantization, options):
-            graph, notes = with_float_outputs(graph, program, quantization.statistics, options.chip)
+            graph, more = with_float_outputs(graph, program, quantization.statistics, options.chip)
+            notes = (*notes, *more)
+        if notes:
             program = quantise(graph)
             program = replace(program, notes=(*program.notes, *notes))
         weights = graph

@@ -23,11 +23,12 @@ def built(
     numbers: int = 0,
     largest: float | None = None,
     hp: Sequence[str] = (),
+    corrections: Sequence[str] = (),
 ) -> Mapping[str, Any]:
     """The report of a build of the network from random inputs.
 
     numbers: whole ones, below this. largest: the first of each is this, and no other is farther from zero.
-    hp: layers in floating point.
+    hp: layers in floating point. corrections: of the calibration.
     """
     random = np.random.default_rng(8)
     inputs, verified = "", []
@@ -41,9 +42,11 @@ def built(
             np.save(folder / f"{spec.name}_{index}.npy", values.astype(np.float32))
         inputs += f"    {spec.name}: {{calibration: {{images: {spec.name}_*.npy}}}}\n"
         verified.append(f"{spec.name}: {spec.name}_2.npy")
+    corrected = ", ".join(corrections)
     (folder / "recipe.yaml").write_text(
         f"nnkit: 1\nname: net\nmodel:\n  path: net.onnx\n  inputs:\n{inputs}"
-        f"targets:\n  tpu: {{{options}, layer_group: quick}}\ncalibration: {{method: max, corrections: []}}\n"
+        f"targets:\n  tpu: {{{options}, layer_group: quick}}\n"
+        f"calibration: {{method: max, corrections: [{corrected}]}}\n"
         f"verify: {{images: {{{', '.join(verified)}}}}}\ntags: {{hp: [{', '.join(hp)}]}}\n",
         encoding="utf-8",
     )

@@ -101,7 +101,7 @@ CASES = [
         "corrections: [equalize, bias]",
         "bias]",
         "'corrections[1]' must be equalize, balance, raise_largest, bias_correction, room_for_unseen, "
-        "tune_ranges, refine_ranges, adaround or float_outputs, but the text 'bias'",
+        "tune_ranges, refine_ranges, adaround, float_inputs or float_outputs, but the text 'bias'",
         "bias_correction",
     ),
     ("method: max", "bad_images: 1", "1}", "'bad_images' must be less than 1", "less than 1"),
