@@ -7,7 +7,7 @@ nothing there. The cv18xx have BF16, which keeps no more digits of a value than 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from nnkit.defaults import FLOAT_INPUTS
@@ -62,7 +62,7 @@ def with_float_inputs(graph: TpuGraph, program: Program) -> tuple[TpuGraph, tupl
     first: set[str] = set()
     for name in graph.inputs:
         layers = _first_layers(graph, name)
-        first.update(layers if all(made[each].mode == "INT8" or _moves(made[each]) for each in layers) else ())
+        first.update(layers if all(_gains(made[each], graph, made) for each in layers) else ())
     convolutions = [made[name] for name in made if name in first and isinstance(made[name], TpuConv)]
     if not convolutions or not _is_small(convolutions, list(made.values()), program):
         return graph, ()
@@ -82,6 +82,15 @@ def _first_layers(graph: TpuGraph, name: str) -> Collection[str]:
             return ()
         layers += [op.output, *behind]
     return layers
+
+
+def _gains(op: TpuOp, graph: TpuGraph, made: Mapping[str, TpuOp]) -> bool:
+    """Whether the layer is in integers, and its result is not read as integers and in floating point.
+
+    The one of a network whose patches a normalisation and a sum read cost 2 % (260,597 -> 265,845 cycles).
+    """
+    readers = {made[reader.output].mode == "INT8" for reader in graph.consumers(op.output)}
+    return _moves(op) or (op.mode == "INT8" and len(readers) == 1)
 
 
 def _moves(op: TpuOp) -> bool:
