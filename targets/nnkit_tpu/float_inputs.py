@@ -28,7 +28,7 @@ from nnkit_tpu.program import (
 )
 
 _FEWEST_WEIGHTS = 30_000
-"""The network has for each output channel of these layers. In 23 builds of 17 networks with more (vgg11_bn,
+"""The network has for each output channel of these layers. In 24 builds of 18 networks with more (vgg11_bn,
 mnasnet0_5, mobilenet_v2, resnet50 among them) F16 took -0.6 to 1.5 % more cycles, in twelve of nine with
 fewer up to 13 %."""
 
