@@ -106,7 +106,7 @@ def to_program(graph: TpuGraph, ranges: Mapping[str, ValueRange], precision: Pre
     for op in graph.ops:
         from_bf16 = precision.high == "F16" and modes[op.inputs[0]] == "BF16"  # which is not cast to F16
         floating = isinstance(formats[op.inputs[0]], Float) and not from_bf16
-        asked = _mode(op, floating, graph, precision, notes, chosen)
+        asked, reason = _mode(op, floating, graph, precision, chosen)
         if isinstance(op, TpuRecurrent) and (
             modes[op.inputs[0]] == "F16" or _read_in_f16(op, graph, precision, chosen)
         ):  # no code casts F16 to BF16, nor back
@@ -115,6 +115,8 @@ def to_program(graph: TpuGraph, ranges: Mapping[str, ValueRange], precision: Pre
             asked = "BF16"  # the compiler reshapes what is there, and casts behind it
         shape = graph.tensors[op.inputs[0]].shape
         mode = computed_mode(op, asked, precision.chip, [n for n, m in modes.items() if m == "F32"], shape)
+        if reason:
+            notes.append(f"{op.name} runs in {mode}: {reason}")
         modes[op.output] = mode
         formats[op.output] = _stored(chosen[op.output]) if mode == "INT8" else _FORMATS[mode]
         casts = tuple(_cast(name, formats[name], mode, modes[name], chosen, precision.chip) for name in op.inputs)
@@ -191,27 +193,26 @@ def _mode(
     floating: bool,
     graph: TpuGraph,
     precision: Precision,
-    notes: list[str],
     chosen: Mapping[str, Threshold],
-) -> Mode:
-    """The precision of one op; ops without an INT8 form run in the higher one, and that is noted.
+) -> tuple[Mode, str]:
+    """The precision that one op is asked for, and the reason where it has no INT8 form, and no tag.
 
     floating: whether what only moves values moves floats. chosen: thresholds, of an INT8 network.
     """
     if precision.mode != "INT8":
-        return precision.mode
+        return precision.mode, ""
     if "hp" in op.tags:
-        return precision.high
+        return precision.high, ""
     if isinstance(op, TpuReshape) and op.inputs[0] in graph.inputs and floating and precision.chip not in CV_CHIPS:
-        return "F32"  # the compiler makes integers of it behind the reshape
+        return "F32", ""  # the compiler makes integers of it behind the reshape
     floating = floating and op.inputs[0] not in graph.inputs
     match op:
         case TpuPermute() if _read_as_integers(op, graph, precision, chosen):
-            return "INT8"
+            return "INT8", ""
         case TpuSlice() | TpuReshape() | TpuPermute() | TpuUpsample():
-            return precision.high if floating else "INT8"
+            return (precision.high if floating else "INT8"), ""
         case TpuReduce() if reduced_in_integers(op, graph.tensors[op.inputs[0]].shape, precision.chip):
-            return "INT8"
+            return "INT8", ""
         case TpuInterp() | TpuReduce() | TpuLayerNorm() | TpuGroupNorm() | TpuEmbedding() | TpuRecurrent():
             reason = "it has no INT8 form"
         case TpuPad() if op.method == "reflect" and precision.chip in _SLOW_REFLECTION:
@@ -239,13 +240,12 @@ def _mode(
         case TpuBinary() if adds_unlike_ranges(op, chosen):
             reason = f"the compiler adds ranges over {MOST_UNLIKE} times apart in floating point"
         case _:
-            return "INT8"
+            return "INT8", ""
     of_its_own = isinstance(op, TpuRecurrent) and op.cell == "lstm" and precision.chip == "bm1684x"
     mode: Mode = "BF16" if of_its_own else precision.high  # an LSTM in F16 would be one in float32
     if isinstance(op, TpuGroupNorm):
         mode = "F32"
-    notes.append(f"{op.name} runs in {mode}: {reason}")
-    return mode
+    return mode, reason
 
 
 def _read_in_f16(op: TpuOp, graph: TpuGraph, precision: Precision, chosen: Mapping[str, Threshold]) -> bool:
@@ -254,9 +254,15 @@ def _read_in_f16(op: TpuOp, graph: TpuGraph, precision: Precision, chosen: Mappi
         if isinstance(reader, TpuReshape):
             if _read_in_f16(reader, graph, precision, chosen):
                 return True
-        elif computed_mode(reader, _mode(reader, False, graph, precision, [], chosen), precision.chip, ()) == "F16":
+        elif _computed(reader, graph, precision, chosen) == "F16":
             return True
     return False
+
+
+def _computed(op: TpuOp, graph: TpuGraph, precision: Precision, chosen: Mapping[str, Threshold]) -> Mode:
+    """The precision that a layer computes in, whatever it reads."""
+    asked, _ = _mode(op, False, graph, precision, chosen)
+    return computed_mode(op, asked, precision.chip, (), graph.tensors[op.inputs[0]].shape)
 
 
 def _read_as_integers(op: TpuOp, graph: TpuGraph, precision: Precision, chosen: Mapping[str, Threshold]) -> bool:
@@ -267,7 +273,7 @@ def _read_as_integers(op: TpuOp, graph: TpuGraph, precision: Precision, chosen: 
         if isinstance(reader, TpuReshape) and graph.reshaped_from(op.inputs[0]) in graph.inputs:
             return _read_as_integers(reader, graph, precision, chosen)
         weighs = isinstance(reader, TpuConv | TpuMatMul) and reader.weight is not None
-        return weighs and _mode(reader, False, graph, precision, [], chosen) == "INT8"
+        return weighs and _mode(reader, False, graph, precision, chosen)[0] == "INT8"
 
     readers = graph.consumers(op.output)
     return bool(readers) and op.output not in graph.outputs and all(map(reads_integers, readers))
