@@ -39,6 +39,9 @@ _MOST_PRODUCTS = 0.1
 """These layers make, as a share of the network's; the chips make half as many at a time."""
 
 
+_NONE = f"{FLOAT_INPUTS} changes nothing: no first convolution is small beside the network, or others read its input"
+
+
 def can_float_inputs(options: TpuOptions) -> bool:
     """Whether inputs come as floats, and F16 keeps more of them than 8 bits do."""
     as_floats = not options.quant_input and not options.fuse_preprocess
@@ -53,10 +56,11 @@ def floats_inputs(quantization: Quantization, options: TpuOptions) -> bool:
     return bool(quantization.statistics.trials) if asked is None else FLOAT_INPUTS in asked
 
 
-def with_float_inputs(graph: TpuGraph, program: Program) -> tuple[TpuGraph, tuple[str, ...]]:
+def with_float_inputs(graph: TpuGraph, program: Program, *, asked: bool) -> tuple[TpuGraph, tuple[str, ...]]:
     """The graph that `program` was made of, with its first convolutions in F16; and notes that name these.
 
-    As it is where the network is not large beside them, or where something else reads an input, too.
+    As it is where the network is not large beside them, or where something else reads an input, too; with `asked` a
+    note says so.
     """
     made = {op.output: op for op in program.ops if isinstance(op, TpuOp)}
     first: set[str] = set()
@@ -65,7 +69,7 @@ def with_float_inputs(graph: TpuGraph, program: Program) -> tuple[TpuGraph, tupl
         first.update(layers if all(_gains(made[each], graph, made) for each in layers) else ())
     convolutions = [made[name] for name in made if name in first and isinstance(made[name], TpuConv)]
     if not convolutions or not _is_small(convolutions, list(made.values()), program):
-        return graph, ()
+        return graph, (_NONE,) if asked else ()
     tagged = first - {name for name in first if isinstance(made[name], TpuReshape)}  # these keep what they are given
     ops = tuple(replace(op, tags=(*op.tags, "hp")) if op.output in tagged else op for op in graph.ops)
     return replace(graph, ops=ops), tuple(f"{op.name} runs in F16: it reads an input" for op in convolutions)

@@ -140,7 +140,8 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         program = quantise(graph)
         notes: tuple[str, ...] = ()
         if floats_inputs(quantization, options):
-            graph, notes = with_float_inputs(graph, program)
+            asked = quantization.calibration.corrections is not None
+            graph, notes = with_float_inputs(graph, program, asked=asked)
         if floats_outputs(quantization, options):
             graph, more = with_float_outputs(graph, program, quantization.statistics, options.chip)
             notes = (*notes, *more)

@@ -91,6 +91,12 @@ def test_others_stay_integers(model: Model, calibration: dict[str, object], opti
     assert set(modes) == {"INT8"}
 
 
+def test_what_was_asked_for_in_vain_is_told() -> None:
+    told = [note for note in _program(_network(SMALL)).notes if "float_inputs changes nothing" in note]
+    assert len(told) == 1
+    assert not any("float_inputs" in note for note in _program(_network(SMALL), {}, chosen=True).notes)
+
+
 def test_outputs_are_nearer_to_the_float_networks() -> None:
     model = _network(LARGE)
     plain, asked = _program(model, {"corrections": []}), _program(model)
