@@ -8,12 +8,12 @@ nothing there. The cv18xx have BF16, which keeps no more digits of a value than 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 from nnkit.defaults import FLOAT_INPUTS
 from nnkit.program import Program, macs
 from nnkit.target import Quantization
 from nnkit_tpu.chips import CV_CHIPS
+from nnkit_tpu.higher_precision import gets, in_higher_precision
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.program import (
     TpuConv,
@@ -38,7 +38,6 @@ _MOST_WEIGHTS = 0.005
 _MOST_PRODUCTS = 0.1
 """These layers make, as a share of the network's; the chips make half as many at a time."""
 
-
 _NONE = f"{FLOAT_INPUTS} changes nothing: no first convolution is small beside the network, or others read its input"
 
 
@@ -50,10 +49,7 @@ def can_float_inputs(options: TpuOptions) -> bool:
 
 def floats_inputs(quantization: Quantization, options: TpuOptions) -> bool:
     """Whether the recipe asks for it; one that leaves method and corrections to us does."""
-    if not can_float_inputs(options):
-        return False
-    asked = quantization.calibration.corrections
-    return bool(quantization.statistics.trials) if asked is None else FLOAT_INPUTS in asked
+    return can_float_inputs(options) and gets(FLOAT_INPUTS, quantization)
 
 
 def with_float_inputs(graph: TpuGraph, program: Program, *, asked: bool) -> tuple[TpuGraph, tuple[str, ...]]:
@@ -71,8 +67,9 @@ def with_float_inputs(graph: TpuGraph, program: Program, *, asked: bool) -> tupl
     if not convolutions or not _is_small(convolutions, list(made.values()), program):
         return graph, (_NONE,) if asked else ()
     tagged = first - {name for name in first if isinstance(made[name], TpuReshape)}  # these keep what they are given
-    ops = tuple(replace(op, tags=(*op.tags, "hp")) if op.output in tagged else op for op in graph.ops)
-    return replace(graph, ops=ops), tuple(f"{op.name} runs in F16: it reads an input" for op in convolutions)
+    return in_higher_precision(graph, tagged), tuple(
+        f"{op.name} runs in F16: it reads an input" for op in convolutions
+    )
 
 
 def _first_layers(graph: TpuGraph, name: str) -> Collection[str]:

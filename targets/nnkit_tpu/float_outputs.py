@@ -8,14 +8,13 @@ much room.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from nnkit.calibrate.room import widened_values
 from nnkit.calibrate.stats import CalibrationStats
 from nnkit.defaults import FLOAT_OUTPUTS
 from nnkit.program import Program, macs
 from nnkit.target import Quantization
 from nnkit_tpu.chips import CV_CHIPS
+from nnkit_tpu.higher_precision import gets, in_higher_precision
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.program import TpuActivation, TpuConv, TpuGraph, TpuMatMul, TpuOp, TpuReshape
 
@@ -40,10 +39,7 @@ def can_float_outputs(options: TpuOptions) -> bool:
 
 def floats_outputs(quantization: Quantization, options: TpuOptions) -> bool:
     """Whether the recipe asks for it; one that leaves method and corrections to us does."""
-    if not can_float_outputs(options):
-        return False
-    asked = quantization.calibration.corrections
-    return bool(quantization.statistics.trials) if asked is None else FLOAT_OUTPUTS in asked
+    return can_float_outputs(options) and gets(FLOAT_OUTPUTS, quantization)
 
 
 def with_float_outputs(
@@ -68,8 +64,7 @@ def with_float_outputs(
         is_image = len(sides) == 2 and min(sides) > 1
         if is_small or (is_fast and is_image and _ends_in(graph, op)):
             chosen[op.output] = f"{op.name} runs in {'BF16' if on_cv else 'F16'}: its results are outputs"
-    ops = tuple(replace(op, tags=(*op.tags, "hp")) if op.output in chosen else op for op in graph.ops)
-    return replace(graph, ops=ops), tuple(chosen.values())
+    return in_higher_precision(graph, chosen), tuple(chosen.values())
 
 
 def _is_small(op: TpuOp, most_weights: float) -> bool:

@@ -29,9 +29,6 @@ class TpuLowered(Lowered):
 
     def with_sixteen_bits(self, values: Sequence[str]) -> Self:
         """The network with the layers that make these values in F16 (BF16 on the cv18xx)."""
-        wanted = set(values)
-        ops = tuple(
-            replace(op, tags=(*op.tags, "hp")) if op.output in wanted and "hp" not in op.tags else op
-            for op in self.graph.ops
-        )
-        return replace(super().with_sixteen_bits(values), graph=replace(self.graph, ops=ops))
+        from nnkit_tpu.higher_precision import in_higher_precision
+
+        return replace(super().with_sixteen_bits(values), graph=in_higher_precision(self.graph, set(values)))

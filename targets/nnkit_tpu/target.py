@@ -138,16 +138,15 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
             return to_program(each, ranges, precision)
 
         program = quantise(graph)
-        notes: tuple[str, ...] = ()
+        plain, notes, more = graph, tuple[str, ...](), tuple[str, ...]()
         if floats_inputs(quantization, options):
             asked = quantization.calibration.corrections is not None
             graph, notes = with_float_inputs(graph, program, asked=asked)
         if floats_outputs(quantization, options):
             graph, more = with_float_outputs(graph, program, quantization.statistics, options.chip)
-            notes = (*notes, *more)
-        if notes:
+        if graph is not plain:
             program = quantise(graph)
-            program = replace(program, notes=(*program.notes, *notes))
+        program = replace(program, notes=(*program.notes, *notes, *more))
         weights = graph
         if precision.mode == "INT8" and rounds_weights(quantization):
             graph, program = rounded(lowered.model, graph, program, quantization, quantise)
