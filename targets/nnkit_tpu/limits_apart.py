@@ -1,11 +1,11 @@
 """Limits of a ReLU as ops of their own, for the cv18xx.
 
 In BF16 the compiler makes two ops of one with a limited ReLU, and gives the limited values to one of its readers
-alone: all others, and the output that the value may be, get them without the limit. Where a value is needed more
-than once, it is written with a Clip of its own.
+alone: all others, and the output that the value may be, get them without the limit. A concatenation takes a ReLU
+behind it in, and leaves the limit out. There, and where a value is needed more than once, the limit is a Clip of its
+own: behind a convolution's ReLU, in front of one that is an op.
 
-That ends below at minus the limit, where nothing is: in an INT8 network the compiler takes a Clip from 0 for a
-limited ReLU again.
+The Clip ends below at minus the limit: in an INT8 network the compiler takes a Clip from 0 for a limited ReLU again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from nnkit.calibrate.stats import ValueRange
-from nnkit_tpu.program import TpuActivation, TpuGraph, TpuOp, TpuRectified
+from nnkit_tpu.program import TpuActivation, TpuConcat, TpuGraph, TpuOp, TpuRectified
 
 
 def limits_apart(graph: TpuGraph, ranges: dict[str, ValueRange] | None, modes: dict[str, str], mode: str) -> TpuGraph:
@@ -25,18 +25,21 @@ def limits_apart(graph: TpuGraph, ranges: dict[str, ValueRange] | None, modes: d
     tensors, ops = dict(graph.tensors), list[TpuOp]()
     for op in graph.ops:
         limit, name = _limit(op), op.output
-        if not np.isfinite(limit) or modes.get(name, mode) != "BF16" or uses[name] < 2:
+        taken_in = isinstance(op, TpuActivation) and isinstance(graph.producer(op.inputs[0]), TpuConcat)
+        if not np.isfinite(limit) or modes.get(name, mode) != "BF16" or (uses[name] < 2 and not taken_in):
             ops.append(op)
             continue
-        before = f"{name}_unlimited"
-        tensors[before] = replace(graph.tensors[name], name=before)
+        between = f"{name}_unlimited" if isinstance(op, TpuRectified) else f"{name}_limited"
+        tensors[between] = replace(graph.tensors[name], name=between)
         if ranges is not None and name in ranges:
-            ranges[before] = ranges[name]
+            ranges[between] = ranges[name]
         if name in modes:
-            modes[before] = modes[name]
-        ops.append(_unlimited(op, before))
-        clip = TpuActivation(name=name, inputs=(before,), output=name, function="clip", bounds=(-limit, limit))
-        ops.append(clip)
+            modes[between] = modes[name]
+        if isinstance(op, TpuRectified):
+            ops += [replace(op, output=between, relu_limit=-1.0), _clip(between, limit, name)]
+        else:
+            relu = TpuActivation(name=name, inputs=(between,), output=name, function="relu", bounds=(0.0, np.inf))
+            ops += [_clip(op.inputs[0], limit, between), relu]
     return replace(graph, tensors=tensors, ops=tuple(ops)) if len(ops) > len(graph.ops) else graph
 
 
@@ -48,9 +51,5 @@ def _limit(op: TpuOp) -> float:
     return op.bounds[1] if isinstance(op, TpuActivation) and is_relu else np.inf
 
 
-def _unlimited(op: TpuOp, output: str) -> TpuOp:
-    if isinstance(op, TpuRectified):
-        return replace(op, output=output, relu_limit=-1.0)
-    if isinstance(op, TpuActivation):
-        return replace(op, output=output, function="relu", bounds=(0.0, np.inf))
-    raise AssertionError("an op with a limit")
+def _clip(given: str, limit: float, result: str) -> TpuActivation:
+    return TpuActivation(name=result, inputs=(given,), output=result, function="clip", bounds=(-limit, limit))

@@ -46,6 +46,27 @@ def test_a_limited_relu_that_no_op_takes_in_is_built(tpu_toolchain: object, tmp_
     assert not refuted(report)
 
 
+@pytest.mark.parametrize("readers", [1, 2])
+@pytest.mark.parametrize(
+    "options", ["precision: bf16", "tags: {hp: [limited]}", "tags: {hp: [limited, joined, conv]}"]
+)
+def test_a_limited_relu_behind_a_concatenation_keeps_its_limit(
+    tpu_toolchain: object, tmp_path: Path, options: str, readers: int
+) -> None:
+    """Read once, the limit was lost, and the build refuted; read twice, the compiler ended."""
+    net = Net()
+    parts = net("Conv", "x", net.normal(4, 8, 1, 1), to="conv"), net("Conv", "x", net.normal(4, 8, 1, 1), to="other")
+    limited = net(
+        "Clip", net("Concat", *parts, axis=1, to="joined"), net.constant(0.0), net.constant(0.5), to="limited"
+    )
+    weighed = net("Conv", limited, net.normal(8, 8, 1, 1), to="weighed")
+    model = net.model([weighed if readers == 1 else net("Add", weighed, limited, to="sum")])
+    report = built(model, f"chip: cv181x, {options}", tmp_path)
+    assert report["status"] == "ok"
+    assert not refuted(report)
+    assert not report["details"].get("prediction", {}).get("disagreements")
+
+
 @pytest.mark.parametrize("options", ["chip: bm1684x", "chip: bm1684x, precision: f16"])
 def test_a_traced_model_that_cannot_be_compiled_costs_no_build(
     tpu_toolchain: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str
