@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias, get_args
 from weakref import WeakKeyDictionary
 
 from nnkit.calibrate.kl import kl_range
 from nnkit.calibrate.observers import Histogram
-from nnkit.calibrate.ranges import FormatKind, max_range, mse_range, percentile_range
+from nnkit.calibrate.ranges import FormatKind, max_range, mse_range, percentile_range, widest_range
 from nnkit.calibrate.room import given_room
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
 from nnkit.defaults import PERCENTILE
@@ -24,7 +24,9 @@ AUTO: Final = "auto"
 SEARCHES: frozenset[str] = frozenset({"mse", "kl"})
 """Methods that weigh clipping against resolution: their ranges depend on the format's bits."""
 
-_searched: WeakKeyDictionary[Histogram, dict[tuple[Method, int, bool, FormatKind], ValueRange]] = WeakKeyDictionary()
+_WIDEST: Final = "widest"
+
+_searched: WeakKeyDictionary[Histogram, dict[tuple[str, int, bool, FormatKind], ValueRange]] = WeakKeyDictionary()
 """What was found for histograms that are still there: trials of programs ask for the same ranges many times."""
 
 
@@ -45,10 +47,14 @@ def range_of(
         return max_range(histogram.extremes)
     if method == "percentile":
         return percentile_range(histogram, percentile)
-    wanted = method, bits, histogram.extremes.low < 0.0 if signed is None else signed, kind
+    return _searched_for(method, histogram, bits, signed, kind)
+
+
+def _searched_for(what: str, histogram: Histogram, bits: int, signed: bool | None, kind: FormatKind) -> ValueRange:
+    wanted = what, bits, histogram.extremes.low < 0.0 if signed is None else signed, kind
     known = _searched.setdefault(histogram, {})
     if wanted not in known:
-        search = kl_range if method == "kl" else mse_range
+        search = {"kl": kl_range, "mse": mse_range, _WIDEST: widest_range}[what]
         known[wanted] = search(histogram, *wanted[1:])
     return known[wanted]
 
@@ -77,12 +83,15 @@ def refit(
     *,
     kind: FormatKind = "power_of_two",
     signed: bool | None = None,
+    one_sided: Collection[str] = (),
 ) -> CalibrationStats:
     """Stats of `mse` or `kl` for formats of other widths or kinds: ranges that fit each value's own format.
 
     Args:
         bits: by value name; values that are not listed or were tuned, and stats of other methods, stay as they are.
         kind, signed: of all these formats; signed: None: where negative numbers were seen.
+        one_sided: values that are large on one side alone: with `kl`, which clips more than their sums bear, they get
+            the widest range whose squared error is next to the least.
     """
     method: Method
     if stats.method == "mse":
@@ -94,6 +103,7 @@ def refit(
     ranges = dict(stats.ranges)
     for name, histogram in stats.histograms.items():
         if name in bits and name not in stats.tuned:
-            fitted = range_of(histogram, method, bits=bits[name], signed=signed, kind=kind)
+            what = _WIDEST if method == "kl" and name in one_sided else method
+            fitted = _searched_for(what, histogram, bits[name], signed, kind)
             ranges[name] = given_room(stats, name, fitted)
     return replace(stats, ranges=ranges)

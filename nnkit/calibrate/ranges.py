@@ -64,9 +64,24 @@ def mse_range(histogram: Histogram, bits: int, signed: bool, kind: FormatKind = 
     extremes = histogram.extremes
     if is_zero(extremes):
         return max_range(extremes)
-    grid = _best_grid(histogram, bits, signed, kind)
-    low, high = max(grid.low, extremes.low), min(grid.high, extremes.high)
-    return ValueRange(min(low, high), max(low, high), extremes.low, extremes.high)
+    return _cut(_best_grid(histogram, bits, signed, kind), extremes)
+
+
+def widest_range(
+    histogram: Histogram, bits: int, signed: bool, kind: FormatKind = "power_of_two", *, within: float = 0.02
+) -> ValueRange:
+    """The widest range of the format whose mean squared error is at most `within` (a share) above the least.
+
+    What rounding adds has no direction and averages out in a sum; what clipping takes from numbers that are large on
+    one side alone has one, and adds up.
+    """
+    extremes = histogram.extremes
+    if is_zero(extremes):
+        return max_range(extremes)
+    spread = Spread(histogram)
+    limit = (1.0 + within) * spread.mean_squared_error(_best_grid(histogram, bits, signed, kind))
+    grids = candidate_grids(extremes, bits, signed, kind)
+    return _cut(next(grid for grid in grids if spread.mean_squared_error(grid) <= limit), extremes)
 
 
 def mse_fraction_bits(histogram: Histogram, bits: int, signed: bool) -> int | None:
@@ -153,6 +168,11 @@ class Spread:
 def is_zero(extremes: Extremes) -> bool:
     """Whether nothing but zeros was seen."""
     return extremes.count == 0 or extremes.low == extremes.high == 0.0
+
+
+def _cut(grid: Grid, extremes: Extremes) -> ValueRange:
+    low, high = max(grid.low, extremes.low), min(grid.high, extremes.high)
+    return ValueRange(min(low, high), max(low, high), extremes.low, extremes.high)
 
 
 def _best_grid(histogram: Histogram, bits: int, signed: bool, kind: FormatKind) -> Grid:

@@ -90,7 +90,7 @@ def emit_artifact(deployment: Deployment[TpuLowered], options: TpuOptions, folde
         how = replace(how, zero_points=True)
         ranges, modes = quantized.table_ranges(deployment.lowered.graph), quantized.other_modes(program)
     elif how.mode == "INT8":
-        known = fitted(deployment.statistics, always_signed=options.chip in CV_CHIPS).ranges
+        known = fitted(deployment.lowered.graph, deployment.statistics, always_signed=options.chip in CV_CHIPS).ranges
         ranges = table_ranges(graph, known, options.chip)
     (folder / SOURCES).mkdir()
     names = model_names(write_sources(graph, how, folder / SOURCES, ranges=ranges, modes=modes).locations, how)

@@ -131,7 +131,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         graph = for_chip(named, options.chip, MODES[options.precision])
         pixels = pixel_inputs(graph.inputs, quantization.images, options)
         formats = {name: pixel_format(each) for name, each in pixels.items()}
-        ranges = fitted(quantization.statistics, always_signed=options.chip in CV_CHIPS).ranges
+        ranges = fitted(lowered.graph, quantization.statistics, always_signed=options.chip in CV_CHIPS).ranges
         precision = Precision(options.chip, MODES[options.precision], options.quant_input, formats)
 
         def quantise(each: TpuGraph) -> Program:
@@ -190,7 +190,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         from nnkit_tpu.chips import CV_CHIPS
         from nnkit_tpu.thresholds import fitted
 
-        fit = fitted(quantization.statistics, always_signed=options.chip in CV_CHIPS)
+        fit = fitted(lowered.graph, quantization.statistics, always_signed=options.chip in CV_CHIPS)
         return used_ranges.UsedRanges(fit, frozenset(fit.ranges))
 
     def check(self, program: Program, options: TpuOptions) -> None:

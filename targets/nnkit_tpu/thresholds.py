@@ -44,13 +44,18 @@ _SAME_FORMAT = ("relu", "leaky_relu", "prelu", "abs")
 _UP_TO_ONE = ("sigmoid", "hard_sigmoid")
 
 
-def fitted(statistics: CalibrationStats, *, always_signed: bool) -> CalibrationStats:
+_SWISH = ("silu", "hard_swish")
+
+
+def fitted(graph: TpuGraph, statistics: CalibrationStats, *, always_signed: bool) -> CalibrationStats:
     """Ranges of `mse` and `kl` for what a threshold makes: 8 bits around zero, with any scale. Others stay.
 
-    always_signed: as in `thresholds`.
+    graph: as it was lowered. always_signed: as in `thresholds`.
     """
     signed = True if always_signed else None
-    return refit(statistics, dict.fromkeys(statistics.histograms, 8), kind="symmetric", signed=signed)
+    bits = dict.fromkeys(statistics.histograms, 8)
+    one_sided = {op.output for op in graph.ops if isinstance(op, TpuActivation) and op.function in _SWISH}
+    return refit(statistics, bits, kind="symmetric", signed=signed, one_sided=one_sided)
 
 
 def thresholds(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, always_signed: bool) -> dict[str, Threshold]:

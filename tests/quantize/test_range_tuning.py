@@ -85,7 +85,7 @@ def _quantiser(model: Model) -> Quantiser:
     def quantise(ranges: CalibrationStats) -> Program:
         return target.quantize(lowered, Quantization("net", ranges, settings, {}, lambda count: []), options)
 
-    return Quantiser(lambda ranges: fitted(ranges, always_signed=False), quantise)
+    return Quantiser(lambda ranges: fitted(lowered.graph, ranges, always_signed=False), quantise)
 
 
 def _clipped(model: Model, samples: Sequence[Sample], share: float) -> CalibrationStats:
