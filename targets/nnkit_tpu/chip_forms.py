@@ -1,7 +1,8 @@
 """What a family of chips computes otherwise than it is written, in a form that comes out right, and soon.
 
-Fully connected layers are as `dense.py` says, convolutions of patches as `patches.py`, what the BM chips need as
-`joined_groups.py`, `divisors.py`, `long_steps.py` and `bm_forms.py`. All else concerns the cv18xx; each entry was
+Fully connected layers are as `dense.py` says, convolutions of patches as `patches.py`, those that are cut into query,
+key and value as `parted_convolutions.py`, what the BM chips need as `joined_groups.py`, `divisors.py`,
+`long_steps.py` and `bm_forms.py`. All else concerns the cv18xx; each entry was
 found by comparison with the vendor's chip model.
 
 * A depthwise convolution in INT8 ignores its dilation: its kernel gets the zeros that stand between the weights.
@@ -47,6 +48,7 @@ from nnkit_tpu.later_permutations import later_permutations
 from nnkit_tpu.limits_apart import limits_apart
 from nnkit_tpu.long_steps import with_short_pool_steps, with_short_steps
 from nnkit_tpu.normalised_images import normalised_as_images
+from nnkit_tpu.parted_convolutions import parted_convolutions
 from nnkit_tpu.parted_products import parted_products, rows_together
 from nnkit_tpu.patches import patches_as_rows
 from nnkit_tpu.permutations import in_steps
@@ -73,6 +75,7 @@ _FAMILY = "cv"
 
 def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
     """The float graph with ops as `chip` computes them right and soon; mode: of the whole network."""
+    graph = parted_convolutions(graph)
     graph = graph if chip.startswith(_FAMILY) else with_short_steps(graph, mode)
     graph = joined_groups(dense_layers(patches_as_rows(graph), chip, mode), chip, mode)
     if not chip.startswith(_FAMILY):
