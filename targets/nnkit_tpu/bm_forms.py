@@ -2,8 +2,8 @@
 
 * A layer normalisation of one row behind a reshape is moved before the reshape, and fails there or is computed
   wrongly: it is written for the same row twice.
-* One that a reshape precedes and that lacks a scale or a bias ends the compiler ("v is none type", "invalid tensor
-  element type"): it gets ones and zeros.
+* One that a reshape precedes, with transpositions or without, and that lacks a scale or a bias ends the compiler ("v
+  is none type", "invalid tensor element type"): it gets ones and zeros.
 * A slice of a matrix product, behind a reshape that only appends axes of 1, ends the compiler ("Invalid index!"): the
   product is sliced, and the slice reshaped.
 * In INT8 a softmax along channels that a permutation swaps with rows, as in detectors that give distances as
@@ -82,7 +82,12 @@ def with_whole_normalisations(graph: TpuGraph) -> TpuGraph:
 
 
 def _whole(graph: TpuGraph, op: TpuOp) -> TpuOp:
-    if not isinstance(op, TpuLayerNorm) or not isinstance(graph.producer(op.inputs[0]), TpuReshape):
+    if not isinstance(op, TpuLayerNorm):
+        return op
+    moved = graph.producer(op.inputs[0])
+    while isinstance(moved, TpuPermute):  # transpositions around a reshape become one
+        moved = graph.producer(moved.inputs[0])
+    if not isinstance(moved, TpuReshape):
         return op
     axes = graph.tensors[op.output].shape[op.axis :]
     scale = np.ones(axes, np.float32) if op.scale is None else op.scale

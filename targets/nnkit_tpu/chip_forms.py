@@ -103,7 +103,8 @@ def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
             made = []
         tensors |= {each.output: TpuTensor(each.output, shape) for each, shape in made}
         ops += [each for each, _ in made] or [_in_place(op, graph.tensors[op.output].shape, mode)]
-    made_up = with_short_pool_steps(roots_apart(replace(graph, tensors=tensors, ops=tuple(ops))), mode)
+    guarded = guarded_divisors(replace(graph, tensors=tensors, ops=tuple(ops)), mode, "BF16")
+    made_up = with_short_pool_steps(roots_apart(guarded), mode)
     return normalised_as_images(with_stored_inputs(made_up)) if mode == "INT8" else made_up
 
 

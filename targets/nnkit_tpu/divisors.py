@@ -1,15 +1,16 @@
-"""Divisors with a small number added, as normalised attention has them, on the BM chips.
+"""Divisors with a small number added, as normalised attention has them.
 
 `n / (d + 1e-5)` is 0 in float32 where both are 0. In INT8 such a number is far below a step, and in F16, in which
-these chips divide, numbers below 2^-14 lose their digits and then vanish; a quotient of zeros is none. So the sum is
-taken in F16, and the number is 2^-14 at least.
+the BM chips divide, numbers below 2^-14 lose their digits and then vanish; a quotient of zeros is none. So the sum is
+taken in F16, and the number is 2^-14 at least; on the cv18xx in BF16, which has such numbers.
 
 In INT8 numerator and divisor mostly are columns of one matrix product: of that product's 255 steps a divisor near 0
-has few, or none. Such a product is computed in F16.
+has few, or none. Such a product is computed in F16 (BF16), too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -29,12 +30,17 @@ from nnkit_tpu.program import (
     TpuSlice,
 )
 
-LEAST = 2.0**-14
+LEAST: Mapping[Mode, float] = {"F16": 2.0**-14, "BF16": 0.0}
+"""The smallest number that is added, by the precision in which a chip divides."""
+
 _MOST = 1e-3  # that is added for the sake of zeros alone
 
 
-def guarded_divisors(graph: TpuGraph, mode: Mode) -> TpuGraph:
-    """The graph with numbers that F16 has in such divisors, and in INT8 with what they are made of in F16."""
+def guarded_divisors(graph: TpuGraph, mode: Mode, high: Mode = "F16") -> TpuGraph:
+    """The graph with numbers that `high` has in such divisors, and in INT8 with what they are made of in it.
+
+    mode: of the network. high: the precision in which the chip divides.
+    """
     if mode not in ("INT8", "F16"):
         return graph
     changed: dict[str, TpuOp] = {}
@@ -46,7 +52,7 @@ def guarded_divisors(graph: TpuGraph, mode: Mode) -> TpuGraph:
         added = _number_added(total) if total is not None else None
         if total is None or added is None or not 0 < added < _MOST:
             continue
-        changed[divisor] = _lifted(_sum(total, max(added, LEAST)), mode)
+        changed[divisor] = _lifted(_sum(total, max(added, LEAST[high])), mode)
         product = _columns_of(graph, total.inputs[0])
         if product is not None and product is _columns_of(graph, numerator):
             changed[product.output] = _lifted(product, mode)

@@ -19,6 +19,7 @@ from nnkit_tpu.compiler_thresholds import Threshold
 from nnkit_tpu.program import TpuGraph, TpuOp, TpuPool, TpuReduce
 
 _STATED = 1e7  # thresholds are stated with seven decimals
+_ABOVE = 1.0 + 2.0**-21  # times the whole number: the compiler computes in float32, and cuts off
 
 
 def with_whole_multipliers(
@@ -39,9 +40,9 @@ def with_whole_multipliers(
         (multiplier,), shift = joint_multipliers(np.array([source / (values * own)]))
         if not multiplier:
             continue
-        wider = math.floor(source * 2.0**shift / (values * multiplier) * _STATED) / _STATED
+        whole = math.floor(source * 2.0**shift / (values * multiplier * _ABOVE) * _STATED) / _STATED
         for name in (name for name in graph.tensors if formats[name] == root):
-            result[name] = replace(result[name], value=max(wider, own))
+            result[name] = replace(result[name], value=whole)
     return result
 
 

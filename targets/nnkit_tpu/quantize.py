@@ -53,7 +53,7 @@ from nnkit_tpu.program import (
 )
 from nnkit_tpu.recurrent import TpuRecurrent
 from nnkit_tpu.reductions import reduced_in_integers
-from nnkit_tpu.scores import gives_scores, masks_scores
+from nnkit_tpu.scores import gives_scores, has_integers, masks_scores
 from nnkit_tpu.thresholds import thresholds
 from nnkit_tpu.unlike_sums import MOST_UNLIKE, adds_unlike_ranges, meets_an_unlike_sum
 
@@ -227,7 +227,7 @@ def _mode(
             reason = "in INT8 the compiler compares operands of different scales as they are"
         case TpuBinary() if op.function == "div":
             reason = "it has no INT8 form"
-        case TpuSoftmax() if op.axis != 1:
+        case TpuSoftmax() if not has_integers(op, graph):
             reason = "the compiler computes it in floating point"
         case TpuMatMul() if gives_scores(op, graph, precision.chip):
             reason = "the compiler gives a softmax 16 bits of it"

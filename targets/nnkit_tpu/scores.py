@@ -5,6 +5,8 @@ from __future__ import annotations
 from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.program import TpuBinary, TpuGraph, TpuMatMul, TpuOp, TpuSoftmax
 
+_RANK = 4
+
 
 def gives_scores(op: TpuMatMul, graph: TpuGraph, chip: str) -> bool:
     """Whether the product is read by a softmax in floating point alone, or by the sum with what masks it.
@@ -14,7 +16,7 @@ def gives_scores(op: TpuMatMul, graph: TpuGraph, chip: str) -> bool:
     readers = graph.consumers(op.output)
     if len(readers) == 1 and isinstance(readers[0], TpuBinary):
         return masks_scores(readers[0], graph, chip)
-    return len(readers) == 1 and _in_float(readers[0])
+    return len(readers) == 1 and _in_float(readers[0], graph)
 
 
 def masks_scores(op: TpuBinary, graph: TpuGraph, chip: str) -> bool:
@@ -24,8 +26,13 @@ def masks_scores(op: TpuBinary, graph: TpuGraph, chip: str) -> bool:
     """
     readers = graph.consumers(op.output)
     adds = op.function == "add" and op.constant is not None and op.constant.size > 1
-    return adds and chip not in CV_CHIPS and bool(readers) and all(map(_in_float, readers))
+    return adds and chip not in CV_CHIPS and bool(readers) and all(_in_float(reader, graph) for reader in readers)
 
 
-def _in_float(op: TpuOp) -> bool:
-    return isinstance(op, TpuSoftmax) and op.axis != 1
+def has_integers(op: TpuSoftmax, graph: TpuGraph) -> bool:
+    """Whether the compiler for the BM chips computes a softmax in INT8: over the channels of an image."""
+    return op.axis == 1 and len(graph.tensors[op.output].shape) <= _RANK
+
+
+def _in_float(op: TpuOp, graph: TpuGraph) -> bool:
+    return isinstance(op, TpuSoftmax) and not has_integers(op, graph)

@@ -215,7 +215,10 @@ def _selects_over_axes(op: TpuOp) -> bool:
 
 
 def _own(graph: TpuGraph, name: str, calibrated: ValueRange) -> Threshold:
-    if _up_to_one(graph.producer(name)):
+    op = graph.producer(name)
+    while op is not None and keeps_format(op):
+        op = graph.producer(op.inputs[0])
+    if _up_to_one(op):
         return Threshold(1.0, False)
     return Threshold(float(f"{max(calibrated.max_abs, SMALLEST):.7f}"), calibrated.low < 0)
 

@@ -24,11 +24,12 @@ def built(
     largest: float | None = None,
     hp: Sequence[str] = (),
     corrections: Sequence[str] = (),
+    method: str = "max",
 ) -> Mapping[str, Any]:
     """The report of a build of the network from random inputs.
 
     numbers: whole ones, below this. largest: the first of each is this, and no other is farther from zero.
-    hp: layers in floating point. corrections: of the calibration.
+    hp: layers in floating point. corrections, method: of the calibration.
     """
     random = np.random.default_rng(8)
     inputs, verified = "", []
@@ -46,7 +47,7 @@ def built(
     (folder / "recipe.yaml").write_text(
         f"nnkit: 1\nname: net\nmodel:\n  path: net.onnx\n  inputs:\n{inputs}"
         f"targets:\n  tpu: {{{options}, layer_group: quick}}\n"
-        f"calibration: {{method: max, corrections: [{corrected}]}}\n"
+        f"calibration: {{method: {method}, corrections: [{corrected}]}}\n"
         f"verify: {{images: {{{', '.join(verified)}}}}}\ntags: {{hp: [{', '.join(hp)}]}}\n",
         encoding="utf-8",
     )

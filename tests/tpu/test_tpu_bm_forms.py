@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
+from tpu_build import built, refuted
 from tpu_net import ROWS, Net
 
 from nnkit.calibrate.stats import ValueRange
@@ -122,3 +123,21 @@ def test_quotients_by_a_root_are_as_in_onnx_runtime(tpu_toolchain: Toolchain, tm
         tpu_toolchain, compiled.model, chip, {compiled.locations["x"]: given["x"]}
     ).values()
     assert np.abs(computed.reshape(expected.shape) / expected - 1).max() < 0.02
+
+
+@pytest.mark.parametrize("options", ["chip: bm1684x", "chip: bm1688, precision: f16"])
+def test_a_normalisation_behind_transpositions_around_a_reshape_is_built(
+    tpu_toolchain: object, tmp_path: Path, options: str
+) -> None:
+    """As between the stages of a CAFormer: tokens become an image again, whose channels are normalised."""
+    net = Net()
+    image = net("Conv", "x", net.normal(32, 8, 1, 1))
+    tokens = net("Transpose", net("Reshape", image, net.ints(1, 32, 120)), perm=[0, 2, 1])
+    mixed = net("Add", tokens, net("MatMul", tokens, net.normal(32, 32)))
+    again = net("Reshape", net("Transpose", mixed, perm=[0, 2, 1]), net.ints(1, 32, 12, 10))
+    rows = net("Transpose", again, perm=[0, 2, 3, 1])
+    normal = net("LayerNormalization", rows, net.positive(32), axis=-1)
+    model = net.model([net("Conv", net("Transpose", normal, perm=[0, 3, 1, 2]), net.normal(16, 32, 3, 3), to="out")])
+    report = built(model, options, tmp_path)
+    assert report["status"] == "ok"
+    assert not refuted(report)

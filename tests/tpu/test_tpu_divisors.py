@@ -9,6 +9,7 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 from onnx import numpy_helper
+from tpu_build import built, refuted
 from tpu_net import ROWS, Net
 
 from nnkit.calibrate.stats import ValueRange
@@ -83,7 +84,7 @@ def _rounded_to_8_bits(rows: NDArray[np.float32], weights: NDArray[np.float32]) 
     )
 
 
-@pytest.mark.parametrize(("added", "number"), [(1e-9, LEAST), (5e-4, 5e-4), (0.5, None), (-1e-5, None)])
+@pytest.mark.parametrize(("added", "number"), [(1e-9, LEAST["F16"]), (5e-4, 5e-4), (0.5, None), (-1e-5, None)])
 def test_only_small_numbers_are_for_the_sake_of_zeros(added: float, number: float | None) -> None:
     net = Net()
     graph = lower(net.model([_attention(net, added)]), "net", "bm1684x")
@@ -96,3 +97,21 @@ def test_only_small_numbers_are_for_the_sake_of_zeros(added: float, number: floa
         assert divisor.constant is not None
         assert divisor.constant.tolist() == [np.float32(number)]
     assert guarded_divisors(graph, "BF16") is graph
+
+
+def test_on_the_cv18xx_what_is_divided_is_in_bf16_with_the_number_as_it_is(
+    tpu_toolchain: object, tmp_path: Path
+) -> None:
+    """In INT8 the number vanished, and a quotient by zero was as large as the chip's table says."""
+    net = Net()
+    graph = for_chip(lower(net.model([_attention(net, 1e-15)]), "net", "cv181x"), "cv181x", "INT8")
+    lifted = {op.output: op for op in graph.ops if "hp" in op.tags}
+    assert set(lifted) == {"product", "divisor"}
+    divisor = lifted["divisor"]
+    assert isinstance(divisor, TpuBinary)
+    assert divisor.constant is not None
+    assert divisor.constant.tolist() == [np.float32(1e-15)]
+    net = Net()
+    report = built(net.model([_attention(net, 1e-15)]), "chip: cv181x", tmp_path, largest=1.0)
+    assert report["status"] == "ok"
+    assert not refuted(report)
