@@ -16,6 +16,8 @@ found by comparison with the vendor's chip model.
   pixel, otherwise an image padded by nothing.
 * In INT8 a limited ReLU that no op takes in is taken for a change of what it reads, in its precision, too; it
   becomes a convolution by 1.
+* A transposition that leaves the last axis and is an output is made real numbers before, and comes out wrong: it is
+  copied.
 * The limit of a ReLU in BF16 is an op of its own where more than one op needs its value (`limits_apart.py`).
 """
 
@@ -24,6 +26,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
@@ -61,8 +64,10 @@ from nnkit_tpu.program import (
     TpuGraph,
     TpuInterp,
     TpuOp,
+    TpuPermute,
     TpuPool,
     TpuReduce,
+    TpuReshape,
     TpuTensor,
 )
 from nnkit_tpu.recurrent import TpuRecurrent, tabulated
@@ -181,10 +186,41 @@ def with_copies(written: Written, chip: str, mode: Mode) -> Written:
             ops.append(copy)
             op = replace(op, inputs=(copy.output,))
         ops.append(op)
+        if isinstance(op, TpuPermute) and op.output in graph.outputs and _exchanges_blocks(op):
+            made = _copied_behind(op, tensors)
+            for name in (each.output for each in made[:-1]):
+                if ranges is not None and op.output in ranges:
+                    ranges[name] = ranges[op.output]
+                if op.output in modes:
+                    modes[name] = modes[op.output]
+            ops[-1:] = made
     copied = replace(graph, tensors=tensors, ops=tuple(ops)) if is_cv else graph
     copied = with_steps_first(copied, ranges, modes, mode)
     apart = in_steps(copied, ranges, modes, is_cv=is_cv)
     return Written(apart, ranges, modes if written.modes is not None else None)
+
+
+def _exchanges_blocks(op: TpuPermute) -> bool:
+    """Whether axes before the last one change places, and that stays."""
+    return op.order[-1] == len(op.order) - 1 and op.order != tuple(range(len(op.order)))
+
+
+def _copied_behind(op: TpuPermute, tensors: dict[str, TpuTensor]) -> list[TpuOp]:
+    """The transposition and a copy of its result, as an image; what is new is added to the tensors."""
+    before, shape = f"{op.output}_exchanged", tensors[op.output].shape
+    tensors[before] = replace(tensors[op.output], name=before)
+    turned = replace(op, output=before)
+    if len(shape) == 4:
+        return [turned, replace(copy_of(tensors[before], op.output, 0, integer=True), name=op.name)]
+    image, copied = f"{op.output}_image", f"{op.output}_copied"
+    for name in (image, copied):
+        tensors[name] = TpuTensor(name, (shape[0], prod(shape[1:-2]), *shape[-2:]), tensors[before].format)
+    return [
+        turned,
+        TpuReshape(name=image, inputs=(before,), output=image),
+        copy_of(tensors[image], copied, 0, integer=True),
+        TpuReshape(name=op.name, inputs=(copied,), output=op.output),
+    ]
 
 
 def _destroys_input(op: TpuOp, graph: TpuGraph, mode: str) -> bool:

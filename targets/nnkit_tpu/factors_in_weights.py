@@ -1,7 +1,8 @@
-"""Numbers that the results of matrix products are multiplied by, in the products' weights.
+"""Numbers that the results of matrix products and convolutions are multiplied by, in their weights.
 
 The compiler takes a factor into the product right before it; between the two there often are reshapes and a
 transposition, as of the query of an attention. In INT8 the integers are the same, and a layer less is computed.
+Into a convolution it takes a factor behind a reshape, too, and in INT8 lacks the threshold of what it has made then.
 Where a value has four axes, as one of several heads, a number that it is multiplied by comes as a depthwise
 convolution; it is a number again. Reshapes of reshaped values that are left then are one.
 """
@@ -52,7 +53,7 @@ def factors_in_weights(graph: TpuGraph) -> TpuGraph:
         names = {each.output: f"{op.output}_times_{number}" for number, each in enumerate(between)}
         names[between[0].output] = op.output
         for each in between:
-            scaled = _scaled(each, factor) if isinstance(each, TpuMatMul) else each
+            scaled = _scaled(each, factor) if isinstance(each, TpuMatMul | TpuConv) else each
             instead[each.output] = replace(
                 scaled,
                 inputs=tuple(names.get(name, name) for name in each.inputs),
@@ -81,23 +82,29 @@ def _by_a_number(op: TpuConv) -> TpuOp:
 
 
 def _way_to_product(made: dict[str, TpuOp], name: str, reads: Counter[str]) -> list[TpuOp]:
-    """A product with constant weights and what moves its result to the value, each read once; or nothing."""
+    """A product with constant weights, or a convolution, and what moves its result to the value, each read once; or
+    nothing."""
     way: list[TpuOp] = []
     while (op := made.get(name)) is not None and reads[name] == 1 and not op.tags:
         way.append(op)
         if isinstance(op, TpuMatMul):
             return way if op.weight is not None and not op.relu else []
+        if isinstance(op, TpuConv):
+            return [] if op.relu or op.weight_scale or op.is_of_channels() else way
         if not isinstance(op, TpuReshape | TpuPermute):
             return []
         name = op.inputs[0]
     return []
 
 
-def _scaled(op: TpuMatMul, factor: float) -> TpuMatMul:
-    def times(values: FloatArray | None) -> FloatArray | None:
-        return None if values is None else (values.astype(np.float64) * factor).astype(np.float32)
+def _scaled(op: TpuMatMul | TpuConv, factor: float) -> TpuMatMul | TpuConv:
+    def times(values: FloatArray) -> FloatArray:
+        return (values.astype(np.float64) * factor).astype(np.float32)
 
-    return replace(op, weight=times(op.weight), bias=times(op.bias))
+    bias = None if op.bias is None else times(op.bias)
+    if isinstance(op, TpuConv):
+        return replace(op, weight=times(op.weight), bias=bias)
+    return replace(op, weight=None if op.weight is None else times(op.weight), bias=bias)
 
 
 def reshaped_once(graph: TpuGraph) -> TpuGraph:

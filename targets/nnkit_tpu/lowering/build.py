@@ -19,6 +19,7 @@ from nnkit_tpu.constraints import CV_CONSTRAINTS, require
 from nnkit_tpu.lowering import elementwise, recurrent, shapes, windows
 from nnkit_tpu.lowering.fusion import fuse
 from nnkit_tpu.lowering.images_first import ImagesFirst
+from nnkit_tpu.lowering.rectified_outputs import rectified_before_turned
 from nnkit_tpu.lowering.recurrent import Built
 from nnkit_tpu.lowering.repeated import merged, needed, without_idle_reshapes
 from nnkit_tpu.lowering.residuals import computed_before_reshapes
@@ -114,10 +115,15 @@ def lower(model: Model, name: str, chip: str = "") -> TpuGraph:
             remedy="export the network for one image, with the batch in front (`batch_first` of recurrent layers)",
         )
 
-    def shape_within(value: str) -> Shape:
+    def shape_in_front(value: str) -> Shape:
         return first.shapes.get(value) or shape(value)
 
-    fused = fuse(without_idle_reshapes(first.ops, view.inputs, view.outputs, shape_within), view.outputs)
+    rectified, before = rectified_before_turned(first.ops, view.outputs, shape_in_front)
+
+    def shape_within(value: str) -> Shape:
+        return before.get(value) or shape_in_front(value)
+
+    fused = fuse(without_idle_reshapes(rectified, view.inputs, view.outputs, shape_within), view.outputs)
     moved, added = computed_before_reshapes(fused, view.outputs, shape_within)
 
     def shape_of(value: str) -> Shape:

@@ -184,7 +184,7 @@ def _relu_into_producer(before: TpuOp, op: TpuOp) -> TpuOp | None:
         return None
     limit = float(op.bounds[1]) if np.isfinite(op.bounds[1]) else -1.0
     if isinstance(before, TpuConv | TpuDeconv | TpuMatMul | TpuScale | TpuUpsample) and not before.relu:
-        return replace(before, relu=True, relu_limit=limit)
+        return replace(before, relu=True, relu_limit=limit, range_of=op.range_of)
     if isinstance(before, TpuBinary) and before.function in ("add", "sub", "mul") and not before.relu:
-        return replace(before, relu=True, relu_limit=limit)
+        return replace(before, relu=True, relu_limit=limit, range_of=op.range_of)
     return None
