@@ -16,10 +16,8 @@ from nnkit.constraints import Constraint, Limits, OpConstraint, constraint_remed
 from nnkit.errors import RecipeError
 from nnkit.graph.read.clip import Clip
 from nnkit.graph.read.fully_connected import FullyConnected
-from nnkit.graph.read.matmul import MatMul
 from nnkit.graph.read.pad import Pad
 from nnkit.graph.read.pool import Pool
-from nnkit.graph.read.reduce import Reduce
 from nnkit.graph.read.resize import Resize
 from nnkit.graph.read.slice import Slice
 from nnkit.graph.refusal import Refused
@@ -122,12 +120,10 @@ def product_is_of_matrices(left: Shape) -> str | None:
     return None if len(left) > 1 else "a vector"
 
 
-def product_is_not_broadcast(layer: MatMul) -> str | None:
-    """two computed sides of a matrix product have the same leading dimensions
+def images_are_not_broadcast(images: tuple[int, int]) -> str | None:
+    """two computed sides of a matrix product are of the same images
     fix: repeat the smaller side beforehand"""
-    if layer.left_outer == layer.right_outer:
-        return None
-    return f"{list(layer.left_outer)} and {list(layer.right_outer)}"
+    return None if images[0] == images[1] else f"{images[0]} and {images[1]} in front"
 
 
 def maximum_is_not_dilated(layer: Pool) -> str | None:
@@ -215,10 +211,10 @@ def linear_coordinates_are_kept(layer: Resize) -> str | None:
     return f"{layer.coordinates} coordinates"
 
 
-def batch_is_not_reduced(layer: Reduce) -> str | None:
+def batch_is_not_reduced(axes: tuple[int, ...], shape: Shape) -> str | None:
     """reductions take in one axis at least, and not the batch
     fix: reduce other axes, or remove the layer"""
-    return None if layer.axes and 0 not in layer.axes else f"axes {list(layer.axes)}"
+    return None if axes and (0 not in axes or shape[0] > 1) else f"axes {list(axes)}"
 
 
 def one_alone_is_divided_by_a_tensor(op: TpuOp) -> str | None:
@@ -271,7 +267,7 @@ LAYER_CONSTRAINTS: tuple[Constraint, ...] = (
     numbers_are_given,
     gemm_is_not_transposed,
     product_is_of_matrices,
-    product_is_not_broadcast,
+    images_are_not_broadcast,
     maximum_is_not_dilated,
     counted_padding_is_stated,
     slice_runs_forwards,

@@ -19,13 +19,13 @@ from nnkit_tpu.constraints import CV_CONSTRAINTS, require
 from nnkit_tpu.lowering import elementwise, recurrent, shapes, windows
 from nnkit_tpu.lowering.fusion import fuse
 from nnkit_tpu.lowering.images_first import ImagesFirst
+from nnkit_tpu.lowering.reading import Built
 from nnkit_tpu.lowering.rectified_outputs import rectified_before_turned
-from nnkit_tpu.lowering.recurrent import Built
 from nnkit_tpu.lowering.repeated import merged, needed, without_idle_reshapes
 from nnkit_tpu.lowering.residuals import computed_before_reshapes
 from nnkit_tpu.program import TpuGraph, TpuOp, TpuTensor
 
-Builder = Callable[[GraphView, Node], TpuOp]
+Builder = Callable[[GraphView, Node], TpuOp | Built]
 
 _ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Min", "Max")
 
@@ -48,6 +48,7 @@ BUILDERS: Mapping[str, Builder] = MappingProxyType(
         "HardSigmoid": elementwise.hard_sigmoid,
         "Concat": shapes.concat,
         "Slice": shapes.slice_,
+        "Split": shapes.split,
         **dict.fromkeys(RESHAPE_OPS, shapes.reshape),
         "Transpose": shapes.transpose,
         "Pad": shapes.pad,
@@ -56,9 +57,10 @@ BUILDERS: Mapping[str, Builder] = MappingProxyType(
         **dict.fromkeys(("Softmax", "LogSoftmax"), shapes.softmax),
         "LayerNormalization": shapes.layer_norm,
         "Gather": shapes.embedding,
+        **dict.fromkeys(("GRU", "LSTM"), recurrent.recurrent),
     }
 )
-"""ONNX op -> what makes the TPU's op of it."""
+"""ONNX op -> what makes the TPU's op or ops of it."""
 
 _TRANSPARENT = ("Identity", "Dropout")
 
@@ -156,14 +158,11 @@ def _repeats_for_arithmetic(view: GraphView, node: Node) -> bool:
 
 def _built(view: GraphView, node: Node) -> Built:
     """The ops of one node. Raises Refused where there are none for it."""
-    if node.is_op("Split"):
-        return Built(shapes.split(view, node))
-    if node.is_op("GRU", "LSTM"):
-        return recurrent.recurrent(view, node)
     builder = None if node.domain else BUILDERS.get(node.op_type)
     if builder is None:
         raise Refused("the TPU has no such op")
-    return Built((builder(view, node),))
+    made = builder(view, node)
+    return made if isinstance(made, Built) else Built((made,))
 
 
 def _reading(op: TpuOp, same: Mapping[str, str]) -> TpuOp:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,9 +11,17 @@ from numpy.typing import NDArray
 
 from nnkit.graph.read.window import SlidingWindow
 from nnkit.graph.refusal import Refused
-from nnkit.graph.view import GraphView, Node
+from nnkit.graph.view import GraphView, Node, Shape
 from nnkit.program import Window
-from nnkit_tpu.program import FloatArray
+from nnkit_tpu.program import FloatArray, TpuOp
+
+
+@dataclass(frozen=True)
+class Built:
+    """The ops of one node. shapes: of the values that the network as imported does not have."""
+
+    ops: tuple[TpuOp, ...]
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
 
 
 def fields(graph: GraphView, node: Node, *inputs: str, output: str = "") -> dict[str, Any]:

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from nnkit.graph.read.recurrent import read_recurrent
 from nnkit.graph.refusal import Refused
 from nnkit.graph.view import GraphView, Node, Shape
-from nnkit_tpu.lowering.reading import fields, float32
+from nnkit_tpu.lowering.reading import Built, fields, float32
 from nnkit_tpu.program import TpuConcat, TpuOp, TpuReshape, TpuSlice
 from nnkit_tpu.recurrent import TpuRecurrent
 
 _UNROLL = "add `unroll_recurrent` to `restructure`"
-
-
-@dataclass(frozen=True)
-class Built:
-    """The ops of one node. shapes: of the values that the network as imported does not have."""
-
-    ops: tuple[TpuOp, ...]
-    shapes: Mapping[str, Shape] = field(default_factory=dict)
 
 
 def recurrent(graph: GraphView, node: Node) -> Built:

@@ -37,7 +37,7 @@ from nnkit_tpu.constraints import (
     scales_are_ratios,
     slice_runs_forwards,
 )
-from nnkit_tpu.lowering.reading import fields, float32
+from nnkit_tpu.lowering.reading import Built, fields, float32
 from nnkit_tpu.program import (
     FloatArray,
     TpuConcat,
@@ -81,7 +81,7 @@ def slice_(graph: GraphView, node: Node) -> TpuOp:
     return TpuSlice(**fields(graph, node, layer.data), offsets=layer.starts, steps=layer.steps, ends=layer.ends)
 
 
-def split(graph: GraphView, node: Node) -> tuple[TpuOp, ...]:
+def split(graph: GraphView, node: Node) -> Built:
     """Split: a slice for each output."""
     layer = read_split(graph, node)
     shape = graph.shape(layer.data)
@@ -91,7 +91,7 @@ def split(graph: GraphView, node: Node) -> tuple[TpuOp, ...]:
         begin[layer.axis], end[layer.axis] = start, start + size
         common = fields(graph, node, layer.data, output=output)
         parts.append(TpuSlice(**common, offsets=tuple(begin), steps=(1,) * len(shape), ends=tuple(end)))
-    return tuple(parts)
+    return Built(tuple(parts))
 
 
 def reshape(graph: GraphView, node: Node) -> TpuOp:
@@ -141,7 +141,7 @@ def reduce(graph: GraphView, node: Node) -> TpuOp:
     function, shape = layer.function, graph.shape(layer.data)
     if function == "l1" or function == "sum_square":
         raise Refused("the TPU has no such op")
-    require(batch_is_not_reduced, layer)
+    require(batch_is_not_reduced, layer.axes, shape)
     common = fields(graph, node, layer.data)
     if function != "l2" and all(shape[axis] == 1 for axis in layer.axes):
         return TpuReshape(**common)

@@ -15,11 +15,11 @@ from nnkit_tpu.constraints import (
     counted_padding_is_stated,
     gemm_is_not_transposed,
     maximum_is_not_dilated,
-    product_is_not_broadcast,
     product_is_of_matrices,
     require,
 )
-from nnkit_tpu.lowering.reading import fields, float32, window
+from nnkit_tpu.lowering.broadcast import broadcast_product
+from nnkit_tpu.lowering.reading import Built, fields, float32, window
 from nnkit_tpu.program import TpuConv, TpuDeconv, TpuMatMul, TpuOp, TpuPool
 
 
@@ -62,15 +62,16 @@ def gemm(graph: GraphView, node: Node) -> TpuOp:
     )
 
 
-def matmul(graph: GraphView, node: Node) -> TpuOp:
+def matmul(graph: GraphView, node: Node) -> Built:
     """MatMul with a constant or a computed right side."""
     require(product_is_of_matrices, graph.shape(node.inputs[0]))
     if graph.constant(node.inputs[1]) is not None:
         layer = read_fully_connected(graph, node)
-        return TpuMatMul(**fields(graph, node, layer.data), weight=float32(layer.weight(np.float32).T))
+        return Built((TpuMatMul(**fields(graph, node, layer.data), weight=float32(layer.weight(np.float32).T)),))
     product = read_matmul(graph, node)
-    require(product_is_not_broadcast, product)
-    return TpuMatMul(**fields(graph, node, product.left, product.right), weight=None)
+    if product.left_outer != product.right_outer:
+        return broadcast_product(graph, node, product)
+    return Built((TpuMatMul(**fields(graph, node, product.left, product.right), weight=None),))
 
 
 def pool(graph: GraphView, node: Node) -> TpuOp:
