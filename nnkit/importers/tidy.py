@@ -17,7 +17,8 @@ _OPTIONAL_OUTPUTS = frozenset(["Dropout", "MaxPool", "BatchNormalization"])
 
 def strip_annotations(proto: onnx.ModelProto) -> None:
     """Drop what is of no use in deployment: doc strings and metadata (stack traces with paths of the training
-    machine, marks that look like ours), training graphs and stale shapes of inner values."""
+    machine, marks that look like ours), training graphs, stale shapes of inner values, and the empty places of inputs
+    that are left out behind the others, on which ONNX Runtime's process ends (a LayerNormalization's bias)."""
     del proto.metadata_props[:], proto.training_info[:]
     proto.doc_string = ""
     for graph in graphs(proto.graph):
@@ -26,6 +27,8 @@ def strip_annotations(proto: onnx.ModelProto) -> None:
         for node in graph.node:
             node.doc_string = ""
             del node.metadata_props[:]
+            while node.input and not node.input[-1]:
+                del node.input[-1]
             for attribute in node.attribute:
                 attribute.doc_string = ""
     for value in (*proto.graph.input, *proto.graph.output):

@@ -366,3 +366,15 @@ def test_weights_that_do_not_fit_the_layer_name_it(make_model: Any, save: Any) -
 def test_broken_graphs(make_model: Any, save: Any, nodes: Any, reason: str) -> None:
     with pytest.raises(ModelError, match=reason):
         import_onnx(save(make_model(nodes)))
+
+
+def test_places_of_inputs_that_are_left_out_behind_the_others_are_dropped(make_model: Any, save: Any) -> None:
+    """ONNX Runtime's process ends on an empty name in the place of a LayerNormalization's bias."""
+    node = helper.make_node("LayerNormalization", ["x", "scale", ""], ["y"], axis=-1)
+    resize = helper.make_node("Resize", ["y", "", "twice", ""], ["z"], mode="nearest")
+    constants = {"scale": np.ones(8, np.float32), "twice": np.array([1, 1, 2, 2], np.float32)}
+    model = import_onnx(save(make_model([node, resize], constants, outputs={"z": None}))).model
+    inputs = {node.op_type: list(node.input) for node in model.proto().graph.node}
+    assert len(inputs["LayerNormalization"]) == 2
+    assert inputs["Resize"][1] == ""
+    assert len(inputs["Resize"]) == 3
