@@ -50,6 +50,9 @@ class ChipLimits(Limits):
     has_integers: bool = True
 
 
+_MOST_REPEATS = 64
+
+
 def two_operands(count: int) -> str | None:
     """sums, differences, products, quotients, minima and maxima have two operands
     fix: write a chain of them with two each"""
@@ -217,6 +220,12 @@ def batch_is_not_reduced(axes: tuple[int, ...], shape: Shape) -> str | None:
     return None if axes and (0 not in axes or shape[0] > 1) else f"axes {list(axes)}"
 
 
+def repeats_are_few(times: int) -> str | None:
+    """an Expand repeats a value along an axis up to 64 times
+    fix: repeat it beforehand, or leave it to arithmetic, which repeats by itself"""
+    return None if times <= _MOST_REPEATS else f"{times} times"
+
+
 def one_alone_is_divided_by_a_tensor(op: TpuOp) -> str | None:
     """the cv18xx divide no number but 1 by a tensor
     fix: write 1 by the tensor, and a product with the number, or choose a bm1684x or bm1688"""
@@ -281,6 +290,7 @@ LAYER_CONSTRAINTS: tuple[Constraint, ...] = (
     linear_is_by_whole_factors,
     linear_coordinates_are_kept,
     batch_is_not_reduced,
+    repeats_are_few,
 )
 
 

@@ -22,6 +22,7 @@ from nnkit_tpu.lowering.images_first import ImagesFirst
 from nnkit_tpu.lowering.reading import Built
 from nnkit_tpu.lowering.rectified_outputs import rectified_before_turned
 from nnkit_tpu.lowering.repeated import merged, needed, without_idle_reshapes
+from nnkit_tpu.lowering.repeats import expand
 from nnkit_tpu.lowering.residuals import computed_before_reshapes
 from nnkit_tpu.program import TpuGraph, TpuOp, TpuTensor
 
@@ -47,6 +48,7 @@ BUILDERS: Mapping[str, Builder] = MappingProxyType(
         **dict.fromkeys(("LeakyRelu", "PRelu"), elementwise.rectifier),
         "HardSigmoid": elementwise.hard_sigmoid,
         "Concat": shapes.concat,
+        "Expand": expand,
         "Slice": shapes.slice_,
         "Split": shapes.split,
         **dict.fromkeys(RESHAPE_OPS, shapes.reshape),
