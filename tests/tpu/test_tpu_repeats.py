@@ -16,7 +16,12 @@ from nnkit_tpu.lowering import lower
 @pytest.mark.parametrize("options", ["chip: bm1684x", "chip: bm1688, precision: f16", "chip: cv181x"])
 @pytest.mark.parametrize(
     ("before", "after"),
-    [((1, 8, 1, 15), (1, 8, 4, 15)), ((1, 120), (1, 1, 3, 120)), ((1, 8, 1, 15, 1), (1, 8, 2, 15, 3))],
+    [
+        ((1, 8, 1, 15), (1, 8, 4, 15)),
+        ((1, 120), (1, 1, 3, 120)),
+        ((8, 1, 15), (1, 8, 3, 15)),
+        ((1, 8, 1, 15, 1), (1, 8, 2, 15, 3)),
+    ],
 )
 def test_a_repeated_value_is_built(
     tpu_toolchain: object, tmp_path: Path, before: tuple[int, ...], after: tuple[int, ...], options: str

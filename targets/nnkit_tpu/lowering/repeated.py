@@ -64,6 +64,9 @@ def without_idle_reshapes(
         if not _only_reshapes(op, shape):
             kept.append(op)
             continue
+        if shape(op.output) == shape(op.inputs[0]) and op.output not in outputs and "cpu" not in op.tags:
+            same[op.output] = op.inputs[0]
+            continue
         root = roots.get(op.inputs[0], op.inputs[0])
         roots[op.output] = root
         if isinstance(op, TpuPermute) and op.order[0] != 0:  # of several images the first axis is not of 1
