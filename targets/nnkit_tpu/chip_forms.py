@@ -16,8 +16,8 @@ found by comparison with the vendor's chip model.
   pixel, otherwise an image padded by nothing.
 * In INT8 a limited ReLU that no op takes in is taken for a change of what it reads, in its precision, too; it
   becomes a convolution by 1.
-* A transposition that leaves the last axis and is an output is made real numbers before, and comes out wrong: it is
-  copied.
+* A transposition that leaves the last axis and that nothing in the network reads is made real numbers before, and
+  comes out wrong: it is copied.
 * The limit of a ReLU in BF16 is an op of its own where more than one op needs its value (`limits_apart.py`).
 """
 
@@ -186,7 +186,8 @@ def with_copies(written: Written, chip: str, mode: Mode) -> Written:
             ops.append(copy)
             op = replace(op, inputs=(copy.output,))
         ops.append(op)
-        if isinstance(op, TpuPermute) and op.output in graph.outputs and _exchanges_blocks(op):
+        alone = op.output in graph.outputs and not reads[op.output]
+        if alone and isinstance(op, TpuPermute) and _exchanges_blocks(op):
             made = _copied_behind(op, tensors)
             for name in (each.output for each in made[:-1]):
                 if ranges is not None and op.output in ranges:

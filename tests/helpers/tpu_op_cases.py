@@ -338,7 +338,10 @@ REFUSED: Mapping[str, tuple[Case, str]] = {
         lambda net, to: net("LayerNormalization", "x", net("ReduceMax", "x", net.ints(1, 2), keepdims=0), to=to),
         "constant scale and bias, and nothing reads its mean and deviation; found a computed scale or bias",
     ),
-    "expanded_output": (lambda net, to: net("Expand", "x", net.ints(1, 8, 12, 10), to=to), "the TPU has no such op"),
+    "expanded_often": (
+        lambda net, to: net("Expand", net("ReduceMax", "rows", net.ints(2)), net.ints(1, 6, 100), to=to),
+        "repeats a value along an axis up to 64 times; found 100 times",
+    ),
     "prelu_image": (lambda net, to: net("PRelu", "x", net.positive(8, 12, 10), to=to), "not one per channel (8)"),
     "gemm_transposed": (
         lambda net, to: net("Gemm", net("Flatten", "x"), net.normal(1, 3), transA=1, to=to),
