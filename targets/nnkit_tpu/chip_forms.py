@@ -55,7 +55,7 @@ from nnkit_tpu.parted_convolutions import parted_convolutions
 from nnkit_tpu.parted_products import parted_products, rows_together
 from nnkit_tpu.patches import patches_as_rows
 from nnkit_tpu.permutations import in_steps
-from nnkit_tpu.places import in_place_of
+from nnkit_tpu.places import in_place_of, known_as
 from nnkit_tpu.pool_parts import pools_of_parts
 from nnkit_tpu.program import (
     Mode,
@@ -190,10 +190,7 @@ def with_copies(written: Written, chip: str, mode: Mode) -> Written:
         if alone and isinstance(op, TpuPermute) and _exchanges_blocks(op):
             made = _copied_behind(op, tensors)
             for name in (each.output for each in made[:-1]):
-                if ranges is not None and op.output in ranges:
-                    ranges[name] = ranges[op.output]
-                if op.output in modes:
-                    modes[name] = modes[op.output]
+                known_as(name, op.output, ranges, modes)
             ops[-1:] = made
     copied = replace(graph, tensors=tensors, ops=tuple(ops)) if is_cv else graph
     copied = with_steps_first(copied, ranges, modes, mode)

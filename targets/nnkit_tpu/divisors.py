@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from nnkit_tpu.higher_precision import tagged
 from nnkit_tpu.places import in_place_of
 from nnkit_tpu.program import (
     FloatArray,
@@ -86,7 +87,7 @@ def _sum(op: TpuOp, number: float) -> TpuBinary:
 
 
 def _lifted(op: TpuOp, mode: Mode) -> TpuOp:
-    return op if mode != "INT8" or "hp" in op.tags else replace(op, tags=(*op.tags, "hp"))
+    return tagged(op) if mode == "INT8" else op
 
 
 def _columns_of(graph: TpuGraph, name: str) -> TpuMatMul | None:

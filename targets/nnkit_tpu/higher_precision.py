@@ -6,17 +6,19 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from nnkit.target import Quantization
-from nnkit_tpu.program import TpuGraph
+from nnkit_tpu.program import TpuGraph, TpuOp
 
 
 def in_higher_precision(graph: TpuGraph, values: Collection[str]) -> TpuGraph:
     """The graph with the layers that make these values tagged; without any, the graph itself."""
     if not values:
         return graph
-    ops = tuple(
-        replace(op, tags=(*op.tags, "hp")) if op.output in values and "hp" not in op.tags else op for op in graph.ops
-    )
-    return replace(graph, ops=ops)
+    return replace(graph, ops=tuple(tagged(op) if op.output in values else op for op in graph.ops))
+
+
+def tagged(op: TpuOp) -> TpuOp:
+    """The layer with the tag for it."""
+    return op if "hp" in op.tags else replace(op, tags=(*op.tags, "hp"))
 
 
 def gets(correction: str, quantization: Quantization) -> bool:

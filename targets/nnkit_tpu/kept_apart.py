@@ -20,6 +20,7 @@ from nnkit.graph.view import Shape
 from nnkit_tpu.chip_forms import Written
 from nnkit_tpu.chips import chip_named
 from nnkit_tpu.lifted import computed_mode
+from nnkit_tpu.places import known_as
 from nnkit_tpu.program import (
     Mode,
     TpuActivation,
@@ -52,10 +53,7 @@ def kept_apart(written: Written, chip: str, mode: Mode) -> Written:
         given, result = (f"{op.output}_{part}" for part in ("given", "apart"))
         for name, like in ((given, op.inputs[0]), (result, op.output)):
             tensors[name] = TpuTensor(name, shape, tensors[like].format)
-            if ranges is not None and like in ranges:
-                ranges[name] = ranges[like]
-            if like in modes:
-                modes[name] = modes[like]
+            known_as(name, like, ranges, modes)
         ops += [
             TpuReshape(name=given, inputs=op.inputs, output=given),
             _in_shape(op, given, result),

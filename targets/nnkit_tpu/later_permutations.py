@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from nnkit_tpu.places import readers_of
 from nnkit_tpu.program import (
     TpuActivation,
     TpuBinary,
@@ -26,10 +27,7 @@ _Readers = Mapping[str, Sequence[TpuOp]]
 
 def later_permutations(graph: TpuGraph) -> TpuGraph:
     """The graph with such transpositions behind the rows' own layers, where a matrix product follows."""
-    readers: dict[str, list[TpuOp]] = {}
-    for op in graph.ops:
-        for name in op.inputs:
-            readers.setdefault(name, []).append(op)
+    readers = readers_of(graph.ops)
     tensors = dict(graph.tensors)
     instead: dict[str, list[TpuOp]] = {}
     for op in graph.ops:

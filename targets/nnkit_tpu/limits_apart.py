@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from nnkit.calibrate.stats import ValueRange
+from nnkit_tpu.places import known_as
 from nnkit_tpu.program import TpuActivation, TpuConcat, TpuGraph, TpuOp, TpuRectified
 
 
@@ -31,10 +32,7 @@ def limits_apart(graph: TpuGraph, ranges: dict[str, ValueRange] | None, modes: d
             continue
         between = f"{name}_unlimited" if isinstance(op, TpuRectified) else f"{name}_limited"
         tensors[between] = replace(graph.tensors[name], name=between)
-        if ranges is not None and name in ranges:
-            ranges[between] = ranges[name]
-        if name in modes:
-            modes[between] = modes[name]
+        known_as(between, name, ranges, modes)
         if isinstance(op, TpuRectified):
             ops += [replace(op, output=between, relu_limit=-1.0), _clip(between, limit, name)]
         else:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from nnkit_tpu.places import readers_of
 from nnkit_tpu.program import TpuConv, TpuGraph, TpuOp, TpuReshape, TpuSlice, TpuTensor
 
 _PARTS = 3
@@ -21,10 +22,7 @@ _AXIS = 2  # of images, heads, channels of a head, pixels
 
 def parted_convolutions(graph: TpuGraph) -> TpuGraph:
     """The graph with such convolutions in parts."""
-    readers: dict[str, list[TpuOp]] = {}
-    for op in graph.ops:
-        for name in op.inputs:
-            readers.setdefault(name, []).append(op)
+    readers = readers_of(graph.ops)
     tensors, ops, gone = dict(graph.tensors), list[TpuOp](), set[str]()
     for op in graph.ops:
         cut = _cut(graph, op, readers) if isinstance(op, TpuConv) else ()

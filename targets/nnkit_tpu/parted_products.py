@@ -15,6 +15,7 @@ import numpy as np
 
 from nnkit.graph.view import Shape
 from nnkit_tpu.factors_in_weights import reshaped_once
+from nnkit_tpu.places import readers_of
 from nnkit_tpu.program import (
     TpuGraph,
     TpuMatMul,
@@ -32,10 +33,7 @@ _Readers = Mapping[str, Sequence[TpuOp]]
 
 def parted_products(graph: TpuGraph) -> TpuGraph:
     """The graph with such products, with constant weights, in parts."""
-    readers: dict[str, list[TpuOp]] = {}
-    for op in graph.ops:
-        for name in op.inputs:
-            readers.setdefault(name, []).append(op)
+    readers = readers_of(graph.ops)
     cuts = {op.output: _cut(graph, op, readers) for op in graph.ops if isinstance(op, TpuMatMul)}
     if not any(cuts.values()):
         return graph

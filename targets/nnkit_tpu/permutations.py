@@ -22,6 +22,7 @@ from math import prod
 
 from nnkit.calibrate.stats import ValueRange
 from nnkit.graph.view import Shape
+from nnkit_tpu.places import known_as
 from nnkit_tpu.program import TpuGraph, TpuOp, TpuPermute, TpuReshape, TpuTensor
 
 Order = tuple[int, ...]
@@ -131,10 +132,7 @@ def in_steps(
             for part, each in (("shape", step.shape), ("step", after)):
                 name = f"{op.output}_{part}_{index}"
                 tensors[name] = TpuTensor(name, each, graph.tensors[op.output].format)
-                if ranges is not None and op.output in ranges:
-                    ranges[name] = ranges[op.output]
-                if op.output in modes:
-                    modes[name] = modes[op.output]
+                known_as(name, op.output, ranges, modes)
             shaped, turned = (f"{op.output}_{part}_{index}" for part in ("shape", "step"))
             ops.append(TpuReshape(name=shaped, inputs=(last,), output=shaped, tags=op.tags))
             ops.append(TpuPermute(name=turned, inputs=(shaped,), output=turned, order=step.order, tags=op.tags))

@@ -42,8 +42,6 @@ SMALLEST = 1e-5
 
 _SAME_FORMAT = ("relu", "leaky_relu", "prelu", "abs")
 _UP_TO_ONE = ("sigmoid", "hard_sigmoid")
-
-
 _SWISH = ("silu", "hard_swish")
 
 

@@ -35,17 +35,13 @@ def broadcast_product(graph: GraphView, node: Node, product: MatMul) -> Built:
     rows, columns = prod(outer[axis] for axis in of_left), prod(outer[axis] for axis in of_right)
     made = _Made(node)
     inner, last = count, count + 1  # the axes of the matrices
+    batch, height, width = (images, prod(batches)), rows * product.rows, columns * product.columns
+    tall, wide = (*left, product.rows, product.inner), (*right, product.inner, product.columns)
     sides = (
-        made.moved(
-            *(product.left, "left", (*left, product.rows, product.inner)),
-            *([*shared, *of_left, inner, last], (images, prod(batches), rows * product.rows, product.inner)),
-        ),
-        made.moved(
-            *(product.right, "right", (*right, product.inner, product.columns)),
-            *([*shared, inner, *of_right, last], (images, prod(batches), product.inner, columns * product.columns)),
-        ),
+        made.moved(product.left, "left", tall, [*shared, *of_left, inner, last], (*batch, height, product.inner)),
+        made.moved(product.right, "right", wide, [*shared, inner, *of_right, last], (*batch, product.inner, width)),
     )
-    result = made.value("product", (images, prod(batches), rows * product.rows, columns * product.columns))
+    result = made.value("product", (*batch, height, width))
     made.ops.append(TpuMatMul(**{**common, "inputs": sides, "output": result}, weight=None, range_of=node.output))
     order = [*shared, *of_left, inner, *of_right, last]
     sizes = [*outer, product.rows, product.columns]

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from nnkit.graph.view import Shape
 from nnkit_tpu.lowering.repeated import needed
+from nnkit_tpu.places import readers_of
 from nnkit_tpu.program import TpuBinary, TpuOp, TpuReshape
 
 
@@ -21,10 +22,7 @@ def computed_before_reshapes(
 
     Only where both operands had one shape before and a reader goes back to it. shape: of a value.
     """
-    readers: dict[str, list[TpuOp]] = {}
-    for op in ops:
-        for name in op.inputs:
-            readers.setdefault(name, []).append(op)
+    readers = readers_of(ops)
     made: dict[str, TpuOp] = {}
     shapes: dict[str, Shape] = {}
 
