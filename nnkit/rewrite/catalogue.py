@@ -109,6 +109,7 @@ OPTIONAL_RULES: tuple[str, ...] = (
     "gelu_from_parts",
     "filtered_resize_to_shuffle",
     "filtered_resize_to_conv",
+    "uneven_resize_to_conv",
     "mask_above_zero",
     "unroll_uncommon_recurrent",
     *_INTO_INTEGER_LAYERS,

@@ -10,6 +10,7 @@ multiplied by the scale, rounded to the network's precision, and -mean * scale i
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -49,8 +50,15 @@ def factor_in(value: float, mode: Mode) -> float:
         return float(rounded(np.array([single]), mode)[0])
     with np.errstate(over="ignore"):
         nearest = np.float16(single)
-    above = np.nextafter(nearest, np.float16(np.inf))
+        above = np.nextafter(nearest, np.float16(np.inf))
+    if not np.isfinite(nearest):
+        return float(nearest)
     return float(above if float(single) - float(nearest) == float(above) - float(single) else nearest)
+
+
+def becomes_integers(target: Affine, mode: Mode) -> bool:
+    """Whether real values in the precision of `mode` can become these: of scales below 1 / 65504, F16 has no factor."""
+    return math.isfinite(factor_in(1.0 / target.scale[0], mode))
 
 
 def cast(values: Values, how: Cast, mode: Mode) -> Values:

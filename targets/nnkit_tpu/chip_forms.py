@@ -82,7 +82,7 @@ def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
     """The float graph with ops as `chip` computes them right and soon; mode: of the whole network."""
     graph = parted_convolutions(graph)
     graph = graph if chip.startswith(_FAMILY) else with_short_steps(graph, mode)
-    graph = joined_groups(dense_layers(patches_as_rows(graph), chip, mode), chip, mode)
+    graph = joined_groups(dense_layers(patches_as_rows(graph, chip), chip, mode), chip, mode)
     if not chip.startswith(_FAMILY):
         graph = summed_before_spreading(edges_as_products(graph, mode))
         graph = rows_together(group_norms(graph))

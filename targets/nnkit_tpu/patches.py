@@ -1,4 +1,5 @@
-"""Convolutions of patches, as vision transformers begin with: windows side by side, 16 pixels apart or more.
+"""Convolutions of patches, as vision transformers begin with: windows side by side, 16 pixels apart or more; on the
+BM chips, of images of three channels or fewer, 14 pixels apart.
 
 The compiler makes of such a convolution a product of the patches, as the chips' windows are closer together, with one
 scale for all weights; of a depthwise one it reads the first channels alone. Here it gets the product, with zeros
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from nnkit_tpu.chained import Made, Step, chained
+from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.program import (
     FloatArray,
     TpuConv,
@@ -30,12 +32,13 @@ from nnkit_tpu.program import (
 )
 
 _LEAST_STRIDE = 16
+_IMAGE_STRIDE, _IMAGE_CHANNELS = 14, 3  # on the BM chips, both ways: measured with 1 to 8 channels, 8 to 15 pixels
 _PATCHES_FIRST = (0, 2, 4, 1, 3, 5)  # of [N, C, rows, patch height, columns, patch width]
 
 
-def patches_as_rows(graph: TpuGraph) -> TpuGraph:
+def patches_as_rows(graph: TpuGraph, chip: str) -> TpuGraph:
     """The graph with such convolutions, unless their weights are integers already, as products of their patches."""
-    convolutions = {op.output: op for op in graph.ops if isinstance(op, TpuConv) and _is_of_patches(op)}
+    convolutions = {op.output: op for op in graph.ops if isinstance(op, TpuConv) and _is_of_patches(op, chip)}
     if not convolutions:
         return graph
     ops, tensors, gone = list[TpuOp](), dict(graph.tensors), set[str]()
@@ -68,10 +71,15 @@ def _turned_back(graph: TpuGraph, op: TpuConv) -> list[TpuOp]:
     return [rows, turn] if alone else []
 
 
-def _is_of_patches(op: TpuConv) -> bool:
+def _is_of_patches(op: TpuConv, chip: str) -> bool:
     w = op.window
     beside = (w.kernel_h, w.kernel_w) == (w.stride_h, w.stride_w) and (w.dilation_h, w.dilation_w) == (1, 1)
-    return beside and max(w.stride_h, w.stride_w) >= _LEAST_STRIDE and not op.weight_scale
+    if not beside or op.weight_scale:
+        return False
+    of_an_image = chip not in CV_CHIPS and op.group == 1 and op.weight.shape[1] <= _IMAGE_CHANNELS
+    return max(w.stride_h, w.stride_w) >= _LEAST_STRIDE or (
+        of_an_image and min(w.stride_h, w.stride_w) >= _IMAGE_STRIDE
+    )
 
 
 def _product(op: TpuConv, before: Sequence[int], after: Sequence[int], turned: TpuOp | None) -> list[Made]:

@@ -21,6 +21,7 @@ from nnkit_tpu.arithmetic import (
     requant_in_two_steps,
     round_half_away,
 )
+from nnkit_tpu.casts import becomes_integers
 from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.compiler_thresholds import Threshold
 from nnkit_tpu.integer_parameters import IntegerOperands, IntegerTable, IntegerWeights, Requant, Rounding, ScaledSum
@@ -113,6 +114,10 @@ def to_program(graph: TpuGraph, ranges: Mapping[str, ValueRange], precision: Pre
             asked = "F16"
         if isinstance(op, TpuReshape) and from_bf16:
             asked = "BF16"  # the compiler reshapes what is there, and casts behind it
+        if asked == "INT8" and any(
+            modes[name] == "F16" and not becomes_integers(_stored(chosen[name]), "F16") for name in op.inputs
+        ):
+            asked, reason = "F16", "it reads values in F16 that are too small for a factor in F16 to integers"
         shape = graph.tensors[op.inputs[0]].shape
         mode = computed_mode(op, asked, precision.chip, [n for n, m in modes.items() if m == "F32"], shape)
         if reason:

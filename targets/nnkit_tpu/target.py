@@ -89,6 +89,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
             *(() if options.chip in CV_CHIPS else ("filtered_resize_to_shuffle",)),
             "depth_to_space_to_transpose",
             "filtered_resize_to_conv",
+            "uneven_resize_to_conv",
         )
 
     def lower(self, model: Model, log: RewriteLog, options: TpuOptions) -> TpuLowered:

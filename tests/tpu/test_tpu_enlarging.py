@@ -61,3 +61,26 @@ def test_the_chip_model_agrees(tpu_toolchain: Toolchain, tmp_path: Path) -> None
     assert refuted(report) == []
     assert report["status"] == "ok"
     assert not any("runs in BF16" in note for note in report["quantization_notes"])
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "bm1688", "cv181x"])
+def test_maps_are_joined_at_one_size(tpu_toolchain: Toolchain, tmp_path: Path, chip: str) -> None:
+    """As by SegFormer, which resizes the largest map, too, to its own size, and by PSPNet, whose maps have 3 or 6
+    pixels a side; and by DPT, whose last resizing has no whole factor."""
+    net = Net()
+    own = net("Conv", "x", net.normal(6, 8, 1, 1))
+    half = net("Conv", "x", net.normal(6, 8, 2, 2), strides=[2, 2])
+    third = net("AveragePool", own, kernel_shape=[2, 3], strides=[2, 3])
+    sizes = net.ints(1, 6, 12, 10)
+    linear = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
+    joined = [net("Resize", part, "", "", sizes, **linear) for part in (own, half, third)]
+    fused = net("Conv", net("Concat", *joined, axis=1), net.normal(4, 18, 1, 1), to="fused")
+    aligned = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    outputs = [
+        net("Resize", fused, "", "", net.ints(1, 4, 21, 17), to="larger", **aligned),
+        net("Resize", fused, "", "", net.ints(1, 4, 18, 9), to="repeated", mode="nearest"),
+    ]
+    report = built(net.model(outputs), f"chip: {chip}", tmp_path)
+    assert refuted(report) == []
+    assert report["status"] == "ok"
+    assert report["verify"]["float_vs_program"]["cosine"] > 0.999

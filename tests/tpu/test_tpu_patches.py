@@ -59,3 +59,17 @@ def test_the_chip_model_agrees(chip: str, tpu_toolchain: Toolchain, tmp_path: Pa
         report = built(_patches(group, 32), f"chip: {chip}", tmp_path / str(group))
         assert refuted(report) == []
         assert report["status"] == "ok"
+
+
+@pytest.mark.parametrize(("chip", "channels", "product"), [("bm1684x", 3, True), ("bm1684x", 4, False), ("cv181x", 3, False)])
+def test_images_in_patches_of_14(
+    tpu_toolchain: Toolchain, tmp_path: Path, chip: str, channels: int, product: bool
+) -> None:
+    """As DINOv2 has them: the BM chips' compiler makes products of them where the image has three channels."""
+    net = Net()
+    image = net("Slice", net("Pad", "x", net.ints(0, 0, 0, 0, 0, 0, 16, 18)), *map(net.ints, (0, channels, 1)))
+    weights = (net.normal(20, channels, 14, 14, spread=0.05), net.normal(20))
+    model = net.model([net("Conv", image, *weights, strides=[14, 14], to="embedded")])
+    report = built(model, f"chip: {chip}", tmp_path)
+    assert refuted(report) == []
+    assert any(layer["op"] == "matmul" for layer in report["layers"]) == product

@@ -3,7 +3,7 @@
 Pattern: Identity; Dropout in inference; Cast to the type it has; Reshape, Flatten, Squeeze, Unsqueeze, Expand,
 Tile and Transpose that keep the shape (a Transpose must also keep the order of axes longer than 1); Pad by
 nothing; Slice of everything; Concat, Sum, Max, Min or Mean of one input; Clip without bounds; MaxPool or
-AveragePool with a 1x1 window, stride 1 and no padding; Resize to the size it has; x + 0, 0 + x, x - 0, x * 1,
+AveragePool with a 1x1 window, stride 1 and no padding; Resize to the size it has, in any mode; x + 0, 0 + x, x - 0, x * 1,
 1 * x and x / 1, where the constant is all zeros or ones, of any shape that does not widen x.
 Algebra: f(x) = x, so every reader of f(x) reads x.
 Declines where x cannot take over the name of a network output, or the `_hp` tag of the op (x is a network input).
@@ -18,13 +18,13 @@ import numpy as np
 from nnkit.graph.read.clip import read_clip
 from nnkit.graph.read.pad import read_pad
 from nnkit.graph.read.pool import read_pool
+from nnkit.graph.read.resize import COORDINATES, read_resize
 from nnkit.graph.read.slice import read_slice
 from nnkit.graph.refusal import Refused
 from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.reading import as_node, data_input, is_op, operand, read_or_none, scalar_of
 from nnkit.rewrite.reshaping import keeps_order
 from nnkit.rewrite.rule import Nodes, Rule
-from nnkit.rewrite.rules.normalize_resize import read_nearest
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -91,8 +91,8 @@ def _same_order(editor: Editor, node: ir.Node) -> bool:
         window = None if pool is None else pool.window
         return window is not None and window.kernel == (1, 1) and window.strides == (1, 1) and not any(window.pads)
     if node.op_type == "Resize":
-        resize = read_or_none(editor, node, read_nearest)
-        return resize is not None and all(resize.repeats(axis) for axis in range(4))
+        resize = read_or_none(editor, node, read_resize)
+        return resize is not None and resize.coordinates in COORDINATES
     return False
 
 

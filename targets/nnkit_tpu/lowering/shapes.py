@@ -115,12 +115,14 @@ def pad(graph: GraphView, node: Node) -> TpuOp:
 
 
 def resize(graph: GraphView, node: Node) -> TpuOp:
-    """Resize of H and W by whole factors, nearest or linear."""
+    """Resize of H and W by whole factors, nearest or linear; to the size it has, a reshape."""
     layer = read_resize(graph, node)
     image_hw(layer.before)
     for constraint in _RESIZE:
         require(constraint, layer)
     common = fields(graph, node, layer.data)
+    if layer.before == layer.after:
+        return TpuReshape(**common)  # a copy; the compiler takes it out, and the program with it
     if layer.mode == "linear":
         return TpuInterp(**common, method="linear", coordinates=_COORDINATES[layer.coordinates])
     height, width, channels = layer.after[2] // layer.before[2], layer.after[3] // layer.before[3], layer.before[1]

@@ -33,6 +33,8 @@ def _no_op(net, value, which):
             return net.op(which, value, kernel_shape=[1, 1], name="gone")
         case "Resize":
             return net.op("Resize", value, "", net.const([1, 1, 1, 1]), mode="nearest", name="gone")
+        case "linear Resize" | "cubic Resize":
+            return net.op("Resize", value, "", "", net.ints(1, 4, 6, 6), mode=which.split()[0], name="gone")
         case "x + 0" | "x - 0" | "x * 1" | "x / 1":
             op, number = {"+": ("Add", 0.0), "-": ("Sub", 0.0), "*": ("Mul", 1.0), "/": ("Div", 1.0)}[which[2]]
             return net.op(op, value, net.const(np.full((4, 1, 6), number)), name="gone")
@@ -56,7 +58,7 @@ KINDS = [
     "Mean",
     "Clip",
 ]
-KINDS += ["MaxPool", "AveragePool", "Resize", "x + 0", "x - 0", "x * 1", "x / 1", "0 + x", "1 * x"]
+KINDS += ["MaxPool", "AveragePool", "Resize", "linear Resize", "cubic Resize", "x + 0", "x - 0", "x * 1", "x / 1", "0 + x", "1 * x"]
 
 
 @pytest.mark.parametrize("which", KINDS)
