@@ -110,6 +110,7 @@ OPTIONAL_RULES: tuple[str, ...] = (
     "filtered_resize_to_shuffle",
     "filtered_resize_to_conv",
     "uneven_resize_to_conv",
+    "matrices_to_conv",
     "mask_above_zero",
     "unroll_uncommon_recurrent",
     *_INTO_INTEGER_LAYERS,

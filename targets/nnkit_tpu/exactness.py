@@ -38,6 +38,7 @@ from nnkit_tpu.program import (
 
 _RELATIVE = {"F16": 2.0**-9, "BF16": 2.0**-6, "F32": 1e-4}
 _SIXTEEN_BITS = ("F16", "BF16")
+_LEAST_STEP = 2.0**-24  # of numbers of F16 below 2^-14
 _LARGE = 0.1  # an error that last bits on the way do not explain in most networks, relative to the values
 _ONE_UNIT = 1.0
 _HALF_A_STEP = 2.0**-4
@@ -106,7 +107,8 @@ def amplified(op: TpuOp, inputs: Sequence[NDArray[Any]]) -> float | NDArray[np.f
 
     The BM chips add up the mean in 16 bits: in thousands of rows of 3 to 1024 values it was up to two units
     in the last place off, in the same way for the whole row. Beside a small spread that is much. The mean is taken to
-    be off by twice the last bits of the values; it moves what is centred, and widens the spread.
+    be off by twice the last bits of the values, which next to zero are steps of 2^-24 in F16; it moves what is
+    centred, and widens the spread.
     """
     if not isinstance(op, TpuLayerNorm) or op.mode not in _SIXTEEN_BITS:
         return 0.0
@@ -114,7 +116,8 @@ def amplified(op: TpuOp, inputs: Sequence[NDArray[Any]]) -> float | NDArray[np.f
     axes = tuple(range(op.axis, x.ndim))
     centred = x - x.mean(axis=axes, keepdims=True)
     square = (centred * centred).mean(axis=axes, keepdims=True) + op.epsilon
-    off = 2 * _RELATIVE[op.mode] * np.abs(x).mean(axis=axes, keepdims=True)
+    least = _LEAST_STEP if op.mode == "F16" else 0.0
+    off = 2 * (_RELATIVE[op.mode] * np.abs(x).mean(axis=axes, keepdims=True) + least)
     wider = np.sqrt(square + off * off)
     moved = off / wider + np.abs(centred) * (1 / np.sqrt(square) - 1 / wider)
     scaled = moved if op.scale is None else moved * np.abs(op.scale.astype(np.float64))

@@ -90,6 +90,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
             "depth_to_space_to_transpose",
             "filtered_resize_to_conv",
             "uneven_resize_to_conv",
+            "matrices_to_conv",
         )
 
     def lower(self, model: Model, log: RewriteLog, options: TpuOptions) -> TpuLowered:

@@ -77,3 +77,18 @@ def test_what_is_stacked_in_front_is_reduced(
     assert report["status"] == "ok"
     assert not refuted(report)
     assert report["verify"]["float_vs_program"]["cosine"] > 0.999
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "bm1688", "cv181x"])
+def test_constant_queries_and_weights_of_every_head(tpu_toolchain: Toolchain, tmp_path: Path, chip: str) -> None:
+    """As of a decoder whose first queries are constants (DETR): a grouped convolution of the keys."""
+    net = Net()
+    keys = net("Reshape", net("MatMul", "rows", net.normal(20, 12)), net.ints(1, 6, 3, 4))
+    scores = net("MatMul", net.normal(1, 3, 5, 4), net("Transpose", keys, perm=[0, 2, 3, 1]), to="scores")
+    values = net("Transpose", keys, perm=[0, 2, 1, 3])
+    read = net("MatMul", net("Softmax", scores, axis=-1), values)
+    outputs = [net("MatMul", read, net.normal(3, 4, 7), to="projected"), net("MatMul", net.normal(9, 6), values)]
+    report = built(net.model(outputs), f"chip: {chip}", tmp_path)
+    assert refuted(report) == []
+    assert report["status"] == "ok"
+    assert [layer["op"] for layer in report["layers"]].count("conv") == 3
