@@ -12,10 +12,13 @@
 * A quotient by a square root becomes a product with one over the root, and in INT8 the compiler gives that one the
   root's threshold, which clips it. The root is computed in another shape: it is not recognised behind a reshape. On
   the cv18xx it ends on what it makes of root mean squares.
+* Of keys of a single head, [N, rows, 1, features] turned to [N, 1, features, rows], the compiler takes the product to
+  be of rows as batches, where the queries' rows are none. The product is computed without the axis of 1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -73,6 +76,66 @@ def _is_of_reshaped_row(graph: TpuGraph, op: TpuLayerNorm) -> bool:
     shape = graph.tensors[op.output].shape
     one_row = op.axis == len(shape) - 1 and shape[-1] == np.prod(shape)
     return one_row and isinstance(graph.producer(op.inputs[0]), TpuReshape | TpuPermute)
+
+
+def with_plain_single_heads(graph: TpuGraph) -> TpuGraph:
+    """The graph with products of a single head's rows by its turned keys on [N, rows, features]."""
+    tensors, ops, left = dict(graph.tensors), list[TpuOp](), set[str]()
+    for op in graph.ops:
+        keys = _keys_of_a_single_head(graph, op)
+        if keys is None:
+            ops.append(op)
+            continue
+        images, count, _, features = graph.tensors[keys.inputs[0]].shape
+        rows = graph.tensors[op.inputs[0]].shape[2]
+        flat = []
+        for name, shape in ((op.inputs[0], (images, rows, features)), (keys.inputs[0], (images, count, features))):
+            source = graph.reshaped_from(name)
+            flat.append(source if graph.tensors[source].shape == shape else f"{op.output}_{name}")
+            if flat[-1] != source:
+                tensors[flat[-1]] = TpuTensor(flat[-1], shape)
+                ops.append(TpuReshape(name=flat[-1], inputs=(name,), output=flat[-1], range_of=_known(graph, name)))
+        turned, scores = f"{op.output}_columns", f"{op.output}_scores"
+        tensors[turned] = TpuTensor(turned, (images, features, count))
+        tensors[scores] = TpuTensor(scores, (images, rows, count))
+        known = _known(graph, keys.inputs[0])
+        ops += [
+            replace(keys, name=turned, inputs=(flat[1],), output=turned, order=(0, 2, 1), range_of=known),
+            replace(op, inputs=(flat[0], turned), output=scores, range_of=op.range_of or op.output),
+            TpuReshape(name=f"{op.name}_shape", inputs=(scores,), output=op.output, range_of=op.range_of),
+        ]
+        left |= {op.inputs[0], keys.inputs[0], keys.output}
+    return _without_unread(replace(graph, tensors=tensors, ops=tuple(ops)), left) if left else graph
+
+
+def _without_unread(graph: TpuGraph, moved: Collection[str]) -> TpuGraph:
+    """The graph without reshapes and transpositions that give these values, of those that nothing reads any more."""
+    ops, read = list[TpuOp](), set(graph.outputs)
+    for op in reversed(graph.ops):
+        if op.output in moved and op.output not in read and isinstance(op, TpuReshape | TpuPermute):
+            continue
+        ops.append(op)
+        read.update(op.inputs)
+    kept = {op.output for op in ops}.union(graph.inputs)
+    tensors = {name: tensor for name, tensor in graph.tensors.items() if name in kept}
+    return replace(graph, tensors=tensors, ops=tuple(reversed(ops)))
+
+
+def _known(graph: TpuGraph, name: str) -> str:
+    """The value whose range is that of another."""
+    made = graph.producer(name)
+    return made.range_of or made.output if made is not None else name
+
+
+def _keys_of_a_single_head(graph: TpuGraph, op: TpuOp) -> TpuPermute | None:
+    """What turns [N, rows, 1, features] to [N, 1, features, rows] for a product of as many heads."""
+    if not isinstance(op, TpuMatMul) or op.weight is not None or len(graph.tensors[op.inputs[0]].shape) != 4:
+        return None
+    keys = graph.producer(op.inputs[1])
+    if not isinstance(keys, TpuPermute) or keys.order != (0, 2, 3, 1):
+        return None
+    single = graph.tensors[keys.inputs[0]].shape[2] == 1 == graph.tensors[op.inputs[0]].shape[1]
+    return keys if single else None
 
 
 def with_whole_normalisations(graph: TpuGraph) -> TpuGraph:

@@ -57,7 +57,7 @@ def factor_in(value: float, mode: Mode) -> float:
 
 
 def becomes_integers(target: Affine, mode: Mode) -> bool:
-    """Whether real values in the precision of `mode` can become these: of scales below 1 / 65504, F16 has no factor."""
+    """Whether real values in the precision of `mode` can become these: below 1 / 65504, F16 has no factor."""
     return math.isfinite(factor_in(1.0 / target.scale[0], mode))
 
 

@@ -36,6 +36,7 @@ from nnkit_tpu.bm_forms import (
     roots_apart,
     sliced_before_reshapes,
     softmax_before_swaps,
+    with_plain_single_heads,
     with_whole_normalisations,
     without_single_rows,
 )
@@ -88,7 +89,7 @@ def for_chip(graph: TpuGraph, chip: str, mode: Mode) -> TpuGraph:
         graph = rows_together(group_norms(graph))
         graph = later_permutations(factors_in_weights(as_numbers(parted_products(graph))))
         graph = guarded_divisors(graph, mode)
-        graph = sliced_before_reshapes(with_whole_normalisations(without_single_rows(graph)))
+        graph = with_plain_single_heads(sliced_before_reshapes(with_whole_normalisations(without_single_rows(graph))))
         return softmax_before_swaps(roots_apart(graph)) if mode == "INT8" else graph
     tensors, ops = dict(graph.tensors), list[TpuOp]()
     made: Sequence[tuple[TpuOp, tuple[int, ...]]]

@@ -6,8 +6,10 @@
   reshape. Of few values the halves take up to twice the cycles, too; of many they take up to a tenth less, and are
   left to it.
 * Scores that are multiplied by a number behind their product, a softmax of them and a product with the values, with
-  heads transposed before and behind it, in F16 or BF16: it makes one layer of it, whose code it would have to compile
-  by tools that are not part of it, and crashes. The softmax is computed with images and heads in one axis.
+  heads transposed before and behind it: it makes one layer of it. In F16 or BF16 it would have to compile that
+  layer's code by tools that are not part of it, and crashes; in INT8 the code gives other values where windows of an
+  image stand in the place of images, and where keys and values are made of two values (DETR's decoder). There the
+  softmax is computed with images and heads in one axis.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from nnkit_tpu.program import (
     TpuGraph,
     TpuMatMul,
     TpuOp,
+    TpuPermute,
     TpuReshape,
     TpuSoftmax,
     TpuTensor,
@@ -101,11 +104,11 @@ def _has_weights(op: TpuOp | None, halves: Collection[str]) -> bool:
 
 
 def _is_of_scaled_scores(graph: TpuGraph, op: TpuSoftmax, halves: Collection[str]) -> bool:
-    """Whether a softmax is that of an attention which the compiler would make one layer of."""
+    """Whether a softmax is that of an attention which the compiler would make one layer of, without right code."""
     shape, scores = graph.tensors[op.output].shape, graph.producer(op.inputs[0])
     if len(shape) != _HEADS or op.axis != _HEADS - 1 or op.log or op.output in graph.outputs:
         return False
-    if scores is None or scores.output not in halves:
+    if scores is None:
         return False
     masked = _function(scores) == "add"
     way = [graph.producer(name) for name in scores.inputs] if masked else [scores]
@@ -113,9 +116,23 @@ def _is_of_scaled_scores(graph: TpuGraph, op: TpuSoftmax, halves: Collection[str
     if not isinstance(scaled, TpuBinary) or scaled.constant is None or scaled.constant.size > 1:
         return False
     product, readers = graph.producer(scaled.inputs[0]), graph.consumers(op.output)
-    return len(readers) == 1 and all(
-        isinstance(each, TpuMatMul) and each.weight is None and each.output in halves for each in (product, *readers)
-    )
+    if product is None or len(readers) != 1 or not all(_is_of_computed(each) for each in (product, *readers)):
+        return False
+    if shape[0] > 1 or _source(graph, product.inputs[1]) != _source(graph, readers[0].inputs[1]):
+        return True
+    return all(each.output in halves for each in (scores, product, *readers))
+
+
+def _source(graph: TpuGraph, name: str) -> str:
+    """What keys or values are made of by a product with weights, and moved."""
+    made = graph.producer(name)
+    if isinstance(made, TpuPermute | TpuReshape) or (isinstance(made, TpuMatMul) and made.weight is not None):
+        return _source(graph, made.inputs[0])
+    return name
+
+
+def _is_of_computed(op: TpuOp) -> bool:
+    return isinstance(op, TpuMatMul) and op.weight is None
 
 
 def _function(op: TpuOp) -> str:

@@ -13,6 +13,7 @@ from nnkit.errors import ModelError
 from nnkit.graph import Model
 from nnkit_tpu.lowering import lower
 from nnkit_tpu.program import TpuMatMul
+from nnkit_tpu.toolchain import Toolchain
 
 _CASES = {
     "heads share a key": ((1, 4, 24, 10), (1, 1, 10, 12)),

@@ -61,7 +61,9 @@ def test_the_chip_model_agrees(chip: str, tpu_toolchain: Toolchain, tmp_path: Pa
         assert report["status"] == "ok"
 
 
-@pytest.mark.parametrize(("chip", "channels", "product"), [("bm1684x", 3, True), ("bm1684x", 4, False), ("cv181x", 3, False)])
+@pytest.mark.parametrize(
+    ("chip", "channels", "product"), [("bm1684x", 3, True), ("bm1684x", 4, False), ("cv181x", 3, False)]
+)
 def test_images_in_patches_of_14(
     tpu_toolchain: Toolchain, tmp_path: Path, chip: str, channels: int, product: bool
 ) -> None:

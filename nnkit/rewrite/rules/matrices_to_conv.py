@@ -2,8 +2,8 @@
 
 Pattern: MatMul of a computed value of three axes or more with constants: behind it, of more than one matrix
   [..., K, N]; or in front of it, [..., M, K].
-Algebra: with the inner axis of every matrix as channels of a group, y_g = W_g x_g, where W_g is the constant matrix in
-  front, or that behind transposed; a value of one matrix is read by all as by one group.
+Algebra: with the inner axis of every matrix as channels of a group, y_g = W_g x_g, where W_g is the constant matrix
+  in front, or that behind transposed; a value of one matrix is read by all as by one group.
 Why: the constant queries of a decoder (DETR), weights of every head of its own.
 Declines where the value has matrices for some of the constant's batch axes alone.
 """

@@ -3,8 +3,8 @@
 Pattern: Identity; Dropout in inference; Cast to the type it has; Reshape, Flatten, Squeeze, Unsqueeze, Expand,
 Tile and Transpose that keep the shape (a Transpose must also keep the order of axes longer than 1); Pad by
 nothing; Slice of everything; Concat, Sum, Max, Min or Mean of one input; Clip without bounds; MaxPool or
-AveragePool with a 1x1 window, stride 1 and no padding; Resize to the size it has, in any mode; x + 0, 0 + x, x - 0, x * 1,
-1 * x and x / 1, where the constant is all zeros or ones, of any shape that does not widen x.
+AveragePool with a 1x1 window, stride 1 and no padding; Resize to the size it has, in any mode; x + 0, 0 + x,
+x - 0, x * 1, 1 * x and x / 1, where the constant is all zeros or ones, of any shape that does not widen x.
 Algebra: f(x) = x, so every reader of f(x) reads x.
 Declines where x cannot take over the name of a network output, or the `_hp` tag of the op (x is a network input).
 """

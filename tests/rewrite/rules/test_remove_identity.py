@@ -58,7 +58,19 @@ KINDS = [
     "Mean",
     "Clip",
 ]
-KINDS += ["MaxPool", "AveragePool", "Resize", "linear Resize", "cubic Resize", "x + 0", "x - 0", "x * 1", "x / 1", "0 + x", "1 * x"]
+KINDS += [
+    "MaxPool",
+    "AveragePool",
+    "Resize",
+    "linear Resize",
+    "cubic Resize",
+    "x + 0",
+    "x - 0",
+    "x * 1",
+    "x / 1",
+    "0 + x",
+    "1 * x",
+]
 
 
 @pytest.mark.parametrize("which", KINDS)
