@@ -150,9 +150,9 @@ def _formats(graph: TpuGraph, apart: Collection[str], always_signed: bool) -> di
         if isinstance(op, TpuConcat) or _compares(op):
             alone = [name for name in op.inputs if _exclusive(graph, name, apart)]
             if always_signed and isinstance(op, TpuConcat) and len(alone) < len(op.inputs):
-                if not all(_given_its_threshold(graph, op, name) for name in op.inputs):
+                alone = [name for name in op.inputs if _given_its_threshold(graph, op, name)]
+                if not all(name in alone or _lone_sigmoid(graph, op, name) for name in op.inputs):
                     continue
-                alone = list(op.inputs)
             for name in alone:
                 _join(groups, name, op.output)
     return {name: _root(groups, name) for name in graph.tensors}
@@ -254,6 +254,11 @@ def _given_its_threshold(graph: TpuGraph, op: TpuConcat, name: str) -> bool:
     if producer is None or _up_to_one(producer) or scaled_by(producer) is not None:
         return False
     return read_by_it_alone(graph, op, name)
+
+
+def _lone_sigmoid(graph: TpuGraph, op: TpuConcat, name: str) -> bool:
+    """Whether it reaches up to one and the concatenation alone reads it, whose threshold it gets in the end."""
+    return _up_to_one(graph.producer(name)) and read_by_it_alone(graph, op, name)
 
 
 def _root(groups: dict[str, str], name: str) -> str:

@@ -115,3 +115,17 @@ def test_on_the_cv18xx_what_is_divided_is_in_bf16_with_the_number_as_it_is(
     report = built(net.model([_attention(net, 1e-15)]), "chip: cv181x", tmp_path, largest=1.0)
     assert report["status"] == "ok"
     assert not refuted(report)
+
+
+@pytest.mark.parametrize("options", ["chip: bm1684x", "chip: bm1688, precision: f16", "chip: cv181x"])
+def test_vectors_of_length_one(tpu_toolchain: Toolchain, tmp_path: Path, options: str) -> None:
+    """As descriptors end: divided by their length, or by next to nothing where that is more; rows of zeros, too."""
+    net = Net()
+    features = net("Relu", net("MatMul", "rows", net.normal(20, 16)))
+    length = net("ReduceL2", features, net.ints(-1), keepdims=1)
+    guarded = net("Clip", length, net.constant(np.array(1e-12)))
+    unit = net("Div", features, guarded, to="unit")
+    report = built(net.model([unit]), options, tmp_path)
+    assert refuted(report) == []
+    assert report["status"] == "ok"
+    assert report["verify"]["float_vs_program"]["cosine"] > 0.999
