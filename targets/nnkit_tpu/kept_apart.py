@@ -32,6 +32,7 @@ from nnkit_tpu.program import (
     TpuOp,
     TpuPermute,
     TpuReshape,
+    TpuSlice,
     TpuSoftmax,
     TpuTensor,
 )
@@ -126,7 +127,8 @@ def _is_of_scaled_scores(graph: TpuGraph, op: TpuSoftmax, halves: Collection[str
 def _source(graph: TpuGraph, name: str) -> str:
     """What keys or values are made of by a product with weights, and moved."""
     made = graph.producer(name)
-    if isinstance(made, TpuPermute | TpuReshape) or (isinstance(made, TpuMatMul) and made.weight is not None):
+    moved = isinstance(made, TpuPermute | TpuReshape | TpuSlice)
+    if made is not None and (moved or (isinstance(made, TpuMatMul) and made.weight is not None)):
         return _source(graph, made.inputs[0])
     return name
 
