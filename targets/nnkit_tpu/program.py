@@ -89,7 +89,7 @@ class TpuOp(OpBase):
     """What all ops of the TPU share. mode: the precision the op runs in (the graph's, or of its `_hp` tag).
 
     casts: by input; empty in a float graph. magnitude: the largest calibrated magnitude of the output (0: unknown).
-    range_of: the value whose calibrated range the output has, for an op that the network as imported does not have.
+    range_of: the value whose calibrated range the output has, for ops of our own; itself: what the input's becomes.
     """
 
     kind: ClassVar[str] = "tpu"

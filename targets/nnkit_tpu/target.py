@@ -116,6 +116,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
 
         from nnkit_tpu import quantized
         from nnkit_tpu.bias_correction import corrected, corrects_biases
+        from nnkit_tpu.centred_maps import centred_maps
         from nnkit_tpu.chip_forms import for_chip
         from nnkit_tpu.chips import CV_CHIPS
         from nnkit_tpu.emit import MODES
@@ -135,6 +136,8 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         formats = {name: pixel_format(each) for name, each in pixels.items()}
         ranges = fitted(lowered.graph, quantization.statistics, always_signed=options.chip in CV_CHIPS).ranges
         precision = Precision(options.chip, MODES[options.precision], options.quant_input, formats)
+        if precision.mode == "INT8" and options.chip in CV_CHIPS:
+            graph = centred_maps(graph, ranges)
 
         def quantise(each: TpuGraph) -> Program:
             return to_program(each, ranges, precision)

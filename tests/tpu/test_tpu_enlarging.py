@@ -84,3 +84,19 @@ def test_maps_are_joined_at_one_size(tpu_toolchain: Toolchain, tmp_path: Path, c
     assert refuted(report) == []
     assert report["status"] == "ok"
     assert report["verify"]["float_vs_program"]["cosine"] > 0.999
+
+
+@pytest.mark.parametrize("rectified", [True, False])
+def test_between_the_products_of_a_resize_no_step_is_left_unused(
+    tpu_toolchain: Toolchain, tmp_path: Path, rectified: bool
+) -> None:
+    """Of a map without negative values the chip has 7 bits; moved around zero, half the steps' size."""
+    net = Net()
+    read = net("Conv", "x", net.normal(6, 8, 1, 1), to="plain")
+    read = net("Relu", read, to="read") if rectified else read
+    report = built(net.model([_resized(net, read, (2, 2), "align_corners", "y")]), "chip: cv181x", tmp_path)
+    assert refuted(report) == []
+    assert report["status"] == "ok"
+    (between,) = (layer for layer in report["layers"] if layer["name"].endswith("_heights"))
+    given, made = (float(between["formats"][key].split()[2].rstrip(",")) for key in ("input0", "output"))
+    assert made == pytest.approx(given / (2 if rectified else 1), rel=1e-4)
