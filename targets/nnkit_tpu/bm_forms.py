@@ -23,6 +23,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from nnkit_tpu.places import range_known_as
 from nnkit_tpu.program import (
     TpuActivation,
     TpuBinary,
@@ -46,8 +47,7 @@ def without_single_rows(graph: TpuGraph) -> TpuGraph:
         if not isinstance(op, TpuLayerNorm) or not _is_of_reshaped_row(graph, op):
             ops.append(op)
             continue
-        before = graph.producer(op.inputs[0])
-        known = before.range_of or before.output if before is not None else op.inputs[0]
+        known = range_known_as(graph, op.inputs[0])
         row, twice, both, one = (f"{op.output}_{part}" for part in ("row", "twice", "both", "one"))
         single = (1, 1, graph.tensors[op.output].shape[-1])
         for name in (row, one):
@@ -94,11 +94,13 @@ def with_plain_single_heads(graph: TpuGraph) -> TpuGraph:
             flat.append(source if graph.tensors[source].shape == shape else f"{op.output}_{name}")
             if flat[-1] != source:
                 tensors[flat[-1]] = TpuTensor(flat[-1], shape)
-                ops.append(TpuReshape(name=flat[-1], inputs=(name,), output=flat[-1], range_of=_known(graph, name)))
+                ops.append(
+                    TpuReshape(name=flat[-1], inputs=(name,), output=flat[-1], range_of=range_known_as(graph, name))
+                )
         turned, scores = f"{op.output}_columns", f"{op.output}_scores"
         tensors[turned] = TpuTensor(turned, (images, features, count))
         tensors[scores] = TpuTensor(scores, (images, rows, count))
-        known = _known(graph, keys.inputs[0])
+        known = range_known_as(graph, keys.inputs[0])
         ops += [
             replace(keys, name=turned, inputs=(flat[1],), output=turned, order=(0, 2, 1), range_of=known),
             replace(op, inputs=(flat[0], turned), output=scores, range_of=op.range_of or op.output),
@@ -119,12 +121,6 @@ def _without_unread(graph: TpuGraph, moved: Collection[str]) -> TpuGraph:
     kept = {op.output for op in ops}.union(graph.inputs)
     tensors = {name: tensor for name, tensor in graph.tensors.items() if name in kept}
     return replace(graph, tensors=tensors, ops=tuple(reversed(ops)))
-
-
-def _known(graph: TpuGraph, name: str) -> str:
-    """The value whose range is that of another."""
-    made = graph.producer(name)
-    return made.range_of or made.output if made is not None else name
 
 
 def _keys_of_a_single_head(graph: TpuGraph, op: TpuOp) -> TpuPermute | None:
@@ -208,8 +204,7 @@ def roots_apart(graph: TpuGraph) -> TpuGraph:
         if not isinstance(op, TpuActivation) or op.function != "sqrt" or op.output not in divisors:
             ops.append(op)
             continue
-        before = graph.producer(op.inputs[0])
-        known = before.range_of or before.output if before is not None else op.inputs[0]
+        known = range_known_as(graph, op.inputs[0])
         square, root = (f"{op.output}_{part}" for part in ("square", "root"))
         shape = graph.tensors[op.output].shape
         other = (*shape, 1) if len(shape) < 4 else (*shape[:-2], shape[-2] * shape[-1])

@@ -15,7 +15,7 @@ import numpy as np
 
 from nnkit.graph.view import Shape
 from nnkit_tpu.factors_in_weights import reshaped_once
-from nnkit_tpu.places import readers_of
+from nnkit_tpu.places import range_known_as, readers_of
 from nnkit_tpu.program import (
     TpuGraph,
     TpuMatMul,
@@ -163,8 +163,7 @@ def rows_together(graph: TpuGraph) -> TpuGraph:
         rows, product = f"{op.output}_rows", f"{op.output}_product"
         for name, shape in ((rows, before), (product, after)):
             tensors[name] = TpuTensor(name, (1, prod(shape[:-1]), shape[-1]))
-        made = graph.producer(op.inputs[0])
-        known = made.range_of or made.output if made is not None else op.inputs[0]
+        known = range_known_as(graph, op.inputs[0])
         ops += [
             TpuReshape(name=rows, inputs=op.inputs, output=rows, range_of=known),
             replace(op, inputs=(rows,), output=product, range_of=op.range_of or op.output),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nnkit.calibrate.stats import ValueRange
-from nnkit_tpu.program import TpuOp
+from nnkit_tpu.program import TpuGraph, TpuOp
 
 
 def in_place_of(op: TpuOp) -> dict[str, Any]:
@@ -30,3 +30,9 @@ def known_as(name: str, like: str, ranges: dict[str, ValueRange] | None, modes: 
         ranges[name] = ranges[like]
     if like in modes:
         modes[name] = modes[like]
+
+
+def range_known_as(graph: TpuGraph, name: str) -> str:
+    """The value whose calibrated range a value has: its own, or that of what its op stands in for."""
+    made = graph.producer(name)
+    return made.range_of or made.output if made is not None else name
