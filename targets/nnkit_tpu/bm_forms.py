@@ -18,11 +18,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
 
+from nnkit_tpu.lowering.repeated import needed
 from nnkit_tpu.places import range_known_as
 from nnkit_tpu.program import (
     TpuActivation,
@@ -80,7 +80,7 @@ def _is_of_reshaped_row(graph: TpuGraph, op: TpuLayerNorm) -> bool:
 
 def with_plain_single_heads(graph: TpuGraph) -> TpuGraph:
     """The graph with products of a single head's rows by its turned keys on [N, rows, features]."""
-    tensors, ops, left = dict(graph.tensors), list[TpuOp](), set[str]()
+    tensors, ops = dict(graph.tensors), list[TpuOp]()
     for op in graph.ops:
         keys = _keys_of_a_single_head(graph, op)
         if keys is None:
@@ -106,21 +106,11 @@ def with_plain_single_heads(graph: TpuGraph) -> TpuGraph:
             replace(op, inputs=(flat[0], turned), output=scores, range_of=op.range_of or op.output),
             TpuReshape(name=f"{op.name}_shape", inputs=(scores,), output=op.output, range_of=op.range_of),
         ]
-        left |= {op.inputs[0], keys.inputs[0], keys.output}
-    return _without_unread(replace(graph, tensors=tensors, ops=tuple(ops)), left) if left else graph
-
-
-def _without_unread(graph: TpuGraph, moved: Collection[str]) -> TpuGraph:
-    """The graph without reshapes and transpositions that give these values, of those that nothing reads any more."""
-    ops, read = list[TpuOp](), set(graph.outputs)
-    for op in reversed(graph.ops):
-        if op.output in moved and op.output not in read and isinstance(op, TpuReshape | TpuPermute):
-            continue
-        ops.append(op)
-        read.update(op.inputs)
-    kept = {op.output for op in ops}.union(graph.inputs)
-    tensors = {name: tensor for name, tensor in graph.tensors.items() if name in kept}
-    return replace(graph, tensors=tensors, ops=tuple(reversed(ops)))
+    if len(ops) == len(graph.ops):
+        return graph
+    read = needed(ops, graph.outputs)
+    left = {op.output for op in read}.union(graph.inputs)
+    return replace(graph, tensors={name: tensors[name] for name in tensors if name in left}, ops=read)
 
 
 def _keys_of_a_single_head(graph: TpuGraph, op: TpuOp) -> TpuPermute | None:
