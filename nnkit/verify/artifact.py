@@ -17,6 +17,7 @@ from nnkit.errors import ToolError
 from nnkit.program import OpBase, Program
 from nnkit.runner import Contract, GaugedRunner, LayerRunner, Runner, RunResult
 from nnkit.simulate import simulate, simulate_op
+from nnkit.verify.carried_bounds import carried
 from nnkit.verify.drift import Bound, LayerBound, distance, drawn, furthest
 
 _OURS = "report this to those who made the target"
@@ -133,8 +134,9 @@ def _compare_layers(
     then compared with its own outputs, and the released one passes where networks that keep to the bounds are as
     far from the simulation: the other model, whose layers are compared, and some that are drawn (`drift.py`).
 
-    A layer whose values the artifact does not hold is computed, and so compared with the layers that read it. Where
-    it holds none at all, and layers may differ, the outputs are judged by networks that are drawn alone.
+    A layer whose values the artifact does not hold is computed, and so compared with the layers that read it, which
+    may be off by what comes of its bound (`carried_bounds.py`). Where it holds none at all, and layers may differ,
+    the outputs are judged by networks that are drawn alone.
     """
     results = runner.run(artifact, program, inputs, trace=True)
     _check_count(runner, len(inputs), len(results))
@@ -172,6 +174,7 @@ def _compare_layers(
                     own_outputs, told = _within_reach(program, given, result, expected, count.bound_on)
                     note += f"; {told}"
         values = {**given, **result.tensors, **({} if own_outputs else result.outputs)}
+        off: dict[str, Bound] = {}
         for op in program.ops:
             lacking = [
                 name
@@ -184,11 +187,14 @@ def _compare_layers(
                 )
             shaped = [values[name].reshape(program.tensors[name].shape) for name in op.inputs]
             expected = {op.output: simulate_op(program, op, shaped)}
+            bound = count.bound_on(op, shaped, expected[op.output])
+            if off.keys() & set(op.inputs):
+                bound = bound + carried(program, op, shaped, expected[op.output], off)
             if op.output not in values:
                 absorbed[op.name] = None
                 values.update(expected)
+                off[op.output] = bound
                 continue
-            bound = count.bound_on(op, shaped, expected[op.output])
             if count.add([op.output], values, expected, bound) and not first:
                 trace = RunResult({}, {op.output: values[op.output]})
                 one = replace(program, ops=(op,), outputs=(op.output,))

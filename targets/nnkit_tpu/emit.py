@@ -54,7 +54,7 @@ from nnkit_tpu.pixels import pixel_inputs
 from nnkit_tpu.program import Mode, TpuGraph, TpuReshape
 from nnkit_tpu.quantize import graph_of, other_modes, table_ranges
 from nnkit_tpu.release import write_runners
-from nnkit_tpu.thresholds import fitted
+from nnkit_tpu.thresholds import fitted, scaled_by_their_readers
 from nnkit_tpu.toolchain import Toolchain, check_version, find_toolchain, require_toolchain
 from nnkit_tpu.toolchain.workspace import compiler_folder
 from nnkit_tpu.top_mlir import PixelInput
@@ -272,12 +272,14 @@ def _traced(
 ) -> Compiled:
     """The model that gives every inner value, in a folder of its own in `work`; audited as the released one.
 
-    Not inputs reshaped: on the bm1688 such an output stays zero, as does all that is computed from it.
+    Not inputs reshaped: on the bm1688 such an output stays zero, as does all that is computed from it. On the cv18xx
+    not what would have another scale as an output.
     """
     inner = work / "traced"
     inner.mkdir()
     reshaped = {op.output for op in graph.ops if isinstance(op, TpuReshape) and op.inputs[0] in graph.inputs}
-    left_out = reshaped.difference(graph.outputs)
+    on_cv = how.chip in CV_CHIPS and how.mode == "INT8"
+    left_out = reshaped.difference(graph.outputs) | (scaled_by_their_readers(graph) if on_cv else set())
     every_value = replace(graph, outputs=tuple(op.output for op in graph.ops if op.output not in left_out))
     plain = replace(how, quant_output=False, cores=1, batch=1)
     return compile_graph(toolchain, every_value, plain, inner, ranges=ranges, modes=modes, search=False)

@@ -263,6 +263,20 @@ def _lone_sigmoid(graph: TpuGraph, op: TpuConcat, name: str) -> bool:
     return _up_to_one(graph.producer(name)) and read_by_it_alone(graph, op, name)
 
 
+def scaled_by_their_readers(graph: TpuGraph) -> set[str]:
+    """Parts of concatenations that have the program's scales on the cv18xx as long as nothing else reads any of them.
+
+    The compiler gives a sigmoid the concatenation's threshold where that is so, and 1 where it is not.
+    """
+    return {
+        name
+        for op in graph.ops
+        if isinstance(op, TpuConcat) and any(_lone_sigmoid(graph, op, each) for each in op.inputs)
+        if all(read_by_it_alone(graph, op, each) for each in op.inputs)
+        for name in op.inputs
+    }
+
+
 def _root(groups: dict[str, str], name: str) -> str:
     while groups[name] != name:
         name = groups[name]
