@@ -49,8 +49,9 @@ from nnkit_tpu.recurrent import TpuRecurrent, run_over_steps
 Values = NDArray[Any]
 
 
+@np.errstate(over="ignore", divide="ignore", invalid="ignore")
 def execute(op: TpuOp, inputs: Sequence[Values], output: Tensor) -> Values:
-    """Stored values in, stored values out, without the batch axis."""
+    """Stored values in, stored values out, without the batch axis. What overflows is infinite, as on the chip."""
     if isinstance(op, TpuEmbedding):
         rows = np.clip(np.trunc(np.asarray(inputs[0], np.float64)), 0, len(op.table) - 1).astype(np.int64)
         return rounded(op.table, op.mode)[rows].astype(output.format.dtype)
