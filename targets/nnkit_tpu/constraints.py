@@ -18,7 +18,7 @@ from nnkit.graph.read.clip import Clip
 from nnkit.graph.read.fully_connected import FullyConnected
 from nnkit.graph.read.pad import Pad
 from nnkit.graph.read.pool import Pool
-from nnkit.graph.read.resize import Resize
+from nnkit.graph.read.resize import EVEN_COORDINATES, Resize
 from nnkit.graph.read.slice import Slice
 from nnkit.graph.refusal import Refused
 from nnkit.graph.view import Shape
@@ -39,7 +39,6 @@ from nnkit_tpu.program import (
 from nnkit_tpu.reductions import fits_a_lane, rows_fit_a_lane
 
 PADDING = ("constant", "reflect", "edge")
-LINEAR_COORDINATES = ("align_corners", "half_pixel", "pytorch_half_pixel")
 
 
 @dataclass(frozen=True)
@@ -209,7 +208,7 @@ def linear_coordinates_are_kept(layer: Resize) -> str | None:
     """linear resizing has coordinates half_pixel, pytorch_half_pixel or align_corners: the compiler takes others for
     half_pixel
     fix: use one of these"""
-    if layer.mode != "linear" or layer.coordinates in LINEAR_COORDINATES:
+    if layer.mode != "linear" or layer.coordinates in EVEN_COORDINATES:
         return None
     return f"{layer.coordinates} coordinates"
 

@@ -17,6 +17,8 @@ from nnkit.graph.refusal import Refused
 from nnkit.graph.view import Node, ReadableGraph, Shape
 
 COORDINATES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric", "align_corners")
+EVEN_COORDINATES = ("half_pixel", "pytorch_half_pixel", "align_corners")
+"""Those that are the same from either end, and that compilers commonly know."""
 
 
 @dataclass(frozen=True)

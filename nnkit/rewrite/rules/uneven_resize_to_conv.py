@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnkit.graph.read.resize import Resize, read_resize
+from nnkit.graph.read.resize import EVEN_COORDINATES, Resize, read_resize
 from nnkit.rewrite.editor import Editor
 from nnkit.rewrite.reading import data_input, is_op, read_or_none
 from nnkit.rewrite.rule import Nodes, Rule
@@ -21,8 +21,6 @@ from nnkit.rewrite.rules.resize_to_layers import check, rewrite
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-
-_EVEN = ("half_pixel", "pytorch_half_pixel", "align_corners")
 
 
 def _pattern(editor: Editor, node: ir.Node) -> Nodes | None:
@@ -39,7 +37,7 @@ def _is_uneven(resize: Resize) -> bool:
     if resize.mode == "nearest":
         return factors is None or not (resize.repeats(2) and resize.repeats(3))
     by_ratio = factors is not None and np.allclose(resize.scales, factors, rtol=1e-6)
-    return resize.mode == "linear" and not (by_ratio and resize.coordinates in _EVEN)
+    return resize.mode == "linear" and not (by_ratio and resize.coordinates in EVEN_COORDINATES)
 
 
 RULE = Rule("uneven_resize_to_conv", True, "blocks", __doc__ or "", _pattern, check, rewrite)
