@@ -71,9 +71,13 @@ class Fixed(_IntegerStorage):
 
 @dataclass(frozen=True)
 class Float:
-    """IEEE floating point: binary32 for what runs in float on a CPU, binary16 where the hardware has it."""
+    """IEEE floating point: binary32 for what runs in float on a CPU, binary16 where the hardware has it.
+
+    centre: what a stored 0 stands for; stored values are real ones less this.
+    """
 
     bits: int = 32
+    centre: float = 0.0
 
     @property
     def bytes(self) -> int:
@@ -87,11 +91,12 @@ class Float:
 
     def quantize(self, values: NDArray[Any]) -> NDArray[Any]:
         """Real values as stored: rounded to this precision, half to even."""
-        return np.asarray(values).astype(self.dtype)
+        values = np.asarray(values)
+        return (values - self.centre if self.centre else values).astype(self.dtype)
 
     def dequantize(self, stored: NDArray[Any]) -> NDArray[np.float64]:
         """Stored values as real ones."""
-        return np.asarray(stored, dtype=np.float64)
+        return np.asarray(stored, dtype=np.float64) + self.centre
 
     def __str__(self) -> str:
         return f"f{self.bits}"
@@ -101,8 +106,9 @@ class Float:
 class Affine(_IntegerStorage):
     """Affine integers: value = (q - zero_point) * scale, per tensor (axis None) or per index along `axis`.
 
-    scale, zero_point: one each per tensor, or one per index along `axis`. Source: ONNX QuantizeLinear and
-    DequantizeLinear: q = clamp(round_half_even(x / scale) + zero_point).
+    scale, zero_point: one each per tensor, or one per index along `axis`. centre: what the zero point stands for, and
+    is added, where the layer in front has taken it away and the next one gives it back. Source: ONNX QuantizeLinear
+    and DequantizeLinear: q = clamp(round_half_even(x / scale) + zero_point).
     """
 
     bits: int
@@ -110,18 +116,20 @@ class Affine(_IntegerStorage):
     zero_point: tuple[int, ...]
     axis: int | None = None
     signed: bool = False
+    centre: float = 0.0
 
     def quantize(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """Real values -> integers, half to even, saturated. The division is in float32, as ONNX Runtime's is."""
         scale, zero_point = self._shaped(values.ndim)
         with np.errstate(over="ignore"):
-            q = np.rint(np.asarray(values, np.float32) / scale.astype(np.float32))
+            real = np.asarray(values, np.float32) - np.float32(self.centre)
+            q = np.rint(real / scale.astype(np.float32))
         return np.asarray(np.clip(q.astype(np.float64) + zero_point, self.qmin, self.qmax), np.int64)
 
     def dequantize(self, stored: NDArray[Any]) -> NDArray[np.float64]:
         """Integers -> real values."""
         scale, zero_point = self._shaped(stored.ndim)
-        return (np.asarray(stored, np.float64) - zero_point) * scale
+        return (np.asarray(stored, np.float64) - zero_point) * scale + self.centre
 
     def _shaped(self, rank: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Scale and zero point in a shape that broadcasts along `axis` of an array of this rank."""
@@ -134,7 +142,8 @@ class Affine(_IntegerStorage):
         kind = f"{'s' if self.signed else 'u'}{self.bits}"
         if self.axis is not None:
             return f"{kind} affine per channel"
-        return f"{kind} affine {self.scale[0]:.6g}, zero at {self.zero_point[0]}"
+        zero = self.zero_point[0] - round(self.centre / self.scale[0])
+        return f"{kind} affine {self.scale[0]:.6g}, zero at {zero}"
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ def centred_maps(graph: TpuGraph, ranges: Mapping[str, ValueRange]) -> TpuGraph:
             continue
         half = np.float32(known.high / 2)
         bias = np.full(len(first.weight), -half, np.float32)
-        changed[first.output] = replace(first, bias=bias, range_of=first.output)
-        changed[turned.output] = replace(turned, range_of=turned.output)
+        changed[first.output] = replace(first, bias=bias, within=float(half))
+        changed[turned.output] = replace(turned, within=float(half))
         changed[op.output] = replace(op, bias=np.full(op.weight.shape[1], half, np.float32))
     ops = tuple(changed.get(op.output, op) for op in graph.ops)
     return replace(graph, ops=ops) if changed else graph
@@ -46,17 +46,3 @@ def _are_shares(second: TpuMatMul, first: TpuConv) -> bool:
     sums = (first.weight.sum(axis=(1, 2, 3)), second.weight.sum(axis=0))
     least = min(float(first.weight.min()), float(second.weight.min()))
     return least >= 0 and all(np.allclose(each, 1.0, atol=1e-5) for each in sums)
-
-
-def bounded_by_what_they_read(graph: TpuGraph, ranges: Mapping[str, ValueRange]) -> dict[str, ValueRange]:
-    """Ranges of values that have their own as `range_of`: what weights make of the range of what is read."""
-    bounds = dict[str, ValueRange]()
-    for op in graph.ops:
-        if op.range_of != op.output:
-            continue
-        read = {**ranges, **bounds}[op.inputs[0]]
-        if isinstance(op, TpuConv) and op.bias is not None:
-            shift = float(op.bias[0])
-            read = ValueRange(read.low + shift, read.high + shift, read.low + shift, read.high + shift)
-        bounds[op.output] = read
-    return bounds

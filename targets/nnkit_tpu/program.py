@@ -3,8 +3,7 @@
 One graph serves three readers: the Top MLIR emitter (`top_mlir.py`), the planner of layer groups (`layer_group/`) and
 the prediction of the compiler's INT8 arithmetic. Conventions:
 
-* Shapes include the batch axis, as in Top MLIR; axes in an op's fields count it too. `nchw` gives the four
-  dimensions by which local memory is laid out.
+* Shapes include the batch axis, as in Top MLIR; axes in an op's fields count it too.
 * Weights are float32 as the compiler reads them: convolutions and deconvolutions [O, I/group, kh, kw], a matrix
   product's right side [K, N].
 * The compiler, the calibration table and the qtable know an op by the name of its output value.
@@ -89,7 +88,7 @@ class TpuOp(OpBase):
     """What all ops of the TPU share. mode: the precision the op runs in (the graph's, or of its `_hp` tag).
 
     casts: by input; empty in a float graph. magnitude: the largest calibrated magnitude of the output (0: unknown).
-    range_of: the value whose calibrated range the output has, for ops of our own; itself: what the input's becomes.
+    range_of: the value whose calibrated range the output has, for ops of our own. within: the range itself (0: none).
     """
 
     kind: ClassVar[str] = "tpu"
@@ -97,6 +96,7 @@ class TpuOp(OpBase):
     casts: tuple[Cast, ...] = ()
     magnitude: float = 0.0
     range_of: str = ""
+    within: float = 0.0
 
     def compute(self, inputs: Arrays, tensors: Tensors, watch: Watch | None = None) -> NDArray[Any]:
         """Stored values in, stored values out, without the batch axis; see `nnkit_tpu.execute`."""

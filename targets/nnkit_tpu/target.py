@@ -117,6 +117,7 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         from nnkit_tpu import quantized
         from nnkit_tpu.bias_correction import corrected, corrects_biases
         from nnkit_tpu.centred_maps import centred_maps
+        from nnkit_tpu.centred_relus import with_centred_relus
         from nnkit_tpu.chip_forms import for_chip
         from nnkit_tpu.chips import CV_CHIPS
         from nnkit_tpu.emit import MODES
@@ -136,20 +137,23 @@ class TpuTarget(Target[TpuOptions, TpuLowered]):
         formats = {name: pixel_format(each) for name, each in pixels.items()}
         ranges = fitted(lowered.graph, quantization.statistics, always_signed=options.chip in CV_CHIPS).ranges
         precision = Precision(options.chip, MODES[options.precision], options.quant_input, formats)
-        if precision.mode == "INT8" and options.chip in CV_CHIPS:
-            graph = centred_maps(graph, ranges)
+        centres = precision.mode == "INT8" and options.chip in CV_CHIPS
+        graph = centred_maps(graph, ranges) if centres else graph
 
-        def quantise(each: TpuGraph) -> Program:
+        def with_symmetric(each: TpuGraph) -> Program:
             return to_program(each, ranges, precision)
 
-        program = quantise(graph)
+        def quantise(each: TpuGraph) -> Program:
+            return with_centred_relus(each, ranges, with_symmetric) if centres else with_symmetric(each)
+
+        program = with_symmetric(graph)
         plain, notes, more = graph, tuple[str, ...](), tuple[str, ...]()
         if floats_inputs(quantization, options):
             asked = quantization.calibration.corrections is not None
             graph, notes = with_float_inputs(graph, program, asked=asked)
         if floats_outputs(quantization, options):
             graph, more = with_float_outputs(graph, program, quantization.statistics, options.chip)
-        if graph is not plain:
+        if graph is not plain or centres:
             program = quantise(graph)
         program = replace(program, notes=(*program.notes, *notes, *more))
         weights = graph

@@ -15,7 +15,6 @@ from nnkit.calibrate.methods import refit
 from nnkit.calibrate.stats import CalibrationStats, ValueRange
 from nnkit.errors import ModelError
 from nnkit_tpu.arithmetic import LEAST_INPUT_SCALE
-from nnkit_tpu.centred_maps import bounded_by_what_they_read
 from nnkit_tpu.compiler_thresholds import Threshold, read_by_it_alone, scaled_by, settled
 from nnkit_tpu.pool_thresholds import with_whole_multipliers
 from nnkit_tpu.program import (
@@ -63,8 +62,8 @@ def thresholds(graph: TpuGraph, ranges: Mapping[str, ValueRange], *, always_sign
     Raises ModelError naming the tensors without a calibrated range.
     """
     ranges = {**ranges, **{op.output: ranges[op.range_of] for op in graph.ops if op.range_of in ranges}}
-    ranges = {**ranges, **bounded_by_what_they_read(graph, ranges)}
     ranges = {**ranges, **_rectified(graph, ranges)}
+    ranges |= {op.output: ValueRange(-op.within, op.within, -op.within, op.within) for op in graph.ops if op.within}
     missing = [name for name in graph.tensors if name not in ranges]
     if missing:
         raise ModelError(

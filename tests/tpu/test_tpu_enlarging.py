@@ -90,7 +90,8 @@ def test_maps_are_joined_at_one_size(tpu_toolchain: Toolchain, tmp_path: Path, c
 def test_between_the_products_of_a_resize_no_step_is_left_unused(
     tpu_toolchain: Toolchain, tmp_path: Path, rectified: bool
 ) -> None:
-    """Of a map without negative values the chip has 7 bits; moved around zero, half the steps' size."""
+    """Of a map without negative values the chip has 7 bits; moved around zero, 8, and so has what the first product
+    makes of it: for the same range the map has 255 steps, and half of it 127."""
     net = Net()
     read = net("Conv", "x", net.normal(6, 8, 1, 1), to="plain")
     read = net("Relu", read, to="read") if rectified else read
@@ -99,4 +100,5 @@ def test_between_the_products_of_a_resize_no_step_is_left_unused(
     assert report["status"] == "ok"
     (between,) = (layer for layer in report["layers"] if layer["name"].endswith("_heights"))
     given, made = (float(between["formats"][key].split()[2].rstrip(",")) for key in ("input0", "output"))
-    assert made == pytest.approx(given / (2 if rectified else 1), rel=1e-4)
+    assert made == pytest.approx(given * (255 / 254 if rectified else 1), rel=1e-4)
+    assert ("zero at -128" in between["formats"]["input0"]) == rectified
