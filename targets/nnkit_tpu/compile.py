@@ -6,8 +6,9 @@ From the lowered program on, `layer_group/injection.py` runs it: with the compil
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -51,6 +52,11 @@ class CompileOptions:
     model_version: str = "latest"
     batch: int = 1
     zero_points: bool = False
+
+    @property
+    def pixels_as_built(self) -> dict[str, dict[str, Any]]:
+        """As the artifact's description has them."""
+        return {name: asdict(each) for name, each in self.fuse_preprocess.items()}
 
 
 @dataclass(frozen=True, eq=False)

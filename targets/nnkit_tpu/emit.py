@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from concurrent.futures import Executor, Future
-from dataclasses import asdict, replace
+from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,9 @@ from nnkit.external_tool import check_not_interrupted, one_beside
 from nnkit.inputs import image_inputs
 from nnkit.program import Program
 from nnkit.program.inputs import quantized_inputs
-from nnkit.reading import read_json_object
 from nnkit.target import Deployment
 from nnkit_tpu import quantized
+from nnkit_tpu.artifact_files import BUILD_FILE, COMPILED, SOURCES
 from nnkit_tpu.batch import with_batch
 from nnkit_tpu.chips import CV_CHIPS
 from nnkit_tpu.combined import COMBINED, combine
@@ -34,7 +34,6 @@ from nnkit_tpu.compile import (
     TOP_WEIGHTS,
     Compiled,
     CompileOptions,
-    compile_graph,
     lower_graph,
     model_file,
     model_names,
@@ -42,25 +41,23 @@ from nnkit_tpu.compile import (
     write_sources,
 )
 from nnkit_tpu.exactness import not_as_simulated
-from nnkit_tpu.grouping import QUICK_CUTS, choose_groups, own_plan, without_wrong_groups
+from nnkit_tpu.grouping import choose_groups, own_plan, without_wrong_groups
 from nnkit_tpu.layer_group.injection import Outcome
-from nnkit_tpu.layer_group.report import audit_report
 from nnkit_tpu.lowered import TpuLowered
 from nnkit_tpu.mlir_reader import disagreements, read_lowered
 from nnkit_tpu.model_run import run_model
 from nnkit_tpu.model_version import model_version
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.pixels import pixel_inputs
-from nnkit_tpu.program import Mode, TpuGraph, TpuReshape
+from nnkit_tpu.program import Mode
 from nnkit_tpu.quantize import graph_of, other_modes, table_ranges
 from nnkit_tpu.release import write_runners
-from nnkit_tpu.thresholds import fitted, scaled_by_their_readers
+from nnkit_tpu.thresholds import fitted
 from nnkit_tpu.toolchain import Toolchain, check_version, find_toolchain, require_toolchain
 from nnkit_tpu.toolchain.workspace import compiler_folder
 from nnkit_tpu.top_mlir import PixelInput
+from nnkit_tpu.traced import Tracing, kept_traced
 
-BUILD_FILE = "build.json"
-SOURCES, COMPILED, TRACED = "sources", "compiled", "traced"
 _IMAGES = 4  # of a batch that are simulated; the others repeat them
 MODES: Mapping[str, Mode] = {"int8": "INT8", "f16": "F16", "bf16": "BF16"}
 
@@ -100,7 +97,7 @@ def emit_artifact(deployment: Deployment[TpuLowered], options: TpuOptions, folde
         "quant_input": options.quant_input,
         "quant_output": options.quant_output,
         "batch": options.batch,
-        "pixels": {name: asdict(each) for name, each in pixels.items()},
+        "pixels": how.pixels_as_built,
         "names": names,
         "compiled": False,
     }
@@ -116,11 +113,6 @@ def emit_artifact(deployment: Deployment[TpuLowered], options: TpuOptions, folde
         build["plan"] = plan.result()
     write_runners(deployment, options, build, folder)
     (folder / BUILD_FILE).write_text(json.dumps(build, indent=1) + "\n", encoding="utf-8")
-
-
-def read_build(artifact: Path) -> dict[str, Any]:
-    """What `emit_artifact` noted. Raises UserFileError where it cannot be read."""
-    return read_json_object(artifact / BUILD_FILE, what="the artifact's description", remedy="run `nnkit run` again")
 
 
 def _why_not(options: TpuOptions) -> str:
@@ -145,7 +137,13 @@ def _compile(
     program = deployment.program
     graph = graph_of(program)
     with compiler_folder() as work:
-        traced = beside.submit(_traced, toolchain, graph, how, ranges, modes, work) if options.trace else None
+        traced = None
+        if options.trace:
+            samples = deployment.samples(1)
+            given = quantized_inputs(program, samples[0]) if samples else None
+            (work / "traced").mkdir()
+            tracing = Tracing(program, graph, options, how, ranges, modes, given)
+            traced = beside.submit(tracing.compiled, toolchain, work / "traced")
         deployment.say("the compiler lowers the network")
         lowered = lower_graph(toolchain, graph, how, work, ranges=ranges, modes=modes)
         (work / "groups").mkdir()
@@ -182,26 +180,8 @@ def _compile(
                 shutil.copyfile(file, folder / COMPILED / file.name)
         if traced is not None:
             deployment.say("the traced model")
-            build["traced"] = _kept_traced(traced, folder)
+            build["traced"] = kept_traced(traced, folder)
     return build
-
-
-def _kept_traced(traced: Future[Compiled], folder: Path) -> dict[str, Any]:
-    """What the report says of the traced model, which goes into a folder of its own.
-
-    One that the compiler fails on, which has made the released one, is told, and costs no build.
-    """
-    try:
-        inner = traced.result()
-    except ToolError as error:
-        return {"not_compiled": error.reason}
-    (folder / TRACED).mkdir()
-    shutil.copyfile(inner.model, folder / TRACED / inner.model.name)
-    return {
-        "audit": None if inner.audit is None else audit_report(inner.audit),
-        "groups": inner.set_aside or QUICK_CUTS,
-        "overwritten": sorted(inner.overwritten),
-    }
 
 
 def _combined(
@@ -242,8 +222,7 @@ def _combined(
 
 def _as_built(compiled: Compiled, how: CompileOptions) -> dict[str, Any]:
     """What `run_model` has to know of the model."""
-    pixels = {name: asdict(each) for name, each in how.fuse_preprocess.items()}
-    return {"chip": how.chip, "names": compiled.locations, "pixels": pixels, "batch": how.batch}
+    return {"chip": how.chip, "names": compiled.locations, "pixels": how.pixels_as_built, "batch": how.batch}
 
 
 def _computed_otherwise(
@@ -260,29 +239,6 @@ def _computed_otherwise(
     given = [quantized_inputs(program, samples[index % len(samples)]) for index in range(how.batch)]
     several = run_model(toolchain, compiled.model, program, _as_built(compiled, how), given, program.outputs)
     return not_as_simulated(program, how.chip, given[: len(samples)], several)
-
-
-def _traced(
-    toolchain: Toolchain,
-    graph: TpuGraph,
-    how: CompileOptions,
-    ranges: Mapping[str, ValueRange] | None,
-    modes: Mapping[str, str],
-    work: Path,
-) -> Compiled:
-    """The model that gives every inner value, in a folder of its own in `work`; audited as the released one.
-
-    Not inputs reshaped: on the bm1688 such an output stays zero, as does all that is computed from it. On the cv18xx
-    not what would have another scale as an output.
-    """
-    inner = work / "traced"
-    inner.mkdir()
-    reshaped = {op.output for op in graph.ops if isinstance(op, TpuReshape) and op.inputs[0] in graph.inputs}
-    on_cv = how.chip in CV_CHIPS and how.mode == "INT8"
-    left_out = reshaped.difference(graph.outputs) | (scaled_by_their_readers(graph) if on_cv else set())
-    every_value = replace(graph, outputs=tuple(op.output for op in graph.ops if op.output not in left_out))
-    plain = replace(how, quant_output=False, cores=1, batch=1)
-    return compile_graph(toolchain, every_value, plain, inner, ranges=ranges, modes=modes, search=False)
 
 
 def _prediction(program: Program, compiled: Compiled, pixels: Mapping[str, PixelInput]) -> dict[str, Any]:

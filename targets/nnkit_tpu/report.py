@@ -8,8 +8,9 @@ from typing import Any
 
 from nnkit.program import macs
 from nnkit.target import Deployment
+from nnkit_tpu.artifact_files import read_build
 from nnkit_tpu.chips import chip_named
-from nnkit_tpu.emit import read_build, source_files
+from nnkit_tpu.emit import source_files
 from nnkit_tpu.exactness import inexact_reason
 from nnkit_tpu.lowered import TpuLowered
 from nnkit_tpu.options import TpuOptions

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nnkit.errors import ToolError
 from nnkit.program import OpBase, Program
 from nnkit.target import Contract, RunResult
-from nnkit_tpu.emit import TRACED, read_build
+from nnkit_tpu.artifact_files import TRACED, read_build
 from nnkit_tpu.exactness import largest_difference, largest_on
 from nnkit_tpu.model_run import run_model, run_model_inside
 from nnkit_tpu.options import TpuOptions
