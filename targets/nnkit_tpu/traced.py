@@ -1,8 +1,8 @@
 """The model that gives every inner value, compiled from the same sources as the released one, without a search.
 
-The compiler's code for a layer in one of its groups can be wrong, as that of scaled keys is in attention over channels
-(DaViT) on the cv18xx. In the released model a calibration input shows it (`emit.py`); here the same input does, layer
-by layer, and the model without groups stands in where fewer values are wrong in that.
+The compiler's code for a layer in one of its groups can be wrong, as that of scaled keys is in attention over
+channels (DaViT) on the cv18xx. In the released model a calibration input shows it (`emit.py`); here the same input
+does, layer by layer, and the model without groups stands in where fewer values are wrong in that.
 """
 
 from __future__ import annotations
