@@ -251,7 +251,7 @@ def _given_back(graph: TpuGraph, chains: Sequence[_Chain], program: Program) -> 
 
 
 def _sums(op: OpBase, program: Program) -> NDArray[np.float64]:
-    """Of the real weights that stored ones stand for, by output channel."""
+    """What the real weights that stored ones stand for sum up to, by output channel."""
     scales = weight_scales(op, program) if isinstance(op, Weighted) else None
     if scales is None or not isinstance(op, Weighted) or not isinstance(op.integer, IntegerWeights):
         raise InternalError("a layer in INT8 has integer weights", where=op.name)
