@@ -11,7 +11,7 @@ from tpu_net import Net
 
 from nnkit.errors import ToolError
 from nnkit.graph import Model
-from nnkit_tpu import emit
+from nnkit_tpu.traced import Tracing
 
 
 def _limited(net: Net, source: str, channels: int = 8) -> Model:
@@ -74,7 +74,7 @@ def test_a_traced_model_that_cannot_be_compiled_costs_no_build(
     def failing(*args: object) -> Any:
         raise ToolError("the TPU compiler failed while lowering the network", remedy="look at its log")
 
-    monkeypatch.setattr(emit, "_traced", failing)
+    monkeypatch.setattr(Tracing, "compiled", failing)
     net = Net()
     report = built(_limited(net, net("Conv", "x", net.normal(8, 8, 1, 1), to="conv")), options, tmp_path)
     assert report["status"] == "ok"
