@@ -63,7 +63,8 @@ class Tracing:
         try:
             outcome = compile_without_groups(toolchain, lowered.ready, folder / "alone", _OTHERWISE)
             alone = write_model(lowered, outcome, how, folder / "alone")
-            return alone if self._wrong_values(toolchain, alone) < wrong else quick
+            left = self._wrong_values(toolchain, alone)
+            return alone if left is not None and left < wrong else quick
         except ToolError:
             return quick
 
@@ -80,19 +81,20 @@ class Tracing:
         left_out = reshaped.difference(graph.outputs) | rescaled
         return replace(graph, outputs=tuple(op.output for op in graph.ops if op.output not in left_out))
 
-    def _wrong_values(self, toolchain: Toolchain, compiled: Compiled) -> int:
-        """How many values of layers are not as computed of what the model itself has in front of them."""
+    def _wrong_values(self, toolchain: Toolchain, compiled: Compiled) -> int | None:
+        """How many values of layers are not as computed of what the model itself has in front of them; None where
+        there is nothing to run it on, it does not run, or gives not all outputs."""
         if self.given is None:
-            return 0
+            return None
         build = {"chip": self.how.chip, "names": compiled.locations, "pixels": self.how.pixels_as_built, "batch": 1}
         try:
             (held,) = run_model_inside(toolchain, compiled.model, self.program, build, [self.given])
         except ToolError:
-            return 0
+            return None
         inner = {name: values for name, values in held.items() if name not in compiled.overwritten}
         outputs = {name: held[name] for name in self.program.outputs if name in held}
         if len(outputs) < len(self.program.outputs):
-            return 0
+            return None
         absorbed = frozenset(op.output for op in self.program.ops) - inner.keys()
         runner = _Computed(self.options, RunResult(outputs, inner, absorbed=absorbed))
         return compare_artifact(runner, compiled.model, self.program, [self.given]).mismatches
