@@ -16,7 +16,6 @@ from nnkit.calibrate.stats import CalibrationStats, ValueRange
 from nnkit.errors import ModelError
 from nnkit_tpu.arithmetic import LEAST_INPUT_SCALE
 from nnkit_tpu.compiler_thresholds import Threshold, read_by_it_alone, scaled_by, settled
-from nnkit_tpu.pool_thresholds import with_whole_multipliers
 from nnkit_tpu.program import (
     TpuActivation,
     TpuBinary,
@@ -36,6 +35,7 @@ from nnkit_tpu.program import (
     TpuSoftmax,
     TpuUpsample,
 )
+from nnkit_tpu.whole_multipliers import with_whole_multipliers
 
 SMALLEST = 1e-5
 """Below it the compiler replaces scales by a rule of its own."""

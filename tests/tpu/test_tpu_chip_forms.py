@@ -13,7 +13,7 @@ from nnkit.program import Window
 from nnkit.program.convolution import convolve
 from nnkit.target import load_target
 from nnkit_tpu import kernels
-from nnkit_tpu.arithmetic import convolution_weights, joint_multipliers
+from nnkit_tpu.arithmetic import convolution_weights
 from nnkit_tpu.chip_forms import Written, for_chip, with_copies
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.pool_parts import pools_of_parts
@@ -124,22 +124,6 @@ def test_parts_that_others_read_leave_the_parts_beside_them_their_thresholds() -
     ranges["j"] = ranges["c"]
     for always_signed, kept in ((True, 2.0), (False, 4.0)):
         assert thresholds(graph, ranges, always_signed=always_signed)["d"].value == kept
-
-
-def test_averages_on_the_cv18xx_are_not_cut_off() -> None:
-    mean = TpuPool(name="mean", inputs=("c",), output="mean", function="average", window=Window(7, 7))
-    graph = _graph(_conv("x", "c"), mean, outputs=("mean",))
-    highest = {"x": 1.0, "c": 2.5, "mean": 0.7313}
-    ranges = {name: ValueRange(-value, value, -value, value) for name, value in highest.items()}
-    gains = {}
-    for always_signed in (True, False):
-        chosen = thresholds(graph, ranges, always_signed=always_signed)
-        factor = chosen["c"].value / chosen["mean"].value / 49
-        (multiplier,), shift = joint_multipliers(np.array([factor]))
-        gains[always_signed] = multiplier / 2.0**shift / factor
-        assert 0.7313 <= chosen["mean"].value < 0.7313 * 65 / 64
-    assert abs(gains[True] - 1.0) < 1e-5
-    assert gains[False] < 0.999  # of the calibrated threshold
 
 
 def test_signs_are_those_that_the_compiler_makes() -> None:
