@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,14 +69,26 @@ class ChipModelRunner:
             )
         outputs = run_model(toolchain, artifact / build["model"], program, build, inputs, program.outputs)
         traced_model = artifact / TRACED / build["model"]
-        inner_names = frozenset(op.output for op in program.ops)
-        if not trace or not traced_model.exists():
-            held_by_none = inner_names.difference(program.outputs) if trace else frozenset()
-            return [RunResult(each, absorbed=held_by_none) for each in outputs]
+        if not trace:
+            return [RunResult(each) for each in outputs]
+        if not traced_model.exists():
+            return [traced_result(program, each, {}, ()) for each in outputs]
         inner = run_model_inside(toolchain, traced_model, program, {**build, "batch": 1}, inputs)
-        overwritten = set((build.get("traced") or {}).get("overwritten", ())).difference(program.outputs)
-        kept = [{name: value for name, value in held.items() if name not in overwritten} for held in inner]
-        return [
-            RunResult(each, held, absorbed=inner_names - held.keys())
-            for each, held in zip(outputs, kept, strict=True)
-        ]
+        overwritten = (build.get("traced") or {}).get("overwritten", ())
+        return [traced_result(program, each, held, overwritten) for each, held in zip(outputs, inner, strict=True)]
+
+
+def traced_result(
+    program: Program,
+    outputs: Mapping[str, NDArray[Any]],
+    held: Mapping[str, NDArray[Any]],
+    overwritten: Collection[str],
+) -> RunResult:
+    """The outputs with the values that a traced model holds, but for those that its later parts write over.
+
+    Layers without a value are part of others.
+    """
+    gone = set(overwritten).difference(program.outputs)
+    inner = {name: values for name, values in held.items() if name not in gone}
+    absorbed = frozenset(op.output for op in program.ops) - inner.keys() - outputs.keys()
+    return RunResult(outputs, inner, absorbed=absorbed)

@@ -30,7 +30,7 @@ from nnkit_tpu.layer_group.report import audit_report
 from nnkit_tpu.model_run import run_model_inside
 from nnkit_tpu.options import TpuOptions
 from nnkit_tpu.program import TpuGraph, TpuReshape
-from nnkit_tpu.runner import ChipModelRunner
+from nnkit_tpu.runner import ChipModelRunner, traced_result
 from nnkit_tpu.thresholds import scaled_by_their_readers
 from nnkit_tpu.toolchain import Toolchain
 
@@ -91,12 +91,11 @@ class Tracing:
             (held,) = run_model_inside(toolchain, compiled.model, self.program, build, [self.given])
         except ToolError:
             return None
-        inner = {name: values for name, values in held.items() if name not in compiled.overwritten}
         outputs = {name: held[name] for name in self.program.outputs if name in held}
         if len(outputs) < len(self.program.outputs):
             return None
-        absorbed = frozenset(op.output for op in self.program.ops) - inner.keys()
-        runner = _Computed(self.options, RunResult(outputs, inner, absorbed=absorbed))
+        result = traced_result(self.program, outputs, held, compiled.overwritten)
+        runner = _Computed(self.options, result)
         return compare_artifact(runner, compiled.model, self.program, [self.given]).mismatches
 
 

@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 import numpy as np
 
@@ -115,7 +116,7 @@ class _Widened:
             self.result[each] = replace(self.result[each], value=value)
 
 
-def _adds(op: TpuOp) -> bool:
+def _adds(op: TpuOp) -> TypeGuard[TpuBinary]:
     return isinstance(op, TpuBinary) and op.function in ("add", "sub") and len(op.inputs) == 2
 
 
