@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
+from tpu_build import built, refuted
 from tpu_net import Net
 
 from nnkit.errors import ModelError
 from nnkit_tpu.lowering import lower
 from nnkit_tpu.program import TpuBinary, TpuConcat, TpuPermute, TpuReduce, TpuSlice, TpuSoftmax
+from nnkit_tpu.toolchain import Toolchain
 
 
 def test_ops_work_one_axis_further_on() -> None:
@@ -59,12 +64,44 @@ def test_equal_factors_of_heads_are_one_number() -> None:
     assert product.constant.tolist() == [10.0]
 
 
-def test_a_convolution_of_several_images_is_refused() -> None:
+def _images(net: Net, to: str = "windows") -> str:
+    return net("Reshape", "x", net.ints(4, 8, 6, 5), to=to)
+
+
+def _convolved(net: Net) -> str:
+    return net("Conv", _images(net), net.normal(8, 8, 3, 3), net.normal(8), pads=[1, 1, 1, 1], to="conv")
+
+
+def _depthwise(net: Net) -> str:
+    """As on the heads of an attention that pools its queries."""
+    conv = net("Conv", _images(net), net.normal(8, 1, 3, 3), pads=[1, 1, 1, 1], group=8, to="conv")
+    return net("Relu", conv)
+
+
+def _pooled(net: Net) -> str:
+    first = net("MaxPool", _images(net), kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    return net("AveragePool", first, kernel_shape=[1, 1], to="mean")
+
+
+@pytest.mark.parametrize("chip", ["bm1684x", "cv181x"])
+@pytest.mark.parametrize("build", [_convolved, _depthwise, _pooled])
+def test_convolutions_and_pools_of_several_images(
+    tpu_toolchain: Toolchain, tmp_path: Path, chip: str, build: Callable[[Net], str]
+) -> None:
     net = Net()
-    windows = net("Reshape", "x", net.ints(4, 8, 6, 5))
-    conv = net("Conv", windows, net.normal(8, 8, 1, 1), to="conv")
-    model = net.model([net("Reshape", conv, net.ints(1, 8, 12, 10), to="out")])
-    with pytest.raises(ModelError, match=r"conv \(conv\): its first axis has 4 entries, not one image"):
+    model = net.model([net("Reshape", build(net), net.ints(1, 8, 12, 10), to="out")])
+    report = built(model, f"chip: {chip}", tmp_path)
+    assert refuted(report) == []
+    assert report["status"] == "ok"
+    assert report["verify"]["float_vs_program"]["cosine"] > 0.999
+
+
+def test_a_convolution_of_so_many_images_that_weights_become_too_many_is_refused() -> None:
+    net = Net()
+    points = net("Transpose", net("Reshape", "x", net.ints(8, 120, 1, 1)), perm=[1, 0, 2, 3])
+    conv = net("Conv", points, net.normal(8 * 1100, 8, 1, 1), to="conv")
+    model = net.model([net("Reshape", net("ReduceSum", conv, net.ints(1)), net.ints(1, 1, 12, 10), to="out")])
+    with pytest.raises(ModelError, match=r"conv \(conv\): its first axis has 120 entries, not one image"):
         lower(model, "net")
 
 

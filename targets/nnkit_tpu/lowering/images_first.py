@@ -2,7 +2,8 @@
 
 Networks put other things there in between: the three parts of an attention, windows of an image, steps of a sequence.
 Such a value [P, ...] becomes [1, P, ...], ops on it work one axis further on, and reshapes stand where it begins and
-ends. Ops whose first axis must be that of images, as convolutions, are refused on such values.
+ends. Convolutions and pools compute all P images as the channels of one, in P times as many groups, with the same
+weights for each, as long as these do not become too many.
 """
 
 from __future__ import annotations
@@ -19,17 +20,21 @@ from nnkit_tpu.program import (
     TpuActivation,
     TpuBinary,
     TpuConcat,
+    TpuConv,
     TpuLayerNorm,
     TpuMatMul,
     TpuOp,
     TpuPad,
     TpuPermute,
+    TpuPool,
     TpuReduce,
     TpuReshape,
     TpuScale,
     TpuSlice,
     TpuSoftmax,
 )
+
+_MOST_WEIGHTS = 1 << 20  # of a convolution for all images; those of an image stand there for each
 
 
 class ImagesFirst:
@@ -62,6 +67,9 @@ class ImagesFirst:
         if isinstance(op, TpuReshape):
             self.ops.append(op)
             return
+        if isinstance(op, TpuConv | TpuPool):
+            self._add_as_channels(op)
+            return
         moved = replace(_one_axis_on(op, self._shape(op.inputs[0])), inputs=tuple(map(self._in_front, op.inputs)))
         if self.is_moved(op.output):
             self.ops.append(moved)
@@ -70,6 +78,25 @@ class ImagesFirst:
         self.shapes[within] = (1, *self._shape(op.output))
         self.ops.append(replace(moved, output=within, range_of=op.output))
         self.ops.append(TpuReshape(name=f"{op.name}_shape", inputs=(within,), output=op.output, origins=op.origins))
+
+    def _add_as_channels(self, op: TpuConv | TpuPool) -> None:
+        """The op on its images as channels of one. Raises Refused."""
+        source, given = op.inputs[0], self._shape(op.output)
+        images, channels, *size = self._shape(source)
+        joined, made = f"{op.output}_images", f"{op.output}_of_images"
+        if isinstance(op, TpuConv):
+            if op.weight.size * images > _MOST_WEIGHTS:
+                raise _refused(images)
+            bias = None if op.bias is None else np.tile(op.bias, images)
+            weight = np.tile(op.weight, (images, 1, 1, 1))
+            op = replace(op, weight=weight, bias=bias, group=op.group * images)
+        self.shapes[joined] = (1, images * channels, *size)
+        self.shapes[made] = (1, images * given[1], *given[2:])
+        self.ops += [
+            TpuReshape(name=joined, inputs=(source,), output=joined, range_of=source),
+            replace(op, inputs=(joined,), output=made, range_of=op.output),
+            TpuReshape(name=f"{op.name}_shape", inputs=(made,), output=op.output, origins=op.origins),
+        ]
 
     def _in_front(self, name: str) -> str:
         """The value with another axis in front."""
@@ -117,7 +144,11 @@ def _one_axis_on(op: TpuOp, shape: Shape) -> TpuOp:
                 constant=as_one_number(constant),
             )
         case _:
-            raise Refused(
-                f"its first axis has {shape[0]} entries, not one image",
-                "compute one image at a time, or move the axis behind the others",
-            )
+            raise _refused(shape[0])
+
+
+def _refused(images: int) -> Refused:
+    return Refused(
+        f"its first axis has {images} entries, not one image",
+        "compute one image at a time, or move the axis behind the others",
+    )
