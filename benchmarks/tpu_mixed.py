@@ -25,6 +25,7 @@ from typing import Any
 
 from benchmarks.table import Row, show
 from benchmarks.tpu_end_to_end import vendor_environment
+from benchmarks.tpu_toolchain import why_no_toolchain
 from benchmarks.tpu_zoo import (
     FLOAT_LAYERS,
     Halves,
@@ -50,6 +51,8 @@ CHIPS = "bm1684x"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a row for each network and chip; 1 where nnkit is behind."""
     options = _options().parse_args(arguments)
+    if missing := why_no_toolchain():
+        return missing
     environment = None if options.alone else options.environment or vendor_environment()
     rows: list[Row] = []
     halves = Halves(options.rows)

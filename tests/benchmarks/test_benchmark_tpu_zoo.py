@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from benchmarks.tpu_zoo import vendor_cycles, with_gain
+import pytest
+
+from benchmarks.tpu_zoo import is_worse, main, vendor_cycles, with_gain
 
 PART = "func.func @subfunc_{0}() attributes {{id = {0} : i64, mode = #tpu<run_mode TPU_{1}>}}\n"
 PROFILE = """ENGINE_BD                              ENGINE_GDMA
@@ -26,3 +29,31 @@ def test_a_gain_is_told_with_its_error_and_without_every_input() -> None:
     row = with_gain({"cosine": 0.9, "each_db": [10.0, 12.0, 14.0], "vendor_each_db": [9.0, 12.0, 11.0]})
     assert row == {"cosine": 0.9, "gain_db": 1.333, "gain_error_db": 0.882}
     assert with_gain({"each_db": [10.0], "vendor_each_db": []}) == {"gain_db": None, "gain_error_db": None}
+
+
+@pytest.mark.parametrize(
+    ("more", "worse"),
+    [
+        ({"status": "ok"}, False),
+        ({"status": "ok", "cycles": 102, "vendor_cycles": 100}, True),
+        ({"status": "ok", "cycles": 101, "vendor_cycles": 100}, False),
+        ({"status": "ok", "gain_db": -0.7, "gain_error_db": 0.3}, True),
+        ({"status": "ok", "gain_db": -0.7, "gain_error_db": 0.4}, False),
+        ({"status": "failed"}, True),
+        ({"status": "failed", "vendor_status": "ok"}, True),
+        ({"status": "failed", "vendor_status": "failed: out of memory"}, False),
+        ({"status": "refused", "vendor_status": "ok"}, True),
+        ({"status": "refused"}, False),
+    ],
+)
+def test_what_makes_the_exit_code_1(more: dict[str, Any], worse: bool) -> None:
+    assert is_worse({"vendor_status": "", **more}) == worse
+
+
+def test_without_a_compiler_nothing_is_measured_and_that_is_no_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("NNKIT_CACHE", str(tmp_path / "file"))  # no folder, so that nothing can be installed there
+    assert main(["--alone", "--networks", "resnet8"]) not in (0, 1)
+    assert "nothing was measured" in capsys.readouterr().err
