@@ -41,7 +41,7 @@ _ALL = (
     ),
     ErrorCode(
         "NK102",
-        "Builds of a sweep failed",
+        "Of several builds some failed",
         "Of several recipes or targets some did not pass; each has its own reason above. The others are done.",
         ("Run one alone: `nnkit run RECIPE --target NAME`.",),
     ),

@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 
@@ -22,6 +22,25 @@ class ExitCode(IntEnum):
     UNPROVEN = 6
     INTERNAL = 70
     INTERRUPTED = 130
+
+
+_FROM_GOOD_TO_BAD = (
+    ExitCode.OK,
+    ExitCode.UNPROVEN,
+    ExitCode.GATE_FAILED,
+    ExitCode.MEMORY,
+    ExitCode.MODEL,
+    ExitCode.TOOL,
+    ExitCode.USER,
+    ExitCode.INTERNAL,
+    ExitCode.INTERRUPTED,
+)
+"""The further a build is from a release, the worse."""
+
+
+def worst(codes: Iterable[ExitCode]) -> ExitCode:
+    """The exit code of several builds or checks together."""
+    return max(codes, key=_FROM_GOOD_TO_BAD.index, default=ExitCode.OK)
 
 
 class NnkitError(Exception):
@@ -123,15 +142,45 @@ class InternalError(NnkitError):
 
 
 class SeveralError(NnkitError):
-    """Several things are wrong; the exit code is that of the first."""
+    """Several things are wrong.
+
+    exit_code: by default that of the first, which is what a run would have met.
+    """
 
     code = "NK100"
 
-    def __init__(self, errors: Sequence[NnkitError], *, where: str) -> None:
+    def __init__(self, errors: Sequence[NnkitError], *, where: str, exit_code: ExitCode | None = None) -> None:
         self.errors = tuple(errors)
         lines = "".join("\n  " + str(error).replace("\n", "\n  ") for error in self.errors)
         super().__init__(f"{len(self.errors)} things are wrong{lines}", where=where)
-        self.exit_code = self.errors[0].exit_code
+        self.exit_code = self.errors[0].exit_code if exit_code is None else exit_code
+
+
+class BuildsFailedError(NnkitError):
+    """Of several builds some failed: `texts` has the build and the reason of each. The exit code is the worst."""
+
+    code = "NK102"
+
+    def __init__(self, texts: Sequence[str], codes: Iterable[ExitCode], *, remedy: str = "") -> None:
+        super().__init__("\n".join(texts), remedy=remedy)
+        self.exit_code = worst(codes)
+
+
+def raise_failed(failed: Mapping[str, NnkitError], tried: int, bug: Exception | None = None) -> None:
+    """Raise the errors of those of several builds that failed, by key; none where there are none.
+
+    tried: how many builds there were. bug: the first exception that was no NnkitError, for the traceback.
+    """
+    if failed and tried == 1:
+        raise next(iter(failed.values()))
+    if failed:
+        done = "; the others are done" if len(failed) < tried else ""
+        texts = [f"{key}: {str(error).removeprefix(f'{key}: ')}" for key, error in failed.items()]
+        raise BuildsFailedError(
+            [f"{len(failed)} of {tried} builds did not pass{done}", *texts],
+            [error.exit_code for error in failed.values()],
+            remedy="mend them one at a time, with --target NAME",
+        ) from bug
 
 
 def cannot_be_written(path: Path, error: OSError, what: str = "") -> UserFileError:

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from nnkit.errors import ExitCode
+from nnkit.errors import ExitCode, InternalError, NnkitError, ToolError, UserFileError
 from nnkit.installation import as_called
 from nnkit.terminal import in_colour
 
@@ -47,29 +47,36 @@ def fail_unexpected(error: Exception) -> None:
         raise SystemExit(ExitCode.USER) from None
     if isinstance(error, typer.Abort):
         fail(INTERRUPTED, ExitCode.INTERRUPTED, "NK130")
+    told = as_error(error)
+    fail(str(told), told.exit_code, told.code)
+
+
+def as_error(error: Exception) -> NnkitError:
+    """What is no NnkitError as one: what the system or a plugin failed by, and else a bug of ours."""
+    if isinstance(error, NnkitError):
+        return error
     if isinstance(error, MemoryError):
-        fail(
-            "this machine ran out of memory\n  fix: close other programs, or use a machine with more",
-            ExitCode.USER,
-            "NK222",
+        made = UserFileError(
+            "this machine ran out of memory", remedy="close other programs, or use a machine with more"
         )
+        made.code = "NK222"
+        return made
     if isinstance(error, OSError) and error.filename:
         reason = error.strerror or type(error).__name__
         remedy = "check that the file or folder is there and allowed"
-        fail(f"{error.filename}: {reason}\n  fix: {remedy}", ExitCode.USER, "NK221")
+        return UserFileError(reason, where=str(error.filename), remedy=remedy)
     plugin = _plugin_of(error)
     if plugin is not None:
         name, place = plugin
-        fail(
-            f"{place}: the target plugin {name!r} failed: {type(error).__name__}: {error}\n"
-            f"  fix: report it to who provides the plugin, with the output of --debug, or build for another target",
-            ExitCode.TOOL,
-            "NK503",
+        broken = ToolError(
+            f"the target plugin {name!r} failed: {type(error).__name__}: {error}",
+            where=place,
+            remedy="report it to who provides the plugin, with the output of --debug, or build for another target",
         )
-    fail(
-        f"a bug in nnkit: {type(error).__name__}: {error}\n  fix: run again with --debug and report the traceback",
-        ExitCode.INTERNAL,
-        "NK700",
+        broken.code = "NK503"
+        return broken
+    return InternalError(
+        f"a bug in nnkit: {type(error).__name__}: {error}", remedy="run again with --debug and report the traceback"
     )
 
 

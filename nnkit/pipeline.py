@@ -18,6 +18,7 @@ from nnkit.report.staging import staged_build
 from nnkit.stages import Build, Preview, Settled
 from nnkit.stages.packaging import signing_key
 from nnkit.stages.types import Imported, Restructured, Verdict
+from nnkit.target import check_corrections
 from nnkit.trust import refuse_programs
 
 
@@ -47,9 +48,11 @@ def run(build: Build, out: Path) -> Outcome:
 
 
 def refuse(build: Build) -> None:
-    """What is refused before anything is computed: programs of a recipe that is not trusted, and a wrong key."""
+    """What is refused before anything is computed: programs of a recipe that is not trusted, a wrong key, and
+    corrections that the target does not offer."""
     refuse_programs([(path.text, path.where) for path in build.options.programs()], trusted=build.trusted)
     signing_key(build.recipe)
+    check_corrections(build.recipe, build.key, build.target)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +103,7 @@ def finish(prepared: Prepared, folder: Path) -> Finished:
 
 def preview(build: Build) -> Preview:
     """The dry run: everything up to the memory plan, nothing written."""
+    check_corrections(build.recipe, build.key, build.target)
     imported = stages.import_model(build)
     restructured = stages.restructure(build, imported)
     build = stages.settle_task(build, restructured)

@@ -25,6 +25,7 @@ DOCUMENTED = {
     "InternalError": 70,
     "NnkitError": 70,
     "SeveralError": 70,  # of itself; each has that of its first
+    "BuildsFailedError": 70,  # of itself; each has the worst of its builds
 }
 
 

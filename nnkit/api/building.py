@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnkit.api.preparing import Switches, builds, load
 from nnkit.api.results import BuildResult, result_of
-from nnkit.errors import cannot_be_written
+from nnkit.errors import NnkitError, cannot_be_written, raise_failed
 from nnkit.recipe.model_formats import is_network
 from nnkit.report.progress import Progress
 
@@ -37,7 +37,7 @@ def run(
         switches: cache, emulation, executor, trust.
 
     A build that fails its gates, or whose artifact disagrees, is returned with its status and kept beside the last
-    good one. Raises NnkitError (its classes are in `nnkit.errors`) for what cannot be built.
+    good one. Raises NnkitError (its classes are in `nnkit.errors`) for what cannot be built, when all are tried.
     """
     from nnkit.recipe.settings import settings_of
 
@@ -48,8 +48,13 @@ def run(
         path = drafted(path, Path(out), targets=wanted, images=None if images is None else Path(images))
         wanted = ()
     loaded = load(path, settings_of(settings or {}))
-    made = builds(loaded, wanted, Progress(quiet=True), switches or Switches())
-    outcomes = (run_build(build, Path(out))[0] for build in made)
+    outcomes, failed = [], {}
+    for build in builds(loaded, wanted, Progress(quiet=True), switches or Switches()):
+        try:
+            outcomes.append(run_build(build, Path(out))[0])
+        except NnkitError as error:
+            failed[build.key] = error
+    raise_failed(failed, len(outcomes) + len(failed))
     return tuple(result_of(outcome.folder, outcome.report) for outcome in outcomes)
 
 

@@ -49,11 +49,11 @@ def load(path: Path, settings: Sequence[Setting] = (), environ: Mapping[str, str
 def builds(recipe: Recipe, wanted: Sequence[str], progress: Progress, switches: Switches) -> list[Build]:
     """One Build for each wanted target of the recipe (all of them where none is named).
 
-    Raises UsageError for a target that the recipe has not, RecipeError for what a target does not offer.
+    Raises UsageError for a target that the recipe has not, RecipeError for a runner that no target has.
     """
     from nnkit.cache import StageCache
     from nnkit.stages import Build
-    from nnkit.target import check_corrections, check_required, load_target, plugin_name
+    from nnkit.target import check_required, load_target, plugin_name
 
     for name in wanted:
         if not any(_is_wanted(key, [name]) for key in recipe.targets):
@@ -61,8 +61,6 @@ def builds(recipe: Recipe, wanted: Sequence[str], progress: Progress, switches: 
     check_required(recipe)
     chosen = {key: options for key, options in recipe.targets.items() if not wanted or _is_wanted(key, wanted)}
     targets = {key: load_target(plugin_name(key)) for key in chosen}
-    for key, target in targets.items():
-        check_corrections(recipe, key, target)
     cache = StageCache.default() if switches.cache else StageCache.disabled()
     return [
         Build(

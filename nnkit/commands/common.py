@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
+from nnkit.errors import NnkitError
+
 
 def print_line(text: str = "") -> None:
     """One line of a result on stdout."""
@@ -30,3 +32,14 @@ def _finite(value: Any) -> Any:
 def byte_count(size: int) -> str:
     """Bytes for people: `351,872 B`."""
     return f"{size:,} B"
+
+
+def not_built(recipe: str, key: str, error: NnkitError) -> dict[str, Any]:
+    """What stands in the place of a build's report, or plan, where there is none."""
+    return {
+        "recipe": recipe,
+        "target": key,
+        "status": "failed",
+        "error": str(error),
+        "exit_code": int(error.exit_code),
+    }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nnkit.api.planning import plan_of, planned_builds
 from nnkit.api.preparing import load
-from nnkit.commands.common import byte_count, print_json, print_line
+from nnkit.commands.common import byte_count, not_built, print_json, print_line
+from nnkit.errors import NnkitError, raise_failed
 
 if TYPE_CHECKING:
     from nnkit.api import Plan
@@ -37,15 +38,23 @@ def plan_command(
 
         plan_deployment_command(path, targets, settings=settings, no_cache=no_cache, trust=trust, json=json)
         return
-    results = []
+    results: list[Mapping[str, Any]] = []
+    failed: dict[str, NnkitError] = {}
     recipe = load(path, settings)
-    for build in planned_builds(recipe, targets, Progress(verbose=verbose), cache=not no_cache, trust=trust):
-        plan = plan_of(build)
+    builds = planned_builds(recipe, targets, Progress(verbose=verbose), cache=not no_cache, trust=trust)
+    for build in builds:
+        try:
+            plan = plan_of(build)
+        except NnkitError as error:
+            failed[build.key] = error
+            results.append(not_built(str(path), build.key, error))
+            continue
         results.append(plan.data)
         if not json:
             _print(plan, verbose=verbose)
-    if json:
-        print_json(results[0] if len(results) == 1 else results)
+    if json and (len(builds) > 1 or not failed):
+        print_json(results[0] if len(builds) == 1 else results)
+    raise_failed(failed, len(builds))
 
 
 def _print(plan: Plan, *, verbose: bool) -> None:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from nnkit.api.building import run_build
 from nnkit.api.preparing import Switches, builds, load
 from nnkit.build_status import RELEASED
-from nnkit.commands.common import byte_count, print_json, print_line
-from nnkit.errors import GateFailedError, UnprovenError
+from nnkit.commands.common import byte_count, not_built, print_json, print_line
+from nnkit.errors import GateFailedError, InternalError, NnkitError, UnprovenError, raise_failed
 from nnkit.executors import THIS_HOST, ExecutorChoice
+from nnkit.failures import as_error
 from nnkit.report.advice import CLIPPED_SHARE, UNSEEN_FACTOR
 from nnkit.report.progress import Progress
 from nnkit.report.untried import KEPT_FORMATS
@@ -48,8 +49,8 @@ class RunOptions:
 def run_command(recipes: Sequence[Path], options: RunOptions) -> None:
     """Build every wanted target of every recipe.
 
-    Of one recipe, one build at a time, the first error ends the run and builds before it stay. Of several recipes, of
-    one that spans a grid, or with several builds at a time, all are tried, and a table tells of each.
+    All are tried, and the exit code is the worst. A table tells of several recipes, of one that spans a grid, and of
+    several builds at a time.
     """
     from nnkit.commands.sweep import jobs_of, sweep
     from nnkit.executors import check_choice
@@ -74,31 +75,43 @@ def run_command(recipes: Sequence[Path], options: RunOptions) -> None:
 
 
 def _run_one(path: Path, options: RunOptions) -> None:
-    reports: list[dict[str, Any]] = []
-    failures: list[str] = []
-    unproven: list[str] = []
-    remedies: list[str] = []
-    for build in wanted_builds(path, options, Progress(verbose=options.verbose)):
+    """Every wanted target of one recipe in turn; one that fails keeps none of the others from its build."""
+    wanted = wanted_builds(path, options, Progress(verbose=options.verbose))
+    results: list[dict[str, Any]] = []
+    failed: dict[str, NnkitError] = {}
+    bug: Exception | None = None
+    for build in wanted:
         build.progress.stream.write(f"{build.recipe.name} for {build.key}\n")
-        outcome, seconds = run_build(build, options.out)
-        reports.append(outcome.report)
+        try:
+            outcome, seconds = run_build(build, options.out)
+        except Exception as error:
+            if len(wanted) == 1:
+                raise
+            told = as_error(error)
+            bug = bug or (error if isinstance(told, InternalError) else None)
+            failed[build.key] = told
+            results.append(not_built(str(path), build.key, told))
+            continue
+        results.append(outcome.report)
         if not options.json:
             _summary(outcome.report, outcome.folder, seconds)
-        if outcome.status not in RELEASED:
-            failures.append(failure_text(build, outcome))
-        elif outcome.status == "unproven":
-            unproven.append(unproven_text(outcome))
-            remedies.append(how_to_prove(outcome))
+        error_of_build = _not_passed(build, outcome)
+        if error_of_build is not None:
+            failed[build.key] = error_of_build
     if options.json:
-        print_json(reports[0] if len(reports) == 1 else reports)
+        print_json(results[0] if len(wanted) == 1 else results)
         sys.stdout.flush()
-    if failures:
-        raise GateFailedError(
-            "\n".join(failures),
-            remedy="see report.json there, and `nnkit diagnose`; the last good build is unchanged",
-        )
-    if unproven:
-        raise UnprovenError("\n".join(unproven), remedy="; ".join(dict.fromkeys(remedies)))
+    raise_failed(failed, len(wanted), bug)
+
+
+def _not_passed(build: Build, outcome: Outcome) -> NnkitError | None:
+    """Why a build is no release, or an unproven one; None where it passed."""
+    if outcome.status not in RELEASED:
+        remedy = "see report.json there, and `nnkit diagnose`; the last good build is unchanged"
+        return GateFailedError(failure_text(build, outcome), remedy=remedy)
+    if outcome.status == "unproven":
+        return UnprovenError(unproven_text(outcome), remedy=how_to_prove(outcome))
+    return None
 
 
 def wanted_builds(path: Path, options: RunOptions, progress: Progress) -> list[Build]:

@@ -23,9 +23,10 @@ from nnkit.commands.common import print_json, print_line
 from nnkit.commands.run import RunOptions, failure_text, switches, unproven_text
 from nnkit.commands.standing_rows import standing_rows
 from nnkit.commands.sweep_table import SweepTable
-from nnkit.errors import ExitCode, NnkitError, UsageError, cannot_be_written
+from nnkit.errors import BuildsFailedError, ExitCode, UsageError, cannot_be_written
 from nnkit.executors import THIS_HOST, Executor, ExecutorChoice, open_executor
 from nnkit.executors.local import InProcess, Processes
+from nnkit.failures import as_error
 from nnkit.owned_folder import owned_folder
 from nnkit.recipe.grid import Point
 from nnkit.recipe.settings import Setting
@@ -92,8 +93,8 @@ def jobs_of(recipes: Sequence[Path], options: RunOptions) -> Jobs:
 def sweep(asked: Jobs, options: RunOptions) -> None:
     """Run all builds; print a table (or the reports as JSON), and write it as `sweep.csv` and `sweep.html`.
 
-    Raises UsageError, before anything is built, where two builds would go to one folder; SweepFailedError where
-    builds failed, with the exit code of the first of them.
+    Raises UsageError, before anything is built, where two builds would go to one folder; BuildsFailedError where
+    builds failed, with the worst of their exit codes.
     """
     jobs: Sequence[Job] = asked.wanted
     _check_folders(jobs)
@@ -121,7 +122,11 @@ def sweep(asked: Jobs, options: RunOptions) -> None:
         _print(done)
     failed = [result for result in done if result.error]
     if failed:
-        raise SweepFailedError(failed)
+        raise BuildsFailedError(
+            [f"{result.job.recipe} for {result.job.key}: {result.error}" for result in failed],
+            [ExitCode(result.exit_code) for result in failed],
+            remedy="mend these builds or leave them out of the sweep; their last good builds are unchanged",
+        )
 
 
 def _run(
@@ -152,20 +157,6 @@ def _check_folders(jobs: Iterable[Job]) -> None:
             )
 
 
-class SweepFailedError(NnkitError):
-    """Builds of a sweep failed; the exit code is that of the first of them, or says that all are only unproven."""
-
-    code = "NK102"
-
-    def __init__(self, failed: Sequence[JobResult]) -> None:
-        text = "\n".join(f"{result.job.recipe} for {result.job.key}: {result.error}" for result in failed)
-        super().__init__(
-            text, remedy="mend these builds or leave them out of the sweep; their last good builds are unchanged"
-        )
-        codes = [ExitCode(result.exit_code) for result in failed]
-        self.exit_code = next((code for code in codes if code != ExitCode.UNPROVEN), ExitCode.UNPROVEN)
-
-
 def run_job(options: RunOptions, job: Job) -> JobResult:
     """One build, wherever it runs; errors for users become part of the result."""
     journal = None if job.journal is None else Journal(job.journal)
@@ -174,8 +165,9 @@ def run_job(options: RunOptions, job: Job) -> JobResult:
         recipe = load(job.recipe, (*job.settings, *job.point.settings)).only(job.point.key, job.key, options.settings)
         (build,) = builds(recipe, (), progress, switches(options))
         outcome, seconds = run_build(build, options.out)
-    except NnkitError as error:
-        return JobResult(job, "failed", 0.0, None, str(error), int(error.exit_code), _log(progress))
+    except Exception as error:
+        told = as_error(error)
+        return JobResult(job, "failed", 0.0, None, str(told), int(told.exit_code), _log(progress))
     code, text = exit_code(outcome.status), ""
     if code == ExitCode.UNPROVEN:
         text = unproven_text(outcome)
@@ -206,7 +198,13 @@ def _log(progress: Progress) -> str:
 def _as_json(result: JobResult) -> dict[str, Any]:
     if result.report is not None:
         return result.report
-    return {"recipe": str(result.job.recipe), "target": result.job.key, "status": "failed", "error": result.error}
+    return {
+        "recipe": str(result.job.recipe),
+        "target": result.job.key,
+        "status": "failed",
+        "error": result.error,
+        "exit_code": result.exit_code,
+    }
 
 
 def _print(results: Sequence[JobResult]) -> None:

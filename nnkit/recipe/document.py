@@ -18,7 +18,7 @@ import yaml
 from nnkit.reading import is_broken_link
 from nnkit.recipe import scalars
 from nnkit.recipe.problems import InvalidRecipeError, KeyPath, Place, Problem, in_order, shown
-from nnkit.recipe.settings import Setting, settings_beside
+from nnkit.recipe.settings import TARGETS, Setting, listed_targets, settings_beside
 from nnkit.recipe.variables import Expansion, VariableError, expand
 from nnkit.recipe.yaml_loader import (
     CORE_PREFIX,
@@ -86,8 +86,12 @@ def load_document(
     builder = _Builder(os.environ if environ is None else environ)
     display = os.fspath(path)
     data = builder.build_root(display)
-    for setting in settings:
-        builder.put(setting, data)
+    for setting in sorted(settings, key=lambda each: each.key.count(".")):  # a section before what is in it
+        names = listed_targets(setting)
+        if names and isinstance(data, dict):
+            builder.choose_targets(setting, names, data)
+        else:
+            builder.put(setting, data)
     if builder.problems:
         raise InvalidRecipeError(in_order(builder.problems, display), file=display)
     return Document(
@@ -186,6 +190,18 @@ class _Builder:
                 del written[old]
         self.keys[path] = place
         parent[path[-1]] = self._value(node, path)
+
+    def choose_targets(self, setting: Setting, names: Sequence[str], data: dict[str, Any]) -> None:
+        """`targets=[a, b]`: those of them that the recipe has keep their options, the others have the defaults."""
+        display = setting.display
+        place = Place(display, 0, 0, os.getcwd() if setting.written is None else setting.written.folder)
+        section = data.get(TARGETS)
+        written: dict[str, Any] = section if isinstance(section, dict) else {}
+        data[TARGETS] = {name: written.get(name) for name in names}
+        self.keys[(TARGETS,)] = self.values[(TARGETS,)] = place
+        for name in names:
+            if name not in written:
+                self.keys[TARGETS, name] = self.values[TARGETS, name] = place
 
     def _read(self, path: Path, display: str, fail: Any) -> tuple[Path, yaml.Node]:
         """The file's canonical path and root node; a file is parsed once however often it is included."""

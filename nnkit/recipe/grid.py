@@ -10,21 +10,15 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from nnkit.errors import UsageError
-from nnkit.recipe.problems import InvalidRecipeError, KeyPath
-from nnkit.recipe.settings import Setting, plain
+from nnkit.recipe.problems import KeyPath
+from nnkit.recipe.settings import TARGETS, Setting, listed
 from nnkit.recipe.variables import escape
-from nnkit.recipe.yaml_loader import compose
 
 if TYPE_CHECKING:
     from nnkit.recipe.schema import Recipe
 
 MOST_BUILDS = 1_000
-TARGETS = "targets"
-"""The axis whose values are targets, by name."""
-
 _LONGEST_VARIANT = 40
 _NUMBERS = (bool, int, float, type(None))
 
@@ -130,7 +124,7 @@ def spanned(
     fixed: list[Setting] = []
     axes: list[Axis] = []
     for setting in settings:
-        values = _values(setting)
+        values = listed(setting)
         if values and (setting.key == TARGETS or _spans(setting, values[0], problems)):
             axes.append(_axis_of_values(setting.key, values, _setter(setting)))
         else:
@@ -140,15 +134,6 @@ def spanned(
 
 def _setter(setting: Setting) -> Callable[[int, Any], Setting]:
     return lambda index, value: replace(setting, text=json.dumps(value, ensure_ascii=False))
-
-
-def _values(setting: Setting) -> list[Any]:
-    """The items of a list; empty for what is none, or cannot be read (which loading says)."""
-    try:
-        node = compose(setting.text, setting.display)
-    except InvalidRecipeError:
-        return []
-    return [plain(item) for item in node.value] if isinstance(node, yaml.SequenceNode) else []
 
 
 def _spans(setting: Setting, first: Any, problems: Callable[[Setting], int]) -> bool:

@@ -10,8 +10,11 @@ import yaml
 
 from nnkit.errors import UsageError
 from nnkit.recipe import scalars
-from nnkit.recipe.problems import KeyPath, Place
+from nnkit.recipe.problems import InvalidRecipeError, KeyPath, Place
 from nnkit.recipe.yaml_loader import CORE_PREFIX, compose
+
+TARGETS = "targets"
+"""The key whose list of names chooses targets."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,21 @@ def plain(node: yaml.Node) -> Any:
     if isinstance(node, yaml.MappingNode):
         return {str(key.value): plain(item) for key, item in node.value}
     return node.value if node.tag == f"{CORE_PREFIX}str" else scalars.resolve(node.value)
+
+
+def listed(setting: Setting) -> list[Any]:
+    """The items of a list; empty for what is none, or cannot be read (which loading says)."""
+    try:
+        node = compose(setting.text, setting.display)
+    except InvalidRecipeError:
+        return []
+    return [plain(item) for item in node.value] if isinstance(node, yaml.SequenceNode) else []
+
+
+def listed_targets(setting: Setting) -> list[str]:
+    """The names of `targets=[a, b]`; empty for any other setting."""
+    items = listed(setting) if setting.key == TARGETS else []
+    return items if all(isinstance(item, str) for item in items) else []
 
 
 def parse_setting(text: str) -> Setting:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,27 @@ def test_a_recipe_tells_what_was_set_the_same_however_it_was_written(tmp_path: P
     assert load(path, set_twice).settings == ("targets.gap8={cores: 4}", "release.notes=null")
     again = [parse_setting(option) for option in load(path, set_twice).settings]
     assert resolved_yaml(load(path, again)) == resolved_yaml(load(path, set_twice))
+
+
+def test_the_order_of_settings_changes_nothing(tmp_path: Path) -> None:
+    path = write_project(tmp_path)
+    for texts in (
+        ["targets=[ansi_c, gap8]", "targets.ansi_c.precision=int8", "targets.gap8.memory.l2=64KiB"],
+        ["model.inputs.x.calibration={images: images/*.png}", "model.inputs.x.calibration.count=2"],
+        ["verify={}", "verify.gates={}", "verify.gates.cosine=0.5"],
+    ):
+        made = {resolved_yaml(load(path, parse_settings(order))) for order in itertools.permutations(texts)}
+        assert len(made) == 1
+
+
+def test_a_list_of_targets_chooses_them_and_keeps_their_options(tmp_path: Path) -> None:
+    path = write_project(tmp_path, RECIPE.replace("gap8: {}", "gap8: {precision: int8}\n  nnie: {chip: hi3516cv500}"))
+    recipe = load(path, parse_settings(["targets=[ansi_c, gap8]"]))
+    assert list(recipe.targets) == ["ansi_c", "gap8"]
+    assert recipe.targets["gap8"].model_dump()["precision"] == "int8"
+    with pytest.raises(RecipeError, match=r"no target 'gap9' is installed") as caught:
+        load(path, parse_settings(["targets=[gap9]"]))
+    assert caught.value.where == "--set targets"
 
 
 def test_paths_are_those_of_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
