@@ -22,6 +22,7 @@ from typing import TypeAlias, TypeVar
 
 from nnkit.errors import LayersNotTakenError
 from nnkit.program import OpBase, Program
+from nnkit.repetition import runs
 
 Constraint: TypeAlias = Callable[..., str | None]
 
@@ -108,7 +109,7 @@ def counted(what: str, count: int, whose: str, done: str) -> str:
 def violations_error(violations: Sequence[Violation], title: str, remedy: str) -> LayersNotTakenError:
     """All violations in one error, each with its layers, what was found, and its remedy.
 
-    What layers have in common is said once.
+    What layers have in common is said once, and so is what repeats along the network.
     """
     together: dict[tuple[str, str], list[Violation]] = {}
     for each in violations:
@@ -117,7 +118,7 @@ def violations_error(violations: Sequence[Violation], title: str, remedy: str) -
     for (reason, own_remedy), those in together.items():
         common = len({each.actual for each in those}) == 1
         actual = f"; found {those[0].actual}" if common and those[0].actual else ""
-        names = [_place(each, with_actual=not common) for each in those]
+        names = _places(those, with_actual=not common)
         places = f"{names[0]}:" if len(names) == 1 else f"{_wrapped(names)}:\n   "
         lines += f"\n  {places} {reason}{actual}" + (f"\n    fix: {own_remedy}" if own_remedy else "")
     return LayersNotTakenError(f"{title}:{lines}", [each.place for each in violations], remedy=remedy)
@@ -135,6 +136,17 @@ def _text(number: float | str | tuple[float, ...]) -> str:
     if isinstance(number, str):
         return number
     return f"{number:,}" if isinstance(number, int) else f"{number:g}"
+
+
+def _places(violations: Sequence[Violation], *, with_actual: bool) -> list[str]:
+    """The layers with their types; where a sequence of types repeats, the first one and how often it does."""
+    names = []
+    for run in runs(violations, lambda each: each.kind):
+        first = [_place(each, with_actual=with_actual) for each in run.items]
+        if run.times > 1:
+            first[0] = f"{run.times} times, the first: {first[0]}"
+        names += first
+    return names
 
 
 def _place(each: Violation, *, with_actual: bool) -> str:

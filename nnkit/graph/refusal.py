@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nnkit.errors import LayersNotTakenError, ModelError
+
+_OWN = re.compile(r"'[^']*'|[0-9][0-9,.]*")
+"""What reasons of the same kind differ in: names and numbers."""
+_MOST_APART = 3
+_NAMED = 6
 
 
 class Refused(ModelError):
@@ -52,5 +58,32 @@ def refusal_error(refusals: Sequence[Refusal], what: str, remedy: str) -> Layers
     count = len(refusals)
     by_op = sorted(Counter(refusal.op for refusal in refusals).items(), key=lambda item: (-item[1], item[0]))
     kinds = f" ({', '.join(f'{number} {op}' for op, number in by_op)})" if count > 1 else ""
-    lines = "".join(f"\n  {refusal}" for refusal in refusals)
-    return LayersRefused(f"{count} layer{'s' if count > 1 else ''} {what}{kinds}:{lines}", refusals, remedy=remedy)
+    title = f"{count} layer{'s' if count > 1 else ''} {what}{kinds}"
+    return LayersRefused(f"{title}:{refusal_lines(refusals)}", refusals, remedy=remedy)
+
+
+def refusal_lines(refusals: Sequence[Refusal]) -> str:
+    """A line for each refusal; those alike are one line, with a count.
+
+    Alike are refusals of one op whose reasons are equal, or differ in names and numbers alone.
+    """
+    together: dict[tuple[str, str, str], list[Refusal]] = {}
+    for each in refusals:
+        together.setdefault((each.op, _OWN.sub("", each.reason), each.remedy), []).append(each)
+    lines = []
+    for alike in together.values():
+        equal = len({each.reason for each in alike}) == 1
+        if len(alike) == 1 or (not equal and len(alike) <= _MOST_APART):
+            lines += [str(each) for each in alike]
+            continue
+        first, names = alike[0], folded_names([each.layer for each in alike], _NAMED if equal else 1)
+        reason = first.reason if equal else f"{first.reason}, and the like"
+        lines.append(str(Refusal(names, first.op, reason, first.remedy)))
+    return "".join(f"\n  {line}" for line in lines)
+
+
+def folded_names(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are."""
+    if len(names) <= most + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and {len(names) - most} more"

@@ -20,7 +20,7 @@ from nnkit.caffe.weights import read_caffemodel, read_user_bytes
 from nnkit.custom_ops import DOMAIN, VERSION
 from nnkit.errors import ModelError, RecipeError
 from nnkit.graph import InputSpec, Model, OutputSpec
-from nnkit.graph.refusal import Refused
+from nnkit.graph.refusal import Refusal, Refused, refusal_lines
 from nnkit.graph.view import Shape
 from nnkit.importers.custom_layers import (
     CustomDefinition,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     import onnx
 
 _REGION_LAYERS = frozenset(["ROIPooling", "PSROIPooling"])
-_SHOWN_PROBLEMS = 50
 
 
 def import_caffe(
@@ -205,16 +204,16 @@ def _convert(
 
 
 def _error(refused: list[tuple[CaffeLayer, ModelError]], where: str) -> ModelError:
-    lines = [
-        f"\n  layer '{layer.name}' ({layer.type}), line {layer.line}: {problem.reason}"
-        + (f"; {problem.remedy}" if problem.remedy and len(refused) > 1 else "")
-        for layer, problem in refused[:_SHOWN_PROBLEMS]
-    ]
-    if len(refused) > _SHOWN_PROBLEMS:
-        lines.append(f"\n  and {len(refused) - _SHOWN_PROBLEMS} more")
-    remedy = refused[0][1].remedy if len(refused) == 1 else ""
+    several = len(refused) > 1
+    lines = refusal_lines(
+        [
+            Refusal(f"line {layer.line}: {layer.name}", layer.type, problem.reason, problem.remedy if several else "")
+            for layer, problem in refused
+        ]
+    )
+    remedy = refused[0][1].remedy if not several else ""
     return ModelError(
-        f"the network has layers that cannot be imported ({len(refused)}):{''.join(lines)}",
+        f"the network has layers that cannot be imported ({len(refused)}):{lines}",
         where=where,
         remedy=remedy or "correct these layers in the prototxt",
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nnkit.errors import ModelError, RecipeError
+from nnkit.importers.first_axis import not_one_image
 from nnkit.importers.value_memory import allowed_bytes, remedy_for
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def pin_inputs(
     notes: list[str] = []
     for value in graph.input:
         notes += _make_float(graph, value, where)
-        notes += _pin(value, declared, where)
+        notes += _pin(graph, value, declared, where)
     return tuple(notes)
 
 
@@ -139,7 +140,7 @@ def _ids_as_float(graph: onnx.GraphProto, value: onnx.ValueInfoProto) -> list[st
     return [f"input '{value.name}', numbers of rows in a table, is taken as float32"]
 
 
-def _pin(value: onnx.ValueInfoProto, declared: DeclaredInputs, where: str) -> list[str]:
+def _pin(graph: onnx.GraphProto, value: onnx.ValueInfoProto, declared: DeclaredInputs, where: str) -> list[str]:
     wanted = declared.shapes.get(value.name)
     tensor = value.type.tensor_type
     notes: list[str] = []
@@ -165,11 +166,7 @@ def _pin(value: onnx.ValueInfoProto, declared: DeclaredInputs, where: str) -> li
             if declared.any_batch and given in (None, 1):
                 shape.append(fixed)
                 continue
-            raise ModelError(
-                f"input '{value.name}' has batch {fixed}; a deployed network takes one input at a time",
-                where=where,
-                remedy="export the network with batch 1 or an open batch, or add replace_input to restructure",
-            )
+            raise not_one_image(graph, value.name, dims, where)
         if fixed is None and axis == 0 and given in (None, 1):
             given = 1
             notes.append(f"the open batch of input '{value.name}' is pinned to 1")

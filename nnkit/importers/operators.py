@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nnkit.custom_ops import is_custom, op_of
 from nnkit.errors import ModelError
-from nnkit.graph.refusal import Refusal
+from nnkit.graph.refusal import Refusal, refusal_lines
 from nnkit.importers.tensors import array_of
 from nnkit.importers.tidy import graphs
 from nnkit.installation import pip_install
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 OLDEST_OPSET = 9
 DEFAULT_DOMAINS = ("", "ai.onnx")
+_DOMAINS = {"com.microsoft": "ONNX Runtime's optimiser or quantiser writes it: give the network as it was before"}
+"""What to do about operators of other sets, by the set."""
 _TERM = r"[A-Za-z]*(\.\.\.)?[A-Za-z]*"
 _EQUATION = re.compile(rf"{_TERM}(,{_TERM})*(->{_TERM})?")
 _SHOWN = 60
@@ -39,18 +41,26 @@ def check_versions(proto: onnx.ModelProto, where: str) -> int:
             where=where,
             remedy=f"{pip_install('-U onnx')}, or export with an older version",
         )
-    versions = [entry.version for entry in proto.opset_import if entry.domain in DEFAULT_DOMAINS]
-    if not versions:
+    versions = sorted({int(entry.version) for entry in proto.opset_import if entry.domain in DEFAULT_DOMAINS})
+    if len(versions) != 1:
+        named = f"it names {' and '.join(map(str, versions))}" if versions else "it names none"
         raise ModelError(
-            "the file does not say which operator set it uses", where=where, remedy="export the network again"
+            f"the file does not say which operator set it uses: {named}",
+            where=where,
+            remedy="export the network again",
         )
-    opset = int(versions[0])
-    if len(versions) > 1 or not OLDEST_OPSET <= opset <= newest:
-        shown = ", ".join(str(version) for version in versions)
+    opset = versions[0]
+    if opset < OLDEST_OPSET:
         raise ModelError(
-            f"the network uses operator set {shown}; {OLDEST_OPSET} to {newest} can be imported",
+            f"the network uses operator set {opset}; {OLDEST_OPSET} is the oldest that can be imported",
             where=where,
             remedy=f"export the network with an operator set from {OLDEST_OPSET} to {newest}, for example 17",
+        )
+    if opset > newest:
+        raise ModelError(
+            f"the network uses operator set {opset}; the installed onnx knows {newest} and older",
+            where=where,
+            remedy=f"{pip_install('-U onnx')}, or export the network with operator set {newest} or older",
         )
     return opset
 
@@ -72,14 +82,25 @@ def check_operators(graph: onnx.GraphProto, opset: int, where: str) -> None:
                 refused.append(Refusal(node.name, node.op_type, error.reason))
             continue
         if node.domain not in DEFAULT_DOMAINS:
-            refused.append(Refusal(node.name, node.op_type, f"the operator set '{node.domain}' is not ONNX's own"))
+            reason = f"the operator set '{node.domain}' is not ONNX's own"
+            refused.append(Refusal(node.name, node.op_type, reason, _DOMAINS.get(node.domain, "")))
             continue
         try:
             onnx.defs.get_schema(node.op_type, opset, "")
         except onnx.defs.SchemaError:
-            refused.append(Refusal(node.name, node.op_type, f"ONNX has no such operator in operator set {opset}"))
+            reason = f"ONNX has no such operator in operator set {opset}"
+            refused.append(Refusal(node.name, node.op_type, reason, _another_set(node.op_type, opset)))
     if refused:
         raise _listed(refused, "the network uses operators that cannot be imported", where)
+
+
+def _another_set(op_type: str, opset: int) -> str:
+    """What to do about an operator that this operator set lacks; empty where ONNX has none of this name."""
+    import onnx
+
+    versions = [each.since_version for each in onnx.defs.get_all_schemas_with_history() if each.name == op_type]
+    versions = [each for each in versions if each > opset]
+    return f"export the network with operator set {min(versions)} or newer" if versions else ""
 
 
 def check_inference_mode(graph: onnx.GraphProto, where: str) -> None:
@@ -120,9 +141,8 @@ def check_equations(graph: onnx.GraphProto, where: str) -> None:
 
 
 def _listed(refused: Sequence[Refusal], what: str, where: str, remedy: str = "") -> ModelError:
-    lines = "".join(f"\n  layer '{each.layer}' ({each.op}): {each.reason}" for each in refused)
     return ModelError(
-        f"{what} ({len(refused)}):{lines}",
+        f"{what} ({len(refused)}):{refusal_lines(refused)}",
         where=where,
         remedy=remedy or "replace these operators in the network and export it again",
     )

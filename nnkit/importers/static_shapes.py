@@ -11,6 +11,25 @@ from nnkit.importers.value_memory import check_values_fit
 if TYPE_CHECKING:
     import onnx
 
+_BY_INPUTS = frozenset(
+    {
+        "Reshape",
+        "Expand",
+        "Tile",
+        "Slice",
+        "Pad",
+        "Resize",
+        "Upsample",
+        "Squeeze",
+        "Unsqueeze",
+        "Split",
+        "TopK",
+        "OneHot",
+    }
+    | {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "CenterCropPad", "AffineGrid", "Trilu"}
+)
+"""Operators that take the shape of their result, or what it follows from, as a second input or later."""
+
 
 def static_shapes(graph: onnx.GraphProto, where: str) -> dict[str, tuple[int, ...]]:
     """Shape of every input and of every value that a layer computes, by name.
@@ -31,8 +50,7 @@ def static_shapes(graph: onnx.GraphProto, where: str) -> dict[str, tuple[int, ..
                 raise ModelError(
                     f"{layer}: the shape of its output '{name}' is not known before run time",
                     where=where,
-                    remedy="export the network with fixed input sizes, or give them in the recipe at model.inputs; "
-                    "keep model.simplify on",
+                    remedy=_remedy(graph, node),
                 )
             if 0 in dims:
                 raise ModelError(
@@ -43,3 +61,22 @@ def static_shapes(graph: onnx.GraphProto, where: str) -> dict[str, tuple[int, ..
             shapes[name] = dims
     check_values_fit(graph, where)
     return {name: dims for name, dims in shapes.items() if dims is not None}
+
+
+def _remedy(graph: onnx.GraphProto, node: onnx.NodeProto) -> str:
+    """What to do about a result whose shape the values decide: the inputs' own sizes are all fixed by now."""
+    if node.op_type == "If":
+        return "export the branch that is used alone: the condition is computed from the network's input"
+    if node.op_type in ("Loop", "Scan"):
+        return "export the network with this loop unrolled"
+    computed = {name for each in graph.node for name in each.output} | {value.name for value in graph.input}
+    sizes = [name for name in node.input[1:] if name in computed and node.op_type in _BY_INPUTS]
+    if sizes:
+        return (
+            f"export the network with '{sizes[0]}' as a constant: it is computed, and gives the shape; "
+            "model.simplify: true folds what is computed of constants alone"
+        )
+    return (
+        f"replace the {node.op_type}, whose size depends on the values, or end the network before it: "
+        "the application computes the rest"
+    )

@@ -60,7 +60,7 @@ def onnx_of(network: TfliteNetwork, where: str) -> onnx.ModelProto:
         try:
             writer = OPERATORS.get(operator.kind)
             if writer is None:
-                raise Refused("nnkit imports no such operator")
+                raise Refused("nnkit imports no such operator", _instead_of(operator.kind))
             writer(build, operator)
         except Refused as refused:
             name = build.tensor(operator.outputs[0]).name
@@ -74,7 +74,7 @@ def onnx_of(network: TfliteNetwork, where: str) -> onnx.ModelProto:
                 remedy="convert the network again",
             ) from error
     if refusals:
-        refusal = refusal_error(refusals, "cannot be imported", "convert the network without them")
+        refusal = refusal_error(refusals, "cannot be imported", "convert the network without these operators")
         refusal.where = where
         raise refusal
     try:
@@ -85,6 +85,16 @@ def onnx_of(network: TfliteNetwork, where: str) -> onnx.ModelProto:
     return helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", WORKING_OPSET)], ir_version=WORKING_IR_VERSION
     )
+
+
+def _instead_of(kind: str) -> str:
+    """How to convert the network without an operator that is not imported; empty where nothing is known."""
+    if kind.startswith("Flex"):
+        return "convert it with TFLITE_BUILTINS alone"
+    return _UNROLLED if kind.endswith(("_RNN", "_LSTM")) else ""
+
+
+_UNROLLED = "convert the network with its recurrent layers unrolled (`unroll=True` in Keras)"
 
 
 def _needed(network: TfliteNetwork) -> list[TfliteOperator]:

@@ -101,3 +101,18 @@ def test_all_refusals_are_one_error_a_line_each() -> None:
         "  b (Erf): no such op; drop it",
     ]
     assert error.remedy == "cut the network"
+
+
+def test_refusals_alike_are_one_line_with_a_count() -> None:
+    same = [Refusal(f"c{index}", "Conv", "its weights are computed", "fix it") for index in range(13)]
+    named = [Refusal(f"d{index}", "Conv", f"'d{index}.weight' is computed") for index in range(5)]
+    few = [Refusal(f"p{index}", "Pad", f"it pads by {index}") for index in range(2)]
+    error = refusal_error([*same, *named, *few], "cannot run", "cut the network")
+    assert error.reason.splitlines() == [
+        "20 layers cannot run (18 Conv, 2 Pad):",
+        "  c0, c1, c2, c3, c4, c5 and 7 more (Conv): its weights are computed; fix it",
+        "  d0 and 4 more (Conv): 'd0.weight' is computed, and the like",
+        "  p0 (Pad): it pads by 0",
+        "  p1 (Pad): it pads by 1",
+    ]
+    assert len(error.layers) == 20

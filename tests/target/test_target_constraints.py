@@ -104,6 +104,21 @@ def test_every_op_outside_is_in_one_message_and_what_they_share_is_said_once() -
     ]
 
 
+def test_what_repeats_along_the_network_is_said_once_with_a_count() -> None:
+    """As in ShuffleNet: thirteen channel shuffles."""
+    kinds = ("Reshape", "Permute", "Reshape")
+    broken = [
+        Violation(f"{kind}{block}_{at}", kind, "the batch stays", "", f"a batch of {block + at}")
+        for block in range(13)
+        for at, kind in enumerate(kinds)
+    ]
+    assert violations_error([*broken, Violation("last", "Slice", "the batch stays", "")], "no", "").reason == (
+        "no:\n  13 times, the first: Reshape0_0 (Reshape; found a batch of 0), "
+        "Permute0_1 (Permute; found a batch of 1),\n  Reshape0_2 (Reshape; found a batch of 2), last (Slice):\n"
+        "    the batch stays"
+    )
+
+
 def test_an_op_outside_two_constraints_is_told_of_both() -> None:
     net = ProgramBuilder()
     big = net.build(net.conv(net.input(1, 40, 40), 1, 5, pad=2))

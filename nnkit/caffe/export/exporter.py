@@ -7,14 +7,14 @@ written by the rule for its operator (table.py). What Caffe cannot express is re
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from nnkit.caffe.export.context import NodeContext
 from nnkit.caffe.export.origin import OriginalLayer, original_layers
 from nnkit.caffe.export.writer import NetworkWriter, WrittenLayer
 from nnkit.graph import Model
-from nnkit.graph.refusal import LayersRefused, Refusal, Refused
+from nnkit.graph.refusal import LayersRefused, Refusal, Refused, refusal_lines
 from nnkit.graph.tag_words import split_tags
 from nnkit.graph.view import GraphView, Node
 
@@ -140,12 +140,9 @@ def _write_original(original: OriginalLayer, view: GraphView, writer: NetworkWri
 
 
 def _error(refused: list[Refusal]) -> LayersRefused:
-    lines = "".join(
-        f"\n  layer '{each.layer}' ({each.op}): {each.reason}"
-        + (f"; {each.remedy}" if each.remedy and len(refused) > 1 else "")
-        for each in refused
-    )
-    remedy = refused[0].remedy if len(refused) == 1 else ""
+    several = len(refused) > 1
+    lines = refusal_lines(refused if several else [replace(refused[0], remedy="")])
+    remedy = "" if several else refused[0].remedy
     return LayersRefused(
         f"the network has layers that Caffe cannot express ({len(refused)}):{lines}",
         refused,

@@ -86,7 +86,7 @@ class Builder:
         """
         tensor = self.tensor(index)
         if tensor.values is None:
-            raise Refused(f"'{tensor.name}' is computed, and not a constant")
+            raise no_constant(tensor)
         values, form = np.ascontiguousarray(moved(tensor.values)), tensor.quantised
         if form is None or tensor.dtype.kind == "f":
             kept = values.astype(np.float32) if tensor.dtype.kind == "f" else values
@@ -198,6 +198,13 @@ class Builder:
         )
 
 
+def no_constant(tensor: TfliteTensor) -> Refused:
+    """Why the numbers of a tensor are not known here."""
+    if tensor.dtype == object:
+        return Refused(f"'{tensor.name}' has type {tensor.kind}, which is not imported")
+    return Refused(f"'{tensor.name}' is computed, and not a constant")
+
+
 def same_either_way(shape: Sequence[int]) -> bool:
     """Whether the values of a tensor follow one another alike with its channels first and last."""
     return len(shape) != 4 or shape[3] == 1 or shape[1] * shape[2] == 1
@@ -229,5 +236,5 @@ def known(build: Builder, operator: TfliteOperator, position: int) -> NDArray[An
     """The numbers of an input that must be constant. Raises Refused."""
     tensor = build.tensor(computed(build, operator, position))
     if tensor.values is None:
-        raise Refused(f"its '{tensor.name}' is computed, and not a constant")
+        raise no_constant(tensor)
     return tensor.values

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from nnkit.reading import read_regular_file
 
 _IDENTIFIER = b"TFL3"
 _DAMAGED = (struct.error, IndexError, ValueError, TypeError, AttributeError, OverflowError, KeyError, MemoryError)
+_STATE = frozenset({"VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"})
+_FLOW = frozenset({"IF", "WHILE", "STABLEHLO_WHILE", "STABLEHLO_CASE"})
 _TYPES: Mapping[str, str] = {
     "FLOAT32": "f4",
     "FLOAT16": "f2",
@@ -62,13 +64,14 @@ class Quantised:
 
 @dataclass(frozen=True, eq=False)
 class TfliteTensor:
-    """A tensor as the file has it: channels last. values: of a constant."""
+    """A tensor as the file has it: channels last. kind: the file's type. values: of a constant, where it is read."""
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     quantised: Quantised | None
     values: NDArray[Any] | None
+    kind: str
 
     @property
     def stores_integers(self) -> bool:
@@ -130,14 +133,14 @@ def read_tflite(path: Path) -> TfliteNetwork:
 
 def _network(tflite: Any, data: bytes, where: str) -> TfliteNetwork:
     model = tflite.Model.GetRootAsModel(data, 0)
-    if model.SubgraphsLength() != 1:
-        raise ModelError(
-            f"the TFLite file has {model.SubgraphsLength()} subgraphs: it computes IF or WHILE, or has several "
-            "signatures",
-            where=where,
-            remedy="convert one signature, with recurrent layers unrolled (`unroll=True` in Keras)",
-        )
-    graph = model.Subgraphs(0)
+    graphs = [model.Subgraphs(index) for index in range(_count(model.SubgraphsLength(), data))]
+    kinds = {
+        _kind(tflite, model, graph.Operators(index))
+        for graph in graphs
+        for index in range(_count(graph.OperatorsLength(), data))
+    }
+    _check_single(kinds, len(graphs), where)
+    graph = graphs[0]
     names = NamePool()
     tensors = tuple(
         _tensor(tflite, model, graph.Tensors(index), names) for index in range(_count(graph.TensorsLength(), data))
@@ -150,6 +153,31 @@ def _network(tflite: Any, data: bytes, where: str) -> TfliteNetwork:
         tuple(_indices(numbers, len(tensors))) for numbers in (graph.InputsAsNumpy(), graph.OutputsAsNumpy())
     )
     return TfliteNetwork(tensors, operators, inputs, outputs)
+
+
+def _check_single(kinds: Set[str], subgraphs: int, where: str) -> None:
+    """Raises ModelError, saying what was found, for state in variables and for more than one subgraph."""
+    state, flow = sorted(kinds & _STATE), sorted(kinds & _FLOW)
+    if state:
+        raise ModelError(
+            f"the network keeps state in variables of the file ({', '.join(state)}), as streaming networks do",
+            where=where,
+            remedy="convert it with its state as inputs and outputs, or as the network of a whole sequence",
+        )
+    if flow:
+        raise ModelError(
+            f"the network has control flow ({', '.join(flow)}), and {subgraphs} subgraphs",
+            where=where,
+            remedy="convert it without: recurrent layers unrolled (`unroll=True` in Keras)"
+            if "WHILE" in flow
+            else "convert the branch that is used",
+        )
+    if subgraphs != 1:
+        raise ModelError(
+            f"the TFLite file has {subgraphs} subgraphs, one for each of its signatures; one can be imported",
+            where=where,
+            remedy="convert the signature that is used alone",
+        )
 
 
 def _count(number: int, data: bytes) -> int:
@@ -168,14 +196,14 @@ def _indices(numbers: Any, count: int) -> list[int]:
 
 def _tensor(tflite: Any, model: Any, tensor: Any, names: NamePool) -> TfliteTensor:
     types = {number: name for name, number in vars(tflite.TensorType).items() if name.isupper()}
-    kind = types[tensor.Type()]
+    kind = types.get(tensor.Type(), f"type {tensor.Type()}")
     written = (tensor.Name() or b"").decode("utf-8").replace("\0", "")
     name = names.free(written.split(";")[0] or "tensor")  # of layers that were fused, the converter joins the names
     shape = tuple(int(size) for size in np.atleast_1d(tensor.ShapeAsNumpy())) if tensor.ShapeLength() else ()
     if any(size < 0 for size in shape) or len(shape) > 8:
         raise ValueError("a shape that cannot be")
     if kind not in _TYPES:
-        return TfliteTensor(name, shape, np.dtype(object), None, None)
+        return TfliteTensor(name, shape, np.dtype(object), None, None, kind)
     dtype = np.dtype(_TYPES[kind])
     buffer = model.Buffers(tensor.Buffer())
     values = None
@@ -188,10 +216,10 @@ def _tensor(tflite: Any, model: Any, tensor: Any, names: NamePool) -> TfliteTens
         if len(content) != math.prod(shape) * dtype.itemsize:
             raise ValueError("other bytes than its shape has")
         values = np.frombuffer(content, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
-    return TfliteTensor(name, shape, dtype, _quantised(tensor.Quantization(), shape), values)
+    return TfliteTensor(name, shape, dtype, _quantised(tensor.Quantization(), shape, name), values, kind)
 
 
-def _quantised(parameters: Any, shape: tuple[int, ...]) -> Quantised | None:
+def _quantised(parameters: Any, shape: tuple[int, ...], name: str) -> Quantised | None:
     if parameters is None or not parameters.ScaleLength():
         return None
     scale = np.asarray(parameters.ScaleAsNumpy(), np.float32)
@@ -201,21 +229,31 @@ def _quantised(parameters: Any, shape: tuple[int, ...]) -> Quantised | None:
     axis = int(parameters.QuantizedDimension())
     if zero.size == 1:
         zero = np.repeat(zero, scale.size)
-    if zero.size != scale.size or not np.all(np.isfinite(scale)) or np.any(scale <= 0):
-        raise ValueError("scales that cannot be")
+    if zero.size != scale.size:
+        raise ValueError("another number of scales than zero points")
+    wrong = scale[~(np.isfinite(scale) & (scale > 0))]
+    if wrong.size:
+        raise ModelError(
+            f"the scale of tensor '{name}' is {wrong[0]:g}; a scale is above 0",
+            where=name,
+            remedy="calibrate with inputs that reach this tensor, and convert the network again",
+        )
     if scale.size > 1 and (axis >= len(shape) or shape[axis] != scale.size):
         raise ValueError("another number of scales than channels")
     return Quantised(scale, zero, axis)
 
 
-def _operator(tflite: Any, model: Any, operator: Any, tensors: int) -> TfliteOperator:
+def _kind(tflite: Any, model: Any, operator: Any) -> str:
+    """The builtin's name, or the custom operator's own."""
     code = model.OperatorCodes(operator.OpcodeIndex())
     number = max(int(code.BuiltinCode()), int(code.DeprecatedBuiltinCode()))
     kind = next(
         (name for name, value in vars(tflite.BuiltinOperator).items() if value == number), f"BUILTIN_{number}"
     )
-    if kind == "CUSTOM":
-        kind = (code.CustomCode() or b"CUSTOM").decode("utf-8")
+    return (code.CustomCode() or b"CUSTOM").decode("utf-8") if kind == "CUSTOM" else kind
+
+
+def _operator(tflite: Any, model: Any, operator: Any, tensors: int) -> TfliteOperator:
     inputs, outputs = (
         tuple(_indices(numbers, tensors)) if count else ()
         for numbers, count in (
@@ -223,9 +261,9 @@ def _operator(tflite: Any, model: Any, operator: Any, tensors: int) -> TfliteOpe
             (operator.OutputsAsNumpy(), operator.OutputsLength()),
         )
     )
-    if not outputs or min(outputs) < 0:
-        raise ValueError("an operator without a result")
-    return TfliteOperator(kind, inputs, outputs, _options(tflite, operator))
+    if any(index < 0 for index in outputs):
+        raise ValueError("a result that there is not")
+    return TfliteOperator(_kind(tflite, model, operator), inputs, outputs, _options(tflite, operator))
 
 
 def _options(tflite: Any, operator: Any) -> dict[str, Any]:

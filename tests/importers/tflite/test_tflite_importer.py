@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -156,6 +157,53 @@ def test_what_is_no_network_is_refused(data: bytes, reason: str, tmp_path: Path)
     path.write_bytes(data)
     with pytest.raises(ModelError, match=reason):
         import_tflite(path)
+
+
+def _with_state(net: TfliteFile) -> int:
+    x = net.input(1, 4)
+    handle = net.op("VAR_HANDLE", [], (), "VarHandleOptions", sharedName=b"state")
+    read = net.op("READ_VARIABLE", [handle], (1, 4), "ReadVariableOptions")
+    net.outputs_of("ASSIGN_VARIABLE", [handle, x], [], "AssignVariableOptions", {})
+    return net.op("ADD", [x, read], (1, 4), "AddOptions")
+
+
+def _with_recurrence(net: TfliteFile) -> int:
+    return net.op("UNIDIRECTIONAL_SEQUENCE_LSTM", [net.input(1, 3, 4)], (1, 3, 2))
+
+
+def _with_branches(net: TfliteFile) -> int:
+    return net.op("IF", [net.input(1, 4)], (1, 4), "IfOptions", thenSubgraphIndex=1, elseSubgraphIndex=2)
+
+
+def _of_scale_zero(net: TfliteFile) -> int:
+    result = net.op("RELU", [net.input(1, 4)], (1, 4))
+    net.tensors[result].quantization.scale = np.zeros(1, np.float32)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("build", "reason", "remedy"),
+    [
+        (_with_state, "state in variables of the file (ASSIGN_VARIABLE, READ_VARIABLE, VAR_HANDLE)", "as inputs and"),
+        (
+            _with_recurrence,
+            "UNIDIRECTIONAL_SEQUENCE_LSTM): nnkit imports no such operator; convert",
+            "these operators",
+        ),
+        (_with_branches, "control flow (IF)", "convert the branch that is used"),
+        (_of_scale_zero, "the scale of tensor 't1' is 0; a scale is above 0", "calibrate with inputs that reach"),
+    ],
+)
+def test_the_message_says_what_was_found(
+    build: Callable[[TfliteFile], int], reason: str, remedy: str, tmp_path: Path
+) -> None:
+    net = TfliteFile("i1")
+    path = net.write(tmp_path / "net.tflite", build(net))
+    with pytest.raises(ModelError) as caught:
+        import_tflite(path)
+    assert reason in caught.value.reason
+    assert remedy in caught.value.remedy
+    assert "damaged" not in caught.value.reason
 
 
 def test_a_half_file_is_refused(tmp_path: Path) -> None:
