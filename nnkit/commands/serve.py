@@ -63,11 +63,12 @@ def serve_command(given: ServeArguments) -> None:
 
     from nnkit.serve.app import make_app
     from nnkit.serve.limits import Limits, ServeOptions
-    from nnkit.serve.memory import can_be_measured, default_limit_bytes
+    from nnkit.serve.memory import default_limit_bytes
+    from nnkit.serve.processes import can_be_seen
     from nnkit.serve.store import only_server
     from nnkit.serve.users import read_tokens
 
-    if given.job_memory_bytes is not None and not can_be_measured():
+    if given.job_memory_bytes is not None and not can_be_seen():
         raise UsageError(
             "this system does not tell what processes hold", where="--job-memory-mib", remedy="leave it out"
         )
@@ -94,6 +95,7 @@ def serve_command(given: ServeArguments) -> None:
             log_level="warning",
             access_log=False,
             server_header=False,
+            proxy_headers=bool(tokens),  # without tokens what counts is the address, which a sender could forge
             limit_concurrency=_CONNECTIONS,
             timeout_graceful_shutdown=5,
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,20 @@ if TYPE_CHECKING:
     import onnx
 
 
+class MissingDataError(UserFileError):
+    """Data files that are not there. model: the file that names them; locations: as it names them."""
+
+    def __init__(self, model: Path, locations: Sequence[str]) -> None:
+        self.model, self.locations = model, tuple(locations)
+        files = " and ".join(self.locations)
+        which = "which is" if len(self.locations) == 1 else "which are"
+        super().__init__(
+            f"{model.name} keeps its weights in {files}, {which} not there",
+            where=str(model),
+            remedy=f"put {files} beside it, as the export left them",
+        )
+
+
 def load_external_data(proto: onnx.ModelProto, path: Path) -> tuple[Path, ...]:
     """Move all external data of the model at `path` into `proto`; the data files, each once, in order of use.
 
@@ -24,10 +39,11 @@ def load_external_data(proto: onnx.ModelProto, path: Path) -> tuple[Path, ...]:
     Raises:
         ModelError: a location outside the model's folder (absolute, `..`, through a link), offsets or lengths that
             do not fit the file or the tensor, a wrong checksum, more than `MAX_MODEL_BYTES` in all.
-        UserFileError: a data file is missing or cannot be read.
+        UserFileError: a data file cannot be read; MissingDataError: is missing.
     """
     import onnx
 
+    external_files(proto, path)
     contents: dict[Path, bytes] = {}
     for tensor in _external(proto):
         entries = {entry.key: entry.value for entry in tensor.external_data}
@@ -43,7 +59,11 @@ def load_external_data(proto: onnx.ModelProto, path: Path) -> tuple[Path, ...]:
 
 def external_files(proto: onnx.ModelProto, path: Path) -> tuple[Path, ...]:
     """The data files of the model at `path`, each once, in order of use; raises as `load_external_data` does."""
-    return tuple(dict.fromkeys(_file_inside(path, _location(tensor), tensor.name) for tensor in _external(proto)))
+    files = {_file_inside(path, _location(tensor), tensor.name): _location(tensor) for tensor in _external(proto)}
+    missing = [location for file, location in files.items() if not os.path.exists(file)]
+    if missing:
+        raise MissingDataError(path, missing)
+    return tuple(files)
 
 
 def _external(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:

@@ -33,12 +33,18 @@ class Journal:
             file.write(json.dumps(asdict(event)) + "\n")
 
     def events(self) -> list[StageEvent]:
-        """What is written so far, each stage once, as it is now; empty where nothing is there."""
+        """What is written so far, each stage once, as it is now; empty where nothing is there.
+
+        A line that a full disk cut short is left out.
+        """
         try:
             lines = self.path.read_text(encoding="utf-8").split("\n")[:-1]  # a line in the making has no end yet
-        except OSError:
+        except (OSError, UnicodeDecodeError):
             return []
-        events = [StageEvent(**json.loads(line)) for line in lines]
+        events: list[StageEvent] = []
+        for line in lines:
+            with suppress(ValueError, TypeError):
+                events.append(StageEvent(**json.loads(line)))
         ended: list[StageEvent] = []
         for event in events:
             if ended and ended[-1].state == "running" and ended[-1].stage == event.stage:

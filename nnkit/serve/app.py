@@ -19,7 +19,8 @@ from nnkit import __version__
 from nnkit.generated import packaged_text
 from nnkit.serve import users
 from nnkit.serve.limits import ServeOptions
-from nnkit.serve.store import ENDED, JobRecord, Store, new_record
+from nnkit.serve.room import DISK_FULL, is_disk_full
+from nnkit.serve.store import ENDED, JobRecord, Sender, Store, TooManyJobsError, new_record
 from nnkit.serve.supervisor import Supervisor
 from nnkit.serve.uploads import receive
 
@@ -34,6 +35,9 @@ _REPORT_POLICY = (
     "img-src data:"
 )
 """A report is made of what strangers sent: it gets an origin of its own, and can ask this server for nothing."""
+
+_SESSION_DAYS = 30
+"""How long a browser without a token keeps what alone opens its jobs."""
 
 _SMALL_BYTES = 64 << 10
 _LOG_BYTES = 256 << 10
@@ -127,7 +131,10 @@ def _add_guard(app: FastAPI, options: ServeOptions) -> None:
         cookie = request.cookies.get(users.COOKIE, "")
         if options.tokens:
             scheme, _, given = request.headers.get("authorization", "").partition(" ")
-            owner = users.user_of_token(options.tokens, given if scheme.lower() == "bearer" else cookie)
+            if scheme.lower() == "bearer":
+                owner = users.user_of_token(options.tokens, given)
+            else:
+                owner = users.user_of_login(options.tokens, cookie)
         else:
             owner = users.user_of_session(cookie)
             if owner is None:
@@ -144,7 +151,7 @@ def _add_guard(app: FastAPI, options: ServeOptions) -> None:
         request.state.owner = owner or ""
         response = await call_next(request)
         if new:
-            _remember(response, new)
+            _remember(request, response, new, days=_SESSION_DAYS)
         response.headers.setdefault("Content-Security-Policy", _PAGE_POLICY)
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.headers["Referrer-Policy"] = "same-origin"
@@ -159,13 +166,15 @@ def _is_small(request: Request) -> bool:
     return declared.isdecimal() and int(declared) <= _SMALL_BYTES and "transfer-encoding" not in request.headers
 
 
-def _remember(response: Response, value: str) -> None:
-    """Give a browser its cookie.
+def _remember(request: Request, response: Response, value: str, days: int | None = None) -> None:
+    """Give a browser its cookie, until it is closed or for so many days; behind TLS, for TLS alone.
 
     It is `lax`: a report has an origin of its own, so for the browser its reload is another site's request, which
     comes without a `strict` cookie. What changes anything is no GET, and has its Origin checked.
     """
-    response.set_cookie(users.COOKIE, value, max_age=365 * 24 * 3600, httponly=True, samesite="lax")
+    seconds = None if days is None else days * 24 * 3600
+    secure = request.url.scheme == "https"
+    response.set_cookie(users.COOKIE, value, max_age=seconds, httponly=True, samesite="lax", secure=secure)
 
 
 def _add_pages(app: FastAPI, options: ServeOptions) -> None:
@@ -189,13 +198,13 @@ def _add_pages(app: FastAPI, options: ServeOptions) -> None:
         return packaged_text(_HERE, "html", "login.html")
 
     @app.post("/login", include_in_schema=False)
-    def login(token: Annotated[str, Form()]) -> Response:
+    def login(request: Request, token: Annotated[str, Form()]) -> Response:
         if users.user_of_token(options.tokens, token) is None:
             return HTMLResponse(
                 packaged_text(_HERE, "html", "login.html").replace("<!--said-->", "No such token."), 403
             )
         response = RedirectResponse("/", 303)
-        _remember(response, token)
+        _remember(request, response, users.new_login(token))
         return response
 
     @app.get("/docs", include_in_schema=False)
@@ -220,16 +229,26 @@ def _add_pages(app: FastAPI, options: ServeOptions) -> None:
 def _add_jobs(app: FastAPI, options: ServeOptions, store: Store, supervisor: Supervisor) -> None:
     @app.post("/api/jobs", status_code=201, summary="Send a network, and build it", openapi_extra=_FORM)
     async def create(request: Request, owner: Owner) -> dict[str, Any]:
-        mine = store.of(owner)
-        if len(mine) >= options.limits.jobs_per_user:
-            raise HTTPException(429, f"you have {len(mine)} jobs: remove some")
-        name, folder = await run_in_threadpool(store.new_folder)
+        host = request.client.host if request.client is not None else ""
+        sender = Sender(owner, users.address_of(host))
+        # Who has a token is one user wherever; who has none is another with every cookie.
+        per_address = 0 if options.tokens else options.limits.jobs_per_address
+        try:
+            name, folder = await run_in_threadpool(
+                store.new_folder, sender, options.limits.jobs_per_user, per_address
+            )
+        except TooManyJobsError as error:
+            raise HTTPException(429, str(error)) from error
+        except OSError as error:
+            raise _no_room(error) from error
         try:
             sent = await receive(request, folder, options.limits)
-            record = new_record(name, owner, sent.name, sent.target, sent.settings)
+            record = new_record(name, sender, sent.name, sent.target, sent.settings)
             await run_in_threadpool(store.add, record)
-        except BaseException:
+        except BaseException as error:
             await run_in_threadpool(store.discard, folder)
+            if isinstance(error, OSError):
+                raise _no_room(error) from error
             raise
         supervisor.notify()
         return _shown(store, record)
@@ -290,6 +309,13 @@ def _add_results(app: FastAPI, store: Store) -> None:
         return FileResponse(path, filename="recipe.yaml", media_type="application/yaml")
 
 
+def _no_room(error: OSError) -> HTTPException:
+    """Why an upload cannot be kept."""
+    if is_disk_full(error):
+        return HTTPException(507, DISK_FULL)
+    return HTTPException(500, f"the server cannot keep it: {error.strerror or error}")
+
+
 def find(store: Store, job: str, owner: str) -> JobRecord:
     """The asker's job. Raises HTTPException 404 for another's too."""
     record = store.get(job, owner)
@@ -311,7 +337,10 @@ def _shown(store: Store, record: JobRecord) -> dict[str, Any]:
     folder = store.folder(record.id)
     builds = []
     for number, path in enumerate(folder.builds()) if record.state in ENDED else ():
-        report = json.loads((path / "report.json").read_text(encoding="utf-8"))
+        try:
+            report = json.loads((path / "report.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # removed or damaged since
+            continue
         packed = any(path.glob("*.nnpkg"))
         links = {"report": f"/api/jobs/{record.id}/builds/{number}/report"}
         links |= {"package": f"/api/jobs/{record.id}/builds/{number}/package"} if packed else {}

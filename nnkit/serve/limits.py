@@ -13,7 +13,8 @@ class Limits:
     """upload_bytes: of one job, all files together. upload_seconds: for sending them. files: of one job.
 
     job_seconds: a job that takes longer is ended. job_memory_bytes: one whose processes hold more together is ended;
-    None: no limit. jobs_per_user: what waits, runs and is kept.
+    None: no limit. jobs_per_user: what arrives, waits, runs and is kept; jobs_per_address: the same of all users who
+    send from one address, where a user is whoever brings a new cookie.
     """
 
     upload_bytes: int = 512 << 20
@@ -22,6 +23,7 @@ class Limits:
     job_seconds: float = 3_600.0
     job_memory_bytes: int | None = None
     jobs_per_user: int = 50
+    jobs_per_address: int = 200
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,18 @@ import os
 import re
 import secrets
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from nnkit.errors import UsageError, UserFileError, cannot_be_written
+from pydantic import TypeAdapter
+
+from nnkit.errors import UsageError, cannot_be_written
 from nnkit.report.journal import Journal
 
 try:
@@ -38,7 +41,8 @@ class JobRecord:
     """What the server keeps of a job.
 
     owner: digest of who sent it. target: the only one to build for; empty: all of the recipe's. status: of the build
-    that is done, or of the worst where there are several. error: why there is none.
+    that is done, or of the worst where there are several. error: why there is none. address: digest of where it was
+    sent from. begun: how often a worker was started for it that its server did not see the end of.
     """
 
     id: str
@@ -50,6 +54,28 @@ class JobRecord:
     status: str = ""
     error: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
+    address: str = ""
+    begun: int = 0
+
+
+@dataclass(frozen=True)
+class Sender:
+    """Who sends a job, and from where: digests."""
+
+    owner: str
+    address: str = ""
+
+
+class TooManyJobsError(Exception):
+    """A sender has as many jobs as one may have."""
+
+
+_RECORD = TypeAdapter(JobRecord)
+_MOST_BEGUN = 2
+_BEGUN_TOO_OFTEN = (
+    f"it was running {_MOST_BEGUN} times when the server was killed, and is not begun again\n"
+    "  fix: send it anew, smaller if it is large; whoever runs the server sees there what ended it"
+)
 
 
 @dataclass(frozen=True)
@@ -115,30 +141,61 @@ class Store:
         self._folder = folder
         self._lock = threading.RLock()
         self._jobs: dict[str, JobRecord] = {}
+        self._arriving: dict[str, Sender] = {}
+        self._unwritten: set[str] = set()
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for path in sorted(folder.glob("*/job.json")):
-                self._read(path)
+                if _ID.fullmatch(path.parent.name):
+                    self._read(path)
         except OSError as error:
             raise cannot_be_written(folder, error, "the folder of jobs") from error
 
     def _read(self, path: Path) -> None:
-        """One job of a server before; one that ran then waits again. Raises UserFileError for a damaged file."""
+        """One job of a server before; one that ran then waits again, unless that ended its server twice. One whose
+        file is damaged is set aside."""
         try:
-            record = JobRecord(**json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
-            remedy = f"remove {path.parent}; the other jobs are not affected"
-            raise UserFileError(f"is no job of this version: {error}", where=str(path), remedy=remedy) from error
-        if record.state == "running":
+            record = _RECORD.validate_json(path.read_bytes(), strict=True)
+            if record.id != path.parent.name:
+                raise ValueError(f"it is job {record.id}'s")
+        except (ValueError, OSError) as error:
+            aside = path.parent.with_name(f"{path.parent.name}.damaged")
+            if aside.exists():
+                aside = aside.with_name(f"{aside.name}.{secrets.token_hex(4)}")
+            path.parent.rename(aside)
+            reason = str(error).splitlines()[0]
+            sys.stderr.write(f"warning: {path} is no job of this version ({reason}): it is set aside as {aside}\n")
+            return
+        if record.state == "running" and record.begun >= _MOST_BEGUN:
+            record = replace(record, state="failed", error=_BEGUN_TOO_OFTEN)
+        elif record.state == "running":
             record = replace(record, state="waiting")
         self._jobs[record.id] = record
 
-    def new_folder(self) -> tuple[str, JobFolder]:
-        """A folder to put uploads into, before there is a job."""
-        name = secrets.token_hex(8)
+    def new_folder(self, sender: Sender, per_user: int, per_address: int) -> tuple[str, JobFolder]:
+        """A folder to put uploads into, before there is a job. per_address: 0: it does not count.
+
+        Raises TooManyJobsError, with what to do; OSError.
+        """
+        with self._lock:
+            senders = [*self._arriving.values(), *(Sender(job.owner, job.address) for job in self._jobs.values())]
+            mine = sum(each.owner == sender.owner for each in senders)
+            near = sum(each.address == sender.address for each in senders)
+            if mine >= per_user:
+                raise TooManyJobsError(f"you have {mine} jobs: remove some")
+            if per_address and near >= per_address:
+                raise TooManyJobsError(
+                    f"{near} jobs were sent from this address: remove some, or have who runs the server remove them"
+                )
+            name = secrets.token_hex(8)
+            self._arriving[name] = sender
         folder = self.folder(name)
-        folder.path.mkdir(mode=0o700)
-        folder.input.mkdir()
+        try:
+            folder.path.mkdir(mode=0o700)
+            folder.input.mkdir()
+        except OSError:
+            self.discard(folder)
+            raise
         return name, folder
 
     def folder(self, name: str) -> JobFolder:
@@ -146,10 +203,11 @@ class Store:
         return JobFolder(self._folder / name)
 
     def add(self, record: JobRecord) -> None:
-        """A job whose files are there."""
+        """A job whose files are there. Raises OSError where it cannot be kept."""
         with self._lock:
-            self._jobs[record.id] = record
             self._write(record)
+            self._jobs[record.id] = record
+            self._arriving.pop(record.id, None)
 
     def of(self, owner: str) -> list[JobRecord]:
         """The jobs of one user, the newest first."""
@@ -164,15 +222,27 @@ class Store:
         return record if record is not None and record.owner == owner else None
 
     def change(self, name: str, when: Callable[[JobRecord], bool], **fields: Any) -> JobRecord | None:
-        """Changes a job if it is as expected; None where it is not, or is gone."""
+        """Changes a job if it is as expected; None where it is not, or is gone.
+
+        Where the disk is full, the change counts all the same, and is written as soon as there is room (`catch_up`).
+        """
         with self._lock:
             record = self._jobs.get(name)
             if record is None or not when(record):
                 return None
             record = replace(record, **fields)
             self._jobs[name] = record
-            self._write(record)
+            self._unwritten.add(name)
+            self.catch_up()
             return record
+
+    def catch_up(self) -> None:
+        """Write what could not be written before."""
+        with self._lock, suppress(OSError):
+            for name in tuple(self._unwritten):
+                if name in self._jobs:
+                    self._write(self._jobs[name])
+                self._unwritten.discard(name)
 
     def next_waiting(self) -> JobRecord | None:
         """The job to begin with: of the users with the fewest jobs running, the oldest. It runs from now on."""
@@ -182,7 +252,7 @@ class Store:
             if not waiting:
                 return None
             first = min(waiting, key=lambda record: (running.count(record.owner), record.created))
-            return self.change(first.id, lambda _: True, state="running")
+            return self.change(first.id, lambda _: True, state="running", begun=first.begun + 1)
 
     def remove(self, name: str) -> None:
         """A job that has ended, and all its files."""
@@ -190,10 +260,11 @@ class Store:
             self._jobs.pop(name, None)
         self.discard(self.folder(name))
 
-    @staticmethod
-    def discard(folder: JobFolder) -> None:
+    def discard(self, folder: JobFolder) -> None:
         """Files of no job."""
         shutil.rmtree(folder.path, ignore_errors=True)
+        with self._lock:
+            self._arriving.pop(folder.path.name, None)
 
     def sweep(self) -> None:
         """Removes what uploads left that were cut off by the end of a server before."""
@@ -204,10 +275,15 @@ class Store:
     def _write(self, record: JobRecord) -> None:
         path = self.folder(record.id).path / "job.json"
         new = path.with_name(f".job.{os.getpid()}.new")
-        new.write_text(json.dumps(asdict(record)), encoding="utf-8")
-        new.replace(path)
+        try:
+            new.write_text(json.dumps(asdict(record)), encoding="utf-8")
+            new.replace(path)
+        except OSError:
+            with suppress(OSError):
+                new.unlink(missing_ok=True)
+            raise
 
 
-def new_record(name: str, owner: str, title: str, target: str, settings: dict[str, Any]) -> JobRecord:
+def new_record(name: str, sender: Sender, title: str, target: str, settings: dict[str, Any]) -> JobRecord:
     """A job that was sent just now."""
-    return JobRecord(name, owner, title, target, time.time(), settings=settings)
+    return JobRecord(name, sender.owner, title, target, time.time(), settings=settings, address=sender.address)

@@ -1,26 +1,25 @@
-"""Runs the jobs that wait: a process group each, which ends with the job, with its time, or with the server."""
+"""Runs the jobs that wait: each in processes of its own, which end with it, with its time, or with the server."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+import traceback
+from typing import Any
 
+from nnkit.errors import NnkitError
 from nnkit.keeper import keep
 from nnkit.serve.limits import ServeOptions
-from nnkit.serve.memory import resident_bytes
+from nnkit.serve.processes import JobProcesses
+from nnkit.serve.room import DISK_FULL, DISK_FULL_CODE, is_disk_full
 from nnkit.serve.store import JobRecord, Store
 from nnkit.serve.worker import write_order
 from nnkit.trust import user_settings
 
 _POLL_SECONDS = 0.1
-_GRACE_SECONDS = 5.0
-"""For a group that was asked to end, before it is killed."""
 
 
 class Supervisor:
@@ -66,6 +65,7 @@ class Supervisor:
     def _serve(self) -> None:
         while True:
             with self._wake:
+                self._store.catch_up()
                 job = None if self._stopping else self._store.next_waiting()
                 if job is None:
                     if self._stopping:
@@ -74,13 +74,14 @@ class Supervisor:
                     continue
             try:
                 self._run(job)
-            except OSError as error:  # a full disk, no more processes: the job's fault or not, the server goes on
-                self._end(job, state="failed", error=f"the server could not run it: {error.strerror or error}")
+            except Exception as error:  # whatever it is: this job has ended, and the slot takes the next one
+                self._end(job, state="failed", error=_not_run(error))
 
     def _run(self, job: JobRecord) -> None:
         folder = self._store.folder(job.id)
         for path in (folder.journal.path, folder.result):
             path.unlink(missing_ok=True)
+        limit = self._options.limits.job_seconds * user_settings().time_factor
         write_order(folder, job.target, job.settings, self._options.executor)
         with folder.log.open("wb") as log:
             process = subprocess.Popen(
@@ -90,55 +91,65 @@ class Supervisor:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        limit = self._options.limits.job_seconds * user_settings().time_factor
-        ends = time.monotonic() + limit
-        most = self._options.limits.job_memory_bytes
-        ended = ""
-        while process.poll() is None:
-            if time.monotonic() > ends:
-                ended = f"it took longer than {limit:g} s"
-            elif most is not None and resident_bytes(process.pid) > most:
-                ended = f"it took more than {most >> 20:,} MiB of memory"
-                _kill_group(process.pid)  # at once: it may be growing
-            if ended or self._stopping or job.id in self._cancelled:
-                _end_group(process)
-            time.sleep(_POLL_SECONDS)
-        _kill_group(process.pid)
+        processes = JobProcesses(process.pid)
+        try:
+            ended = self._watched(job, process, processes, limit)
+        finally:
+            processes.end()
+            process.wait()
         if job.id in self._cancelled:
             self._cancelled.discard(job.id)
             self._end(job, state="cancelled", error="cancelled")
         elif self._stopping and not folder.result.exists():
-            self._end(job, state="waiting")
+            self._end(job, state="waiting", begun=job.begun - 1)
         else:
-            self._end(job, **_outcome(folder.result.read_text("utf-8") if folder.result.exists() else "", ended))
+            result = folder.result.read_text("utf-8") if folder.result.exists() else ""
+            self._end(job, **_outcome(result, ended, process.returncode))
 
-    def _end(self, job: JobRecord, **fields: str) -> None:
+    def _watched(
+        self, job: JobRecord, process: subprocess.Popen[bytes], processes: JobProcesses, limit_seconds: float
+    ) -> str:
+        """Waits until a worker has ended, or is to be; by which limit, empty where by none."""
+        ends = time.monotonic() + limit_seconds
+        most = self._options.limits.job_memory_bytes
+        while process.poll() is None and not self._stopping and job.id not in self._cancelled:
+            held = processes.resident_bytes()  # also without a limit: so what the job starts is known
+            if time.monotonic() > ends:
+                return f"it took longer than {limit_seconds:g} s"
+            if most is not None and held > most:
+                return f"it took more than {most >> 20:,} MiB of memory"
+            time.sleep(_POLL_SECONDS)
+        return ""
+
+    def _end(self, job: JobRecord, **fields: Any) -> None:
         self._store.change(job.id, lambda now: now.state == "running", **fields)
 
 
-def _outcome(result: str, ended: str) -> dict[str, str]:
-    """What a result says; without one the process was ended. ended: by which limit; empty: by nobody here."""
+def _not_run(error: Exception) -> str:
+    """Why the server could not run a job, for its sender; what is a bug stands on the server's stderr, too."""
+    if is_disk_full(error):
+        return DISK_FULL
+    if isinstance(error, NnkitError):
+        return f"the server could not run it: {error}"
+    if isinstance(error, OSError):
+        return f"the server could not run it: {error.strerror or error}"
+    traceback.print_exception(error)
+    return f"a bug in nnkit: {type(error).__name__}: {error}"
+
+
+def _outcome(result: str, ended: str, code: int) -> dict[str, str]:
+    """What a result says; without one the worker was ended, or ended by itself with a code.
+
+    ended: by which limit; empty: by nobody here.
+    """
+    if code == DISK_FULL_CODE:
+        return {"state": "failed", "error": DISK_FULL}
     if not result:
-        reason = f"it was ended: {ended or 'something killed it, as the system does where memory runs out'}"
-        return {"state": "failed", "error": reason}
+        if not ended and code >= 0:
+            return {"state": "failed", "error": f"it ended with code {code}, and its log says why"}
+        killed = "something killed it, as the system does where memory runs out"
+        return {"state": "failed", "error": f"it was ended: {ended or killed}"}
     outcome = json.loads(result)
     if "error" in outcome:
         return {"state": "failed", "error": outcome["error"]}
     return {"state": "done", "status": outcome["status"]}
-
-
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Ask a group to end, and kill it where it does not."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGTERM)
-    try:
-        process.wait(_GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
-        _kill_group(process.pid)
-        process.wait()
-
-
-def _kill_group(group: int) -> None:
-    """What is left of a group whose leader has ended."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal.SIGKILL)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import json
 import re
 import shutil
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from email.message import Message
 from typing import Any
 
 from fastapi import HTTPException, Request
@@ -23,6 +25,8 @@ from nnkit.serve.worker import IMAGES, RECIPE
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. +@()-]{0,120}")
 _MOST_PARTS = 4
 _MOST_TEXT = 256 << 10  # bytes of a field that is no file
+_MOST_LEVELS = 20  # of a value in the settings
+_CHARSETS = ("utf-8", "ascii", "iso8859-1")
 _KINDS = ("model", "weights", "images", "files", "recipe")
 
 
@@ -38,11 +42,15 @@ class Sent:
 async def receive(request: Request, folder: JobFolder, limits: Limits) -> Sent:
     """Store an upload in a job's folder.
 
-    Raises HTTPException: 400, 408, 413 and 415 for what ends early, is too slow, too large, or no form;
-    422 for a field or a name.
+    Raises HTTPException: 400 for what ends early or contradicts itself; 408, 413 and 415 for what is too slow, too
+    large, or no form; 422 for a field or a name. OSError where it cannot be stored.
     """
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise HTTPException(415, "send a form (multipart/form-data)")
+    charset = Message()
+    charset["content-type"] = request.headers["content-type"]
+    if not _is_plain(charset.get_content_charset("utf-8")):
+        raise HTTPException(415, "send the form in UTF-8")
     declared = request.headers.get("content-length", "0")
     if not declared.isdecimal() or int(declared) > limits.upload_bytes:
         raise _too_large(limits)
@@ -65,6 +73,13 @@ async def receive(request: Request, folder: JobFolder, limits: Limits) -> Sent:
         return await run_in_threadpool(_store, form, folder)
     finally:
         await form.close()
+
+
+def _is_plain(charset: str) -> bool:
+    try:
+        return codecs.lookup(charset).name in _CHARSETS
+    except (LookupError, ValueError):
+        return False
 
 
 async def _counted(request: Request, limits: Limits) -> AsyncGenerator[bytes, None]:
@@ -98,12 +113,29 @@ def _store(form: FormData, folder: JobFolder) -> Sent:
         settings = json.loads(texts.get("settings") or "{}")
     except ValueError as error:
         raise HTTPException(422, f"settings is no JSON: {error}") from error
+    except RecursionError as error:
+        raise _too_deep() from error
+    if _levels(settings) > _MOST_LEVELS:
+        raise _too_deep()
     if not isinstance(settings, dict) or not all(key.strip() for key in settings):
         raise HTTPException(422, 'settings is no object of keys and values, such as {"verify.gates.cosine": 0.9}')
     if not models and not (folder.input / RECIPE).exists():
         raise HTTPException(422, "send a model, or a recipe with what it names")
     title = texts.get("name") or (models[0] if models else RECIPE)
     return Sent(title[:100], texts.get("target", "")[:100], settings)
+
+
+def _levels(value: Any) -> int:
+    """How deep lists and objects lie in each other."""
+    levels, inside = 0, [value]
+    while inside := [each for each in inside if isinstance(each, dict | list)]:
+        inside = [below for each in inside for below in (each.values() if isinstance(each, dict) else each)]
+        levels += 1
+    return levels
+
+
+def _too_deep() -> HTTPException:
+    return HTTPException(400, f"settings has values in more than {_MOST_LEVELS} levels; keys may be paths: a.b.c")
 
 
 def _save(key: str, upload: UploadFile, folder: JobFolder) -> str:
@@ -117,8 +149,12 @@ def _save(key: str, upload: UploadFile, folder: JobFolder) -> str:
         raise HTTPException(422, f"{upload.filename!r} is no name for a file here: letters, digits, `_.+@()-`")
     parts = {"images": [IMAGES, *parts], "recipe": [RECIPE]}.get(key, parts)
     path = folder.input.joinpath(*parts)
-    if path.exists():
+    if path.is_file():
         raise HTTPException(422, f"{'/'.join(parts)} was sent twice: give one of the two another name")
+    file_above = next((above for above in path.parents if above.is_file()), None)
+    if file_above is not None or path.is_dir():
+        both = "/".join(parts) if file_above is None else file_above.name
+        raise HTTPException(400, f"{both!r} is the name of a file and of a folder: give the file another name")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as file:
         shutil.copyfileobj(upload.file, file)

@@ -1,12 +1,18 @@
-"""Who asks: by token where the server has any, else each browser for itself, by a cookie that it is given."""
+"""Who asks: by token where the server has any, else each browser for itself, by a cookie that it is given.
+
+A browser that has shown its token is given a cookie that stands for it for some days, and is not it: the moment of
+its end, a random word, and their HMAC-SHA256 by the token. It is checked against each user's token; nothing is kept.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import os
 import re
 import secrets
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +22,10 @@ from nnkit.reading import read_text
 COOKIE = "nnkit_session"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{24,200}")
 _SESSION = re.compile(r"[A-Za-z0-9_-]{43}")
+_LOGIN = re.compile(r"([0-9]{1,12})\.[A-Za-z0-9_-]{22}\.[0-9a-f]{64}")
+_LOGIN_SECONDS = 7 * 24 * 3600
+_IPV6_NETWORK_BITS = 64
+"""What one sender has of IPv6 addresses, at the least."""
 
 
 def read_tokens(path: Path) -> dict[str, str]:
@@ -68,9 +78,44 @@ def user_of_token(tokens: Mapping[str, str], given: str) -> str | None:
     return owner
 
 
+def new_login(token: str) -> str:
+    """A cookie for a browser that has shown a token."""
+    promised = f"{int(time.time()) + _LOGIN_SECONDS}.{secrets.token_urlsafe(16)}"
+    return f"{promised}.{_signed(token, promised)}"
+
+
+def user_of_login(tokens: Mapping[str, str], cookie: str) -> str | None:
+    """The owner of jobs for such a cookie; None where it has ended, or its token is none any more."""
+    match = _LOGIN.fullmatch(cookie)
+    if match is None or int(match[1]) < time.time():
+        return None
+    promised, _, signature = cookie.rpartition(".")
+    owner = None
+    for token in tokens:
+        if hmac.compare_digest(_signed(token, promised), signature):
+            owner = user_of_token(tokens, token)
+    return owner
+
+
+def _signed(token: str, promised: str) -> str:
+    return hmac.new(token.encode(), f"nnkit login {promised}".encode(), hashlib.sha256).hexdigest()
+
+
 def user_of_session(cookie: str) -> str | None:
     """The owner of jobs for a browser's cookie; None where it is none of ours."""
     return _digest(f"session {cookie}") if _SESSION.fullmatch(cookie) else None
+
+
+def address_of(host: str) -> str:
+    """A digest of where a request comes from; of IPv6, of the network that one sender has whole."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return _digest(f"address {host}")
+    if isinstance(address, ipaddress.IPv6Address):
+        near = address.ipv4_mapped or ipaddress.ip_network((int(address), _IPV6_NETWORK_BITS), strict=False)
+        return _digest(f"address {near}")
+    return _digest(f"address {address}")
 
 
 def _digest(text: str) -> str:

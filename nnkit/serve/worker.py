@@ -16,8 +16,11 @@ from nnkit.api.preparing import Switches, builds
 from nnkit.build_status import RELEASED
 from nnkit.errors import NnkitError, UsageError
 from nnkit.executors import ExecutorChoice
+from nnkit.importers.external_data import MissingDataError
 from nnkit.recipe.model_formats import FORMAT_OF_SUFFIX
 from nnkit.report.progress import Progress
+from nnkit.serve.processes import adopt_orphans
+from nnkit.serve.room import DISK_FULL_CODE, is_disk_full
 from nnkit.serve.store import JobFolder
 from nnkit.serve.strangers import load_foreign
 
@@ -80,19 +83,42 @@ def _recipe(order: Order) -> Recipe:
 
 def main(arguments: list[str]) -> int:
     """Works on the job's folder. Returns the exit code of a run."""
+    adopt_orphans()
     folder = JobFolder(Path(arguments[0]).resolve())
     code = 0
     try:
         result = work(folder)
-    except NnkitError as error:
-        result, code = {"error": str(error)}, int(error.exit_code)
-    except Exception as error:  # the log has the traceback, for who runs the server
-        traceback.print_exc()
-        result, code = {"error": f"a bug in nnkit: {type(error).__name__}: {error}"}, 70
+    except Exception as error:
+        if is_disk_full(error):
+            return _without_room()
+        result, code = _failure(error)
     new = folder.result.with_name(".result.new")
-    new.write_text(json.dumps(result), encoding="utf-8")
-    new.replace(folder.result)
+    try:
+        new.write_text(json.dumps(result), encoding="utf-8")
+        new.replace(folder.result)
+    except OSError as error:
+        if is_disk_full(error):
+            return _without_room()
+        raise
     return code
+
+
+def _without_room() -> int:
+    """The exit code that says it all; what waits to be written into the log would end in another one."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return DISK_FULL_CODE
+
+
+def _failure(error: Exception) -> tuple[dict[str, Any], int]:
+    """What the sender reads, and the exit code; of a bug the log has the traceback, for whoever runs the server."""
+    if isinstance(error, MissingDataError):
+        files = " and ".join(error.locations)
+        send = "send that file too" if len(error.locations) == 1 else "send those files too"
+        return {"error": f"{error.model.name} keeps its weights in {files}: {send}"}, int(error.exit_code)
+    if isinstance(error, NnkitError):
+        return {"error": str(error)}, int(error.exit_code)
+    traceback.print_exception(error)
+    return {"error": f"a bug in nnkit: {type(error).__name__}: {error}"}, 70
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from onnx import helper
 
 from nnkit.errors import ModelError, UserFileError
 from nnkit.importers import import_onnx, model_file_digest
+from nnkit.importers.external_data import MissingDataError
 
 WEIGHT = np.arange(4 * 4 * 3 * 3, dtype=np.float32).reshape(4, 4, 3, 3)
 
@@ -128,11 +130,16 @@ def test_offsets_and_lengths_that_do_not_fit(model_folder: Path, entries: Any) -
         import_onnx(_repoint(model_folder, location="data/net.bin", **entries))
 
 
-def test_a_missing_data_file_is_named(model_folder: Path) -> None:
+@pytest.mark.parametrize("read", [import_onnx, model_file_digest])
+def test_a_missing_data_file_is_named_as_the_model_names_it(
+    model_folder: Path, read: Callable[[Path], object]
+) -> None:
     (model_folder / "data" / "net.bin").unlink()
-    with pytest.raises(UserFileError, match="data file of tensor 'w' does not exist") as caught:
-        import_onnx(model_folder / "net.onnx")
-    assert caught.value.where.endswith("net.bin")
+    with pytest.raises(MissingDataError, match=r": net.onnx keeps its weights in data/net.bin, which") as caught:
+        read(model_folder / "net.onnx")
+    assert caught.value.locations == ("data/net.bin",)
+    assert caught.value.where == str(model_folder / "net.onnx")
+    assert "put data/net.bin beside it" in caught.value.remedy
 
 
 @pytest.mark.parametrize("location", ["", "data", "."])

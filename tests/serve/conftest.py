@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,21 @@ ENDED = ("done", "failed", "cancelled")
 
 
 class Server:
-    """A running `nnkit serve` on any free port."""
+    """A running `nnkit serve` on any free port. before: words in front of its command, which end in running it."""
 
-    def __init__(self, folder: Path, *options: object) -> None:
-        command = [sys.executable, "-m", "nnkit", "serve", "--port", "0", "--folder", str(folder), *map(str, options)]
+    def __init__(self, folder: Path, *options: object, before: Sequence[str] = ()) -> None:
+        command = [
+            *before,
+            sys.executable,
+            "-m",
+            "nnkit",
+            "serve",
+            "--port",
+            "0",
+            "--folder",
+            str(folder),
+            *map(str, options),
+        ]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         first = self.process.stdout.readline()

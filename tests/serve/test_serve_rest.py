@@ -14,7 +14,7 @@ import httpx
 import pytest
 from nnkit_command import run_nnkit
 
-from nnkit.serve.memory import resident_bytes
+from nnkit.serve.processes import JobProcesses
 from tests.serve.conftest import Server, ended, wait
 
 Parts = list[tuple[str, tuple[str, bytes]]]
@@ -245,10 +245,10 @@ def test_memory_of_a_session_is_that_of_all_its_processes() -> None:
     ) as process:
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(2)] == [b"ready\n"] * 2
-        held = resident_bytes(process.pid)
+        held = JobProcesses(process.pid).resident_bytes()
         process.communicate(b"")
     assert 96 << 20 < held < 200 << 20
-    assert resident_bytes(process.pid) == 0
+    assert JobProcesses(process.pid).resident_bytes() == 0
 
 
 def test_jobs_survive_a_killed_server(start: Callable[..., Server], parts: Parts) -> None:
