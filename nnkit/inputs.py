@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from nnkit.program import Program
     from nnkit.recipe.inputs import Color
 
 
@@ -62,6 +63,17 @@ def image_inputs(recipe: Recipe, model: Model) -> dict[str, Preprocess]:
         for name, preprocess in preprocess_by_input(recipe, model).items()
         if name in written and written[name].preprocess is not None
     }
+
+
+def picture_inputs(recipe: Recipe, program: Program) -> dict[str, Preprocess]:
+    """The same for the inputs of a program, as far as they are pictures there: [C, H, W], or [1, C, H, W]."""
+    written, found = recipe.model.inputs, dict[str, Preprocess]()
+    for name in program.inputs:
+        shape = (1, *program.tensors[name].shape)[-4:]
+        given = written[name].preprocess if name in written else None
+        if given is not None and len(shape) == 4 and shape[0] == 1 and shape[1] in (1, 3):
+            found[name] = Preprocess.from_recipe(given, shape)
+    return found
 
 
 def input_ranges(recipe: Recipe, model: Model) -> dict[str, InputRange]:

@@ -12,15 +12,20 @@ from nnkit.program import Program
 
 if TYPE_CHECKING:
     from nnkit.memory.plan import MemoryPlan
+    from nnkit.preprocess import Preprocess
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkPart:
-    """One network. name: in C. options: of its target, as its own recipe and the deployment say."""
+    """One network. name: in C. options: of its target, as its own recipe and the deployment say.
+
+    preprocess: of its inputs that are made of pictures.
+    """
 
     name: str
     program: Program
     options: Any
+    preprocess: Mapping[str, Preprocess]
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,9 @@ from nnkit.deployed.face_match import face_match_of
 from nnkit.deployment.networks import Networks, check_names, network_recipes, with_options, within_what_is_left
 from nnkit.errors import DoesNotFitError, RecipeError
 from nnkit.executors import THIS_HOST, ExecutorChoice
+from nnkit.inputs import picture_inputs
 from nnkit.pipeline import Finished, Prepared, finish, prepare, preview, refuse
+from nnkit.program import Program
 from nnkit.recipe.deployment import DeploymentRecipe
 from nnkit.report.progress import Progress
 from nnkit.report.staging import staged_build
@@ -141,7 +143,7 @@ def plan_deployment(build: DeploymentBuild) -> DeploymentPlan:
     Without calibration images of a network formats are not known, and the plan is that of the widest.
     """
     previews = {name: preview(network) for name, network in build.networks.items()}
-    parts = tuple(NetworkPart(name, each.program, build.networks[name].options) for name, each in previews.items())
+    parts = tuple(_part(build.networks[name], name, each.program) for name, each in previews.items())
     stages = _stages_of(build, {name: each.program for name, each in previews.items()})
     plans = {name: each.plan for name, each in previews.items()}
     left = {name: build.deployer.network_options(network.options, stages) for name, network in build.networks.items()}
@@ -154,7 +156,7 @@ def plan_deployment(build: DeploymentBuild) -> DeploymentPlan:
                 with within_what_is_left(name):
                     previews[name] = again = preview(_within(build.networks[name], name, left[name]))
                 plans[name] = again.plan
-        parts = tuple(NetworkPart(name, each.program, left[name]) for name, each in previews.items())
+        parts = tuple(replace(part, program=previews[part.name].program, options=left[part.name]) for part in parts)
         stages = _stages_of(build, {name: each.program for name, each in previews.items()})
     joint = build.deployer.join(parts, plans, stages, build.options)
     return DeploymentPlan(Deployed(build.recipe.name, parts, stages, joint), previews)
@@ -181,6 +183,10 @@ def _prepared(build: DeploymentBuild) -> tuple[dict[str, Prepared], FaceMatchSta
     return prepared, _stages_of(build, {name: each.program for name, each in prepared.items()})
 
 
+def _part(network: Build, name: str, program: Program) -> NetworkPart:
+    return NetworkPart(name, program, network.options, picture_inputs(network.recipe, program))
+
+
 def _within(network: Build, name: str, options: Any) -> Build:
     """The build of a network with the memory that is left to it."""
     return replace(network, options=options, recipe=with_options(network.recipe, name, network.key, options))
@@ -199,7 +205,7 @@ def _joined(
     plans: Mapping[str, MemoryPlan],
     stages: FaceMatchStages | None,
 ) -> Deployed:
-    parts = tuple(NetworkPart(name, each.program, each.build.options) for name, each in prepared.items())
+    parts = tuple(_part(each.build, name, each.program) for name, each in prepared.items())
     with build.progress.stage("plan") as step:
         joint = build.deployer.join(parts, plans, stages, build.options)
         step.detail = ", ".join(

@@ -15,8 +15,8 @@ def preprocess_sources() -> dict[str, str]:
     return {name: packaged_text("nnkit", "c", "preprocess", name) for name in FILES}
 
 
-def preprocess_initialiser(given: Preprocess, height: int, width: int) -> str:
-    """The fields of an `nnkit_preprocess`, without braces, for an input of that size."""
+def preprocess_initialiser(given: Preprocess, height: int, width: int, *, channels_last: bool = False) -> str:
+    """The fields of an `nnkit_preprocess`, without braces, for an input of that size, [C, H, W] or [H, W, C]."""
     crop, box = "NNKIT_CROP_NONE", CropBox(0, 0, 0, 0)
     if isinstance(given.crop, CropBox):
         crop, box = "NNKIT_CROP_RECTANGLE", given.crop
@@ -37,6 +37,7 @@ def preprocess_initialiser(given: Preprocess, height: int, width: int) -> str:
         int(resize is not None and resize.letterbox),
         resize.fill if resize is not None else 0,
         int(_rows_first()),
+        int(channels_last),
     )
     return ", ".join(map(str, fields))
 

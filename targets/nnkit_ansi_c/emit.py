@@ -13,6 +13,7 @@ from nnkit.c.sources import c_environment, tidy_source
 from nnkit.c.text import float32_literal
 from nnkit.cpu_segments.arena import VALUE_BYTES
 from nnkit.generated import write_sources
+from nnkit.preprocess.from_pixels import FOLDER, NO_PICTURES, Pictures
 from nnkit_ansi_c.device import build_id_of, emit_firmware
 from nnkit_ansi_c.network import Network
 from nnkit_ansi_c.options import AnsiCOptions
@@ -21,8 +22,14 @@ from nnkit_ansi_c.weight_files import weight_files
 _PER_LINE = 8
 
 
-def emit_library(network: Network, options: AnsiCOptions, folder: Path, stages: Sequence[str] = ()) -> None:
-    """Write all files. stages: C files of CPU stages, in `postprocess/`.
+def emit_library(
+    network: Network,
+    options: AnsiCOptions,
+    folder: Path,
+    stages: Sequence[str] = (),
+    pictures: Pictures = NO_PICTURES,
+) -> None:
+    """Write all files. stages: C files of CPU stages, in `postprocess/`. pictures: the inputs that are made of such.
 
     Raises UserFileError where the folder cannot be written.
     """
@@ -48,6 +55,7 @@ def emit_library(network: Network, options: AnsiCOptions, folder: Path, stages: 
         "weight_counts": {region: max(each.size, 1) for region, each in network.weights.items()},
         "sources": network.sources(),
         "stages": stages,
+        "pictures": pictures,
         "headers": HEADERS,
         "weight_rows": (
             {region: _rows(each) for region, each in network.weights.items()} if options.weights == "arrays" else {}
@@ -60,6 +68,7 @@ def emit_library(network: Network, options: AnsiCOptions, folder: Path, stages: 
         f"{prefix}.c": "network.c.j2",
         weights_file: f"weights.{'S' if options.weights == 'blob' else 'c'}.j2",
         "example.c": "example.c.j2",
+        **example_of(pictures),
         "Makefile": "Makefile.j2",
         "CMakeLists.txt": "CMakeLists.txt.j2",
         "library.json": "library.json.j2",
@@ -69,13 +78,20 @@ def emit_library(network: Network, options: AnsiCOptions, folder: Path, stages: 
     texts = {file: tidy_source(environment, template, values) for file, template in templates.items()}
     texts |= {file: kernel_source(file) for file in (*HEADERS, *network.sources()[1:])}
     build_id = build_id_of([texts[f"{prefix}.c"].encode(), *(each.content for each in files)])
-    record = dict(network.record()) | {"weights": weights_file, "id": build_id}
+    record = pictures.recorded(network.record()) | {"weights": weights_file, "id": build_id}
     texts[f"{prefix}.json"] = json.dumps(record, indent=2) + "\n"
     write_sources(folder, texts)
+    if pictures.files:
+        write_sources(folder / FOLDER, pictures.files)
     emit_firmware(record, build_id, folder)
     if options.weights == "blob":
         for each in files:
             (folder / each.bin).write_bytes(each.content)
+
+
+def example_of(pictures: Pictures) -> dict[str, str]:
+    """The example that runs the network on a picture, and its template, where one picture is all that it takes."""
+    return {"example_picture.c": "example_picture.c.j2"} if len(pictures.functions) == 1 else {}
 
 
 def _rows(weights: Any) -> list[str]:

@@ -14,7 +14,9 @@ from nnkit.c.affine.catalogue import HEADER, header, kernel_files
 from nnkit.c.sources import TYPES_HEADER, c_environment, tidy_source, types_header
 from nnkit.c.text import int32_literal
 from nnkit.generated import write_sources
+from nnkit.preprocess.from_pixels import FOLDER, NO_PICTURES, Pictures
 from nnkit_ansi_c.device import build_id_of, emit_firmware
+from nnkit_ansi_c.emit import example_of
 from nnkit_ansi_c.integer_network import IntegerNetwork
 from nnkit_ansi_c.options import AnsiCOptions
 from nnkit_ansi_c.weight_files import weight_files
@@ -23,9 +25,13 @@ _PER_LINE = 16
 
 
 def emit_integer_library(
-    network: IntegerNetwork, options: AnsiCOptions, folder: Path, stages: Sequence[str] = ()
+    network: IntegerNetwork,
+    options: AnsiCOptions,
+    folder: Path,
+    stages: Sequence[str] = (),
+    pictures: Pictures = NO_PICTURES,
 ) -> None:
-    """Write all files. stages: C files of CPU stages, in `postprocess/`.
+    """Write all files. stages: C files of CPU stages, in `postprocess/`. pictures: the inputs that are made of such.
 
     Raises UserFileError where the folder cannot be written.
     """
@@ -57,6 +63,7 @@ def emit_integer_library(
         "layers": network.layers,
         "sources": network.sources(),
         "stages": stages,
+        "pictures": pictures,
         "headers": (f"{prefix}_kernels.h", HEADER, TYPES_HEADER),
         "weights_file": weights_file,
     }
@@ -65,6 +72,7 @@ def emit_integer_library(
         f"{prefix}.c": "integer.c.j2",
         weights_file: "weights.S.j2" if blob else "integer_weights.c.j2",
         "example.c": "integer_example.c.j2",
+        **example_of(pictures),
         "Makefile": "Makefile.j2",
         "CMakeLists.txt": "CMakeLists.txt.j2",
         "library.json": "library.json.j2",
@@ -76,9 +84,11 @@ def emit_integer_library(
     texts |= {HEADER: header(), TYPES_HEADER: types_header()}
     library = [texts[file].encode() for file in network.sources()]
     build_id = build_id_of([*library, *(each.content for each in files)])
-    record = dict(network.record()) | {"weights": weights_file, "id": build_id}
+    record = pictures.recorded(network.record()) | {"weights": weights_file, "id": build_id}
     texts[f"{prefix}.json"] = json.dumps(record, indent=2) + "\n"
     write_sources(folder, texts)
+    if pictures.files:
+        write_sources(folder / FOLDER, pictures.files)
     emit_firmware(record, build_id, folder)
     if blob:
         for each in files:

@@ -41,6 +41,11 @@ class IntegerPort:
         return self.tensor.elements
 
     @property
+    def values(self) -> int:
+        """The same, as `Port` has it."""
+        return self.count
+
+    @property
     def pixels(self) -> int:
         """H * W of a tensor [C, H, W]; 1 for every other shape."""
         return pixels_and_channels(self.tensor.shape)[0]

@@ -163,20 +163,29 @@ class AnsiCTarget(Target[AnsiCOptions, Lowered]):
     def emit(self, deployment: Deployment[Lowered], options: AnsiCOptions, folder: Path) -> None:
         """The library with the CPU stages, what builds it, and what tries it on a board."""
         from nnkit.c.postprocess.emit import emit_postprocess
+        from nnkit.inputs import picture_inputs
         from nnkit.postprocess.from_recipe import stages_of
+        from nnkit.preprocess.from_pixels import Pictures
         from nnkit_ansi_c.selftest import emit_selftest
 
         stages = stages_of(deployment.recipe, deployment.program)
         files = emit_postprocess(stages, folder / "postprocess") if stages else ()
         stage_files = [path.name for path in files if path.suffix == ".c"]
+        given = picture_inputs(deployment.recipe, deployment.program)
         if options.precision == "float32":
             from nnkit_ansi_c.emit import emit_library
 
-            emit_library(_network(deployment.program, options), options, folder, stage_files)
+            network = _network(deployment.program, options)
+            pointers = {port.name: port.pointer for port in network.inputs}
+            pictures = Pictures.of(network.prefix, deployment.program, pointers, given, channels_last=False)
+            emit_library(network, options, folder, stage_files, pictures)
         else:
             from nnkit_ansi_c.integer_emit import emit_integer_library
 
-            emit_integer_library(_integer_network(deployment.program, options), options, folder, stage_files)
+            integers = _integer_network(deployment.program, options)
+            pointers = {port.name: port.pointer for port in integers.inputs}
+            pictures = Pictures.of(integers.prefix, deployment.program, pointers, given, channels_last=True)
+            emit_integer_library(integers, options, folder, stage_files, pictures)
         emit_selftest(deployment.program, deployment.statistics, folder)
 
     def details(self, deployment: Deployment[Lowered], options: AnsiCOptions, folder: Path) -> Mapping[str, Any]:

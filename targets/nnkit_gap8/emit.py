@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import nnkit
@@ -18,6 +19,8 @@ from nnkit.c.sources import c_environment, tidy_source
 from nnkit.c.text import comment_text, identifier, unique_identifiers
 from nnkit.errors import InternalError
 from nnkit.memory.plan import MemoryPlan
+from nnkit.preprocess import Preprocess
+from nnkit.preprocess.from_pixels import FOLDER, Pictures
 from nnkit.program import Fixed, Program
 from nnkit_gap8.cluster.build import Cluster
 from nnkit_gap8.compile_flags import OPTIMISATION, PULP_NETWORK_FLAGS, RV32_FLAGS
@@ -32,7 +35,7 @@ STACK_BYTES = 1024  # reserved in L2; `runners.Rv32Runner` proves that the code 
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output of the network, as the templates use it."""
+    """An input or output of the network, as the templates use it. preprocessing: what is done to have an input."""
 
     role: str
     tensor: str
@@ -44,6 +47,7 @@ class Port:
     frac: int
     offset: int
     bytes: int
+    preprocessing: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,7 @@ def emit_artifact(
     cluster: Cluster | None = None,
     *,
     as_table: bool = False,
+    preprocess: Mapping[str, Preprocess] = MappingProxyType({}),
 ) -> dict[str, bytes]:
     """The artifact's files by relative path.
 
@@ -88,6 +93,7 @@ def emit_artifact(
         name: of the network in C; the program's name by default.
         cluster: where layers run in tiles; None: all kernels work on L2.
         as_table: the steps as a table, which takes less memory for code, and not written out as calls.
+        preprocess: of the inputs that are made of pictures.
 
     Raises InternalError when plan and program do not belong together.
     """
@@ -106,16 +112,40 @@ def emit_artifact(
     shared |= {"tilings": code.tilings, "cluster": cluster is not None, "affine": False}
     table = step_table(code.steps, len(program.ops), weights=bool(network.weights_bytes)) if as_table else None
     shared |= {"table": table, "no_wait": NO_WAIT}
+    pictures = pictures_of(program, network, preprocess, channels_last=False)
+    shared |= {"pictures": pictures, "n": with_preprocessing(network, program, pictures)}
+    files |= picture_files(pictures)
     shared |= {"optimisation": OPTIMISATION, "rv32_flags": RV32_FLAGS, "pulp_flags": PULP_NETWORK_FLAGS}
     environment = c_environment("nnkit_gap8", "templates")
     for path in (f"{network.stem}.h", f"{network.stem}.c", "README.md"):
         template = "README.md.j2" if path == "README.md" else f"network{path[-2:]}.j2"
         files[path] = tidy_source(environment, template, shared).encode()
     files |= shared_files(environment, shared)
-    files["network.json"] = _description(
+    description = _description(
         program, plan, network, network_sources, in_tiles=cluster is not None, as_table=as_table
     )
+    files["network.json"] = (json.dumps(pictures.recorded(description), indent=1) + "\n").encode()
     return dict(sorted(files.items()))
+
+
+def pictures_of(
+    program: Program, network: Network, preprocess: Mapping[str, Preprocess], *, channels_last: bool
+) -> Pictures:
+    """The inputs that are made of pictures."""
+    pointers = {name: port.identifier for name, port in zip(program.inputs, network.inputs, strict=True)}
+    return Pictures.of(network.stem, program, pointers, preprocess, channels_last=channels_last)
+
+
+def with_preprocessing(network: Network, program: Program, pictures: Pictures) -> Network:
+    """The network with what is done to have each of its inputs."""
+    named = zip(program.inputs, network.inputs, strict=True)
+    texts = (replace(port, preprocessing=comment_text(pictures.text(name))) for name, port in named)
+    return replace(network, inputs=tuple(texts))
+
+
+def picture_files(pictures: Pictures) -> dict[str, bytes]:
+    """What makes inputs of pixels, by path; not among the network's own sources, which must fit L2."""
+    return {f"{FOLDER}/{name}": text.encode() for name, text in pictures.files.items()}
 
 
 def _check(program: Program, plan: MemoryPlan, machine: CoreMachine, operator_of: OperatorOf) -> None:
@@ -227,7 +257,7 @@ def _description(
     *,
     in_tiles: bool,
     as_table: bool,
-) -> bytes:
+) -> dict[str, Any]:
     """network.json: what a program needs to know to build, feed and trace the network."""
 
     def tensor(name: str) -> dict[str, Any]:
@@ -269,4 +299,4 @@ def _description(
         description["steps"] = "table"
     if network.code_bytes:
         description["memory"]["code_bytes"] = network.code_bytes
-    return (json.dumps(description, indent=1) + "\n").encode()
+    return description

@@ -197,22 +197,26 @@ class Gap8Target(FixedPointTarget[Gap8Options]):
     def emit(self, deployment: Deployment[LoweredLayers], options: Gap8Options, folder: Path) -> None:
         """The C project, its weights, the three ports and the CPU stages."""
         from nnkit.c.postprocess.emit import emit_postprocess
+        from nnkit.inputs import picture_inputs
         from nnkit.postprocess.from_recipe import stages_of
         from nnkit_gap8.cluster.build import Cluster
         from nnkit_gap8.code_choice import steps_form
         from nnkit_gap8.emit import emit_artifact
 
         recipe, program = deployment.recipe, deployment.program
+        pictures = picture_inputs(recipe, program)
         if options.scheme == "affine":
             from nnkit_gap8.affine.emit import emit_affine_artifact
             from nnkit_gap8.affine.scheme import planned
 
-            files = emit_affine_artifact(planned(program, options))
+            files = emit_affine_artifact(planned(program, options), pictures)
         else:
             machine = options.core_machine()
             cluster = None if options.cluster is None else Cluster(program, machine)
             as_table = steps_form(program, deployment.plan, options) == "table"
-            files = emit_artifact(program, deployment.plan, machine, recipe.name, cluster, as_table=as_table)
+            files = emit_artifact(
+                program, deployment.plan, machine, recipe.name, cluster, as_table=as_table, preprocess=pictures
+            )
         for name, content in files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,9 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
+from PIL import Image
 from small_project import make_build, write_project
 
 from nnkit import pipeline
@@ -55,6 +57,40 @@ def test_the_self_test_passes_and_notices_other_weights(artifact: Path, tmp_path
     content[::3] ^= 0x15
     (broken / "small_weights.bin").write_bytes(content.tobytes())
     assert int(subprocess.check_output([compiled(broken, tmp_path, MAIN)], text=True)) > 0
+
+
+def test_a_picture_goes_in_by_from_pixels_and_comes_out_right(artifact: Path, tmp_path: Path) -> None:
+    """Raw pixels to outputs by the artifact's example; ONNX Runtime on what Pillow makes of them is the truth."""
+    shutil.copytree(artifact, tmp_path / "lib")
+    make = [
+        "make",
+        "-s",
+        "example_picture",
+        "CC=cc",
+        "CFLAGS=-O1 -std=c90 -pedantic-errors -Wall -Wextra -Werror -Ipreprocess",
+    ]
+    subprocess.run(make, cwd=tmp_path / "lib", check=True)
+    pixels = np.random.default_rng(3).integers(0, 256, (31, 50, 3), np.uint8)
+    (tmp_path / "picture.ppm").write_bytes(b"P6\n# by a test\n50 31\n255\n" + pixels.tobytes())
+    command = [tmp_path / "lib/example_picture", tmp_path / "picture.ppm", tmp_path / "outputs.bin"]
+    subprocess.run(command, check=True)
+    image = Image.fromarray(pixels).convert("L").resize((40, 40), Image.Resampling.BILINEAR)
+    session = onnxruntime.InferenceSession(artifact.parent / "float.onnx")
+    (expected,) = session.run(None, {"x": np.asarray(image, np.float32)[None, None]})
+    description = json.loads((artifact / "small.json").read_text())
+    (output,) = description["outputs"]
+    assert description["inputs"][0]["preprocess"]["resize"] == {"filter": "bilinear", "letterbox": False, "fill": 0}
+    raw = (tmp_path / "outputs.bin").read_bytes()
+    if "scale" not in output:
+        np.testing.assert_allclose(np.frombuffer(raw, np.float32), expected.ravel(), rtol=1e-4, atol=1e-5)
+        return
+    real = (np.frombuffer(raw, np.uint8).astype(float) - output["zero_point"]) * output["scale"]
+    channels_last = expected[0].transpose(1, 2, 0) if expected.ndim == 4 else expected
+    assert np.corrcoef(real, channels_last.ravel())[0, 1] > 0.99
+    header = (artifact / "small.h").read_text()
+    assert "gray; resized to 40 x 40 pixels (bilinear); pixels 0 to 255 as they are" in header
+    damaged = subprocess.run([command[0], artifact / "small.h", tmp_path / "no.bin"], capture_output=True, text=True)
+    assert (damaged.returncode, damaged.stderr) == (2, "give a binary PGM or PPM of 8 bits and a file to write\n")
 
 
 def test_layouts_of_platformio_and_arduino(artifact: Path) -> None:

@@ -31,9 +31,11 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     for name, text in preprocess_sources().items():
         (folder / name).write_text(text)
     functions = [
-        f"int {color}_{filter_}(const nnkit_image *image, uint8_t *planes)\n"
+        f"int {color}_{filter_}(const nnkit_image *image, unsigned char *planes)\n"
         f"{{ static const nnkit_preprocess how = {{{preprocess_initialiser(settings, HEIGHT, WIDTH)}}};\n"
-        f"  return nnkit_preprocess_image(&how, image, planes); }}\n"
+        f"  static int scratch[1 << 20];\n"
+        f"  if (nnkit_preprocess_bytes(&how, image->width, image->height, 3) > sizeof scratch) return 99;\n"
+        f"  return nnkit_preprocess_image(&how, image, scratch, planes); }}\n"
         for (color, filter_), settings in CALLS.items()
     ]
     (folder / "calls.c").write_text('#include "nnkit_preprocess.h"\n' + "".join(functions))

@@ -1,98 +1,94 @@
 #include "nnkit_preprocess.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-    uint8_t *pixels;
-    int width, height, channels;
-} picture;
+enum { FRACTION_BITS = 32 - 8 - 2 };
 
-static uint8_t *pixels_of(int width, int height, int channels)
+/* A view of pixels: crop and flip are steps of addresses. gray: pixels of 3 channels are read as one. */
+typedef struct {
+    const unsigned char *pixels;
+    int width, height, channels, gray;
+    long row, step;
+} view;
+
+/* Where pixels are written: the steps, in bytes, from row to row, pixel to pixel, channel to channel. */
+typedef struct {
+    unsigned char *pixels;
+    long row, step, channel;
+} target;
+
+/* What becomes of a picture. width, height: that it is scaled to. rows: its height is scaled first. */
+typedef struct {
+    int status, left, top, crop_width, crop_height, width, height, rows;
+} geometry;
+
+/* Gray is ITU-R 601 in 16 fraction bits. */
+static int pixel(const view *image, long y, long x, int c)
 {
-    return malloc((size_t)width * (size_t)height * (size_t)channels);
+    const unsigned char *at = image->pixels + y * image->row + x * image->step;
+    return image->gray ? (int)((at[0] * 19595UL + at[1] * 38470UL + at[2] * 7471UL + 0x8000UL) >> 16) : at[c];
 }
 
-/* Gray is ITU-R 601 in 16 fraction bits. A gray picture stays gray, whatever the network wants. */
-static int copied(const nnkit_preprocess *how, const nnkit_image *image, picture *result)
+/* The side of a picture whose other side fills the network's, half up. */
+static int fitted(int side, int to, int of)
 {
-    size_t count = (size_t)image->width * (size_t)image->height, i;
-    result->width = image->width;
-    result->height = image->height;
-    result->channels = how->color == NNKIT_GRAY ? 1 : image->channels;
-    result->pixels = pixels_of(result->width, result->height, result->channels);
-    if (!result->pixels) {
-        return NNKIT_PREPROCESS_MEMORY;
-    }
-    if (result->channels == image->channels) {
-        memcpy(result->pixels, image->pixels, count * (size_t)image->channels);
-        return NNKIT_PREPROCESS_OK;
-    }
-    for (i = 0; i < count; i++) {
-        const uint8_t *rgb = image->pixels + 3 * i;
-        result->pixels[i] = (uint8_t)((rgb[0] * 19595u + rgb[1] * 38470u + rgb[2] * 7471u + 0x8000u) >> 16);
-    }
-    return NNKIT_PREPROCESS_OK;
+    long twice = 2L * side * to, whole = (twice + of) / (2L * of);
+    return whole < 1 ? 1 : (int)whole;
 }
 
 /* The centred part: of the network's own size, or the largest one of its aspect ratio, rounded down. */
-static void center(const nnkit_preprocess *how, const picture *image, int *left, int *top, int *width, int *height)
+static void center(const nnkit_preprocess *how, int width, int height, geometry *made)
 {
-    long wide = (long)image->width * how->height, high = (long)image->height * how->width;
-    if (how->resize == NNKIT_RESIZE_NONE) {
-        *width = how->width;
-        *height = how->height;
-    } else if (wide >= high) {
-        *height = image->height;
-        *width = (int)(high / how->height);
-        *width = *width < 1 ? 1 : *width;
-    } else {
-        *width = image->width;
-        *height = (int)(wide / how->width);
-        *height = *height < 1 ? 1 : *height;
+    long wide = (long)width * how->height, high = (long)height * how->width;
+    made->crop_width = how->width;
+    made->crop_height = how->height;
+    if (how->resize != NNKIT_RESIZE_NONE) {
+        made->crop_width = wide >= high ? (int)(high / how->height) : width;
+        made->crop_height = wide >= high ? height : (int)(wide / how->width);
+        made->crop_width += made->crop_width < 1;
+        made->crop_height += made->crop_height < 1;
     }
-    *left = (image->width - *width) >> 1;
-    *top = (image->height - *height) >> 1;
+    made->left = (width - made->crop_width) >> 1;
+    made->top = (height - made->crop_height) >> 1;
 }
 
-/* In place: rows move to the front. */
-static int cropped(const nnkit_preprocess *how, picture *image)
+static geometry geometry_of(const nnkit_preprocess *how, int width, int height)
 {
-    int left = how->left, top = how->top, width = how->crop_width, height = how->crop_height, y;
-    size_t channels = (size_t)image->channels;
+    geometry made;
+    made.status = NNKIT_PREPROCESS_OK;
+    made.left = how->left;
+    made.top = how->top;
+    made.crop_width = how->crop_width;
+    made.crop_height = how->crop_height;
     if (how->crop == NNKIT_CROP_NONE) {
-        return NNKIT_PREPROCESS_OK;
+        made.left = made.top = 0;
+        made.crop_width = width;
+        made.crop_height = height;
+    } else if (how->crop == NNKIT_CROP_CENTER) {
+        center(how, width, height, &made);
     }
-    if (how->crop == NNKIT_CROP_CENTER) {
-        center(how, image, &left, &top, &width, &height);
-    }
-    if (left < 0 || top < 0 || width > image->width - left || height > image->height - top) {
-        return NNKIT_PREPROCESS_CROP;
-    }
-    for (y = 0; y < height; y++) {
-        size_t from = ((size_t)(top + y) * (size_t)image->width + (size_t)left) * channels;
-        memmove(image->pixels + (size_t)y * (size_t)width * channels, image->pixels + from, (size_t)width * channels);
-    }
-    image->width = width;
-    image->height = height;
-    return NNKIT_PREPROCESS_OK;
-}
-
-static void flipped(picture *image)
-{
-    size_t channels = (size_t)image->channels, width = (size_t)image->width, x;
-    int y;
-    for (y = 0; y < image->height; y++) {
-        uint8_t *row = image->pixels + (size_t)y * width * channels;
-        for (x = 0; x < width / 2; x++) {
-            uint8_t kept[3];
-            uint8_t *one = row + x * channels, *other = row + (width - 1 - x) * channels;
-            memcpy(kept, one, channels);
-            memcpy(one, other, channels);
-            memcpy(other, kept, channels);
+    made.width = how->width;
+    made.height = how->height;
+    made.rows = 0;
+    if (made.left < 0 || made.top < 0 || made.crop_width > width - made.left || made.crop_height > height - made.top) {
+        made.status = NNKIT_PREPROCESS_CROP;
+    } else if (how->resize == NNKIT_RESIZE_NONE) {
+        if (made.crop_width != how->width || made.crop_height != how->height) {
+            made.status = NNKIT_PREPROCESS_SIZE;
         }
+    } else {
+        if (how->letterbox) {
+            if ((long)made.crop_width * how->height >= (long)made.crop_height * how->width) {
+                made.height = fitted(made.crop_height, how->width, made.crop_width);
+            } else {
+                made.width = fitted(made.crop_width, how->height, made.crop_height);
+            }
+        }
+        made.rows = how->rows_first && made.crop_height > made.height
+                    && made.crop_height - made.height > 2 * (made.crop_width - made.width);
     }
+    return made;
 }
 
 static double sinc(double x)
@@ -125,205 +121,180 @@ static double support_of(int filter)
     return filter == NNKIT_BOX ? 0.5 : filter == NNKIT_BICUBIC ? 2.0 : filter == NNKIT_LANCZOS ? 3.0 : 1.0;
 }
 
-enum { FRACTION_BITS = 32 - 8 - 2 };
-
-/* first: of the source pixels that each pixel of the result is a mean of; taps: how many, and their weights. */
-typedef struct {
-    int *first, *taps;
-    int32_t *weights;
-    int most;
-} taps;
-
-static void taps_freed(taps *all)
+static double widened(int from, int to)
 {
-    free(all->first);
-    free(all->taps);
-    free(all->weights);
+    return from < to ? 1.0 : (double)from / to;
 }
 
-static int taps_of(int filter, int from, int to, taps *all)
+/* Most pixels of a side of `from` that a pixel of a side of `to` is a mean of. */
+static size_t most_taps(int filter, int from, int to)
 {
-    double scale = (double)from / to, wider = scale < 1.0 ? 1.0 : scale, support = support_of(filter) * wider;
-    double *row;
-    int i, x;
-    all->most = (int)ceil(support) * 2 + 1;
-    all->first = malloc(sizeof(int) * (size_t)to);
-    all->taps = malloc(sizeof(int) * (size_t)to);
-    all->weights = malloc(sizeof(int32_t) * (size_t)to * (size_t)all->most);
-    row = malloc(sizeof(double) * (size_t)all->most);
-    if (!all->first || !all->taps || !all->weights || !row) {
-        taps_freed(all);
-        free(row);
-        return NNKIT_PREPROCESS_MEMORY;
+    return (size_t)ceil(support_of(filter) * widened(from, to)) * 2 + 1;
+}
+
+/* The weights of pixel `index` of a side; begin: of the first that it is a mean of. Returns how many there are. */
+static int taps_of(int filter, int from, int to, int index, int *begin, int *weights)
+{
+    double scale = (double)from / to, wider = widened(from, to), support = support_of(filter) * wider;
+    double center_at = (index + 0.5) * scale, sum = 0.0, factor = 1.0 / wider;
+    int first = (int)(center_at - support + 0.5), end = (int)(center_at + support + 0.5), x;
+    first = first < 0 ? 0 : first;
+    end = end > from ? from : end;
+    for (x = first; x < end; x++) {
+        sum += weight_of(filter, (x - center_at + 0.5) * factor);
     }
+    for (x = first; x < end; x++) {
+        double weight = weight_of(filter, (x - center_at + 0.5) * factor), part = sum != 0.0 ? weight / sum : weight;
+        weights[x - first] = (int)((part < 0.0 ? -0.5 : 0.5) + part * (1 << FRACTION_BITS));
+    }
+    *begin = first;
+    return end - first;
+}
+
+static unsigned char rounded(int sum)
+{
+    int whole = sum >= 0 ? sum >> FRACTION_BITS : -1;
+    return (unsigned char)(whole < 0 ? 0 : whole > 255 ? 255 : whole);
+}
+
+/* One side of a picture becomes `to` long. */
+static void resampled(const view *image, int filter, int to, int vertical, int *weights, const target *made)
+{
+    int from = vertical ? image->height : image->width, lines = vertical ? image->width : image->height, i, l, c, x;
     for (i = 0; i < to; i++) {
-        double center_at = (i + 0.5) * scale, sum = 0.0, factor = 1.0 / wider;
-        int begin = (int)(center_at - support + 0.5), end = (int)(center_at + support + 0.5);
-        int32_t *weights = all->weights + (size_t)i * (size_t)all->most;
-        begin = begin < 0 ? 0 : begin;
-        end = end > from ? from : end;
-        for (x = 0; x < end - begin; x++) {
-            row[x] = weight_of(filter, (x + begin - center_at + 0.5) * factor);
-            sum += row[x];
-        }
-        for (x = 0; x < end - begin; x++) {
-            double part = sum != 0.0 ? row[x] / sum : row[x];
-            weights[x] = (int32_t)((part < 0.0 ? -0.5 : 0.5) + part * (1 << FRACTION_BITS));
-        }
-        all->first[i] = begin;
-        all->taps[i] = end - begin;
-    }
-    free(row);
-    return NNKIT_PREPROCESS_OK;
-}
-
-static uint8_t rounded(int32_t sum)
-{
-    int32_t whole = sum >= 0 ? sum >> FRACTION_BITS : -1;
-    return (uint8_t)(whole < 0 ? 0 : whole > 255 ? 255 : whole);
-}
-
-/* One side of a picture of `lines` lines becomes `to` long; step: between the pixels that are summed, line: between the
- * lines, both in bytes. */
-static int resampled(picture *image, int filter, int to, int vertical)
-{
-    int from = vertical ? image->height : image->width, lines = vertical ? image->width : image->height;
-    int channels = image->channels, i, l, c, x, status;
-    int width = vertical ? image->width : to, height = vertical ? to : image->height;
-    size_t step = (size_t)channels * (vertical ? (size_t)image->width : 1);
-    size_t line = (size_t)channels * (vertical ? 1 : (size_t)image->width);
-    uint8_t *result;
-    taps all;
-    if (from == to) {
-        return NNKIT_PREPROCESS_OK;
-    }
-    result = pixels_of(width, height, channels);
-    if (!result) {
-        return NNKIT_PREPROCESS_MEMORY;
-    }
-    status = taps_of(filter, from, to, &all);
-    if (status != NNKIT_PREPROCESS_OK) {
-        free(result);
-        return status;
-    }
-    for (l = 0; l < lines; l++) {
-        for (i = 0; i < to; i++) {
-            const int32_t *weights = all.weights + (size_t)i * (size_t)all.most;
-            const uint8_t *source = image->pixels + (size_t)l * line + (size_t)all.first[i] * step;
-            uint8_t *target = result + (size_t)channels * (vertical ? (size_t)i * (size_t)width + (size_t)l
-                                                                    : (size_t)l * (size_t)width + (size_t)i);
-            for (c = 0; c < channels; c++) {
-                int32_t sum = 1 << (FRACTION_BITS - 1);
-                for (x = 0; x < all.taps[i]; x++) {
-                    sum += source[(size_t)x * step + (size_t)c] * weights[x];
+        int begin, taps = taps_of(filter, from, to, i, &begin, weights);
+        for (l = 0; l < lines; l++) {
+            unsigned char *at = made->pixels + (vertical ? i : l) * made->row + (vertical ? l : i) * made->step;
+            for (c = 0; c < image->channels; c++) {
+                int sum = 1 << (FRACTION_BITS - 1);
+                for (x = 0; x < taps; x++) {
+                    sum += weights[x] * (vertical ? pixel(image, begin + x, l, c) : pixel(image, l, begin + x, c));
                 }
-                target[c] = rounded(sum);
+                at[c * made->channel] = rounded(sum);
             }
         }
     }
-    taps_freed(&all);
-    free(image->pixels);
-    image->pixels = result;
-    image->width = width;
-    image->height = height;
-    return NNKIT_PREPROCESS_OK;
 }
 
-static int nearest(picture *image, int width, int height)
+/* Each pixel is the one of the source that its middle lies in; places are summed up, as Pillow does, whose roundings
+ * decide at borders. */
+static void nearest(const view *image, int width, int height, const target *made)
 {
-    double across = (double)image->width / width, down = (double)image->height / height;
-    size_t channels = (size_t)image->channels;
-    uint8_t *result = pixels_of(width, height, image->channels);
-    int *columns = malloc(sizeof(int) * (size_t)width);
-    double at = across * 0.5;
-    int x, y;
-    if (!result || !columns) {
-        free(result);
-        free(columns);
-        return NNKIT_PREPROCESS_MEMORY;
-    }
-    for (x = 0; x < width; x++, at += across) { /* summed up, as Pillow does, whose roundings decide at borders */
-        columns[x] = (int)at < image->width ? (int)at : image->width - 1;
-    }
-    at = down * 0.5;
-    for (y = 0; y < height; y++, at += down) {
-        int row = (int)at < image->height ? (int)at : image->height - 1;
-        for (x = 0; x < width; x++) {
-            size_t source = ((size_t)row * (size_t)image->width + (size_t)columns[x]) * channels;
-            memcpy(result + ((size_t)y * (size_t)width + (size_t)x) * channels, image->pixels + source, channels);
-        }
-    }
-    free(columns);
-    free(image->pixels);
-    image->pixels = result;
-    image->width = width;
-    image->height = height;
-    return NNKIT_PREPROCESS_OK;
-}
-
-/* The side of a picture whose other side fills the network's, half up. */
-static int fitted(int side, int to, int of)
-{
-    long twice = 2L * side * to, whole = (twice + of) / (2L * of);
-    return whole < 1 ? 1 : (int)whole;
-}
-
-static int resized(const nnkit_preprocess *how, picture *image)
-{
-    int width = how->width, height = how->height, rows, status;
-    if (how->resize == NNKIT_RESIZE_NONE) {
-        return NNKIT_PREPROCESS_OK;
-    }
-    if (how->letterbox) {
-        if ((long)image->width * how->height >= (long)image->height * how->width) {
-            height = fitted(image->height, how->width, image->width);
-        } else {
-            width = fitted(image->width, how->height, image->height);
-        }
-    }
-    if (image->width == width && image->height == height) {
-        return NNKIT_PREPROCESS_OK;
-    }
-    if (how->resize == NNKIT_NEAREST) {
-        return nearest(image, width, height);
-    }
-    rows = how->rows_first && image->height > height && image->height - height > 2 * (image->width - width);
-    status = resampled(image, how->resize, rows ? height : width, rows);
-    return status != NNKIT_PREPROCESS_OK ? status : resampled(image, how->resize, rows ? width : height, !rows);
-}
-
-int nnkit_preprocess_image(const nnkit_preprocess *how, const nnkit_image *image, uint8_t *planes)
-{
-    picture made = {NULL, 0, 0, 0};
-    size_t plane = (size_t)how->width * (size_t)how->height;
-    int wanted = how->color == NNKIT_GRAY ? 1 : 3, c, x, y, status = copied(how, image, &made);
-    if (status == NNKIT_PREPROCESS_OK) {
-        status = cropped(how, &made);
-    }
-    if (status == NNKIT_PREPROCESS_OK && how->flip) {
-        flipped(&made);
-    }
-    if (status == NNKIT_PREPROCESS_OK) {
-        status = resized(how, &made);
-    }
-    if (status == NNKIT_PREPROCESS_OK && !(how->resize != NNKIT_RESIZE_NONE && how->letterbox)
-        && (made.width != how->width || made.height != how->height)) {
-        status = NNKIT_PREPROCESS_SIZE;
-    }
-    if (status == NNKIT_PREPROCESS_OK) {
-        int left = (how->width - made.width) / 2, top = (how->height - made.height) / 2;
-        memset(planes, how->fill, plane * (size_t)wanted);
-        for (c = 0; c < wanted; c++) {
-            int source = made.channels == 1 ? 0 : how->color == NNKIT_BGR ? 2 - c : c;
-            for (y = 0; y < made.height; y++) {
-                const uint8_t *row = made.pixels + (size_t)y * (size_t)made.width * (size_t)made.channels;
-                uint8_t *target = planes + (size_t)c * plane + (size_t)(top + y) * (size_t)how->width + (size_t)left;
-                for (x = 0; x < made.width; x++) {
-                    target[x] = row[x * made.channels + source];
-                }
+    double across = (double)image->width / width, down = (double)image->height / height, from_y = down * 0.5;
+    int x, y, c;
+    for (y = 0; y < height; y++, from_y += down) {
+        int row = (int)from_y < image->height ? (int)from_y : image->height - 1;
+        double from_x = across * 0.5;
+        for (x = 0; x < width; x++, from_x += across) {
+            int column = (int)from_x < image->width ? (int)from_x : image->width - 1;
+            for (c = 0; c < image->channels; c++) {
+                made->pixels[y * made->row + x * made->step + c * made->channel] =
+                    (unsigned char)pixel(image, row, column, c);
             }
         }
     }
-    free(made.pixels);
-    return status;
+}
+
+static size_t at_most(size_t one, size_t other)
+{
+    return one > other ? one : other;
+}
+
+/* The side that is scaled first becomes `width` x `height` pixels on the way. Returns whether both sides are scaled. */
+static int between(const geometry *made, int *width, int *height)
+{
+    *width = made->rows ? made->crop_width : made->width;
+    *height = made->rows ? made->height : made->crop_height;
+    return made->crop_width != made->width && made->crop_height != made->height;
+}
+
+static size_t weight_bytes(const nnkit_preprocess *how, const geometry *made)
+{
+    return sizeof(int) * at_most(most_taps(how->resize, made->crop_width, made->width),
+                                 most_taps(how->resize, made->crop_height, made->height));
+}
+
+static int weighted(const nnkit_preprocess *how, const geometry *made)
+{
+    return made->status == NNKIT_PREPROCESS_OK && how->resize > NNKIT_NEAREST
+           && (made->crop_width != made->width || made->crop_height != made->height);
+}
+
+size_t nnkit_preprocess_bytes(const nnkit_preprocess *how, int width, int height, int channels)
+{
+    geometry made = geometry_of(how, width, height);
+    int wide, high, both = between(&made, &wide, &high);
+    size_t kept = how->color == NNKIT_GRAY ? 1 : (size_t)channels;
+    if (!weighted(how, &made)) {
+        return 0;
+    }
+    return weight_bytes(how, &made) + (both ? kept * (size_t)wide * (size_t)high : 0);
+}
+
+static void scaled(const nnkit_preprocess *how, const geometry *made, const view *image, void *scratch, const target *to)
+{
+    int *weights = (int *)scratch, wide, high;
+    if (!weighted(how, made)) {
+        nearest(image, made->width, made->height, to);
+    } else if (between(made, &wide, &high)) {
+        target on_the_way;
+        view again = *image;
+        on_the_way.pixels = (unsigned char *)scratch + weight_bytes(how, made);
+        on_the_way.channel = 1;
+        on_the_way.step = again.step = image->channels;
+        on_the_way.row = again.row = (long)wide * image->channels;
+        again.pixels = on_the_way.pixels;
+        again.width = wide;
+        again.height = high;
+        again.gray = 0;
+        resampled(image, how->resize, made->rows ? made->height : made->width, made->rows, weights, &on_the_way);
+        resampled(&again, how->resize, made->rows ? made->width : made->height, !made->rows, weights, to);
+    } else {
+        int vertical = made->crop_height != made->height;
+        resampled(image, how->resize, vertical ? made->height : made->width, vertical, weights, to);
+    }
+}
+
+int nnkit_preprocess_image(const nnkit_preprocess *how, const nnkit_image *image, void *scratch, unsigned char *result)
+{
+    geometry made = geometry_of(how, image->width, image->height);
+    int wanted = how->color == NNKIT_GRAY ? 1 : 3, c;
+    long plane = (long)how->width * how->height, i;
+    view source;
+    target to;
+    if (!image->pixels || (image->channels != 1 && image->channels != 3)) {
+        return NNKIT_PREPROCESS_IMAGE;
+    }
+    if (made.status != NNKIT_PREPROCESS_OK) {
+        return made.status;
+    }
+    if (weighted(how, &made) && !scratch) {
+        return NNKIT_PREPROCESS_MEMORY;
+    }
+    source.gray = how->color == NNKIT_GRAY && image->channels == 3;
+    source.channels = source.gray ? 1 : image->channels; /* a gray picture stays gray, whatever the network wants */
+    source.width = made.crop_width;
+    source.height = made.crop_height;
+    source.row = (long)image->width * image->channels;
+    source.step = how->flip ? -image->channels : image->channels;
+    source.pixels = image->pixels + made.top * source.row
+                    + (made.left + (how->flip ? made.crop_width - 1 : 0)) * (long)image->channels;
+    to.step = how->channels_last ? wanted : 1;
+    to.row = to.step * how->width;
+    to.channel = how->channels_last ? 1 : plane;
+    to.pixels = result + (how->height - made.height) / 2 * to.row + (how->width - made.width) / 2 * to.step;
+    if (made.width != how->width || made.height != how->height) {
+        memset(result, how->fill, (size_t)plane * (size_t)wanted);
+    }
+    if (how->color == NNKIT_BGR && source.channels == 3) {
+        to.pixels += 2 * to.channel;
+        to.channel = -to.channel;
+    }
+    scaled(how, &made, &source, scratch, &to);
+    for (c = 1; source.channels == 1 && c < wanted; c++) {
+        for (i = 0; i < plane; i++) {
+            result[c * to.channel + i * to.step] = result[i * to.step];
+        }
+    }
+    return NNKIT_PREPROCESS_OK;
 }

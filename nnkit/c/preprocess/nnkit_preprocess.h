@@ -1,19 +1,19 @@
 /* Pictures to the pixels of a network's input, step by step as the recipe's `preprocess` says: gray, crop, flip,
  * resize, letterbox, order of the colours. Every step gives the pixels that Pillow gives, which calibrated the network.
- * Mean and scale are not applied here. C99; `malloc` for one picture between the steps.
+ * Mean and scale are not applied here. C90, no heap.
  */
 #ifndef NNKIT_PREPROCESS_H
 #define NNKIT_PREPROCESS_H
 
-#include <stdint.h>
+#include <stddef.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* 8 bits a channel, rows without padding; 3 channels: R, G, B of one pixel after another. */
+/* 8 bits a channel, rows without padding; 1 channel: gray, 3 channels: R, G, B of one pixel after another. */
 typedef struct {
-    const uint8_t *pixels;
+    const unsigned char *pixels;
     int width, height, channels;
 } nnkit_image;
 
@@ -24,7 +24,8 @@ enum {
     NNKIT_PREPROCESS_OK = 0,
     NNKIT_PREPROCESS_CROP = -1,  /* the crop does not lie in the picture */
     NNKIT_PREPROCESS_SIZE = -2,  /* another size than the network's, and no resize */
-    NNKIT_PREPROCESS_MEMORY = -3
+    NNKIT_PREPROCESS_MEMORY = -3, /* no scratch memory, where some is needed */
+    NNKIT_PREPROCESS_IMAGE = -4  /* no pixels, or neither 1 nor 3 channels */
 };
 
 typedef struct {
@@ -37,10 +38,14 @@ typedef struct {
     int letterbox;     /* keep the aspect ratio, and fill what is left over */
     int fill;          /* its gray level */
     int rows_first;    /* as newer Pillows: where more than twice as many rows as columns go, they are resized first */
+    int channels_last; /* the result is [height][width][channels], not [channels][height][width] */
 } nnkit_preprocess;
 
-/* planes: [channels][height][width]; 1 channel for NNKIT_GRAY, else 3. Returns NNKIT_PREPROCESS_... */
-int nnkit_preprocess_image(const nnkit_preprocess *how, const nnkit_image *image, uint8_t *planes);
+/* Bytes of scratch memory, aligned for int, that a picture of that size takes; 0 where nothing is resized. */
+size_t nnkit_preprocess_bytes(const nnkit_preprocess *how, int width, int height, int channels);
+
+/* result: 1 channel for NNKIT_GRAY, else 3. scratch: NULL where none is needed. Returns NNKIT_PREPROCESS_... */
+int nnkit_preprocess_image(const nnkit_preprocess *how, const nnkit_image *image, void *scratch, unsigned char *result);
 
 #ifdef __cplusplus
 }

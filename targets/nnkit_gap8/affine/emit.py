@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import nnkit
@@ -15,13 +17,14 @@ from nnkit.c.affine.statements import Statements
 from nnkit.c.sources import c_environment, tidy_source
 from nnkit.c.text import comment_text, float32_literal, unique_identifiers
 from nnkit.memory.plan import MemoryPlan
+from nnkit.preprocess import Preprocess
 from nnkit.program.affine import AffineProgram, AffineTensor
 from nnkit_gap8.affine.cluster import has_image
 from nnkit_gap8.affine.network import RESERVED
 from nnkit_gap8.affine.plan import AffinePlan
 from nnkit_gap8.affine.tiling import SharedStep, TiledStep, tiled_step, tiling_constant
 from nnkit_gap8.compile_flags import AFFINE_FLAGS, OPTIMISATION, PULP_NETWORK_FLAGS, RV32_FLAGS
-from nnkit_gap8.emit import Network, Port
+from nnkit_gap8.emit import Network, Port, picture_files, pictures_of, with_preprocessing
 from nnkit_gap8.files import affine_tile_files, shared_files
 from nnkit_gap8.steps import FetchView, address
 
@@ -50,8 +53,10 @@ class AffineLayer:
     stride_bytes: int
 
 
-def emit_affine_artifact(planned: AffinePlan) -> dict[str, bytes]:
-    """The artifact's files by relative path. Deterministic."""
+def emit_affine_artifact(
+    planned: AffinePlan, preprocess: Mapping[str, Preprocess] = MappingProxyType({})
+) -> dict[str, bytes]:
+    """The artifact's files by relative path. Deterministic. preprocess: of the inputs that are made of pictures."""
     network, plan, program = planned.network, planned.plan, planned.network.program
     statements = network.statements(planned.weights)
     names = _network(program, plan, network.prefix, planned.cores)
@@ -66,8 +71,10 @@ def emit_affine_artifact(planned: AffinePlan) -> dict[str, bytes]:
     ports = [*names.inputs, *names.outputs]
     tensors = [program.tensors[name] for name in (*program.inputs, *program.outputs)]
     identifiers = [port.identifier for port in ports]
+    pictures = pictures_of(program, names, preprocess, channels_last=True)
     values: dict[str, Any] = {
-        "n": names,
+        "n": with_preprocessing(names, program, pictures),
+        "pictures": pictures,
         "layers": layers,
         "constants": statements.constants,
         "tilings": [tiling_constant(planned, statements, step, tiling) for step, tiling in tilings],
@@ -91,7 +98,9 @@ def emit_affine_artifact(planned: AffinePlan) -> dict[str, bytes]:
     files |= tile_files
     files |= shared_files(environment, values)
     files["weights.bin"] = _weights(planned)
-    files["network.json"] = _description(program, plan, names, sources, in_tiles=in_tiles)
+    description = pictures.recorded(_description(program, plan, names, sources, in_tiles=in_tiles))
+    files["network.json"] = (json.dumps(description, indent=1) + "\n").encode()
+    files |= picture_files(pictures)
     return dict(sorted(files.items()))
 
 
@@ -203,7 +212,7 @@ def _weights(planned: AffinePlan) -> bytes:
 
 def _description(
     program: AffineProgram, plan: MemoryPlan, names: Network, sources: tuple[str, ...], *, in_tiles: bool
-) -> bytes:
+) -> dict[str, Any]:
     """network.json: what a program needs to know to build, feed and trace the network."""
 
     def tensor(name: str) -> dict[str, Any]:
@@ -243,4 +252,4 @@ def _description(
             "l3_capacity_bytes": names.l3_capacity_bytes,
         },
     }
-    return (json.dumps(record, indent=1) + "\n").encode()
+    return record

@@ -16,7 +16,7 @@ from nnkit.deployed import Deployed, FaceMatchStages, NetworkPart
 from nnkit.generated import packaged_text
 from nnkit_gap8.cluster.build import Cluster
 from nnkit_gap8.compile_flags import OPTIMISATION, PULP_FLAGS, RV32_FLAGS
-from nnkit_gap8.emit import Network, Port, described_tensor, emit_artifact, network_of
+from nnkit_gap8.emit import Network, Port, described_tensor, emit_artifact, network_of, pictures_of
 from nnkit_gap8.options import Gap8Options
 
 _OWN_FOLDERS = ("host/", "rv32/", "pmsis/", "pulp/")
@@ -101,7 +101,15 @@ def _network_files(deployed: Deployed, part: NetworkPart) -> dict[str, bytes]:
     machine = part.options.core_machine()
     cluster = None if part.options.cluster is None else Cluster(part.program, machine)
     as_table = part.options.steps == "table"
-    return emit_artifact(part.program, deployed.plan_of(part.name), machine, part.name, cluster, as_table=as_table)
+    return emit_artifact(
+        part.program,
+        deployed.plan_of(part.name),
+        machine,
+        part.name,
+        cluster,
+        as_table=as_table,
+        preprocess=part.preprocess,
+    )
 
 
 def _is_port(path: str) -> bool:
@@ -222,7 +230,7 @@ def _description(
             {
                 "name": name,
                 "inputs": [
-                    described_tensor(part.program, tensor, port.offset)
+                    described_tensor(part.program, tensor, port.offset) | {"preprocess": records.get(tensor)}
                     for tensor, port in zip(part.program.inputs, net.inputs, strict=True)
                 ],
                 "outputs": [
@@ -232,6 +240,7 @@ def _description(
             }
             for part in deployed.parts
             for name, net in ((part.name, networks[part.name]),)
+            for records in (pictures_of(part.program, net, part.preprocess, channels_last=False).records,)
         ],
         "memory": {
             "l1_bytes": joint.l1_bytes,

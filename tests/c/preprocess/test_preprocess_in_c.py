@@ -17,16 +17,22 @@ from nnkit.preprocess.c_settings import preprocess_initialiser, preprocess_sourc
 from nnkit.preprocess.load import preprocess_image
 
 DRIVER = """
+#include <stdlib.h>
 #include "nnkit_preprocess.h"
-int run(const uint8_t *pixels, int width, int height, int channels, uint8_t *planes)
+int run(const unsigned char *pixels, int width, int height, int channels, unsigned char *planes)
 {{
     static const nnkit_preprocess how = {{ {how} }};
     nnkit_image image;
+    size_t bytes = nnkit_preprocess_bytes(&how, width, height, channels);
+    void *scratch = bytes ? malloc(bytes) : NULL;
+    int status;
     image.pixels = pixels; image.width = width; image.height = height; image.channels = channels;
-    return nnkit_preprocess_image(&how, &image, planes);
+    status = nnkit_preprocess_image(&how, &image, scratch, planes);
+    free(scratch);
+    return status;
 }}
 """
-STRICT = ("-std=c99", "-pedantic-errors", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-O2", "-ffp-contract=off")
+STRICT = ("-std=c90", "-pedantic-errors", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-O2", "-ffp-contract=off")
 
 
 InC = Callable[[np.ndarray], tuple[int, np.ndarray]]
